@@ -1,4 +1,5 @@
-//! Builds the preload object and the addon for Node with the C compiler that cargo is told to use, into shared objects that the library carries.
+//! Builds the preload object and the addon for Node with the C compiler that cargo is told to use,
+//! into shared objects that the library carries.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -10,7 +11,8 @@ fn main() {
 /// It names no library as needed: the C library is the one that Node has, glibc or musl.
 fn node_addon() {
     println!("cargo::rerun-if-changed=node");
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("node-addon.node");
+    let out =
+        PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("node-addon.node");
     let compiler = cc::Build::new().get_compiler();
     let status = Command::new(compiler.path())
         .args([
@@ -29,7 +31,12 @@ fn node_addon() {
         .arg("-o")
         .arg(&out)
         .status()
-        .unwrap_or_else(|error| panic!("cannot run the C compiler {}: {error}; install gcc or clang", compiler.path().display()));
+        .unwrap_or_else(|error| {
+            panic!(
+                "cannot run the C compiler {}: {error}; install gcc or clang",
+                compiler.path().display()
+            )
+        });
     assert!(status.success(), "the addon for Node does not compile ({status})");
 }
 
@@ -38,7 +45,16 @@ fn preload() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("preload.so");
     let compiler = cc::Build::new().get_compiler();
     let status = Command::new(compiler.path())
-        .args(["-std=gnu11", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fexceptions"])
+        .args([
+            "-std=gnu11",
+            "-O2",
+            "-g1",
+            "-fPIC",
+            "-shared",
+            "-fvisibility=hidden",
+            "-ftls-model=initial-exec",
+            "-fexceptions",
+        ])
         .args([
             "-fno-builtin-malloc",
             "-fno-plt",
@@ -47,7 +63,8 @@ fn preload() {
             "-Wall",
             "-Wextra",
             "-Wl,-z,now",
-            // Every process that starts maps it: two segments instead of five, and nothing to be made read-only.
+            // Every process that starts maps it: two segments instead of five, and nothing to be
+            // made read-only.
             "-Wl,-z,noseparate-code",
             "-Wl,-z,norelro",
             "-Wl,-soname,heaplab-preload.so",
@@ -57,6 +74,11 @@ fn preload() {
         .arg("-o")
         .arg(&out)
         .status()
-        .unwrap_or_else(|error| panic!("cannot run the C compiler {}: {error}; install gcc or clang", compiler.path().display()));
+        .unwrap_or_else(|error| {
+            panic!(
+                "cannot run the C compiler {}: {error}; install gcc or clang",
+                compiler.path().display()
+            )
+        });
     assert!(status.success(), "the preload object does not compile ({status})");
 }

@@ -1,4 +1,5 @@
-//! Lists of operations on elastic arenas, from bytes: four bytes an operation, after one that chooses policy, debugging aids and how many addresses there are.
+//! Lists of operations on elastic arenas, from bytes: four bytes an operation, after one that
+//! chooses policy, debugging aids and how many addresses there are.
 
 use heaplab_elastic::operations::{self, Operation, Setting};
 use heaplab_elastic::{Debug, Reclaim};

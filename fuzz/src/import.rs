@@ -6,11 +6,21 @@ use heaplab_trace::order::OrderChecker;
 /// One input.
 pub fn run(data: &[u8]) {
     let Some((choice, text)) = data.split_first() else { return };
-    let formats =
-        [None, Some(Format::Text), Some(Format::Android), Some(Format::Logalloc), Some(Format::Heaptrack), Some(Format::MetaspaceTrace)];
+    let formats = [
+        None,
+        Some(Format::Text),
+        Some(Format::Android),
+        Some(Format::Logalloc),
+        Some(Format::Heaptrack),
+        Some(Format::MetaspaceTrace),
+    ];
     let options = Options { lenient: choice & 1 == 1, ..Options::default() };
     let mut events = Vec::new();
-    let Ok(imported) = import(text, formats[usize::from(choice >> 1) % formats.len()], &options, &mut events) else { return };
+    let Ok(imported) =
+        import(text, formats[usize::from(choice >> 1) % formats.len()], &options, &mut events)
+    else {
+        return;
+    };
     let mut checker = OrderChecker::new("imported", &imported.tables);
     for event in &events {
         checker.check(event).expect("an importer gives events in legal order");

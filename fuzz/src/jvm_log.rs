@@ -1,6 +1,8 @@
-//! A JVM's log of its metaspace: any bytes, leniently or not; what comes out is in legal order, and chunks name rows that are there.
+//! A JVM's log of its metaspace: any bytes, leniently or not; what comes out is in legal order, and
+//! chunks name rows that are there.
 //!
-//! A byte from 0x80 on stands for a whole line of a real log, so that lines meet in every order without being found letter by letter.
+//! A byte from 0x80 on stands for a whole line of a real log, so that lines meet in every order
+//! without being found letter by letter.
 
 use heaplab_trace::import::{Format, Options, import};
 use heaplab_trace::order::OrderChecker;
@@ -24,7 +26,9 @@ pub fn run(data: &[u8]) {
     }
     let options = Options { lenient: choice & 1 == 1, ..Options::default() };
     let mut events = Vec::new();
-    let Ok(imported) = import(&text[..], Some(Format::JvmLog), &options, &mut events) else { return };
+    let Ok(imported) = import(&text[..], Some(Format::JvmLog), &options, &mut events) else {
+        return;
+    };
     let mut checker = OrderChecker::new("imported", &imported.tables);
     for event in &events {
         checker.check(event).expect("an importer gives events in legal order");

@@ -1,4 +1,5 @@
-//! Operation lists on the metaspace, elastic and old: blocks keep their contents, counts add up, every invariant holds.
+//! Operation lists on the metaspace, elastic and old: blocks keep their contents, counts add up,
+//! every invariant holds.
 //!
 //! The first byte chooses generation, policy and limit; then five bytes an operation.
 
@@ -26,7 +27,9 @@ pub fn run(input: &[u8]) {
     let Some((choice, rest)) = input.split_first() else { return };
     let spec = Spec::parse(SPECS[usize::from(*choice) % SPECS.len()]).expect("a known name");
     let loaders = LoaderKind::ALL.map(|(loader, _)| loader);
-    let plan = (0..8).map(|region| ArenaPlan { class: region % 2 == 1, loader: loaders[region / 2] }).collect();
+    let plan = (0..8)
+        .map(|region| ArenaPlan { class: region % 2 == 1, loader: loaders[region / 2] })
+        .collect();
     let operations: Vec<Operation> = rest.chunks_exact(5).take(400).map(operation).collect();
     let plan = Plan::new(plan);
     let driven = match spec.generation {
@@ -42,7 +45,12 @@ fn operation(bytes: &[u8]) -> Operation {
     // Small sizes often, and some up to 4 MB.
     let size = if bytes[4] > 250 { number << 6 } else { number % (1 << (4 + bytes[4] % 10)) };
     match kind {
-        0..=8 => Operation::Allocate { size, align_log2: if bytes[4] % 8 == 0 { 0 } else { 3 }, zeroed: kind == 8, region },
+        0..=8 => Operation::Allocate {
+            size,
+            align_log2: if bytes[4] % 8 == 0 { 0 } else { 3 },
+            zeroed: kind == 8,
+            region,
+        },
         9..=12 => Operation::Free(number),
         13 => Operation::Reallocate(number, size),
         14 => Operation::EndRegion(region),

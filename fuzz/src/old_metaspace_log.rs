@@ -1,4 +1,5 @@
-//! A log of JDK 11, or a recording, from anybody: an error or a recording that replays to its end or stops at a line.
+//! A log of JDK 11, or a recording, from anybody: an error or a recording that replays to its end
+//! or stops at a line.
 
 use heaplab_metaspace::old::{jvm_log, recording};
 

@@ -1,4 +1,5 @@
-//! Compiled replay programs: any bytes, as they are and with the checksums that they should have, so that what lies behind those is reached.
+//! Compiled replay programs: any bytes, as they are and with the checksums that they should have,
+//! so that what lies behind those is reached.
 
 use heaplab_trace::program::Program;
 use std::path::Path;
@@ -22,11 +23,16 @@ fn decode(data: &[u8]) {
 
 /// The same with magic, version and checksums put right.
 fn signed(mut data: Vec<u8>) -> Vec<u8> {
-    let field = |data: &[u8], at: usize| u64::from_le_bytes(data[at * 8..at * 8 + 8].try_into().expect("8 bytes"));
+    let field = |data: &[u8], at: usize| {
+        u64::from_le_bytes(data[at * 8..at * 8 + 8].try_into().expect("8 bytes"))
+    };
     data[..8].copy_from_slice(b"hlprogrm");
     data[8..16].copy_from_slice(&2u64.to_le_bytes());
     let body = field(&data, 3).saturating_mul(4).saturating_add(7) / 8 * 8;
-    let end = usize::try_from(body.saturating_add(field(&data, 4))).unwrap_or(usize::MAX).saturating_add(HEADER_BYTES).min(data.len());
+    let end = usize::try_from(body.saturating_add(field(&data, 4)))
+        .unwrap_or(usize::MAX)
+        .saturating_add(HEADER_BYTES)
+        .min(data.len());
     let sum = xxh3_64(&data[HEADER_BYTES..end]);
     data[48..56].copy_from_slice(&sum.to_le_bytes());
     let sum = xxh3_64(&data[..HEADER_BYTES - 8]);

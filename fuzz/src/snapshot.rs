@@ -1,4 +1,5 @@
-//! A whole heap snapshot: any bytes, read with one thread and with two, analysed, every view asked for.
+//! A whole heap snapshot: any bytes, read with one thread and with two, analysed, every view asked
+//! for.
 
 use heaplab_snapshot::analysis::{Analysis, Filter, Options, PathLimits};
 use heaplab_snapshot::index::{Key, Summary};
@@ -20,7 +21,8 @@ pub fn run(data: &[u8]) {
     let graph = &snapshot.graph;
     let total: u64 = graph.nodes().map(|node| analysis.self_size(node)).sum();
     assert_eq!(analysis.retained_size(graph.root()), total);
-    // With sizes as they are, where DevTools keeps 32 bits of each: an input may have sizes up to 2^64.
+    // With sizes as they are, where DevTools keeps 32 bits of each: an input may have sizes up to
+    // 2^64.
     let exact = Analysis::of(&snapshot, &Options { exact_sizes: true, ..Options::default() });
     let total = graph.nodes().fold(0u64, |sum, node| sum.saturating_add(exact.self_size(node)));
     assert!(exact.retained_size(graph.root()) == total || total == u64::MAX);

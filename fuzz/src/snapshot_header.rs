@@ -1,7 +1,9 @@
-//! The header of a heap snapshot, and nothing else that could be wrong: the bytes are the `snapshot` object, behind them come lists of two nodes and an
-//! edge. So the fuzzer spends itself on names of fields, types, counts and their order, which decide how every list is read.
+//! The header of a heap snapshot, and nothing else that could be wrong: the bytes are the
+//! `snapshot` object, behind them come lists of two nodes and an edge. So the fuzzer spends itself
+//! on names of fields, types, counts and their order, which decide how every list is read.
 //!
-//! What one way into a file says of a header the others must say too: reading, finding lists, validating.
+//! What one way into a file says of a header the others must say too: reading, finding lists,
+//! validating.
 
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::rows::Rows;
@@ -20,13 +22,18 @@ pub fn run(data: &[u8]) {
     let report = validate(&file, &mut |_, _| ());
     assert_eq!(report.damage, read.as_ref().err().cloned());
     let located = Rows::find(&file);
-    assert!(read.is_err() || located.is_ok() || read.as_ref().is_ok_and(|snapshot| snapshot.graph.root() != 0));
+    assert!(
+        read.is_err()
+            || located.is_ok()
+            || read.as_ref().is_ok_and(|snapshot| snapshot.graph.root() != 0)
+    );
     let options = ReadOptions { threads: 2, allow_duplicate_ids: true, ..ReadOptions::default() };
     match (read, Snapshot::read_with(&file, &options)) {
         (Ok(snapshot), Ok(_)) => {
             // Sizes as they are, and as DevTools keeps them.
             for exact_sizes in [false, true] {
-                let analysis = Analysis::of(&snapshot, &Options { exact_sizes, ..Options::default() });
+                let analysis =
+                    Analysis::of(&snapshot, &Options { exact_sizes, ..Options::default() });
                 let graph = &snapshot.graph;
                 let total: u64 = graph.nodes().map(|node| analysis.self_size(node)).sum();
                 assert_eq!(analysis.retained_size(graph.root()), total);

@@ -1,5 +1,6 @@
-//! The lists of a heap snapshot, within a header that is right: the bytes are split at zeros into integers of nodes, of edges, and strings, so that
-//! the fuzzer reaches the scanners of integers and of strings without having to write a header.
+//! The lists of a heap snapshot, within a header that is right: the bytes are split at zeros into
+//! integers of nodes, of edges, and strings, so that the fuzzer reaches the scanners of integers
+//! and of strings without having to write a header.
 
 use heaplab_snapshot::{ReadOptions, Snapshot, strings};
 
@@ -14,7 +15,9 @@ pub fn run(data: &[u8]) {
          \"edge_fields\":[\"type\",\"name_or_index\",\"to_node\"],\"edge_types\":[[\"property\",\"element\",\"weak\"]]}},\
          \"node_count\":{node_count},\"edge_count\":{edge_count}}},\"nodes\":["
     );
-    let file = [header.as_bytes(), nodes, b"],\"edges\":[", edges, b"],\"strings\":[", words, b"]}"].concat();
+    let file =
+        [header.as_bytes(), nodes, b"],\"edges\":[", edges, b"],\"strings\":[", words, b"]}"]
+            .concat();
     let options = ReadOptions { threads: 1, allow_duplicate_ids: true, ..ReadOptions::default() };
     match Snapshot::read_with(&file, &options) {
         Ok(snapshot) => (0..snapshot.strings.len() as u32).for_each(|id| {

@@ -1,6 +1,7 @@
-//! A packed heap snapshot, unpacked as the command line does it and read. The first byte chooses the kind of packing and what the rest is: the packed
-//! stream itself behind the bytes that tell its kind; or what is packed here, which must come out as it was, in one piece or in two; or that with one
-//! byte changed or the end cut off.
+//! A packed heap snapshot, unpacked as the command line does it and read. The first byte chooses
+//! the kind of packing and what the rest is: the packed stream itself behind the bytes that tell
+//! its kind; or what is packed here, which must come out as it was, in one piece or in two; or that
+//! with one byte changed or the end cut off.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -69,7 +70,9 @@ fn unpacked(packed: &[u8], whole: Option<&[u8]>) {
         most = there;
     });
     assert!(most <= LIMIT_BYTES);
-    let begins = |bytes: &[u8]| bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_none_or(|byte| *byte == b'{');
+    let begins = |bytes: &[u8]| {
+        bytes.iter().find(|byte| !byte.is_ascii_whitespace()).is_none_or(|byte| *byte == b'{')
+    };
     match result {
         Ok(bytes) => {
             assert!(bytes.len() as u64 == most && begins(&bytes));
@@ -77,10 +80,15 @@ fn unpacked(packed: &[u8], whole: Option<&[u8]>) {
             // Any error will do.
             let _ = Snapshot::read(&bytes);
         }
-        Err(UnpackError::Damaged { unpacked_bytes, .. }) => assert!(whole.is_none() && unpacked_bytes <= LIMIT_BYTES + 1),
+        Err(UnpackError::Damaged { unpacked_bytes, .. }) => {
+            assert!(whole.is_none() && unpacked_bytes <= LIMIT_BYTES + 1)
+        }
         Err(UnpackError::NoSnapshot) => assert!(whole.is_none_or(|whole| !begins(whole))),
         Err(UnpackError::TooLarge { limit_bytes }) => {
-            assert!(limit_bytes == LIMIT_BYTES && whole.is_none_or(|whole| whole.len() as u64 > LIMIT_BYTES));
+            assert!(
+                limit_bytes == LIMIT_BYTES
+                    && whole.is_none_or(|whole| whole.len() as u64 > LIMIT_BYTES)
+            );
         }
     }
 }

@@ -1,9 +1,13 @@
-//! Everything that makes a file from a file: any bytes, validated, converted, redacted, multiplied, trimmed. What comes out is a valid snapshot
-//! or an error, and what `validate` calls good can be rewritten.
+//! Everything that makes a file from a file: any bytes, validated, converted, redacted, multiplied,
+//! trimmed. What comes out is a valid snapshot or an error, and what `validate` calls good can be
+//! rewritten.
 
 use heaplab_snapshot::Snapshot;
 use heaplab_snapshot::analysis::{Analysis, Options};
-use heaplab_snapshot::rewrite::{Identifiers, Keep, Key, Redaction, RewriteError, Target, Trimming, convert, ladder, redact, trim};
+use heaplab_snapshot::rewrite::{
+    Identifiers, Keep, Key, Redaction, RewriteError, Target, Trimming, convert, ladder, redact,
+    trim,
+};
 use heaplab_snapshot::rows::Rows;
 use heaplab_snapshot::validate::validate;
 
@@ -38,13 +42,21 @@ pub fn run(data: &[u8]) {
     }
     for keep in [Keep::Identifiers, Keep::Names, Keep::Own] {
         let redaction = Redaction { keep, identifiers: Identifiers::own(), key: Key::new([1; 32]) };
-        check("redact", redact(&rows, redaction, Vec::new(), &mut quiet).map(|(bytes, _)| bytes), good);
+        check(
+            "redact",
+            redact(&rows, redaction, Vec::new(), &mut quiet).map(|(bytes, _)| bytes),
+            good,
+        );
     }
     check("ladder", ladder(&rows, 3, Vec::new(), &mut quiet).map(|(bytes, _)| bytes), good);
     if let Ok(snapshot) = Snapshot::read(data) {
         let analysis = Analysis::of(&snapshot, &Options::default());
         let objects: Vec<u32> = snapshot.graph.nodes().step_by(3).take(5).collect();
         let trimming = Trimming { objects: &objects, referrers_max: 2 };
-        check("trim", trim(&rows, &analysis, &trimming, Vec::new(), &mut quiet).map(|(bytes, _)| bytes), good);
+        check(
+            "trim",
+            trim(&rows, &analysis, &trimming, Vec::new(), &mut quiet).map(|(bytes, _)| bytes),
+            good,
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The records of one block of a spool: any bytes. What can be read is written again, and then says the same.
+//! The records of one block of a spool: any bytes. What can be read is written again, and then says
+//! the same.
 
 use heaplab_record::spool::record::{Decoder, Encoder, Kind, RECORD_BYTES_MAX};
 
@@ -23,9 +24,15 @@ pub fn run(data: &[u8]) {
     let again = self::padded(encoder.payload());
     let mut decoder = Decoder::new(1);
     for record in &records {
-        let mut found = decoder.next(&again, encoder.payload().len()).expect("it was just written").expect("as many records");
+        let mut found = decoder
+            .next(&again, encoder.payload().len())
+            .expect("it was just written")
+            .expect("as many records");
         if record.kind == Kind::Mark {
-            assert_eq!(again[found.address as usize..][..found.size as usize], padded[record.address as usize..][..record.size as usize]);
+            assert_eq!(
+                again[found.address as usize..][..found.size as usize],
+                padded[record.address as usize..][..record.size as usize]
+            );
             found.address = record.address;
         }
         assert_eq!(found, *record);

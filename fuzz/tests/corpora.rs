@@ -16,7 +16,9 @@ fn files(archive: &[u8]) -> Vec<(String, &[u8])> {
     let mut rest = archive;
     while rest.len() >= BLOCK_BYTES && rest[0] != 0 {
         let (header, behind) = rest.split_at(BLOCK_BYTES);
-        let text = |range: std::ops::Range<usize>| String::from_utf8_lossy(&header[range]).trim_matches(['\0', ' ']).to_owned();
+        let text = |range: std::ops::Range<usize>| {
+            String::from_utf8_lossy(&header[range]).trim_matches(['\0', ' ']).to_owned()
+        };
         let bytes = usize::from_str_radix(&text(124..136), 8).expect("an octal length");
         if header[156] == b'0' {
             files.push((text(0..100), &behind[..bytes]));
@@ -29,7 +31,8 @@ fn files(archive: &[u8]) -> Vec<(String, &[u8])> {
 fn run_all(target: &str, run: fn(&[u8])) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let archive = here.join(format!("corpora/{target}.tar.gz"));
-    let packed = std::fs::read(&archive).unwrap_or_else(|error| panic!("{}: {error}", archive.display()));
+    let packed =
+        std::fs::read(&archive).unwrap_or_else(|error| panic!("{}: {error}", archive.display()));
     let mut unpacked = Vec::new();
     GzDecoder::new(&packed[..]).read_to_end(&mut unpacked).expect("an archive");
     let kept = files(&unpacked);

@@ -1,9 +1,12 @@
-//! Attributes of instances where CPython 3.11 and later keep them: in an array beside the object, their names in the type's shared keys.
+//! Attributes of instances where CPython 3.11 and later keep them: in an array beside the object,
+//! their names in the type's shared keys.
 //!
-//! `tp_traverse` shows the values without their names, and asking for `__dict__` would make a dictionary for each object, which would change the heap that is being
-//! measured. So the array is read where it lies. That is no part of the stable ABI: offsets are those of `Include/internal/pycore_dict.h`,
-//! `pycore_object.h` and `Include/cpython/object.h` of 3.11, 3.12 and 3.13, they are taken for these versions only, and [`Layout::find`] tries them on an object whose attributes
-//! are known. Where the trial fails, attributes are numbered instead of named.
+//! `tp_traverse` shows the values without their names, and asking for `__dict__` would make a
+//! dictionary for each object, which would change the heap that is being measured. So the array is
+//! read where it lies. That is no part of the stable ABI: offsets are those of
+//! `Include/internal/pycore_dict.h`, `pycore_object.h` and `Include/cpython/object.h` of 3.11, 3.12
+//! and 3.13, they are taken for these versions only, and [`Layout::find`] tries them on an object
+//! whose attributes are known. Where the trial fails, attributes are numbered instead of named.
 
 use super::object::{Address, address, flags_of, type_of, word_at};
 use super::text;
@@ -77,8 +80,9 @@ impl Layout {
         if keys == 0 {
             return;
         }
-        // SAFETY: `keys` is a PyDictKeysObject: reference count, three bytes (size, index bytes, kind) and padding, version, usable, count of entries, indices
-        // of 2^(index bytes) bytes, entries of key and value.
+        // SAFETY: `keys` is a PyDictKeysObject: reference count, three bytes (size, index bytes,
+        // kind) and padding, version, usable, count of entries, indices of 2^(index bytes) bytes,
+        // entries of key and value.
         unsafe {
             let sizes = word_at(keys, 8).to_le_bytes();
             let count = word_at(keys, 24);
@@ -113,7 +117,8 @@ impl Layout {
         }
     }
 
-    /// Whether objects of that type have two words for dictionary and weak references before them, which `sys.getsizeof` counts.
+    /// Whether objects of that type have two words for dictionary and weak references before them,
+    /// which `sys.getsizeof` counts.
     pub fn has_words_before(flags: u64, minor: u8) -> bool {
         /// `Py_TPFLAGS_MANAGED_WEAKREF` of 3.12 and later.
         const MANAGED_WEAKREF: u64 = 1 << 3;

@@ -1,7 +1,8 @@
 //! CPython's heap as an [`Embedder`].
 //!
-//! The root leads to `sys.modules`, to every module and frame, and to "(Other objects)", which holds what was not met otherwise: objects that only C code
-//! refers to. That place is filled last, so that it holds as little as it can.
+//! The root leads to `sys.modules`, to every module and frame, and to "(Other objects)", which
+//! holds what was not met otherwise: objects that only C code refers to. That place is filled last,
+//! so that it holds as little as it can.
 
 use super::attributes::Layout;
 use super::ids::Young;
@@ -106,7 +107,8 @@ impl Heap {
         std::mem::take(&mut self.ids)
     }
 
-    /// What the walk alone kept alive. To be dropped when it is over: objects may end with code of their own.
+    /// What the walk alone kept alive. To be dropped when it is over: objects may end with code of
+    /// their own.
     pub fn take_alone(&mut self) -> Vec<Py<PyAny>> {
         std::mem::take(&mut self.alone)
     }
@@ -336,7 +338,8 @@ impl Heap {
         (kind, names.intern(&self.text))
     }
 
-    /// What must be the same of an object besides its address, and whether it may be one of the last snapshot.
+    /// What must be the same of an object besides its address, and whether it may be one of the
+    /// last snapshot.
     fn identity(&mut self, object: Address) -> (u32, bool) {
         let type_object = type_of(object);
         if is_tracked(object) {

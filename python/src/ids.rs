@@ -1,8 +1,10 @@
 //! Which object is which across snapshots.
 //!
-//! An address is used again, most readily for objects of the same type (free lists). Objects of the collector's lists are therefore frozen between two snapshots: what is not frozen
-//! at the second is young, and its address says nothing ([`Young`]). For what the collector does not know (strings, numbers, tuples of them) a fingerprint of
-//! its value stands beside the address ([`ObjectIds`]): an equal value at the same place may pass for the same object.
+//! An address is used again, most readily for objects of the same type (free lists). Objects of the
+//! collector's lists are therefore frozen between two snapshots: what is not frozen at the second
+//! is young, and its address says nothing ([`Young`]). For what the collector does not know
+//! (strings, numbers, tuples of them) a fingerprint of its value stands beside the address
+//! ([`ObjectIds`]): an equal value at the same place may pass for the same object.
 
 use super::object::Address;
 use heaplab_snapshot::generate::ObjectIds;

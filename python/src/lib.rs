@@ -1,12 +1,15 @@
 //! CPython's heap as an embedder of `heaplab_snapshot::generate`.
 //!
-//! What Python code can say without being walked (types, frames, roots) is handed over by `heaplab/snapshot.py`; then the heap is walked twice while the GIL is held,
-//! by each type's `tp_traverse`. During the walk nothing is allocated in the heap but numbers that die at once (`__sizeof__`), no Python code runs
-//! and the garbage collector is off, so that both passes see the same heap, and texts of strings and numbers can be read again where they are
+//! What Python code can say without being walked (types, frames, roots) is handed over by
+//! `heaplab/snapshot.py`; then the heap is walked twice while the GIL is held, by each type's
+//! `tp_traverse`. During the walk nothing is allocated in the heap but numbers that die at once
+//! (`__sizeof__`), no Python code runs and the garbage collector is off, so that both passes see
+//! the same heap, and texts of strings and numbers can be read again where they are
 //! ([`text::OfObjects`]) instead of being copied.
 //!
-//! Source of what is known of CPython: its documentation of the stable ABI where that reaches; where it does not (where attributes and slots lie), the
-//! place is named and either as old as Python 3 or tried on a sample ([`attributes`]).
+//! Source of what is known of CPython: its documentation of the stable ABI where that reaches;
+//! where it does not (where attributes and slots lie), the place is named and either as old as
+//! Python 3 or tried on a sample ([`attributes`]).
 
 mod attributes;
 mod heap;
@@ -28,20 +31,22 @@ use std::path::{Path, PathBuf};
 #[pyclass]
 struct Walker {
     heap: heap::Heap,
-    /// What is known by its address before the walk begins. Until then other threads run and let go of their variables: held here,
-    /// beside the heap, so that no address outlives its object.
+    /// What is known by its address before the walk begins. Until then other threads run and let go
+    /// of their variables: held here, beside the heap, so that no address outlives its object.
     held: Vec<Py<PyAny>>,
 }
 
 #[pymethods]
 impl Walker {
-    /// `sample` is an object with the attributes `first`, `second`, `third` and no others, set in that order.
+    /// `sample` is an object with the attributes `first`, `second`, `third` and no others, set in
+    /// that order.
     #[new]
     fn new(sample: &Bound<'_, PyAny>) -> Walker {
         Walker { heap: heap::Heap::new(attributes::Layout::find(sample)), held: Vec::new() }
     }
 
-    /// A type. `members` are its member descriptors by name, `getters` attributes that give what is there.
+    /// A type. `members` are its member descriptors by name, `getters` attributes that give what is
+    /// there.
     #[allow(clippy::too_many_arguments)]
     fn add_type(
         &mut self,
@@ -79,7 +84,8 @@ impl Walker {
         self.heap.young = ids::Young::of(objects);
     }
 
-    /// Walks and writes, with that mode less what the umask takes. `objects` is what the garbage collector lists; it is empty afterwards.
+    /// Walks and writes, with that mode less what the umask takes. `objects` is what the garbage
+    /// collector lists; it is empty afterwards.
     fn write<'py>(
         &mut self,
         py: Python<'py>,
@@ -89,7 +95,8 @@ impl Walker {
         remember: bool,
         mode: u32,
     ) -> PyResult<Bound<'py, PyDict>> {
-        // Until this returns, however it does; not longer, since a frame may have a variable that leads back here.
+        // Until this returns, however it does; not longer, since a frame may have a variable that
+        // leads back here.
         let _held = std::mem::take(&mut self.held);
         self.heap.begin(&objects, ids.borrow_mut().take(), remember);
         let beside = beside(&path);

@@ -1,7 +1,8 @@
 //! Objects as addresses, and what may be asked of one while the heap is walked.
 //!
-//! Everything here holds as long as the GIL is held and nothing is deallocated: addresses come from the walk itself, and an object that was reached
-//! lives until the walk is over. [`Address`] is that promise in a name.
+//! Everything here holds as long as the GIL is held and nothing is deallocated: addresses come from
+//! the walk itself, and an object that was reached lives until the walk is over. [`Address`] is
+//! that promise in a name.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -52,7 +53,8 @@ pub unsafe fn word_at(object: Address, offset: i64) -> u64 {
 /// The number of items of an object of variable size.
 #[inline]
 pub fn var_size(object: Address) -> u64 {
-    // SAFETY: only asked of types with an item size, whose objects begin with PyVarObject: the count follows the type.
+    // SAFETY: only asked of types with an item size, whose objects begin with PyVarObject: the
+    // count follows the type.
     (unsafe { word_at(object, 16) } as i64).unsigned_abs()
 }
 
@@ -88,14 +90,16 @@ pub fn traverse<V: FnMut(Address)>(object: Address, traverse: ffi::traverseproc,
         }
         0
     }
-    // SAFETY: `traverse` is the slot of the object's type; it only calls `called` with what the object refers to.
+    // SAFETY: `traverse` is the slot of the object's type; it only calls `called` with what the
+    // object refers to.
     unsafe { traverse(pointer(object), called::<V>, std::ptr::from_mut(visit).cast()) };
 }
 
 /// Entries of a dictionary, borrowed.
 pub fn entries(dict: Address, mut visit: impl FnMut(Address, Address)) {
     let (mut position, mut key, mut value) = (0, std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: `dict` is a dictionary, and nothing changes it while the GIL is held and no Python code runs.
+    // SAFETY: `dict` is a dictionary, and nothing changes it while the GIL is held and no Python
+    // code runs.
     while unsafe { ffi::PyDict_Next(pointer(dict), &mut position, &mut key, &mut value) } != 0 {
         visit(key as u64, value as u64);
     }
@@ -129,7 +133,8 @@ pub fn tuple_items(tuple: Address, mut visit: impl FnMut(u64, Address)) {
 
 /// One item of a list, or 0.
 pub fn list_item(list: Address, index: usize) -> Address {
-    // SAFETY: `list` is a list; an index beyond its end gives null and an exception, which is dropped.
+    // SAFETY: `list` is a list; an index beyond its end gives null and an exception, which is
+    // dropped.
     unsafe {
         let item = ffi::PyList_GetItem(pointer(list), index as isize);
         if item.is_null() {
@@ -139,21 +144,23 @@ pub fn list_item(list: Address, index: usize) -> Address {
     }
 }
 
-/// Empties a list without an end to any item. Those that nothing else holds are returned, to be held until the walk is over: other
-/// threads may have let go of them after the list was made.
+/// Empties a list without an end to any item. Those that nothing else holds are returned, to be
+/// held until the walk is over: other threads may have let go of them after the list was made.
 #[must_use]
 pub fn clear_list(list: Address) -> Vec<Py<PyAny>> {
     // SAFETY: whoever has addresses holds the GIL.
     let py = unsafe { Python::assume_attached() };
     let mut alone = Vec::new();
     list_items(list, |_, item| {
-        // SAFETY: the list holds the item; each stands in it once, so that it is the last reference if it is the only one.
+        // SAFETY: the list holds the item; each stands in it once, so that it is the last reference
+        // if it is the only one.
         if unsafe { ffi::Py_REFCNT(pointer(item)) } == 1 {
             // SAFETY: as above.
             alone.push(unsafe { Bound::from_borrowed_ptr(py, pointer(item)) }.unbind());
         }
     });
-    // SAFETY: `list` is a list of our own that nobody iterates, and each item has another reference.
+    // SAFETY: `list` is a list of our own that nobody iterates, and each item has another
+    // reference.
     unsafe { ffi::PyList_SetSlice(pointer(list), 0, isize::MAX, std::ptr::null_mut()) };
     alone
 }
@@ -173,9 +180,11 @@ pub fn attribute_integer(object: Address, name: Address) -> Option<i64> {
     }
 }
 
-/// An attribute that is there already: asked only of exact built-in types and of attributes that make nothing.
+/// An attribute that is there already: asked only of exact built-in types and of attributes that
+/// make nothing.
 pub fn attribute(object: Address, name: Address) -> Option<Address> {
-    // SAFETY: both live. The reference that is returned is given up at once: the object holds another.
+    // SAFETY: both live. The reference that is returned is given up at once: the object holds
+    // another.
     unsafe {
         let value = ffi::PyObject_GetAttr(pointer(object), pointer(name));
         if value.is_null() {

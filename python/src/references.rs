@@ -1,7 +1,8 @@
 //! Names for what `tp_traverse` shows: it says where an object leads, not what it calls it.
 //!
-//! Each source of names (attributes, slots, entries, getters) offers pairs of name and target; a pair that is among the targets names one of them, once.
-//! What nobody names is numbered. So there are always exactly the references that the traversal showed, whatever the names.
+//! Each source of names (attributes, slots, entries, getters) offers pairs of name and target; a
+//! pair that is among the targets names one of them, once. What nobody names is numbered. So there
+//! are always exactly the references that the traversal showed, whatever the names.
 
 use super::object::Address;
 use heaplab_snapshot::generate::EdgeSink;
@@ -17,7 +18,8 @@ pub struct References {
     targets: Vec<Address>,
     labels: Vec<Option<(u8, EdgeName)>>,
     unnamed: usize,
-    /// Places of targets, sorted by target, where there are many; and how far each target's places are used up.
+    /// Places of targets, sorted by target, where there are many; and how far each target's places
+    /// are used up.
     order: Vec<u32>,
     used: HashMap<Address, usize>,
 }

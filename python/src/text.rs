@@ -1,4 +1,5 @@
-//! Strings and numbers of Python as text, without allocating in its heap (`PyUnicode_AsUTF8` would keep what it makes).
+//! Strings and numbers of Python as text, without allocating in its heap (`PyUnicode_AsUTF8` would
+//! keep what it makes).
 
 use super::object::{self, Address, pointer};
 use heaplab_snapshot::generate::OwnTexts;
@@ -13,7 +14,8 @@ const CHARACTERS_MAX: usize = 1024;
 pub fn append(string: Address, out: &mut Vec<u8>) {
     // One more than is taken, for the zero that follows a string that is shorter.
     let mut points = [MaybeUninit::<u32>::uninit(); CHARACTERS_MAX + 1];
-    // SAFETY: `string` is a living str; at most so many characters of four bytes (wchar_t on Linux) are copied, into room for one more.
+    // SAFETY: `string` is a living str; at most so many characters of four bytes (wchar_t on Linux)
+    // are copied, into room for one more.
     let count = unsafe { ffi::PyUnicode_AsWideChar(pointer(string), points.as_mut_ptr().cast(), points.len() as isize) };
     let count = usize::try_from(count).unwrap_or(0).min(CHARACTERS_MAX);
     // SAFETY: so many were written, from the first on.
@@ -31,7 +33,8 @@ pub fn append(string: Address, out: &mut Vec<u8>) {
     }
 }
 
-/// Texts of strings and numbers, which live as long as the walk and cannot change: they are read where they are, each time they are needed.
+/// Texts of strings and numbers, which live as long as the walk and cannot change: they are read
+/// where they are, each time they are needed.
 pub struct OfObjects;
 
 impl OwnTexts for OfObjects {
@@ -40,7 +43,8 @@ impl OwnTexts for OfObjects {
             return false;
         }
         let type_object = object::type_of(object) as *mut ffi::PyTypeObject;
-        // The very types whose objects `Kind` calls strings and numbers: a subclass has its class for a name.
+        // The very types whose objects `Kind` calls strings and numbers: a subclass has its class
+        // for a name.
         if type_object == &raw mut ffi::PyUnicode_Type {
             append(object, out);
         } else if type_object == &raw mut ffi::PyLong_Type || type_object == &raw mut ffi::PyBool_Type {
@@ -63,7 +67,8 @@ pub fn is_string(object: Address) -> bool {
 /// An int, if it fits 64 bits.
 pub fn integer(object: Address) -> Option<i64> {
     let mut overflow = 0;
-    // SAFETY: `object` is a living int; too large ones are told by `overflow`, without an exception.
+    // SAFETY: `object` is a living int; too large ones are told by `overflow`, without an
+    // exception.
     let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(pointer(object), &mut overflow) };
     (overflow == 0).then_some(value)
 }

@@ -1,4 +1,5 @@
-//! What is known of each type before the walk: its name, where its references are, how large its objects are.
+//! What is known of each type before the walk: its name, where its references are, how large its
+//! objects are.
 
 use super::attributes::Layout;
 use super::object::{self, Address, address, flags_of, pointer, var_size};
@@ -134,7 +135,8 @@ impl Types {
     pub fn add(&mut self, type_object: &Bound<'_, PyAny>, described: Described<'_, '_>) {
         self.minor = type_object.py().version_info().minor;
         let members = described.members.iter().filter_map(|(name, member)| {
-            // SAFETY: exact member descriptors have their PyMemberDef (name, type, offset) after PyDescr_COMMON, since Python 2.
+            // SAFETY: exact member descriptors have their PyMemberDef (name, type, offset) after
+            // PyDescr_COMMON, since Python 2.
             let (member_type, offset) = unsafe {
                 let definition = object::word_at(address(member), 40);
                 (object::word_at(definition, 8) as i32, object::word_at(definition, 16) as i64)
@@ -212,7 +214,8 @@ impl Types {
 
 /// Asks a built-in `__sizeof__`.
 fn called_size(sizeof: Address, object: Address) -> Option<u64> {
-    // SAFETY: a method descriptor of a built-in base of the object's type; it computes from the object's fields and gives an int, given up here.
+    // SAFETY: a method descriptor of a built-in base of the object's type; it computes from the
+    // object's fields and gives an int, given up here.
     unsafe {
         let result = ffi::PyObject_CallFunctionObjArgs(pointer(sizeof), pointer(object), std::ptr::null_mut::<ffi::PyObject>());
         if result.is_null() {

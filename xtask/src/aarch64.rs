@@ -1,9 +1,11 @@
-//! The code that only aarch64 has, tested under an emulator: how lists of heap snapshots are read with NEON. (The recorder's own tests, which
-//! cross-compile C alone, do the same for the recorder: crates/recorder/tests/machine.)
+//! The code that only aarch64 has, tested under an emulator: how lists of heap snapshots are read
+//! with NEON. (The recorder's own tests, which cross-compile C alone, do the same for the recorder:
+//! crates/recorder/tests/machine.)
 //!
-//! Needed are Rust's standard library for the target (`rustup target add aarch64-unknown-linux-gnu`), Debian's cross compiler as linker, and
-//! qemu. Where one is absent this says so and is skipped; with `HEAPLAB_REQUIRE_ORACLES=1` it fails, unless `HEAPLAB_WITHOUT_AARCH64` says
-//! why it cannot be had.
+//! Needed are Rust's standard library for the target (`rustup target add
+//! aarch64-unknown-linux-gnu`), Debian's cross compiler as linker, and qemu. Where one is absent
+//! this says so and is skipped; with `HEAPLAB_REQUIRE_ORACLES=1` it fails, unless
+//! `HEAPLAB_WITHOUT_AARCH64` says why it cannot be had.
 
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -19,7 +21,8 @@ pub fn run(cargo: impl Fn(&[&str], &[(&str, &str)]) -> Result<()>) -> Result<()>
         Ok(tools) => tools,
         Err(missing) => {
             let excused = std::env::var("HEAPLAB_WITHOUT_AARCH64").ok();
-            let required = std::env::var("HEAPLAB_REQUIRE_ORACLES").is_ok_and(|value| value == "1") && excused.is_none();
+            let required = std::env::var("HEAPLAB_REQUIRE_ORACLES").is_ok_and(|value| value == "1")
+                && excused.is_none();
             if required {
                 bail!("{missing}");
             }
@@ -30,7 +33,18 @@ pub fn run(cargo: impl Fn(&[&str], &[(&str, &str)]) -> Result<()>) -> Result<()>
     let target_folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/aarch64");
     let runner = format!("{emulator} -L {LIBRARIES}");
     cargo(
-        &["test", "--package", "heaplab-snapshot", "--lib", "--locked", "--target", TARGET, "--target-dir", target_folder, "reader::"],
+        &[
+            "test",
+            "--package",
+            "heaplab-snapshot",
+            "--lib",
+            "--locked",
+            "--target",
+            TARGET,
+            "--target-dir",
+            target_folder,
+            "reader::",
+        ],
         &[
             ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", &linker),
             ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", &runner),
@@ -44,14 +58,23 @@ pub fn run(cargo: impl Fn(&[&str], &[(&str, &str)]) -> Result<()>) -> Result<()>
 
 /// Linker and emulator, or what is missing.
 fn tools() -> Result<(String, String), String> {
-    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output().context("rustc").map_err(|error| format!("{error:#}"))?;
+    let sysroot = Command::new("rustc")
+        .args(["--print", "sysroot"])
+        .output()
+        .context("rustc")
+        .map_err(|error| format!("{error:#}"))?;
     let sysroot = String::from_utf8_lossy(&sysroot.stdout).trim().to_owned();
     if !Path::new(&sysroot).join("lib/rustlib").join(TARGET).is_dir() {
-        return Err(format!("Rust's standard library for the target is missing (rustup target add {TARGET})"));
+        return Err(format!(
+            "Rust's standard library for the target is missing (rustup target add {TARGET})"
+        ));
     }
     // By whatever version; its package without one conflicts with gcc-multilib.
-    let versions = std::iter::once(String::new()).chain((9..40).rev().map(|version| format!("-{version}")));
-    let linker = versions.map(|version| format!("aarch64-linux-gnu-gcc{version}")).find(|name| installed(name));
+    let versions =
+        std::iter::once(String::new()).chain((9..40).rev().map(|version| format!("-{version}")));
+    let linker = versions
+        .map(|version| format!("aarch64-linux-gnu-gcc{version}"))
+        .find(|name| installed(name));
     let emulator = ["qemu-aarch64", "qemu-aarch64-static"].into_iter().find(|name| installed(name));
     match (linker, emulator) {
         (Some(linker), Some(emulator)) => Ok((linker, emulator.to_owned())),
@@ -60,5 +83,6 @@ fn tools() -> Result<(String, String), String> {
 }
 
 fn installed(program: &str) -> bool {
-    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|folder| folder.join(program).is_file())
+    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+        .any(|folder| folder.join(program).is_file())
 }

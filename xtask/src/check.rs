@@ -17,9 +17,19 @@ pub fn run(_args: Args) -> Result<()> {
     crate::tidy::run()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])?;
     cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &[])?;
-    // A build of its own, because loom's types stand in for the standard library's; about 40 s from nothing, then a second.
+    // A build of its own, because loom's types stand in for the standard library's; about 40 s from
+    // nothing, then a second.
     let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/loom");
-    let loom = ["test", "--package", "heaplab-elastic", "--lib", "--locked", "--target-dir", target, "loom"];
+    let loom = [
+        "test",
+        "--package",
+        "heaplab-elastic",
+        "--lib",
+        "--locked",
+        "--target-dir",
+        target,
+        "loom",
+    ];
     cargo(&loom, &[("RUSTFLAGS", "--cfg loom")])?;
     corpora()?;
     crate::aarch64::run(cargo)?;
@@ -28,20 +38,39 @@ pub fn run(_args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Every input that fuzzing kept. A build of its own too, as cargo-fuzz makes it but for the fuzzer (checksums are not compared), and
-/// optimised a little, because some inputs were kept for taking long.
+/// Every input that fuzzing kept. A build of its own too, as cargo-fuzz makes it but for the fuzzer
+/// (checksums are not compared), and optimised a little, because some inputs were kept for taking
+/// long.
 fn corpora() -> Result<()> {
     let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/corpora");
     cargo(
-        &["test", "--manifest-path", FUZZ, "--no-default-features", "--lib", "--test", "corpora", "--target-dir", target],
-        &[("RUSTFLAGS", "--cfg fuzzing"), ("CARGO_PROFILE_DEV_OPT_LEVEL", "1"), ("CARGO_PROFILE_DEV_DEBUG", "0")],
+        &[
+            "test",
+            "--manifest-path",
+            FUZZ,
+            "--no-default-features",
+            "--lib",
+            "--test",
+            "corpora",
+            "--target-dir",
+            target,
+        ],
+        &[
+            ("RUSTFLAGS", "--cfg fuzzing"),
+            ("CARGO_PROFILE_DEV_OPT_LEVEL", "1"),
+            ("CARGO_PROFILE_DEV_DEBUG", "0"),
+        ],
     )
 }
 
 fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
     println!("$ cargo {}", arguments.join(" "));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let status = Command::new(cargo).args(arguments).envs(environment.iter().copied()).status().context("cannot start cargo")?;
+    let status = Command::new(cargo)
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .status()
+        .context("cannot start cargo")?;
     if !status.success() {
         bail!("cargo {} failed ({status})", arguments.join(" "));
     }

@@ -1,8 +1,10 @@
-//! The house rules that a machine can see, as a check over the tree: file and function length, module docs, SAFETY
-//! sentences, words that do not belong, marks that no test expects, and the arrows between crates (the table of ARCHITECTURE.md).
+//! The house rules that a machine can see, as a check over the tree: file and function length,
+//! module docs, SAFETY sentences, words that do not belong, marks that no test expects, and the
+//! arrows between crates (the table of ARCHITECTURE.md).
 //!
-//! The idea is TigerBeetle's tidy. Each rule is a function from one file to findings and knows nothing of the others;
-//! this file walks the tree and prints. What needs a compiler (missing docs, formatting, lints) is left to clippy and rustfmt.
+//! The idea is TigerBeetle's tidy. Each rule is a function from one file to findings and knows
+//! nothing of the others; this file walks the tree and prints. What needs a compiler (missing docs,
+//! formatting, lints) is left to clippy and rustfmt.
 
 mod arrows;
 mod code;
@@ -21,7 +23,8 @@ use std::{
 /// Larger text files are data, not something that people wrote.
 const TEXT_MAX_BYTES: u64 = 1 << 20;
 /// Folders of generated or downloaded things.
-const SKIPPED_FOLDERS: [&str; 7] = ["target", "node_modules", "corpus", "artifacts", "__pycache__", "venv", "heaplab-tour"];
+const SKIPPED_FOLDERS: [&str; 7] =
+    ["target", "node_modules", "corpus", "artifacts", "__pycache__", "venv", "heaplab-tour"];
 
 /// A place that breaks a rule.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,13 +53,17 @@ impl SourceFile {
     }
 
     fn extension(&self) -> &str {
-        Path::new(&self.path).extension().and_then(|extension| extension.to_str()).unwrap_or_default()
+        Path::new(&self.path)
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .unwrap_or_default()
     }
 }
 
 /// Checks the tree and prints what is untidy as `file:line: message`.
 pub fn run() -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent folder")?;
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent folder")?;
     let files = read_tree(root)?;
     let mut findings: Vec<Finding> = files.iter().flat_map(check).collect();
     findings.extend(arrows::check(&files));
@@ -88,7 +95,9 @@ fn check(file: &SourceFile) -> Vec<Finding> {
         "c" | "h" => {
             findings.extend(length::functions(file, &code::Code::of_c(&file.text)));
             if !file.text.starts_with("/*") && !file.text.starts_with("//") {
-                findings.push(file.finding(1, "begin with a comment: what this is, why it is so, its source"));
+                findings.push(
+                    file.finding(1, "begin with a comment: what this is, why it is so, its source"),
+                );
             }
         }
         _ => {}
@@ -102,14 +111,21 @@ fn read_tree(root: &Path) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))? {
+        for entry in
+            fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?
+        {
             let entry = entry?;
             let name = entry.file_name();
             let kind = entry.file_type()?;
-            let hidden = name.as_encoded_bytes().starts_with(b".") && name != ".ci" && name != ".cargo";
+            let hidden =
+                name.as_encoded_bytes().starts_with(b".") && name != ".ci" && name != ".cargo";
             if kind.is_dir() && !hidden && !SKIPPED_FOLDERS.iter().any(|skipped| name == *skipped) {
                 folders.push(entry.path());
-            } else if kind.is_file() && !hidden && name != "Cargo.lock" && entry.metadata()?.len() <= TEXT_MAX_BYTES {
+            } else if kind.is_file()
+                && !hidden
+                && name != "Cargo.lock"
+                && entry.metadata()?.len() <= TEXT_MAX_BYTES
+            {
                 files.extend(read_text(root, entry.path())?);
             }
         }
@@ -131,7 +147,10 @@ mod tests {
 
     #[test]
     fn every_rule_is_applied_to_one_bad_file() {
-        let file = SourceFile { path: "crates/trace/src/bad.rs".into(), text: format!("fn f() {{\n    {}!()\n}}\n", "todo") };
+        let file = SourceFile {
+            path: "crates/trace/src/bad.rs".into(),
+            text: format!("fn f() {{\n    {}!()\n}}\n", "todo"),
+        };
         let lines: Vec<_> = check(&file).iter().map(ToString::to_string).collect();
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(lines[0].starts_with("crates/trace/src/bad.rs:1: open the module"), "{lines:?}");
@@ -144,6 +163,10 @@ mod tests {
         let files = read_tree(root).unwrap();
         assert!(files.iter().any(|file| file.path == "xtask/src/tidy.rs"));
         assert!(files.iter().any(|file| file.path == ".ci/run"));
-        assert!(!files.iter().any(|file| file.path.contains("target/") || file.path.ends_with("Cargo.lock")));
+        assert!(
+            !files
+                .iter()
+                .any(|file| file.path.contains("target/") || file.path.ends_with("Cargo.lock"))
+        );
     }
 }

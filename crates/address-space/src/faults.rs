@@ -1,8 +1,9 @@
 //! Faults that a test places: the n-th call of a kind fails as if the kernel had refused it.
 //!
-//! The idea is fault injection by counting: run a workload once and count its calls, then run it again for every n with
-//! the n-th call failing, and hold after each that nothing was lost. A heap in production has no `Faults`, and pays one
-//! test of a pointer on calls that go to the kernel anyway.
+//! The idea is fault injection by counting: run a workload once and count its calls, then run it
+//! again for every n with the n-th call failing, and hold after each that nothing was lost. A heap
+//! in production has no `Faults`, and pays one test of a pointer on calls that go to the kernel
+//! anyway.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,13 +29,18 @@ struct Plan {
     length: AtomicU64,
 }
 
-/// Which calls fail. Share it with [`Options::faults`](crate::Options::faults) and change it while the heap runs.
+/// Which calls fail. Share it with [`Options::faults`](crate::Options::faults) and change it while
+/// the heap runs.
 #[derive(Debug)]
 pub struct Faults([Plan; 4]);
 
 impl Default for Faults {
     fn default() -> Faults {
-        Faults([(); 4].map(|()| Plan { calls: AtomicU64::new(0), first: AtomicU64::new(u64::MAX), length: AtomicU64::new(0) }))
+        Faults([(); 4].map(|()| Plan {
+            calls: AtomicU64::new(0),
+            first: AtomicU64::new(u64::MAX),
+            length: AtomicU64::new(0),
+        }))
     }
 }
 

@@ -1,4 +1,5 @@
-//! A commit limit that several reservations may share, as HotSpot's class and non-class space share one limiter.
+//! A commit limit that several reservations may share, as HotSpot's class and non-class space share
+//! one limiter.
 
 use crate::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +14,10 @@ pub struct CommitLimit {
 impl CommitLimit {
     /// At most `limit_bytes` at a time.
     pub const fn new(limit_bytes: usize) -> CommitLimit {
-        CommitLimit { committed_bytes: AtomicUsize::new(0), limit_bytes: AtomicUsize::new(limit_bytes) }
+        CommitLimit {
+            committed_bytes: AtomicUsize::new(0),
+            limit_bytes: AtomicUsize::new(limit_bytes),
+        }
     }
 
     /// As much as the machine has.
@@ -26,7 +30,8 @@ impl CommitLimit {
         self.limit_bytes.load(Ordering::Relaxed)
     }
 
-    /// Changes the limit; what is committed beyond a lower one stays, and nothing is added until it fits.
+    /// Changes the limit; what is committed beyond a lower one stays, and nothing is added until it
+    /// fits.
     pub fn set_limit_bytes(&self, limit_bytes: usize) {
         self.limit_bytes.store(limit_bytes, Ordering::Relaxed);
     }
@@ -39,10 +44,14 @@ impl CommitLimit {
     /// Counts `bytes` as committed if they fit.
     pub fn charge(&self, bytes: usize) -> Result<(), Error> {
         let limit_bytes = self.limit_bytes();
-        let fits = |committed: usize| committed.checked_add(bytes).filter(|sum| *sum <= limit_bytes || bytes == 0);
+        let fits = |committed: usize| {
+            committed.checked_add(bytes).filter(|sum| *sum <= limit_bytes || bytes == 0)
+        };
         match self.committed_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
             Ok(_) => Ok(()),
-            Err(committed_bytes) => Err(Error::LimitReached { asked_bytes: bytes, committed_bytes, limit_bytes }),
+            Err(committed_bytes) => {
+                Err(Error::LimitReached { asked_bytes: bytes, committed_bytes, limit_bytes })
+            }
         }
     }
 
@@ -62,7 +71,13 @@ mod tests {
         let limit = CommitLimit::new(100);
         limit.charge(60).unwrap();
         let error = limit.charge(41).unwrap_err();
-        assert!(matches!(error, Error::LimitReached { asked_bytes: 41, committed_bytes: 60, limit_bytes: 100 }), "{error}");
+        assert!(
+            matches!(
+                error,
+                Error::LimitReached { asked_bytes: 41, committed_bytes: 60, limit_bytes: 100 }
+            ),
+            "{error}"
+        );
         limit.charge(40).unwrap();
         assert!(limit.charge(usize::MAX).is_err(), "a sum that overflows is over the limit");
         limit.release(100);

@@ -1,5 +1,5 @@
-//! A range of addresses of which parts are committed. Which kernel call stands behind that is [`Commitment`]; the table
-//! of the crate's first page says what each does.
+//! A range of addresses of which parts are committed. Which kernel call stands behind that is
+//! [`Commitment`]; the table of the crate's first page says what each does.
 
 use crate::{Call, CommitLimit, Error, Faults, Usage, page_bytes, system, usage};
 use std::io;
@@ -8,14 +8,16 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// With [`Commitment::Touch`] addresses are opened in steps of this size at least, so that the kernel, which accounts
-/// writable mappings (RLIMIT_DATA, strict overcommit), is asked for what is near use and not for the whole reservation.
+/// With [`Commitment::Touch`] addresses are opened in steps of this size at least, so that the
+/// kernel, which accounts writable mappings (RLIMIT_DATA, strict overcommit), is asked for what is
+/// near use and not for the whole reservation.
 const OPEN_STEP_BYTES: usize = 64 << 20;
 
 /// How commit and uncommit are done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Commitment {
-    /// The kernel gives pages at the first touch and takes them with `MADV_DONTNEED`. Splits no mapping.
+    /// The kernel gives pages at the first touch and takes them with `MADV_DONTNEED`. Splits no
+    /// mapping.
     #[default]
     Touch,
     /// `mprotect` on both sides: an uncommitted page faults when touched.
@@ -33,11 +35,11 @@ pub struct Options {
     pub align_bytes: usize,
     /// What may be committed, shared with whoever holds the same limit. `None`: no limit.
     pub limit: Option<Arc<CommitLimit>>,
-    /// Keep the kernel from backing the range with huge pages, which would give a whole one for the first byte touched
-    /// and have to split it to take one page back.
+    /// Keep the kernel from backing the range with huge pages, which would give a whole one for the
+    /// first byte touched and have to split it to take one page back.
     pub no_huge_pages: bool,
-    /// Ask the kernel to back the range with huge pages where it can (`MADV_HUGEPAGE`): far fewer faults, and more resident than
-    /// committed. Ignored with [`Options::no_huge_pages`].
+    /// Ask the kernel to back the range with huge pages where it can (`MADV_HUGEPAGE`): far fewer
+    /// faults, and more resident than committed. Ignored with [`Options::no_huge_pages`].
     pub huge_pages: bool,
     /// Calls that fail, for tests.
     pub faults: Option<Arc<Faults>>,
@@ -77,7 +79,8 @@ struct Calls {
     populate: AtomicU64,
 }
 
-/// What was committed and given back, range by range, and by which system calls: with [`Commitment::Touch`] most commits need none.
+/// What was committed and given back, range by range, and by which system calls: with
+/// [`Commitment::Touch`] most commits need none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Commits that succeeded.
@@ -94,8 +97,8 @@ pub struct Counts {
 
 /// A range of addresses of which parts are committed. Dropped, all of it goes back to the kernel.
 ///
-/// All methods take `&self` and may be called from many threads; two calls about the same pages at once are the
-/// caller's mistake to avoid.
+/// All methods take `&self` and may be called from many threads; two calls about the same pages at
+/// once are the caller's mistake to avoid.
 #[derive(Debug)]
 pub struct Reservation {
     base: NonNull<u8>,
@@ -114,10 +117,11 @@ pub struct Reservation {
     reserve_calls: (u64, u64),
 }
 
-// SAFETY: the mapping belongs to the reservation, whichever thread holds it; it is only read or written through
-// pointers whose users answer for themselves.
+// SAFETY: the mapping belongs to the reservation, whichever thread holds it; it is only read or
+// written through pointers whose users answer for themselves.
 unsafe impl Send for Reservation {}
-// SAFETY: `&self` methods change atomics, and the mapping's state through the kernel, which orders those calls itself.
+// SAFETY: `&self` methods change atomics, and the mapping's state through the kernel, which orders
+// those calls itself.
 unsafe impl Sync for Reservation {}
 
 impl Reservation {
@@ -129,7 +133,10 @@ impl Reservation {
         if bytes == 0 || !align_bytes.is_power_of_two() {
             return Err(shape());
         }
-        let reserved_bytes = bytes.checked_next_multiple_of(page_bytes).filter(|size| *size <= isize::MAX as usize).ok_or_else(shape)?;
+        let reserved_bytes = bytes
+            .checked_next_multiple_of(page_bytes)
+            .filter(|size| *size <= isize::MAX as usize)
+            .ok_or_else(shape)?;
         let refused = |source| Error::Reserve { bytes, source };
         strike(&options.faults, Call::Reserve).map_err(refused)?;
         let (base, munmap_calls) = system::reserve(reserved_bytes, align_bytes).map_err(refused)?;
@@ -168,7 +175,8 @@ impl Reservation {
 
     /// What is committed, as it was told.
     pub fn committed_bytes(&self) -> usize {
-        // In this order, so that the difference is never negative: what was given back had been committed.
+        // In this order, so that the difference is never negative: what was given back had been
+        // committed.
         let returned = self.uncommit_bytes.load(Ordering::Acquire);
         (self.commit_bytes.load(Ordering::Relaxed) - returned) as usize
     }
@@ -203,23 +211,26 @@ impl Reservation {
         start..start + self.reserved_bytes
     }
 
-    /// What the kernel has mapped and resident here now, the guard pages on both sides included. Walks page tables: for reports and tests.
+    /// What the kernel has mapped and resident here now, the guard pages on both sides included.
+    /// Walks page tables: for reports and tests.
     pub fn usage(&self) -> Result<Usage, Error> {
         let addresses = self.addresses();
         usage::usage(&(addresses.start - self.page_bytes..addresses.end + self.page_bytes))
     }
 
-    /// Commits the range, given as offsets, of which nothing is committed. It reads as zeroes then (or, with
-    /// [`Commitment::Touch`], holds what an earlier owner who never uncommitted it left).
+    /// Commits the range, given as offsets, of which nothing is committed. It reads as zeroes then
+    /// (or, with [`Commitment::Touch`], holds what an earlier owner who never uncommitted it left).
     ///
-    /// Fails with [`Error::LimitReached`], or [`Error::Commit`] where the kernel has no memory; nothing has changed then.
+    /// Fails with [`Error::LimitReached`], or [`Error::Commit`] where the kernel has no memory;
+    /// nothing has changed then.
     pub fn commit(&self, range: Range<usize>) -> Result<(), Error> {
         let bytes = range.len();
         self.commit_part(range, bytes)
     }
 
-    /// Commits the range, of which only `uncommitted_bytes` are not committed yet; only those count and are held
-    /// against the limit. With [`Commitment::Replace`] the **whole range is erased**, committed parts too.
+    /// Commits the range, of which only `uncommitted_bytes` are not committed yet; only those count
+    /// and are held against the limit. With [`Commitment::Replace`] the **whole range is erased**,
+    /// committed parts too.
     pub fn commit_part(&self, range: Range<usize>, uncommitted_bytes: usize) -> Result<(), Error> {
         self.check(&range)?;
         debug_assert!(uncommitted_bytes <= range.len());
@@ -240,8 +251,8 @@ impl Reservation {
 
     /// Gives the range's pages back, all of which are committed.
     ///
-    /// Fails with [`Error::Uncommit`] where the kernel refuses (replacing or protecting a mapping may exceed the
-    /// process's number of mappings); nothing is counted as given back then.
+    /// Fails with [`Error::Uncommit`] where the kernel refuses (replacing or protecting a mapping
+    /// may exceed the process's number of mappings); nothing is counted as given back then.
     ///
     /// # Safety
     /// Nobody relies on what the range holds, or touches it before it is committed again.
@@ -255,7 +266,11 @@ impl Reservation {
     ///
     /// # Safety
     /// As for [`Reservation::uncommit`].
-    pub unsafe fn uncommit_part(&self, range: Range<usize>, committed_bytes: usize) -> Result<(), Error> {
+    pub unsafe fn uncommit_part(
+        &self,
+        range: Range<usize>,
+        committed_bytes: usize,
+    ) -> Result<(), Error> {
         self.check(&range)?;
         debug_assert!(committed_bytes <= range.len());
         let (start, bytes) = (self.at(range.start), range.len());
@@ -263,7 +278,8 @@ impl Reservation {
             if bytes == 0 {
                 return Ok(());
             }
-            // SAFETY: `check` holds the range to the reservation; the caller promises that nobody uses it.
+            // SAFETY: `check` holds the range to the reservation; the caller promises that nobody
+            // uses it.
             unsafe {
                 match self.options.commitment {
                     Commitment::Touch => self.discard(start, bytes),
@@ -288,9 +304,9 @@ impl Reservation {
         Ok(())
     }
 
-    /// Has the kernel give the range, which is committed, its pages now: one call instead of a fault a page
-    /// (`MADV_POPULATE_WRITE`, Linux 5.14). What it holds stays. Returns false where the kernel cannot: the pages then
-    /// come at their first touch, as always.
+    /// Has the kernel give the range, which is committed, its pages now: one call instead of a
+    /// fault a page (`MADV_POPULATE_WRITE`, Linux 5.14). What it holds stays. Returns false where
+    /// the kernel cannot: the pages then come at their first touch, as always.
     pub fn populate(&self, range: Range<usize>) -> Result<bool, Error> {
         self.check(&range)?;
         if range.is_empty() || strike(&self.options.faults, Call::Populate).is_err() {
@@ -301,7 +317,8 @@ impl Reservation {
         Ok(unsafe { system::populate(self.at(range.start), range.len()) }.is_ok())
     }
 
-    /// Makes the range inaccessible whatever the commitment, or accessible again: guard pages. Each splits a mapping.
+    /// Makes the range inaccessible whatever the commitment, or accessible again: guard pages. Each
+    /// splits a mapping.
     ///
     /// # Safety
     /// The range is committed, and nobody touches it while it is inaccessible.
@@ -310,7 +327,9 @@ impl Reservation {
         let (start, bytes) = (self.at(range.start), range.len());
         count(&self.calls.mprotect);
         // SAFETY: the range lies in the reservation; the caller promises the rest.
-        let made = unsafe { if inaccessible { system::close(start, bytes) } else { system::open(start, bytes) } };
+        let made = unsafe {
+            if inaccessible { system::close(start, bytes) } else { system::open(start, bytes) }
+        };
         made.map_err(|source| Error::Commit { offset: range.start, bytes, source })
     }
 
@@ -332,7 +351,11 @@ impl Reservation {
         if whole && range.start <= range.end && range.end <= self.reserved_bytes {
             return Ok(());
         }
-        Err(Error::Range { range: range.clone(), page_bytes: self.page_bytes, reserved_bytes: self.reserved_bytes })
+        Err(Error::Range {
+            range: range.clone(),
+            page_bytes: self.page_bytes,
+            reserved_bytes: self.reserved_bytes,
+        })
     }
 
     /// The mechanism of a commit.
@@ -367,7 +390,8 @@ impl Reservation {
             return Ok(());
         }
         // Where the kernel will not open a whole step, it may still open what is needed.
-        let step = end.max(opened.saturating_add(opened.max(OPEN_STEP_BYTES))).min(self.reserved_bytes);
+        let step =
+            end.max(opened.saturating_add(opened.max(OPEN_STEP_BYTES))).min(self.reserved_bytes);
         let open = |to: usize| {
             count(&self.calls.mprotect);
             // SAFETY: both ends lie in the reservation, and nobody uses what is not open.
@@ -384,7 +408,8 @@ impl Drop for Reservation {
         if let Some(limit) = &self.options.limit {
             limit.release(self.committed_bytes());
         }
-        // SAFETY: the mapping is this reservation's own, and whoever holds a pointer into it promised to be done.
+        // SAFETY: the mapping is this reservation's own, and whoever holds a pointer into it
+        // promised to be done.
         unsafe { system::release(self.base, self.reserved_bytes, self.options.align_bytes.max(1)) };
     }
 }

@@ -33,11 +33,21 @@ fn committed_pages_are_zero_and_keep_their_bytes_until_uncommitted() {
         assert!(reads(&space, page..2 * page, 0), "{commitment:?}");
         assert_eq!(space.committed_bytes(), 4 * page);
         let calls = match commitment {
-            Commitment::Touch => SystemCalls { mmap: 1, mprotect: 1, madvise_dontneed: 1, ..SystemCalls::default() },
-            Commitment::Protect => SystemCalls { mmap: 1, mprotect: 3, madvise_dontneed: 1, ..SystemCalls::default() },
+            Commitment::Touch => {
+                SystemCalls { mmap: 1, mprotect: 1, madvise_dontneed: 1, ..SystemCalls::default() }
+            }
+            Commitment::Protect => {
+                SystemCalls { mmap: 1, mprotect: 3, madvise_dontneed: 1, ..SystemCalls::default() }
+            }
             Commitment::Replace => SystemCalls { mmap: 4, ..SystemCalls::default() },
         };
-        let counts = Counts { commits: 2, commit_bytes: 5 * page as u64, uncommits: 1, uncommit_bytes: page as u64, calls };
+        let counts = Counts {
+            commits: 2,
+            commit_bytes: 5 * page as u64,
+            uncommits: 1,
+            uncommit_bytes: page as u64,
+            calls,
+        };
         assert_eq!(space.counts(), counts);
     }
 }
@@ -60,7 +70,9 @@ fn a_commit_over_committed_pages_erases_only_where_mappings_are_replaced() {
 #[cfg(not(miri))]
 fn touch_splits_no_mapping_and_the_others_split_at_every_boundary() {
     let page = page_bytes();
-    for (commitment, expected) in [(Commitment::Touch, 3..=4), (Commitment::Protect, 60..=70), (Commitment::Replace, 60..=70)] {
+    for (commitment, expected) in
+        [(Commitment::Touch, 3..=4), (Commitment::Protect, 60..=70), (Commitment::Replace, 60..=70)]
+    {
         let space = reservation(commitment, 64 * page);
         space.commit(0..64 * page).unwrap();
         fill(&space, 0..64 * page, 1);
@@ -87,7 +99,9 @@ fn touch_opens_a_large_reservation_step_by_step() {
 
 #[test]
 fn an_alignment_is_kept_and_nothing_beside_the_range_stays_mapped() {
-    let space = Reservation::new(page_bytes() * 3, &Options { align_bytes: 1 << 24, ..Options::default() }).unwrap();
+    let space =
+        Reservation::new(page_bytes() * 3, &Options { align_bytes: 1 << 24, ..Options::default() })
+            .unwrap();
     assert_eq!(space.addresses().start % (1 << 24), 0);
     assert_eq!(space.addresses().len(), 3 * page_bytes());
     if cfg!(not(miri)) {
@@ -100,7 +114,10 @@ fn a_limit_is_shared_and_returned_when_a_reservation_goes() {
     let page = page_bytes();
     let limit = Arc::new(CommitLimit::new(3 * page));
     let options = Options { limit: Some(limit.clone()), ..Options::default() };
-    let (one, two) = (Reservation::new(4 * page, &options).unwrap(), Reservation::new(4 * page, &options).unwrap());
+    let (one, two) = (
+        Reservation::new(4 * page, &options).unwrap(),
+        Reservation::new(4 * page, &options).unwrap(),
+    );
     one.commit(0..2 * page).unwrap();
     assert!(matches!(two.commit(0..2 * page), Err(Error::LimitReached { .. })));
     assert_eq!((two.committed_bytes(), two.counts().commits), (0, 0));
@@ -115,7 +132,12 @@ fn a_fault_at_any_call_changes_nothing() {
     let page = page_bytes();
     for commitment in ALL {
         let (faults, limit) = (Arc::new(Faults::new()), Arc::new(CommitLimit::none()));
-        let options = Options { commitment, limit: Some(limit.clone()), faults: Some(faults.clone()), ..Options::default() };
+        let options = Options {
+            commitment,
+            limit: Some(limit.clone()),
+            faults: Some(faults.clone()),
+            ..Options::default()
+        };
         faults.fail(Call::Reserve, 0, 1);
         assert!(matches!(Reservation::new(page, &options), Err(Error::Reserve { .. })));
         let space = Reservation::new(4 * page, &options).unwrap();

@@ -1,4 +1,5 @@
-//! The calls to the kernel, each with what it is to the caller; under Miri the process's allocator stands in for them.
+//! The calls to the kernel, each with what it is to the caller; under Miri the process's allocator
+//! stands in for them.
 //!
 //! Ranges here are already checked: whole pages inside a mapping that the caller owns.
 
@@ -19,15 +20,21 @@ mod kernel {
     const RESERVED: MapFlags = MapFlags::PRIVATE.union(MapFlags::NORESERVE);
     const OPEN: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
-    /// Addresses that belong to nobody else, aligned, without memory. The mapping is a page larger on both sides, which
-    /// stay inaccessible: the kernel would join an open range with an open neighbour, and what is resident here could
-    /// not be told from what is resident there; and a write that runs over the edge faults. Also says how many calls unmapped an edge.
+    /// Addresses that belong to nobody else, aligned, without memory. The mapping is a page larger
+    /// on both sides, which stay inaccessible: the kernel would join an open range with an open
+    /// neighbour, and what is resident here could not be told from what is resident there; and a
+    /// write that runs over the edge faults. Also says how many calls unmapped an edge.
     pub fn reserve(bytes: usize, align_bytes: usize) -> io::Result<(NonNull<u8>, u64)> {
         let page = page_bytes();
         let extra = align_bytes.saturating_sub(page);
-        let all = bytes.checked_add(extra).and_then(|sum| sum.checked_add(2 * page)).ok_or(io::ErrorKind::OutOfMemory)?;
+        let all = bytes
+            .checked_add(extra)
+            .and_then(|sum| sum.checked_add(2 * page))
+            .ok_or(io::ErrorKind::OutOfMemory)?;
         // SAFETY: without MAP_FIXED the kernel chooses addresses that nobody uses.
-        let raw = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), all, ProtFlags::empty(), RESERVED) }? as *mut u8;
+        let raw = unsafe {
+            rustix::mm::mmap_anonymous(std::ptr::null_mut(), all, ProtFlags::empty(), RESERVED)
+        }? as *mut u8;
         let head = raw.wrapping_add(page).align_offset(align_bytes.max(page));
         let base = raw.wrapping_add(page + head);
         // What was mapped only to find an aligned place goes back, in whole pages on both sides.
@@ -48,7 +55,9 @@ mod kernel {
     pub unsafe fn release(start: NonNull<u8>, bytes: usize, _align_bytes: usize) {
         let page = page_bytes();
         // SAFETY: the caller owns the mapping, with a page on both sides, and is done with it.
-        let unmapped = unsafe { rustix::mm::munmap(start.as_ptr().wrapping_sub(page) as *mut c_void, bytes + 2 * page) };
+        let unmapped = unsafe {
+            rustix::mm::munmap(start.as_ptr().wrapping_sub(page) as *mut c_void, bytes + 2 * page)
+        };
         debug_assert!(unmapped.is_ok(), "a whole mapping can be unmapped");
     }
 
@@ -58,7 +67,13 @@ mod kernel {
     /// The range lies in a mapping that the caller owns.
     pub unsafe fn open(start: *mut u8, bytes: usize) -> io::Result<()> {
         // SAFETY: the caller's promise; no reference can lie in a range that was not accessible.
-        Ok(unsafe { rustix::mm::mprotect(start as *mut c_void, bytes, MprotectFlags::READ | MprotectFlags::WRITE) }?)
+        Ok(unsafe {
+            rustix::mm::mprotect(
+                start as *mut c_void,
+                bytes,
+                MprotectFlags::READ | MprotectFlags::WRITE,
+            )
+        }?)
     }
 
     /// Makes the range inaccessible; what it holds stays.
@@ -84,9 +99,18 @@ mod kernel {
     /// # Safety
     /// As for [`discard`].
     pub unsafe fn replace(start: *mut u8, bytes: usize, accessible: bool) -> io::Result<()> {
-        let (protection, flags) = if accessible { (OPEN, MapFlags::PRIVATE) } else { (ProtFlags::empty(), RESERVED) };
-        // SAFETY: the caller owns the range and relies on nothing in it; MAP_FIXED replaces nothing else.
-        unsafe { rustix::mm::mmap_anonymous(start as *mut c_void, bytes, protection, flags | MapFlags::FIXED) }?;
+        let (protection, flags) =
+            if accessible { (OPEN, MapFlags::PRIVATE) } else { (ProtFlags::empty(), RESERVED) };
+        // SAFETY: the caller owns the range and relies on nothing in it; MAP_FIXED replaces nothing
+        // else.
+        unsafe {
+            rustix::mm::mmap_anonymous(
+                start as *mut c_void,
+                bytes,
+                protection,
+                flags | MapFlags::FIXED,
+            )
+        }?;
         Ok(())
     }
 
@@ -99,7 +123,8 @@ mod kernel {
         Ok(unsafe { rustix::mm::madvise(start as *mut c_void, bytes, Advice::LinuxPopulateWrite) }?)
     }
 
-    /// Asks that the range be backed by huge pages, or by pages of the basic size only. A kernel without huge pages refuses either.
+    /// Asks that the range be backed by huge pages, or by pages of the basic size only. A kernel
+    /// without huge pages refuses either.
     ///
     /// # Safety
     /// The range lies in a mapping that the caller owns.
@@ -116,14 +141,17 @@ mod kernel {
     use std::alloc::{Layout, alloc_zeroed, dealloc};
 
     pub fn reserve(bytes: usize, align_bytes: usize) -> io::Result<(NonNull<u8>, u64)> {
-        let layout = Layout::from_size_align(bytes, align_bytes.max(page_bytes())).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let layout = Layout::from_size_align(bytes, align_bytes.max(page_bytes()))
+            .map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: the layout is not empty.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
+        let base =
+            NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok((base, 0))
     }
 
     pub unsafe fn release(start: NonNull<u8>, bytes: usize, align_bytes: usize) {
-        let layout = Layout::from_size_align(bytes, align_bytes.max(page_bytes())).expect("as reserved");
+        let layout =
+            Layout::from_size_align(bytes, align_bytes.max(page_bytes())).expect("as reserved");
         // SAFETY: `reserve` made it with this layout.
         unsafe { dealloc(start.as_ptr(), layout) };
     }

@@ -1,5 +1,5 @@
-//! What the kernel has mapped and resident in a range of addresses: a parser of `/proc/self/smaps` (proc(5)), which
-//! takes text, and the call that reads it.
+//! What the kernel has mapped and resident in a range of addresses: a parser of `/proc/self/smaps`
+//! (proc(5)), which takes text, and the call that reads it.
 
 use crate::Error;
 use std::ops::Range;
@@ -13,8 +13,8 @@ pub struct Usage {
     pub resident_bytes: usize,
 }
 
-/// Adds up what `smaps` (or `maps`, which names no residency) says about `addresses`. Lines that are neither a mapping
-/// nor its residency are passed over, because kernels add fields.
+/// Adds up what `smaps` (or `maps`, which names no residency) says about `addresses`. Lines that
+/// are neither a mapping nor its residency are passed over, because kernels add fields.
 pub fn usage_of(smaps: &str, addresses: &Range<usize>) -> Usage {
     let mut usage = Usage::default();
     let mut inside = false;
@@ -73,13 +73,22 @@ Rss:                  40 kB
 
     #[test]
     fn mappings_count_where_they_touch_the_range() {
-        assert_eq!(usage_of(SMAPS, &(0x7f00_0000_8000..0x7f00_0002_0000)), Usage { mappings: 2, resident_bytes: 12 << 10 });
-        assert_eq!(usage_of(SMAPS, &(0x7f00_0003_ffff..0x7f00_0004_0000)), Usage { mappings: 1, resident_bytes: 40 << 10 });
+        assert_eq!(
+            usage_of(SMAPS, &(0x7f00_0000_8000..0x7f00_0002_0000)),
+            Usage { mappings: 2, resident_bytes: 12 << 10 }
+        );
+        assert_eq!(
+            usage_of(SMAPS, &(0x7f00_0003_ffff..0x7f00_0004_0000)),
+            Usage { mappings: 1, resident_bytes: 40 << 10 }
+        );
         assert_eq!(usage_of(SMAPS, &(0x7f00_0002_0000..0x7f00_0003_0000)), Usage::default());
     }
 
     #[test]
     fn what_is_no_mapping_is_passed_over() {
-        assert_eq!(usage_of("zz-yy rw-p\nRss: 4 kB\n\n-\n5-\nRss: x kB", &(0..usize::MAX)), Usage::default());
+        assert_eq!(
+            usage_of("zz-yy rw-p\nRss: 4 kB\n\n-\n5-\nRss: x kB", &(0..usize::MAX)),
+            Usage::default()
+        );
     }
 }

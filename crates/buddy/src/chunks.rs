@@ -1,10 +1,13 @@
-//! Chunk headers, kept apart from the chunks so that a chunk's memory may be given back; splitting, merging and enlarging.
+//! Chunk headers, kept apart from the chunks so that a chunk's memory may be given back; splitting,
+//! merging and enlarging.
 //!
-//! Headers of one root chunk's area are linked in the order of their offsets, free chunks of a level in its
-//! [`FreeList`]; headers that a merge leaves over are pooled and used again. A chunk knows how far from its beginning it is
-//! committed. That length moves in whole granules, or the whole chunk where it is smaller than one, and may lag behind the
-//! [`CommitMask`](crate::CommitMask): the second of two chunks in one granule does not notice that the first had it committed.
-//! HotSpot 17 does the same (`RootChunkArea`, `ChunkHeaderPool`, `Metachunk`), and what a heap decides depends on it.
+//! Headers of one root chunk's area are linked in the order of their offsets, free chunks of a
+//! level in its [`FreeList`]; headers that a merge leaves over are pooled and used again. A chunk
+//! knows how far from its beginning it is committed. That length moves in whole granules, or the
+//! whole chunk where it is smaller than one, and may lag behind the
+//! [`CommitMask`](crate::CommitMask): the second of two chunks in one granule does not notice that
+//! the first had it committed. HotSpot 17 does the same (`RootChunkArea`, `ChunkHeaderPool`,
+//! `Metachunk`), and what a heap decides depends on it.
 
 use crate::free_list::FreeList;
 use crate::geometry::{Geometry, Level};
@@ -19,7 +22,10 @@ pub struct ChunkId(NonZeroU32);
 impl ChunkId {
     fn from_index(index: usize) -> ChunkId {
         let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
-        ChunkId(number.expect("2^32 chunks are 4 TB of the smallest ones, more than any space reserves"))
+        ChunkId(
+            number
+                .expect("2^32 chunks are 4 TB of the smallest ones, more than any space reserves"),
+        )
     }
 
     fn index(self) -> usize {
@@ -92,7 +98,8 @@ pub struct Chunks {
     pool: Option<ChunkId>,
     pooled: usize,
     lists: Vec<FreeList>,
-    /// The first header of each area; it never changes, since the first of two buddies survives a merge.
+    /// The first header of each area; it never changes, since the first of two buddies survives a
+    /// merge.
     roots: Vec<ChunkId>,
     counts: Counts,
 }
@@ -103,7 +110,10 @@ impl Chunks {
     /// # Panics
     /// Where the granule is no power of two or larger than a root chunk.
     pub fn new(geometry: Geometry, granule_bytes: usize) -> Chunks {
-        assert!(granule_bytes.is_power_of_two() && granule_bytes <= geometry.root_bytes(), "a granule of {granule_bytes} bytes");
+        assert!(
+            granule_bytes.is_power_of_two() && granule_bytes <= geometry.root_bytes(),
+            "a granule of {granule_bytes} bytes"
+        );
         let lists = vec![FreeList::default(); geometry.levels()];
         Chunks {
             geometry,
@@ -141,9 +151,13 @@ impl Chunks {
     /// Bytes of memory of a header.
     pub const HEADER_BYTES: usize = size_of::<Header>();
 
-    /// A new root chunk at `offset`, a multiple of its size: free, in no list, nothing of it committed.
+    /// A new root chunk at `offset`, a multiple of its size: free, in no list, nothing of it
+    /// committed.
     pub fn add_root(&mut self, offset: u64) -> ChunkId {
-        assert!(offset.is_multiple_of(self.geometry.root_bytes() as u64), "a root chunk at {offset:#x}");
+        assert!(
+            offset.is_multiple_of(self.geometry.root_bytes() as u64),
+            "a root chunk at {offset:#x}"
+        );
         let root = self.take_header(offset, Level::ROOT);
         self.roots.push(root);
         root
@@ -266,10 +280,13 @@ impl Chunks {
         self.headers[chunk].next = next;
     }
 
-    /// Splits a free chunk that is in no list until it has `target`, a smaller level. It stays where it begins; one splinter a
-    /// level goes to the free lists. What was committed stays so: where it reaches over the middle, the splinter has the rest.
+    /// Splits a free chunk that is in no list until it has `target`, a smaller level. It stays
+    /// where it begins; one splinter a level goes to the free lists. What was committed stays so:
+    /// where it reaches over the middle, the splinter has the rest.
     pub fn split(&mut self, chunk: ChunkId, target: Level) {
-        debug_assert!(self.is_free(chunk) && self.level(chunk) < target && target <= self.geometry.smallest());
+        debug_assert!(
+            self.is_free(chunk) && self.level(chunk) < target && target <= self.geometry.smallest()
+        );
         while self.level(chunk) < target {
             let level = self.level(chunk).smaller();
             let half = self.geometry.bytes(level);
@@ -300,8 +317,9 @@ impl Chunks {
         (whole && self.is_free(buddy)).then_some(buddy)
     }
 
-    /// Merges a free chunk that is in no list with its buddy as often as that is free and whole, and takes the buddies from
-    /// their lists. Returns the merged chunk, which is in no list (`chunk` is gone unless it is the same one), or `None`.
+    /// Merges a free chunk that is in no list with its buddy as often as that is free and whole,
+    /// and takes the buddies from their lists. Returns the merged chunk, which is in no list
+    /// (`chunk` is gone unless it is the same one), or `None`.
     pub fn merge(&mut self, chunk: ChunkId) -> Option<ChunkId> {
         debug_assert!(self.is_free(chunk));
         let mut merged = None;
@@ -321,7 +339,8 @@ impl Chunks {
         merged
     }
 
-    /// Doubles a chunk in use by the free, whole buddy behind it. False where there is none; nothing has changed then.
+    /// Doubles a chunk in use by the free, whole buddy behind it. False where there is none;
+    /// nothing has changed then.
     pub fn enlarge(&mut self, chunk: ChunkId) -> bool {
         debug_assert!(!self.is_free(chunk));
         if !self.leads(chunk) {
@@ -337,7 +356,8 @@ impl Chunks {
         true
     }
 
-    /// The leader takes the follower's range. The follower's committed part counts only where the leader is committed to its end.
+    /// The leader takes the follower's range. The follower's committed part counts only where the
+    /// leader is committed to its end.
     fn absorb(&mut self, leader: ChunkId, follower: ChunkId) {
         let half = self.bytes(leader);
         let mut committed = self.headers[leader].committed_bytes;
@@ -370,17 +390,28 @@ impl Chunks {
         self.lists[level].remove(&mut self.headers, chunk);
     }
 
-    /// Takes the first free chunk with at least `committed_bytes` committed, from `level` on to `smallest`.
-    pub fn take_same_or_smaller(&mut self, level: Level, smallest: Level, committed_bytes: usize) -> Option<ChunkId> {
+    /// Takes the first free chunk with at least `committed_bytes` committed, from `level` on to
+    /// `smallest`.
+    pub fn take_same_or_smaller(
+        &mut self,
+        level: Level,
+        smallest: Level,
+        committed_bytes: usize,
+    ) -> Option<ChunkId> {
         self.take((level.0..=smallest.0).map(Level), committed_bytes)
     }
 
-    /// Takes the first free chunk with at least `committed_bytes` committed, from `level` up to the root's.
+    /// Takes the first free chunk with at least `committed_bytes` committed, from `level` up to the
+    /// root's.
     pub fn take_same_or_larger(&mut self, level: Level, committed_bytes: usize) -> Option<ChunkId> {
         self.take((0..=level.0).rev().map(Level), committed_bytes)
     }
 
-    fn take(&mut self, levels: impl Iterator<Item = Level>, committed_bytes: usize) -> Option<ChunkId> {
+    fn take(
+        &mut self,
+        levels: impl Iterator<Item = Level>,
+        committed_bytes: usize,
+    ) -> Option<ChunkId> {
         for level in levels {
             if let Some(chunk) = self.lists[level.index()].find(&self.headers, committed_bytes) {
                 self.remove_free(chunk);
@@ -428,12 +459,22 @@ pub struct Broken {
     pub found: String,
 }
 
-fn expect(holds: bool, place: impl FnOnce() -> String, expected: &str, found: impl FnOnce() -> String) -> Result<(), Broken> {
-    if holds { Ok(()) } else { Err(Broken { place: place(), expected: expected.into(), found: found() }) }
+fn expect(
+    holds: bool,
+    place: impl FnOnce() -> String,
+    expected: &str,
+    found: impl FnOnce() -> String,
+) -> Result<(), Broken> {
+    if holds {
+        Ok(())
+    } else {
+        Err(Broken { place: place(), expected: expected.into(), found: found() })
+    }
 }
 
 impl Chunks {
-    /// Checks every invariant, in time proportional to the chunks. Between operations no chunk is free outside of a list.
+    /// Checks every invariant, in time proportional to the chunks. Between operations no chunk is
+    /// free outside of a list.
     pub fn check_deep(&self) -> Result<(), Broken> {
         let mut chunks = self.pooled;
         for area in 0..self.areas() {
@@ -455,22 +496,39 @@ impl Chunks {
         for chunk in self.area(area) {
             let header = &self.headers[chunk];
             let place = || format!("{:?} at {:#x} of {:?}", chunk, header.offset, header.level);
-            expect(header.offset == offset, place, "the end of the chunk before it", || format!("{offset:#x}"))?;
+            expect(header.offset == offset, place, "the end of the chunk before it", || {
+                format!("{offset:#x}")
+            })?;
             let aligned = header.offset.is_multiple_of(self.bytes(chunk) as u64);
-            expect(aligned && header.before == before, place, "aligned, linked to the chunk before it", || format!("{:?}", header.before))?;
-            let used = header.used_bytes <= header.committed_bytes && header.committed_bytes <= self.bytes(chunk);
+            expect(
+                aligned && header.before == before,
+                place,
+                "aligned, linked to the chunk before it",
+                || format!("{:?}", header.before),
+            )?;
+            let used = header.used_bytes <= header.committed_bytes
+                && header.committed_bytes <= self.bytes(chunk);
             expect(used, place, "used <= committed <= size", || format!("{header:?}"))?;
             let unit = self.granule_bytes.min(self.bytes(chunk));
             let whole = header.committed_bytes.is_multiple_of(unit);
-            expect(whole, place, "committed in whole granules", || header.committed_bytes.to_string())?;
+            expect(whole, place, "committed in whole granules", || {
+                header.committed_bytes.to_string()
+            })?;
             expect(header.state != State::Pooled, place, "a chunk", || "a pooled header".into())?;
             let merged = !self.is_free(chunk) || self.free_buddy(chunk).is_none();
-            expect(merged, place, "free chunks merged with their buddies", || "a free buddy".into())?;
+            expect(merged, place, "free chunks merged with their buddies", || {
+                "a free buddy".into()
+            })?;
             offset += self.bytes(chunk) as u64;
             before = Some(chunk);
             chunks += 1;
         }
-        expect(offset == end, || format!("area {area}"), "chunks to its end", || format!("{offset:#x} of {end:#x}"))?;
+        expect(
+            offset == end,
+            || format!("area {area}"),
+            "chunks to its end",
+            || format!("{offset:#x} of {end:#x}"),
+        )?;
         Ok(chunks)
     }
 
@@ -480,12 +538,22 @@ impl Chunks {
         let (mut chunks, mut before) = (0, None);
         for chunk in self.free_of(level) {
             let header = &self.headers[chunk];
-            let sound = header.state == State::Free && header.level == level && header.used_bytes == 0 && header.prev == before;
-            expect(sound, place, "free, unused chunks of this level, linked both ways", || format!("{header:?}"))?;
+            let sound = header.state == State::Free
+                && header.level == level
+                && header.used_bytes == 0
+                && header.prev == before;
+            expect(sound, place, "free, unused chunks of this level, linked both ways", || {
+                format!("{header:?}")
+            })?;
             before = Some(chunk);
             chunks += 1;
         }
-        expect(chunks == list.len() && before == list.last(), place, "as many chunks as counted, ending at the last", || chunks.to_string())
+        expect(
+            chunks == list.len() && before == list.last(),
+            place,
+            "as many chunks as counted, ending at the last",
+            || chunks.to_string(),
+        )
     }
 }
 

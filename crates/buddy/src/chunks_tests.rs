@@ -1,4 +1,5 @@
-//! Splitting, merging and enlarging against a shadow model, at every committed length and in random order.
+//! Splitting, merging and enlarging against a shadow model, at every committed length and in random
+//! order.
 
 use super::*;
 use crate::marks;
@@ -17,11 +18,13 @@ fn one_root() -> (Chunks, ChunkId) {
     (chunks, root)
 }
 
-/// HotSpot's own test of its virtual space node: a root chunk committed to every possible length is split to every level; the
-/// commit length is spread over the splinters, and merging gives it back.
+/// HotSpot's own test of its virtual space node: a root chunk committed to every possible length is
+/// split to every level; the commit length is spread over the splinters, and merging gives it back.
 #[test]
 fn split_and_merge_at_every_committed_length() {
-    for granules in (0..=GEOMETRY.root_bytes() / GRANULE_BYTES).step_by(if cfg!(miri) { 9 } else { 1 }) {
+    for granules in
+        (0..=GEOMETRY.root_bytes() / GRANULE_BYTES).step_by(if cfg!(miri) { 9 } else { 1 })
+    {
         for target in GEOMETRY.all().skip(1) {
             let (mut chunks, root) = one_root();
             let committed = granules * GRANULE_BYTES;
@@ -29,14 +32,22 @@ fn split_and_merge_at_every_committed_length() {
             chunks.split(root, target);
             let mut left = committed;
             for chunk in chunks.area(0) {
-                // The rest of a granule that is committed counts as the splinter's too: they share it.
+                // The rest of a granule that is committed counts as the splinter's too: they share
+                // it.
                 let expected = left.min(chunks.bytes(chunk));
-                assert_eq!(chunks.committed_bytes(chunk), expected, "{granules} granules, split to {target:?}");
+                assert_eq!(
+                    chunks.committed_bytes(chunk),
+                    expected,
+                    "{granules} granules, split to {target:?}"
+                );
                 left -= expected;
             }
             assert_eq!(chunks.free_chunks(), target.index());
             let merged = chunks.merge(root);
-            assert_eq!((merged, chunks.committed_bytes(root), chunks.free_chunks()), (Some(root), committed, 0));
+            assert_eq!(
+                (merged, chunks.committed_bytes(root), chunks.free_chunks()),
+                (Some(root), committed, 0)
+            );
             chunks.add_free(root);
             chunks.check_deep().unwrap();
         }
@@ -64,7 +75,11 @@ fn a_merge_stops_at_a_buddy_that_is_in_use_or_split() {
     chunks.split(root, Level(2));
     chunks.set_in_use(root);
     let second = chunks.take_same_or_smaller(Level(2), Level(2), 0).unwrap();
-    assert_eq!((chunks.offset(second), chunks.merge(second)), (1 << 20, None), "its buddy is in use");
+    assert_eq!(
+        (chunks.offset(second), chunks.merge(second)),
+        (1 << 20, None),
+        "its buddy is in use"
+    );
     chunks.split(second, Level(3));
     chunks.set_in_use(second);
     chunks.set_free(root);
@@ -86,7 +101,10 @@ fn what_follows_an_uncommitted_end_is_forgotten() {
     assert_eq!(chunks.merge(second), None, "the first half is in use");
     chunks.add_free(second);
     chunks.set_free(root);
-    marks::expect("merged behind an uncommitted end: the follower's committed part is forgotten", || chunks.merge(root));
+    marks::expect(
+        "merged behind an uncommitted end: the follower's committed part is forgotten",
+        || chunks.merge(root),
+    );
     assert_eq!(chunks.committed_bytes(root), 0);
 }
 
@@ -98,7 +116,9 @@ fn a_chunk_is_enlarged_only_over_its_whole_free_buddy_behind_it() {
     let second = chunks.take_same_or_smaller(Level(2), Level(2), 0).unwrap();
     chunks.set_in_use(second);
     assert!(!chunks.enlarge(second), "it does not lead");
-    marks::expect("enlarging refused: the buddy is in use or split", || assert!(!chunks.enlarge(root)));
+    marks::expect("enlarging refused: the buddy is in use or split", || {
+        assert!(!chunks.enlarge(root))
+    });
     chunks.set_free(second);
     chunks.split(second, Level(4));
     chunks.add_free(second);
@@ -109,7 +129,10 @@ fn a_chunk_is_enlarged_only_over_its_whole_free_buddy_behind_it() {
     chunks.add_free(second);
     chunks.set_committed_bytes(root, 1 << 20);
     assert!(chunks.enlarge(root));
-    assert_eq!((chunks.level(root), chunks.committed_bytes(root)), (Level(1), (1 << 20) + GRANULE_BYTES));
+    assert_eq!(
+        (chunks.level(root), chunks.committed_bytes(root)),
+        (Level(1), (1 << 20) + GRANULE_BYTES)
+    );
     assert!(chunks.enlarge(root), "the root's other half is free");
     assert!(!chunks.enlarge(root), "a root chunk has no buddy");
     assert_eq!((chunks.counts().enlarged, chunks.area(0).count()), (2, 1));
@@ -124,7 +147,10 @@ fn committed_chunks_are_found_first_and_the_search_ends_at_an_uncommitted_one() 
         chunks.set_committed_bytes(*root, granules * GRANULE_BYTES);
         chunks.add_free(*root);
     }
-    assert_eq!(chunks.free_of(Level::ROOT).collect::<Vec<_>>(), [roots[3], roots[1], roots[0], roots[2]]);
+    assert_eq!(
+        chunks.free_of(Level::ROOT).collect::<Vec<_>>(),
+        [roots[3], roots[1], roots[0], roots[2]]
+    );
     assert_eq!(chunks.take_same_or_larger(Level(5), GRANULE_BYTES + 1), Some(roots[1]));
     assert_eq!(chunks.take_same_or_larger(Level(5), GRANULE_BYTES + 1), None);
     assert_eq!(chunks.take_same_or_larger(Level(5), 1), Some(roots[3]));
@@ -156,7 +182,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Chunks in use never overlap, every invariant holds after each step, and everything merges to root chunks in the end.
+    /// Chunks in use never overlap, every invariant holds after each step, and everything merges to
+    /// root chunks in the end.
     #[test]
     fn random_steps_keep_every_invariant(list in steps()) {
         let mut chunks = Chunks::new(GEOMETRY, GRANULE_BYTES);

@@ -1,8 +1,9 @@
 //! The free chunks of one level: those with anything committed in front, the others behind.
 //!
-//! The order is all that a search knows of commit states: it walks from the front and ends at the first chunk of which
-//! nothing is committed. Chunks that are given back are neither sorted nor moved (an arena's death must be quick), so the
-//! order is kept by where a chunk is added. HotSpot's `FreeChunkList` does the same.
+//! The order is all that a search knows of commit states: it walks from the front and ends at the
+//! first chunk of which nothing is committed. Chunks that are given back are neither sorted nor
+//! moved (an arena's death must be quick), so the order is kept by where a chunk is added.
+//! HotSpot's `FreeChunkList` does the same.
 
 use crate::chunks::{ChunkId, Headers};
 
@@ -57,7 +58,8 @@ impl FreeList {
         self.chunks -= 1;
     }
 
-    /// The first chunk of which at least `committed_bytes` are committed, as far as the order tells.
+    /// The first chunk of which at least `committed_bytes` are committed, as far as the order
+    /// tells.
     pub(crate) fn find(&self, headers: &Headers, committed_bytes: usize) -> Option<ChunkId> {
         let mut at = self.first;
         while let Some(chunk) = at {

@@ -1,7 +1,8 @@
 //! Levels and sizes: level 0 is the root chunk, every further level half as large.
 //!
-//! A chunk's offset is a multiple of its size. Two chunks of one level that make up a chunk of the level above are
-//! buddies; the one at the lower offset leads. HotSpot 17 has 15 levels from 16 MB to 1 KB, HotSpot 16 and the document 13 from 4 MB.
+//! A chunk's offset is a multiple of its size. Two chunks of one level that make up a chunk of the
+//! level above are buddies; the one at the lower offset leads. HotSpot 17 has 15 levels from 16 MB
+//! to 1 KB, HotSpot 16 and the document 13 from 4 MB.
 
 /// A chunk's level: 0 is the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -35,7 +36,9 @@ impl Level {
 
 /// Why sizes make no geometry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("chunks of {smallest_bytes} to {root_bytes} bytes: expected powers of two, 1 < smallest <= largest < 2^48")]
+#[error(
+    "chunks of {smallest_bytes} to {root_bytes} bytes: expected powers of two, 1 < smallest <= largest < 2^48"
+)]
 pub struct GeometryError {
     /// As asked for.
     pub root_bytes: usize,
@@ -57,7 +60,10 @@ impl Geometry {
         if !powers || smallest_bytes < 2 || smallest_bytes > root_bytes || root_bytes >= 1 << 48 {
             return Err(GeometryError { root_bytes, smallest_bytes });
         }
-        Ok(Geometry { root_log2: root_bytes.trailing_zeros() as u8, smallest_log2: smallest_bytes.trailing_zeros() as u8 })
+        Ok(Geometry {
+            root_log2: root_bytes.trailing_zeros() as u8,
+            smallest_log2: smallest_bytes.trailing_zeros() as u8,
+        })
     }
 
     /// Bytes of a root chunk.
@@ -107,7 +113,8 @@ impl Geometry {
         Some(Level(self.root_log2 - log2 as u8))
     }
 
-    /// Whether the chunk of `level` at `offset` is the first of its buddy pair. A root chunk has no buddy and leads.
+    /// Whether the chunk of `level` at `offset` is the first of its buddy pair. A root chunk has no
+    /// buddy and leads.
     #[inline]
     pub const fn leads(self, offset: u64, level: Level) -> bool {
         level.0 == 0 || offset & self.bytes(level) as u64 == 0
@@ -132,13 +139,17 @@ mod tests {
     #[test]
     fn hotspot_has_fifteen_levels_from_sixteen_megabytes_to_one_kilobyte() {
         assert_eq!((HOTSPOT_17.levels(), HOTSPOT_17.smallest()), (15, Level(14)));
-        assert_eq!((HOTSPOT_17.bytes(Level::ROOT), HOTSPOT_17.bytes(Level(14))), (16 << 20, 1 << 10));
+        assert_eq!(
+            (HOTSPOT_17.bytes(Level::ROOT), HOTSPOT_17.bytes(Level(14))),
+            (16 << 20, 1 << 10)
+        );
         assert_eq!(Geometry::new(4 << 20, 1 << 10).unwrap().levels(), 13);
     }
 
     #[test]
     fn the_fitting_level_is_the_smallest_that_holds_it() {
-        let cases = [(0, 14), (1, 14), (1024, 14), (1025, 13), (4096, 12), (4097, 11), (16 << 20, 0)];
+        let cases =
+            [(0, 14), (1, 14), (1024, 14), (1025, 13), (4096, 12), (4097, 11), (16 << 20, 0)];
         for (bytes, level) in cases {
             assert_eq!(HOTSPOT_17.level_fitting(bytes), Some(Level(level)), "{bytes}");
         }
@@ -157,12 +168,22 @@ mod tests {
                 assert_eq!(HOTSPOT_17.leads(offset, level), offset < buddy);
             }
         }
-        assert_eq!((HOTSPOT_17.buddy(0, Level::ROOT), HOTSPOT_17.leads(16 << 20, Level::ROOT)), (None, true));
+        assert_eq!(
+            (HOTSPOT_17.buddy(0, Level::ROOT), HOTSPOT_17.leads(16 << 20, Level::ROOT)),
+            (None, true)
+        );
     }
 
     #[test]
     fn sizes_that_are_no_powers_of_two_are_refused() {
-        for (root, smallest) in [(0, 0), (3 << 20, 1 << 10), (1 << 20, 1000), (1 << 10, 1 << 20), (1 << 20, 1), (1 << 48, 1 << 10)] {
+        for (root, smallest) in [
+            (0, 0),
+            (3 << 20, 1 << 10),
+            (1 << 20, 1000),
+            (1 << 10, 1 << 20),
+            (1 << 20, 1),
+            (1 << 48, 1 << 10),
+        ] {
             assert!(Geometry::new(root, smallest).is_err(), "{root} {smallest}");
         }
         assert_eq!(Geometry::new(1024, 1024).unwrap().levels(), 1);

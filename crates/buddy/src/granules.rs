@@ -1,7 +1,8 @@
 //! The commit mask: which granules of a reserved range are committed, one bit each.
 //!
-//! A granule is the unit in which memory is committed and given back. The mask is the truth about what is committed; a
-//! chunk's own committed length may lag behind it, because chunks smaller than a granule share one.
+//! A granule is the unit in which memory is committed and given back. The mask is the truth about
+//! what is committed; a chunk's own committed length may lag behind it, because chunks smaller than
+//! a granule share one.
 
 /// Which granules of a range are committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +26,21 @@ impl CommitMask {
     /// # Panics
     /// Where the granule is no power of two, or the range not made of whole ones.
     pub fn new(bytes: usize, granule_bytes: usize) -> CommitMask {
-        assert!(granule_bytes.is_power_of_two(), "a granule of {granule_bytes} bytes is no power of two");
-        assert!(bytes.is_multiple_of(granule_bytes), "{bytes} bytes are not whole granules of {granule_bytes}");
+        assert!(
+            granule_bytes.is_power_of_two(),
+            "a granule of {granule_bytes} bytes is no power of two"
+        );
+        assert!(
+            bytes.is_multiple_of(granule_bytes),
+            "{bytes} bytes are not whole granules of {granule_bytes}"
+        );
         let granules = bytes / granule_bytes;
-        CommitMask { words: vec![0; granules.div_ceil(64)], granules, granule_log2: granule_bytes.trailing_zeros(), committed: 0 }
+        CommitMask {
+            words: vec![0; granules.div_ceil(64)],
+            granules,
+            granule_log2: granule_bytes.trailing_zeros(),
+            committed: 0,
+        }
     }
 
     /// Bytes of a granule.
@@ -60,7 +72,8 @@ impl CommitMask {
         self.words[granule / 64] >> (granule % 64) & 1 == 1
     }
 
-    /// Marks the granules that the `bytes` at `offset` touch as committed; returns by how many bytes the committed ones grew.
+    /// Marks the granules that the `bytes` at `offset` touch as committed; returns by how many
+    /// bytes the committed ones grew.
     pub fn commit(&mut self, offset: usize, bytes: usize) -> usize {
         let run = self.run(offset, bytes);
         let grown = run.to - run.from - self.count(run);
@@ -69,7 +82,8 @@ impl CommitMask {
         grown << self.granule_log2
     }
 
-    /// Marks the granules that lie wholly in the `bytes` at `offset` as not committed; returns by how many bytes the committed ones shrank.
+    /// Marks the granules that lie wholly in the `bytes` at `offset` as not committed; returns by
+    /// how many bytes the committed ones shrank.
     pub fn uncommit(&mut self, offset: usize, bytes: usize) -> usize {
         let from = offset.div_ceil(self.granule_bytes());
         let run = Run { from, to: ((offset + bytes) >> self.granule_log2).max(from) };
@@ -80,8 +94,13 @@ impl CommitMask {
         shrunk << self.granule_log2
     }
 
-    /// The stretches of the `bytes` at `offset` whose granules are all committed (or all not), as offset, bytes and state.
-    pub fn stretches(&self, offset: usize, bytes: usize) -> impl Iterator<Item = (usize, usize, bool)> + '_ {
+    /// The stretches of the `bytes` at `offset` whose granules are all committed (or all not), as
+    /// offset, bytes and state.
+    pub fn stretches(
+        &self,
+        offset: usize,
+        bytes: usize,
+    ) -> impl Iterator<Item = (usize, usize, bool)> + '_ {
         let run = self.run(offset, bytes);
         let mut at = run.from;
         std::iter::from_fn(move || {
@@ -150,9 +169,24 @@ mod tests {
         let mut mask = CommitMask::new(16 * 200, GRANULE_BYTES);
         assert_eq!(mask.commit(15, 2), 32);
         assert_eq!(mask.commit(0, 64), 32);
-        assert_eq!((mask.committed_bytes(), mask.committed_in(16, 1), mask.is_committed(63), mask.is_committed(64)), (64, 16, true, false));
-        assert_eq!(mask.uncommit(1, 46), 16, "the first granule keeps a byte that was not named, the third one too");
-        assert_eq!(mask.stretches(0, 80).collect::<Vec<_>>(), [(0, 16, true), (16, 16, false), (32, 32, true), (64, 16, false)]);
+        assert_eq!(
+            (
+                mask.committed_bytes(),
+                mask.committed_in(16, 1),
+                mask.is_committed(63),
+                mask.is_committed(64)
+            ),
+            (64, 16, true, false)
+        );
+        assert_eq!(
+            mask.uncommit(1, 46),
+            16,
+            "the first granule keeps a byte that was not named, the third one too"
+        );
+        assert_eq!(
+            mask.stretches(0, 80).collect::<Vec<_>>(),
+            [(0, 16, true), (16, 16, false), (32, 32, true), (64, 16, false)]
+        );
         assert_eq!((mask.commit(40, 0), mask.uncommit(33, 5), mask.committed_in(64, 0)), (0, 0, 0));
     }
 

@@ -1,11 +1,14 @@
-//! Buddy chunks and commit granules: the bookkeeping that heaplab's elastic arenas and HotSpot's elastic metaspace share.
+//! Buddy chunks and commit granules: the bookkeeping that heaplab's elastic arenas and HotSpot's
+//! elastic metaspace share.
 //!
-//! For whoever builds a heap that takes chunks of power-of-two sizes from reserved address space and commits them piece by
-//! piece. Offsets and sizes are plain bytes; nothing here touches the memory they name, so all of it runs under Miri.
+//! For whoever builds a heap that takes chunks of power-of-two sizes from reserved address space
+//! and commits them piece by piece. Offsets and sizes are plain bytes; nothing here touches the
+//! memory they name, so all of it runs under Miri.
 //!
 //! - [`geometry`]: levels, their sizes, who is whose buddy.
 //! - [`granules`]: the commit mask: which granules of a range are committed.
-//! - [`chunks`]: chunk headers outside of the chunks, pooled; splitting, merging, enlarging in place.
+//! - [`chunks`]: chunk headers outside of the chunks, pooled; splitting, merging, enlarging in
+//!   place.
 //! - [`free_list`]: the free chunks of each level, committed ones in front.
 //! - [`marks`]: named points on rare paths, so that a test can show that it reached one.
 //!

@@ -1,7 +1,9 @@
-//! Named points on rare paths, after TigerBeetle's `marks.zig`: a test that says it reaches a path shows it.
+//! Named points on rare paths, after TigerBeetle's `marks.zig`: a test that says it reaches a path
+//! shows it.
 //!
-//! Production code calls [`mark`] where a path is rare (a refused commit, a merge to the root). In a build with debug
-//! assertions each thread counts the times it passed; in others nothing remains of it.
+//! Production code calls [`mark`] where a path is rare (a refused commit, a merge to the root). In
+//! a build with debug assertions each thread counts the times it passed; in others nothing remains
+//! of it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -34,8 +36,8 @@ fn count(name: &'static str) {
     }
 }
 
-/// Has `act` run whenever this thread takes the path `name`, so that a test can hold it there while other threads do something. Without debug
-/// assertions it is dropped at once.
+/// Has `act` run whenever this thread takes the path `name`, so that a test can hold it there while
+/// other threads do something. Without debug assertions it is dropped at once.
 pub fn whenever(name: &'static str, act: impl FnMut() + 'static) {
     if cfg!(debug_assertions) {
         ACTS.with(|acts| acts.borrow_mut().insert(name, Box::new(act)));
@@ -47,7 +49,8 @@ pub fn passed(name: &str) -> u64 {
     PASSED.with(|passed| passed.borrow().get(name).copied().unwrap_or(0))
 }
 
-/// Runs `test` and fails where it did not take the path `name`. Without debug assertions it only runs it.
+/// Runs `test` and fails where it did not take the path `name`. Without debug assertions it only
+/// runs it.
 pub fn expect<R>(name: &str, test: impl FnOnce() -> R) -> R {
     let before = passed(name);
     let result = test();

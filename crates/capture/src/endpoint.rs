@@ -13,7 +13,8 @@ pub struct Endpoint {
     pub address: Address,
     /// What it calls itself; empty where only an address was given.
     pub title: String,
-    /// The process whose inspector was opened for this, and is closed when the connection ends; none where it listened already.
+    /// The process whose inspector was opened for this, and is closed when the connection ends;
+    /// none where it listened already.
     pub opened: Option<u32>,
 }
 
@@ -35,8 +36,8 @@ pub struct Page {
 }
 
 impl Endpoint {
-    /// The inspector of a Node process; where it is not listening, it is asked to (`SIGUSR1`), and asked to end that by
-    /// [`Connection::end`](crate::Connection::end).
+    /// The inspector of a Node process; where it is not listening, it is asked to (`SIGUSR1`), and
+    /// asked to end that by [`Connection::end`](crate::Connection::end).
     ///
     /// # Errors
     /// There is no such process, it is no Node, or its inspector cannot be reached.
@@ -44,8 +45,9 @@ impl Endpoint {
         process::inspector(pid, options)
     }
 
-    /// The target at an address as a user writes it. An address with a path names a target; one without is asked what there is, and
-    /// `page` (a part of title or address, in any case) chooses where there are several.
+    /// The target at an address as a user writes it. An address with a path names a target; one
+    /// without is asked what there is, and `page` (a part of title or address, in any case) chooses
+    /// where there are several.
     ///
     /// # Errors
     /// The text is no address, nobody listens there, or the choice is not clear.
@@ -67,9 +69,15 @@ pub fn pages(address: &Address, options: &Options) -> Result<Vec<Page>, CaptureE
     })
 }
 
-fn choose(address: &Address, pages: Vec<Page>, wanted: Option<&str>) -> Result<Endpoint, CaptureError> {
+fn choose(
+    address: &Address,
+    pages: Vec<Page>,
+    wanted: Option<&str>,
+) -> Result<Endpoint, CaptureError> {
     let fits = |page: &Page| match wanted.map(str::to_lowercase) {
-        Some(wanted) => page.title.to_lowercase().contains(&wanted) || page.url.to_lowercase().contains(&wanted),
+        Some(wanted) => {
+            page.title.to_lowercase().contains(&wanted) || page.url.to_lowercase().contains(&wanted)
+        }
         // A browser's own pages and its workers are not what somebody means who names none.
         None => {
             matches!(page.kind.as_str(), "page" | "node")
@@ -85,16 +93,27 @@ fn choose(address: &Address, pages: Vec<Page>, wanted: Option<&str>) -> Result<E
     };
     if let Some(why) = why {
         let line = |page: &Page| format!("\n  {} {:?} {}", page.kind, page.title, page.url);
-        return Err(CaptureError::Pages { address: address.host_port(), why, list: pages.iter().take(LISTED_PAGES).map(line).collect() });
+        return Err(CaptureError::Pages {
+            address: address.host_port(),
+            why,
+            list: pages.iter().take(LISTED_PAGES).map(line).collect(),
+        });
     }
     let page = pages.into_iter().find(fits).expect("one fits");
     let socket = page.socket.ok_or_else(|| CaptureError::NoInspector {
         address: address.host_port(),
-        what: format!("{:?} is being debugged by somebody else, who has to let go first", page.title),
+        what: format!(
+            "{:?} is being debugged by somebody else, who has to let go first",
+            page.title
+        ),
     })?;
     // The host as it was reached: a browser in a container names one that only it knows.
     let found = Address::parse(&socket)?;
-    Ok(Endpoint { address: Address { path: found.path, ..address.clone() }, title: page.title, opened: None })
+    Ok(Endpoint {
+        address: Address { path: found.path, ..address.clone() },
+        title: page.title,
+        opened: None,
+    })
 }
 
 #[cfg(test)]
@@ -102,26 +121,56 @@ mod tests {
     use super::*;
 
     fn page(kind: &str, title: &str, url: &str) -> Page {
-        Page { kind: kind.into(), title: title.into(), url: url.into(), socket: Some(format!("ws://inner:1/devtools/{title}")) }
+        Page {
+            kind: kind.into(),
+            title: title.into(),
+            url: url.into(),
+            socket: Some(format!("ws://inner:1/devtools/{title}")),
+        }
     }
 
     #[test]
     fn a_page_is_chosen_where_the_choice_is_clear() {
         let address = Address::parse("http://127.0.0.1:9222").unwrap();
-        let pages = vec![page("page", "Shop", "https://shop.example/"), page("service_worker", "sw", "https://shop.example/sw.js")];
+        let pages = vec![
+            page("page", "Shop", "https://shop.example/"),
+            page("service_worker", "sw", "https://shop.example/sw.js"),
+        ];
         let chosen = choose(&address, pages.clone(), None).unwrap();
-        assert_eq!((chosen.address.to_string().as_str(), chosen.title.as_str()), ("127.0.0.1:9222/devtools/Shop", "Shop"));
+        assert_eq!(
+            (chosen.address.to_string().as_str(), chosen.title.as_str()),
+            ("127.0.0.1:9222/devtools/Shop", "Shop")
+        );
         assert_eq!(choose(&address, pages.clone(), Some("SW.js")).unwrap().title, "sw");
         let two = choose(&address, pages.clone(), Some("shop.example")).unwrap_err().to_string();
-        assert!(two.contains("more than one") && two.contains("\n  page \"Shop\" https://shop.example/"), "{two}");
-        assert!(choose(&address, pages, Some("mail")).unwrap_err().to_string().contains("no such target"));
-        assert!(choose(&address, Vec::new(), None).unwrap_err().to_string().contains("there is no target at"));
+        assert!(
+            two.contains("more than one")
+                && two.contains("\n  page \"Shop\" https://shop.example/"),
+            "{two}"
+        );
+        assert!(
+            choose(&address, pages, Some("mail"))
+                .unwrap_err()
+                .to_string()
+                .contains("no such target")
+        );
+        assert!(
+            choose(&address, Vec::new(), None)
+                .unwrap_err()
+                .to_string()
+                .contains("there is no target at")
+        );
     }
 
     #[test]
     fn a_page_in_other_hands_says_so() {
         let address = Address::parse("127.0.0.1:9222").unwrap();
         let held = Page { socket: None, ..page("page", "Shop", "") };
-        assert!(choose(&address, vec![held], None).unwrap_err().to_string().contains("debugged by somebody else"));
+        assert!(
+            choose(&address, vec![held], None)
+                .unwrap_err()
+                .to_string()
+                .contains("debugged by somebody else")
+        );
     }
 }

@@ -9,7 +9,9 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum CaptureError {
     /// An address that is none.
-    #[error("{text:?} is no address of an inspector: {why}; expected ws://127.0.0.1:9229/... or http://127.0.0.1:9222")]
+    #[error(
+        "{text:?} is no address of an inspector: {why}; expected ws://127.0.0.1:9229/... or http://127.0.0.1:9222"
+    )]
     Address {
         /// What was given.
         text: String,
@@ -25,7 +27,9 @@ pub enum CaptureError {
         why: String,
     },
     /// Nobody listens there.
-    #[error("nobody answers at {address}: {source}; is the inspector on (node --inspect, chromium --remote-debugging-port=9222)?")]
+    #[error(
+        "nobody answers at {address}: {source}; is the inspector on (node --inspect, chromium --remote-debugging-port=9222)?"
+    )]
     Connect {
         /// Where.
         address: String,
@@ -51,7 +55,9 @@ pub enum CaptureError {
         list: String,
     },
     /// The connection ended before the answer.
-    #[error("the target closed the connection while {doing}: it ended, or another debugger took its place")]
+    #[error(
+        "the target closed the connection while {doing}: it ended, or another debugger took its place"
+    )]
     Gone {
         /// What was being waited for.
         doing: String,

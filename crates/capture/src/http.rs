@@ -30,10 +30,16 @@ pub fn connect(address: &Address, options: &Options) -> Result<TcpStream, Captur
 
 /// The body of `path` at `address`. All of it has to come within [`Options::connect`].
 pub fn get(address: &Address, path: &str, options: &Options) -> Result<Vec<u8>, CaptureError> {
-    let no_inspector = |what: String| CaptureError::NoInspector { address: address.host_port(), what };
+    let no_inspector =
+        |what: String| CaptureError::NoInspector { address: address.host_port(), what };
     let mut stream = connect(address, options)?;
-    stream.set_read_timeout(Some(options.connect)).map_err(|error| no_inspector(error.to_string()))?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nAccept: application/json\r\nConnection: close\r\n\r\n", address.host_port());
+    stream
+        .set_read_timeout(Some(options.connect))
+        .map_err(|error| no_inspector(error.to_string()))?;
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {}\r\nAccept: application/json\r\nConnection: close\r\n\r\n",
+        address.host_port()
+    );
     stream.write_all(request.as_bytes()).map_err(|error| no_inspector(error.to_string()))?;
     read_answer(stream, Instant::now() + options.connect).map_err(no_inspector)
 }
@@ -74,7 +80,8 @@ fn read_answer(mut stream: impl Read, until: Instant) -> Result<Vec<u8>, String>
             return Err("it did not finish its answer in time".into());
         }
     }
-    let head = head.ok_or_else(|| format!("it does not answer as an HTTP server ({})", excerpt(&answer)))?;
+    let head =
+        head.ok_or_else(|| format!("it does not answer as an HTTP server ({})", excerpt(&answer)))?;
     if !head.status.starts_with("200") {
         return Err(format!("it answers {:?}", head.status));
     }
@@ -92,12 +99,22 @@ fn read_head(answer: &[u8]) -> Result<Option<Head>, String> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_LIMIT];
     let mut response = httparse::Response::new(&mut headers);
     let parsed = response.parse(answer);
-    match parsed.map_err(|error| format!("it does not answer as an HTTP server ({error}: {})", excerpt(answer)))? {
+    match parsed.map_err(|error| {
+        format!("it does not answer as an HTTP server ({error}: {})", excerpt(answer))
+    })? {
         httparse::Status::Partial => Ok(None),
         httparse::Status::Complete(bytes) => {
-            let status = format!("{} {}", response.code.unwrap_or_default(), response.reason.unwrap_or_default());
-            let length = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-length"));
-            let length = length.and_then(|header| std::str::from_utf8(header.value).ok()?.trim().parse().ok());
+            let status = format!(
+                "{} {}",
+                response.code.unwrap_or_default(),
+                response.reason.unwrap_or_default()
+            );
+            let length = response
+                .headers
+                .iter()
+                .find(|header| header.name.eq_ignore_ascii_case("content-length"));
+            let length = length
+                .and_then(|header| std::str::from_utf8(header.value).ok()?.trim().parse().ok());
             Ok(Some(Head { status, length, bytes }))
         }
     }
@@ -115,14 +132,25 @@ mod tests {
     #[test]
     fn answers_end_where_they_say() {
         let until = Instant::now() + std::time::Duration::from_secs(60);
-        let read = |text: &str| read_answer(text.as_bytes(), until).map(|body| String::from_utf8(body).unwrap());
+        let read = |text: &str| {
+            read_answer(text.as_bytes(), until).map(|body| String::from_utf8(body).unwrap())
+        };
         assert_eq!(read("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokmore"), Ok("ok".into()));
         assert_eq!(read("HTTP/1.1 200 OK\r\n\r\nall of it"), Ok("all of it".into()));
         assert!(read("HTTP/1.1 404 Not Found\r\n\r\n").unwrap_err().contains("404"));
-        assert!(read("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut").unwrap_err().contains("3 of 9"));
+        assert!(
+            read("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncut").unwrap_err().contains("3 of 9")
+        );
         assert!(read("SSH-2.0-OpenSSH\r\n").unwrap_err().contains("SSH-2.0"));
-        assert!(read(&format!("HTTP/1.1 200 OK\r\nA: {}", "a".repeat(20_000))).unwrap_err().contains("more than"));
-        let late = read_answer(&b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"[..], Instant::now() - std::time::Duration::from_secs(1));
+        assert!(
+            read(&format!("HTTP/1.1 200 OK\r\nA: {}", "a".repeat(20_000)))
+                .unwrap_err()
+                .contains("more than")
+        );
+        let late = read_answer(
+            &b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"[..],
+            Instant::now() - std::time::Duration::from_secs(1),
+        );
         assert!(late.unwrap_err().contains("in time"));
     }
 }

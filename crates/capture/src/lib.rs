@@ -1,13 +1,15 @@
 //! Heap snapshots of a live Node or Chromium, streamed to disk over its debugging protocol.
 //!
-//! For whom: a program that must get a snapshot out of a process that has little memory left. V8 hands a snapshot out in chunks of text;
-//! here each goes to disk as it arrives, so that this side stays small whatever the size, and what arrived before the target died is kept
-//! under a name of its own (`NAME.part`). The file has its own name only when it is complete.
+//! For whom: a program that must get a snapshot out of a process that has little memory left. V8
+//! hands a snapshot out in chunks of text; here each goes to disk as it arrives, so that this side
+//! stays small whatever the size, and what arrived before the target died is kept under a name of
+//! its own (`NAME.part`). The file has its own name only when it is complete.
 //!
-//! No general DevTools client: one connection, no TLS, one command at a time. Messages and waits are bounded (a message by
-//! [`MESSAGE_BYTES_LIMIT`], silence by [`Options::silence`]).
+//! No general DevTools client: one connection, no TLS, one command at a time. Messages and waits
+//! are bounded (a message by [`MESSAGE_BYTES_LIMIT`], silence by [`Options::silence`]).
 //!
-//! Source: RFC 6455 (WebSocket), the DevTools protocol's HeapProfiler, Runtime and Target domains, Node's NodeWorker domain and `SIGUSR1`.
+//! Source: RFC 6455 (WebSocket), the DevTools protocol's HeapProfiler, Runtime and Target domains,
+//! Node's NodeWorker domain and `SIGUSR1`.
 //!
 //! ```no_run
 //! use heaplab_capture::{Connection, Endpoint, Options, take};
@@ -44,7 +46,8 @@ use std::time::Duration;
 pub struct Options {
     /// To be connected to, for an inspector to begin to listen, and for it to say what it has.
     pub connect: Duration,
-    /// Without any message while an answer is due. V8 reports its progress while it walks the heap, but not while it collects garbage first.
+    /// Without any message while an answer is due. V8 reports its progress while it walks the heap,
+    /// but not while it collects garbage first.
     pub silence: Duration,
 }
 

@@ -1,13 +1,15 @@
 //! Whether a process is Node, told from its executable before anything is sent to it.
 //!
-//! `SIGUSR1` asks Node for its inspector and means something else to every other program: an interactive bash, for one, catches the
-//! signal and ends. That a process catches `SIGUSR1` is therefore not enough. The file is read through `/proc/PID/exe`, which the kernel
-//! resolves itself: the file may be renamed, deleted, or lie in another container.
+//! `SIGUSR1` asks Node for its inspector and means something else to every other program: an
+//! interactive bash, for one, catches the signal and ends. That a process catches `SIGUSR1` is
+//! therefore not enough. The file is read through `/proc/PID/exe`, which the kernel resolves
+//! itself: the file may be renamed, deleted, or lie in another container.
 //!
-//! A dynamic executable is Node where its dynamic symbols name Node's embedding interface. Node and Electron export that interface for
-//! addons; a Node whose runtime is `libnode.so` imports the interface. N-API alone is no sign: Bun and Deno export N-API too, and
-//! JavaScriptCore uses `SIGUSR1` for its garbage collector. A static executable has no such symbols and is judged by the words that Node's
-//! inspector prints.
+//! A dynamic executable is Node where its dynamic symbols name Node's embedding interface. Node and
+//! Electron export that interface for addons; a Node whose runtime is `libnode.so` imports the
+//! interface. N-API alone is no sign: Bun and Deno export N-API too, and JavaScriptCore uses
+//! `SIGUSR1` for its garbage collector. A static executable has no such symbols and is judged by
+//! the words that Node's inspector prints.
 //!
 //! Source: Node's `src/node.h` (the names), `src/inspector_agent.cc` (the words and the signal).
 
@@ -17,10 +19,13 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 
-/// What names of Node's embedding interface begin with: `node::Start`, `node::CreateEnvironment`, `node::MakeCallback`.
-const INTERFACE: [&[u8]; 3] = [b"\0_ZN4node5StartE", b"\0_ZN4node17CreateEnvironmentE", b"\0_ZN4node12MakeCallbackE"];
+/// What names of Node's embedding interface begin with: `node::Start`, `node::CreateEnvironment`,
+/// `node::MakeCallback`.
+const INTERFACE: [&[u8]; 3] =
+    [b"\0_ZN4node5StartE", b"\0_ZN4node17CreateEnvironmentE", b"\0_ZN4node12MakeCallbackE"];
 /// What a static executable with Node's inspector holds, all of it.
-const WORDS: [&[u8]; 3] = [b"Starting inspector on %s:%d failed: %s", b"For help, see: %s", b"NODE_OPTIONS"];
+const WORDS: [&[u8]; 3] =
+    [b"Starting inspector on %s:%d failed: %s", b"For help, see: %s", b"NODE_OPTIONS"];
 /// Largest table of names that is read, and largest executable that is searched for words.
 const NAMES_BYTES_MAX: u64 = 256 << 20;
 const EXECUTABLE_BYTES_MAX: u64 = 1 << 30;
@@ -77,16 +82,22 @@ fn holds_words(mut file: File) -> io::Result<bool> {
     }
 }
 
-/// What a process is that is not Node, and what its user can do: one sentence, to follow the process's number.
+/// What a process is that is not Node, and what its user can do: one sentence, to follow the
+/// process's number.
 pub(crate) fn refusal(pid: u32, name: &str) -> String {
-    let executable = fs::read_link(format!("/proc/{pid}/exe")).map_or_else(|_| name.to_owned(), |path| path.display().to_string());
+    let executable = fs::read_link(format!("/proc/{pid}/exe"))
+        .map_or_else(|_| name.to_owned(), |path| path.display().to_string());
     let children = node_descendants(pid);
     let advice = if children.is_empty() {
         String::from(
             "name the number of a Node process; if this program contains Node, start it with --inspect and name the inspector's address instead of the number",
         )
     } else {
-        let list: Vec<String> = children.iter().take(NAMED_MAX).map(|child| format!("--node {child} ({})", command_line(*child))).collect();
+        let list: Vec<String> = children
+            .iter()
+            .take(NAMED_MAX)
+            .map(|child| format!("--node {child} ({})", command_line(*child)))
+            .collect();
         let more = if children.len() > NAMED_MAX { ", ..." } else { "" };
         format!("it started Node: {}{more}", list.join(", "))
     };
@@ -109,7 +120,12 @@ fn node_descendants(pid: u32) -> Vec<u32> {
         descendants.extend(below);
         at += 1;
     }
-    descendants.into_iter().skip(1).take(DESCENDANTS_MAX).filter(|process| is_node(*process).unwrap_or(false)).collect()
+    descendants
+        .into_iter()
+        .skip(1)
+        .take(DESCENDANTS_MAX)
+        .filter(|process| is_node(*process).unwrap_or(false))
+        .collect()
 }
 
 /// The process that started `pid`. The command's name, in parentheses, may hold anything.

@@ -1,14 +1,18 @@
 //! The inspector of a Node process that is named by its pid.
 //!
-//! Node begins to listen on `SIGUSR1`, on 127.0.0.1:9229 unless it was told otherwise, and fails where another Node has that port. So the
-//! port is not assumed: `/proc` says which sockets the process listens on, and before the signal, whether the port is free. The signal ends a
-//! program that does not catch it, and may end or disturb a program that is not Node. Before every signal the process must catch
-//! `SIGUSR1` and its executable must be Node ([`crate::node`]). The signal goes to a descriptor of the process, so that another process that
-//! gets the same number meanwhile does not receive it.
+//! Node begins to listen on `SIGUSR1`, on 127.0.0.1:9229 unless it was told otherwise, and fails
+//! where another Node has that port. So the port is not assumed: `/proc` says which sockets the
+//! process listens on, and before the signal, whether the port is free. The signal ends a program
+//! that does not catch it, and may end or disturb a program that is not Node. Before every signal
+//! the process must catch `SIGUSR1` and its executable must be Node ([`crate::node`]). The signal
+//! goes to a descriptor of the process, so that another process that gets the same number meanwhile
+//! does not receive it.
 //!
-//! Not told apart: a Node whose program handles `SIGUSR1` itself (`process.on('SIGUSR1')`), against the advice of Node's documents.
+//! Not told apart: a Node whose program handles `SIGUSR1` itself (`process.on('SIGUSR1')`), against
+//! the advice of Node's documents.
 //!
-//! An open inspector lets any local program run code in the process: one that was opened here is closed again.
+//! An open inspector lets any local program run code in the process: one that was opened here is
+//! closed again.
 
 use crate::address::DEFAULT_PORT;
 use crate::{Address, CaptureError, Endpoint, Options, endpoint, node};
@@ -42,7 +46,8 @@ pub fn inspector(pid: u32, options: &Options) -> Result<Endpoint, CaptureError> 
     let until = Instant::now() + options.connect;
     let mut signal_at = Instant::now();
     while Instant::now() < until {
-        // Again where it is not heard: while Node still ends a session, the signal is lost. A Node that listens already does nothing.
+        // Again where it is not heard: while Node still ends a session, the signal is lost. A Node
+        // that listens already does nothing.
         if Instant::now() >= signal_at {
             target.must_be_node()?;
             target.must_wait_for_usr1()?;
@@ -76,14 +81,19 @@ struct Target {
 
 impl Target {
     fn open(pid: u32) -> Result<Target, CaptureError> {
-        let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| wrong(pid, "is no process"))?;
-        let target = Target { pid, number, descriptor: pidfd_open(number, PidfdFlags::empty()).ok() };
+        let number = i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .ok_or_else(|| wrong(pid, "is no process"))?;
+        let target =
+            Target { pid, number, descriptor: pidfd_open(number, PidfdFlags::empty()).ok() };
         target.status()?;
         Ok(target)
     }
 
     fn status(&self) -> Result<String, CaptureError> {
-        fs::read_to_string(format!("/proc/{}/status", self.pid)).map_err(|error| wrong(self.pid, &explain(&error)))
+        fs::read_to_string(format!("/proc/{}/status", self.pid))
+            .map_err(|error| wrong(self.pid, &explain(&error)))
     }
 
     fn must_be_node(&self) -> Result<(), CaptureError> {
@@ -91,11 +101,16 @@ impl Target {
             return Ok(());
         }
         let status = self.status()?;
-        Err(wrong(self.pid, &node::refusal(self.pid, field(&status, "Name").unwrap_or("another program"))))
+        Err(wrong(
+            self.pid,
+            &node::refusal(self.pid, field(&status, "Name").unwrap_or("another program")),
+        ))
     }
 
     fn must_wait_for_usr1(&self) -> Result<(), CaptureError> {
-        let caught = field(&self.status()?, "SigCgt").and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
+        let caught = field(&self.status()?, "SigCgt")
+            .and_then(|mask| u64::from_str_radix(mask, 16).ok())
+            .unwrap_or(0);
         if caught & USR1_BIT != 0 {
             return Ok(());
         }
@@ -123,10 +138,15 @@ fn taken_port(pid: u32) -> Option<String> {
         let is_it = u16::from_str_radix(local, 16).ok()? == port && *cells.get(3)? == LISTENING;
         is_it.then(|| cells.get(9)?.parse::<u64>().ok()).flatten()
     };
-    let tables = ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
+    let tables = ["tcp", "tcp6"]
+        .map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
     let socket = tables.iter().flat_map(|table| table.lines().skip(1)).find_map(row)?;
-    let pids = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    let owner = pids.into_iter().find(|other| sockets(*other).is_ok_and(|sockets| sockets.contains(&socket)));
+    let pids = fs::read_dir("/proc")
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let owner = pids
+        .into_iter()
+        .find(|other| sockets(*other).is_ok_and(|sockets| sockets.contains(&socket)));
     let owner = owner.map_or("another program".to_owned(), |owner| {
         let name = fs::read_to_string(format!("/proc/{owner}/comm")).unwrap_or_default();
         format!("process {owner} ({})", name.trim_end())
@@ -136,16 +156,25 @@ fn taken_port(pid: u32) -> Option<String> {
     ))
 }
 
-/// Where Node would listen: what its command line or `NODE_OPTIONS` says, or 9229. 0 is any port that is free.
+/// Where Node would listen: what its command line or `NODE_OPTIONS` says, or 9229. 0 is any port
+/// that is free.
 fn inspector_port(pid: u32) -> u16 {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let options = environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(b"NODE_OPTIONS="));
-    let mut words: Vec<String> = String::from_utf8_lossy(options.unwrap_or_default()).split_whitespace().map(str::to_owned).collect();
+    let options = environment
+        .split(|byte| *byte == 0)
+        .find_map(|variable| variable.strip_prefix(b"NODE_OPTIONS="));
+    let mut words: Vec<String> = String::from_utf8_lossy(options.unwrap_or_default())
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect();
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    words.extend(line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()));
+    words.extend(
+        line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()),
+    );
     let mut port = DEFAULT_PORT;
     for (at, word) in words.iter().enumerate() {
-        let (option, value) = word.split_once('=').unwrap_or((word, words.get(at + 1).map_or("", String::as_str)));
+        let (option, value) =
+            word.split_once('=').unwrap_or((word, words.get(at + 1).map_or("", String::as_str)));
         if matches!(option, "--inspect-port" | "--debug-port") {
             port = value.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or(port);
         }
@@ -170,9 +199,14 @@ fn listening(pid: u32, options: &Options) -> Result<Option<Endpoint>, CaptureErr
             let address = Address { host, port, path: String::new() };
             let Ok(pages) = endpoint::pages(&address, &quick) else { continue };
             if let Some(page) = pages.into_iter().find(|page| page.kind == "node")
-                && let Some(found) = page.socket.as_deref().and_then(|socket| Address::parse(socket).ok())
+                && let Some(found) =
+                    page.socket.as_deref().and_then(|socket| Address::parse(socket).ok())
             {
-                return Ok(Some(Endpoint { address: Address { path: found.path, ..address }, title: page.title, opened: None }));
+                return Ok(Some(Endpoint {
+                    address: Address { path: found.path, ..address },
+                    title: page.title,
+                    opened: None,
+                }));
             }
         }
     }
@@ -181,18 +215,23 @@ fn listening(pid: u32, options: &Options) -> Result<Option<Endpoint>, CaptureErr
 
 /// The numbers of the sockets that the process holds.
 fn sockets(pid: u32) -> io::Result<HashSet<u64>> {
-    let links = fs::read_dir(format!("/proc/{pid}/fd"))?.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    Ok(links.filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect())
+    let links = fs::read_dir(format!("/proc/{pid}/fd"))?
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    Ok(links
+        .filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok())
+        .collect())
 }
 
-/// The port of a row of `/proc/PID/net/tcp` that listens and belongs to one of `sockets`, and its IPv4 address unless that is all of them.
+/// The port of a row of `/proc/PID/net/tcp` that listens and belongs to one of `sockets`, and its
+/// IPv4 address unless that is all of them.
 fn listener(line: &str, sockets: &HashSet<u64>) -> Option<(Option<String>, u16)> {
     let cells: Vec<&str> = line.split_whitespace().collect();
     let (address, port) = cells.get(1)?.split_once(':')?;
     if *cells.get(3)? != LISTENING || !sockets.contains(&cells.get(9)?.parse().ok()?) {
         return None;
     }
-    let ipv4 = u32::from_str_radix(address, 16).ok().filter(|bits| address.len() == 8 && *bits != 0);
+    let ipv4 =
+        u32::from_str_radix(address, 16).ok().filter(|bits| address.len() == 8 && *bits != 0);
     let host = ipv4.map(|bits| std::net::Ipv4Addr::from(bits.to_ne_bytes()).to_string());
     Some((host, u16::from_str_radix(port, 16).ok()?))
 }
@@ -208,7 +247,9 @@ fn wrong(pid: u32, why: &str) -> CaptureError {
 fn explain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "there is none (any more)".into(),
-        io::ErrorKind::PermissionDenied => "belongs to another user: run heaplab as that user or as root".into(),
+        io::ErrorKind::PermissionDenied => {
+            "belongs to another user: run heaplab as that user or as root".into()
+        }
         _ => error.to_string(),
     }
 }
@@ -227,15 +268,30 @@ mod tests {
                 "   0: {local} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0        0 {inode} 1 0000000000000000 100 0 0 10 0"
             )
         };
-        assert_eq!(listener(&row("0100007F:240D", "0A", 4711), &sockets), Some((Some("127.0.0.1".into()), 9229)));
+        assert_eq!(
+            listener(&row("0100007F:240D", "0A", 4711), &sockets),
+            Some((Some("127.0.0.1".into()), 9229))
+        );
         assert_eq!(listener(&row("00000000:240D", "0A", 4711), &sockets), Some((None, 9229)));
-        assert_eq!(listener(&row("00000000000000000000000001000000:240D", "0A", 4711), &sockets), Some((None, 9229)));
-        assert_eq!(listener(&row("0100007F:240D", "01", 4711), &sockets), None, "connected, not listening");
-        assert_eq!(listener(&row("0100007F:240D", "0A", 4712), &sockets), None, "another process's");
+        assert_eq!(
+            listener(&row("00000000000000000000000001000000:240D", "0A", 4711), &sockets),
+            Some((None, 9229))
+        );
+        assert_eq!(
+            listener(&row("0100007F:240D", "01", 4711), &sockets),
+            None,
+            "connected, not listening"
+        );
+        assert_eq!(
+            listener(&row("0100007F:240D", "0A", 4712), &sockets),
+            None,
+            "another process's"
+        );
         assert_eq!(listener("  sl  local_address", &sockets), None);
     }
 
-    /// Each of them catches SIGUSR1 or dies of it, and each would show that it came: bash ends, Python writes a file.
+    /// Each of them catches SIGUSR1 or dies of it, and each would show that it came: bash ends,
+    /// Python writes a file.
     #[test]
     fn a_process_that_is_not_node_gets_no_signal() {
         let folder = tempfile::tempdir().unwrap();
@@ -246,11 +302,19 @@ mod tests {
         let programs: [(&str, Vec<&str>); 4] = [
             ("sleep", vec!["60"]),
             ("bash", vec!["--norc", "-i", "-c", "echo ready; sleep 60; :"]),
-            ("bash", vec!["-c", "trap 'touch \"$0\"; exit' USR1; echo ready; sleep 60 & wait", mark.to_str().unwrap()]),
+            (
+                "bash",
+                vec![
+                    "-c",
+                    "trap 'touch \"$0\"; exit' USR1; echo ready; sleep 60 & wait",
+                    mark.to_str().unwrap(),
+                ],
+            ),
             ("python3", vec!["-c", &python]),
         ];
         for (program, arguments) in programs {
-            let mut child = Command::new(program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+            let mut child =
+                Command::new(program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
             if program != "sleep" {
                 let mut line = String::new();
                 BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();

@@ -20,8 +20,9 @@ pub struct Connection {
     workers: Workers,
 }
 
-/// Closes the inspector some time after the answer to this has gone out, when this client has left: Node 20 can end with a segmentation
-/// fault where its inspector is closed while a client leaves. The timer keeps nobody alive.
+/// Closes the inspector some time after the answer to this has gone out, when this client has left:
+/// Node 20 can end with a segmentation fault where its inspector is closed while a client leaves.
+/// The timer keeps nobody alive.
 const CLOSE: &str = "(() => { const close = process._debugEnd || require('inspector').close; \
     require('timers').setTimeout(() => close.call(process), 500).unref(); return 1; })()";
 /// Between two looks at whether it is closed.
@@ -82,7 +83,14 @@ impl Connection {
     pub fn open(endpoint: &Endpoint, options: &Options) -> Result<Connection, CaptureError> {
         let socket = WebSocket::open(&endpoint.address, options)?;
         let (silence, opened) = (options.silence, endpoint.opened);
-        Ok(Connection { socket, commands: 0, silence, opened, session: None, workers: Workers::default() })
+        Ok(Connection {
+            socket,
+            commands: 0,
+            silence,
+            opened,
+            session: None,
+            workers: Workers::default(),
+        })
     }
 
     /// Sends a command and gives its answer; `event` takes what comes before it.
@@ -105,12 +113,21 @@ impl Connection {
         loop {
             let Some(incoming) = self.incoming(method)? else { continue };
             match (incoming.id, incoming.method, incoming.error) {
-                (Some(id), _, Some(refusal)) if id == self.commands || (id + 1 == self.commands && self.session.is_some()) => {
-                    return Err(CaptureError::Refused { method: method.into(), message: refusal.message });
+                (Some(id), _, Some(refusal))
+                    if id == self.commands
+                        || (id + 1 == self.commands && self.session.is_some()) =>
+                {
+                    return Err(CaptureError::Refused {
+                        method: method.into(),
+                        message: refusal.message,
+                    });
                 }
-                (Some(id), _, None) if id == self.commands => return Ok(incoming.result.unwrap_or_default()),
+                (Some(id), _, None) if id == self.commands => {
+                    return Ok(incoming.result.unwrap_or_default());
+                }
                 (None, Some(name), _) => {
-                    for each in incoming.params.into_iter().flat_map(|params| events(&name, params)) {
+                    for each in incoming.params.into_iter().flat_map(|params| events(&name, params))
+                    {
                         event(each)?;
                     }
                 }
@@ -135,15 +152,21 @@ impl Connection {
                     from = session;
                 }
                 ("NodeWorker.attachedToWorker", Some(session)) => {
-                    params.worker_info.take().into_iter().for_each(|info| self.workers.attached(Session::Wrapped(session.clone()), info));
+                    params.worker_info.take().into_iter().for_each(|info| {
+                        self.workers.attached(Session::Wrapped(session.clone()), info)
+                    });
                 }
                 ("Target.attachedToTarget", Some(session)) => {
-                    params.target_info.take().into_iter().for_each(|info| self.workers.attached(Session::Flat(session.clone()), info));
+                    params.target_info.take().into_iter().for_each(|info| {
+                        self.workers.attached(Session::Flat(session.clone()), info)
+                    });
                 }
                 ("NodeWorker.detachedFromWorker" | "Target.detachedFromTarget", Some(session)) => {
                     self.workers.detached(&session);
                     if self.session.as_ref().is_some_and(|ours| ours.name() == session) {
-                        return Err(CaptureError::Gone { doing: format!("{method}: the worker ended") });
+                        return Err(CaptureError::Gone {
+                            doing: format!("{method}: the worker ended"),
+                        });
                     }
                 }
                 _ => {}
@@ -155,7 +178,8 @@ impl Connection {
         Ok((ours || (refused && from.is_none())).then_some(incoming))
     }
 
-    /// The workers of a target, and theirs: threads of it that have heaps of their own. None where it cannot have any.
+    /// The workers of a target, and theirs: threads of it that have heaps of their own. None where
+    /// it cannot have any.
     ///
     /// # Errors
     /// As [`Connection::call`].
@@ -172,9 +196,17 @@ impl Connection {
     fn attach_all(&mut self) -> Result<(), CaptureError> {
         let mut asked = Vec::new();
         loop {
-            self.attach("Target.setAutoAttach", json!({"autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true}))?;
+            self.attach(
+                "Target.setAutoAttach",
+                json!({"autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true}),
+            )?;
             asked.extend(self.session.take());
-            let next = self.workers.sorted().into_iter().map(|worker| worker.session).find(|session| !asked.contains(session));
+            let next = self
+                .workers
+                .sorted()
+                .into_iter()
+                .map(|worker| worker.session)
+                .find(|session| !asked.contains(session));
             if next.is_none() {
                 return Ok(());
             }
@@ -187,7 +219,11 @@ impl Connection {
         match self.ask(method, &parameters) {
             Ok(_) => Ok(true),
             Err(CaptureError::Refused { .. }) => Ok(false),
-            Err(CaptureError::Gone { .. }) if self.session.as_ref().is_some_and(|session| !self.workers.has(session)) => Ok(false),
+            Err(CaptureError::Gone { .. })
+                if self.session.as_ref().is_some_and(|session| !self.workers.has(session)) =>
+            {
+                Ok(false)
+            }
             Err(error) => Err(error),
         }
     }
@@ -212,13 +248,15 @@ impl Connection {
     pub fn number(&mut self, expression: &str) -> Result<f64, CaptureError> {
         let answer = self.ask("Runtime.evaluate", &Self::evaluation(expression))?;
         answer["result"]["value"].as_f64().ok_or_else(|| {
-            let said = answer["exceptionDetails"]["exception"]["description"].as_str().unwrap_or("no number");
+            let said = answer["exceptionDetails"]["exception"]["description"]
+                .as_str()
+                .unwrap_or("no number");
             CaptureError::Protocol(format!("{expression} gives {said}"))
         })
     }
 
-    /// Ends the connection, and closes the inspector where it was opened for it (see [`Endpoint::opened`]). A connection that is dropped asks for
-    /// that too, and does not wait.
+    /// Ends the connection, and closes the inspector where it was opened for it (see
+    /// [`Endpoint::opened`]). A connection that is dropped asks for that too, and does not wait.
     ///
     /// # Errors
     /// It is still open when the time to connect is over.
@@ -269,7 +307,8 @@ impl Drop for Connection {
 }
 
 fn parsed(message: &str) -> Result<Incoming, CaptureError> {
-    serde_json::from_str(message).map_err(|error| CaptureError::Protocol(format!("a message is no JSON: {error}")))
+    serde_json::from_str(message)
+        .map_err(|error| CaptureError::Protocol(format!("a message is no JSON: {error}")))
 }
 
 fn events(name: &str, params: Params) -> Vec<Event> {

@@ -1,8 +1,8 @@
 //! One snapshot, from a target to a file.
 //!
-//! Every chunk is written when it comes and let go. What came stands under `NAME.part`; the name itself is given when the target has
-//! answered that all was sent and the text ends as a snapshot ends. So a target that dies leaves what it had sent, and no file that
-//! looks whole and is not.
+//! Every chunk is written when it comes and let go. What came stands under `NAME.part`; the name
+//! itself is given when the target has answered that all was sent and the text ends as a snapshot
+//! ends. So a target that dies leaves what it had sent, and no file that looks whole and is not.
 
 use crate::CaptureError;
 use crate::protocol::{Connection, Event};
@@ -61,9 +61,14 @@ pub fn part_of(path: &Path) -> PathBuf {
 /// Takes a snapshot of the target into `path`, which is replaced when the new one is complete.
 ///
 /// # Errors
-/// [`CaptureError::Cut`] where the target died on the way, [`CaptureError::Write`] where the disk filled or the file cannot be written, and before
-/// anything came those of [`Connection::call`].
-pub fn take(connection: &mut Connection, path: &Path, request: Request, progress: &mut dyn FnMut(Progress)) -> Result<Taken, CaptureError> {
+/// [`CaptureError::Cut`] where the target died on the way, [`CaptureError::Write`] where the disk
+/// filled or the file cannot be written, and before anything came those of [`Connection::call`].
+pub fn take(
+    connection: &mut Connection,
+    path: &Path,
+    request: Request,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Taken, CaptureError> {
     let mut sink = Sink::create(path)?;
     let began = Instant::now();
     let mut first = None;
@@ -104,21 +109,31 @@ struct Sink {
 impl Sink {
     fn create(path: &Path) -> Result<Sink, CaptureError> {
         let part = part_of(path);
-        let failed = |source| CaptureError::Write { path: part.clone(), source, kept: "nothing was taken".into() };
+        let failed = |source| CaptureError::Write {
+            path: part.clone(),
+            source,
+            kept: "nothing was taken".into(),
+        };
         if fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
-            return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "the snapshot's name is that of a folder")));
+            return Err(failed(io::Error::new(
+                io::ErrorKind::IsADirectory,
+                "the snapshot's name is that of a folder",
+            )));
         }
-        // A heap has secrets in it: for its owner alone, as Node writes its own snapshots.
-        // What stands under that name already would keep its mode, or lead elsewhere. Where nothing does, that fails, as it should.
+        // A heap has secrets in it: for its owner alone, as Node writes its own snapshots. What
+        // stands under that name already would keep its mode, or lead elsewhere. Where nothing
+        // does, that fails, as it should.
         let _ = fs::remove_file(&part);
-        let file = File::options().write(true).create_new(true).mode(0o600).open(&part).map_err(failed)?;
+        let file =
+            File::options().write(true).create_new(true).mode(0o600).open(&part).map_err(failed)?;
         Ok(Sink { file, path: path.into(), part, bytes: 0, last: 0 })
     }
 
     fn write(&mut self, text: &str) -> Result<(), CaptureError> {
         self.file.write_all(text.as_bytes()).map_err(|error| self.failed(error))?;
         self.bytes += text.len() as u64;
-        self.last = text.bytes().rev().find(|byte| !byte.is_ascii_whitespace()).unwrap_or(self.last);
+        self.last =
+            text.bytes().rev().find(|byte| !byte.is_ascii_whitespace()).unwrap_or(self.last);
         Ok(())
     }
 
@@ -143,20 +158,29 @@ impl Sink {
         }
         match error {
             error @ CaptureError::Write { .. } => error,
-            error => CaptureError::Cut { part: self.part, bytes: self.bytes, why: error.to_string() },
+            error => {
+                CaptureError::Cut { part: self.part, bytes: self.bytes, why: error.to_string() }
+            }
         }
     }
 
     fn finish(self) -> Result<u64, CaptureError> {
         if self.last != b'}' {
-            let error = CaptureError::Protocol("the target said that all was sent, and the text has no end".into());
+            let error = CaptureError::Protocol(
+                "the target said that all was sent, and the text has no end".into(),
+            );
             return Err(self.abandon(error));
         }
         self.file.sync_all().map_err(|error| self.failed(error))?;
         fs::rename(&self.part, &self.path).map_err(|error| self.failed(error))?;
-        // The name too is on disk then: a machine that goes down leaves the old file or the new one. Folders that may not be read and file systems
-        // that write no folders cannot do that, and the snapshot is complete without.
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // The name too is on disk then: a machine that goes down leaves the old file or the new
+        // one. Folders that may not be read and file systems that write no folders cannot do that,
+        // and the snapshot is complete without.
+        let folder = self
+            .path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let _ = File::open(folder).and_then(|folder| folder.sync_all());
         Ok(self.bytes)
     }

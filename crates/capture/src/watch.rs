@@ -1,14 +1,16 @@
 //! When a growing heap is worth a snapshot: each time that it nears its limit.
 //!
-//! V8 calls back a program whose heap nears its limit (`--heapsnapshot-near-heap-limit`); over the protocol there is no such call, so the
-//! use is polled. After a snapshot, which collects garbage, the next one is due when the heap is near its limit again and has grown:
-//! two snapshots of the same state would say nothing, and every snapshot stops the program.
+//! V8 calls back a program whose heap nears its limit (`--heapsnapshot-near-heap-limit`); over the
+//! protocol there is no such call, so the use is polled. After a snapshot, which collects garbage,
+//! the next one is due when the heap is near its limit again and has grown: two snapshots of the
+//! same state would say nothing, and every snapshot stops the program.
 
 use crate::CaptureError;
 use crate::protocol::Connection;
 
-/// What old objects may take. V8 gives up when these reach their limit, while `heap_size_limit` counts the young generation too (three
-/// semi-spaces, of 16 MiB unless told otherwise): of a program with `--max-old-space-size=60` it says 108 MiB.
+/// What old objects may take. V8 gives up when these reach their limit, while `heap_size_limit`
+/// counts the young generation too (three semi-spaces, of 16 MiB unless told otherwise): of a
+/// program with `--max-old-space-size=60` it says 108 MiB.
 const LIMIT: &str = r"(() => {
     if (typeof process !== 'object' || !process.versions || !process.versions.node) return performance.memory.jsHeapSizeLimit;
     const flags = process.execArgv.concat((process.env.NODE_OPTIONS || '').split(' ')).join(' ').replace(/_/g, '-');
@@ -58,7 +60,8 @@ pub struct Trigger {
     left: Option<u64>,
 }
 
-/// The part of the limit by which a heap has to grow over what a snapshot found, for another to be due.
+/// The part of the limit by which a heap has to grow over what a snapshot found, for another to be
+/// due.
 const GROWN: f64 = 0.02;
 
 impl Trigger {
@@ -70,7 +73,8 @@ impl Trigger {
     /// Whether a snapshot is due.
     pub fn is_due(&self, usage: Usage) -> bool {
         let limit = usage.limit_bytes as f64;
-        let grown = self.left.is_none_or(|left| usage.used_bytes as f64 >= left as f64 + GROWN * limit);
+        let grown =
+            self.left.is_none_or(|left| usage.used_bytes as f64 >= left as f64 + GROWN * limit);
         usage.used_bytes as f64 >= self.near * limit && grown
     }
 

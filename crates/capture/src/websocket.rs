@@ -1,7 +1,9 @@
-//! The client's side of a WebSocket, as far as an inspector needs it: commands go out as texts, texts come back, pings are answered.
+//! The client's side of a WebSocket, as far as an inspector needs it: commands go out as texts,
+//! texts come back, pings are answered.
 //!
-//! The protocol (RFC 6455) is the crate tungstenite's; here are the bounds of length and time, and its errors in this crate's words: what
-//! matters to a user is whether the target is gone, silent, or something else than an inspector.
+//! The protocol (RFC 6455) is the crate tungstenite's; here are the bounds of length and time, and
+//! its errors in this crate's words: what matters to a user is whether the target is gone, silent,
+//! or something else than an inspector.
 
 use crate::{Address, CaptureError, Options, http};
 use std::io;
@@ -11,8 +13,9 @@ use tungstenite::handshake::client::{Request, generate_key};
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{HandshakeError, Message, Utf8Bytes};
 
-/// The longest message that is taken. V8 sends chunks of 100 KB, which escaped are at most 600 KB. A message stands in memory up to three
-/// times: while it is received, as a text, and the chunk in it.
+/// The longest message that is taken. V8 sends chunks of 100 KB, which escaped are at most 600 KB.
+/// A message stands in memory up to three times: while it is received, as a text, and the chunk in
+/// it.
 pub const MESSAGE_BYTES_LIMIT: usize = 16 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -38,7 +41,9 @@ impl From<Error> for Lost {
         match error {
             Error::ConnectionClosed
             | Error::AlreadyClosed
-            | Error::Protocol(ProtocolError::ResetWithoutClosingHandshake | ProtocolError::SendAfterClosing) => Lost::Closed,
+            | Error::Protocol(
+                ProtocolError::ResetWithoutClosingHandshake | ProtocolError::SendAfterClosing,
+            ) => Lost::Closed,
             Error::Io(error) => match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Lost::Silent,
                 io::ErrorKind::UnexpectedEof
@@ -47,7 +52,9 @@ impl From<Error> for Lost {
                 | io::ErrorKind::ConnectionAborted => Lost::Closed,
                 _ => Lost::Failed(error),
             },
-            Error::Capacity(_) => Lost::Wrong(format!("a message of more than {MESSAGE_BYTES_LIMIT} bytes")),
+            Error::Capacity(_) => {
+                Lost::Wrong(format!("a message of more than {MESSAGE_BYTES_LIMIT} bytes"))
+            }
             other => Lost::Wrong(other.to_string()),
         }
     }
@@ -60,21 +67,31 @@ impl WebSocket {
     /// Nobody listens there, or it is no WebSocket.
     pub(crate) fn open(address: &Address, options: &Options) -> Result<WebSocket, CaptureError> {
         let wrong = |what: String| CaptureError::NoInspector { address: address.to_string(), what };
-        let request = request(address).map_err(|error| wrong(format!("it cannot be asked for such a path ({error})")))?;
+        let request = request(address)
+            .map_err(|error| wrong(format!("it cannot be asked for such a path ({error})")))?;
         let stream = http::connect(address, options)?;
-        let timed = stream.set_read_timeout(Some(options.connect)).and_then(|()| stream.set_write_timeout(Some(options.connect)));
+        let timed = stream
+            .set_read_timeout(Some(options.connect))
+            .and_then(|()| stream.set_write_timeout(Some(options.connect)));
         timed.map_err(|error| wrong(error.to_string()))?;
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER_BYTES)
             .max_message_size(Some(MESSAGE_BYTES_LIMIT))
             .max_frame_size(Some(MESSAGE_BYTES_LIMIT));
-        let (socket, _) = tungstenite::client::client_with_config(request, stream, Some(config)).map_err(|error| {
-            wrong(match error {
-                HandshakeError::Interrupted(_) => format!("it does not answer as a WebSocket within {} s", options.connect.as_secs()),
-                HandshakeError::Failure(error) => refusal(&error),
-            })
-        })?;
-        socket.get_ref().set_read_timeout(Some(options.silence)).map_err(|error| wrong(error.to_string()))?;
+        let (socket, _) = tungstenite::client::client_with_config(request, stream, Some(config))
+            .map_err(|error| {
+                wrong(match error {
+                    HandshakeError::Interrupted(_) => format!(
+                        "it does not answer as a WebSocket within {} s",
+                        options.connect.as_secs()
+                    ),
+                    HandshakeError::Failure(error) => refusal(&error),
+                })
+            })?;
+        socket
+            .get_ref()
+            .set_read_timeout(Some(options.silence))
+            .map_err(|error| wrong(error.to_string()))?;
         Ok(WebSocket(socket))
     }
 
@@ -127,7 +144,10 @@ fn request(address: &Address) -> Result<Request, tungstenite::http::Error> {
 fn refusal(error: &Error) -> String {
     match error {
         Error::Http(answer) => {
-            format!("it answers \"{}\": the path of the address is that of no target (see /json/list there)", answer.status())
+            format!(
+                "it answers \"{}\": the path of the address is that of no target (see /json/list there)",
+                answer.status()
+            )
         }
         Error::Protocol(ProtocolError::SecWebSocketAcceptKeyMismatch) => {
             "its handshake is not the answer to this one: something between keeps answers".into()
@@ -145,7 +165,10 @@ mod tests {
     fn the_host_is_named_as_it_was_reached() {
         let asked = |text: &str| {
             let request = request(&Address::parse(text).unwrap()).unwrap();
-            (request.headers()["Host"].to_str().unwrap().to_string(), request.uri().path().to_string())
+            (
+                request.headers()["Host"].to_str().unwrap().to_string(),
+                request.uri().path().to_string(),
+            )
         };
         assert_eq!(asked("ws://[::1]:1/x-y"), ("[::1]:1".into(), "/x-y".into()));
         assert_eq!(asked("localhost:9222"), ("localhost:9222".into(), "/".into()));

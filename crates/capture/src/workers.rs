@@ -1,9 +1,10 @@
 //! Threads of a target that have heaps of their own: Node's workers, a page's dedicated workers.
 //!
-//! A target hands their messages through its own connection. Node wraps them, as text within its own messages (its `NodeWorker` domain);
-//! Chromium marks them with the session they belong to (`Target.setAutoAttach`, flattened). Shared and service workers of Chromium are targets
-//! of their own, which `/json/list` has. Workers that workers started are here too: Node's main thread tells of them all, Chromium's workers of
-//! those that each has started.
+//! A target hands their messages through its own connection. Node wraps them, as text within its
+//! own messages (its `NodeWorker` domain); Chromium marks them with the session they belong to
+//! (`Target.setAutoAttach`, flattened). Shared and service workers of Chromium are targets of their
+//! own, which `/json/list` has. Workers that workers started are here too: Node's main thread tells
+//! of them all, Chromium's workers of those that each has started.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,7 +12,8 @@ use serde_json::{Value, json};
 /// A thread with a heap of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worker {
-    /// What users call it: Node's thread number, else its place in the order in which they were found, from 1.
+    /// What users call it: Node's thread number, else its place in the order in which they were
+    /// found, from 1.
     pub number: u32,
     /// What it calls itself; empty where it has no name.
     pub title: String,
@@ -85,7 +87,8 @@ impl Workers {
     pub(crate) fn attached(&mut self, session: Session, info: Info) {
         if info.kind == "worker" {
             let free = |number: &u32| self.0.iter().all(|worker| worker.number != *number);
-            let next = self.0.iter().map(|worker| worker.number).max().unwrap_or(0).saturating_add(1);
+            let next =
+                self.0.iter().map(|worker| worker.number).max().unwrap_or(0).saturating_add(1);
             let number = thread_number(&info.title).filter(free).unwrap_or(next);
             self.0.push(Worker { number, title: info.title, url: info.url, session });
         }
@@ -116,17 +119,23 @@ fn thread_number(title: &str) -> Option<u32> {
     rest.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The worker that `wanted` names: by its number, or by a part of its title or address. What is wrong is said in words.
+/// The worker that `wanted` names: by its number, or by a part of its title or address. What is
+/// wrong is said in words.
 ///
 /// # Errors
 /// There is none, or more than one.
 pub fn choose<'w>(workers: &'w [Worker], wanted: &str) -> Result<&'w Worker, &'static str> {
-    if let Some(worker) = wanted.parse().ok().and_then(|number: u32| workers.iter().find(|worker| worker.number == number)) {
+    if let Some(worker) = wanted
+        .parse()
+        .ok()
+        .and_then(|number: u32| workers.iter().find(|worker| worker.number == number))
+    {
         return Ok(worker);
     }
     let wanted = wanted.to_lowercase();
-    let mut found =
-        workers.iter().filter(|worker| worker.title.to_lowercase().contains(&wanted) || worker.url.to_lowercase().contains(&wanted));
+    let mut found = workers.iter().filter(|worker| {
+        worker.title.to_lowercase().contains(&wanted) || worker.url.to_lowercase().contains(&wanted)
+    });
     match (found.next(), found.next()) {
         (Some(worker), None) => Ok(worker),
         (Some(_), Some(_)) => Err("there is more than one such worker"),
@@ -142,7 +151,11 @@ mod tests {
     fn workers(titles: &[&str]) -> Vec<Worker> {
         let mut workers = Workers::default();
         for (place, title) in titles.iter().enumerate() {
-            let info = Info { title: (*title).into(), url: format!("file:///job{place}.js"), kind: "worker".into() };
+            let info = Info {
+                title: (*title).into(),
+                url: format!("file:///job{place}.js"),
+                kind: "worker".into(),
+            };
             workers.attached(Session::Wrapped(place.to_string()), info);
         }
         workers.sorted()
@@ -150,7 +163,9 @@ mod tests {
 
     #[test]
     fn a_worker_has_the_number_of_its_thread() {
-        let numbers = |titles: &[&str]| workers(titles).iter().map(|worker| worker.number).collect::<Vec<_>>();
+        let numbers = |titles: &[&str]| {
+            workers(titles).iter().map(|worker| worker.number).collect::<Vec<_>>()
+        };
         assert_eq!(numbers(&["[worker 3] mail", "[worker 1] db", "Worker 2"]), [1, 2, 3]);
         assert_eq!(numbers(&["", "https://shop.example/job.js"]), [1, 2]);
     }
@@ -177,7 +192,8 @@ mod tests {
     fn commands_are_wrapped_as_each_target_wants_them() {
         let wrapped = Session::Wrapped("7".into()).command(4, "A.b", &json!({"c": 1}));
         assert_eq!((&wrapped["id"], &wrapped["params"]["sessionId"]), (&3.into(), &"7".into()));
-        let inner: Value = serde_json::from_str(wrapped["params"]["message"].as_str().unwrap()).unwrap();
+        let inner: Value =
+            serde_json::from_str(wrapped["params"]["message"].as_str().unwrap()).unwrap();
         assert_eq!(inner, json!({"id": 4, "method": "A.b", "params": {"c": 1}}));
         let flat = Session::Flat("S".into()).command(4, "A.b", &json!({}));
         assert_eq!(flat, json!({"id": 4, "method": "A.b", "params": {}, "sessionId": "S"}));

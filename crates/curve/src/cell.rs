@@ -72,9 +72,11 @@ pub struct Measure {
     pub user_ns: u64,
     /// System time.
     pub system_ns: u64,
-    /// The largest resident set: the kernel's own peak of one process, or the largest sum of proportional sets that was seen of several.
+    /// The largest resident set: the kernel's own peak of one process, or the largest sum of
+    /// proportional sets that was seen of several.
     pub peak_bytes: u64,
-    /// The most anonymous memory that was seen: without files, shared between processes counted once.
+    /// The most anonymous memory that was seen: without files, shared between processes counted
+    /// once.
     pub peak_anonymous_bytes: u64,
     /// Its mean over the run.
     pub mean_anonymous_bytes: u64,
@@ -116,7 +118,8 @@ pub struct Look {
     pub anonymous_bytes: u64,
 }
 
-/// A fixed piece of work beside the cells of a block: it knows no heap, so that what it feels is the machine.
+/// A fixed piece of work beside the cells of a block: it knows no heap, so that what it feels is
+/// the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Canary {
     /// Its processor time.

@@ -1,8 +1,10 @@
-//! Curves against each other: space at equal time and time at equal space, over the range that both were measured in. A comparison at an
-//! equal parameter would compare nothing: the same parameter is another trade in another program.
+//! Curves against each other: space at equal time and time at equal space, over the range that both
+//! were measured in. A comparison at an equal parameter would compare nothing: the same parameter
+//! is another trade in another program.
 //!
-//! And points against points, which needs no model: a point is dominated where another one needs less of both. The document
-//! says so of its curves: "for every blue point there is an orange point below and left of it".
+//! And points against points, which needs no model: a point is dominated where another one needs
+//! less of both. The document says so of its curves: "for every blue point there is an orange point
+//! below and left of it".
 
 use crate::fit::{Curve, Point};
 use crate::results::{CurveResult, LinePoint, Ratio};
@@ -13,14 +15,17 @@ use heaplab_experiment::results::Estimate;
 const PLACES: usize = 25;
 /// Every so many of them is in the results.
 const PLACES_APART: usize = 6;
-/// Fewer blocks than this all agree by chance too often for a point to be called worse than another.
+/// Fewer blocks than this all agree by chance too often for a point to be called worse than
+/// another.
 pub const DOMINATION_BLOCKS_MIN: usize = 5;
 /// A share of resamplings from which something is said to hold.
 const CERTAIN: f64 = 0.95;
-/// Residuals, as a share of space and of time, beyond which a curve is no description of its points.
+/// Residuals, as a share of space and of time, beyond which a curve is no description of its
+/// points.
 const SPACE_RESIDUAL_MAX: f64 = 0.10;
 const TIME_RESIDUAL_MAX: f64 = 0.05;
-/// The garbage of a collection has to change by this factor over a range for it to show the curve's shape.
+/// The garbage of a collection has to change by this factor over a range for it to show the curve's
+/// shape.
 const GARBAGE_RATIO_MIN: f64 = 1.5;
 
 /// A variant's curve, in all resamplings.
@@ -34,7 +39,9 @@ pub struct Fitted {
 
 /// Fits a curve to the cells at `indices`, and says whether it is to be believed.
 pub fn fit(samples: &Samples, indices: &[usize]) -> (Fitted, CurveResult) {
-    let chosen = |points: &Points| -> Vec<Point> { indices.iter().filter_map(|index| points[*index]).collect() };
+    let chosen = |points: &Points| -> Vec<Point> {
+        indices.iter().filter_map(|index| points[*index]).collect()
+    };
     let curve = samples.points.map(|points| Curve::fit(&chosen(points)));
     let points = chosen(&samples.points.whole);
     let mut fitted = Fitted { curve, points, fits: false };
@@ -58,36 +65,52 @@ impl Fitted {
     fn reason_against(&self) -> Option<String> {
         let Some(curve) = self.curve.whole else {
             return Some(match self.points.len() {
-                0..crate::fit::POINTS_MIN => format!("a curve needs {} settings that run", crate::fit::POINTS_MIN),
+                0..crate::fit::POINTS_MIN => {
+                    format!("a curve needs {} settings that run", crate::fit::POINTS_MIN)
+                }
                 _ => "time or garbage is the same at every setting".into(),
             });
         };
         let is_positive = |of: fn(&Curve) -> f64| {
             let estimate = self.curve.estimate(|curve| curve.as_ref().map(of));
             // Without an interval the value has to do.
-            estimate.is_some_and(|estimate| estimate.value > 0.0 && (estimate.low.is_nan() || estimate.low > 0.0))
+            estimate.is_some_and(|estimate| {
+                estimate.value > 0.0 && (estimate.low.is_nan() || estimate.low > 0.0)
+            })
         };
         let (time, space) = curve.residuals(&self.points);
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         if curve.method == crate::fit::Method::Halves {
             let garbage: Vec<f64> = self.points.iter().filter_map(|point| point.garbage).collect();
-            let ratio = garbage.iter().copied().fold(0.0, f64::max) / garbage.iter().copied().fold(f64::INFINITY, f64::min);
+            let ratio = garbage.iter().copied().fold(0.0, f64::max)
+                / garbage.iter().copied().fold(f64::INFINITY, f64::min);
             if ratio < GARBAGE_RATIO_MIN {
                 return Some(format!(
                     "the garbage of a collection changes by a factor of {ratio:.2} only over this range: a wider one is needed"
                 ));
             }
             if !is_positive(|curve| curve.m) {
-                return Some("space does not grow with the garbage of a collection beyond the noise".into());
+                return Some(
+                    "space does not grow with the garbage of a collection beyond the noise".into(),
+                );
             }
         }
         if !is_positive(|curve| curve.k) {
-            return Some("time does not fall as more garbage is left to each collection, beyond the noise".into());
+            return Some(
+                "time does not fall as more garbage is left to each collection, beyond the noise"
+                    .into(),
+            );
         }
         if space > SPACE_RESIDUAL_MAX || time > TIME_RESIDUAL_MAX {
-            return Some(format!("points lie {} of their space and {} of their time off it", percent(space), percent(time)));
+            return Some(format!(
+                "points lie {} of their space and {} of their time off it",
+                percent(space),
+                percent(time)
+            ));
         }
-        if curve.method == crate::fit::Method::Hyperbola && !(is_positive(|curve| curve.a) && is_positive(|curve| curve.c)) {
+        if curve.method == crate::fit::Method::Hyperbola
+            && !(is_positive(|curve| curve.a) && is_positive(|curve| curve.c))
+        {
             return Some(
                 "the range ends before the curve flattens: its asymptotes cannot be told from none (a wider range, or more blocks)".into(),
             );
@@ -103,7 +126,8 @@ impl Fitted {
     /// The range of the curve that was measured: places of its points.
     fn range(&self, of: fn((f64, f64)) -> f64) -> Option<(f64, f64)> {
         let curve = self.curve.whole?;
-        let places: Vec<f64> = self.points.iter().filter_map(|point| curve.place(point)).map(of).collect();
+        let places: Vec<f64> =
+            self.points.iter().filter_map(|point| curve.place(point)).map(of).collect();
         let least = places.iter().copied().fold(f64::INFINITY, f64::min);
         let most = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         (least < most && least > 0.0).then_some((least, most))
@@ -117,7 +141,9 @@ impl Fitted {
         };
         // Closer together where the curve is steep: at its fast end.
         let share = |index: usize| (index as f64 / (2 * PLACES) as f64).powi(2);
-        (0..=2 * PLACES).filter_map(|index| at(range.0 + (range.1 - range.0) * share(index))).collect()
+        (0..=2 * PLACES)
+            .filter_map(|index| at(range.0 + (range.1 - range.0) * share(index)))
+            .collect()
     }
 
     /// The settings's place where it would lie on this curve.
@@ -136,7 +162,12 @@ pub fn time_at_equal_space(baseline: &Fitted, other: &Fitted) -> Option<Ratio> {
     ratio(baseline, other, |place| place.1, Curve::time_at)
 }
 
-fn ratio(baseline: &Fitted, other: &Fitted, along: fn((f64, f64)) -> f64, across: fn(&Curve, f64) -> Option<f64>) -> Option<Ratio> {
+fn ratio(
+    baseline: &Fitted,
+    other: &Fitted,
+    along: fn((f64, f64)) -> f64,
+    across: fn(&Curve, f64) -> Option<f64>,
+) -> Option<Ratio> {
     if !baseline.fits || !other.fits {
         return None;
     }
@@ -146,14 +177,20 @@ fn ratio(baseline: &Fitted, other: &Fitted, along: fn((f64, f64)) -> f64, across
         return None;
     }
     let both = baseline.curve.paired(&other.curve);
-    let place = |index: usize| range.0 * (range.1 / range.0).powf(index as f64 / (PLACES - 1) as f64);
+    let place =
+        |index: usize| range.0 * (range.1 / range.0).powf(index as f64 / (PLACES - 1) as f64);
     let at = |both: &(Option<Curve>, Option<Curve>), index: usize| {
-        let (first, second) = (across(both.0.as_ref()?, place(index))?, across(both.1.as_ref()?, place(index))?);
+        let (first, second) =
+            (across(both.0.as_ref()?, place(index))?, across(both.1.as_ref()?, place(index))?);
         (first > 0.0 && second > 0.0).then(|| (second / first).ln())
     };
-    let mean = both.estimate(|both| Some((0..PLACES).map(|index| at(both, index)).sum::<Option<f64>>()? / PLACES as f64))?;
+    let mean = both.estimate(|both| {
+        Some((0..PLACES).map(|index| at(both, index)).sum::<Option<f64>>()? / PLACES as f64)
+    })?;
     let places = (0..PLACES).step_by(PLACES_APART);
-    let each = places.filter_map(|index| Some((place(index), raised(both.estimate(|both| at(both, index))?)))).collect();
+    let each = places
+        .filter_map(|index| Some((place(index), raised(both.estimate(|both| at(both, index))?))))
+        .collect();
     Some(Ratio { mean: raised(mean), range, at: each })
 }
 
@@ -161,19 +198,27 @@ fn raised(estimate: Estimate) -> Estimate {
     Estimate { value: estimate.value.exp(), low: estimate.low.exp(), high: estimate.high.exp() }
 }
 
-/// The first of `others` that needs no more of either and less of one than the point at `index`, in nearly all resamplings. None with few blocks.
+/// The first of `others` that needs no more of either and less of one than the point at `index`, in
+/// nearly all resamplings. None with few blocks.
 pub fn dominating(samples: &Samples, index: usize, others: &[usize]) -> Option<usize> {
     if samples.blocks() < DOMINATION_BLOCKS_MIN {
         return None;
     }
     let is_below = |points: &Points, other: usize| match (points[index], points[other]) {
         (Some(point), Some(other)) => {
-            other.time <= point.time && other.space <= point.space && (other.time < point.time || other.space < point.space)
+            other.time <= point.time
+                && other.space <= point.space
+                && (other.time < point.time || other.space < point.space)
         }
         _ => false,
     };
-    let below = others.iter().copied().filter(|other| *other != index && is_below(&samples.points.whole, *other));
-    below.into_iter().find(|other| samples.points.share(|points| is_below(points, *other)) >= CERTAIN)
+    let below = others
+        .iter()
+        .copied()
+        .filter(|other| *other != index && is_below(&samples.points.whole, *other));
+    below
+        .into_iter()
+        .find(|other| samples.points.share(|points| is_below(points, *other)) >= CERTAIN)
 }
 
 #[cfg(test)]
@@ -187,17 +232,27 @@ mod tests {
         let second = Program { c: first.c * 0.7, m: first.m * 0.7, ..first };
         let (plan, blocks) = experiment(&[first, second], 10, 3);
         let samples = Samples::new(&plan, &blocks);
-        let ((one, _), (two, result)) = (fit(&samples, &(0..10).collect::<Vec<_>>()), fit(&samples, &(10..20).collect::<Vec<_>>()));
+        let ((one, _), (two, result)) = (
+            fit(&samples, &(0..10).collect::<Vec<_>>()),
+            fit(&samples, &(10..20).collect::<Vec<_>>()),
+        );
         assert!(one.fits() && two.fits() && result.line.len() > 20, "{result:?}");
         let ratio = space_at_equal_time(&one, &two).unwrap();
-        assert!(ratio.mean.low < 0.7 && 0.7 < ratio.mean.high && ratio.mean.high < 0.9, "{ratio:?}");
+        assert!(
+            ratio.mean.low < 0.7 && 0.7 < ratio.mean.high && ratio.mean.high < 0.9,
+            "{ratio:?}"
+        );
         let ratio = time_at_equal_space(&one, &two).unwrap();
         assert!(ratio.mean.high < 1.0, "{ratio:?}");
         // Where settings' times lie further apart than the noise, each has a better one.
         let second: Vec<usize> = (10..20).collect();
-        let dominated = (0..10).filter(|index| dominating(&samples, *index, &second).is_some()).count();
+        let dominated =
+            (0..10).filter(|index| dominating(&samples, *index, &second).is_some()).count();
         assert!(dominated >= 5, "{dominated}");
-        assert!((10..20).all(|index| dominating(&samples, index, &(0..10).collect::<Vec<_>>()).is_none()));
+        assert!(
+            (10..20)
+                .all(|index| dominating(&samples, index, &(0..10).collect::<Vec<_>>()).is_none())
+        );
     }
 
     #[test]

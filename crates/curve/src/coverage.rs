@@ -1,4 +1,5 @@
-//! Intervals held against programs whose curve is known: of 100 seeds, how often does each interval hold the true value?
+//! Intervals held against programs whose curve is known: of 100 seeds, how often does each interval
+//! hold the true value?
 //!
 //! Counts, not chances: seeds are fixed.
 
@@ -8,7 +9,8 @@ use crate::sample::Samples;
 use crate::simulated::{Program, experiment};
 use heaplab_experiment::results::Estimate;
 
-/// Seeds of a test; a debug build takes half a second for each. HEAPLAB_CURVE_SEEDS asks for another number.
+/// Seeds of a test; a debug build takes half a second for each. HEAPLAB_CURVE_SEEDS asks for
+/// another number.
 fn seeds() -> u64 {
     std::env::var("HEAPLAB_CURVE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(100)
 }
@@ -27,7 +29,8 @@ fn recovered(program: Program, reps: u32) -> [u64; 3] {
         let (plan, blocks) = experiment(&[program], reps, seed);
         let (fitted, result) = fit(&Samples::new(&plan, &blocks), &FIRST);
         assert!(result.fits, "seed {seed}: {:?}", result.reason);
-        let of = |value: fn(&Curve) -> f64| fitted.curve.estimate(|curve| curve.as_ref().map(value));
+        let of =
+            |value: fn(&Curve) -> f64| fitted.curve.estimate(|curve| curve.as_ref().map(value));
         counts[0] += holds(of(|curve| curve.a), program.a);
         counts[1] += holds(of(|curve| curve.b), program.k * program.m);
         counts[2] += holds(of(|curve| curve.c), program.c);
@@ -47,7 +50,8 @@ fn known_ratios_are_recovered() {
     let first = Program::EXAMPLE;
     // Everything in it takes 0.7 of the space: so does its curve at any time.
     let second = Program { c: first.c * 0.7, m: first.m * 0.7, ..first };
-    let time = |program: Program, space: f64| program.k * program.m / (space - program.c) + program.a;
+    let time =
+        |program: Program, space: f64| program.k * program.m / (space - program.c) + program.a;
     let (mut in_space, mut in_time) = (0, 0);
     for seed in 0..seeds() {
         let (plan, blocks) = experiment(&[first, second], 10, seed);
@@ -55,8 +59,13 @@ fn known_ratios_are_recovered() {
         let ((one, _), (two, _)) = (fit(&samples, &FIRST), fit(&samples, &SECOND));
         in_space += holds(space_at_equal_time(&one, &two).map(|ratio| ratio.mean), 0.7);
         let Some(ratio) = time_at_equal_space(&one, &two) else { continue };
-        let truths = ratio.at.iter().map(|(space, estimate)| holds(Some(*estimate), time(second, *space) / time(first, *space)));
+        let truths = ratio.at.iter().map(|(space, estimate)| {
+            holds(Some(*estimate), time(second, *space) / time(first, *space))
+        });
         in_time += truths.min().unwrap_or(0);
     }
-    assert!(in_space * 100 >= seeds() * 95 && in_time * 100 >= seeds() * 90, "{in_space}, {in_time}");
+    assert!(
+        in_space * 100 >= seeds() * 95 && in_time * 100 >= seeds() * 90,
+        "{in_space}, {in_time}"
+    );
 }

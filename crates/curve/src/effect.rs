@@ -1,8 +1,9 @@
-//! Whether the varied value does anything. A variable that the command does not read gives the same program in every setting, and a
-//! curve through such points would be a picture of noise.
+//! Whether the varied value does anything. A variable that the command does not read gives the same
+//! program in every setting, and a curve through such points would be a picture of noise.
 //!
-//! Friedman's test (1937) over the settings inside blocks, for space and for time, with the correction for ties; a difference counts only
-//! if it is of some size, too. Collections that the runtime tells need no test.
+//! Friedman's test (1937) over the settings inside blocks, for space and for time, with the
+//! correction for ties; a difference counts only if it is of some size, too. Collections that the
+//! runtime tells need no test.
 
 use crate::fit::Point;
 use heaplab_experiment::statistics::median;
@@ -21,24 +22,35 @@ const BLOCKS_MIN: usize = 3;
 pub fn is_seen(settings: &[&[Option<Point>]]) -> bool {
     let of = |value: fn(&Point) -> f64| {
         let blocks = settings.first().map_or(0, |values| values.len());
-        let whole: Vec<Vec<f64>> =
-            (0..blocks).filter_map(|block| settings.iter().map(|values| values[block].as_ref().map(value)).collect()).collect();
+        let whole: Vec<Vec<f64>> = (0..blocks)
+            .filter_map(|block| {
+                settings.iter().map(|values| values[block].as_ref().map(value)).collect()
+            })
+            .collect();
         differ(&whole)
     };
-    let garbage: Vec<f64> = settings.iter().flat_map(|values| values.iter().flatten().filter_map(|point| point.garbage)).collect();
+    let garbage: Vec<f64> = settings
+        .iter()
+        .flat_map(|values| values.iter().flatten().filter_map(|point| point.garbage))
+        .collect();
     of(|point| point.space) || of(|point| point.time) || spread(&garbage) > SPREAD_WITHOUT_TEST
 }
 
 fn spread(values: &[f64]) -> f64 {
-    let (least, most) = values.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), value| (least.min(*value), most.max(*value)));
+    let (least, most) = values.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
+        (least.min(*value), most.max(*value))
+    });
     if least > 0.0 && most > 0.0 { most / least } else { 1.0 }
 }
 
 /// `blocks` of one value a setting.
 fn differ(blocks: &[Vec<f64>]) -> bool {
     let settings = blocks.first().map_or(0, Vec::len);
-    let medians: Vec<f64> =
-        (0..settings).filter_map(|setting| median(&blocks.iter().map(|block| block[setting]).collect::<Vec<_>>())).collect();
+    let medians: Vec<f64> = (0..settings)
+        .filter_map(|setting| {
+            median(&blocks.iter().map(|block| block[setting]).collect::<Vec<_>>())
+        })
+        .collect();
     if blocks.len() < BLOCKS_MIN {
         return spread(&medians) > SPREAD_WITHOUT_TEST;
     }
@@ -54,7 +66,11 @@ fn friedman(blocks: &[Vec<f64>]) -> Option<f64> {
         order.sort_by(|a, b| block[*a].total_cmp(&block[*b]));
         let mut begin = 0;
         while begin < order.len() {
-            let end = begin + order[begin..].iter().take_while(|index| block[**index] == block[order[begin]]).count();
+            let end = begin
+                + order[begin..]
+                    .iter()
+                    .take_while(|index| block[**index] == block[order[begin]])
+                    .count();
             let rank = (begin + 1 + end) as f64 / 2.0;
             order[begin..end].iter().for_each(|index| sums[*index] += rank);
             let tied = (end - begin) as f64;
@@ -72,11 +88,14 @@ mod tests {
     use super::*;
     use heaplab_experiment::statistics::Random;
 
-    /// scipy.stats.friedmanchisquare([1, 2, 3, 4, 5], [2, 3, 1, 6, 7], [3, 3, 5, 8, 9]) of scipy 1.17 gives p = 0.02144839925588932.
+    /// scipy.stats.friedmanchisquare([1, 2, 3, 4, 5], [2, 3, 1, 6, 7], [3, 3, 5, 8, 9]) of scipy
+    /// 1.17 gives p = 0.02144839925588932.
     #[test]
     fn friedman_agrees_with_scipy() {
-        let columns = [[1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 3.0, 1.0, 6.0, 7.0], [3.0, 3.0, 5.0, 8.0, 9.0]];
-        let blocks: Vec<Vec<f64>> = (0..5).map(|block| columns.iter().map(|column| column[block]).collect()).collect();
+        let columns =
+            [[1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 3.0, 1.0, 6.0, 7.0], [3.0, 3.0, 5.0, 8.0, 9.0]];
+        let blocks: Vec<Vec<f64>> =
+            (0..5).map(|block| columns.iter().map(|column| column[block]).collect()).collect();
         let p = friedman(&blocks).unwrap();
         assert!((p - 0.02144839925588932).abs() < 1e-9, "{p}");
         assert_eq!(friedman(&[vec![1.0, 1.0], vec![2.0, 2.0]]), None);
@@ -92,7 +111,15 @@ mod tests {
                 let settings: Vec<Vec<Option<Point>>> = (0..8)
                     .map(|setting| {
                         let factor = 1.0 + slope * f64::from(setting);
-                        (0..8).map(|_| Some(Point { time: noise(), space: factor * noise(), garbage: None })).collect()
+                        (0..8)
+                            .map(|_| {
+                                Some(Point {
+                                    time: noise(),
+                                    space: factor * noise(),
+                                    garbage: None,
+                                })
+                            })
+                            .collect()
                     })
                     .collect();
                 seen += u32::from(is_seen(&settings.iter().map(Vec::as_slice).collect::<Vec<_>>()));

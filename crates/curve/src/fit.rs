@@ -1,11 +1,14 @@
-//! The curve of a garbage-collected program: H = b / (t - a) + c, as the Jane Street document derives it. Time is affine in 1 / G and space
-//! is affine in G, where G is the garbage that one collection finds.
+//! The curve of a garbage-collected program: H = b / (t - a) + c, as the Jane Street document
+//! derives it. Time is affine in 1 / G and space is affine in G, where G is the garbage that one
+//! collection finds.
 //!
-//! Where G is known, each half is a straight line: t = a + k / G and H = c + m G, so that b = k m. Where it is not, the hyperbola is
-//! fitted to the points directly, which is ill-conditioned: data simulated with b = 400 gave 1548 directly and 399 by halves.
-//! So a, b and c stay in this crate: what is compared are curves inside of the range that was measured.
+//! Where G is known, each half is a straight line: t = a + k / G and H = c + m G, so that b = k m.
+//! Where it is not, the hyperbola is fitted to the points directly, which is ill-conditioned: data
+//! simulated with b = 400 gave 1548 directly and 399 by halves. So a, b and c stay in this crate:
+//! what is compared are curves inside of the range that was measured.
 //!
-//! Residuals are relative, because what disturbs a run grows with it: each point weighs as the inverse square of its value.
+//! Residuals are relative, because what disturbs a run grows with it: each point weighs as the
+//! inverse square of its value.
 
 /// A setting's time, space and garbage a collection.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,12 +64,20 @@ impl Curve {
     }
 
     fn by_halves(points: &[Point], garbage: &[f64]) -> Option<Curve> {
-        let (a, k) = line(points.iter().zip(garbage).map(|(point, garbage)| (1.0 / garbage, point.time, point.time)))?;
-        let (c, m) = line(points.iter().zip(garbage).map(|(point, garbage)| (*garbage, point.space, point.space)))?;
+        let (a, k) = line(
+            points
+                .iter()
+                .zip(garbage)
+                .map(|(point, garbage)| (1.0 / garbage, point.time, point.time)),
+        )?;
+        let (c, m) = line(
+            points.iter().zip(garbage).map(|(point, garbage)| (*garbage, point.space, point.space)),
+        )?;
         Some(Curve { a, b: k * m, c, k, m, method: Method::Halves })
     }
 
-    /// For each a the rest is linear; the best a is looked for below the smallest time, ever closer to it.
+    /// For each a the rest is linear; the best a is looked for below the smallest time, ever closer
+    /// to it.
     fn directly(points: &[Point]) -> Option<Curve> {
         let least = points.iter().map(|point| point.time).fold(f64::INFINITY, f64::min);
         let most = points.iter().map(|point| point.time).fold(0.0, f64::max);
@@ -76,14 +87,24 @@ impl Curve {
         }
         let at = |exponent: f64| {
             let a = least - range * 10_f64.powf(exponent);
-            let (c, b) = line(points.iter().map(|point| (1.0 / (point.time - a), point.space, point.space)))?;
+            let (c, b) = line(
+                points.iter().map(|point| (1.0 / (point.time - a), point.space, point.space)),
+            )?;
             let curve = Curve { a, b, c, k: b, m: 1.0, method: Method::Hyperbola };
-            let error: f64 = points.iter().map(|point| (curve.space_at(point.time).unwrap_or(f64::MAX) / point.space - 1.0).powi(2)).sum();
+            let error: f64 = points
+                .iter()
+                .map(|point| {
+                    (curve.space_at(point.time).unwrap_or(f64::MAX) / point.space - 1.0).powi(2)
+                })
+                .sum();
             Some((error, curve))
         };
         const STEPS: i32 = 60;
         let exponent = |step: i32| -3.0 + 5.0 * f64::from(step) / f64::from(STEPS);
-        let best = (0..=STEPS).filter_map(|step| Some((at(exponent(step))?.0, step))).min_by(|a, b| a.0.total_cmp(&b.0))?.1;
+        let best = (0..=STEPS)
+            .filter_map(|step| Some((at(exponent(step))?.0, step)))
+            .min_by(|a, b| a.0.total_cmp(&b.0))?
+            .1;
         let (mut low, mut high) = (exponent(best - 1), exponent(best + 1));
         for _ in 0..40 {
             let (left, right) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
@@ -108,24 +129,33 @@ impl Curve {
     /// Where the curve has a point's setting: by its garbage, else by its time.
     pub fn place(&self, point: &Point) -> Option<(f64, f64)> {
         match (self.method, point.garbage) {
-            (Method::Halves, Some(garbage)) => Some((self.a + self.k / garbage, self.c + self.m * garbage)),
+            (Method::Halves, Some(garbage)) => {
+                Some((self.a + self.k / garbage, self.c + self.m * garbage))
+            }
             _ => Some((point.time, self.space_at(point.time)?)),
         }
     }
 
-    /// How far points lie from the curve, as a share of their time and of their space (root of the mean square).
+    /// How far points lie from the curve, as a share of their time and of their space (root of the
+    /// mean square).
     pub fn residuals(&self, points: &[Point]) -> (f64, f64) {
         let places: Vec<(f64, f64)> = points
             .iter()
-            .filter_map(|point| self.place(point).map(|(time, space)| (time / point.time - 1.0, space / point.space - 1.0)))
+            .filter_map(|point| {
+                self.place(point)
+                    .map(|(time, space)| (time / point.time - 1.0, space / point.space - 1.0))
+            })
             .collect();
-        let mean =
-            |of: fn(&(f64, f64)) -> f64| (places.iter().map(|place| of(place).powi(2)).sum::<f64>() / places.len().max(1) as f64).sqrt();
+        let mean = |of: fn(&(f64, f64)) -> f64| {
+            (places.iter().map(|place| of(place).powi(2)).sum::<f64>() / places.len().max(1) as f64)
+                .sqrt()
+        };
         (mean(|place| place.0), mean(|place| place.1))
     }
 }
 
-/// Intercept and slope of the line through (x, y, s), each weighing 1 / s^2; `None` where all x are one.
+/// Intercept and slope of the line through (x, y, s), each weighing 1 / s^2; `None` where all x are
+/// one.
 fn line(points: impl Iterator<Item = (f64, f64, f64)> + Clone) -> Option<(f64, f64)> {
     let (mut weights, mut x_sum, mut y_sum) = (0.0, 0.0, 0.0);
     for (x, y, scale) in points.clone() {
@@ -151,7 +181,11 @@ mod tests {
 
     /// Points of a program with these parameters, without noise.
     fn exact(a: f64, k: f64, c: f64, m: f64, with_garbage: bool) -> Vec<Point> {
-        let point = |garbage: f64| Point { time: a + k / garbage, space: c + m * garbage, garbage: with_garbage.then_some(garbage) };
+        let point = |garbage: f64| Point {
+            time: a + k / garbage,
+            space: c + m * garbage,
+            garbage: with_garbage.then_some(garbage),
+        };
         (0..10).map(|step| point(20.0 * 16_f64.powf(f64::from(step) / 9.0))).collect()
     }
 
@@ -160,7 +194,12 @@ mod tests {
         for with_garbage in [true, false] {
             let points = exact(10.0, 200.0, 100.0, 2.0, with_garbage);
             let curve = Curve::fit(&points).unwrap();
-            assert!((curve.a - 10.0).abs() < 1e-3 && (curve.b - 400.0).abs() < 0.1 && (curve.c - 100.0).abs() < 0.1, "{curve:?}");
+            assert!(
+                (curve.a - 10.0).abs() < 1e-3
+                    && (curve.b - 400.0).abs() < 0.1
+                    && (curve.c - 100.0).abs() < 0.1,
+                "{curve:?}"
+            );
             let (time, space) = curve.residuals(&points);
             assert!(time < 1e-4 && space < 1e-4);
             let time = curve.time_at(curve.space_at(12.0).unwrap()).unwrap();

@@ -16,7 +16,8 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// What a cell runs. `None`: a default for a value that cannot be left out (one that is a word of its own).
+    /// What a cell runs. `None`: a default for a value that cannot be left out (one that is a word
+    /// of its own).
     pub fn of(plan: &Plan, cell: CellId) -> Option<Launch> {
         let variant = plan.variants.get(cell.variant)?;
         let value = match cell.setting {
@@ -28,16 +29,24 @@ impl Launch {
 
     /// The same for any value.
     pub fn with(vary: &Vary, variant: &Variant, value: Option<&str>) -> Option<Launch> {
-        let mut launch = Launch { words: variant.words.clone(), set: variant.environment.clone(), unset: Vec::new() };
+        let mut launch = Launch {
+            words: variant.words.clone(),
+            set: variant.environment.clone(),
+            unset: Vec::new(),
+        };
         match &vary.target {
             Target::Word(index) => launch.put_word(*index, value.map(|value| vary.with(value)))?,
             Target::Name(name) => match place_of(&variant.words, name) {
                 Some(index) => {
                     let place = format!("{{{name}}}");
-                    let word = value.map(|value| variant.words[index].replace(&place, &vary.with(value)));
+                    let word =
+                        value.map(|value| variant.words[index].replace(&place, &vary.with(value)));
                     launch.put_word(index, word)?;
                     let rest = launch.words.iter_mut().filter(|word| word.contains(&place));
-                    rest.for_each(|word| *word = word.replace(&place, &value.map_or(String::new(), |value| vary.with(value))));
+                    rest.for_each(|word| {
+                        *word = word
+                            .replace(&place, &value.map_or(String::new(), |value| vary.with(value)))
+                    });
                 }
                 None => launch.put_variable(name, vary, variant, value),
             },
@@ -45,11 +54,14 @@ impl Launch {
         Some(launch)
     }
 
-    /// A word in its place, or without it: where it is an option, so that the program has its own default.
+    /// A word in its place, or without it: where it is an option, so that the program has its own
+    /// default.
     fn put_word(&mut self, index: usize, word: Option<String>) -> Option<()> {
         match word {
             Some(word) => *self.words.get_mut(index)? = word,
-            None if index > 0 && self.words.get(index)?.starts_with('-') => drop(self.words.remove(index)),
+            None if index > 0 && self.words.get(index)?.starts_with('-') => {
+                drop(self.words.remove(index))
+            }
             None => return None,
         }
         Some(())
@@ -67,7 +79,10 @@ impl Launch {
                 joined(separator, [before, after])
             }
         };
-        let text = joined(separator.unwrap_or(' '), [text.as_str(), variant.addition.as_deref().unwrap_or("")]);
+        let text = joined(
+            separator.unwrap_or(' '),
+            [text.as_str(), variant.addition.as_deref().unwrap_or("")],
+        );
         if text.is_empty() {
             self.unset.push(name.into());
         } else {
@@ -75,7 +90,8 @@ impl Launch {
         }
     }
 
-    /// Adds a part to a variable that takes several; what this process has in it is kept where nothing else is set.
+    /// Adds a part to a variable that takes several; what this process has in it is kept where
+    /// nothing else is set.
     pub fn add(&mut self, name: &str, part: &str) {
         let separator = Join::of(name).separator().unwrap_or(' ');
         let is_unset = self.unset.iter().any(|unset| unset == name);
@@ -83,7 +99,8 @@ impl Launch {
         match self.set.iter_mut().find(|(known, _)| known == name) {
             Some((_, value)) => *value = joined(separator, [value.as_str(), part]),
             None => {
-                let inherited = if is_unset { String::new() } else { std::env::var(name).unwrap_or_default() };
+                let inherited =
+                    if is_unset { String::new() } else { std::env::var(name).unwrap_or_default() };
                 self.set.push((name.into(), joined(separator, [inherited.as_str(), part])));
             }
         }
@@ -105,23 +122,51 @@ fn joined(separator: char, parts: [&str; 2]) -> String {
 mod tests {
     use super::*;
 
-    fn launch(line: &str, vary: &str, addition: Option<&str>, value: Option<&str>) -> Option<Launch> {
+    fn launch(
+        line: &str,
+        vary: &str,
+        addition: Option<&str>,
+        value: Option<&str>,
+    ) -> Option<Launch> {
         let words: Vec<String> = line.split(' ').map(String::from).collect();
-        let vary = if vary.is_empty() { Vary::of_words(&words).unwrap().unwrap() } else { Vary::of_variable(vary).unwrap() };
+        let vary = if vary.is_empty() {
+            Vary::of_words(&words).unwrap().unwrap()
+        } else {
+            Vary::of_variable(vary).unwrap()
+        };
         let variant = Variant { words, addition: addition.map(String::from), ..Variant::default() };
         Launch::with(&vary, &variant, value)
     }
 
     fn variable(launch: Option<Launch>) -> String {
-        launch.unwrap().set.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(";")
+        launch
+            .unwrap()
+            .set
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect::<Vec<_>>()
+            .join(";")
     }
 
     #[test]
     fn additions_and_values_are_joined_as_the_variable_wants() {
-        let ocaml = |value| variable(launch("./b", "OCAMLRUNPARAM=s=32k,o={20..320x10}", Some("a=2"), value));
+        let ocaml = |value| {
+            variable(launch("./b", "OCAMLRUNPARAM=s=32k,o={20..320x10}", Some("a=2"), value))
+        };
         assert_eq!(ocaml(Some("80")), "OCAMLRUNPARAM=s=32k,o=80,a=2");
-        assert_eq!(ocaml(None), "OCAMLRUNPARAM=s=32k,a=2", "the default has everything but the varied part");
-        let java = |value| variable(launch("java", "JAVA_TOOL_OPTIONS=-Xmx{64..1024x8}m", Some("-XX:+UseSerialGC"), value));
+        assert_eq!(
+            ocaml(None),
+            "OCAMLRUNPARAM=s=32k,a=2",
+            "the default has everything but the varied part"
+        );
+        let java = |value| {
+            variable(launch(
+                "java",
+                "JAVA_TOOL_OPTIONS=-Xmx{64..1024x8}m",
+                Some("-XX:+UseSerialGC"),
+                value,
+            ))
+        };
         assert_eq!(java(Some("64")), "JAVA_TOOL_OPTIONS=-Xmx64m -XX:+UseSerialGC");
         assert_eq!(java(None), "JAVA_TOOL_OPTIONS=-XX:+UseSerialGC");
         let go = launch("./s", "GOGC=25..800x8", None, None).unwrap();
@@ -131,16 +176,32 @@ mod tests {
     #[test]
     fn words_are_replaced_or_left_out() {
         let words = |launch: Option<Launch>| launch.map(|launch| launch.words.join(" "));
-        assert_eq!(words(launch("java -Xmx{64..128x3}m A", "", None, Some("64"))).as_deref(), Some("java -Xmx64m A"));
-        assert_eq!(words(launch("java -Xmx{64..128x3}m A", "", None, None)).as_deref(), Some("java A"));
-        assert_eq!(words(launch("./b {1,2}", "", None, None)), None, "an argument that is no option cannot be left out");
-        assert_eq!(words(launch("./b --h={o}m", "o=1..5x3", None, Some("5"))).as_deref(), Some("./b --h=5m"));
+        assert_eq!(
+            words(launch("java -Xmx{64..128x3}m A", "", None, Some("64"))).as_deref(),
+            Some("java -Xmx64m A")
+        );
+        assert_eq!(
+            words(launch("java -Xmx{64..128x3}m A", "", None, None)).as_deref(),
+            Some("java A")
+        );
+        assert_eq!(
+            words(launch("./b {1,2}", "", None, None)),
+            None,
+            "an argument that is no option cannot be left out"
+        );
+        assert_eq!(
+            words(launch("./b --h={o}m", "o=1..5x3", None, Some("5"))).as_deref(),
+            Some("./b --h=5m")
+        );
     }
 
     #[test]
     fn a_part_is_added_to_what_is_there() {
         let mut launch = launch("./b", "OCAMLRUNPARAM=o={20..320x10}", None, None).unwrap();
         launch.add("OCAMLRUNPARAM", "v=0x400");
-        assert_eq!((launch.set, launch.unset.len()), (vec![("OCAMLRUNPARAM".into(), "v=0x400".into())], 0));
+        assert_eq!(
+            (launch.set, launch.unset.len()),
+            (vec![("OCAMLRUNPARAM".into(), "v=0x400".into())], 0)
+        );
     }
 }

@@ -1,15 +1,19 @@
 //! Space against time for any garbage-collected command.
 //!
-//! Such a program is no point (seconds, bytes) but a curve: what it collects later needs more space and less time. So a change (another
-//! allocator, another collector, another commit) is compared curve against curve: space at equal time, time at equal space, never at an equal
-//! parameter. Source: "Modelling the major GC" of Jane Street's post on OCaml's best-fit allocator.
+//! Such a program is no point (seconds, bytes) but a curve: what it collects later needs more space
+//! and less time. So a change (another allocator, another collector, another commit) is compared
+//! curve against curve: space at equal time, time at equal space, never at an equal parameter.
+//! Source: "Modelling the major GC" of Jane Street's post on OCaml's best-fit allocator.
 //!
-//! - [`vary`]: the range of a parameter. [`plan`]: variants, settings, blocks. [`launch`]: from a cell to a command line.
-//! - [`source`]: where measurements come from. [`measure`]: one run, in a process of its own. [`tree`]: its processes' memory.
+//! - [`vary`]: the range of a parameter. [`plan`]: variants, settings, blocks. [`launch`]: from a
+//!   cell to a command line.
+//! - [`source`]: where measurements come from. [`measure`]: one run, in a process of its
+//!   own. [`tree`]: its processes' memory.
 //!   [`runtimes`]: what runtimes tell of their collections. [`mod@run`]: blocks, files, resuming.
-//! - [`fit`]: the curve. [`sample`]: points and intervals. [`compare`]: curves and points against each other. [`effect`]: whether the parameter
-//!   does anything.
-//! - [`summary`], [`verdict`]: [`results`] and sentences. [`svg`], [`page`], [`table`]: pictures and files. [`minimum`]: the least setting that runs.
+//! - [`fit`]: the curve. [`sample`]: points and intervals. [`compare`]: curves and points against
+//!   each other. [`effect`]: whether the parameter does anything.
+//! - [`summary`], [`verdict`]: [`results`] and sentences. [`svg`], [`page`], [`table`]: pictures
+//!   and files. [`minimum`]: the least setting that runs.
 
 pub mod cell;
 pub mod compare;

@@ -1,18 +1,22 @@
-//! One run of a command in a process of its own beside it: starts it, looks at its memory, waits, and ends what it leaves behind.
+//! One run of a command in a process of its own beside it: starts it, looks at its memory, waits,
+//! and ends what it leaves behind.
 //!
-//! This process is the reaper of everything that the command starts (`PR_SET_CHILD_SUBREAPER`), so that no descendant escapes from
-//! the count or stays behind. Its standard input stays open while whoever asked lives; its end ends the command and all of
-//! its processes.
+//! This process is the reaper of everything that the command starts (`PR_SET_CHILD_SUBREAPER`), so
+//! that no descendant escapes from the count or stays behind. Its standard input stays open while
+//! whoever asked lives; its end ends the command and all of its processes.
 //!
-//! The kernel's own peak (`ru_maxrss`) is exact, but a program begins with the peak of the process that started it: where it is not
-//! above this process's own, the largest `VmHWM` that was seen takes its place.
+//! The kernel's own peak (`ru_maxrss`) is exact, but a program begins with the peak of the process
+//! that started it: where it is not above this process's own, the largest `VmHWM` that was seen
+//! takes its place.
 
 use crate::cell::{Canary, CellReport, CellRequest, Failure, Look, Measure};
 use crate::runtimes::{LINE_BYTES_MAX, Teller};
 use crate::tree::{self, Memory};
 use heaplab_experiment::process::describe;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
+};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::VecDeque;
 use std::io::{BufRead, Read, Write};
@@ -65,14 +69,19 @@ fn pin(cores: &[u32]) -> Option<CpuSet> {
         return Some(before);
     }
     let mut set = CpuSet::new();
-    cores.iter().filter(|core| (**core as usize) < CpuSet::MAX_CPU).for_each(|core| set.set(*core as usize));
+    cores
+        .iter()
+        .filter(|core| (**core as usize) < CpuSet::MAX_CPU)
+        .for_each(|core| set.set(*core as usize));
     sched_setaffinity(None, &set).ok()?;
     Some(before)
 }
 
 /// Carries out a run.
 fn run(request: &CellRequest) -> CellReport {
-    let failed = |reason: String| CellReport::Failed(Failure { reason, not_started: true, ..Failure::default() });
+    let failed = |reason: String| {
+        CellReport::Failed(Failure { reason, not_started: true, ..Failure::default() })
+    };
     if let Err(error) = set_child_subreaper(Some(getpid())) {
         return failed(format!("this process cannot take over orphans: {error}"));
     }
@@ -89,7 +98,9 @@ fn run(request: &CellRequest) -> CellReport {
 
 fn command(request: &CellRequest) -> Result<Command, String> {
     let launch = request.launch.clone().unwrap_or_default();
-    let Some((program, arguments)) = launch.words.split_first() else { return Err("there is no command".into()) };
+    let Some((program, arguments)) = launch.words.split_first() else {
+        return Err("there is no command".into());
+    };
     let mut command = Command::new(program);
     command.args(arguments).process_group(0).stderr(Stdio::piped());
     for name in &launch.unset {
@@ -100,7 +111,9 @@ fn command(request: &CellRequest) -> Result<Command, String> {
     command.stdout(if tells_on_output { Stdio::piped() } else { Stdio::null() });
     match &request.input {
         None => command.stdin(Stdio::null()),
-        Some(path) => command.stdin(std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?),
+        Some(path) => command.stdin(
+            std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?,
+        ),
     };
     Ok(command)
 }
@@ -114,10 +127,13 @@ fn start(mut command: Command, request: &CellRequest) -> Result<(Instant, Child)
     let begin = Instant::now();
     let child = command.spawn();
     if let Some(before) = before {
-        // Where this fails, this process looks at memory from the command's processor, which costs precision only.
+        // Where this fails, this process looks at memory from the command's processor, which costs
+        // precision only.
         let _ = sched_setaffinity(None, &before);
     }
-    let child = child.map_err(|error| format!("{} cannot be started: {error}", command.get_program().display()))?;
+    let child = child.map_err(|error| {
+        format!("{} cannot be started: {error}", command.get_program().display())
+    })?;
     Ok((begin, child))
 }
 
@@ -125,7 +141,8 @@ fn start(mut command: Command, request: &CellRequest) -> Result<(Instant, Child)
 fn finish(request: &CellRequest, begin: Instant, mut child: Child, own_peak: u64) -> CellReport {
     let teller = request.runtime.map(Teller::new);
     let on_output = request.runtime.is_some_and(|runtime| runtime.tells_on_output());
-    let output = child.stdout.take().map(|stream| listen(stream, teller.clone().filter(|_| on_output)));
+    let output =
+        child.stdout.take().map(|stream| listen(stream, teller.clone().filter(|_| on_output)));
     let errors = child.stderr.take().map(|stream| listen(stream, teller.filter(|_| !on_output)));
     let (is_over, pid) = (AtomicBool::new(false), child.id());
     let (status, wall, watched) = std::thread::scope(|scope| {
@@ -136,11 +153,14 @@ fn finish(request: &CellRequest, begin: Instant, mut child: Child, own_peak: u64
         (status, wall, watcher.join().unwrap_or_default())
     });
     let left_behind = end_what_is_left(!watched.timed_out && !watched.is_abandoned);
-    let heard: Vec<Heard> = [output, errors].into_iter().flatten().filter_map(|thread| thread.join().ok()).collect();
+    let heard: Vec<Heard> =
+        [output, errors].into_iter().flatten().filter_map(|thread| thread.join().ok()).collect();
     let tail = heard.last().map(|heard| heard.tail.clone()).unwrap_or_default();
     let peak_bytes = watched.peak_bytes(own_peak);
     let failure = match status {
-        _ if watched.timed_out => Some(format!("it did not end within {} s", request.timeout_ms as f64 / 1e3)),
+        _ if watched.timed_out => {
+            Some(format!("it did not end within {} s", request.timeout_ms as f64 / 1e3))
+        }
         Err(error) => Some(format!("its process was lost: {error}")),
         Ok(status) => {
             let is_well = status.success() || (request.ignore_failure && status.code().is_some());
@@ -149,7 +169,13 @@ fn finish(request: &CellRequest, begin: Instant, mut child: Child, own_peak: u64
     };
     if let Some(reason) = failure {
         let wall_ns = wall.as_nanos() as u64;
-        return CellReport::Failed(Failure { reason, timed_out: watched.timed_out, not_started: false, wall_ns, peak_bytes });
+        return CellReport::Failed(Failure {
+            reason,
+            timed_out: watched.timed_out,
+            not_started: false,
+            wall_ns,
+            peak_bytes,
+        });
     }
     let mut teller = heard.into_iter().find_map(|heard| heard.teller);
     if let (Some(teller), Some(folder)) = (&mut teller, &request.logs) {
@@ -170,11 +196,25 @@ fn finish(request: &CellRequest, begin: Instant, mut child: Child, own_peak: u64
     }))
 }
 
-/// Why it failed: by its status and what it said last. Runtimes give a reason first and where it happened behind it.
+/// Why it failed: by its status and what it said last. Runtimes give a reason first and where it
+/// happened behind it.
 fn said(status: ExitStatus, tail: &VecDeque<String>) -> String {
-    let telling =
-        ["memory", "Memory", "error", "Error", "fatal", "Fatal", "FATAL", "exception", "Exception", "panic", "not found", "cannot"];
-    let line = tail.iter().find(|line| telling.iter().any(|word| line.contains(word))).or(tail.back());
+    let telling = [
+        "memory",
+        "Memory",
+        "error",
+        "Error",
+        "fatal",
+        "Fatal",
+        "FATAL",
+        "exception",
+        "Exception",
+        "panic",
+        "not found",
+        "cannot",
+    ];
+    let line =
+        tail.iter().find(|line| telling.iter().any(|word| line.contains(word))).or(tail.back());
     describe(status, line.map_or("", String::as_str))
 }
 
@@ -193,7 +233,9 @@ fn listen(mut stream: impl Read + Send + 'static, teller: Option<Teller>) -> Joi
         while let Ok(read @ 1..) = stream.read(&mut buffer) {
             for part in buffer[..read].split_inclusive(|byte| *byte == b'\n') {
                 // Of a line that is too long the beginning is kept.
-                line.extend_from_slice(&part[..part.len().min(LINE_BYTES_MAX.saturating_sub(line.len()))]);
+                line.extend_from_slice(
+                    &part[..part.len().min(LINE_BYTES_MAX.saturating_sub(line.len()))],
+                );
                 if part.ends_with(b"\n") {
                     heard.take(&line);
                     line.clear();
@@ -245,11 +287,22 @@ struct Watch {
 
 impl Watch {
     fn new(request: &CellRequest, begin: Instant, pid: u32) -> Watch {
-        let (timeout, interval) = (Duration::from_millis(request.timeout_ms), Duration::from_millis(request.interval_ms.max(1)));
-        Watch { timeout, interval, begin: Some(begin), pids: vec![pid], looks_an_entry: 1, ..Watch::default() }
+        let (timeout, interval) = (
+            Duration::from_millis(request.timeout_ms),
+            Duration::from_millis(request.interval_ms.max(1)),
+        );
+        Watch {
+            timeout,
+            interval,
+            begin: Some(begin),
+            pids: vec![pid],
+            looks_an_entry: 1,
+            ..Watch::default()
+        }
     }
 
-    /// Looks until the command is over. Ends it when its time is up, or when nobody waits for it any more.
+    /// Looks until the command is over. Ends it when its time is up, or when nobody waits for it
+    /// any more.
     fn until(mut self, is_over: &AtomicBool) -> Watch {
         let input = std::io::stdin();
         let begin = self.begin.unwrap_or_else(Instant::now);
@@ -259,10 +312,15 @@ impl Watch {
                 self.timed_out = !self.is_abandoned;
                 kill_all();
             }
-            let pause = Timespec { tv_sec: self.interval.as_secs() as i64, tv_nsec: self.interval.subsec_nanos().into() };
+            let pause = Timespec {
+                tv_sec: self.interval.as_secs() as i64,
+                tv_nsec: self.interval.subsec_nanos().into(),
+            };
             if self.is_abandoned {
                 std::thread::sleep(self.interval);
-            } else if poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&pause)).is_ok_and(|ready| ready > 0) {
+            } else if poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&pause))
+                .is_ok_and(|ready| ready > 0)
+            {
                 // Nothing is ever written behind the request: this is its end.
                 self.is_abandoned = true;
             }
@@ -289,7 +347,11 @@ impl Watch {
         }
         self.last = Some((now, memory.anonymous_bytes));
         let ms = (now - begin).as_millis() as u64;
-        self.keep(Look { ms, resident_bytes: memory.resident_bytes, anonymous_bytes: memory.anonymous_bytes });
+        self.keep(Look {
+            ms,
+            resident_bytes: memory.resident_bytes,
+            anonymous_bytes: memory.anonymous_bytes,
+        });
     }
 
     /// Keeps a look; where there are too many, two become one, with the larger bytes of both.
@@ -300,11 +362,14 @@ impl Watch {
             anonymous_bytes: a.anonymous_bytes.max(b.anonymous_bytes),
         };
         match self.series.last_mut() {
-            Some(last) if !(self.looks - 1).is_multiple_of(self.looks_an_entry) => *last = larger(*last, look),
+            Some(last) if !(self.looks - 1).is_multiple_of(self.looks_an_entry) => {
+                *last = larger(*last, look)
+            }
             _ => self.series.push(look),
         }
         if self.series.len() == LOOKS_KEPT {
-            self.series = self.series.chunks(2).map(|pair| larger(pair[0], pair[pair.len() - 1])).collect();
+            self.series =
+                self.series.chunks(2).map(|pair| larger(pair[0], pair[pair.len() - 1])).collect();
             self.looks_an_entry *= 2;
         }
     }
@@ -357,7 +422,8 @@ fn end_what_is_left(with_grace: bool) -> Vec<String> {
 }
 
 fn usage() -> libc::rusage {
-    // SAFETY: a rusage is plain integers, it lives through the call, and RUSAGE_CHILDREN is a valid first argument.
+    // SAFETY: a rusage is plain integers, it lives through the call, and RUSAGE_CHILDREN is a valid
+    // first argument.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
@@ -397,15 +463,24 @@ mod tests {
             let bytes = if ms == 7_777 { 1_000_000 } else { ms };
             watch.keep(Look { ms, resident_bytes: bytes, anonymous_bytes: bytes });
         }
-        assert!(watch.series.len() < LOOKS_KEPT && watch.series.len() >= LOOKS_KEPT / 2, "{}", watch.series.len());
+        assert!(
+            watch.series.len() < LOOKS_KEPT && watch.series.len() >= LOOKS_KEPT / 2,
+            "{}",
+            watch.series.len()
+        );
         assert_eq!(watch.series.iter().map(|look| look.resident_bytes).max(), Some(1_000_000));
-        assert!(watch.series.windows(2).all(|pair| pair[0].ms < pair[1].ms) && watch.series[0].ms == 0);
+        assert!(
+            watch.series.windows(2).all(|pair| pair[0].ms < pair[1].ms) && watch.series[0].ms == 0
+        );
     }
 
     #[test]
     fn what_a_program_says_is_bounded() {
         let text = format!("{}\nmajor_collections: 3\nlast", "x".repeat(1 << 20));
-        let heard = listen(std::io::Cursor::new(text), Some(Teller::new(crate::runtimes::Runtime::Ocaml))).join().unwrap();
+        let heard =
+            listen(std::io::Cursor::new(text), Some(Teller::new(crate::runtimes::Runtime::Ocaml)))
+                .join()
+                .unwrap();
         assert_eq!(heard.teller.unwrap().collections().unwrap().cycles, 3);
         assert_eq!(heard.tail.back().map(String::as_str), Some("last"));
         assert!(heard.tail.iter().all(|line| line.len() <= 300));

@@ -1,7 +1,9 @@
-//! The least setting with which a command runs, by bisection: how small a heap may be. The idea is running-ng's minheap.
+//! The least setting with which a command runs, by bisection: how small a heap may be. The idea is
+//! running-ng's minheap.
 //!
-//! The range's ends bracket the answer; more of the value is taken to help, always. A value runs where every one of
-//! some tries runs, because near the edge luck decides. Whole numbers are told apart by one, others by a hundredth of their value.
+//! The range's ends bracket the answer; more of the value is taken to help, always. A value runs
+//! where every one of some tries runs, because near the edge luck decides. Whole numbers are told
+//! apart by one, others by a hundredth of their value.
 
 use crate::cell::CellReport;
 use crate::plan::{CellId, Plan};
@@ -41,12 +43,22 @@ pub enum MinimumError {
 ///
 /// # Errors
 /// Values that are no numbers, or a source that ends.
-pub fn find(plan: &Plan, source: &dyn CellSource, mut tell: impl FnMut(&str)) -> Result<Vec<Minimum>, MinimumError> {
+pub fn find(
+    plan: &Plan,
+    source: &dyn CellSource,
+    mut tell: impl FnMut(&str),
+) -> Result<Vec<Minimum>, MinimumError> {
     let number = |text: &str| text.parse::<f64>().map_err(|_| MinimumError::NoNumber(text.into()));
-    let numbers: Vec<f64> = plan.vary.values.iter().map(|value| number(value)).collect::<Result<_, _>>()?;
-    let (low, high) = (numbers.iter().copied().fold(f64::INFINITY, f64::min), numbers.iter().copied().fold(0.0, f64::max));
+    let numbers: Vec<f64> =
+        plan.vary.values.iter().map(|value| number(value)).collect::<Result<_, _>>()?;
+    let (low, high) = (
+        numbers.iter().copied().fold(f64::INFINITY, f64::min),
+        numbers.iter().copied().fold(0.0, f64::max),
+    );
     let is_whole = plan.vary.values.iter().all(|value| !value.contains('.'));
-    (0..plan.variants.len()).map(|variant| bisect(plan, source, variant, (low, high), is_whole, &mut tell)).collect()
+    (0..plan.variants.len())
+        .map(|variant| bisect(plan, source, variant, (low, high), is_whole, &mut tell))
+        .collect()
 }
 
 fn bisect(
@@ -89,11 +101,18 @@ fn bisect(
 }
 
 /// How a value fails in one of its tries; `None`: it runs.
-fn failure(plan: &Plan, source: &dyn CellSource, variant: usize, value: &str) -> Result<Option<String>, Stopped> {
+fn failure(
+    plan: &Plan,
+    source: &dyn CellSource,
+    variant: usize,
+    value: &str,
+) -> Result<Option<String>, Stopped> {
     let mut plan = plan.clone();
     plan.vary.values = vec![value.into()];
     for _ in 0..TRIES {
-        if let CellReport::Failed(failure) = source.run(&plan, CellId { variant, setting: Some(0) })? {
+        if let CellReport::Failed(failure) =
+            source.run(&plan, CellId { variant, setting: Some(0) })?
+        {
             return Ok(Some(failure.reason));
         }
     }
@@ -115,7 +134,9 @@ mod tests {
             let value: f64 = plan.vary.values[0].parse().unwrap();
             Ok(match value >= self.0 {
                 true => CellReport::Measured(Box::default()),
-                false => CellReport::Failed(Failure { reason: "no memory".into(), ..Failure::default() }),
+                false => {
+                    CellReport::Failed(Failure { reason: "no memory".into(), ..Failure::default() })
+                }
             })
         }
 
@@ -144,7 +165,10 @@ mod tests {
     fn every_edge_is_found() {
         for edge in 9..=64 {
             let named = |value: i32| Some(format!("-Xmx{value}m"));
-            assert_eq!(least("JAVA_TOOL_OPTIONS=-Xmx{8..64x2}m", f64::from(edge)), (named(edge), named(edge - 1)));
+            assert_eq!(
+                least("JAVA_TOOL_OPTIONS=-Xmx{8..64x2}m", f64::from(edge)),
+                (named(edge), named(edge - 1))
+            );
         }
         assert_eq!(least("M=8..64x2", 1.0), (Some("M=8".into()), None));
         assert_eq!(least("M=8..64x2", 65.0), (None, Some("M=64".into())));

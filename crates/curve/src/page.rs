@@ -1,4 +1,5 @@
-//! Results as one HTML file: what they say, the picture, every point. It has no script, asks no network for anything, and can be sent.
+//! Results as one HTML file: what they say, the picture, every point. It has no script, asks no
+//! network for anything, and can be sent.
 
 use crate::results::{PointResult, Results, VariantResult};
 use crate::svg::{escaped, names, picture};
@@ -18,10 +19,19 @@ pub fn html(results: &Results) -> String {
          <title>{} - heaplab curve</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
         escaped(&results.command)
     );
-    let _ = writeln!(out, "<p class=\"eyebrow\">Space against time</p>\n<h1><code>{}</code></h1>", escaped(&results.command));
+    let _ = writeln!(
+        out,
+        "<p class=\"eyebrow\">Space against time</p>\n<h1><code>{}</code></h1>",
+        escaped(&results.command)
+    );
     let _ = writeln!(out, "<p class=\"facts\">{}</p>", escaped(&facts(results)));
     sentences(&mut out, "What it says", "verdict", &results.verdict);
-    let _ = writeln!(out, "<figure>{}<figcaption>{}</figcaption></figure>", picture(results), caption(results));
+    let _ = writeln!(
+        out,
+        "<figure>{}<figcaption>{}</figcaption></figure>",
+        picture(results),
+        caption(results)
+    );
     sentences(&mut out, "What limits it", "cautions", &results.cautions);
     for variant in &results.variants {
         points(&mut out, results, variant);
@@ -40,19 +50,29 @@ pub fn html(results: &Results) -> String {
 /// How it was measured, in one line.
 pub fn facts(results: &Results) -> String {
     let (time, space) = names(results);
-    let blocks = if results.blocks == 1 { "1 block".into() } else { format!("{} blocks", results.blocks) };
+    let blocks =
+        if results.blocks == 1 { "1 block".into() } else { format!("{} blocks", results.blocks) };
     let told = results.runtime.as_ref().filter(|told| told.answered);
-    let told = told.map_or(String::new(), |told| format!("; {} tells its collections ({})", told.name, told.question));
+    let told = told.map_or(String::new(), |told| {
+        format!("; {} tells its collections ({})", told.name, told.question)
+    });
     format!("{}; {blocks} of all settings in random order; {time}; {space}{told}.", results.vary)
 }
 
 fn caption(results: &Results) -> String {
-    let curves = results.variants.iter().filter(|variant| variant.effect && !variant.curve.line.is_empty()).count();
+    let curves = results
+        .variants
+        .iter()
+        .filter(|variant| variant.effect && !variant.curve.line.is_empty())
+        .count();
     let lines = match curves {
         0 => "Points are medians over blocks.",
         _ => "Points are medians over blocks; the bands are intervals of the curves.",
     };
-    format!("{lines} Lines through points are their intervals at {:.0} %.", results.settings.confidence * 100.0)
+    format!(
+        "{lines} Lines through points are their intervals at {:.0} %.",
+        results.settings.confidence * 100.0
+    )
 }
 
 fn sentences(out: &mut String, heading: &str, class: &str, sentences: &[String]) {
@@ -86,13 +106,20 @@ fn row(out: &mut String, point: &PointResult, tells: bool) {
     let with_interval = |estimate: Option<Estimate>, text: fn(f64) -> String| match estimate {
         None => "<td></td>".into(),
         Some(estimate) if estimate.low.is_nan() => format!("<td>{}</td>", text(estimate.value)),
-        Some(estimate) => format!("<td>{}<small>{} to {}</small></td>", text(estimate.value), text(estimate.low), text(estimate.high)),
+        Some(estimate) => format!(
+            "<td>{}<small>{} to {}</small></td>",
+            text(estimate.value),
+            text(estimate.low),
+            text(estimate.high)
+        ),
     };
     let size = |value: f64| bytes(value.max(0.0) as u64);
     let medians = &point.medians;
     let remark = match (&point.failure, &point.dominated_by) {
         (Some(failure), _) if point.runs == 0 => format!("no answer: {failure}"),
-        (Some(failure), _) => format!("{} of {} failed: {failure}", point.failures, point.failures + point.runs),
+        (Some(failure), _) => {
+            format!("{} of {} failed: {failure}", point.failures, point.failures + point.runs)
+        }
         (None, Some(better)) => format!("{better} needs less of both"),
         (None, None) => point.like.as_ref().map_or(String::new(), |like| format!("like {like}")),
     };
@@ -104,8 +131,15 @@ fn row(out: &mut String, point: &PointResult, tells: bool) {
         with_interval(point.space_bytes, size)
     );
     if tells {
-        let cell = |value: Option<f64>, text: &dyn Fn(f64) -> String| format!("<td>{}</td>", value.map_or(String::new(), text));
-        let _ = write!(out, "{}{}", cell(medians.cycles, &|value| count(value as u64)), cell(medians.garbage_bytes, &size));
+        let cell = |value: Option<f64>, text: &dyn Fn(f64) -> String| {
+            format!("<td>{}</td>", value.map_or(String::new(), text))
+        };
+        let _ = write!(
+            out,
+            "{}{}",
+            cell(medians.cycles, &|value| count(value as u64)),
+            cell(medians.garbage_bytes, &size)
+        );
     }
     if point.runs > 0 {
         let _ = write!(
@@ -120,5 +154,6 @@ fn row(out: &mut String, point: &PointResult, tells: bool) {
     } else {
         out.push_str("<td></td><td></td><td></td><td></td>");
     }
-    let _ = writeln!(out, "<td>{}</td><td class=\"remark\">{}</td></tr>", point.runs, escaped(&remark));
+    let _ =
+        writeln!(out, "<td>{}</td><td class=\"remark\">{}</td></tr>", point.runs, escaped(&remark));
 }

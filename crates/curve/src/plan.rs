@@ -1,10 +1,15 @@
-//! What is to be run: variants (each has a curve), settings of the varied value, and blocks of all of them in random order.
+//! What is to be run: variants (each has a curve), settings of the varied value, and blocks of all
+//! of them in random order.
 //!
-//! How a variant of `--compare` enters the command is one rule, read from its own shape and from the varied variable:
+//! How a variant of `--compare` enters the command is one rule, read from its own shape and from
+//! the varied variable:
 //! 1. The command has `{compare}` in a word: the variant's text stands there.
-//! 2. The variant is `NAME=VALUE` with a NAME of two capitals or more: an environment variable of its own.
-//! 3. The varied variable takes parts between commas (`OCAMLRUNPARAM`, `GODEBUG`, `MALLOC_CONF`): it is one more part.
-//! 4. The varied variable takes arguments (`*_OPTIONS`, `*OPTS`, `*FLAGS`, `GHCRTS`): it is one more argument.
+//! 2. The variant is `NAME=VALUE` with a NAME of two capitals or more: an environment variable of
+//!    its own.
+//! 3. The varied variable takes parts between commas (`OCAMLRUNPARAM`, `GODEBUG`, `MALLOC_CONF`):
+//!    it is one more part.
+//! 4. The varied variable takes arguments (`*_OPTIONS`, `*OPTS`, `*FLAGS`, `GHCRTS`): it is one
+//!    more argument.
 //!
 //! Everything else is refused: nobody could say what was compared.
 
@@ -73,7 +78,12 @@ impl Join {
         match name {
             "OCAMLRUNPARAM" | "CAMLRUNPARAM" | "GODEBUG" => Join::Comma,
             _ if name.ends_with("MALLOC_CONF") => Join::Comma,
-            _ if ["_OPTIONS", "OPTS", "FLAGS", "RUBYOPT", "GHCRTS"].iter().any(|end| name.ends_with(end)) => Join::Space,
+            _ if ["_OPTIONS", "OPTS", "FLAGS", "RUBYOPT", "GHCRTS"]
+                .iter()
+                .any(|end| name.ends_with(end)) =>
+            {
+                Join::Space
+            }
             _ => Join::Single,
         }
     }
@@ -92,7 +102,11 @@ impl Join {
 ///
 /// # Errors
 /// A variant that no rule gives a place, or that is named twice.
-pub fn variants(words: &[String], vary: &Vary, texts: &[String]) -> Result<Vec<Variant>, CompareError> {
+pub fn variants(
+    words: &[String],
+    vary: &Vary,
+    texts: &[String],
+) -> Result<Vec<Variant>, CompareError> {
     if texts.is_empty() {
         return Ok(vec![Variant { words: words.to_vec(), ..Variant::default() }]);
     }
@@ -108,7 +122,9 @@ pub fn variants(words: &[String], vary: &Vary, texts: &[String]) -> Result<Vec<V
         }
         let mut variant = Variant { name, words: words.to_vec(), ..Variant::default() };
         match own_variable(text) {
-            _ if has_place => variant.words.iter_mut().for_each(|word| *word = word.replace(COMPARE_PLACE, text)),
+            _ if has_place => {
+                variant.words.iter_mut().for_each(|word| *word = word.replace(COMPARE_PLACE, text))
+            }
             _ if text.is_empty() => {}
             Some((name, value)) => variant.environment.push((name.into(), value.into())),
             None => variant.addition = Some(added(words, vary, text)?),
@@ -118,18 +134,23 @@ pub fn variants(words: &[String], vary: &Vary, texts: &[String]) -> Result<Vec<V
     Ok(variants)
 }
 
-/// `NAME=VALUE` where NAME is in capitals, two letters or more: `a=0` and `O=500` are OCaml's parameters.
+/// `NAME=VALUE` where NAME is in capitals, two letters or more: `a=0` and `O=500` are OCaml's
+/// parameters.
 fn own_variable(text: &str) -> Option<(&str, &str)> {
     let (name, value) = text.split_once('=')?;
     let is_name = name.len() >= 2
         && name.starts_with(|letter: char| letter == '_' || letter.is_ascii_uppercase())
-        && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_uppercase() || byte.is_ascii_digit());
+        && name
+            .bytes()
+            .all(|byte| byte == b'_' || byte.is_ascii_uppercase() || byte.is_ascii_digit());
     is_name.then_some((name, value))
 }
 
 fn added(words: &[String], vary: &Vary, text: &str) -> Result<String, CompareError> {
     let target = match &vary.target {
-        Target::Name(name) if place_of(words, name).is_none() && Join::of(name) != Join::Single => return Ok(text.into()),
+        Target::Name(name) if place_of(words, name).is_none() && Join::of(name) != Join::Single => {
+            return Ok(text.into());
+        }
         Target::Name(name) => name.clone(),
         Target::Word(index) => words.get(*index).cloned().unwrap_or_default(),
     };
@@ -224,7 +245,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What results must agree on to be of one experiment: everything but the number of blocks and who runs them.
+    /// What results must agree on to be of one experiment: everything but the number of blocks and
+    /// who runs them.
     pub fn identity(&self) -> String {
         let settings = Settings { reps: 0, warmup: 0, ..self.settings.clone() };
         let parts = (&self.vary, &self.variants, settings, &self.code_version);
@@ -235,8 +257,13 @@ impl Plan {
     pub fn cells(&self) -> Vec<CellId> {
         let mut cells = Vec::new();
         for variant in 0..self.variants.len() {
-            cells.extend((0..self.vary.values.len()).map(|setting| CellId { variant, setting: Some(setting) }));
-            if self.settings.default && Launch::of(self, CellId { variant, setting: None }).is_some() {
+            cells.extend(
+                (0..self.vary.values.len())
+                    .map(|setting| CellId { variant, setting: Some(setting) }),
+            );
+            if self.settings.default
+                && Launch::of(self, CellId { variant, setting: None }).is_some()
+            {
                 cells.push(CellId { variant, setting: None });
             }
         }
@@ -291,7 +318,12 @@ mod tests {
     fn a_variant_goes_where_its_rule_says() {
         let ocaml = of("./bench 50000", "OCAMLRUNPARAM=o={20..320x10}", &["a=0", "a=2"]).unwrap();
         assert_eq!(ocaml[1].addition.as_deref(), Some("a=2"));
-        let java = of("java -jar a.jar", "JAVA_TOOL_OPTIONS=-Xmx{64..1024x8}m", &["-XX:+UseSerialGC", "-XX:+UseParallelGC"]).unwrap();
+        let java = of(
+            "java -jar a.jar",
+            "JAVA_TOOL_OPTIONS=-Xmx{64..1024x8}m",
+            &["-XX:+UseSerialGC", "-XX:+UseParallelGC"],
+        )
+        .unwrap();
         assert_eq!(java[0].addition.as_deref(), Some("-XX:+UseSerialGC"));
         let go = of("./server", "GOGC=25..800x8", &["GOMAXPROCS=1", ""]).unwrap();
         assert_eq!(go[0].environment, [(String::from("GOMAXPROCS"), String::from("1"))]);
@@ -302,10 +334,20 @@ mod tests {
 
     #[test]
     fn what_has_no_place_is_refused() {
-        let said = |compare: &[&str]| of("./server", "GOGC=25..800x8", compare).unwrap_err().to_string();
-        assert!(said(&["a=0", "a=2"]).starts_with("a=0: nothing says where this goes: GOGC takes one value"));
-        assert_eq!(said(&["AB=1", "AB=1"]), "AB=1 is named twice: every variant has a curve of its own");
+        let said =
+            |compare: &[&str]| of("./server", "GOGC=25..800x8", compare).unwrap_err().to_string();
+        assert!(
+            said(&["a=0", "a=2"])
+                .starts_with("a=0: nothing says where this goes: GOGC takes one value")
+        );
+        assert_eq!(
+            said(&["AB=1", "AB=1"]),
+            "AB=1 is named twice: every variant has a curve of its own"
+        );
         assert!(said(&["AB=1"]).starts_with("1 variants"));
-        assert!(of("./b {o}", "o=1..5x3", &["a=0", "a=2"]).is_err(), "a placeholder takes one value");
+        assert!(
+            of("./b {o}", "o=1..5x3", &["a=0", "a=2"]).is_err(),
+            "a placeholder takes one value"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! What an experiment found, as `--json` writes it and the picture draws it. Curves are here as lines inside of the range that was
-//! measured, never as three parameters.
+//! What an experiment found, as `--json` writes it and the picture draws it. Curves are here as
+//! lines inside of the range that was measured, never as three parameters.
 
 use heaplab_experiment::results::{Estimate, Machine};
 use serde::Serialize;
@@ -158,7 +158,8 @@ pub struct Comparison {
     pub space_at_equal_time: Option<Ratio>,
     /// Its time over the baseline's at equal space.
     pub time_at_equal_space: Option<Ratio>,
-    /// Points of the baseline that have a point of it below and left of them, and how many there are.
+    /// Points of the baseline that have a point of it below and left of them, and how many there
+    /// are.
     pub baseline_dominated: (u32, u32),
     /// Points of it that have one of the baseline's so.
     pub dominated: (u32, u32),

@@ -1,6 +1,7 @@
-//! Runs what is missing of a plan, one file a block. A block's file is written anew after each of its cells, whole, so that
-//! whatever ends an experiment (Ctrl-C, a full disk, a lost machine) leaves every measurement that was made; running
-//! the same plan again goes on behind the last one, and merging is putting the files of all machines into one folder.
+//! Runs what is missing of a plan, one file a block. A block's file is written anew after each of
+//! its cells, whole, so that whatever ends an experiment (Ctrl-C, a full disk, a lost machine)
+//! leaves every measurement that was made; running the same plan again goes on behind the last one,
+//! and merging is putting the files of all machines into one folder.
 
 use crate::cell::{Canary, CellReport};
 use crate::plan::{CellId, Plan};
@@ -80,25 +81,37 @@ pub fn run(plan: &Plan, source: &dyn CellSource, report: impl FnMut(&Progress)) 
     measured
 }
 
-fn run_all(plan: &Plan, source: &dyn CellSource, mut report: impl FnMut(&Progress), blocks: &mut Vec<Block>) -> Result<(), Ended> {
+fn run_all(
+    plan: &Plan,
+    source: &dyn CellSource,
+    mut report: impl FnMut(&Progress),
+    blocks: &mut Vec<Block>,
+) -> Result<(), Ended> {
     if let Some(folder) = &plan.results {
         *blocks = read_blocks(plan, folder)?;
     }
     let cells = plan.cells().len() as u32;
-    let is_done = |block: &u32, blocks: &[Block]| blocks.iter().any(|known| known.block == *block && known.cells.len() as u32 == cells);
+    let is_done = |block: &u32, blocks: &[Block]| {
+        blocks.iter().any(|known| known.block == *block && known.cells.len() as u32 == cells)
+    };
     let missing: Vec<u32> = plan.blocks().filter(|block| !is_done(block, blocks)).collect();
     let warmups = if missing.is_empty() { 0 } else { plan.settings.warmup * cells };
     let known = (plan.blocks().count() - missing.len()) as u32 * cells;
-    let mut progress = Progress { done: known, total: plan.blocks().count() as u32 * cells + warmups, known, now: String::new() };
+    let mut progress = Progress {
+        done: known,
+        total: plan.blocks().count() as u32 * cells + warmups,
+        known,
+        now: String::new(),
+    };
     let mut tell = |now: String| {
         progress.now = now;
         report(&progress);
         progress.done += 1;
     };
     if !missing.is_empty() {
-        for (round, cell) in
-            (0..plan.settings.warmup).flat_map(|round| plan.order(u32::MAX - round).into_iter().map(move |cell| (round, cell)))
-        {
+        for (round, cell) in (0..plan.settings.warmup).flat_map(|round| {
+            plan.order(u32::MAX - round).into_iter().map(move |cell| (round, cell))
+        }) {
             tell(format!("warm-up {}: {}", round + 1, plan.label(cell)));
             source.run(plan, cell)?;
         }
@@ -184,22 +197,27 @@ fn read_blocks(plan: &Plan, folder: &Path) -> Result<Vec<Block>, ExperimentError
 
 fn read_block(plan: &Plan, path: &Path, bytes: &[u8]) -> Result<Block, ExperimentError> {
     let malformed = |reason: String| ExperimentError::Malformed { path: path.into(), reason };
-    let block: Block = serde_json::from_slice(bytes).map_err(|error| malformed(error.to_string()))?;
+    let block: Block =
+        serde_json::from_slice(bytes).map_err(|error| malformed(error.to_string()))?;
     if block.experiment != plan.identity() {
         return Err(ExperimentError::OtherExperiment(path.into()));
     }
     let name = block_name(block.block);
     if path.file_name().is_none_or(|own| own != name.as_str()) {
-        return Err(malformed(format!("it holds block {}, whose file is called {name}", block.block)));
+        return Err(malformed(format!(
+            "it holds block {}, whose file is called {name}",
+            block.block
+        )));
     }
     let order = plan.order(block.block);
-    match block
-        .cells
-        .iter()
-        .enumerate()
-        .find(|(at, cell)| !order.contains(&cell.cell) || block.cells[..*at].iter().any(|known| known.cell == cell.cell))
-    {
-        Some((_, wrong)) => Err(malformed(format!("the cell {:?} is none of this block, or stands there twice", wrong.cell))),
+    match block.cells.iter().enumerate().find(|(at, cell)| {
+        !order.contains(&cell.cell)
+            || block.cells[..*at].iter().any(|known| known.cell == cell.cell)
+    }) {
+        Some((_, wrong)) => Err(malformed(format!(
+            "the cell {:?} is none of this block, or stands there twice",
+            wrong.cell
+        ))),
         None => Ok(block),
     }
 }
@@ -224,7 +242,9 @@ mod tests {
             *left = left.checked_sub(1).ok_or(Stopped::Interrupted)?;
             self.runs.borrow_mut().push(cell);
             Ok(match cell.setting {
-                Some(0) => CellReport::Failed(Failure { reason: "no memory".into(), ..Failure::default() }),
+                Some(0) => {
+                    CellReport::Failed(Failure { reason: "no memory".into(), ..Failure::default() })
+                }
                 _ => CellReport::Measured(Box::new(Measure { wall_ns: 7, ..Measure::default() })),
             })
         }
@@ -238,7 +258,15 @@ mod tests {
         let vary = Vary::of_variable("GOGC=1..4x3").unwrap();
         let variants = variants(&["./b".into()], &vary, &[]).unwrap();
         let settings = Settings { reps: 5, default: true, ..Settings::default() };
-        Plan { vary, variants, settings, runtime: None, shard: (0, 1), results: Some(folder.into()), code_version: String::new() }
+        Plan {
+            vary,
+            variants,
+            settings,
+            runtime: None,
+            shard: (0, 1),
+            results: Some(folder.into()),
+            code_version: String::new(),
+        }
     }
 
     fn fixed(left: u32) -> Fixed {
@@ -256,9 +284,14 @@ mod tests {
         let second = run(&plan, &source, |_| {});
         assert!(second.ended.is_none());
         assert_eq!(second.blocks.iter().map(|block| block.cells.len()).collect::<Vec<_>>(), [4; 5]);
-        // Twelve cells of settings that run, of four were run before; the failing one was tried in two blocks of five.
-        let failed =
-            second.blocks.iter().flat_map(|block| &block.cells).filter(|cell| matches!(cell.report, CellReport::Failed(_))).count();
+        // Twelve cells of settings that run, of four were run before; the failing one was tried in
+        // two blocks of five.
+        let failed = second
+            .blocks
+            .iter()
+            .flat_map(|block| &block.cells)
+            .filter(|cell| matches!(cell.report, CellReport::Failed(_)))
+            .count();
         assert_eq!((failed, source.runs.borrow().len()), (2, 5 * 3 + 2 - 6));
         let orders: Vec<Vec<CellId>> = (0..5).map(|block| plan.order(block)).collect();
         assert!(orders.iter().any(|order| *order != orders[0]), "blocks have orders of their own");
@@ -271,7 +304,11 @@ mod tests {
         plan.shard = (1, 2);
         assert_eq!(run(&plan, &fixed(100), |_| {}).blocks.len(), 2);
         plan.shard = (0, 2);
-        assert_eq!(run(&plan, &fixed(100), |_| {}).blocks.len(), 5, "those of the other part are read");
+        assert_eq!(
+            run(&plan, &fixed(100), |_| {}).blocks.len(),
+            5,
+            "those of the other part are read"
+        );
     }
 
     #[test]
@@ -279,7 +316,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut plan = plan(folder.path());
         run(&plan, &fixed(100), |_| {});
-        fs::rename(folder.path().join("block-00003.json"), folder.path().join("block-00009.json")).unwrap();
+        fs::rename(folder.path().join("block-00003.json"), folder.path().join("block-00009.json"))
+            .unwrap();
         let said = |plan: &Plan| run(plan, &fixed(100), |_| {}).ended.unwrap().to_string();
         assert!(said(&plan).contains("whose file is called block-00003.json"), "{}", said(&plan));
         fs::write(folder.path().join("block-00009.json"), "{").unwrap();

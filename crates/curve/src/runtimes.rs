@@ -1,8 +1,9 @@
-//! Runtimes that tell how often they collected, and how much: with G, the garbage of one collection, known, a curve is fitted by two straight
-//! lines and not guessed.
+//! Runtimes that tell how often they collected, and how much: with G, the garbage of one
+//! collection, known, a curve is fitted by two straight lines and not guessed.
 //!
-//! A runtime is asked only where what it says cannot be taken for the program's output: on standard error that nobody reads (OCaml's `v=0x400`, Go's
-//! `gctrace`), in a file (JVM `-Xlog:gc`), on a standard output that is thrown away (Node's `--trace-gc`, which has no other place).
+//! A runtime is asked only where what it says cannot be taken for the program's output: on standard
+//! error that nobody reads (OCaml's `v=0x400`, Go's `gctrace`), in a file (JVM `-Xlog:gc`), on a
+//! standard output that is thrown away (Node's `--trace-gc`, which has no other place).
 //!
 //! Formats as printed by OCaml 4.13 and 5.x, Go 1.19 to 1.26, JDK 11 to 21, Node 12 to 20.
 
@@ -40,14 +41,16 @@ pub enum Runtime {
 pub struct Collections {
     /// Cycles: major ones of OCaml, all of the others.
     pub cycles: u64,
-    /// Garbage that they found; of OCaml, which does not say, what was allocated in the major heap: the same but for what lives at the end.
+    /// Garbage that they found; of OCaml, which does not say, what was allocated in the major heap:
+    /// the same but for what lives at the end.
     pub collected_bytes: u64,
 }
 
 impl Collections {
     /// Garbage a cycle.
     pub fn garbage_a_cycle(&self) -> Option<f64> {
-        (self.cycles > 0 && self.collected_bytes > 0).then(|| self.collected_bytes as f64 / self.cycles as f64)
+        (self.cycles > 0 && self.collected_bytes > 0)
+            .then(|| self.collected_bytes as f64 / self.cycles as f64)
     }
 
     fn add(&mut self, collected_bytes: u64) {
@@ -103,13 +106,20 @@ impl Runtime {
     pub fn ask(self, launch: &mut Launch, folder: &Path) {
         match self {
             Runtime::Ocaml => {
-                let name = if launch.set.iter().any(|(name, _)| name == "CAMLRUNPARAM") { "CAMLRUNPARAM" } else { "OCAMLRUNPARAM" };
+                let name = if launch.set.iter().any(|(name, _)| name == "CAMLRUNPARAM") {
+                    "CAMLRUNPARAM"
+                } else {
+                    "OCAMLRUNPARAM"
+                };
                 launch.add(name, "v=0x400");
             }
             Runtime::Go => launch.add("GODEBUG", "gctrace=1"),
             Runtime::Jvm => {
                 let question = format!("-Xlog:gc:file={}/%p.log::filecount=0", folder.display());
-                let is_java = launch.words.first().is_some_and(|word| word.rsplit('/').next() == Some("java"));
+                let is_java = launch
+                    .words
+                    .first()
+                    .is_some_and(|word| word.rsplit('/').next() == Some("java"));
                 if is_java {
                     launch.words.insert(1, question);
                 } else {
@@ -157,12 +167,23 @@ impl Teller {
         let value = value.trim();
         let whole = value.split('.').next().and_then(|digits| digits.parse::<u64>().ok());
         match (name, whole) {
-            ("major_words", Some(words)) => self.told.collected_bytes += words.saturating_mul(WORD_BYTES),
+            ("major_words", Some(words)) => {
+                self.told.collected_bytes += words.saturating_mul(WORD_BYTES)
+            }
             ("major_collections", Some(cycles)) => self.told.cycles += cycles,
             _ => {
-                let others = ["allocated_words", "minor_words", "promoted_words", "minor_collections", "heap_words", "heap_chunks"];
+                let others = [
+                    "allocated_words",
+                    "minor_words",
+                    "promoted_words",
+                    "minor_collections",
+                    "heap_words",
+                    "heap_chunks",
+                ];
                 return whole.is_some()
-                    && (others.contains(&name) || ["top_heap_words", "compactions", "forced_major_collections"].contains(&name));
+                    && (others.contains(&name)
+                        || ["top_heap_words", "compactions", "forced_major_collections"]
+                            .contains(&name));
             }
         }
         true
@@ -181,16 +202,20 @@ impl Teller {
         }
     }
 
-    /// What was told; `None` where the runtime said nothing. (Go says nothing where it did not collect.)
+    /// What was told; `None` where the runtime said nothing. (Go says nothing where it did not
+    /// collect.)
     pub fn collections(&self) -> Option<Collections> {
         self.is_heard.then_some(self.told)
     }
 }
 
-/// `gc 88 @1.878s 6%: ... ms cpu, 26->35->21 MB, 29 MB goal, ...`: what was there when marking ended, less what lived.
+/// `gc 88 @1.878s 6%: ... ms cpu, 26->35->21 MB, 29 MB goal, ...`: what was there when marking
+/// ended, less what lived.
 fn go(line: &str) -> Option<u64> {
     let rest = line.strip_prefix("gc ")?;
-    let sizes = rest.split(", ").find_map(|part| part.strip_suffix(" MB").filter(|part| part.contains("->")))?;
+    let sizes = rest
+        .split(", ")
+        .find_map(|part| part.strip_suffix(" MB").filter(|part| part.contains("->")))?;
     let mut sizes = sizes.split("->").map(|size| size.parse::<u64>().ok());
     let (_, marked, live) = (sizes.next()??, sizes.next()??, sizes.next()??);
     marked.saturating_sub(live).checked_mul(1 << 20)
@@ -218,7 +243,10 @@ fn jvm(line: &str) -> Option<u64> {
 fn node(line: &str) -> Option<u64> {
     let (_, rest) = line.strip_prefix('[')?.split_once(" ms: ")?;
     let (before, after) = rest.split_once(" -> ")?;
-    let before = before.split(" (").filter_map(|part| part.rsplit(' ').next()?.parse::<f64>().ok()).last()?;
+    let before = before
+        .split(" (")
+        .filter_map(|part| part.rsplit(' ').next()?.parse::<f64>().ok())
+        .last()?;
     let (after, unit) = after.split_once(" (")?;
     if !unit.contains(") MB") {
         return None;
@@ -244,22 +272,41 @@ mod tests {
     #[test]
     fn each_runtime_is_understood() {
         let ocaml = "warning: odd\nmajor_words: 42302987\nmajor_collections: 37\nheap_words: 7132160\nforced_major_collections: 0\n";
-        assert_eq!(told(Runtime::Ocaml, ocaml), Some(Collections { cycles: 37, collected_bytes: 42302987 * 8 }));
+        assert_eq!(
+            told(Runtime::Ocaml, ocaml),
+            Some(Collections { cycles: 37, collected_bytes: 42302987 * 8 })
+        );
         let go = "gc 88 @1.878s 6%: 0.14+12+0.008 ms clock, 0.29+0.91/0.40/0.079+0.017 ms cpu, 26->35->21 MB, 29 MB goal, 0 MB stacks, 2 P\n\
                   gc 89 @1.9s 6%: 0.14+12+0.008 ms clock, 0.2+0.9/0.4/0.07+0.01 ms cpu, 30->30->30 MB, 29 MB goal, 2 P (forced)\nhello\n";
-        assert_eq!(told(Runtime::Go, go), Some(Collections { cycles: 2, collected_bytes: 14 * MIB }));
+        assert_eq!(
+            told(Runtime::Go, go),
+            Some(Collections { cycles: 2, collected_bytes: 14 * MIB })
+        );
         let jvm = "[0.009s][info][gc] Using G1\n[0.5s][info][gc] GC(3) Pause Young (Normal) (G1 Evacuation Pause) 23M->5M(256M) 2.5ms\n\
                    [0.6s][info][gc] GC(4) Concurrent Mark Cycle\n[0.7s][info][gc] GC(5) Pause Full (G1 Compaction Pause) 9216K->1024K(16384K) 9ms\n";
-        assert_eq!(told(Runtime::Jvm, jvm), Some(Collections { cycles: 2, collected_bytes: 26 * MIB }));
+        assert_eq!(
+            told(Runtime::Jvm, jvm),
+            Some(Collections { cycles: 2, collected_bytes: 26 * MIB })
+        );
         let node = "[24574:0x21d13d90]       46 ms: Scavenge 3.9 (4.0) -> 3.4 (5.0) MB, 2.69 / 0.00 ms  (average mu = 1.000) allocation failure; \n\
                     [1:0x2]     1046 ms: Mark-Compact (reduce) 30.0 (40.0) -> 10.0 (35.0) MB, 2.69 / 0.00 ms\n[1] done\n";
-        assert_eq!(told(Runtime::Node, node), Some(Collections { cycles: 2, collected_bytes: 20 * MIB + MIB / 2 }));
+        assert_eq!(
+            told(Runtime::Node, node),
+            Some(Collections { cycles: 2, collected_bytes: 20 * MIB + MIB / 2 })
+        );
     }
 
     #[test]
     fn silence_is_no_answer() {
         for runtime in [Runtime::Ocaml, Runtime::Go, Runtime::Jvm, Runtime::Node] {
-            assert_eq!(told(runtime, "42\nGC(\n] GC(1) x->y\ngc 1 a->b->c MB\n[x ms: -> (\nmajor_words: -\n"), None, "{runtime:?}");
+            assert_eq!(
+                told(
+                    runtime,
+                    "42\nGC(\n] GC(1) x->y\ngc 1 a->b->c MB\n[x ms: -> (\nmajor_words: -\n"
+                ),
+                None,
+                "{runtime:?}"
+            );
         }
     }
 
@@ -267,14 +314,34 @@ mod tests {
     fn a_question_changes_the_command_and_nothing_else() {
         let ask = |runtime: Runtime, line: &str, set: &[(&str, &str)]| {
             let words = line.split(' ').map(String::from).collect();
-            let set = set.iter().map(|(name, value)| (String::from(*name), String::from(*value))).collect();
+            let set = set
+                .iter()
+                .map(|(name, value)| (String::from(*name), String::from(*value)))
+                .collect();
             let mut launch = Launch { words, set, unset: Vec::new() };
             runtime.ask(&mut launch, Path::new("/logs"));
-            (launch.words.join(" "), launch.set.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(";"))
+            (
+                launch.words.join(" "),
+                launch
+                    .set
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect::<Vec<_>>()
+                    .join(";"),
+            )
         };
-        assert_eq!(ask(Runtime::Ocaml, "./b", &[("OCAMLRUNPARAM", "o=80")]).1, "OCAMLRUNPARAM=o=80,v=0x400");
-        assert_eq!(ask(Runtime::Go, "./b", &[("GODEBUG", "madvdontneed=1")]).1, "GODEBUG=madvdontneed=1,gctrace=1");
-        assert_eq!(ask(Runtime::Jvm, "java A", &[]).0, "java -Xlog:gc:file=/logs/%p.log::filecount=0 A");
+        assert_eq!(
+            ask(Runtime::Ocaml, "./b", &[("OCAMLRUNPARAM", "o=80")]).1,
+            "OCAMLRUNPARAM=o=80,v=0x400"
+        );
+        assert_eq!(
+            ask(Runtime::Go, "./b", &[("GODEBUG", "madvdontneed=1")]).1,
+            "GODEBUG=madvdontneed=1,gctrace=1"
+        );
+        assert_eq!(
+            ask(Runtime::Jvm, "java A", &[]).0,
+            "java -Xlog:gc:file=/logs/%p.log::filecount=0 A"
+        );
         assert_eq!(
             ask(Runtime::Jvm, "./x.sh", &[("JDK_JAVA_OPTIONS", "-Xmx1g")]).1,
             "JDK_JAVA_OPTIONS=-Xmx1g -Xlog:gc:file=/logs/%p.log::filecount=0"
@@ -290,8 +357,15 @@ mod tests {
         };
         assert_eq!(of("OCAMLRUNPARAM=o={1,2}", "./b"), Some(Runtime::Ocaml));
         assert_eq!(of("GOGC=1..5x2", "./b"), Some(Runtime::Go));
-        assert_eq!(of("NODE_OPTIONS=--max-semi-space-size={1,2}", "/usr/bin/node a.js"), Some(Runtime::Node));
-        assert_eq!(of("NODE_OPTIONS=--max-semi-space-size={1,2}", "npm test"), None, "its output may be somebody's input");
+        assert_eq!(
+            of("NODE_OPTIONS=--max-semi-space-size={1,2}", "/usr/bin/node a.js"),
+            Some(Runtime::Node)
+        );
+        assert_eq!(
+            of("NODE_OPTIONS=--max-semi-space-size={1,2}", "npm test"),
+            None,
+            "its output may be somebody's input"
+        );
         assert_eq!(of("heap=1..5x2", "java -Xmx{heap}m A"), Some(Runtime::Jvm));
         assert_eq!(of("HEAP=1..5x2", "./b"), None);
     }

@@ -1,9 +1,11 @@
 //! From blocks to points, and from resampled blocks to intervals.
 //!
-//! A point is the median over blocks of each of its values. An interval comes from resampling whole blocks (Efron 1979), so that what one
-//! block had in common stays together. With few blocks percentiles of the bootstrap are too narrow; they are taken as far out
-//! as Student's t with the blocks' degrees of freedom lies outside of the normal distribution (Hesterberg, "What teachers should
-//! know about the bootstrap", The American Statistician 2015, section 3.2: expanded percentiles).
+//! A point is the median over blocks of each of its values. An interval comes from resampling whole
+//! blocks (Efron 1979), so that what one block had in common stays together. With few blocks
+//! percentiles of the bootstrap are too narrow; they are taken as far out as Student's t with the
+//! blocks' degrees of freedom lies outside of the normal distribution (Hesterberg, "What teachers
+//! should know about the bootstrap", The American Statistician 2015, section 3.2: expanded
+//! percentiles).
 
 use crate::cell::Measure;
 use crate::fit::Point;
@@ -33,7 +35,11 @@ pub struct Resampled<T> {
 impl<T> Resampled<T> {
     /// Computes something from each.
     pub fn map<U>(&self, of: impl Fn(&T) -> U) -> Resampled<U> {
-        Resampled { whole: of(&self.whole), drawn: self.drawn.iter().map(&of).collect(), tail: self.tail }
+        Resampled {
+            whole: of(&self.whole),
+            drawn: self.drawn.iter().map(&of).collect(),
+            tail: self.tail,
+        }
     }
 
     /// Two things of the same resamplings.
@@ -45,17 +51,22 @@ impl<T> Resampled<T> {
         Resampled { whole: (self.whole.clone(), other.whole.clone()), drawn, tail: self.tail }
     }
 
-    /// A number with its interval. With one block, or where the number is there in fewer than 19 of 20 resamplings, there is no interval: both
-    /// ends are NaN.
+    /// A number with its interval. With one block, or where the number is there in fewer than 19 of
+    /// 20 resamplings, there is no interval: both ends are NaN.
     pub fn estimate(&self, of: impl Fn(&T) -> Option<f64>) -> Option<Estimate> {
         let value = of(&self.whole)?;
-        let mut drawn: Vec<f64> = self.drawn.iter().filter_map(&of).filter(|value| value.is_finite()).collect();
+        let mut drawn: Vec<f64> =
+            self.drawn.iter().filter_map(&of).filter(|value| value.is_finite()).collect();
         if drawn.is_empty() || drawn.len() * 20 < self.drawn.len() * 19 {
             return Some(Estimate { value, low: f64::NAN, high: f64::NAN });
         }
         drawn.sort_by(f64::total_cmp);
         let at = |share: f64| drawn[((drawn.len() - 1) as f64 * share).round() as usize];
-        Some(Estimate { value, low: at(self.tail).min(value), high: at(1.0 - self.tail).max(value) })
+        Some(Estimate {
+            value,
+            low: at(self.tail).min(value),
+            high: at(1.0 - self.tail).max(value),
+        })
     }
 
     /// In which share of resamplings something holds; 1 or 0 with one block.
@@ -109,7 +120,8 @@ impl Samples {
         let count = blocks.len();
         let mut random = Random(plan.settings.seed ^ 0x6375_7276_6573);
         let drawn = (0..if count > 1 { RESAMPLES } else { 0 }).map(|_| {
-            let chosen: Vec<usize> = (0..count).map(|_| random.below(count as u64) as usize).collect();
+            let chosen: Vec<usize> =
+                (0..count).map(|_| random.below(count as u64) as usize).collect();
             points_of(&values, &chosen)
         });
         let points = Resampled {
@@ -144,7 +156,11 @@ fn points_of(values: &[Vec<Option<Point>>], blocks: &[usize]) -> Points {
         let garbage: Vec<f64> = chosen.iter().filter_map(|point| point.garbage).collect();
         // A median over some of the runs would be that of another set of runs.
         let garbage = if garbage.len() == chosen.len() { median(&garbage) } else { None };
-        Some(Point { time: middle(|point| point.time)?, space: middle(|point| point.space)?, garbage })
+        Some(Point {
+            time: middle(|point| point.time)?,
+            space: middle(|point| point.space)?,
+            garbage,
+        })
     };
     values.iter().map(point).collect()
 }
@@ -152,7 +168,9 @@ fn points_of(values: &[Vec<Option<Point>>], blocks: &[usize]) -> Points {
 /// What to leave out at each end of sorted resampled values of so many blocks.
 fn tail(confidence: f64, blocks: usize) -> f64 {
     let usual = (1.0 - confidence) / 2.0;
-    let Ok(student) = StudentsT::new(0.0, 1.0, blocks.saturating_sub(1).max(1) as f64) else { return usual };
+    let Ok(student) = StudentsT::new(0.0, 1.0, blocks.saturating_sub(1).max(1) as f64) else {
+        return usual;
+    };
     let factor = (blocks as f64 / (blocks as f64 - 1.0).max(1.0)).sqrt();
     Normal::standard().cdf(student.inverse_cdf(usual) * factor)
 }
@@ -163,7 +181,8 @@ mod tests {
 
     #[test]
     fn few_blocks_go_further_out() {
-        // t(0.025, 9) = -2.262; times sqrt(10 / 9) that is -2.385, below which 0.0085 of the normal distribution lie.
+        // t(0.025, 9) = -2.262; times sqrt(10 / 9) that is -2.385, below which 0.0085 of the normal
+        // distribution lie.
         assert!((tail(0.95, 10) - 0.00855).abs() < 1e-4, "{}", tail(0.95, 10));
         assert!((tail(0.95, 100_000) - 0.025).abs() < 1e-4);
         assert!(tail(0.95, 2) < 1e-9);

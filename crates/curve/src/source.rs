@@ -1,5 +1,5 @@
-//! Where measurements come from: a command in a process of its own, or anything else that fulfils [`CellSource`] (tests have programs
-//! whose space and time are known exactly).
+//! Where measurements come from: a command in a process of its own, or anything else that fulfils
+//! [`CellSource`] (tests have programs whose space and time are known exactly).
 
 use crate::cell::{Canary, CellReport, CellRequest};
 use crate::launch::Launch;
@@ -76,10 +76,15 @@ const ERROR_BYTES_MAX: u64 = 64 << 10;
 impl CellSource for Commands<'_> {
     fn run(&self, plan: &Plan, cell: CellId) -> Result<CellReport, Stopped> {
         let Some(mut launch) = Launch::of(plan, cell) else {
-            return Err(Stopped::Impossible(format!("{}: there is no such cell", plan.label(cell))));
+            return Err(Stopped::Impossible(format!(
+                "{}: there is no such cell",
+                plan.label(cell)
+            )));
         };
         self.hook("prepare", self.hooks.prepare.as_deref(), plan, cell)?;
-        let logs = tempfile::tempdir().map_err(|error| Stopped::Impossible(format!("no folder for logs can be made: {error}")))?;
+        let logs = tempfile::tempdir().map_err(|error| {
+            Stopped::Impossible(format!("no folder for logs can be made: {error}"))
+        })?;
         if let Some(runtime) = plan.runtime {
             runtime.ask(&mut launch, logs.path());
         }
@@ -99,7 +104,9 @@ impl CellSource for Commands<'_> {
         let report = self.converse(&request)?;
         self.hook("conclude", self.hooks.conclude.as_deref(), plan, cell)?;
         match report {
-            CellReport::Failed(failure) if failure.not_started => Err(Stopped::Impossible(failure.reason)),
+            CellReport::Failed(failure) if failure.not_started => {
+                Err(Stopped::Impossible(failure.reason))
+            }
             report => Ok(report),
         }
     }
@@ -115,8 +122,9 @@ impl Commands<'_> {
     /// # Errors
     /// It fails.
     pub fn set_up(&self, plan: &Plan) -> Result<(), Stopped> {
-        (0..plan.variants.len())
-            .try_for_each(|variant| self.hook("setup", self.hooks.setup.as_deref(), plan, CellId { variant, setting: None }))
+        (0..plan.variants.len()).try_for_each(|variant| {
+            self.hook("setup", self.hooks.setup.as_deref(), plan, CellId { variant, setting: None })
+        })
     }
 
     /// What is run once for each variant after everything.
@@ -124,8 +132,14 @@ impl Commands<'_> {
     /// # Errors
     /// It fails.
     pub fn clean_up(&self, plan: &Plan) -> Result<(), Stopped> {
-        (0..plan.variants.len())
-            .try_for_each(|variant| self.hook("cleanup", self.hooks.cleanup.as_deref(), plan, CellId { variant, setting: None }))
+        (0..plan.variants.len()).try_for_each(|variant| {
+            self.hook(
+                "cleanup",
+                self.hooks.cleanup.as_deref(),
+                plan,
+                CellId { variant, setting: None },
+            )
+        })
     }
 
     fn check(&self) -> Result<(), Stopped> {
@@ -133,33 +147,61 @@ impl Commands<'_> {
     }
 
     /// Asks a measuring process and reads its answer.
-    fn converse<T: serde::de::DeserializeOwned>(&self, request: &CellRequest) -> Result<T, Stopped> {
+    fn converse<T: serde::de::DeserializeOwned>(
+        &self,
+        request: &CellRequest,
+    ) -> Result<T, Stopped> {
         self.check()?;
         let impossible = |text: String| Stopped::Impossible(text);
         let mut command = Command::new(&self.executable);
-        command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut child = command.spawn().map_err(|error| impossible(format!("{} cannot be started: {error}", self.executable.display())))?;
+        command
+            .args(&self.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let mut child = command.spawn().map_err(|error| {
+            impossible(format!("{} cannot be started: {error}", self.executable.display()))
+        })?;
         let mut input = child.stdin.take();
-        let question = serde_json::to_string(request).map_err(|error| impossible(error.to_string()))?;
+        let question =
+            serde_json::to_string(request).map_err(|error| impossible(error.to_string()))?;
         if let Some(input) = &mut input {
             // A process that died before it read its question is described by its answer.
             let _ = input.write_all(format!("{question}\n").as_bytes());
         }
-        let answer = child.stdout.take().map(|stream| std::thread::spawn(move || read_all(stream, REPORT_BYTES_MAX)));
-        let errors = child.stderr.take().map(|stream| std::thread::spawn(move || read_all(stream, ERROR_BYTES_MAX)));
+        let answer = child
+            .stdout
+            .take()
+            .map(|stream| std::thread::spawn(move || read_all(stream, REPORT_BYTES_MAX)));
+        let errors = child
+            .stderr
+            .take()
+            .map(|stream| std::thread::spawn(move || read_all(stream, ERROR_BYTES_MAX)));
         self.wait(&mut child, || drop(input.take()))?;
-        let text = |thread: Option<std::thread::JoinHandle<String>>| thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let text = |thread: Option<std::thread::JoinHandle<String>>| {
+            thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
+        };
         let (answer, errors) = (text(answer), text(errors));
-        serde_json::from_str(&answer)
-            .map_err(|error| impossible(format!("the measuring process gave no report ({error}): {}", errors.trim())))
+        serde_json::from_str(&answer).map_err(|error| {
+            impossible(format!("the measuring process gave no report ({error}): {}", errors.trim()))
+        })
     }
 
-    /// Waits for a child; where everything shall end, tells it so, and ends it where that does not help.
-    fn wait(&self, child: &mut Child, tell: impl FnOnce()) -> Result<std::process::ExitStatus, Stopped> {
+    /// Waits for a child; where everything shall end, tells it so, and ends it where that does not
+    /// help.
+    fn wait(
+        &self,
+        child: &mut Child,
+        tell: impl FnOnce(),
+    ) -> Result<std::process::ExitStatus, Stopped> {
         let mut tell = Some(tell);
         let mut end: Option<Instant> = None;
         loop {
-            if let Some(status) = child.try_wait().map_err(|error| Stopped::Impossible(format!("a process was lost: {error}")))? {
+            if let Some(status) = child
+                .try_wait()
+                .map_err(|error| Stopped::Impossible(format!("a process was lost: {error}")))?
+            {
                 return self.check().map(|()| status);
             }
             if self.stop.load(Ordering::Relaxed) {
@@ -175,20 +217,38 @@ impl Commands<'_> {
         }
     }
 
-    fn hook(&self, which: &str, hook: Option<&str>, plan: &Plan, cell: CellId) -> Result<(), Stopped> {
+    fn hook(
+        &self,
+        which: &str,
+        hook: Option<&str>,
+        plan: &Plan,
+        cell: CellId,
+    ) -> Result<(), Stopped> {
         let Some(hook) = hook else { return Ok(()) };
         self.check()?;
         let variant = plan.variants.get(cell.variant).map_or("", |variant| variant.name.as_str());
         let mut line = hook.replace(COMPARE_PLACE, variant);
-        if let (Target::Name(name), Some(value)) = (&plan.vary.target, cell.setting.and_then(|index| plan.vary.values.get(index))) {
+        if let (Target::Name(name), Some(value)) =
+            (&plan.vary.target, cell.setting.and_then(|index| plan.vary.values.get(index)))
+        {
             line = line.replace(&format!("{{{name}}}"), &plan.vary.with(value));
         }
         let mut command = Command::new("/bin/sh");
-        command.arg("-c").arg(&line).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+        command
+            .arg("-c")
+            .arg(&line)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .process_group(0);
         let failed = |reason: String| Stopped::Impossible(format!("--{which}: {line}: {reason}"));
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-        // A server that a hook starts may keep its standard error for as long as it runs: nobody waits for its end.
-        let errors = child.stderr.take().map(|stream| std::thread::spawn(move || read_all(stream, ERROR_BYTES_MAX)));
+        // A server that a hook starts may keep its standard error for as long as it runs: nobody
+        // waits for its end.
+        let errors = child
+            .stderr
+            .take()
+            .map(|stream| std::thread::spawn(move || read_all(stream, ERROR_BYTES_MAX)));
         let pid = child.id();
         let status = self.wait(&mut child, || {
             if let Some(group) = rustix::process::Pid::from_raw(pid as i32) {

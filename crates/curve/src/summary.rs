@@ -4,7 +4,9 @@ use crate::cell::{CellReport, Measure};
 use crate::compare::{self, Fitted};
 use crate::effect;
 use crate::plan::{CellId, Plan};
-use crate::results::{Comparison, Medians, PointResult, Results, RuntimeTold, VERSION, VariantResult};
+use crate::results::{
+    Comparison, Medians, PointResult, Results, RuntimeTold, VERSION, VariantResult,
+};
 use crate::run::{Block, Measured};
 use crate::sample::{Samples, point_of};
 use crate::verdict;
@@ -25,11 +27,14 @@ pub struct Asked {
 /// Everything that `measured` says.
 pub fn summarize(plan: &Plan, measured: &Measured, asked: &Asked) -> Results {
     let samples = Samples::new(plan, &measured.blocks);
-    let fitted: Vec<(Fitted, VariantResult)> =
-        (0..plan.variants.len()).map(|variant| variant_result(plan, measured, &samples, variant)).collect();
+    let fitted: Vec<(Fitted, VariantResult)> = (0..plan.variants.len())
+        .map(|variant| variant_result(plan, measured, &samples, variant))
+        .collect();
     let (fits, mut variants): (Vec<Fitted>, Vec<VariantResult>) = fitted.into_iter().unzip();
     mark_dominated(plan, &samples, &mut variants);
-    let comparisons = (1..variants.len()).map(|other| comparison(plan, &samples, &fits, &variants, other)).collect();
+    let comparisons = (1..variants.len())
+        .map(|other| comparison(plan, &samples, &fits, &variants, other))
+        .collect();
     let mut results = Results {
         version: VERSION,
         command: asked.command.clone(),
@@ -53,17 +58,33 @@ fn measures(blocks: &[Block], cell: CellId) -> Vec<&Measure> {
 }
 
 fn reports(blocks: &[Block], cell: CellId) -> impl Iterator<Item = &CellReport> {
-    blocks.iter().flat_map(|block| &block.cells).filter(move |known| known.cell == cell).map(|known| &known.report)
+    blocks
+        .iter()
+        .flat_map(|block| &block.cells)
+        .filter(move |known| known.cell == cell)
+        .map(|known| &known.report)
 }
 
-fn variant_result(plan: &Plan, measured: &Measured, samples: &Samples, variant: usize) -> (Fitted, VariantResult) {
-    let own: Vec<CellId> = samples.cells.iter().copied().filter(|cell| cell.variant == variant).collect();
-    let settings: Vec<usize> = own.iter().filter(|cell| cell.setting.is_some()).filter_map(|cell| samples.index(*cell)).collect();
-    let runs: Vec<usize> = settings.iter().copied().filter(|index| samples.points.whole[*index].is_some()).collect();
+fn variant_result(
+    plan: &Plan,
+    measured: &Measured,
+    samples: &Samples,
+    variant: usize,
+) -> (Fitted, VariantResult) {
+    let own: Vec<CellId> =
+        samples.cells.iter().copied().filter(|cell| cell.variant == variant).collect();
+    let settings: Vec<usize> = own
+        .iter()
+        .filter(|cell| cell.setting.is_some())
+        .filter_map(|cell| samples.index(*cell))
+        .collect();
+    let runs: Vec<usize> =
+        settings.iter().copied().filter(|index| samples.points.whole[*index].is_some()).collect();
     let values: Vec<_> = runs.iter().map(|index| samples.of(samples.cells[*index])).collect();
     let effect = runs.len() < 2 || effect::is_seen(&values);
     let (fitted, curve) = compare::fit(samples, &runs);
-    let mut points: Vec<PointResult> = own.iter().map(|cell| point(plan, &measured.blocks, samples, *cell)).collect();
+    let mut points: Vec<PointResult> =
+        own.iter().map(|cell| point(plan, &measured.blocks, samples, *cell)).collect();
     if let Some(default) = own.iter().position(|cell| cell.setting.is_none()) {
         points[default].like = like(plan, samples, own[default], &runs);
     }
@@ -73,14 +94,21 @@ fn variant_result(plan: &Plan, measured: &Measured, samples: &Samples, variant: 
 fn point(plan: &Plan, blocks: &[Block], samples: &Samples, cell: CellId) -> PointResult {
     let measures = measures(blocks, cell);
     let index = samples.index(cell).unwrap_or_default();
-    let failed = || reports(blocks, cell).filter_map(|report| if let CellReport::Failed(failure) = report { Some(failure) } else { None });
+    let failed = || {
+        reports(blocks, cell).filter_map(|report| {
+            if let CellReport::Failed(failure) = report { Some(failure) } else { None }
+        })
+    };
     PointResult {
         setting: plan.setting_label(cell),
         value: cell.setting.and_then(|index| plan.vary.values.get(index)).cloned(),
         runs: measures.len() as u32,
         time_s: samples.points.estimate(|points| Some(points[index]?.time)),
         space_bytes: samples.points.estimate(|points| Some(points[index]?.space)),
-        space_bytes_max: measures.iter().map(|measure| point_of(plan, measure).space).fold(0.0, f64::max),
+        space_bytes_max: measures
+            .iter()
+            .map(|measure| point_of(plan, measure).space)
+            .fold(0.0, f64::max),
         medians: medians(&measures),
         failures: failed().count() as u32,
         failure: failed().last().map(|failure| failure.reason.clone()),
@@ -89,10 +117,13 @@ fn point(plan: &Plan, blocks: &[Block], samples: &Samples, cell: CellId) -> Poin
 }
 
 fn medians(measures: &[&Measure]) -> Medians {
-    let of = |value: fn(&Measure) -> f64| median(&measures.iter().map(|measure| value(measure)).collect::<Vec<_>>()).unwrap_or(0.0);
+    let of = |value: fn(&Measure) -> f64| {
+        median(&measures.iter().map(|measure| value(measure)).collect::<Vec<_>>()).unwrap_or(0.0)
+    };
     let told: Vec<_> = measures.iter().filter_map(|measure| measure.collections).collect();
     let cycles: Vec<f64> = told.iter().map(|collections| collections.cycles as f64).collect();
-    let garbage: Vec<f64> = told.iter().filter_map(|collections| collections.garbage_a_cycle()).collect();
+    let garbage: Vec<f64> =
+        told.iter().filter_map(|collections| collections.garbage_a_cycle()).collect();
     Medians {
         wall_s: of(|measure| measure.wall_ns as f64 / 1e9),
         user_s: of(|measure| measure.user_ns as f64 / 1e9),
@@ -101,30 +132,41 @@ fn medians(measures: &[&Measure]) -> Medians {
         peak_anonymous_bytes: of(|measure| measure.peak_anonymous_bytes as f64),
         mean_anonymous_bytes: of(|measure| measure.mean_anonymous_bytes as f64),
         major_faults: of(|measure| measure.major_faults as f64),
-        context_switches: (of(|measure| measure.voluntary_switches as f64), of(|measure| measure.involuntary_switches as f64)),
+        context_switches: (
+            of(|measure| measure.voluntary_switches as f64),
+            of(|measure| measure.involuntary_switches as f64),
+        ),
         processes: of(|measure| f64::from(measure.processes)),
         cycles: median(&cycles),
         garbage_bytes: median(&garbage),
     }
 }
 
-/// The setting whose place the default has: by the garbage of a collection, between two values where they are numbers; else the
-/// nearest point.
+/// The setting whose place the default has: by the garbage of a collection, between two values
+/// where they are numbers; else the nearest point.
 fn like(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Option<String> {
     let points = &samples.points.whole;
     let own = points[samples.index(default)?]?;
-    let known: Vec<(usize, crate::fit::Point)> =
-        runs.iter().filter_map(|index| Some((samples.cells[*index].setting?, points[*index]?))).collect();
-    let numbers: Option<Vec<(f64, f64)>> =
-        known.iter().map(|(setting, point)| Some((plan.vary.number(*setting)?, point.garbage?))).collect();
+    let known: Vec<(usize, crate::fit::Point)> = runs
+        .iter()
+        .filter_map(|index| Some((samples.cells[*index].setting?, points[*index]?)))
+        .collect();
+    let numbers: Option<Vec<(f64, f64)>> = known
+        .iter()
+        .map(|(setting, point)| Some((plan.vary.number(*setting)?, point.garbage?)))
+        .collect();
     if let (Some(garbage), Some(numbers)) = (own.garbage, numbers)
-        && let Some(pair) = numbers.windows(2).find(|pair| (pair[0].1 - garbage) * (pair[1].1 - garbage) <= 0.0 && pair[0].1 != pair[1].1)
+        && let Some(pair) = numbers.windows(2).find(|pair| {
+            (pair[0].1 - garbage) * (pair[1].1 - garbage) <= 0.0 && pair[0].1 != pair[1].1
+        })
     {
         let share = (garbage / pair[0].1).ln() / (pair[1].1 / pair[0].1).ln();
         let value = pair[0].0 + (pair[1].0 - pair[0].0) * share;
         return Some(plan.vary.label(&format!("{value:.0}")));
     }
-    let far = |point: &crate::fit::Point| (point.time / own.time).ln().abs() + (point.space / own.space).ln().abs();
+    let far = |point: &crate::fit::Point| {
+        (point.time / own.time).ln().abs() + (point.space / own.space).ln().abs()
+    };
     let nearest = known.iter().min_by(|a, b| far(&a.1).total_cmp(&far(&b.1)))?;
     plan.vary.values.get(nearest.0).map(|value| plan.vary.label(value))
 }
@@ -136,24 +178,42 @@ fn mark_dominated(plan: &Plan, samples: &Samples, variants: &mut [VariantResult]
         let Some(better) = compare::dominating(samples, index, &all) else { continue };
         let name = plan.label(samples.cells[better]);
         let setting = plan.setting_label(*cell);
-        if let Some(point) = variants[cell.variant].points.iter_mut().find(|point| point.setting == setting) {
+        if let Some(point) =
+            variants[cell.variant].points.iter_mut().find(|point| point.setting == setting)
+        {
             point.dominated_by = Some(name);
         }
     }
 }
 
-fn comparison(plan: &Plan, samples: &Samples, fits: &[Fitted], variants: &[VariantResult], other: usize) -> Comparison {
+fn comparison(
+    plan: &Plan,
+    samples: &Samples,
+    fits: &[Fitted],
+    variants: &[VariantResult],
+    other: usize,
+) -> Comparison {
     let points = |variant: usize| -> Vec<usize> {
-        let is_own = |index: &usize| samples.cells[*index].variant == variant && samples.points.whole[*index].is_some();
-        (0..samples.cells.len()).filter(is_own).filter(|index| samples.cells[*index].setting.is_some()).collect()
+        let is_own = |index: &usize| {
+            samples.cells[*index].variant == variant && samples.points.whole[*index].is_some()
+        };
+        (0..samples.cells.len())
+            .filter(is_own)
+            .filter(|index| samples.cells[*index].setting.is_some())
+            .collect()
     };
     let (first, second) = (points(0), points(other));
     let dominated = |points: &[usize], by: &[usize]| {
-        let count = points.iter().filter(|index| compare::dominating(samples, **index, by).is_some()).count();
+        let count = points
+            .iter()
+            .filter(|index| compare::dominating(samples, **index, by).is_some())
+            .count();
         (count as u32, points.len() as u32)
     };
     let has_effect = variants[0].effect && variants[other].effect;
-    let ratio = |of: fn(&Fitted, &Fitted) -> Option<crate::results::Ratio>| if has_effect { of(&fits[0], &fits[other]) } else { None };
+    let ratio = |of: fn(&Fitted, &Fitted) -> Option<crate::results::Ratio>| {
+        if has_effect { of(&fits[0], &fits[other]) } else { None }
+    };
     Comparison {
         variant: plan.variants[other].name.clone(),
         baseline: plan.variants[0].name.clone(),
@@ -166,7 +226,8 @@ fn comparison(plan: &Plan, samples: &Samples, fits: &[Fitted], variants: &[Varia
 
 fn runtime_told(plan: &Plan, blocks: &[Block]) -> Option<RuntimeTold> {
     let runtime = plan.runtime?;
-    let mut measures = blocks.iter().flat_map(|block| &block.cells).filter_map(|cell| cell.report.measure());
+    let mut measures =
+        blocks.iter().flat_map(|block| &block.cells).filter_map(|cell| cell.report.measure());
     let answered = measures.all(|measure| measure.collections.is_some());
     Some(RuntimeTold { name: runtime.name().into(), question: runtime.question().into(), answered })
 }
@@ -181,7 +242,11 @@ mod tests {
 
     fn said(plan: &Plan, blocks: Vec<Block>, budget: Option<&str>) -> (Results, String) {
         let budget = budget.map(|text| Budget::parse(text).unwrap());
-        let asked = Asked { command: "./bench".into(), vary: "OCAMLRUNPARAM=o={20..320x10}".into(), budget };
+        let asked = Asked {
+            command: "./bench".into(),
+            vary: "OCAMLRUNPARAM=o={20..320x10}".into(),
+            budget,
+        };
         let results = summarize(plan, &Measured { blocks, ended: None }, &asked);
         let text = [results.verdict.join("\n"), results.cautions.join("\n")].join("\n\n");
         (results, text)
@@ -197,17 +262,27 @@ mod tests {
         for (variant, program) in [first, second].iter().enumerate() {
             for block in &mut blocks {
                 let report = CellReport::Measured(Box::new(program.run(80e6, 1.0, &mut random)));
-                block.cells.push(crate::run::BlockCell { cell: CellId { variant, setting: None }, report });
+                block.cells.push(crate::run::BlockCell {
+                    cell: CellId { variant, setting: None },
+                    report,
+                });
                 // The least setting of the first never runs.
-                for cell in block.cells.iter_mut().filter(|cell| cell.cell == CellId { variant: 0, setting: Some(0) }) {
-                    cell.report =
-                        CellReport::Failed(Failure { reason: "it ended with status 2: out of memory".into(), ..Failure::default() });
+                for cell in block
+                    .cells
+                    .iter_mut()
+                    .filter(|cell| cell.cell == CellId { variant: 0, setting: Some(0) })
+                {
+                    cell.report = CellReport::Failed(Failure {
+                        reason: "it ended with status 2: out of memory".into(),
+                        ..Failure::default()
+                    });
                 }
             }
         }
         let (results, text) = said(&plan, blocks, Some("200MB"));
         insta::assert_snapshot!(text);
-        let like = results.variants[1].points.last().and_then(|point| point.like.as_deref()).unwrap();
+        let like =
+            results.variants[1].points.last().and_then(|point| point.like.as_deref()).unwrap();
         assert!(["o=79", "o=80", "o=81"].contains(&like), "the garbage of o=80 was put in: {like}");
         let json = serde_json::to_value(&results).unwrap();
         assert!(json["variants"][0]["curve"].get("a").is_none(), "a, b and c stay inside");
@@ -218,7 +293,8 @@ mod tests {
         let (plan, mut blocks) = experiment(&[Program::EXAMPLE], 8, 5);
         let mut random = Random(4);
         for cell in blocks.iter_mut().flat_map(|block| &mut block.cells) {
-            cell.report = CellReport::Measured(Box::new(Program::EXAMPLE.run(80e6, 1.0, &mut random)));
+            cell.report =
+                CellReport::Measured(Box::new(Program::EXAMPLE.run(80e6, 1.0, &mut random)));
         }
         let (results, text) = said(&plan, blocks, None);
         assert!(!results.variants[0].effect);

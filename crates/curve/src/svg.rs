@@ -1,7 +1,8 @@
-//! The picture: time to the right, space upward, a curve with its interval and points for each variant. Down and left is better.
+//! The picture: time to the right, space upward, a curve with its interval and points for each
+//! variant. Down and left is better.
 //!
-//! Plain SVG without scripts, in colours that stay apart for every common kind of colour blindness; each variant has a mark of its own besides.
-//! Names from outside become text and never markup.
+//! Plain SVG without scripts, in colours that stay apart for every common kind of colour blindness;
+//! each variant has a mark of its own besides. Names from outside become text and never markup.
 
 use crate::results::{PointResult, Results, VariantResult};
 use crate::verdict::seconds;
@@ -33,13 +34,25 @@ impl Scale {
     }
 
     fn y(&self, space: f64) -> f64 {
-        HEIGHT - BOTTOM - (space - self.space.0) / (self.space.1 - self.space.0) * (HEIGHT - TOP - BOTTOM)
+        HEIGHT
+            - BOTTOM
+            - (space - self.space.0) / (self.space.1 - self.space.0) * (HEIGHT - TOP - BOTTOM)
     }
 
     /// Of everything that is drawn; `None` where nothing is.
     fn of(results: &Results) -> Option<Scale> {
-        let points = || results.variants.iter().flat_map(|variant| &variant.points).filter_map(|point| point.time_s.zip(point.space_bytes));
-        let ends = |estimate: Estimate| [estimate.value, estimate.low, estimate.high].into_iter().filter(|value| !value.is_nan());
+        let points = || {
+            results
+                .variants
+                .iter()
+                .flat_map(|variant| &variant.points)
+                .filter_map(|point| point.time_s.zip(point.space_bytes))
+        };
+        let ends = |estimate: Estimate| {
+            [estimate.value, estimate.low, estimate.high]
+                .into_iter()
+                .filter(|value| !value.is_nan())
+        };
         let range = |values: Vec<f64>| {
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
             let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -61,7 +74,9 @@ pub fn picture(results: &Results) -> String {
          <rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>\n"
     );
     match Scale::of(results) {
-        None => out.push_str("<text x=\"40\" y=\"60\">Nothing ran: there is nothing to draw.</text>\n"),
+        None => {
+            out.push_str("<text x=\"40\" y=\"60\">Nothing ran: there is nothing to draw.</text>\n")
+        }
         Some(scale) => {
             axes(&mut out, &scale, results);
             out.push_str(&format!(
@@ -90,7 +105,12 @@ fn colour(index: usize) -> &'static str {
 fn ticks(range: (f64, f64), unit: f64) -> Vec<f64> {
     let raw = (range.1 - range.0) / unit / 6.0;
     let power = 10_f64.powf(raw.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= raw).unwrap_or(raw) * unit;
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|factor| factor * power)
+        .find(|step| *step >= raw)
+        .unwrap_or(raw)
+        * unit;
     let first = (range.0 / step).ceil() as i64;
     let last = (range.1 / step).floor() as i64;
     (first..=last).take(20).map(|index| index as f64 * step).collect()
@@ -100,8 +120,16 @@ fn axes(out: &mut String, scale: &Scale, results: &Results) {
     let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
     for time in ticks(scale.time, 1.0) {
         let x = scale.x(time);
-        let _ = writeln!(out, "<line class=\"rule\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/>");
-        let _ = writeln!(out, "<text class=\"muted\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>", bottom + 18.0, seconds(time));
+        let _ = writeln!(
+            out,
+            "<line class=\"rule\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/>"
+        );
+        let _ = writeln!(
+            out,
+            "<text class=\"muted\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            bottom + 18.0,
+            seconds(time)
+        );
     }
     let unit = match scale.space.1 {
         0.0..1_048_576.0 => 1024.0,
@@ -110,15 +138,32 @@ fn axes(out: &mut String, scale: &Scale, results: &Results) {
     };
     for space in ticks(scale.space, unit) {
         let y = scale.y(space);
-        let _ = writeln!(out, "<line class=\"rule\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
+        let _ = writeln!(
+            out,
+            "<line class=\"rule\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>"
+        );
         let text = bytes(space as u64);
-        let _ = writeln!(out, "<text class=\"muted\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>", LEFT - 8.0, y + 4.0);
+        let _ = writeln!(
+            out,
+            "<text class=\"muted\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
+            LEFT - 8.0,
+            y + 4.0
+        );
     }
-    let _ = writeln!(out, "<path class=\"axis\" fill=\"none\" d=\"M{LEFT} {TOP}V{bottom}H{right}\"/>");
+    let _ =
+        writeln!(out, "<path class=\"axis\" fill=\"none\" d=\"M{LEFT} {TOP}V{bottom}H{right}\"/>");
     let (time, space) = names(results);
-    let _ = writeln!(out, "<text x=\"{right}\" y=\"{}\" text-anchor=\"end\">{time}</text>", HEIGHT - 14.0);
+    let _ = writeln!(
+        out,
+        "<text x=\"{right}\" y=\"{}\" text-anchor=\"end\">{time}</text>",
+        HEIGHT - 14.0
+    );
     let _ = writeln!(out, "<text x=\"{}\" y=\"{}\">{space}</text>", 10.0, TOP - 14.0);
-    let _ = writeln!(out, "<text class=\"muted\" x=\"{LEFT}\" y=\"{}\">\u{2199} less of both is better</text>", HEIGHT - 14.0);
+    let _ = writeln!(
+        out,
+        "<text class=\"muted\" x=\"{LEFT}\" y=\"{}\">\u{2199} less of both is better</text>",
+        HEIGHT - 14.0
+    );
 }
 
 /// What the axes show, in words.
@@ -141,22 +186,42 @@ fn curve(out: &mut String, scale: &Scale, variant: &VariantResult, colour: &str)
     if !variant.effect || line.is_empty() {
         return;
     }
-    let place = |time: f64, space: f64| format!("{:.1} {:.1}", scale.x(time), scale.y(space.clamp(-1e15, 1e15)).clamp(-5000.0, 5000.0));
-    let with_interval: Vec<_> = line.iter().filter(|point| !point.space_bytes.low.is_nan()).collect();
+    let place = |time: f64, space: f64| {
+        format!(
+            "{:.1} {:.1}",
+            scale.x(time),
+            scale.y(space.clamp(-1e15, 1e15)).clamp(-5000.0, 5000.0)
+        )
+    };
+    let with_interval: Vec<_> =
+        line.iter().filter(|point| !point.space_bytes.low.is_nan()).collect();
     if with_interval.len() > 1 {
         let upper = with_interval.iter().map(|point| place(point.time_s, point.space_bytes.high));
-        let lower = with_interval.iter().rev().map(|point| place(point.time_s, point.space_bytes.low));
+        let lower =
+            with_interval.iter().rev().map(|point| place(point.time_s, point.space_bytes.low));
         let path: Vec<String> = upper.chain(lower).collect();
-        let _ = writeln!(out, "<path clip-path=\"url(#inside)\" fill=\"{colour}\" opacity=\"0.15\" d=\"M{}Z\"/>", path.join("L"));
+        let _ = writeln!(
+            out,
+            "<path clip-path=\"url(#inside)\" fill=\"{colour}\" opacity=\"0.15\" d=\"M{}Z\"/>",
+            path.join("L")
+        );
     }
-    let path: Vec<String> = line.iter().map(|point| place(point.time_s, point.space_bytes.value)).collect();
-    let _ =
-        writeln!(out, "<path clip-path=\"url(#inside)\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" d=\"M{}\"/>", path.join("L"));
+    let path: Vec<String> =
+        line.iter().map(|point| place(point.time_s, point.space_bytes.value)).collect();
+    let _ = writeln!(
+        out,
+        "<path clip-path=\"url(#inside)\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" d=\"M{}\"/>",
+        path.join("L")
+    );
 }
 
 fn points(out: &mut String, scale: &Scale, variant: &VariantResult, index: usize) {
     let colour = colour(index);
-    let shown: Vec<&PointResult> = variant.points.iter().filter(|point| point.time_s.is_some() && point.space_bytes.is_some()).collect();
+    let shown: Vec<&PointResult> = variant
+        .points
+        .iter()
+        .filter(|point| point.time_s.is_some() && point.space_bytes.is_some())
+        .collect();
     let settings = shown.iter().filter(|point| !point.is_default()).count();
     for (position, point) in shown.iter().enumerate() {
         let Some((time, space)) = point.time_s.zip(point.space_bytes) else { continue };
@@ -177,10 +242,22 @@ fn points(out: &mut String, scale: &Scale, variant: &VariantResult, index: usize
                 scale.y(space.high)
             );
         }
-        let title = format!("{} {}: {}, {}", variant.name, point.setting, seconds(time.value), bytes(space.value as u64));
-        let _ = writeln!(out, "<g>{}<title>{}</title></g>", mark(index, x, y, point.is_default()), escaped(title.trim()));
+        let title = format!(
+            "{} {}: {}, {}",
+            variant.name,
+            point.setting,
+            seconds(time.value),
+            bytes(space.value as u64)
+        );
+        let _ = writeln!(
+            out,
+            "<g>{}<title>{}</title></g>",
+            mark(index, x, y, point.is_default()),
+            escaped(title.trim())
+        );
         if point.is_default() || position == 0 || position + 1 == settings {
-            // Names stand outside of the curve, which bends down and left; at the right edge they turn around.
+            // Names stand outside of the curve, which bends down and left; at the right edge they
+            // turn around.
             let (anchor, dx) = if x > WIDTH - 130.0 { ("end", -9.0) } else { ("start", 9.0) };
             let dy = if point.is_default() { 15.0 } else { -8.0 };
             let _ = writeln!(
@@ -199,12 +276,18 @@ fn mark(index: usize, x: f64, y: f64, is_default: bool) -> String {
     let colour = colour(index);
     let shape = match index % 4 {
         0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"/>"),
-        1 => format!("<rect x=\"{:.1}\" y=\"{:.1}\" width=\"7.4\" height=\"7.4\" fill=\"{colour}\"/>", x - 3.7, y - 3.7),
+        1 => format!(
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"7.4\" height=\"7.4\" fill=\"{colour}\"/>",
+            x - 3.7,
+            y - 3.7
+        ),
         2 => format!("<path fill=\"{colour}\" d=\"M{:.1} {:.1}l4.8 8.4h-9.6z\"/>", x, y - 5.4),
         _ => format!("<path fill=\"{colour}\" d=\"M{:.1} {:.1}l5 5l-5 5l-5-5z\"/>", x, y - 5.0),
     };
     let ring = if is_default {
-        format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"8.5\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"/>")
+        format!(
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"8.5\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"/>"
+        )
     } else {
         String::new()
     };
@@ -212,7 +295,12 @@ fn mark(index: usize, x: f64, y: f64, is_default: bool) -> String {
 }
 
 fn legend(out: &mut String, results: &Results) {
-    let named: Vec<(usize, &VariantResult)> = results.variants.iter().enumerate().filter(|(_, variant)| !variant.name.is_empty()).collect();
+    let named: Vec<(usize, &VariantResult)> = results
+        .variants
+        .iter()
+        .enumerate()
+        .filter(|(_, variant)| !variant.name.is_empty())
+        .collect();
     let mut y = TOP + 16.0;
     for (index, variant) in &named {
         let name = escaped(&short(&variant.name));
@@ -225,7 +313,11 @@ fn legend(out: &mut String, results: &Results) {
         );
         y += 18.0;
     }
-    let has_default = results.variants.iter().flat_map(|variant| &variant.points).any(|point| point.is_default() && point.runs > 0);
+    let has_default = results
+        .variants
+        .iter()
+        .flat_map(|variant| &variant.points)
+        .any(|point| point.is_default() && point.runs > 0);
     if has_default {
         let x = WIDTH - RIGHT - 12.0;
         let _ = writeln!(
@@ -268,11 +360,15 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_few() {
-        let shown: Vec<String> = ticks((0.93, 2.1), 1.0).into_iter().map(|tick| format!("{tick:.3}")).collect();
+        let shown: Vec<String> =
+            ticks((0.93, 2.1), 1.0).into_iter().map(|tick| format!("{tick:.3}")).collect();
         assert_eq!(shown.join(" "), "1.000 1.200 1.400 1.600 1.800 2.000");
         for range in [(0.0, 1e-6), (5.0, 5e8), (1e9, 1.001e9)] {
             let ticks = ticks(range, 1024.0);
-            assert!(ticks.len() <= 9 && ticks.iter().all(|tick| (range.0..=range.1).contains(tick)), "{range:?}: {ticks:?}");
+            assert!(
+                ticks.len() <= 9 && ticks.iter().all(|tick| (range.0..=range.1).contains(tick)),
+                "{range:?}: {ticks:?}"
+            );
         }
     }
 
@@ -288,9 +384,17 @@ mod tests {
             space_bytes: estimate,
             ..PointResult::default()
         };
-        let variant = VariantResult { name: hostile.into(), points: vec![point], effect: true, ..VariantResult::default() };
+        let variant = VariantResult {
+            name: hostile.into(),
+            points: vec![point],
+            effect: true,
+            ..VariantResult::default()
+        };
         let svg = picture(&Results { variants: vec![variant], ..Results::default() });
-        assert!(!svg.contains("<script") && !svg.contains('\x07') && svg.matches("</svg>").count() == 1, "{svg}");
+        assert!(
+            !svg.contains("<script") && !svg.contains('\x07') && svg.matches("</svg>").count() == 1,
+            "{svg}"
+        );
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         assert!(picture(&Results::default()).contains("Nothing ran"));
     }

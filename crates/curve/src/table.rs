@@ -1,5 +1,5 @@
-//! Every run as a row, for spreadsheets (CSV) and for DuckDB, pandas, Polars (Parquet): the raw figures, from which everything in
-//! [`crate::results`] can be computed again.
+//! Every run as a row, for spreadsheets (CSV) and for DuckDB, pandas, Polars (Parquet): the raw
+//! figures, from which everything in [`crate::results`] can be computed again.
 
 use crate::cell::{CellReport, Measure};
 use crate::plan::Plan;
@@ -60,7 +60,11 @@ fn rows(plan: &Plan, blocks: &[Block]) -> Vec<Row> {
                 numbers[0] = Some(failure.wall_ns);
                 numbers[3] = Some(failure.peak_bytes);
             }
-            rows.push(Row { block: block.block.into(), texts: [name, Some(plan.setting_label(cell.cell)), failure], numbers });
+            rows.push(Row {
+                block: block.block.into(),
+                texts: [name, Some(plan.setting_label(cell.cell)), failure],
+                numbers,
+            });
         }
     }
     rows
@@ -68,7 +72,8 @@ fn rows(plan: &Plan, blocks: &[Block]) -> Vec<Row> {
 
 /// All runs as CSV (RFC 4180) with a header.
 pub fn csv(plan: &Plan, blocks: &[Block]) -> String {
-    let header: Vec<&str> = ["block"].into_iter().chain(TEXTS).chain(NUMBERS.map(|(name, _)| name)).collect();
+    let header: Vec<&str> =
+        ["block"].into_iter().chain(TEXTS).chain(NUMBERS.map(|(name, _)| name)).collect();
     let mut out = header.join(",") + "\n";
     for row in rows(plan, blocks) {
         let _ = write!(out, "{}", row.block);
@@ -84,7 +89,11 @@ pub fn csv(plan: &Plan, blocks: &[Block]) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.into()
+    }
 }
 
 /// All runs as a Parquet file.
@@ -100,9 +109,14 @@ fn encode(rows: &[Row]) -> Result<Vec<u8>, ParquetError> {
     TEXTS.iter().for_each(|name| schema.push_str(&format!("    optional binary {name} (UTF8);\n")));
     NUMBERS.iter().for_each(|(name, _)| schema.push_str(&format!("    optional int64 {name};\n")));
     schema.push('}');
-    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(Default::default())).build();
+    let properties =
+        WriterProperties::builder().set_compression(Compression::ZSTD(Default::default())).build();
     let mut bytes = Vec::new();
-    let mut file = SerializedFileWriter::new(&mut bytes, Arc::new(parse_message_type(&schema)?), Arc::new(properties))?;
+    let mut file = SerializedFileWriter::new(
+        &mut bytes,
+        Arc::new(parse_message_type(&schema)?),
+        Arc::new(properties),
+    )?;
     let mut group = file.next_row_group()?;
     let mut column = 0;
     while let Some(mut writer) = group.next_column()? {
@@ -112,15 +126,24 @@ fn encode(rows: &[Row]) -> Result<Vec<u8>, ParquetError> {
                 writer.typed::<Int64Type>().write_batch(&values, None, None)?;
             }
             text if text <= TEXTS.len() => {
-                let values: Vec<ByteArray> =
-                    rows.iter().filter_map(|row| row.texts[text - 1].as_ref()).map(|text| text.as_bytes().to_vec().into()).collect();
-                let present: Vec<i16> = rows.iter().map(|row| i16::from(row.texts[text - 1].is_some())).collect();
+                let values: Vec<ByteArray> = rows
+                    .iter()
+                    .filter_map(|row| row.texts[text - 1].as_ref())
+                    .map(|text| text.as_bytes().to_vec().into())
+                    .collect();
+                let present: Vec<i16> =
+                    rows.iter().map(|row| i16::from(row.texts[text - 1].is_some())).collect();
                 writer.typed::<ByteArrayType>().write_batch(&values, Some(&present), None)?;
             }
             number => {
                 let at = number - 1 - TEXTS.len();
-                let values: Vec<i64> = rows.iter().filter_map(|row| row.numbers[at]).map(|value| value as i64).collect();
-                let present: Vec<i16> = rows.iter().map(|row| i16::from(row.numbers[at].is_some())).collect();
+                let values: Vec<i64> = rows
+                    .iter()
+                    .filter_map(|row| row.numbers[at])
+                    .map(|value| value as i64)
+                    .collect();
+                let present: Vec<i16> =
+                    rows.iter().map(|row| i16::from(row.numbers[at].is_some())).collect();
                 writer.typed::<Int64Type>().write_batch(&values, Some(&present), None)?;
             }
         }
@@ -142,14 +165,28 @@ mod tests {
     #[test]
     fn every_run_is_a_row_of_both() {
         let (plan, mut blocks) = experiment(&[Program::EXAMPLE], 2, 1);
-        blocks[1].cells[3].report =
-            CellReport::Failed(Failure { reason: "no memory, \"really\"".into(), wall_ns: 5, ..Failure::default() });
+        blocks[1].cells[3].report = CellReport::Failed(Failure {
+            reason: "no memory, \"really\"".into(),
+            wall_ns: 5,
+            ..Failure::default()
+        });
         let text = csv(&plan, &blocks);
         assert_eq!(text.lines().count(), 21);
-        assert!(text.starts_with("block,variant,setting,failure,wall_ns,") && text.contains("\"no memory, \"\"really\"\"\",5,"), "{text}");
-        let reader = SerializedFileReader::new(bytes::Bytes::from(parquet(&plan, &blocks).unwrap())).unwrap();
-        let rows: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+        assert!(
+            text.starts_with("block,variant,setting,failure,wall_ns,")
+                && text.contains("\"no memory, \"\"really\"\"\",5,"),
+            "{text}"
+        );
+        let reader =
+            SerializedFileReader::new(bytes::Bytes::from(parquet(&plan, &blocks).unwrap()))
+                .unwrap();
+        let rows: Vec<String> =
+            reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
         assert_eq!(rows.len(), 20);
-        assert!(rows[13].contains("failure: \"no memory") && rows[0].contains("collections: "), "{}", rows[13]);
+        assert!(
+            rows[13].contains("failure: \"no memory") && rows[0].contains("collections: "),
+            "{}",
+            rows[13]
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! The processes of a command and their memory, as `/proc` tells.
 //!
-//! Anonymous memory of one process is `RssAnon` of its status, which costs some microseconds to read. Of several it is
-//! `Pss_Anon` of `smaps_rollup`, which counts what a fork shares once, and walks page tables: it is read only where there
-//! are several. Everything may vanish between two reads; absence is an answer.
+//! Anonymous memory of one process is `RssAnon` of its status, which costs some microseconds to
+//! read. Of several it is `Pss_Anon` of `smaps_rollup`, which counts what a fork shares once, and
+//! walks page tables: it is read only where there are several. Everything may vanish between two
+//! reads; absence is an answer.
 
 use std::collections::HashMap;
 use std::fs;
@@ -23,7 +24,9 @@ pub fn descendants(root: u32) -> Vec<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     let names = fs::read_dir("/proc").into_iter().flatten().flatten();
     for pid in names.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
-        if let Some((parent, state)) = fs::read(format!("/proc/{pid}/stat")).ok().and_then(|bytes| parent(&String::from_utf8_lossy(&bytes)))
+        if let Some((parent, state)) = fs::read(format!("/proc/{pid}/stat"))
+            .ok()
+            .and_then(|bytes| parent(&String::from_utf8_lossy(&bytes)))
             && state != b'Z'
             && state != b'X'
         {
@@ -40,7 +43,8 @@ pub fn descendants(root: u32) -> Vec<u32> {
     found
 }
 
-/// Parent and state in a line of `/proc/PID/stat`. The name in parentheses may hold anything, so that fields are counted from the last one.
+/// Parent and state in a line of `/proc/PID/stat`. The name in parentheses may hold anything, so
+/// that fields are counted from the last one.
 fn parent(line: &str) -> Option<(u32, u8)> {
     let mut fields = line.get(line.rfind(')')? + 1..)?.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
@@ -49,10 +53,18 @@ fn parent(line: &str) -> Option<(u32, u8)> {
 
 /// The memory of all `pids` together; `None` where none of them is there any more.
 pub fn memory(pids: &[u32]) -> Option<Memory> {
-    let each: Vec<(u32, Memory)> = pids.iter().filter_map(|pid| Some((*pid, status(&read(*pid, "status")?)?))).collect();
-    let mut total = Memory { peak_bytes: each.iter().map(|(_, memory)| memory.peak_bytes).max()?, ..Memory::default() };
+    let each: Vec<(u32, Memory)> =
+        pids.iter().filter_map(|pid| Some((*pid, status(&read(*pid, "status")?)?))).collect();
+    let mut total = Memory {
+        peak_bytes: each.iter().map(|(_, memory)| memory.peak_bytes).max()?,
+        ..Memory::default()
+    };
     for (pid, own) in &each {
-        let shared = if each.len() > 1 { read(*pid, "smaps_rollup").and_then(|text| rollup(&text)) } else { None };
+        let shared = if each.len() > 1 {
+            read(*pid, "smaps_rollup").and_then(|text| rollup(&text))
+        } else {
+            None
+        };
         let own = shared.unwrap_or(*own);
         total.resident_bytes += own.resident_bytes;
         total.anonymous_bytes += own.anonymous_bytes;
@@ -67,7 +79,9 @@ pub fn name(pid: u32) -> String {
 }
 
 fn read(pid: u32, file: &str) -> Option<String> {
-    fs::read(format!("/proc/{pid}/{file}")).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    fs::read(format!("/proc/{pid}/{file}"))
+        .ok()
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// `/proc/PID/status`. A process that has ended has none of these lines.
@@ -83,7 +97,11 @@ fn status(text: &str) -> Option<Memory> {
 
 fn rollup(text: &str) -> Option<Memory> {
     let resident_bytes = field(text, "Pss:")?;
-    Some(Memory { resident_bytes, anonymous_bytes: field(text, "Pss_Anon:").or_else(|| field(text, "Anonymous:"))?, peak_bytes: 0 })
+    Some(Memory {
+        resident_bytes,
+        anonymous_bytes: field(text, "Pss_Anon:").or_else(|| field(text, "Anonymous:"))?,
+        peak_bytes: 0,
+    })
 }
 
 /// The bytes on the line that begins with `name`, which is in kilobytes.
@@ -99,17 +117,31 @@ mod tests {
     #[test]
     fn the_kernels_lines_are_read() {
         let text = "Name:\tb\nVmHWM:\t    300 kB\nVmRSS:\t     200 kB\nRssAnon:\t     150 kB\nRssFile:\t      50 kB\n";
-        assert_eq!(status(text), Some(Memory { resident_bytes: 200 << 10, anonymous_bytes: 150 << 10, peak_bytes: 300 << 10 }));
+        assert_eq!(
+            status(text),
+            Some(Memory {
+                resident_bytes: 200 << 10,
+                anonymous_bytes: 150 << 10,
+                peak_bytes: 300 << 10
+            })
+        );
         assert_eq!(status("Name:\tb\nState:\tZ (zombie)\n"), None);
         let text = "Rss:                 900 kB\nPss:                 501 kB\nPss_Dirty:           148 kB\nPss_Anon:            140 kB\n";
-        assert_eq!(rollup(text), Some(Memory { resident_bytes: 501 << 10, anonymous_bytes: 140 << 10, peak_bytes: 0 }));
+        assert_eq!(
+            rollup(text),
+            Some(Memory { resident_bytes: 501 << 10, anonymous_bytes: 140 << 10, peak_bytes: 0 })
+        );
         assert_eq!(parent("7 (a) b (c) S 3 7 7"), Some((3, b'S')));
     }
 
     #[test]
     fn this_process_has_memory_and_children() {
         let own = memory(&[std::process::id()]).unwrap();
-        assert!(own.peak_bytes >= own.resident_bytes && own.resident_bytes >= own.anonymous_bytes && own.anonymous_bytes > 0);
+        assert!(
+            own.peak_bytes >= own.resident_bytes
+                && own.resident_bytes >= own.anonymous_bytes
+                && own.anonymous_bytes > 0
+        );
         let mut child = std::process::Command::new("sleep").arg("5").spawn().unwrap();
         assert!(descendants(std::process::id()).contains(&child.id()));
         let both = memory(&[std::process::id(), child.id()]).unwrap();

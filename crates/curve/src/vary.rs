@@ -1,9 +1,11 @@
-//! What is varied: one range of values in one place, an environment variable or a word of the command.
+//! What is varied: one range of values in one place, an environment variable or a word of the
+//! command.
 //!
-//! A range is written in braces, with any text around it: `OCAMLRUNPARAM=o={20..320x10}`, `-Xmx{64..1024x8}m`. Where a
-//! variable's whole value is the range, braces may be left out: `GOGC=25..800x8`. Three kinds:
-//! - `FROM..TOxN`: N values, each larger than the one before it by the same *factor*. Parameters of heaps are ratios: the step from 20
-//!   to 40 does what the step from 160 to 320 does.
+//! A range is written in braces, with any text around it: `OCAMLRUNPARAM=o={20..320x10}`,
+//! `-Xmx{64..1024x8}m`. Where a variable's whole value is the range, braces may be left out:
+//! `GOGC=25..800x8`. Three kinds:
+//! - `FROM..TOxN`: N values, each larger than the one before it by the same *factor*. Parameters of
+//!   heaps are ratios: the step from 20 to 40 does what the step from 160 to 320 does.
 //! - `FROM..TO+STEP`: values that lie STEP apart.
 //! - `A,B,C`: these values, in this order.
 
@@ -17,7 +19,8 @@ pub const VALUES_MAX: usize = 1_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// `NAME=...`: an environment variable, or, where the command has `{NAME}` in a word, that place.
+    /// `NAME=...`: an environment variable, or, where the command has `{NAME}` in a word, that
+    /// place.
     Name(String),
     /// A word of the command, by its place in it.
     Word(usize),
@@ -49,7 +52,11 @@ pub struct RangeError {
 
 impl fmt::Display for RangeError {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        let shown: String = self.text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect();
+        let shown: String = self
+            .text
+            .chars()
+            .map(|letter| if letter.is_control() { '?' } else { letter })
+            .collect();
         write!(out, "{}\n  {shown}\n  {}^", self.reason, " ".repeat(self.at))
     }
 }
@@ -63,7 +70,11 @@ impl Vary {
     /// # Errors
     /// The place and what is wrong with it.
     pub fn of_variable(text: &str) -> Result<Vary, RangeError> {
-        let error = |at: usize, reason: String| RangeError { text: text.into(), at: text[..at].chars().count(), reason };
+        let error = |at: usize, reason: String| RangeError {
+            text: text.into(),
+            at: text[..at].chars().count(),
+            reason,
+        };
         let Some((name, value)) = text.split_once('=') else {
             return Err(error(text.len(), "expected NAME=RANGE".into()));
         };
@@ -77,8 +88,14 @@ impl Vary {
         let target = Target::Name(name.into());
         match braces(value).map_err(|(at, reason)| error(begin + at, reason))? {
             Some((open, close)) => {
-                let values = range(&value[open + 1..close]).map_err(|(at, reason)| error(begin + open + 1 + at, reason))?;
-                Ok(Vary { target, before: value[..open].into(), values, after: value[close + 1..].into() })
+                let values = range(&value[open + 1..close])
+                    .map_err(|(at, reason)| error(begin + open + 1 + at, reason))?;
+                Ok(Vary {
+                    target,
+                    before: value[..open].into(),
+                    values,
+                    after: value[close + 1..].into(),
+                })
             }
             None => {
                 let values = range(value).map_err(|(at, reason)| error(begin + at, reason))?;
@@ -87,14 +104,19 @@ impl Vary {
         }
     }
 
-    /// Finds the one range that stands in braces in the words of a command; other braces are the command's own.
+    /// Finds the one range that stands in braces in the words of a command; other braces are the
+    /// command's own.
     ///
     /// # Errors
     /// Two ranges, or one that looks like a range and is none. `None` without any.
     pub fn of_words(words: &[String]) -> Result<Option<Vary>, RangeError> {
         let mut found: Option<Vary> = None;
         for (index, word) in words.iter().enumerate() {
-            let error = |at: usize, reason: String| RangeError { text: word.clone(), at: word[..at].chars().count(), reason };
+            let error = |at: usize, reason: String| RangeError {
+                text: word.clone(),
+                at: word[..at].chars().count(),
+                reason,
+            };
             let Ok(Some((open, close))) = braces(word) else { continue };
             let inside = &word[open + 1..close];
             if !inside.contains("..") && !inside.contains(',') {
@@ -102,9 +124,17 @@ impl Vary {
             }
             let values = range(inside).map_err(|(at, reason)| error(open + 1 + at, reason))?;
             if found.is_some() {
-                return Err(error(open, "this is a second range, and one is varied at a time".into()));
+                return Err(error(
+                    open,
+                    "this is a second range, and one is varied at a time".into(),
+                ));
             }
-            found = Some(Vary { target: Target::Word(index), before: word[..open].into(), values, after: word[close + 1..].into() });
+            found = Some(Vary {
+                target: Target::Word(index),
+                before: word[..open].into(),
+                values,
+                after: word[close + 1..].into(),
+            });
         }
         Ok(found)
     }
@@ -114,7 +144,8 @@ impl Vary {
         format!("{}{value}{}", self.before, self.after)
     }
 
-    /// How a setting is called: what stands around the value as far as it belongs to it, `o=80`, `-Xmx64m`, `GOGC=100`.
+    /// How a setting is called: what stands around the value as far as it belongs to it, `o=80`,
+    /// `-Xmx64m`, `GOGC=100`.
     pub fn label(&self, value: &str) -> String {
         let separates = |letter: char| letter == ',' || letter.is_whitespace();
         let before = self.before.rsplit(separates).next().unwrap_or("");
@@ -147,7 +178,9 @@ fn braces(text: &str) -> Result<Option<(usize, usize)>, (usize, String)> {
         return Err((open, "this brace is not closed".into()));
     };
     match text[close + 1..].find('{') {
-        Some(second) => Err((close + 1 + second, "this is a second range, and one is varied at a time".into())),
+        Some(second) => {
+            Err((close + 1 + second, "this is a second range, and one is varied at a time".into()))
+        }
         None => Ok(Some((open, close))),
     }
 }
@@ -199,19 +232,26 @@ fn steps(text: &str, dots: usize) -> Result<Vec<String>, (usize, String)> {
     let decimals = |text: &str| text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     let (from, to) = (&text[..dots], &text[rest..kind]);
     if text.as_bytes()[kind] == b'x' {
-        let count: usize = text[kind + 1..].parse().map_err(|_| (kind + 1, String::from("expected how many values, a whole number")))?;
+        let count: usize = text[kind + 1..]
+            .parse()
+            .map_err(|_| (kind + 1, String::from("expected how many values, a whole number")))?;
         if !(2..=VALUES_MAX).contains(&count) {
             return Err((kind + 1, format!("expected from 2 to {VALUES_MAX} values")));
         }
         if first <= 0.0 {
-            return Err((0, "equal factors need a beginning above 0; equal steps are written FROM..TO+STEP".into()));
+            return Err((
+                0,
+                "equal factors need a beginning above 0; equal steps are written FROM..TO+STEP"
+                    .into(),
+            ));
         }
         let digits = match decimals(from).max(decimals(to)) {
             0 => 0,
             digits => digits + 1,
         };
         let value = |index: usize| first * (last / first).powf(index as f64 / (count - 1) as f64);
-        let mut values: Vec<String> = (0..count).map(|index| written(value(index), digits)).collect();
+        let mut values: Vec<String> =
+            (0..count).map(|index| written(value(index), digits)).collect();
         // Whole numbers may coincide where the range is short.
         values.dedup();
         return bounded(values, kind + 1);
@@ -225,15 +265,22 @@ fn steps(text: &str, dots: usize) -> Result<Vec<String>, (usize, String)> {
         return Err((kind + 1, format!("these are more than {VALUES_MAX} values")));
     }
     let digits = decimals(from).max(decimals(to)).max(decimals(&text[kind + 1..]));
-    bounded((0..=count as usize).map(|index| written(first + step * index as f64, digits)).collect(), kind + 1)
+    bounded(
+        (0..=count as usize).map(|index| written(first + step * index as f64, digits)).collect(),
+        kind + 1,
+    )
 }
 
 fn number(text: &str, at: usize) -> Result<f64, (usize, String)> {
-    let is_number =
-        !text.is_empty() && text.bytes().enumerate().all(|(at, byte)| byte.is_ascii_digit() || byte == b'.' || (at == 0 && byte == b'-'));
+    let is_number = !text.is_empty()
+        && text
+            .bytes()
+            .enumerate()
+            .all(|(at, byte)| byte.is_ascii_digit() || byte == b'.' || (at == 0 && byte == b'-'));
     let value: Option<f64> = if is_number { text.parse().ok() } else { None };
     value.filter(|value| value.abs() < 1e15).ok_or_else(|| {
-        let wrong = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(0);
+        let wrong =
+            text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(0);
         (at + wrong, String::from("expected a number"))
     })
 }
@@ -269,9 +316,15 @@ mod tests {
         let vary = Vary::of_variable("JAVA_TOOL_OPTIONS=-Xss1m -Xmx{64..1024x5}m -Xint").unwrap();
         assert_eq!(vary.with(&vary.values[0]), "-Xss1m -Xmx64m -Xint");
         assert_eq!(vary.label("64"), "-Xmx64m");
-        assert_eq!(Vary::of_variable("OCAMLRUNPARAM=s=32k,o={20..320x10}").unwrap().label("80"), "o=80");
+        assert_eq!(
+            Vary::of_variable("OCAMLRUNPARAM=s=32k,o={20..320x10}").unwrap().label("80"),
+            "o=80"
+        );
         assert_eq!(Vary::of_variable("GOGC=25..800x8").unwrap().label("25"), "GOGC=25");
-        assert_eq!(Vary::of_variable("GOMEMLIMIT={64..128x3}MiB").unwrap().label("64"), "GOMEMLIMIT=64MiB");
+        assert_eq!(
+            Vary::of_variable("GOMEMLIMIT={64..128x3}MiB").unwrap().label("64"),
+            "GOMEMLIMIT=64MiB"
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! What an experiment says, in sentences: ratios at equal time and at equal space, points that are dominated, where defaults sit, what to
-//! take for a budget; and what limits all of it.
+//! What an experiment says, in sentences: ratios at equal time and at equal space, points that are
+//! dominated, where defaults sit, what to take for a budget; and what limits all of it.
 //!
-//! A difference is claimed where its interval excludes 1. The parameters of a curve are never named.
+//! A difference is claimed where its interval excludes 1. The parameters of a curve are never
+//! named.
 
 use crate::compare::DOMINATION_BLOCKS_MIN;
 use crate::plan::{SpaceMeasure, TimeMeasure};
@@ -74,7 +75,11 @@ fn space(value: f64) -> String {
 }
 
 fn interval(estimate: Estimate) -> String {
-    if estimate.low.is_nan() { String::new() } else { format!(" ({:.2} to {:.2})", estimate.low, estimate.high) }
+    if estimate.low.is_nan() {
+        String::new()
+    } else {
+        format!(" ({:.2} to {:.2})", estimate.low, estimate.high)
+    }
 }
 
 /// Fills in the sentences of `results`.
@@ -115,7 +120,8 @@ fn no_effect(variant: &VariantResult, results: &Results) -> Option<String> {
     } else {
         ""
     };
-    let beginning = if variant.name.is_empty() { String::from("No") } else { format!("{}: no", variant.name) };
+    let beginning =
+        if variant.name.is_empty() { String::from("No") } else { format!("{}: no", variant.name) };
     Some(format!(
         "{beginning} effect of {range} was shown: neither time nor space differs between {}{told}. The command seems not to read it; no curve is drawn.",
         plural(variant.points.iter().filter(|point| !point.is_default()).count() as u64, "setting")
@@ -124,12 +130,15 @@ fn no_effect(variant: &VariantResult, results: &Results) -> Option<String> {
 
 /// Settings that gave no answer.
 fn failures(variant: &VariantResult) -> Option<String> {
-    let failed: Vec<&PointResult> = variant.points.iter().filter(|point| point.runs == 0 && point.failures > 0).collect();
+    let failed: Vec<&PointResult> =
+        variant.points.iter().filter(|point| point.runs == 0 && point.failures > 0).collect();
     let last = failed.last()?;
     let names: Vec<&str> = failed.iter().map(|point| point.setting.as_str()).collect();
     let names = match names.len() {
         0..=3 => names.join(", "),
-        count => format!("{} to {} ({})", names[0], names[count - 1], plural(count as u64, "setting")),
+        count => {
+            format!("{} to {} ({})", names[0], names[count - 1], plural(count as u64, "setting"))
+        }
     };
     let why = last.failure.clone().unwrap_or_default();
     Some(format!("No answer at {names}{}: {why}.", of(variant)))
@@ -139,19 +148,39 @@ fn compared(comparison: &Comparison) -> Vec<String> {
     let mut sentences = Vec::new();
     let (other, first) = (&comparison.variant, &comparison.baseline);
     if let Some(ratio) = &comparison.space_at_equal_time {
-        sentences.push(ratio_sentence(ratio, other, first, "space", "at equal time", &[seconds(ratio.range.0), seconds(ratio.range.1)]));
+        sentences.push(ratio_sentence(
+            ratio,
+            other,
+            first,
+            "space",
+            "at equal time",
+            &[seconds(ratio.range.0), seconds(ratio.range.1)],
+        ));
     }
     if let Some(ratio) = &comparison.time_at_equal_space {
-        sentences.push(ratio_sentence(ratio, other, first, "time", "at equal space", &[space(ratio.range.0), space(ratio.range.1)]));
+        sentences.push(ratio_sentence(
+            ratio,
+            other,
+            first,
+            "time",
+            "at equal space",
+            &[space(ratio.range.0), space(ratio.range.1)],
+        ));
     }
     if sentences.is_empty() {
         sentences.push(format!(
             "{other} against {first}: no ratio is given, since the curves are not known or have no range in common; points can be compared."
         ));
     }
-    for ((count, all), loser, winner) in [(comparison.baseline_dominated, first, other), (comparison.dominated, other, first)] {
+    for ((count, all), loser, winner) in
+        [(comparison.baseline_dominated, first, other), (comparison.dominated, other, first)]
+    {
         if count > 0 {
-            let each = if count == all { format!("Each of the {all} points") } else { format!("{count} of {all} points") };
+            let each = if count == all {
+                format!("Each of the {all} points")
+            } else {
+                format!("{count} of {all} points")
+            };
             let verb = if count == all || count == 1 { "has" } else { "have" };
             sentences.push(format!("{each} of {loser} {verb} a point of {winner} below and left: less space and less time."));
         }
@@ -159,15 +188,25 @@ fn compared(comparison: &Comparison) -> Vec<String> {
     sentences
 }
 
-fn ratio_sentence(ratio: &Ratio, other: &str, first: &str, what: &str, at: &str, range: &[String; 2]) -> String {
+fn ratio_sentence(
+    ratio: &Ratio,
+    other: &str,
+    first: &str,
+    what: &str,
+    at: &str,
+    range: &[String; 2],
+) -> String {
     let mean = ratio.mean;
     let verb = if what == "space" { "needs" } else { "takes" };
     let over = format!("over {} to {}", range[0], range[1]);
     let ends = match (ratio.at.first(), ratio.at.last()) {
-        (Some((_, begin)), Some((_, end))) => format!("; {:.2} at one end, {:.2} at the other", begin.value, end.value),
+        (Some((_, begin)), Some((_, end))) => {
+            format!("; {:.2} at one end, {:.2} at the other", begin.value, end.value)
+        }
         _ => String::new(),
     };
-    let crossing = ratio.at.iter().any(|(_, estimate)| estimate.high < 1.0) && ratio.at.iter().any(|(_, estimate)| estimate.low > 1.0);
+    let crossing = ratio.at.iter().any(|(_, estimate)| estimate.high < 1.0)
+        && ratio.at.iter().any(|(_, estimate)| estimate.low > 1.0);
     if crossing {
         return format!(
             "The curves of {other} and {first} cross: {at} {other} {verb} {:.2} of the {what} of {first}{} in the mean {over}{ends}.",
@@ -177,7 +216,12 @@ fn ratio_sentence(ratio: &Ratio, other: &str, first: &str, what: &str, at: &str,
     }
     let is_shown = mean.low > 1.0 || mean.high < 1.0;
     let shown = if is_shown { String::new() } else { String::from("; no difference shown") };
-    format!("{} {other} {verb} {:.2} of the {what} of {first}{}, {over}{ends}{shown}.", capital(at), mean.value, interval(mean))
+    format!(
+        "{} {other} {verb} {:.2} of the {what} of {first}{}, {over}{ends}{shown}.",
+        capital(at),
+        mean.value,
+        interval(mean)
+    )
 }
 
 fn capital(text: &str) -> String {
@@ -187,9 +231,13 @@ fn capital(text: &str) -> String {
 
 /// Settings that another setting of the same variant makes pointless.
 fn dominated_within(variant: &VariantResult) -> Option<String> {
-    let is_own = |name: &str| variant.name.is_empty() || name.starts_with(&format!("{} ", variant.name));
-    let dominated: Vec<&PointResult> =
-        variant.points.iter().filter(|point| point.dominated_by.as_deref().is_some_and(is_own) && !point.is_default()).collect();
+    let is_own =
+        |name: &str| variant.name.is_empty() || name.starts_with(&format!("{} ", variant.name));
+    let dominated: Vec<&PointResult> = variant
+        .points
+        .iter()
+        .filter(|point| point.dominated_by.as_deref().is_some_and(is_own) && !point.is_default())
+        .collect();
     let first = dominated.first()?;
     let names: Vec<&str> = dominated.iter().map(|point| point.setting.as_str()).collect();
     let by = first.dominated_by.as_deref().unwrap_or_default();
@@ -209,35 +257,59 @@ fn default_place(variant: &VariantResult) -> Option<String> {
         return Some(format!("The default{} gives no answer: {why}.", of(variant)));
     };
     let like = default.like.as_ref().map_or(String::new(), |like| format!(", like {like}"));
-    let dominated = default.dominated_by.as_ref().map_or(String::new(), |by| format!("; {by} needs less of both"));
-    Some(format!("The default{} takes {} and {}{like}{dominated}.", of(variant), seconds(time.value), space(bytes.value)))
+    let dominated = default
+        .dominated_by
+        .as_ref()
+        .map_or(String::new(), |by| format!("; {by} needs less of both"));
+    Some(format!(
+        "The default{} takes {} and {}{like}{dominated}.",
+        of(variant),
+        seconds(time.value),
+        space(bytes.value)
+    ))
 }
 
-/// The best setting within a budget. Space is held against a setting's largest run, because a limit is one; time against the median.
+/// The best setting within a budget. Space is held against a setting's largest run, because a limit
+/// is one; time against the median.
 fn answer(results: &Results, budget: &Budget) -> (BudgetAnswer, String) {
-    let all = || results.variants.iter().flat_map(|variant| variant.points.iter().map(move |point| (variant, point)));
+    let all = || {
+        results
+            .variants
+            .iter()
+            .flat_map(|variant| variant.points.iter().map(move |point| (variant, point)))
+    };
     let reliable = || all().filter(|(_, point)| point.runs > 0 && point.failures == 0);
     let time = |point: &PointResult| point.time_s.map_or(f64::INFINITY, |time| time.value);
     let bytes = |point: &PointResult| point.space_bytes.map_or(f64::INFINITY, |space| space.value);
     let (text, best, least) = match budget {
         Budget::Space(limit, text) => (
             text,
-            reliable().filter(|(_, point)| point.space_bytes_max <= *limit).min_by(|a, b| time(a.1).total_cmp(&time(b.1))),
+            reliable()
+                .filter(|(_, point)| point.space_bytes_max <= *limit)
+                .min_by(|a, b| time(a.1).total_cmp(&time(b.1))),
             reliable().min_by(|a, b| a.1.space_bytes_max.total_cmp(&b.1.space_bytes_max)),
         ),
         Budget::Time(limit, text) => (
             text,
-            reliable().filter(|(_, point)| time(point) <= *limit).min_by(|a, b| bytes(a.1).total_cmp(&bytes(b.1))),
+            reliable()
+                .filter(|(_, point)| time(point) <= *limit)
+                .min_by(|a, b| bytes(a.1).total_cmp(&bytes(b.1))),
             reliable().min_by(|a, b| time(a.1).total_cmp(&time(b.1))),
         ),
     };
-    let name = |(variant, point): (&VariantResult, &PointResult)| format!("{} {}", variant.name, point.setting).trim().to_string();
+    let name = |(variant, point): (&VariantResult, &PointResult)| {
+        format!("{} {}", variant.name, point.setting).trim().to_string()
+    };
     let both = |point: &PointResult| (seconds(time(point)), space(point.space_bytes_max));
     let is_space = matches!(budget, Budget::Space(..));
     let sentence = match (best, least) {
         (Some(found), _) => {
             let (took, most) = both(found.1);
-            let (best, first, second) = if is_space { ("fastest", took, format!("at most {most}")) } else { ("smallest", most, took) };
+            let (best, first, second) = if is_space {
+                ("fastest", took, format!("at most {most}"))
+            } else {
+                ("smallest", most, took)
+            };
             format!("Under {text} the {best} is {}: {first}, {second}.", name(found))
         }
         (None, Some(found)) => {
@@ -266,7 +338,8 @@ fn cautions(results: &Results, measured: &Measured) -> Vec<String> {
     }
     cautions.extend(canary_cautions(results, &measured.blocks));
     for variant in results.variants.iter().filter(|variant| variant.effect) {
-        let name = if variant.name.is_empty() { String::new() } else { format!(" of {}", variant.name) };
+        let name =
+            if variant.name.is_empty() { String::new() } else { format!(" of {}", variant.name) };
         if let Some(reason) = &variant.curve.reason {
             cautions.push(format!("No curve is drawn through the points{name}: {reason}."));
         } else if variant.curve.method == Some("hyperbola") {
@@ -288,11 +361,22 @@ fn cautions(results: &Results, measured: &Measured) -> Vec<String> {
         .flat_map(|variant| variant.points.iter().map(move |point| (variant, point)))
         .filter(|(_, point)| point.failures > 0 && point.runs > 0)
         .map(|(variant, point)| {
-            format!("{} {} ({} of {})", variant.name, point.setting, point.failures, point.failures + point.runs).trim().into()
+            format!(
+                "{} {} ({} of {})",
+                variant.name,
+                point.setting,
+                point.failures,
+                point.failures + point.runs
+            )
+            .trim()
+            .into()
         })
         .collect();
     if !sometimes.is_empty() {
-        cautions.push(format!("Some runs failed, and figures are those of the others: {}.", sometimes.join(", ")));
+        cautions.push(format!(
+            "Some runs failed, and figures are those of the others: {}.",
+            sometimes.join(", ")
+        ));
     }
     cautions.extend(run_cautions(results, &measured.blocks));
     cautions
@@ -301,7 +385,11 @@ fn cautions(results: &Results, measured: &Measured) -> Vec<String> {
 /// What the runs themselves show: children, and too few looks.
 fn run_cautions(results: &Results, blocks: &[Block]) -> Vec<String> {
     let mut cautions = Vec::new();
-    let measures: Vec<_> = blocks.iter().flat_map(|block| &block.cells).filter_map(|cell| cell.report.measure()).collect();
+    let measures: Vec<_> = blocks
+        .iter()
+        .flat_map(|block| &block.cells)
+        .filter_map(|cell| cell.report.measure())
+        .collect();
     let left: Vec<_> = measures.iter().filter(|measure| !measure.left_behind.is_empty()).collect();
     if let Some(first) = left.first() {
         cautions.push(format!(
@@ -310,7 +398,9 @@ fn run_cautions(results: &Results, blocks: &[Block]) -> Vec<String> {
             first.left_behind.join(", ")
         ));
     }
-    let looks = median(&measures.iter().map(|measure| f64::from(measure.looks)).collect::<Vec<_>>()).unwrap_or(LOOKS_MIN);
+    let looks =
+        median(&measures.iter().map(|measure| f64::from(measure.looks)).collect::<Vec<_>>())
+            .unwrap_or(LOOKS_MIN);
     if looks < LOOKS_MIN && results.settings.space != SpaceMeasure::Peak {
         cautions.push(format!(
             "Runs are short: {looks:.0} looks at the memory of each, {} ms apart (--interval), may have missed its peak.",
@@ -321,18 +411,32 @@ fn run_cautions(results: &Results, blocks: &[Block]) -> Vec<String> {
 }
 
 fn canary_cautions(results: &Results, blocks: &[Block]) -> Vec<String> {
-    let canaries: Vec<_> = blocks.iter().filter_map(|block| block.canary).filter(|canary| canary.cpu_ns > 0).collect();
+    let canaries: Vec<_> =
+        blocks.iter().filter_map(|block| block.canary).filter(|canary| canary.cpu_ns > 0).collect();
     let mut cautions = Vec::new();
-    let shared = median(&canaries.iter().map(|canary| canary.wall_ns as f64 / canary.cpu_ns as f64).collect::<Vec<_>>());
-    if let Some(shared) = shared.filter(|shared| *shared > SHARED_FROM && results.settings.time == TimeMeasure::Wall) {
+    let shared = median(
+        &canaries
+            .iter()
+            .map(|canary| canary.wall_ns as f64 / canary.cpu_ns as f64)
+            .collect::<Vec<_>>(),
+    );
+    if let Some(shared) =
+        shared.filter(|shared| *shared > SHARED_FROM && results.settings.time == TimeMeasure::Wall)
+    {
         cautions.push(format!(
             "The processor was shared: the canary, which needs no memory, took {shared:.1} times its processor time on the wall. --time cpu is not touched by that."
         ));
     }
     let cpu: Vec<f64> = canaries.iter().map(|canary| canary.cpu_ns as f64).collect();
-    let (least, most) = (cpu.iter().copied().fold(f64::INFINITY, f64::min), cpu.iter().copied().fold(0.0, f64::max));
+    let (least, most) = (
+        cpu.iter().copied().fold(f64::INFINITY, f64::min),
+        cpu.iter().copied().fold(0.0, f64::max),
+    );
     if !cpu.is_empty() && most / least > CANARY_SPREAD {
-        cautions.push(format!("The canary moved by {:.0} % between blocks: the machine was not quiet.", (most / least - 1.0) * 100.0));
+        cautions.push(format!(
+            "The canary moved by {:.0} % between blocks: the machine was not quiet.",
+            (most / least - 1.0) * 100.0
+        ));
     }
     cautions
 }
@@ -344,7 +448,10 @@ mod tests {
     #[test]
     fn budgets_are_bytes_or_times() {
         assert_eq!(Budget::parse("300MB"), Ok(Budget::Space(3e8, "300MB".into())));
-        assert_eq!(Budget::parse("1.5GiB"), Ok(Budget::Space(1.5 * 1_073_741_824.0, "1.5GiB".into())));
+        assert_eq!(
+            Budget::parse("1.5GiB"),
+            Ok(Budget::Space(1.5 * 1_073_741_824.0, "1.5GiB".into()))
+        );
         assert_eq!(Budget::parse("800ms"), Ok(Budget::Time(0.8, "800ms".into())));
         for wrong in ["", "MB", "300", "-3s", "3 parsecs", "infs"] {
             assert!(Budget::parse(wrong).unwrap_err().contains("300MB"), "{wrong}");
@@ -353,6 +460,9 @@ mod tests {
 
     #[test]
     fn times_have_three_digits_or_so() {
-        assert_eq!([0.0123, 0.5, 0.9996, 12.345, 1234.5].map(seconds), ["12.3 ms", "500 ms", "1.00 s", "12.35 s", "1234 s"]);
+        assert_eq!(
+            [0.0123, 0.5, 0.9996, 12.345, 1234.5].map(seconds),
+            ["12.3 ms", "500 ms", "1.00 s", "12.35 s", "1234 s"]
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Requests on threads, an arena each: what a server does that must stay small between rushes.
 //!
-//! Four threads answer 20,000 requests; each parses its "body" into an arena that dies with the answer, and some leave a session
-//! that lives on. In the middle of the rush, after it, and when the sessions have gone, the space says what it holds.
+//! Four threads answer 20,000 requests; each parses its "body" into an arena that dies with the
+//! answer, and some leave a session that lives on. In the middle of the rush, after it, and when
+//! the sessions have gone, the space says what it holds.
 //!
 //! ```text
 //! cargo run --release -p heaplab-elastic --example requests
@@ -16,7 +17,8 @@ const THREADS: usize = 4;
 const REQUESTS: usize = 5_000;
 const SESSIONS: usize = 200;
 
-/// What a client remembers between requests, in an arena of its own, which may be dropped on any thread.
+/// What a client remembers between requests, in an arena of its own, which may be dropped on any
+/// thread.
 struct Session {
     arena: Arena,
     name_bytes: usize,
@@ -39,7 +41,10 @@ fn answer(space: &Space, number: usize) -> Result<usize, Error> {
 
 fn main() -> Result<(), Error> {
     // Half a megabyte may stay committed for the next requests.
-    let space = Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 512 << 10 }, ..Options::default() })?;
+    let space = Space::new(Options {
+        reclaim: Reclaim::AtReturn { keep_bytes: 512 << 10 },
+        ..Options::default()
+    })?;
     let sessions = Mutex::new(VecDeque::new());
     let worker = &|thread: usize| -> Result<usize, Error> {
         let mut answered_bytes = 0;
@@ -47,7 +52,8 @@ fn main() -> Result<(), Error> {
             answered_bytes += answer(&space, thread * REQUESTS + number)?;
             if number % 10 == 0 {
                 let arena = space.arena(Growth::MICRO)?;
-                let name_bytes = arena.alloc_str(&format!("session {number} of thread {thread}"))?.len();
+                let name_bytes =
+                    arena.alloc_str(&format!("session {number} of thread {thread}"))?.len();
                 let mut kept = sessions.lock().expect("no thread panics with it");
                 kept.push_back(Session { arena, name_bytes });
                 // The oldest one dies here, whichever thread made it.
@@ -59,17 +65,27 @@ fn main() -> Result<(), Error> {
         Ok(answered_bytes)
     };
     let answered: Result<usize, Error> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || worker(thread))).collect();
+        let threads: Vec<_> =
+            (0..THREADS).map(|thread| scope.spawn(move || worker(thread))).collect();
         threads.into_iter().map(|thread| thread.join().expect("a worker does not panic")).sum()
     });
-    println!("{} requests answered with {} bytes; {} sessions are left\n", THREADS * REQUESTS, answered?, space.arenas());
+    println!(
+        "{} requests answered with {} bytes; {} sessions are left\n",
+        THREADS * REQUESTS,
+        answered?,
+        space.arenas()
+    );
     println!("{}", space.report()?);
     let mut sessions = sessions.into_inner().expect("no thread panicked");
     let of_names: usize = sessions.iter().map(|session| session.name_bytes).sum();
     let used: usize = sessions.iter().map(|session| session.arena.statistics().used_bytes).sum();
     println!("The sessions use {used} bytes for names of {of_names}.");
     sessions.clear();
-    println!("All sessions are gone: {} bytes are committed, {} of them idle.", space.committed_bytes(), space.idle_bytes());
+    println!(
+        "All sessions are gone: {} bytes are committed, {} of them idle.",
+        space.committed_bytes(),
+        space.idle_bytes()
+    );
     let returned = space.trim()?;
     println!("A trim gave {returned} bytes back: {} are committed.", space.committed_bytes());
     Ok(())

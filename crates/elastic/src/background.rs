@@ -32,15 +32,27 @@ pub(crate) struct Background {
 
 impl Background {
     pub(crate) fn new(space: Weak<Shared>, interval: Duration, keep_bytes: usize) -> Background {
-        Background { space, interval, keep_bytes, signal: Arc::default(), kept: Kept::new(), orphaned: AtomicBool::new(false) }
+        Background {
+            space,
+            interval,
+            keep_bytes,
+            signal: Arc::default(),
+            kept: Kept::new(),
+            orphaned: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn start(&self) -> io::Result<()> {
-        let (signal, space, interval, keep_bytes) = (self.signal.clone(), self.space.clone(), self.interval, self.keep_bytes);
+        let (signal, space, interval, keep_bytes) =
+            (self.signal.clone(), self.space.clone(), self.interval, self.keep_bytes);
         let run = move || {
             let mut stopped = lock_std(&signal.stopped);
             while !*stopped {
-                stopped = signal.changed.wait_timeout(stopped, interval).unwrap_or_else(PoisonError::into_inner).0;
+                stopped = signal
+                    .changed
+                    .wait_timeout(stopped, interval)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
                 drop(stopped);
                 let Some(space) = space.upgrade() else { return };
                 // What the kernel refuses stays idle until the next time.
@@ -58,7 +70,8 @@ impl Background {
         self.orphaned.load(Ordering::Relaxed)
     }
 
-    /// Starts a thread in a forked child that has none. Fails where there can be none; then the next call tries again.
+    /// Starts a thread in a forked child that has none. Fails where there can be none; then the
+    /// next call tries again.
     pub(crate) fn adopt(&self) -> io::Result<()> {
         if self.orphaned.swap(false, Ordering::Relaxed)
             && let Err(error) = self.start()

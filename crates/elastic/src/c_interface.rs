@@ -1,11 +1,15 @@
-//! The functions of `include/elastic.h`, for a static library that C links. What each does is said there.
+//! The functions of `include/elastic.h`, for a static library that C links. What each does is said
+//! there.
 //!
-//! An `elastic_arena *` is a handle in a box of its own, because C keeps copies of the pointer and a handle changes when its arena first
-//! allocates. Pointers that the
-//! header calls required are believed; a null where it allows one has a meaning. What debugging aids find is a panic, which in C ends the process
-//! with its message.
+//! An `elastic_arena *` is a handle in a box of its own, because C keeps copies of the pointer and
+//! a handle changes when its arena first allocates. Pointers that the header calls required are
+//! believed; a null where it allows one has a meaning. What debugging aids find is a panic, which
+//! in C ends the process with its message.
 
-use crate::{Arena, ArenaStatistics, CommitLimit, Debug, Error, Growth, Options, Reclaim, Report, Space, UncommitTimes};
+use crate::{
+    Arena, ArenaStatistics, CommitLimit, Debug, Error, Growth, Options, Reclaim, Report, Space,
+    UncommitTimes,
+};
 use allocator_api2::alloc::Allocator;
 use std::alloc::Layout;
 use std::ffi::{c_char, c_int, c_void};
@@ -76,7 +80,16 @@ impl From<ArenaStatistics> for CStatistics {
             deallocated_blocks,
             overhead_bytes,
         } = found;
-        CStatistics { chunks, owned_bytes, committed_bytes, used_bytes, free_bytes, deallocated_bytes, deallocated_blocks, overhead_bytes }
+        CStatistics {
+            chunks,
+            owned_bytes,
+            committed_bytes,
+            used_bytes,
+            free_bytes,
+            deallocated_bytes,
+            deallocated_blocks,
+            overhead_bytes,
+        }
     }
 }
 
@@ -117,7 +130,10 @@ fn options(given: &COptions) -> Option<Options> {
         0 => defaults.reclaim,
         1 => Reclaim::AtReturn { keep_bytes },
         2 => Reclaim::AtTrim,
-        3 => Reclaim::Background { interval: Duration::from_millis(given.interval_ms.max(1).into()), keep_bytes },
+        3 => Reclaim::Background {
+            interval: Duration::from_millis(given.interval_ms.max(1).into()),
+            keep_bytes,
+        },
         _ => return None,
     };
     let debug = |bit: u32| given.debug >> bit & 1 == 1;
@@ -132,7 +148,12 @@ fn options(given: &COptions) -> Option<Options> {
         limit: Some(Arc::new(CommitLimit::new(or(given.limit_bytes, usize::MAX)))),
         reclaim,
         huge_pages: given.huge_pages == 1,
-        debug: Debug { canaries: debug(0), guard_pages: debug(1), poison: debug(2), no_reuse: debug(3) },
+        debug: Debug {
+            canaries: debug(0),
+            guard_pages: debug(1),
+            poison: debug(2),
+            no_reuse: debug(3),
+        },
         ..defaults
     })
 }
@@ -177,9 +198,14 @@ unsafe fn with<R>(arena: NonNull<c_void>, run: impl FnOnce(&mut Arena) -> R) -> 
 /// # Safety
 /// `given` is null or points to options; `space` is where to write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn elastic_space_new(given: *const COptions, space: *mut *mut Space) -> c_int {
+pub unsafe extern "C" fn elastic_space_new(
+    given: *const COptions,
+    space: *mut *mut Space,
+) -> c_int {
     // SAFETY: as the caller promises.
-    let Some(options) = options(unsafe { given.as_ref() }.unwrap_or(&DEFAULTS)) else { return OPTIONS };
+    let Some(options) = options(unsafe { given.as_ref() }.unwrap_or(&DEFAULTS)) else {
+        return OPTIONS;
+    };
     match Space::new(options) {
         Ok(made) => {
             // SAFETY: as the caller promises.
@@ -238,9 +264,15 @@ pub unsafe extern "C" fn elastic_space_set_limit(space: *const Space, limit_byte
 /// # Safety
 /// `space` lives; `text` has `capacity` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn elastic_space_report(space: *const Space, text: *mut c_char, capacity: usize) -> usize {
+pub unsafe extern "C" fn elastic_space_report(
+    space: *const Space,
+    text: *mut c_char,
+    capacity: usize,
+) -> usize {
     // SAFETY: as the caller promises.
-    let report = unsafe { &*space }.report().map_or_else(|error| error.to_string(), |report| report.to_string());
+    let report = unsafe { &*space }
+        .report()
+        .map_or_else(|error| error.to_string(), |report| report.to_string());
     // SAFETY: as the caller promises.
     unsafe { write_text(text, capacity, &report) }
 }
@@ -248,8 +280,13 @@ pub unsafe extern "C" fn elastic_space_report(space: *const Space, text: *mut c_
 /// What a space has, with what `count` arenas do with their chunks.
 ///
 /// # Safety
-/// `arenas` has `count` arenas that came from `elastic_arena_new`, live, and are used by this thread alone; or `count` is 0.
-unsafe fn report_with(space: &Space, arenas: *const NonNull<c_void>, count: usize) -> Result<Report, Error> {
+/// `arenas` has `count` arenas that came from `elastic_arena_new`, live, and are used by this
+/// thread alone; or `count` is 0.
+unsafe fn report_with(
+    space: &Space,
+    arenas: *const NonNull<c_void>,
+    count: usize,
+) -> Result<Report, Error> {
     if count == 0 {
         return space.report();
     }
@@ -270,7 +307,8 @@ pub unsafe extern "C" fn elastic_space_report_with(
     capacity: usize,
 ) -> usize {
     // SAFETY: as the caller promises.
-    let report = unsafe { report_with(&*space, arenas, count) }.map_or_else(|error| error.to_string(), |report| report.to_string());
+    let report = unsafe { report_with(&*space, arenas, count) }
+        .map_or_else(|error| error.to_string(), |report| report.to_string());
     // SAFETY: as the caller promises.
     unsafe { write_text(text, capacity, &report) }
 }
@@ -289,7 +327,8 @@ pub unsafe extern "C" fn elastic_space_usage(
         Ok(report) => report,
         Err(error) => return status(&error),
     };
-    let UncommitTimes { at_return_ns, at_trim_ns, background_ns, for_room_ns, longest_ns } = report.uncommit_times;
+    let UncommitTimes { at_return_ns, at_trim_ns, background_ns, for_room_ns, longest_ns } =
+        report.uncommit_times;
     // SAFETY: as the caller promises.
     unsafe {
         usage.write(CUsage {
@@ -324,11 +363,18 @@ pub unsafe extern "C" fn elastic_space_usage(
 /// # Safety
 /// `space` lives; `sizes` has `count` sizes, or is null; `arena` is where to write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn elastic_arena_new(space: *const Space, sizes: *const usize, count: usize, arena: *mut *mut c_void) -> c_int {
+pub unsafe extern "C" fn elastic_arena_new(
+    space: *const Space,
+    sizes: *const usize,
+    count: usize,
+    arena: *mut *mut c_void,
+) -> c_int {
     let growth = match count {
         0 => Growth::default(),
-        // SAFETY: as the caller promises.
-        1..=8 if !sizes.is_null() => Growth::new(unsafe { std::slice::from_raw_parts(sizes, count) }),
+        1..=8 if !sizes.is_null() => {
+            // SAFETY: as the caller promises.
+            Growth::new(unsafe { std::slice::from_raw_parts(sizes, count) })
+        }
         _ => return OPTIONS,
     };
     // SAFETY: as the caller promises.
@@ -343,7 +389,8 @@ pub unsafe extern "C" fn elastic_arena_new(space: *const Space, sizes: *const us
 }
 
 /// # Safety
-/// `arena` is null or came from `elastic_arena_new`, and neither it nor its blocks are used afterwards.
+/// `arena` is null or came from `elastic_arena_new`, and neither it nor its blocks are used
+/// afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn elastic_arena_free(arena: *mut c_void) {
     if let Some(arena) = NonNull::new(arena) {
@@ -361,9 +408,13 @@ pub unsafe extern "C" fn elastic_arena_reset(arena: NonNull<c_void>) {
 }
 
 /// # Safety
-/// `arena` came from `elastic_arena_new` and is used by this thread alone; `statistics` is where to write.
+/// `arena` came from `elastic_arena_new` and is used by this thread alone; `statistics` is where to
+/// write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn elastic_arena_statistics(arena: NonNull<c_void>, statistics: *mut CStatistics) {
+pub unsafe extern "C" fn elastic_arena_statistics(
+    arena: NonNull<c_void>,
+    statistics: *mut CStatistics,
+) {
     // SAFETY: as the caller promises.
     let found = unsafe { with(arena, |arena| arena.statistics()) };
     // SAFETY: as the caller promises.
@@ -371,9 +422,14 @@ pub unsafe extern "C" fn elastic_arena_statistics(arena: NonNull<c_void>, statis
 }
 
 /// # Safety
-/// `arena` came from `elastic_arena_new` and is used by this thread alone; `text` has `capacity` bytes.
+/// `arena` came from `elastic_arena_new` and is used by this thread alone; `text` has `capacity`
+/// bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn elastic_arena_check(arena: NonNull<c_void>, text: *mut c_char, capacity: usize) -> usize {
+pub unsafe extern "C" fn elastic_arena_check(
+    arena: NonNull<c_void>,
+    text: *mut c_char,
+    capacity: usize,
+) -> usize {
     // SAFETY: as the caller promises.
     match unsafe { with(arena, |arena| arena.check()) } {
         Ok(()) => 0,
@@ -385,7 +441,11 @@ pub unsafe extern "C" fn elastic_arena_check(arena: NonNull<c_void>, text: *mut 
 /// # Safety
 /// `arena` came from `elastic_arena_new` and is used by this thread alone.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn elastic_allocate(arena: NonNull<c_void>, bytes: usize, align: usize) -> *mut c_void {
+pub unsafe extern "C" fn elastic_allocate(
+    arena: NonNull<c_void>,
+    bytes: usize,
+    align: usize,
+) -> *mut c_void {
     let mut block = ptr::null_mut();
     // SAFETY: as the caller promises.
     unsafe { elastic_try_allocate(arena, bytes, align, &mut block) };
@@ -395,8 +455,15 @@ pub unsafe extern "C" fn elastic_allocate(arena: NonNull<c_void>, bytes: usize, 
 /// # Safety
 /// As for `elastic_allocate`; `block` is where to write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn elastic_try_allocate(arena: NonNull<c_void>, bytes: usize, align: usize, block: *mut *mut c_void) -> c_int {
-    let Ok(layout) = Layout::from_size_align(bytes, if align == 0 { 16 } else { align }) else { return 3 };
+pub unsafe extern "C" fn elastic_try_allocate(
+    arena: NonNull<c_void>,
+    bytes: usize,
+    align: usize,
+    block: *mut *mut c_void,
+) -> c_int {
+    let Ok(layout) = Layout::from_size_align(bytes, if align == 0 { 16 } else { align }) else {
+        return 3;
+    };
     // SAFETY: as the caller promises.
     match unsafe { with(arena, |arena| arena.allocate(layout)) } {
         Ok(made) => {
@@ -411,7 +478,11 @@ pub unsafe extern "C" fn elastic_try_allocate(arena: NonNull<c_void>, bytes: usi
 /// # Safety
 /// `block` is null or a live block of the arena, of this size; it is not used afterwards.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn elastic_deallocate(arena: NonNull<c_void>, block: *mut c_void, bytes: usize) {
+pub unsafe extern "C" fn elastic_deallocate(
+    arena: NonNull<c_void>,
+    block: *mut c_void,
+    bytes: usize,
+) {
     if let Some(block) = NonNull::new(block.cast())
         && let Ok(layout) = Layout::from_size_align(bytes, 1)
     {
@@ -421,8 +492,8 @@ pub unsafe extern "C" fn elastic_deallocate(arena: NonNull<c_void>, block: *mut 
 }
 
 /// # Safety
-/// `block` is null or a live block of the arena of `old_bytes` and this alignment; where another one is returned it is not used
-/// afterwards.
+/// `block` is null or a live block of the arena of `old_bytes` and this alignment; where another
+/// one is returned it is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn elastic_reallocate(
     arena: NonNull<c_void>,
@@ -436,13 +507,21 @@ pub unsafe extern "C" fn elastic_reallocate(
         // SAFETY: as the caller promises.
         return unsafe { elastic_allocate(arena, new_bytes, align) };
     };
-    let (Ok(old), Ok(new)) = (Layout::from_size_align(old_bytes, align), Layout::from_size_align(new_bytes, align)) else {
+    let (Ok(old), Ok(new)) =
+        (Layout::from_size_align(old_bytes, align), Layout::from_size_align(new_bytes, align))
+    else {
         return ptr::null_mut();
     };
     let resize = |arena: &mut Arena| {
         let arena = &*arena;
         // SAFETY: as the caller promises.
-        unsafe { if new_bytes < old_bytes { (&arena).shrink(block, old, new) } else { (&arena).grow(block, old, new) } }
+        unsafe {
+            if new_bytes < old_bytes {
+                (&arena).shrink(block, old, new)
+            } else {
+                (&arena).grow(block, old, new)
+            }
+        }
     };
     // SAFETY: as the caller promises.
     unsafe { with(arena, resize) }.map_or(ptr::null_mut(), |moved| moved.as_ptr().cast())
@@ -473,9 +552,15 @@ mod tests {
             debug: 0b0101,
         };
         let made = options(&given).unwrap();
-        assert_eq!((made.reserve_bytes, made.root_bytes, made.granule_bytes, made.huge_pages), (1, 2, 3, true));
+        assert_eq!(
+            (made.reserve_bytes, made.root_bytes, made.granule_bytes, made.huge_pages),
+            (1, 2, 3, true)
+        );
         assert_eq!(made.limit.map(|limit| limit.limit_bytes()), Some(4));
-        assert_eq!(made.reclaim, Reclaim::Background { interval: Duration::from_millis(6), keep_bytes });
+        assert_eq!(
+            made.reclaim,
+            Reclaim::Background { interval: Duration::from_millis(6), keep_bytes }
+        );
         assert_eq!(made.debug, Debug { canaries: true, poison: true, ..Debug::default() });
         let debug = options(&COptions { debug: 0b1010, ..DEFAULTS }).unwrap().debug;
         assert_eq!(debug, Debug { guard_pages: true, no_reuse: true, ..Debug::default() });
@@ -484,7 +569,10 @@ mod tests {
             (defaults.reserve_bytes, defaults.root_bytes, defaults.granule_bytes),
             (64 << 30, expected.root_bytes, expected.granule_bytes)
         );
-        assert_eq!((defaults.reclaim, defaults.huge_pages, defaults.debug), (expected.reclaim, false, Debug::default()));
+        assert_eq!(
+            (defaults.reclaim, defaults.huge_pages, defaults.debug),
+            (expected.reclaim, false, Debug::default())
+        );
         assert_eq!(defaults.limit.map(|limit| limit.limit_bytes()), Some(usize::MAX));
     }
 }

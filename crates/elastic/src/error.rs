@@ -33,7 +33,9 @@ pub enum Error {
     #[error(transparent)]
     System(heaplab_address_space::Error),
     /// The thread that reclaims could not be started.
-    #[error("cannot start the thread that gives idle memory back: {0}; reclaim at return or at trim instead")]
+    #[error(
+        "cannot start the thread that gives idle memory back: {0}; reclaim at return or at trim instead"
+    )]
     Thread(std::io::Error),
     /// The C library has no memory to note what is to be done when the process forks.
     #[error("cannot prepare for forks of this process: {0}")]
@@ -53,7 +55,9 @@ pub enum Error {
 impl From<heaplab_address_space::Error> for Error {
     fn from(error: heaplab_address_space::Error) -> Error {
         match error {
-            source @ heaplab_address_space::Error::LimitReached { .. } => Error::LimitReached { source },
+            source @ heaplab_address_space::Error::LimitReached { .. } => {
+                Error::LimitReached { source }
+            }
             other => Error::System(other),
         }
     }

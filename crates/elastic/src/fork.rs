@@ -1,10 +1,13 @@
-//! Forks: a child has one thread, and every lock that another thread of its parent held stays held there for good. So whoever forks takes
-//! all locks of all spaces first, after the last reclaim under way has ended: the child finds books that are sound, and locks that are free.
+//! Forks: a child has one thread, and every lock that another thread of its parent held stays held
+//! there for good. So whoever forks takes all locks of all spaces first, after the last reclaim
+//! under way has ended: the child finds books that are sound, and locks that are free.
 //!
-//! The handlers are those of pthread_atfork(3). A child made by other means (`_Fork`, clone(2) by itself) must not use a space, nor
-//! may a signal handler fork that interrupted a call of this crate: its own thread holds the lock that it would wait for.
+//! The handlers are those of pthread_atfork(3). A child made by other means (`_Fork`, clone(2) by
+//! itself) must not use a space, nor may a signal handler fork that interrupted a call of this
+//! crate: its own thread holds the lock that it would wait for.
 //!
-//! Nothing here asks for memory between the handlers, because the program's allocator may have taken its locks by then.
+//! Nothing here asks for memory between the handlers, because the program's allocator may have
+//! taken its locks by then.
 
 use crate::space::Shared;
 use crate::sync::{Kept, lock_std};
@@ -27,8 +30,11 @@ static REGISTERED: AtomicBool = AtomicBool::new(false);
 /// Forks heed this space from now on, until [`forget`].
 pub(crate) fn note(space: *const Shared) -> io::Result<()> {
     if cfg!(not(miri)) && !REGISTERED.swap(true, Ordering::AcqRel) {
-        // SAFETY: the handlers live as long as this code; the C library forgets them where it is unloaded.
-        let refused = unsafe { libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child)) };
+        // SAFETY: the handlers live as long as this code; the C library forgets them where it is
+        // unloaded.
+        let refused = unsafe {
+            libc::pthread_atfork(Some(before), Some(after_in_parent), Some(after_in_child))
+        };
         if refused != 0 {
             REGISTERED.store(false, Ordering::Release);
             return Err(io::Error::from_raw_os_error(refused));
@@ -55,8 +61,8 @@ fn each(spaces: &[Listed], mut act: impl FnMut(&Shared)) {
 
 extern "C" fn before() {
     let spaces = lock_std(&SPACES);
-    // In this order: a reclaim that is waited for needs the shards' locks.
-    // SAFETY: this thread has the list's lock until `after`, so that no other one is between the handlers.
+    // In this order: a reclaim that is waited for needs the shards' locks. SAFETY: this thread has
+    // the list's lock until `after`, so that no other one is between the handlers.
     unsafe {
         each(&spaces, |space| space.shards.reclaiming.hold());
         each(&spaces, |space| space.background.iter().for_each(|background| background.hold()));
@@ -66,7 +72,8 @@ extern "C" fn before() {
 }
 
 fn after(in_child: bool) {
-    // SAFETY: this thread, or the one that it is a copy of, ran `before`, which took all that is let go here.
+    // SAFETY: this thread, or the one that it is a copy of, ran `before`, which took all that is
+    // let go here.
     unsafe {
         let Some(spaces) = KEPT.take() else { return };
         each(&spaces, |space| {

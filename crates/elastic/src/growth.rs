@@ -1,12 +1,14 @@
 //! Growth policies: how large the chunks are that an arena takes one after another, as data.
 //!
-//! HotSpot's idea: loaders that are known to stay small get small chunks, the boot loader one of 4 MB. Here a chunk of up
-//! to a granule is a run of lines of any length, and is lengthened in place in small steps while its neighbour is free.
+//! HotSpot's idea: loaders that are known to stay small get small chunks, the boot loader one of 4
+//! MB. Here a chunk of up to a granule is a run of lines of any length, and is lengthened in place
+//! in small steps while its neighbour is free.
 
-/// A sequence of chunk sizes; the last one repeats, or an eighth of what the arena has where that is more, so that an arena
-/// of any size takes few chunks and wastes little.
+/// A sequence of chunk sizes; the last one repeats, or an eighth of what the arena has where that
+/// is more, so that an arena of any size takes few chunks and wastes little.
 ///
-/// Sizes are kept to 4 significant bits and rounded up to those (1000 becomes 1024, 1500 becomes 1536).
+/// Sizes are kept to 4 significant bits and rounded up to those (1000 becomes 1024, 1500 becomes
+/// 1536).
 ///
 /// ```
 /// use heaplab_elastic::Growth;
@@ -26,9 +28,10 @@ impl Growth {
     pub const SMALL: Growth = Growth::new(&[1536, 192]);
     /// Where nothing is known.
     pub const STANDARD: Growth = Growth::new(&[1024, 512, 512, 1024, 2048, 4096, 4096, 4096]);
-    /// Where time matters more than memory: few chunks, of which the larger ones are committed as they are used. Best with
-    /// [`Reclaim::AtTrim`](crate::Reclaim::AtTrim). Where arenas come in kinds that are known beforehand, a sequence for each kind whose first
-    /// chunk holds most of its arenas is faster still (`cargo xtask bench elastic --only replay`).
+    /// Where time matters more than memory: few chunks, of which the larger ones are committed as
+    /// they are used. Best with [`Reclaim::AtTrim`](crate::Reclaim::AtTrim). Where arenas come in
+    /// kinds that are known beforehand, a sequence for each kind whose first chunk holds most of
+    /// its arenas is faster still (`cargo xtask bench elastic --only replay`).
     pub const FAST: Growth = Growth::new(&[1024, 2048, 16 << 10, 32 << 10]);
     /// For arenas of megabytes.
     pub const LARGE: Growth = Growth::new(&[64 << 10, 256 << 10, 1 << 20, 4 << 20]);
@@ -38,7 +41,10 @@ impl Growth {
     /// # Panics
     /// Where there is none, or more than eight.
     pub const fn new(chunk_bytes: &[usize]) -> Growth {
-        assert!(!chunk_bytes.is_empty() && chunk_bytes.len() <= 8, "a growth policy has one to eight chunk sizes");
+        assert!(
+            !chunk_bytes.is_empty() && chunk_bytes.len() <= 8,
+            "a growth policy has one to eight chunk sizes"
+        );
         let mut codes = [0; 8];
         let mut nth = 0;
         while nth < chunk_bytes.len() {
@@ -91,7 +97,10 @@ mod tests {
     fn sizes_are_kept_or_rounded_up_by_an_eighth_at_most() {
         for bytes in (0..70_000).chain([1 << 20, (1 << 30) - 1, 1 << 30]) {
             let kept = Growth::new(&[bytes]).chunk_bytes(0);
-            assert!(kept >= bytes && (bytes < 128 || kept <= bytes + bytes / 8), "{bytes} became {kept}");
+            assert!(
+                kept >= bytes && (bytes < 128 || kept <= bytes + bytes / 8),
+                "{bytes} became {kept}"
+            );
         }
         assert_eq!(Growth::new(&[usize::MAX]).chunk_bytes(3), 1 << 30);
     }
@@ -109,7 +118,13 @@ mod tests {
     #[test]
     fn the_last_size_repeats_until_an_eighth_of_the_arena_is_more() {
         let growth = Growth::new(&[128, 1024, 256]);
-        assert_eq!([0, 1, 2, 3, 100].map(|nth| growth.wanted_bytes(nth, 1000)), [128, 1024, 256, 256, 256]);
-        assert_eq!([0, 1, 2, 3, 100].map(|nth| growth.wanted_bytes(nth, 80_000)), [128, 1024, 256, 10_000, 10_000]);
+        assert_eq!(
+            [0, 1, 2, 3, 100].map(|nth| growth.wanted_bytes(nth, 1000)),
+            [128, 1024, 256, 256, 256]
+        );
+        assert_eq!(
+            [0, 1, 2, 3, 100].map(|nth| growth.wanted_bytes(nth, 80_000)),
+            [128, 1024, 256, 10_000, 10_000]
+        );
     }
 }

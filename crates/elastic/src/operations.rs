@@ -1,10 +1,14 @@
-//! Lists of operations that a space must survive, against a shadow model: blocks are aligned, do not overlap, keep their
-//! contents, sums add up, refused requests change nothing, and when everything is dropped nothing stays committed.
+//! Lists of operations that a space must survive, against a shadow model: blocks are aligned, do
+//! not overlap, keep their contents, sums add up, refused requests change nothing, and when
+//! everything is dropped nothing stays committed.
 //!
 //! Property tests shrink such lists; the fuzz target `elastic` reads them from bytes.
 
 use crate::pool::shards::{Shards, set_home};
-use crate::{Arena, ArenaStatistics, Call, CommitLimit, Debug, Faults, Growth, Options, Place, PlaceKind, Reclaim, Space};
+use crate::{
+    Arena, ArenaStatistics, Call, CommitLimit, Debug, Faults, Growth, Options, Place, PlaceKind,
+    Reclaim, Space,
+};
 use allocator_api2::alloc::Allocator;
 use std::alloc::Layout;
 use std::ops::Range;
@@ -37,7 +41,14 @@ pub enum Operation {
 }
 
 /// Policies that lists choose from.
-pub const GROWTHS: [Growth; 6] = [Growth::MICRO, Growth::SMALL, Growth::STANDARD, Growth::LARGE, Growth::new(&[9000, 128]), Growth::FAST];
+pub const GROWTHS: [Growth; 6] = [
+    Growth::MICRO,
+    Growth::SMALL,
+    Growth::STANDARD,
+    Growth::LARGE,
+    Growth::new(&[9000, 128]),
+    Growth::FAST,
+];
 
 /// Shards of the space, as far as it has roots for them.
 const SHARDS: usize = 3;
@@ -77,7 +88,9 @@ impl Live {
     fn holds(&self) -> bool {
         let (bytes, mark) = (self.layout.size(), self.mark);
         // SAFETY: the model keeps only live blocks, and all of their bytes were written.
-        unsafe { std::slice::from_raw_parts(self.block.as_ptr(), bytes) }.iter().all(|byte| *byte == mark)
+        unsafe { std::slice::from_raw_parts(self.block.as_ptr(), bytes) }
+            .iter()
+            .all(|byte| *byte == mark)
     }
 
     fn fill(&self) {
@@ -103,7 +116,8 @@ pub fn run(operations: &[Operation], setting: Setting) -> (usize, usize) {
         faults: Some(faults.clone()),
         ..Options::default()
     };
-    let space = Space::with_shards(options, |shape| Shards::new(shape, SHARDS)).expect("a small space");
+    let space =
+        Space::with_shards(options, |shape| Shards::new(shape, SHARDS)).expect("a small space");
     let mut model = Model { space, faults, limit, arenas: Vec::new(), marks: 0 };
     let (mut allocated, mut refused) = (0, 0);
     for (nth, operation) in operations.iter().enumerate() {
@@ -116,7 +130,10 @@ pub fn run(operations: &[Operation], setting: Setting) -> (usize, usize) {
         }
         // Miri looks at accesses; the books are checked at the end.
         if cfg!(not(miri)) {
-            model.space.check_deep().unwrap_or_else(|broken| panic!("after {operation:?}: {broken}"));
+            model
+                .space
+                .check_deep()
+                .unwrap_or_else(|broken| panic!("after {operation:?}: {broken}"));
             // Looks at every block and place.
             if nth % 4 == 3 || nth + 1 == operations.len() {
                 model.check_places();
@@ -127,13 +144,19 @@ pub fn run(operations: &[Operation], setting: Setting) -> (usize, usize) {
         assert!(live.iter().all(Live::holds), "a block changed");
         let statistics = arena.statistics();
         let requested: usize = live.iter().map(|live| live.layout.size()).sum();
-        assert!(statistics.used_bytes >= requested, "{statistics:?} hold {requested} requested bytes");
+        assert!(
+            statistics.used_bytes >= requested,
+            "{statistics:?} hold {requested} requested bytes"
+        );
     }
     model.faults.clear();
     model.arenas.clear();
     model.space.trim().expect("no fault is left");
     model.space.check_deep().expect("sound when empty");
-    assert_eq!((model.space.committed_bytes(), model.limit.committed_bytes(), model.space.arenas()), (0, 0, 0));
+    assert_eq!(
+        (model.space.committed_bytes(), model.limit.committed_bytes(), model.space.arenas()),
+        (0, 0, 0)
+    );
     (allocated, refused)
 }
 
@@ -143,33 +166,72 @@ impl Model {
         (count > 0).then(|| &mut self.arenas[usize::from(number) % count])
     }
 
-    /// Every committed byte is in one place, every block lies where blocks are, and an arena's places say what its statistics do.
+    /// Every committed byte is in one place, every block lies where blocks are, and an arena's
+    /// places say what its statistics do.
     fn check_places(&self) {
         let mut ranges: Vec<Range<usize>> = Vec::new();
         let mut apart = |places: &[Place]| {
-            ranges.extend(places.iter().filter(|place| place.own_bytes() > 0).map(|place| place.addresses.clone()));
+            ranges.extend(
+                places
+                    .iter()
+                    .filter(|place| place.own_bytes() > 0)
+                    .map(|place| place.addresses.clone()),
+            );
         };
         let own = self.space.places();
         apart(&own);
-        let sum =
-            |places: &[Place], kind| -> usize { places.iter().filter(|place| place.kind == kind).map(|place| place.addresses.len()).sum() };
-        assert_eq!(sum(&own, PlaceKind::Idle) + sum(&own, PlaceKind::FreeChunk), self.space.idle_bytes());
+        let sum = |places: &[Place], kind| -> usize {
+            places
+                .iter()
+                .filter(|place| place.kind == kind)
+                .map(|place| place.addresses.len())
+                .sum()
+        };
+        assert_eq!(
+            sum(&own, PlaceKind::Idle) + sum(&own, PlaceKind::FreeChunk),
+            self.space.idle_bytes()
+        );
         for (arena, live) in &self.arenas {
             let (places, statistics) = (arena.places(), arena.statistics());
             apart(&places);
-            let found = [PlaceKind::Blocks, PlaceKind::Free, PlaceKind::FreeBlock, PlaceKind::Overhead].map(|kind| sum(&places, kind));
-            let ArenaStatistics { used_bytes, free_bytes, deallocated_bytes, overhead_bytes, .. } = statistics;
-            assert_eq!(found, [used_bytes, free_bytes, deallocated_bytes, overhead_bytes], "{places:?}");
-            assert_eq!(places.iter().filter(|place| matches!(place.kind, PlaceKind::Chunk { .. })).count(), statistics.chunks);
+            let found =
+                [PlaceKind::Blocks, PlaceKind::Free, PlaceKind::FreeBlock, PlaceKind::Overhead]
+                    .map(|kind| sum(&places, kind));
+            let ArenaStatistics {
+                used_bytes, free_bytes, deallocated_bytes, overhead_bytes, ..
+            } = statistics;
+            assert_eq!(
+                found,
+                [used_bytes, free_bytes, deallocated_bytes, overhead_bytes],
+                "{places:?}"
+            );
+            assert_eq!(
+                places.iter().filter(|place| matches!(place.kind, PlaceKind::Chunk { .. })).count(),
+                statistics.chunks
+            );
             for live in live.iter().filter(|live| live.layout.size() > 0) {
-                let (from, to) = (live.block.addr().get(), live.block.addr().get() + live.layout.size());
-                let holds = |place: &Place| place.kind == PlaceKind::Blocks && place.addresses.start <= from && to <= place.addresses.end;
-                assert!(places.iter().any(holds), "the block from {from:#x} to {to:#x} lies in none of {places:?}");
+                let (from, to) =
+                    (live.block.addr().get(), live.block.addr().get() + live.layout.size());
+                let holds = |place: &Place| {
+                    place.kind == PlaceKind::Blocks
+                        && place.addresses.start <= from
+                        && to <= place.addresses.end
+                };
+                assert!(
+                    places.iter().any(holds),
+                    "the block from {from:#x} to {to:#x} lies in none of {places:?}"
+                );
             }
         }
         ranges.sort_unstable_by_key(|range| range.start);
-        assert!(ranges.is_sorted_by(|before, after| before.end <= after.start), "places overlap: {ranges:x?}");
-        assert_eq!(ranges.iter().map(ExactSizeIterator::len).sum::<usize>(), self.space.committed_bytes());
+        assert!(
+            ranges.is_sorted_by(|before, after| before.end <= after.start),
+            "places overlap: {ranges:x?}"
+        );
+        assert_eq!(
+            ranges.iter().map(ExactSizeIterator::len).sum::<usize>(),
+            self.space.committed_bytes()
+        );
     }
 
     fn next_mark(&mut self) -> u8 {
@@ -199,16 +261,24 @@ impl Model {
                 assert_eq!(arena.statistics().used_bytes, 0, "a reset arena has no blocks");
             }
             Operation::End(number) if !self.arenas.is_empty() => {
-                let (_arena, live) = self.arenas.swap_remove(usize::from(number) % self.arenas.len());
+                let (_arena, live) =
+                    self.arenas.swap_remove(usize::from(number) % self.arenas.len());
                 assert!(live.iter().all(Live::holds), "a block changed");
             }
             Operation::Trim => {
                 let idle = self.space.idle_bytes();
-                assert!(self.space.trim().is_ok_and(|bytes| bytes == idle) || self.space.idle_bytes() > 0);
+                assert!(
+                    self.space.trim().is_ok_and(|bytes| bytes == idle)
+                        || self.space.idle_bytes() > 0
+                );
             }
             Operation::FailCommit(nth) => self.faults.fail(Call::Commit, nth.into(), 1),
             Operation::FailUncommit(nth) => self.faults.fail(Call::Uncommit, nth.into(), 1),
-            Operation::Limit(kib) => self.limit.set_limit_bytes(if kib == 0 { usize::MAX } else { usize::from(kib) << 10 }),
+            Operation::Limit(kib) => self.limit.set_limit_bytes(if kib == 0 {
+                usize::MAX
+            } else {
+                usize::from(kib) << 10
+            }),
             Operation::Begin(_) | Operation::End(_) => {}
         }
         None
@@ -221,7 +291,10 @@ impl Model {
         let before = arena.statistics();
         match arena.allocate(layout) {
             Ok(block) => {
-                assert!(block.addr().get().is_multiple_of(layout.align()), "{layout:?} at {block:p}");
+                assert!(
+                    block.addr().get().is_multiple_of(layout.align()),
+                    "{layout:?} at {block:p}"
+                );
                 let live_block = Live { block, layout, mark };
                 live_block.fill();
                 live.push(live_block);
@@ -244,12 +317,24 @@ impl Model {
         let new = Layout::from_size_align(size, 1 << (align % 14)).ok()?;
         let (arena, before) = (&*arena, arena.statistics());
         // SAFETY: the block is live with this layout; the model gets the new address.
-        let moved = unsafe { if size >= old.size() { (&arena).grow(block, old, new) } else { (&arena).shrink(block, old, new) } };
+        let moved = unsafe {
+            if size >= old.size() {
+                (&arena).grow(block, old, new)
+            } else {
+                (&arena).shrink(block, old, new)
+            }
+        };
         if let Ok(moved) = moved {
-            assert!(moved.cast::<u8>().addr().get().is_multiple_of(new.align()), "{new:?} at {moved:p}");
+            assert!(
+                moved.cast::<u8>().addr().get().is_multiple_of(new.align()),
+                "{new:?} at {moved:p}"
+            );
             let kept = Layout::from_size_align(size.min(old.size()), 1).ok()?;
             let mark = live[nth].mark;
-            assert!(Live { block: moved.cast(), layout: kept, mark }.holds(), "a moved block lost its contents");
+            assert!(
+                Live { block: moved.cast(), layout: kept, mark }.holds(),
+                "a moved block lost its contents"
+            );
             live[nth] = Live { block: moved.cast(), layout: new, mark };
             live[nth].fill();
         } else {
@@ -260,17 +345,26 @@ impl Model {
     }
 }
 
-/// After a refused request an arena is as before, but for empty chunks of several roots, which may have gone back to the space.
+/// After a refused request an arena is as before, but for empty chunks of several roots, which may
+/// have gone back to the space.
 fn assert_unchanged(before: ArenaStatistics, after: ArenaStatistics, root_bytes: usize) {
     let gone = before.chunks - after.chunks;
     if gone == 0 {
         assert_eq!(after, before, "a refused request changed the arena");
         return;
     }
-    assert!(before.owned_bytes - after.owned_bytes > gone * root_bytes, "a chunk of a root was given up: {before:?}, {after:?}");
+    assert!(
+        before.owned_bytes - after.owned_bytes > gone * root_bytes,
+        "a chunk of a root was given up: {before:?}, {after:?}"
+    );
     let links = before.overhead_bytes - after.overhead_bytes;
     let committed = before.committed_bytes - after.committed_bytes;
-    assert_eq!(before.free_bytes - after.free_bytes + links, committed, "what was given up was not empty: {before:?}, {after:?}");
-    let blocks = |all: ArenaStatistics| (all.used_bytes, all.deallocated_bytes, all.deallocated_blocks);
+    assert_eq!(
+        before.free_bytes - after.free_bytes + links,
+        committed,
+        "what was given up was not empty: {before:?}, {after:?}"
+    );
+    let blocks =
+        |all: ArenaStatistics| (all.used_bytes, all.deallocated_bytes, all.deallocated_blocks);
     assert_eq!(blocks(after), blocks(before), "a refused request changed the arena's blocks");
 }

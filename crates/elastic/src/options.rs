@@ -8,21 +8,24 @@ use std::time::Duration;
 
 /// When memory that no arena uses goes back to the kernel.
 ///
-/// Giving back costs a system call a contiguous range and a page fault a page when it is used again; not giving back costs
-/// memory. An arena's death under [`Reclaim::AtReturn`] bears the calls itself; [`Reclaim::Background`] is for whoever
-/// cannot wait, [`Reclaim::AtTrim`] for whoever knows the right moment.
+/// Giving back costs a system call a contiguous range and a page fault a page when it is used
+/// again; not giving back costs memory. An arena's death under [`Reclaim::AtReturn`] bears the
+/// calls itself; [`Reclaim::Background`] is for whoever cannot wait, [`Reclaim::AtTrim`] for
+/// whoever knows the right moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaim {
     /// When an arena dies, as soon as more than `keep_bytes` are idle; down to half of that.
     AtReturn {
-        /// What may stay committed though nobody uses it. Where arenas die by the thousand and others soon take their place, a replay
-        /// takes less than half as long if this is as much as comes back (`cargo xtask bench elastic --only replay`).
+        /// What may stay committed though nobody uses it. Where arenas die by the thousand and
+        /// others soon take their place, a replay takes less than half as long if this is as much
+        /// as comes back (`cargo xtask bench elastic --only replay`).
         keep_bytes: usize,
     },
     /// Only when [`Space::trim`](crate::Space::trim) is called.
     AtTrim,
-    /// By a thread of the space's own, that looks after every `interval` and leaves `keep_bytes`. A forked child starts one of its own when the
-    /// first arena dies in it; where it cannot, each death gives back what is more than `keep_bytes`.
+    /// By a thread of the space's own, that looks after every `interval` and leaves `keep_bytes`. A
+    /// forked child starts one of its own when the first arena dies in it; where it cannot, each
+    /// death gives back what is more than `keep_bytes`.
     Background {
         /// How long memory may lie idle, about; less than a millisecond becomes one.
         interval: Duration,
@@ -40,23 +43,28 @@ impl Default for Reclaim {
     }
 }
 
-/// Aids against memory errors, all off by default. With any of them on, an arena's fast path is closed and each
-/// allocation takes the checked one, which keeps its books apart from the blocks, so that no overrun misleads it; off, they cost
-/// nothing.
+/// Aids against memory errors, all off by default. With any of them on, an arena's fast path is
+/// closed and each allocation takes the checked one, which keeps its books apart from the blocks,
+/// so that no overrun misleads it; off, they cost nothing.
 ///
-/// What they find panics, and names the block with the size that was asked for: where a block is given back (overrun, or given back twice, or as one of another size, be it by a byte), where its
-/// memory is used again, and where the arena is reset or dies. An arena that dies so keeps its memory for good, to be looked at.
-/// [`Arena::check`](crate::Arena::check) looks at any time and returns what it finds.
+/// What they find panics, and names the block with the size that was asked for: where a block is
+/// given back (overrun, or given back twice, or as one of another size, be it by a byte), where its
+/// memory is used again, and where the arena is reset or dies. An arena that dies so keeps its
+/// memory for good, to be looked at. [`Arena::check`](crate::Arena::check) looks at any time and
+/// returns what it finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Debug {
-    /// Known bytes behind each block, from its last byte on: eight at least; with guard pages those that its alignment leaves.
+    /// Known bytes behind each block, from its last byte on: eight at least; with guard pages those
+    /// that its alignment leaves.
     pub canaries: bool,
-    /// An inaccessible page behind each block, which has a chunk of its own: a write beyond its end faults at once. The block ends directly
-    /// at that page if its size is a multiple of its alignment, as every Rust type's is; otherwise what is missing to the next multiple
-    /// can be written to, and canaries find that later.
+    /// An inaccessible page behind each block, which has a chunk of its own: a write beyond its end
+    /// faults at once. The block ends directly at that page if its size is a multiple of its
+    /// alignment, as every Rust type's is; otherwise what is missing to the next multiple can be
+    /// written to, and canaries find that later.
     pub guard_pages: bool,
-    /// Blocks are filled with `0xf5` when they are given back, or their arena dies or is reset; and looked at again, until something
-    /// new lies there: a write to a block that is gone is found, with where it was.
+    /// Blocks are filled with `0xf5` when they are given back, or their arena dies or is reset; and
+    /// looked at again, until something new lies there: a write to a block that is gone is found,
+    /// with where it was.
     pub poison: bool,
     /// Nothing given back is used again while its arena lives.
     pub no_reuse: bool,
@@ -72,25 +80,30 @@ impl Debug {
 /// What a space is made with. Start from [`Options::default`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Address space to reserve; none of it is memory until it is used. Rounded up to whole roots. What the system refuses is an error, but
-    /// for the default, [`Options::RESERVE_BYTES`]. It is divided
-    /// among shards, one a processor and eight at most, of which the first has seven eighths of it or more; that much is the largest
-    /// block there can be. Less than 16 roots are not divided. Less than 2^31 64ths of a granule: 128 GB with one of 4 KB, and in
-    /// proportion with a larger one. Default 64 GB, or what there is.
+    /// Address space to reserve; none of it is memory until it is used. Rounded up to whole roots.
+    /// What the system refuses is an error, but for the default, [`Options::RESERVE_BYTES`]. It is
+    /// divided among shards, one a processor and eight at most, of which the first has seven
+    /// eighths of it or more; that much is the largest block there can be. Less than 16 roots are
+    /// not divided. Less than 2^31 64ths of a granule: 128 GB with one of 4 KB, and in proportion
+    /// with a larger one. Default 64 GB, or what there is.
     pub reserve_bytes: usize,
-    /// The largest buddy chunk, a power of two of at least 64 granules. Larger blocks take several. Default 16 MB.
+    /// The largest buddy chunk, a power of two of at least 64 granules. Larger blocks take several.
+    /// Default 16 MB.
     pub root_bytes: usize,
-    /// What is committed and given back at a time, a power of two of at least a page. Small chunks are made of 64ths of it,
-    /// so a larger granule makes fewer system calls and wastes more. Default: a page.
+    /// What is committed and given back at a time, a power of two of at least a page. Small chunks
+    /// are made of 64ths of it, so a larger granule makes fewer system calls and wastes more.
+    /// Default: a page.
     pub granule_bytes: usize,
     /// When idle memory goes back.
     pub reclaim: Reclaim,
-    /// How much may be committed; share one between spaces, or keep it to change it later. Before it refuses a request, the space gives back
-    /// what lies idle in itself, and not what lies idle in others that share the limit: reclaim at return there, keeping little, or
+    /// How much may be committed; share one between spaces, or keep it to change it later. Before
+    /// it refuses a request, the space gives back what lies idle in itself, and not what lies idle
+    /// in others that share the limit: reclaim at return there, keeping little, or
     /// [`trim`](crate::Space::trim) them and ask again. Default: no limit.
     pub limit: Option<Arc<CommitLimit>>,
-    /// Ask the kernel for huge pages: several times faster to fill at first, but it then gives 2 MB for a byte, so that more is resident
-    /// than committed until a trim splits them. mimalloc asks for them by default. Default: no.
+    /// Ask the kernel for huge pages: several times faster to fill at first, but it then gives 2 MB
+    /// for a byte, so that more is resident than committed until a trim splits them. mimalloc asks
+    /// for them by default. Default: no.
     pub huge_pages: bool,
     /// Aids against memory errors.
     pub debug: Debug,
@@ -114,27 +127,44 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The default of [`Options::reserve_bytes`], 64 GB, which stands for as much as there is: where the system refuses that many addresses
-    /// (`ulimit -v`, valgrind) the space reserves half as many, and half again, until it gets them, and leaves half of those to the rest of the
-    /// program; a root at least. [`Report::reserved_bytes`](crate::Report::reserved_bytes) says how many it has.
+    /// The default of [`Options::reserve_bytes`], 64 GB, which stands for as much as there is:
+    /// where the system refuses that many addresses (`ulimit -v`, valgrind) the space reserves half
+    /// as many, and half again, until it gets them, and leaves half of those to the rest of the
+    /// program; a root at least. [`Report::reserved_bytes`](crate::Report::reserved_bytes) says how
+    /// many it has.
     pub const RESERVE_BYTES: usize = 64 << 30;
 
     /// The geometry these options ask for.
     pub(crate) fn shape(&self) -> Result<Shape, Error> {
-        let wrong = |what, found, expected: &str| Error::Options { what, found, expected: expected.into() };
+        let wrong =
+            |what, found, expected: &str| Error::Options { what, found, expected: expected.into() };
         if !self.granule_bytes.is_power_of_two() || self.granule_bytes < page_bytes() {
-            return Err(wrong("granule_bytes", self.granule_bytes, "a power of two of at least a page"));
+            return Err(wrong(
+                "granule_bytes",
+                self.granule_bytes,
+                "a power of two of at least a page",
+            ));
         }
         let least = self.granule_bytes.saturating_mul(64);
-        if !self.root_bytes.is_power_of_two() || self.root_bytes < least || self.root_bytes > 1 << 40 {
-            return Err(wrong("root_bytes", self.root_bytes, "a power of two of at least 64 granules and at most 1 TB"));
+        if !self.root_bytes.is_power_of_two()
+            || self.root_bytes < least
+            || self.root_bytes > 1 << 40
+        {
+            return Err(wrong(
+                "root_bytes",
+                self.root_bytes,
+                "a power of two of at least 64 granules and at most 1 TB",
+            ));
         }
         // Lines are numbered with 31 bits, so that this much is too much.
         let too_many_bytes = (self.granule_bytes / GRANULE_LINES as usize).saturating_mul(1 << 31);
         let most_bytes = (too_many_bytes - 1) / self.root_bytes * self.root_bytes;
         if most_bytes == 0 {
-            let expected =
-                format!("at most {} with a granule of {} bytes; a larger granule allows more", too_many_bytes / 2, self.granule_bytes);
+            let expected = format!(
+                "at most {} with a granule of {} bytes; a larger granule allows more",
+                too_many_bytes / 2,
+                self.granule_bytes
+            );
             return Err(wrong("root_bytes", self.root_bytes, &expected));
         }
         if self.reserve_bytes == 0 || self.reserve_bytes > most_bytes {
@@ -145,6 +175,7 @@ impl Options {
             return Err(wrong("reserve_bytes", self.reserve_bytes, &expected));
         }
         let roots = self.reserve_bytes.div_ceil(self.root_bytes);
-        Ok(Shape::new(self.granule_bytes, self.root_bytes, roots).expect("what a shape needs was checked"))
+        Ok(Shape::new(self.granule_bytes, self.root_bytes, roots)
+            .expect("what a shape needs was checked"))
     }
 }

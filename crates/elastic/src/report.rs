@@ -1,8 +1,10 @@
-//! What a space has and where it is, as `jcmd VM.metaspace` prints it for HotSpot's: usage, waste, free chunks by size.
+//! What a space has and where it is, as `jcmd VM.metaspace` prints it for HotSpot's: usage, waste,
+//! free chunks by size.
 //!
-//! HotSpot takes each loader's lock to count what is used in its chunks. An arena here has no lock: its cursor and its free blocks are
-//! its owner's alone, which is what an allocation without a lock costs. So the pool says at any time and from any thread what
-//! arenas have, and what they do with it is counted for the arenas that whoever asks holds ([`Space::report_with`]); threads add
+//! HotSpot takes each loader's lock to count what is used in its chunks. An arena here has no lock:
+//! its cursor and its free blocks are its owner's alone, which is what an allocation without a lock
+//! costs. So the pool says at any time and from any thread what arenas have, and what they do with
+//! it is counted for the arenas that whoever asks holds ([`Space::report_with`]); threads add
 //! theirs with [`Report::include`]. Nothing of it is counted while allocating.
 
 use crate::pool::Counts;
@@ -22,15 +24,16 @@ pub struct Level {
     pub committed_bytes: usize,
 }
 
-/// What a space has. `committed = in shared granules + in large chunks + idle`, while no arena begins, grows or ends and nothing is given
-/// back: the shards are visited one after the other, so that the sums are off by what others do meanwhile.
+/// What a space has. `committed = in shared granules + in large chunks + idle`, while no arena
+/// begins, grows or ends and nothing is given back: the shards are visited one after the other, so
+/// that the sums are off by what others do meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub struct Report {
     /// Addresses reserved.
     pub reserved_bytes: usize,
-    /// Addresses that were asked for, in whole roots: more than were reserved where the system refused that many
-    /// ([`Options::RESERVE_BYTES`](crate::Options::RESERVE_BYTES)).
+    /// Addresses that were asked for, in whole roots: more than were reserved where the system
+    /// refused that many ([`Options::RESERVE_BYTES`](crate::Options::RESERVE_BYTES)).
     pub wanted_bytes: usize,
     /// Committed.
     pub committed_bytes: usize,
@@ -82,19 +85,22 @@ impl Report {
         self.shared_bytes - self.shared_free_bytes + self.large_bytes
     }
 
-    /// Of those, the ones of arenas that were not asked. Of arenas that grow while they are asked it may be off by as much.
+    /// Of those, the ones of arenas that were not asked. Of arenas that grow while they are asked
+    /// it may be off by as much.
     pub fn not_asked_bytes(&self) -> usize {
         self.in_arenas_bytes().saturating_sub(self.asked.committed_bytes)
     }
 
-    /// Committed bytes that are in no block of an arena that was asked, and in no chunk of one that was not: free and left over in
-    /// chunks, what arenas keep of themselves, free lines, idle memory.
+    /// Committed bytes that are in no block of an arena that was asked, and in no chunk of one that
+    /// was not: free and left over in chunks, what arenas keep of themselves, free lines, idle
+    /// memory.
     pub fn waste_bytes(&self) -> usize {
         let ArenaStatistics { free_bytes, deallocated_bytes, overhead_bytes, .. } = self.asked;
         free_bytes + deallocated_bytes + overhead_bytes + self.shared_free_bytes + self.idle_bytes
     }
 
-    /// Adds what other arenas of the space said: those of another thread, for instance, which asked them itself.
+    /// Adds what other arenas of the space said: those of another thread, for instance, which asked
+    /// them itself.
     ///
     /// ```
     /// use heaplab_elastic::{Arena, ArenaStatistics, Growth, Space};
@@ -121,9 +127,13 @@ impl Report {
 }
 
 impl Space {
-    /// As [`Space::report`], with what these arenas do with their chunks: used, free, left over, spent on themselves. Takes time in proportion
-    /// to their chunks and free blocks. Arenas of other spaces are passed over.
-    pub fn report_with<'a>(&self, arenas: impl IntoIterator<Item = &'a Arena>) -> Result<Report, Error> {
+    /// As [`Space::report`], with what these arenas do with their chunks: used, free, left over,
+    /// spent on themselves. Takes time in proportion to their chunks and free blocks. Arenas of
+    /// other spaces are passed over.
+    pub fn report_with<'a>(
+        &self,
+        arenas: impl IntoIterator<Item = &'a Arena>,
+    ) -> Result<Report, Error> {
         let mut report = self.report()?;
         for arena in arenas.into_iter().filter(|arena| std::ptr::eq(arena.shared(), &*self.0)) {
             report.include(1, arena.statistics());
@@ -131,8 +141,9 @@ impl Space {
         Ok(report)
     }
 
-    /// Says where everything is. Asks the kernel and counts the books under the pool's locks: for people, not for a hot path. What arenas
-    /// do with their chunks is theirs to say: [`Space::report_with`].
+    /// Says where everything is. Asks the kernel and counts the books under the pool's locks: for
+    /// people, not for a hot path. What arenas do with their chunks is theirs to say:
+    /// [`Space::report_with`].
     pub fn report(&self) -> Result<Report, Error> {
         let shared = &self.0;
         let usage = shared.reservation.usage()?;
@@ -143,7 +154,11 @@ impl Space {
             reserved_bytes: shape.reserved_bytes(),
             wanted_bytes: shared.options.reserve_bytes.next_multiple_of(shape.root_bytes()),
             committed_bytes: self.committed_bytes(),
-            limit_bytes: shared.options.limit.as_ref().map_or(usize::MAX, |limit| limit.limit_bytes()),
+            limit_bytes: shared
+                .options
+                .limit
+                .as_ref()
+                .map_or(usize::MAX, |limit| limit.limit_bytes()),
             resident_bytes: usage.resident_bytes,
             mappings: usage.mappings,
             arenas: self.arenas(),
@@ -157,7 +172,11 @@ impl Space {
             idle_bytes: census.warm_granules * shape.granule_bytes() + census.kept_bytes,
             free_chunks: free
                 .into_iter()
-                .map(|(chunk_bytes, chunks, committed_bytes)| Level { chunk_bytes, chunks, committed_bytes })
+                .map(|(chunk_bytes, chunks, committed_bytes)| Level {
+                    chunk_bytes,
+                    chunks,
+                    committed_bytes,
+                })
                 .collect(),
             table_bytes: census.table_bytes,
             commits: kernel.commits,
@@ -204,15 +223,26 @@ impl Report {
 
     /// What is known of the inside of arenas' chunks, and what all of that wastes.
     fn write_inside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\nIn chunks of arenas: {} of {} arenas asked", self.asked_arenas, self.arenas)?;
+        writeln!(
+            f,
+            "\nIn chunks of arenas: {} of {} arenas asked",
+            self.asked_arenas, self.arenas
+        )?;
         if self.asked_arenas > 0 {
-            let ArenaStatistics { chunks, owned_bytes, committed_bytes, deallocated_blocks, .. } = self.asked;
+            let ArenaStatistics {
+                chunks, owned_bytes, committed_bytes, deallocated_blocks, ..
+            } = self.asked;
             self.write_line(f, "used, in blocks", self.asked.used_bytes)?;
             self.write_line(f, "free, still to be bumped through", self.asked.free_bytes)?;
             self.write_line(f, "given back or left over", self.asked.deallocated_bytes)?;
             self.write_line(f, "heads, links and tables", self.asked.overhead_bytes)?;
             let uncommitted = human(owned_bytes - committed_bytes);
-            writeln!(f, "{:>34}: {:>12} chunks, {deallocated_blocks} free blocks", format!("{uncommitted} uncommitted"), chunks)?;
+            writeln!(
+                f,
+                "{:>34}: {:>12} chunks, {deallocated_blocks} free blocks",
+                format!("{uncommitted} uncommitted"),
+                chunks
+            )?;
         }
         if self.not_asked_bytes() > 0 {
             self.write_line(f, "in arenas that were not asked", self.not_asked_bytes())?;
@@ -224,14 +254,29 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = self.committed_bytes;
-        let line = |f: &mut fmt::Formatter<'_>, name: &str, bytes: usize| self.write_line(f, name, bytes);
-        let limit = if self.limit_bytes == usize::MAX { "unlimited".into() } else { human(self.limit_bytes) };
+        let line =
+            |f: &mut fmt::Formatter<'_>, name: &str, bytes: usize| self.write_line(f, name, bytes);
+        let limit = if self.limit_bytes == usize::MAX {
+            "unlimited".into()
+        } else {
+            human(self.limit_bytes)
+        };
         writeln!(f, "Usage: {} arenas", self.arenas)?;
         let wanted = human(self.wanted_bytes);
-        let of = if self.reserved_bytes < self.wanted_bytes { format!(", {wanted} wanted: the system refused") } else { String::new() };
+        let of = if self.reserved_bytes < self.wanted_bytes {
+            format!(", {wanted} wanted: the system refused")
+        } else {
+            String::new()
+        };
         writeln!(f, "{:>34}: {:>12}{of}", "reserved", human(self.reserved_bytes))?;
         writeln!(f, "{:>34}: {:>12}, limit {limit}", "committed", human(whole))?;
-        writeln!(f, "{:>34}: {:>12}, {} mappings", "resident", human(self.resident_bytes), self.mappings)?;
+        writeln!(
+            f,
+            "{:>34}: {:>12}, {} mappings",
+            "resident",
+            human(self.resident_bytes),
+            self.mappings
+        )?;
         writeln!(f, "\nCommitted (percentages refer to committed):")?;
         line(f, "small chunks", self.shared_bytes - self.shared_free_bytes)?;
         line(f, "free lines between small chunks", self.shared_free_bytes)?;
@@ -243,23 +288,54 @@ impl fmt::Display for Report {
             let (size, committed) = (human(level.chunk_bytes), human(level.committed_bytes));
             writeln!(f, "{size:>34}: {:>12} chunks, {committed} committed", level.chunks)?;
         }
-        let Counts { chunks_taken, chunks_returned, chunks_enlarged, warm_granules, cold_granules, regions_begun, regions_ended } =
-            self.counts;
-        writeln!(f, "\nSettings: granule {}, line {}", human(self.granule_bytes), human(self.line_bytes))?;
+        let Counts {
+            chunks_taken,
+            chunks_returned,
+            chunks_enlarged,
+            warm_granules,
+            cold_granules,
+            regions_begun,
+            regions_ended,
+        } = self.counts;
+        writeln!(
+            f,
+            "\nSettings: granule {}, line {}",
+            human(self.granule_bytes),
+            human(self.line_bytes)
+        )?;
         writeln!(f, "Books: about {}", human(self.table_bytes))?;
-        writeln!(f, "Chunks: {chunks_taken} taken, {chunks_returned} returned, {chunks_enlarged} enlarged in place")?;
-        writeln!(f, "Granules: {warm_granules} reused, {cold_granules} committed; regions: {regions_begun} begun, {regions_ended} ended")?;
+        writeln!(
+            f,
+            "Chunks: {chunks_taken} taken, {chunks_returned} returned, {chunks_enlarged} enlarged in place"
+        )?;
+        writeln!(
+            f,
+            "Granules: {warm_granules} reused, {cold_granules} committed; regions: {regions_begun} begun, {regions_ended} ended"
+        )?;
         let returned = human(self.uncommitted_bytes as usize);
-        writeln!(f, "Ranges: {} committed, {} given back, of {returned} in all", self.commits, self.uncommits)?;
-        let SystemCalls { mmap, munmap, mprotect, madvise_dontneed, madvise_populate, .. } = self.system_calls;
+        writeln!(
+            f,
+            "Ranges: {} committed, {} given back, of {returned} in all",
+            self.commits, self.uncommits
+        )?;
+        let SystemCalls { mmap, munmap, mprotect, madvise_dontneed, madvise_populate, .. } =
+            self.system_calls;
         let madvise = self.system_calls.madvise();
         writeln!(
             f,
             "System calls: {mmap} mmap, {munmap} munmap, {mprotect} mprotect, {madvise} madvise: {madvise_dontneed} to give back, {madvise_populate} to have pages"
         )?;
-        let UncommitTimes { at_return_ns, at_trim_ns, background_ns, for_room_ns, longest_ns } = self.uncommit_times;
-        let [sum, at_return, at_trim, background, for_room, longest] =
-            [self.uncommit_times.sum_ns(), at_return_ns, at_trim_ns, background_ns, for_room_ns, longest_ns].map(time);
+        let UncommitTimes { at_return_ns, at_trim_ns, background_ns, for_room_ns, longest_ns } =
+            self.uncommit_times;
+        let [sum, at_return, at_trim, background, for_room, longest] = [
+            self.uncommit_times.sum_ns(),
+            at_return_ns,
+            at_trim_ns,
+            background_ns,
+            for_room_ns,
+            longest_ns,
+        ]
+        .map(time);
         writeln!(
             f,
             "Uncommitting: {sum}, of it at return {at_return}, at trim {at_trim}, in the background {background}, for room {for_room}; \

@@ -1,11 +1,12 @@
 //! A space: reserved addresses, the pool that says who has which, and the reclaim policy.
 //!
-//! Arenas of a space may live on any threads. What they share is the pool, in shards with a lock each, taken when an arena
-//! begins, ends, or needs another chunk; never for an allocation within a chunk. System calls that give memory back are made
-//! outside of the locks.
+//! Arenas of a space may live on any threads. What they share is the pool, in shards with a lock
+//! each, taken when an arena begins, ends, or needs another chunk; never for an allocation within a
+//! chunk. System calls that give memory back are made outside of the locks.
 //!
-//! Arenas keep their space alive, but not with a count of the `Arc` each: all threads would write to that one word. A shard
-//! counts its own arenas, and has one count of the `Arc` for them ([`crate::pool::anchor`]).
+//! Arenas keep their space alive, but not with a count of the `Arc` each: all threads would write
+//! to that one word. A shard counts its own arenas, and has one count of the `Arc` for them
+//! ([`crate::pool::anchor`]).
 
 use crate::background::Background;
 use crate::fork;
@@ -20,13 +21,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A pool of chunks that arenas share. A clone is another handle of the same space; the space lives until its last
-/// handle and its last arena are gone.
+/// A pool of chunks that arenas share. A clone is another handle of the same space; the space lives
+/// until its last handle and its last arena are gone.
 ///
-/// A process may fork whatever its other threads do: [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html) waits until none of them
-/// is in a space, and the child may use every space and the arenas of the thread that forked. Arenas of other threads stay as they were:
-/// nobody ends them there, and their spaces keep their memory. Not from a signal handler that interrupted a call of this crate, and
-/// not where the C library's handlers do not run (`_Fork`, clone(2)).
+/// A process may fork whatever its other threads do:
+/// [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html) waits until none of them is in a
+/// space, and the child may use every space and the arenas of the thread that forked. Arenas of
+/// other threads stay as they were: nobody ends them there, and their spaces keep their memory. Not
+/// from a signal handler that interrupted a call of this crate, and not where the C library's
+/// handlers do not run (`_Fork`, clone(2)).
 #[derive(Debug)]
 pub struct Space(pub(crate) Arc<Shared>);
 
@@ -68,17 +71,29 @@ impl Space {
     }
 
     /// The same with shards as a test wants them.
-    pub(crate) fn with_shards(mut options: Options, shards: impl FnOnce(Shape) -> Shards) -> Result<Space, Error> {
+    pub(crate) fn with_shards(
+        mut options: Options,
+        shards: impl FnOnce(Shape) -> Shards,
+    ) -> Result<Space, Error> {
         if let Reclaim::Background { interval, .. } = &mut options.reclaim {
             *interval = (*interval).max(INTERVAL_MIN);
         }
         let (reservation, shape) = reserve(&options)?;
         let shared = Arc::new_cyclic(|space| {
             let background = match options.reclaim {
-                Reclaim::Background { interval, keep_bytes } => Some(Background::new(space.clone(), interval, keep_bytes)),
+                Reclaim::Background { interval, keep_bytes } => {
+                    Some(Background::new(space.clone(), interval, keep_bytes))
+                }
                 _ => None,
             };
-            Shared { reservation, shards: shards(shape), options, shape, background, handles: AtomicUsize::new(0) }
+            Shared {
+                reservation,
+                shards: shards(shape),
+                options,
+                shape,
+                background,
+                handles: AtomicUsize::new(0),
+            }
         });
         let space = Space::handle(shared);
         fork::note(Arc::as_ptr(&space.0)).map_err(Error::Fork)?;
@@ -94,8 +109,8 @@ impl Space {
         Space(shared)
     }
 
-    /// Begins an arena that grows as `growth` says. It takes no memory until it allocates, and nothing can refuse it today: what may be is its
-    /// first allocation.
+    /// Begins an arena that grows as `growth` says. It takes no memory until it allocates, and
+    /// nothing can refuse it today: what may be is its first allocation.
     pub fn arena(&self, growth: Growth) -> Result<Arena, Error> {
         Arena::new(self, growth)
     }
@@ -105,8 +120,9 @@ impl Space {
         &self.0.options
     }
 
-    /// Committed bytes: in use, and idle. The difference of two counters: while other threads commit and give back it may for a moment be
-    /// more than ever was committed, and more than the limit, which itself is never exceeded.
+    /// Committed bytes: in use, and idle. The difference of two counters: while other threads
+    /// commit and give back it may for a moment be more than ever was committed, and more than the
+    /// limit, which itself is never exceeded.
     pub fn committed_bytes(&self) -> usize {
         self.0.reservation.committed_bytes()
     }
@@ -121,8 +137,8 @@ impl Space {
         self.0.shards.arenas()
     }
 
-    /// Gives all idle memory back to the kernel. Returns how many bytes that were; an error where the kernel refused, with
-    /// everything that it refused still idle.
+    /// Gives all idle memory back to the kernel. Returns how many bytes that were; an error where
+    /// the kernel refused, with everything that it refused still idle.
     pub fn trim(&self) -> Result<usize, Error> {
         self.0.reclaim(By::Trim, 0)
     }
@@ -132,19 +148,22 @@ impl Space {
         self.0.reservation.addresses().contains(&address.addr())
     }
 
-    /// Checks every invariant of the pool against the reservation; says which one is broken. For tests: no arena may
-    /// begin, end or grow meanwhile.
+    /// Checks every invariant of the pool against the reservation; says which one is broken. For
+    /// tests: no arena may begin, end or grow meanwhile.
     #[doc(hidden)]
     pub fn check_deep(&self) -> Result<(), String> {
         let (books, counted) = (self.0.shards.check_deep()?, self.committed_bytes());
         if books != counted {
-            return Err(format!("{books} bytes are committed in the books, {counted} in the reservation"));
+            return Err(format!(
+                "{books} bytes are committed in the books, {counted} in the reservation"
+            ));
         }
         Ok(())
     }
 }
 
-/// The addresses that are asked for; of the default as many as there are, see [`Options::RESERVE_BYTES`].
+/// The addresses that are asked for; of the default as many as there are, see
+/// [`Options::RESERVE_BYTES`].
 fn reserve(options: &Options) -> Result<(Reservation, Shape), Error> {
     let wanted = options.shape()?;
     let with = ReservationOptions {
@@ -177,25 +196,35 @@ impl Shared {
         self.shards.reclaim(by, home(), keep_bytes, &self.reservation)
     }
 
-    /// Whether [`Shared::after_return`] may have anything to do; asked while a shard is visited, which has not told the others yet.
+    /// Whether [`Shared::after_return`] may have anything to do; asked while a shard is visited,
+    /// which has not told the others yet.
     #[inline]
     pub(crate) fn may_reclaim(&self, shard_idle_bytes: usize) -> bool {
         match self.options.reclaim {
-            Reclaim::AtReturn { keep_bytes } => self.shards.maybe_more_idle_than(keep_bytes, shard_idle_bytes),
-            Reclaim::Background { .. } => self.background.as_ref().is_some_and(Background::is_orphaned),
+            Reclaim::AtReturn { keep_bytes } => {
+                self.shards.maybe_more_idle_than(keep_bytes, shard_idle_bytes)
+            }
+            Reclaim::Background { .. } => {
+                self.background.as_ref().is_some_and(Background::is_orphaned)
+            }
             Reclaim::AtTrim => false,
         }
     }
 
-    /// After an arena's death, with what is idle in the shard it returned to: what the policy wants.
+    /// After an arena's death, with what is idle in the shard it returned to: what the policy
+    /// wants.
     pub(crate) fn after_return(&self, shard_idle_bytes: usize) {
         match self.options.reclaim {
-            Reclaim::AtReturn { keep_bytes } if self.shards.more_idle_than(keep_bytes, shard_idle_bytes) => {
-                // What the kernel refuses to take stays idle and is offered again at the next death.
+            Reclaim::AtReturn { keep_bytes }
+                if self.shards.more_idle_than(keep_bytes, shard_idle_bytes) =>
+            {
+                // What the kernel refuses to take stays idle and is offered again at the next
+                // death.
                 let _ = self.reclaim(By::Return, keep_bytes / 2);
             }
             Reclaim::Background { keep_bytes, .. } => {
-                let adopted = self.background.as_ref().map_or(Ok(()), |background| background.adopt());
+                let adopted =
+                    self.background.as_ref().map_or(Ok(()), |background| background.adopt());
                 if adopted.is_err() && self.shards.more_idle_than(keep_bytes, shard_idle_bytes) {
                     // There is no thread to be had: whoever let the arena go does its work.
                     let _ = self.reclaim(By::Return, keep_bytes);
@@ -219,7 +248,8 @@ impl Drop for Space {
         }
         for shard in self.0.shards.all() {
             if shard.lock().anchor.close() {
-                // SAFETY: the count that the shard held is this thread's now; this handle has another one until the end.
+                // SAFETY: the count that the shard held is this thread's now; this handle has
+                // another one until the end.
                 unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.0)) };
             }
         }

@@ -1,7 +1,9 @@
-//! The locks of the shared part: the shards' own, and std's, or loom's where every interleaving is tried.
+//! The locks of the shared part: the shards' own, and std's, or loom's where every interleaving is
+//! tried.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib loom`; Miri runs everything else that makes
-//! no system call: `MIRIFLAGS="-Zmiri-strict-provenance -Zmiri-disable-isolation" cargo +nightly miri test -p heaplab-elastic --lib`.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib loom`; Miri runs everything
+//! else that makes no system call: `MIRIFLAGS="-Zmiri-strict-provenance -Zmiri-disable-isolation"
+//! cargo +nightly miri test -p heaplab-elastic --lib`.
 
 mod brief;
 mod kept;

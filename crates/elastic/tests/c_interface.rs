@@ -4,9 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    let output =
+        command.output().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{command:?}\n{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?}\n{}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
     text(&output.stdout)
 }
 
@@ -15,7 +21,16 @@ fn library(here: &Path) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     run(Command::new(env!("CARGO"))
         .current_dir(here)
-        .args(["rustc", "--quiet", "--offline", "--package", "heaplab-elastic", "--lib", "--features", "c-interface"])
+        .args([
+            "rustc",
+            "--quiet",
+            "--offline",
+            "--package",
+            "heaplab-elastic",
+            "--lib",
+            "--features",
+            "c-interface",
+        ])
         .args(["--crate-type", "staticlib", "--target-dir"])
         .arg(target));
     target.join("debug/libheaplab_elastic.a")

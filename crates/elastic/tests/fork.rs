@@ -1,6 +1,8 @@
-//! Forks while other threads are everywhere in a space: every child can use it, and what it does comes to an end.
+//! Forks while other threads are everywhere in a space: every child can use it, and what it does
+//! comes to an end.
 //!
-//! A child has no harness: it does its work and ends with `_exit`. One that hangs is ended by its alarm.
+//! A child has no harness: it does its work and ends with `_exit`. One that hangs is ended by its
+//! alarm.
 
 #![cfg(not(miri))]
 
@@ -26,13 +28,18 @@ fn options(reclaim: Reclaim) -> Options {
 
 fn policies() -> [Reclaim; 3] {
     let interval = Duration::from_millis(1);
-    [Reclaim::Background { interval, keep_bytes: 0 }, Reclaim::AtReturn { keep_bytes: 0 }, Reclaim::AtReturn { keep_bytes: 1 << 20 }]
+    [
+        Reclaim::Background { interval, keep_bytes: 0 },
+        Reclaim::AtReturn { keep_bytes: 0 },
+        Reclaim::AtReturn { keep_bytes: 1 << 20 },
+    ]
 }
 
 /// Fills a few arenas, a large block among them, and lets them go.
 fn work(space: &Space, rounds: usize) -> Result<(), heaplab_elastic::Error> {
     for round in 0..rounds {
-        let arenas: Vec<Arena> = (0..4).map(|_| space.arena(Growth::SMALL)).collect::<Result<_, _>>()?;
+        let arenas: Vec<Arena> =
+            (0..4).map(|_| space.arena(Growth::SMALL)).collect::<Result<_, _>>()?;
         for (nth, arena) in arenas.iter().enumerate() {
             for block in 0..8 {
                 let bytes = 24 + (round * 31 + nth * 57 + block * 211) % 900;
@@ -69,7 +76,8 @@ fn in_child(spaces: &[Space], mine: &Arena, nth: usize) -> Result<(), heaplab_el
 
 /// Forks, runs `act` in the child, and returns how the child ended: 0, or its status.
 fn forked(act: impl FnOnce() -> Result<(), heaplab_elastic::Error>) -> i32 {
-    // SAFETY: the child runs `act` and ends; std's own locks are only those of the allocator, which forks.
+    // SAFETY: the child runs `act` and ends; std's own locks are only those of the allocator, which
+    // forks.
     unsafe {
         let child = libc::fork();
         assert!(child >= 0, "cannot fork: {}", std::io::Error::last_os_error());
@@ -87,7 +95,8 @@ fn forked(act: impl FnOnce() -> Result<(), heaplab_elastic::Error>) -> i32 {
 #[test]
 fn two_thousand_children_use_spaces_that_other_threads_were_in() {
     // The last one is at its limit, where a request waits for what others give back.
-    let limited = Options { limit: Some(Arc::new(CommitLimit::new(6 << 20))), ..options(Reclaim::AtTrim) };
+    let limited =
+        Options { limit: Some(Arc::new(CommitLimit::new(6 << 20))), ..options(Reclaim::AtTrim) };
     let all = policies().map(options).into_iter().chain([limited]);
     let spaces: Vec<Space> = all.map(|options| Space::new(options).unwrap()).collect();
     let done = AtomicBool::new(false);
@@ -112,7 +121,8 @@ fn two_thousand_children_use_spaces_that_other_threads_were_in() {
                 if done.load(Ordering::Relaxed) {
                     break;
                 }
-                let made: Vec<Space> = policies().map(|reclaim| Space::new(options(reclaim)).unwrap()).into();
+                let made: Vec<Space> =
+                    policies().map(|reclaim| Space::new(options(reclaim)).unwrap()).into();
                 drop(work(&made[nth % 3], 1));
                 std::thread::sleep(REST);
             }
@@ -123,7 +133,11 @@ fn two_thousand_children_use_spaces_that_other_threads_were_in() {
                 let status = forked(|| {
                     in_child(&spaces, &mine, nth)?;
                     // A child is a parent as any other.
-                    let grandchild = if nth.is_multiple_of(4) { forked(|| in_child(&spaces, &mine, nth)) } else { 0 };
+                    let grandchild = if nth.is_multiple_of(4) {
+                        forked(|| in_child(&spaces, &mine, nth))
+                    } else {
+                        0
+                    };
                     assert_eq!(grandchild, 0);
                     Ok(())
                 });
@@ -133,13 +147,21 @@ fn two_thousand_children_use_spaces_that_other_threads_were_in() {
             .take(3)
             .collect();
         done.store(true, Ordering::Relaxed);
-        assert_eq!(failed, [], "children (number, status of wait): 14 is the alarm of one that hung");
+        assert_eq!(
+            failed,
+            [],
+            "children (number, status of wait): 14 is the alarm of one that hung"
+        );
     });
 }
 
 #[test]
 fn a_child_gives_back_in_the_background_as_its_parent_does() {
-    let space = Space::new(options(Reclaim::Background { interval: Duration::from_millis(1), keep_bytes: 0 })).unwrap();
+    let space = Space::new(options(Reclaim::Background {
+        interval: Duration::from_millis(1),
+        keep_bytes: 0,
+    }))
+    .unwrap();
     let status = forked(|| {
         // Until the alarm.
         for _ in 0..2 {

@@ -1,7 +1,8 @@
-//! What the kernel sees: how many addresses a space gets where they are few, and which system calls it makes, beside what its report says.
+//! What the kernel sees: how many addresses a space gets where they are few, and which system calls
+//! it makes, beside what its report says.
 //!
-//! Some tests start this program again as a child with less address space, under strace, or under valgrind; the two programs are left out
-//! where they are not installed, with a line that says so.
+//! Some tests start this program again as a child with less address space, under strace, or under
+//! valgrind; the two programs are left out where they are not installed, with a line that says so.
 
 #![cfg(not(miri))]
 
@@ -34,7 +35,13 @@ fn is_child() -> bool {
 
 fn succeeded(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{:?}\n{}{}", output.status, text(&output.stdout), text(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{:?}\n{}{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
     text(&output.stdout)
 }
 
@@ -52,7 +59,9 @@ fn runs(tool: &str) -> bool {
 /// Arenas of all sizes in the default space, and what it reserved.
 fn use_the_default_space() -> Report {
     let space = Space::default();
-    let arenas: Vec<Arena> = [Growth::MICRO, Growth::STANDARD, Growth::LARGE].map(|growth| space.arena(growth).unwrap()).into();
+    let arenas: Vec<Arena> = [Growth::MICRO, Growth::STANDARD, Growth::LARGE]
+        .map(|growth| space.arena(growth).unwrap())
+        .into();
     for arena in &arenas {
         for bytes in [24, 900, 5_000, 200_000, 1 << 20] {
             let block = arena.allocate(Layout::from_size_align(bytes, 8).unwrap()).unwrap();
@@ -72,9 +81,15 @@ fn the_default_space_takes_what_address_space_there_is() {
     if is_child() {
         let report = use_the_default_space();
         println!("\nreserved {}", report.reserved_bytes);
-        assert!(report.reserved_bytes == report.wanted_bytes || report.to_string().contains("64.00 GB wanted: the system refused"));
+        assert!(
+            report.reserved_bytes == report.wanted_bytes
+                || report.to_string().contains("64.00 GB wanted: the system refused")
+        );
         let explicit = Space::new(Options { reserve_bytes: 32 << 30, ..Options::default() });
-        assert!(matches!(explicit, Err(Error::System(_))), "more than there is was asked for: {explicit:?}");
+        assert!(
+            matches!(explicit, Err(Error::System(_))),
+            "more than there is was asked for: {explicit:?}"
+        );
         // The rest of the program still has as much.
         assert!(Vec::<u8>::new().try_reserve_exact(report.reserved_bytes / 2).is_ok());
         return;
@@ -84,14 +99,24 @@ fn the_default_space_takes_what_address_space_there_is() {
         let limited = move || {
             let limit = libc::rlimit { rlim_cur: limit_bytes, rlim_max: limit_bytes };
             // SAFETY: the structure is one, and lives for the call.
-            if unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) } == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+            if unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) } == 0 {
+                Ok(())
+            } else {
+                Err(std::io::Error::last_os_error())
+            }
         };
         // SAFETY: the closure makes a system call and nothing else.
         unsafe { command.pre_exec(limited) };
         let said = succeeded(&command.output().unwrap());
-        let reserved = said.lines().find_map(|line| line.strip_prefix("reserved ")).unwrap_or_else(|| panic!("{said}"));
+        let reserved = said
+            .lines()
+            .find_map(|line| line.strip_prefix("reserved "))
+            .unwrap_or_else(|| panic!("{said}"));
         let reserved: u64 = reserved.parse().unwrap();
-        assert!(reserved >= limit_bytes / 16 && reserved <= limit_bytes / 2, "{reserved} of {limit_bytes}");
+        assert!(
+            reserved >= limit_bytes / 16 && reserved <= limit_bytes / 2,
+            "{reserved} of {limit_bytes}"
+        );
     }
 }
 
@@ -103,7 +128,8 @@ fn the_default_space_works_under_valgrind() {
     }
     if runs("valgrind") {
         let tool = ["valgrind", "--quiet", "--error-exitcode=9"];
-        let said = succeeded(&child("the_default_space_works_under_valgrind", &tool).output().unwrap());
+        let said =
+            succeeded(&child("the_default_space_works_under_valgrind", &tool).output().unwrap());
         assert!(said.contains("reserved "), "{said}");
     }
 }
@@ -138,15 +164,27 @@ fn a_report_has_the_mappings_of_proc_guard_pages_included() {
 #[test]
 fn a_report_has_the_system_calls_that_strace_sees() {
     if is_child() {
-        let space = Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 0 }, ..Options::default() }).unwrap();
+        let space = Space::new(Options {
+            reclaim: Reclaim::AtReturn { keep_bytes: 0 },
+            ..Options::default()
+        })
+        .unwrap();
         for round in 0..40 {
-            let arenas: Vec<Arena> = (0..100).map(|_| space.arena(Growth::SMALL).unwrap()).collect();
+            let arenas: Vec<Arena> =
+                (0..100).map(|_| space.arena(Growth::SMALL).unwrap()).collect();
             for (nth, arena) in arenas.iter().enumerate() {
                 for block in 0..10 {
-                    arena.allocate(Layout::from_size_align(24 + (nth + block * 211 + round) % 700, 8).unwrap()).unwrap();
+                    arena
+                        .allocate(
+                            Layout::from_size_align(24 + (nth + block * 211 + round) % 700, 8)
+                                .unwrap(),
+                        )
+                        .unwrap();
                 }
                 // Enough for it to be populated at once.
-                (nth == 7).then(|| arena.allocate(Layout::from_size_align(400 << 10, 8).unwrap()).unwrap());
+                (nth == 7).then(|| {
+                    arena.allocate(Layout::from_size_align(400 << 10, 8).unwrap()).unwrap()
+                });
             }
         }
         let (addresses, report) = (space.addresses(), space.report().unwrap());
@@ -159,19 +197,27 @@ fn a_report_has_the_system_calls_that_strace_sees() {
     if !runs("strace") {
         return;
     }
-    let trace = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("elastic-strace-{}", std::process::id()));
+    let trace = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("elastic-strace-{}", std::process::id()));
     let tool = ["strace", "-f", "-o", trace.to_str().unwrap(), "-e", "trace=mprotect,madvise"];
-    let said = succeeded(&child("a_report_has_the_system_calls_that_strace_sees", &tool).output().unwrap());
+    let said = succeeded(
+        &child("a_report_has_the_system_calls_that_strace_sees", &tool).output().unwrap(),
+    );
     let numbers = |name: &str| -> Vec<usize> {
-        let line = said.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{said}"));
+        let line = said
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap_or_else(|| panic!("{said}"));
         line.split_whitespace().map(|number| number.parse().unwrap()).collect()
     };
     let (space, calls) = (numbers("space "), numbers("calls "));
     let text = std::fs::read_to_string(&trace).unwrap();
     std::fs::remove_file(&trace).unwrap();
     let seen = |call: &str| {
-        let arguments = text.lines().filter_map(|line| line.split_once(call)?.1.strip_prefix("(0x"));
-        let addresses = arguments.map(|rest| usize::from_str_radix(rest.split(',').next().unwrap(), 16).unwrap());
+        let arguments =
+            text.lines().filter_map(|line| line.split_once(call)?.1.strip_prefix("(0x"));
+        let addresses = arguments
+            .map(|rest| usize::from_str_radix(rest.split(',').next().unwrap(), 16).unwrap());
         addresses.filter(|address| (space[0]..space[1]).contains(address)).count()
     };
     assert_eq!([seen("mprotect"), seen("madvise")], calls[..2], "mprotect and madvise");

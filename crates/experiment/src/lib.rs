@@ -1,14 +1,15 @@
 //! Blocks and cells: which heap needs less space or time, with what interval.
 //!
-//! A cell is one heap in a process of its own. A block is one repetition of every cell to be compared, with the null
-//! heap and a canary, in random order on one processor; comparisons are made inside blocks only, so that what a machine
-//! does between two blocks touches all heaps alike. Space is measured once and kept; time is repeated
-//! (docs/measuring.md).
+//! A cell is one heap in a process of its own. A block is one repetition of every cell to be
+//! compared, with the null heap and a canary, in random order on one processor; comparisons are
+//! made inside blocks only, so that what a machine does between two blocks touches all heaps alike.
+//! Space is measured once and kept; time is repeated (docs/measuring.md).
 //!
 //! - [`own`]: an experiment for a program that brings heaps of its own.
 //! - [`plan`]: what is to be run, and which part of it is this machine's.
 //! - [`process`]: a cell as a fresh process with a clean environment.
-//! - [`mod@run`]: runs what is missing, one file a block, so that resuming and merging are file operations.
+//! - [`mod@run`]: runs what is missing, one file a block, so that resuming and merging are file
+//!   operations.
 //! - [`statistics`]: signed rank, Hodges-Lehmann, bootstrap, false discovery rate.
 //! - [`summary`] and [`verdict`]: from cells to [`results`], and to sentences.
 //! - [`table`]: every cell as a row of a Parquet file.

@@ -1,7 +1,8 @@
-//! An experiment for a program that brings heaps of its own: a table of families, a list of names, a recording.
+//! An experiment for a program that brings heaps of its own: a table of families, a list of names,
+//! a recording.
 //!
-//! The program's main does two things: as a cell it calls [`serve`], and otherwise [`compare`]. `examples/own-heap` is
-//! such a program.
+//! The program's main does two things: as a cell it calls [`serve`], and otherwise [`compare`].
+//! `examples/own-heap` is such a program.
 
 use crate::plan::{HeapCell, Plan, passes_for};
 use crate::process::{self, Processes};
@@ -50,17 +51,24 @@ pub fn serve(families: &Families) -> Result<(), OwnError> {
     let mut question = String::new();
     std::io::stdin().read_to_string(&mut question)?;
     let request: CellRequest = serde_json::from_str(&question)?;
-    let report = families.serve(&request).unwrap_or_else(|error| CellReport::Failed { reason: error.to_string() });
+    let report = families
+        .serve(&request)
+        .unwrap_or_else(|error| CellReport::Failed { reason: error.to_string() });
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&report)?)?;
     Ok(())
 }
 
-/// Compares the heaps of a list, `glibc,mine:limit=64m`, on a recording by space and by time in `reps` blocks. Each cell
-/// is this program again with the argument [`CELL`].
+/// Compares the heaps of a list, `glibc,mine:limit=64m`, on a recording by space and by time in
+/// `reps` blocks. Each cell is this program again with the argument [`CELL`].
 ///
 /// # Errors
 /// The recording cannot be read, or a name is wrong. A heap that fails is a failure of its row.
-pub fn compare(families: &Families, heaps: &str, bundle: &Path, reps: u32) -> Result<Results, OwnError> {
+pub fn compare(
+    families: &Families,
+    heaps: &str,
+    bundle: &Path,
+    reps: u32,
+) -> Result<Results, OwnError> {
     let recording = Bundle::open(bundle)?;
     let program = program::cached(&recording, Selection::default())?;
     let heaps = families.parse_list(heaps)?;

@@ -1,5 +1,6 @@
-//! What is to be run. A plan is a list of blocks, each the same cells in an order of its own; everything about it
-//! follows from its fields, so that machines that share a plan run parts of the same experiment.
+//! What is to be run. A plan is a list of blocks, each the same cells in an order of its own;
+//! everything about it follows from its fields, so that machines that share a plan run parts of the
+//! same experiment.
 
 use crate::results::{Settings, Workload};
 use crate::statistics::Random;
@@ -21,13 +22,16 @@ pub struct HeapCell {
     pub name: String,
     /// What its process needs in its environment.
     pub environment: Vec<(String, String)>,
-    /// Space cells: one where the heap's space depends on nothing but the program, more where it depends on time.
+    /// Space cells: one where the heap's space depends on nothing but the program, more where it
+    /// depends on time.
     pub space_cells: u32,
-    /// The heap as it is named where it keeps huge pages away; `None`: it has no such switch, or does so already.
+    /// The heap as it is named where it keeps huge pages away; `None`: it has no such switch, or
+    /// does so already.
     pub without_huge_pages: Option<String>,
 }
 
-/// Space cells of a heap whose space depends on time, and of all with threads, whose order differs from run to run: enough to show by how much.
+/// Space cells of a heap whose space depends on time, and of all with threads, whose order differs
+/// from run to run: enough to show by how much.
 const SPACE_CELLS: u32 = 3;
 
 impl HeapCell {
@@ -69,7 +73,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What results must agree on to be of one experiment: everything but the number of blocks and who runs them.
+    /// What results must agree on to be of one experiment: everything but the number of blocks and
+    /// who runs them.
     pub fn identity(&self) -> u64 {
         let settings = Settings { reps: 0, ..self.settings.clone() };
         let parts = (&self.workload, &self.heaps, settings, &self.code_version);
@@ -78,7 +83,8 @@ impl Plan {
 
     /// The cells of time block `block` in their order: heaps, the null heap, and the canary.
     pub fn order(&self, block: u32) -> Vec<&str> {
-        let mut order: Vec<&str> = self.heaps.iter().map(|heap| heap.name.as_str()).chain([NULL_HEAP, CANARY]).collect();
+        let mut order: Vec<&str> =
+            self.heaps.iter().map(|heap| heap.name.as_str()).chain([NULL_HEAP, CANARY]).collect();
         let mut random = Random(self.settings.seed ^ (u64::from(block) << 32));
         random.shuffle(&mut order);
         order
@@ -110,9 +116,9 @@ impl Plan {
     }
 }
 
-/// Passes so that a time cell runs this many events at least: half a second or so, long enough that the clock's
-/// and the process's beginnings do not count. The same for every heap, whatever it costs. A tenth of it in a debug build, whose
-/// times mean nothing: what it runs are tests.
+/// Passes so that a time cell runs this many events at least: half a second or so, long enough that
+/// the clock's and the process's beginnings do not count. The same for every heap, whatever it
+/// costs. A tenth of it in a debug build, whose times mean nothing: what it runs are tests.
 pub const CELL_EVENTS_MIN: u64 = if cfg!(debug_assertions) { 1_000_000 } else { 10_000_000 };
 
 /// What starting a thread and waiting for its end takes, in events.
@@ -120,5 +126,7 @@ const EVENTS_A_THREAD: u64 = 500;
 
 /// How often a program of so many events, which starts so many threads, is repeated in a time cell.
 pub fn passes_for(events: u64, threads: u64) -> u32 {
-    CELL_EVENTS_MIN.div_ceil(events.max(1).saturating_add(threads.saturating_mul(EVENTS_A_THREAD))).clamp(1, 10_000) as u32
+    CELL_EVENTS_MIN
+        .div_ceil(events.max(1).saturating_add(threads.saturating_mul(EVENTS_A_THREAD)))
+        .clamp(1, 10_000) as u32
 }

@@ -1,8 +1,9 @@
 //! A cell as a fresh process: the same executable again, told what to do on its standard input.
 //!
-//! Its environment is empty but for what the heap's parameters need and where libraries are found: allocators read a
-//! dozen variables, and even the environment's length moves the stack. Space cells run without address space
-//! randomisation, so that two of them lay out memory alike; time cells run with it, so that no single layout's luck decides.
+//! Its environment is empty but for what the heap's parameters need and where libraries are found:
+//! allocators read a dozen variables, and even the environment's length moves the stack. Space
+//! cells run without address space randomisation, so that two of them lay out memory alike; time
+//! cells run with it, so that no single layout's luck decides.
 
 use heaplab_replay::{CellKind, CellReport, CellRequest};
 use std::fs::File;
@@ -16,7 +17,11 @@ use xxhash_rust::xxh3::Xxh3;
 /// Runs cells. Tests have runners of their own.
 pub trait CellRunner {
     /// Runs one cell; the error says in words what happened to it.
-    fn run(&self, request: &CellRequest, environment: &[(String, String)]) -> Result<CellReport, String>;
+    fn run(
+        &self,
+        request: &CellRequest,
+        environment: &[(String, String)],
+    ) -> Result<CellReport, String>;
 }
 
 /// Runs each cell in a process of its own.
@@ -36,22 +41,35 @@ pub const KEPT: [&str; 1] = ["LD_LIBRARY_PATH"];
 const ERROR_BYTES_MAX: u64 = 64 * 1024;
 
 impl CellRunner for Processes {
-    fn run(&self, request: &CellRequest, environment: &[(String, String)]) -> Result<CellReport, String> {
+    fn run(
+        &self,
+        request: &CellRequest,
+        environment: &[(String, String)],
+    ) -> Result<CellReport, String> {
         let mut command = Command::new(&self.executable);
-        command.args(&self.arguments).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(&self.arguments)
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command.envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         if matches!(request.kind, CellKind::Space | CellKind::Verify) {
-            // SAFETY: personality is a system call and nothing else, which is allowed between fork and exec.
+            // SAFETY: personality is a system call and nothing else, which is allowed between fork
+            // and exec.
             unsafe {
                 command.pre_exec(|| {
-                    // Where the system refuses, layouts differ from run to run; that costs precision only.
+                    // Where the system refuses, layouts differ from run to run; that costs
+                    // precision only.
                     libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
                     Ok(())
                 });
             }
         }
-        let child = command.spawn().map_err(|error| format!("{} cannot be started: {error}", self.executable.display()))?;
+        let child = command
+            .spawn()
+            .map_err(|error| format!("{} cannot be started: {error}", self.executable.display()))?;
         let question = serde_json::to_vec(request).map_err(|error| error.to_string())?;
         let (status, output, errors) = self.converse(child, &question)?;
         match serde_json::from_slice::<CellReport>(&output) {
@@ -63,15 +81,21 @@ impl CellRunner for Processes {
 }
 
 impl Processes {
-    /// Asks, reads the answer and the errors to their ends, and waits; ends the process when its time is over.
-    fn converse(&self, mut child: Child, question: &[u8]) -> Result<(ExitStatus, Vec<u8>, String), String> {
+    /// Asks, reads the answer and the errors to their ends, and waits; ends the process when its
+    /// time is over.
+    fn converse(
+        &self,
+        mut child: Child,
+        question: &[u8],
+    ) -> Result<(ExitStatus, Vec<u8>, String), String> {
         if let Some(mut input) = child.stdin.take() {
             // A process that died before it read its question is described by its status.
             let _ = input.write_all(question);
         }
         let (output, errors) = (child.stdout.take(), child.stderr.take());
         let output = std::thread::spawn(move || read_all(output));
-        let errors = std::thread::spawn(move || read_all(errors.map(|errors| errors.take(ERROR_BYTES_MAX))));
+        let errors =
+            std::thread::spawn(move || read_all(errors.map(|errors| errors.take(ERROR_BYTES_MAX))));
         let began = Instant::now();
         let status = loop {
             match child.try_wait() {
@@ -86,7 +110,8 @@ impl Processes {
                 Err(error) => return Err(format!("its process was lost: {error}")),
             }
         };
-        let (output, errors) = (output.join().unwrap_or_default(), errors.join().unwrap_or_default());
+        let (output, errors) =
+            (output.join().unwrap_or_default(), errors.join().unwrap_or_default());
         Ok((status, output, String::from_utf8_lossy(&errors).into_owned()))
     }
 }
@@ -102,7 +127,12 @@ fn read_all(stream: Option<impl Read>) -> Vec<u8> {
 
 /// How a process ended, the signal named, with the last line it said.
 pub fn describe(status: ExitStatus, errors: &str) -> String {
-    let said = errors.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!(": {}", line.trim())).unwrap_or_default();
+    let said = errors
+        .lines()
+        .rev()
+        .find(|line| !line.trim().is_empty())
+        .map(|line| format!(": {}", line.trim()))
+        .unwrap_or_default();
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("it was ended by {}{said}", signal_name(signal)),
         (None, Some(0)) => format!("it gave no report{said}"),
@@ -126,7 +156,8 @@ fn signal_name(signal: i32) -> String {
     name.into()
 }
 
-/// The last processor that this process may run on; the first ones serve most interrupts. `None` where the system does not say.
+/// The last processor that this process may run on; the first ones serve most interrupts. `None`
+/// where the system does not say.
 pub fn last_processor() -> Option<u32> {
     // SAFETY: all-zero bytes are an empty set, it may be written, and indices stay below its size.
     unsafe {
@@ -134,16 +165,21 @@ pub fn last_processor() -> Option<u32> {
         if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
             return None;
         }
-        (0..libc::CPU_SETSIZE as usize).rev().find(|core| libc::CPU_ISSET(*core, &set)).map(|core| core as u32)
+        (0..libc::CPU_SETSIZE as usize)
+            .rev()
+            .find(|core| libc::CPU_ISSET(*core, &set))
+            .map(|core| core as u32)
     }
 }
 
-/// Identifies the content of `files`: the program that runs cells, what it runs, and libraries it loads.
+/// Identifies the content of `files`: the program that runs cells, what it runs, and libraries it
+/// loads.
 pub fn content_version<'a>(files: impl Iterator<Item = &'a Path>) -> std::io::Result<String> {
     let mut hash = Xxh3::new();
     let mut buffer = vec![0; 1 << 18];
     for path in files {
-        // A library that is found along the loader's path has no content here; its name stands for it.
+        // A library that is found along the loader's path has no content here; its name stands for
+        // it.
         hash.update(path.as_os_str().as_encoded_bytes());
         let Ok(mut file) = File::open(path) else { continue };
         loop {
@@ -164,7 +200,11 @@ mod tests {
 
     fn ask(script: &str, limit: u64) -> Result<CellReport, String> {
         let arguments = vec![String::from("-c"), script.into()];
-        let processes = Processes { executable: "/bin/sh".into(), arguments, limit: Duration::from_secs(limit) };
+        let processes = Processes {
+            executable: "/bin/sh".into(),
+            arguments,
+            limit: Duration::from_secs(limit),
+        };
         let request = CellRequest {
             heap: "glibc".into(),
             kind: CellKind::Canary,
@@ -179,13 +219,17 @@ mod tests {
 
     #[test]
     fn a_report_is_read_and_the_environment_is_clean() {
-        let report = ask(r#"cat >/dev/null; [ -z "$HOME" ] && echo "{\"canary\":{\"ns\":$KNOB}}""#, 600);
+        let report =
+            ask(r#"cat >/dev/null; [ -z "$HOME" ] && echo "{\"canary\":{\"ns\":$KNOB}}""#, 600);
         assert_eq!(report, Ok(CellReport::Canary { ns: 3 }));
     }
 
     #[test]
     fn failures_are_said_in_words() {
-        assert_eq!(ask("kill -SEGV $$", 600).unwrap_err(), "it was ended by SIGSEGV (invalid memory reference)");
+        assert_eq!(
+            ask("kill -SEGV $$", 600).unwrap_err(),
+            "it was ended by SIGSEGV (invalid memory reference)"
+        );
         assert_eq!(ask("echo boom >&2; exit 3", 600).unwrap_err(), "it ended with status 3: boom");
         assert_eq!(ask(r#"echo '{"failed":{"reason":"NULL"}}'; exit 1"#, 600).unwrap_err(), "NULL");
         assert_eq!(ask("exit 0", 600).unwrap_err(), "it gave no report");

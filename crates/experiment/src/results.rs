@@ -1,8 +1,8 @@
-//! What an experiment found, as plain data: the JSON that `heaplab replay --json` prints and the report page shows
-//! (docs/replay-json.md).
+//! What an experiment found, as plain data: the JSON that `heaplab replay --json` prints and the
+//! report page shows (docs/replay-json.md).
 //!
-//! Bytes are bytes, times nanoseconds; a ratio is heap over baseline, so that below 1 means less. What an allocator does
-//! not tell is `None`, never zero.
+//! Bytes are bytes, times nanoseconds; a ratio is heap over baseline, so that below 1 means less.
+//! What an allocator does not tell is `None`, never zero.
 
 use heaplab_heap::Collection;
 use heaplab_trace::program::Program;
@@ -38,7 +38,8 @@ pub struct Results {
     /// When it was measured, seconds since 1970 UTC; 0: not known.
     #[serde(default)]
     pub measured_unix_s: u64,
-    /// What an earlier replay of the same heaps measured, and not this one; the settings of time are then that replay's.
+    /// What an earlier replay of the same heaps measured, and not this one; the settings of time
+    /// are then that replay's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Measure>,
 }
@@ -64,7 +65,8 @@ pub struct Workload {
     pub peak_requested_bytes: u64,
     /// Requested bytes live at the end.
     pub end_requested_bytes: u64,
-    /// How often the program read a usable size, which makes its requests depend on the allocator recorded under.
+    /// How often the program read a usable size, which makes its requests depend on the allocator
+    /// recorded under.
     pub usable_size_reads: u64,
     /// Where the recording was cut; `None`: it is complete.
     #[serde(default)]
@@ -143,12 +145,14 @@ pub struct HeapResult {
     pub space: Option<Space>,
     /// Time, where it was asked for and succeeded.
     pub time: Option<Time>,
-    /// Every collection of a heap that collects, oldest first, of its space cell; pauses are medians over the time blocks.
+    /// Every collection of a heap that collects, oldest first, of its space cell; pauses are
+    /// medians over the time blocks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub collections: Vec<Collection>,
     /// Cells that failed: the others stand.
     pub failures: Vec<CellFailure>,
-    /// The heap as it is named where it keeps huge pages away: `mimalloc:allow_thp=false`; `None`: it has no such switch, or does so already.
+    /// The heap as it is named where it keeps huge pages away: `mimalloc:allow_thp=false`; `None`:
+    /// it has no such switch, or does so already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_huge_pages: Option<String>,
 }
@@ -174,12 +178,14 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// Space: resident bytes are those of the cell less those of a driver without a heap at the same moments.
+/// Space: resident bytes are those of the cell less those of a driver without a heap at the same
+/// moments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Space {
     /// Largest resident bytes over the moments.
     pub peak_resident_bytes: u64,
-    /// Smallest and largest peak over repeated cells (one cell where the heap's space does not depend on time).
+    /// Smallest and largest peak over repeated cells (one cell where the heap's space does not
+    /// depend on time).
     pub peak_resident_range_bytes: (u64, u64),
     /// Cells measured.
     pub cells: u32,
@@ -187,7 +193,8 @@ pub struct Space {
     pub resident_at_requested_peak_bytes: u64,
     /// Resident bytes after the last event.
     pub end_resident_bytes: u64,
-    /// Resident bytes after the heap was asked to give back what it can; `None`: it has no such call.
+    /// Resident bytes after the heap was asked to give back what it can; `None`: it has no such
+    /// call.
     pub trimmed_resident_bytes: Option<u64>,
     /// Largest committed bytes, as the heap says.
     pub peak_committed_bytes: Option<u64>,
@@ -226,7 +233,8 @@ pub struct Time {
     pub ns_per_event: Estimate,
     /// The driver's own (null heap).
     pub driver_ns_per_event: f64,
-    /// First pass of each cell alone, on a heap never used before, the driver's taken off: median of the blocks.
+    /// First pass of each cell alone, on a heap never used before, the driver's taken off: median
+    /// of the blocks.
     pub first_pass_ns_per_event: f64,
     /// Minor page faults in a cell, median of the blocks.
     pub minor_faults: u64,
@@ -264,7 +272,8 @@ pub struct Comparison {
     pub baseline: String,
     /// What is compared.
     pub measure: Measure,
-    /// Heap over baseline; for time the Hodges-Lehmann estimate with its interval, for space the ratio of the peaks with its range.
+    /// Heap over baseline; for time the Hodges-Lehmann estimate with its interval, for space the
+    /// ratio of the peaks with its range.
     pub ratio: Estimate,
     /// For time: the median of the blocks' ratios with its bootstrap interval.
     pub bootstrap: Option<Estimate>,

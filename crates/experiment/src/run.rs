@@ -1,5 +1,6 @@
-//! Runs what is missing of a plan. One file a block, written whole; a block that has its file is not run again, so
-//! resuming is calling this again and merging is putting the files of all machines into one folder.
+//! Runs what is missing of a plan. One file a block, written whole; a block that has its file is
+//! not run again, so resuming is calling this again and merging is putting the files of all
+//! machines into one folder.
 
 use crate::plan::{CANARY, NULL_HEAP, Plan};
 use crate::process::CellRunner;
@@ -102,7 +103,11 @@ pub struct Measured {
 }
 
 /// Runs what is missing of `plan` and summarizes all of it. `report` is told before each cell.
-pub fn run(plan: &Plan, runner: &dyn CellRunner, mut report: impl FnMut(&Progress)) -> Result<(Results, Measured), ExperimentError> {
+pub fn run(
+    plan: &Plan,
+    runner: &dyn CellRunner,
+    mut report: impl FnMut(&Progress),
+) -> Result<(Results, Measured), ExperimentError> {
     let heaps = plan.heaps.len() as u32;
     let mut total = if plan.verify { heaps } else { 0 };
     if plan.space {
@@ -134,18 +139,33 @@ pub fn run(plan: &Plan, runner: &dyn CellRunner, mut report: impl FnMut(&Progres
     Ok((summarize(plan, &measured, machine()), measured))
 }
 
-fn verify(plan: &Plan, runner: &dyn CellRunner, measured: &mut Measured, tell: &mut dyn FnMut(String)) {
+fn verify(
+    plan: &Plan,
+    runner: &dyn CellRunner,
+    measured: &mut Measured,
+    tell: &mut dyn FnMut(String),
+) {
     for heap in &plan.heaps {
         tell(format!("verify {}", heap.name));
-        if let Err(reason) = runner.run(&plan.request(&heap.name, CellKind::Verify), &heap.environment) {
-            measured.failures.push((heap.name.clone(), CellFailure { kind: "verify".into(), block: 0, reason }));
+        if let Err(reason) =
+            runner.run(&plan.request(&heap.name, CellKind::Verify), &heap.environment)
+        {
+            measured
+                .failures
+                .push((heap.name.clone(), CellFailure { kind: "verify".into(), block: 0, reason }));
         }
     }
 }
 
-fn space(plan: &Plan, runner: &dyn CellRunner, measured: &mut Measured, tell: &mut dyn FnMut(String)) -> Result<(), ExperimentError> {
+fn space(
+    plan: &Plan,
+    runner: &dyn CellRunner,
+    measured: &mut Measured,
+    tell: &mut dyn FnMut(String),
+) -> Result<(), ExperimentError> {
     tell(format!("space: {NULL_HEAP}"));
-    measured.null_space = Some(space_cell(plan, runner, NULL_HEAP, 0).map_err(ExperimentError::Driver)?);
+    measured.null_space =
+        Some(space_cell(plan, runner, NULL_HEAP, 0).map_err(ExperimentError::Driver)?);
     for heap in &plan.heaps {
         let mut cells = SpaceCells { heap: heap.name.clone(), reports: Vec::new() };
         for repeat in 0..heap.space_cells {
@@ -153,7 +173,10 @@ fn space(plan: &Plan, runner: &dyn CellRunner, measured: &mut Measured, tell: &m
             match space_cell(plan, runner, &heap.name, repeat) {
                 Ok(report) => cells.reports.push(report),
                 Err(reason) => {
-                    measured.failures.push((heap.name.clone(), CellFailure { kind: "space".into(), block: repeat, reason }));
+                    measured.failures.push((
+                        heap.name.clone(),
+                        CellFailure { kind: "space".into(), block: repeat, reason },
+                    ));
                     break;
                 }
             }
@@ -164,10 +187,23 @@ fn space(plan: &Plan, runner: &dyn CellRunner, measured: &mut Measured, tell: &m
 }
 
 /// A space cell from the cache, or run and put there.
-fn space_cell(plan: &Plan, runner: &dyn CellRunner, heap: &str, repeat: u32) -> Result<SpaceReport, String> {
+fn space_cell(
+    plan: &Plan,
+    runner: &dyn CellRunner,
+    heap: &str,
+    repeat: u32,
+) -> Result<SpaceReport, String> {
     let request = plan.request(heap, CellKind::Space);
     let machine = machine();
-    let identity = (&plan.workload, plan.environment(heap), &request, &plan.code_version, repeat, &machine.kernel, &machine.huge_pages);
+    let identity = (
+        &plan.workload,
+        plan.environment(heap),
+        &request,
+        &plan.code_version,
+        repeat,
+        &machine.kernel,
+        &machine.huge_pages,
+    );
     let key = xxh3_64(&serde_json::to_vec(&identity).unwrap_or_default());
     let kept = plan.cache.as_ref().map(|folder| folder.join(format!("space-{key:016x}.json")));
     if let Some(report) = kept.as_deref().and_then(Kept::read) {
@@ -185,7 +221,8 @@ fn space_cell(plan: &Plan, runner: &dyn CellRunner, heap: &str, repeat: u32) -> 
     }
 }
 
-/// A space cell as its file holds it. Nobody looks at these files, so that one which was damaged would pass for a measurement: it is measured again.
+/// A space cell as its file holds it. Nobody looks at these files, so that one which was damaged
+/// would pass for a measurement: it is measured again.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     checksum: String,
@@ -194,7 +231,10 @@ struct Kept {
 
 impl Kept {
     fn of(report: SpaceReport) -> Kept {
-        Kept { checksum: format!("{:016x}", xxh3_64(&serde_json::to_vec(&report).unwrap_or_default())), report }
+        Kept {
+            checksum: format!("{:016x}", xxh3_64(&serde_json::to_vec(&report).unwrap_or_default())),
+            report,
+        }
     }
 
     /// What was kept under this name, where it is what was written.
@@ -205,13 +245,21 @@ impl Kept {
     }
 }
 
-fn time_block(plan: &Plan, runner: &dyn CellRunner, number: u32, tell: &mut dyn FnMut(String)) -> Result<Block, ExperimentError> {
+fn time_block(
+    plan: &Plan,
+    runner: &dyn CellRunner,
+    number: u32,
+    tell: &mut dyn FnMut(String),
+) -> Result<Block, ExperimentError> {
     let path = plan.results.as_ref().map(|folder| folder.join(block_name(number)));
-    if let Some(block) = path.as_ref().filter(|path| path.exists()).map(|path| read_block(plan, path)).transpose()? {
+    if let Some(block) =
+        path.as_ref().filter(|path| path.exists()).map(|path| read_block(plan, path)).transpose()?
+    {
         block.cells.iter().for_each(|_| tell(format!("time block {number}: done before")));
         return Ok(block);
     }
-    let mut block = Block { experiment: format!("{:016x}", plan.identity()), block: number, cells: Vec::new() };
+    let mut block =
+        Block { experiment: format!("{:016x}", plan.identity()), block: number, cells: Vec::new() };
     for heap in plan.order(number) {
         tell(format!("time block {}: {heap}", number + 1));
         let kind = if heap == CANARY { CellKind::Canary } else { CellKind::Time };
@@ -249,7 +297,10 @@ fn add_other_shards(plan: &Plan, measured: &mut Measured) -> Result<(), Experime
 
 fn read_block(plan: &Plan, path: &Path) -> Result<Block, ExperimentError> {
     let bytes = fs::read(path).map_err(ExperimentError::io(path, "read"))?;
-    let malformed = |error: serde_json::Error| ExperimentError::Malformed { path: path.into(), reason: error.to_string() };
+    let malformed = |error: serde_json::Error| ExperimentError::Malformed {
+        path: path.into(),
+        reason: error.to_string(),
+    };
     let block: Block = serde_json::from_slice(&bytes).map_err(malformed)?;
     if block.experiment != format!("{:016x}", plan.identity()) {
         return Err(ExperimentError::OtherExperiment(path.into()));
@@ -260,13 +311,17 @@ fn read_block(plan: &Plan, path: &Path) -> Result<Block, ExperimentError> {
     }
 }
 
-/// In what `block`, read from `path`, is not what a run of `plan` writes: fewer cells or passes would count as less and say nothing.
+/// In what `block`, read from `path`, is not what a run of `plan` writes: fewer cells or passes
+/// would count as less and say nothing.
 fn wrong_with(plan: &Plan, block: &Block, path: &Path) -> Option<String> {
     let name = block_name(block.block);
     if path.file_name().is_none_or(|own| own != name.as_str()) {
         return Some(format!("it holds block {}, whose file is called {name}", block.block));
     }
-    let (expected, found) = (plan.order(block.block), block.cells.iter().map(|cell| cell.heap.as_str()).collect::<Vec<_>>());
+    let (expected, found) = (
+        plan.order(block.block),
+        block.cells.iter().map(|cell| cell.heap.as_str()).collect::<Vec<_>>(),
+    );
     if expected != found {
         return Some(format!(
             "expected the cells {}, found {}",
@@ -277,7 +332,9 @@ fn wrong_with(plan: &Plan, block: &Block, path: &Path) -> Option<String> {
     let wrong = |cell: &&BlockCell| match &cell.report {
         CellReport::Failed { .. } => false,
         CellReport::Canary { .. } => cell.heap != CANARY,
-        CellReport::Time(report) => cell.heap == CANARY || report.passes_ns.len() != plan.settings.passes as usize,
+        CellReport::Time(report) => {
+            cell.heap == CANARY || report.passes_ns.len() != plan.settings.passes as usize
+        }
         CellReport::Space(_) | CellReport::Verified { .. } => true,
     };
     let cell = block.cells.iter().find(wrong)?;
@@ -289,16 +346,20 @@ fn wrong_with(plan: &Plan, block: &Block, path: &Path) -> Option<String> {
 
 /// Writes `value` beside `path` and renames, so that the file appears whole or not at all.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ExperimentError> {
-    let bytes = serde_json::to_vec_pretty(value).map_err(|error| ExperimentError::io(path, "write")(error.into()))?;
+    let bytes = serde_json::to_vec_pretty(value)
+        .map_err(|error| ExperimentError::io(path, "write")(error.into()))?;
     write_whole(path, &bytes)
 }
 
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(ExperimentError::io(folder, "create"))?;
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(ExperimentError::io(folder, "write to"))?;
+    let mut file =
+        tempfile::NamedTempFile::new_in(folder).map_err(ExperimentError::io(folder, "write to"))?;
     file.write_all(bytes).map_err(ExperimentError::io(path, "write"))?;
-    file.persist(path).map_err(|error| ExperimentError::io(path, "give its name to")(error.error))?;
+    file.persist(path)
+        .map_err(|error| ExperimentError::io(path, "give its name to")(error.error))?;
     Ok(())
 }
 
@@ -306,9 +367,15 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExperimentErr
 pub fn machine() -> Machine {
     let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_string();
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let named = processor.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(": "));
+    let named = processor
+        .lines()
+        .find(|line| line.starts_with("model name"))
+        .and_then(|line| line.split_once(": "));
     let huge_pages = line("/sys/kernel/mm/transparent_hugepage/enabled");
-    let chosen = huge_pages.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("", |(word, _)| word);
+    let chosen = huge_pages
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map_or("", |(word, _)| word);
     Machine {
         processor: named.map_or(String::new(), |(_, name)| name.trim().into()),
         processors: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),

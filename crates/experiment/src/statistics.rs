@@ -1,9 +1,9 @@
-//! Paired comparisons over few blocks: the signed-rank test of Wilcoxon (1945), the shift estimate of Hodges and Lehmann
-//! (1963) with the interval that belongs to it, a percentile bootstrap over blocks (Efron 1979), and the false discovery
-//! rate of Benjamini and Hochberg (1995).
+//! Paired comparisons over few blocks: the signed-rank test of Wilcoxon (1945), the shift estimate
+//! of Hodges and Lehmann (1963) with the interval that belongs to it, a percentile bootstrap over
+//! blocks (Efron 1979), and the false discovery rate of Benjamini and Hochberg (1995).
 //!
-//! Distribution-free, because the times of a machine shared with others are anything but normal. Golden values from scipy stand in
-//! the tests (`tests/golden.py` prints them).
+//! Distribution-free, because the times of a machine shared with others are anything but normal.
+//! Golden values from scipy stand in the tests (`tests/golden.py` prints them).
 
 use crate::results::Estimate;
 use statrs::distribution::{ContinuousCDF, Normal};
@@ -11,10 +11,12 @@ use statrs::distribution::{ContinuousCDF, Normal};
 /// Up to this many differences without ties the signed-rank distribution is exact, as in scipy.
 const EXACT_MAX: usize = 50;
 
-/// Two-sided p of the hypothesis that `differences` are symmetric about zero. Zeroes are dropped, ties share their mean
-/// rank; exact without ties up to 50 values, otherwise the normal approximation with tie correction. `None` without a value that is not zero.
+/// Two-sided p of the hypothesis that `differences` are symmetric about zero. Zeroes are dropped,
+/// ties share their mean rank; exact without ties up to 50 values, otherwise the normal
+/// approximation with tie correction. `None` without a value that is not zero.
 pub fn wilcoxon(differences: &[f64]) -> Option<f64> {
-    let mut values: Vec<f64> = differences.iter().copied().filter(|value| *value != 0.0 && value.is_finite()).collect();
+    let mut values: Vec<f64> =
+        differences.iter().copied().filter(|value| *value != 0.0 && value.is_finite()).collect();
     if values.is_empty() {
         return None;
     }
@@ -22,9 +24,11 @@ pub fn wilcoxon(differences: &[f64]) -> Option<f64> {
     let n = values.len();
     let (mut positive, mut ties, mut begin) = (0.0, 0.0, 0);
     while begin < n {
-        let end = begin + values[begin..].iter().take_while(|value| value.abs() == values[begin].abs()).count();
+        let end = begin
+            + values[begin..].iter().take_while(|value| value.abs() == values[begin].abs()).count();
         let mean_rank = (begin + 1 + end) as f64 / 2.0;
-        positive += mean_rank * values[begin..end].iter().filter(|value| **value > 0.0).count() as f64;
+        positive +=
+            mean_rank * values[begin..end].iter().filter(|value| **value > 0.0).count() as f64;
         let tied = (end - begin) as f64;
         ties += tied * tied * tied - tied;
         begin = end;
@@ -63,8 +67,9 @@ fn standard_normal(z: f64) -> f64 {
     Normal::standard().cdf(z)
 }
 
-/// The median of all means of two differences, and the interval at `confidence` that the signed-rank test gives. With
-/// fewer differences than the confidence needs (6 for 95 %) the interval is all there is: the smallest and the largest.
+/// The median of all means of two differences, and the interval at `confidence` that the
+/// signed-rank test gives. With fewer differences than the confidence needs (6 for 95 %) the
+/// interval is all there is: the smallest and the largest.
 pub fn hodges_lehmann(differences: &[f64], confidence: f64) -> Option<Estimate> {
     let n = differences.len();
     if n == 0 {
@@ -76,19 +81,24 @@ pub fn hodges_lehmann(differences: &[f64], confidence: f64) -> Option<Estimate> 
     }
     walsh.sort_by(f64::total_cmp);
     let total = walsh.len();
-    let value = if total % 2 == 1 { walsh[total / 2] } else { (walsh[total / 2 - 1] + walsh[total / 2]) / 2.0 };
+    let value = if total % 2 == 1 {
+        walsh[total / 2]
+    } else {
+        (walsh[total / 2 - 1] + walsh[total / 2]) / 2.0
+    };
     let below = critical(n, (1.0 - confidence) / 2.0);
     Some(Estimate { value, low: walsh[below], high: walsh[total - 1 - below] })
 }
 
-/// How many of the sorted Walsh means to leave out at each end: the largest k with P(T <= k) <= `tail`, and none where
-/// there is no such k.
+/// How many of the sorted Walsh means to leave out at each end: the largest k with P(T <= k) <=
+/// `tail`, and none where there is no such k.
 fn critical(n: usize, tail: f64) -> usize {
     if n > EXACT_MAX {
         let count = n as f64;
         let deviation = (count * (count + 1.0) * (2.0 * count + 1.0) / 24.0).sqrt();
         let middle = count * (count + 1.0) / 4.0;
-        return (middle + Normal::standard().inverse_cdf(tail) * deviation).floor().max(0.0) as usize;
+        return (middle + Normal::standard().inverse_cdf(tail) * deviation).floor().max(0.0)
+            as usize;
     }
     let mut sum = 0.0;
     let within = signed_rank_probabilities(n).into_iter().take_while(|probability| {
@@ -110,7 +120,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The lower quartile, between the two values next to it as numpy's `quantile` is by default; `None` of nothing.
+/// The lower quartile, between the two values next to it as numpy's `quantile` is by default;
+/// `None` of nothing.
 pub fn lower_quartile(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -119,12 +130,20 @@ pub fn lower_quartile(values: &[f64]) -> Option<f64> {
     Some(below + (above - below) * place.fract())
 }
 
-/// `statistic` of `values` with a percentile interval over `resamples` resamplings, which depend on `seed` alone.
-pub fn bootstrap(values: &[f64], statistic: fn(&[f64]) -> Option<f64>, confidence: f64, resamples: usize, seed: u64) -> Option<Estimate> {
+/// `statistic` of `values` with a percentile interval over `resamples` resamplings, which depend on
+/// `seed` alone.
+pub fn bootstrap(
+    values: &[f64],
+    statistic: fn(&[f64]) -> Option<f64>,
+    confidence: f64,
+    resamples: usize,
+    seed: u64,
+) -> Option<Estimate> {
     bootstrap_apart(&[values], |samples| statistic(&samples[0]), confidence, resamples, seed)
 }
 
-/// The same for a `statistic` of several samples that are not paired, and so are resampled each by itself: the difference of two quartiles.
+/// The same for a `statistic` of several samples that are not paired, and so are resampled each by
+/// itself: the difference of two quartiles.
 pub fn bootstrap_apart(
     samples: &[&[f64]],
     statistic: impl Fn(&[Vec<f64>]) -> Option<f64>,
@@ -178,7 +197,8 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; the bias of the multiplication is below 2^-40 for the bounds used here.
+    /// A number below `bound`; the bias of the multiplication is below 2^-40 for the bounds used
+    /// here.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.draw()) * u128::from(bound)) >> 64) as u64
     }
@@ -199,14 +219,19 @@ mod tests {
     fn generated(n: usize, shift: f64, mut state: u64) -> Vec<f64> {
         (0..n)
             .map(|_| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 (state >> 11) as f64 / 2_f64.powi(53) - 0.5 + shift
             })
             .collect()
     }
 
     fn close(found: f64, expected: f64) {
-        assert!((found - expected).abs() <= 1e-9 * expected.abs().max(1e-3), "{found} is not {expected}");
+        assert!(
+            (found - expected).abs() <= 1e-9 * expected.abs().max(1e-3),
+            "{found} is not {expected}"
+        );
     }
 
     /// Values printed by tests/golden.py with scipy 1.17.1.
@@ -239,31 +264,51 @@ mod tests {
         let estimate = bootstrap(&data, median, 0.95, 4_000, 7).unwrap();
         assert_eq!(Some(estimate), bootstrap(&data, median, 0.95, 4_000, 7));
         // scipy's interval is -0.0081 to 0.2023; both are random.
-        assert!((estimate.low + 0.0081).abs() < 0.03 && (estimate.high - 0.2023).abs() < 0.03, "{estimate:?}");
+        assert!(
+            (estimate.low + 0.0081).abs() < 0.03 && (estimate.high - 0.2023).abs() < 0.03,
+            "{estimate:?}"
+        );
     }
 
     /// Values printed by tests/golden.py with scipy 1.17.1 and numpy 2.4.6.
     #[test]
     fn a_difference_of_lower_quartiles_is_near_scipys() {
         let (data, others) = (generated(80, 0.06, 3), generated(60, 0.0, 4));
-        let estimate =
-            bootstrap_apart(&[&data, &others], |of| Some(lower_quartile(&of[0])? - lower_quartile(&of[1])?), 0.95, 4_000, 7).unwrap();
+        let estimate = bootstrap_apart(
+            &[&data, &others],
+            |of| Some(lower_quartile(&of[0])? - lower_quartile(&of[1])?),
+            0.95,
+            4_000,
+            7,
+        )
+        .unwrap();
         close(estimate.value, 0.09742303611689687);
         // scipy's interval is -0.0342 to 0.2514; both are random.
-        assert!((estimate.low + 0.0342).abs() < 0.03 && (estimate.high - 0.2514).abs() < 0.03, "{estimate:?}");
+        assert!(
+            (estimate.low + 0.0342).abs() < 0.03 && (estimate.high - 0.2514).abs() < 0.03,
+            "{estimate:?}"
+        );
         assert_eq!(lower_quartile(&[4.0, 1.0, 3.0, 2.0]), Some(1.75));
         assert_eq!(lower_quartile(&[]), None);
     }
 
-    /// The critical values of the signed-rank test are in every table: 0 for n = 6, 8 for 10, 52 for 20 (two-sided, 5 %).
+    /// The critical values of the signed-rank test are in every table: 0 for n = 6, 8 for 10, 52
+    /// for 20 (two-sided, 5 %).
     #[test]
     fn intervals_leave_out_what_the_tables_say() {
-        assert_eq!((critical(5, 0.025), critical(6, 0.025), critical(10, 0.025), critical(20, 0.025)), (0, 0, 8, 52));
+        assert_eq!(
+            (critical(5, 0.025), critical(6, 0.025), critical(10, 0.025), critical(20, 0.025)),
+            (0, 0, 8, 52)
+        );
         // The interval excludes zero exactly where the test rejects it.
         for seed in 0..200 {
             let data = generated(12, 0.2, seed);
             let interval = hodges_lehmann(&data, 0.95).unwrap();
-            assert_eq!(wilcoxon(&data).unwrap() <= 0.05, interval.low > 0.0 || interval.high < 0.0, "seed {seed}: {interval:?}");
+            assert_eq!(
+                wilcoxon(&data).unwrap() <= 0.05,
+                interval.low > 0.0 || interval.high < 0.0,
+                "seed {seed}: {interval:?}"
+            );
         }
     }
 

@@ -1,9 +1,10 @@
-//! From cells to results: the driver's part is taken off inside each block, heaps are compared inside each block, and
-//! only then are blocks put together.
+//! From cells to results: the driver's part is taken off inside each block, heaps are compared
+//! inside each block, and only then are blocks put together.
 
 use crate::plan::{CANARY, NULL_HEAP, Plan};
 use crate::results::{
-    Canary, CellFailure, Comparison, Estimate, HeapResult, Machine, Measure, Outcome, RESULTS_VERSION, Results, Space, SpaceMoment, Time,
+    Canary, CellFailure, Comparison, Estimate, HeapResult, Machine, Measure, Outcome,
+    RESULTS_VERSION, Results, Space, SpaceMoment, Time,
 };
 use crate::run::{Block, Measured};
 use crate::statistics::{benjamini_hochberg, bootstrap, hodges_lehmann, median, wilcoxon};
@@ -17,16 +18,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const RESAMPLES: usize = 10_000;
 /// Relative distance from the canary's median beyond which a block is called unsteady.
 const CANARY_SPREAD: f64 = 0.1;
-/// ns an event below which a heap cannot be told from the driver: about what two runs of the null heap differ by.
+/// ns an event below which a heap cannot be told from the driver: about what two runs of the null
+/// heap differ by.
 pub(crate) const RESOLUTION_NS: f64 = 0.1;
 
 /// Puts together what was measured.
 pub fn summarize(plan: &Plan, measured: &Measured, machine: Machine) -> Results {
-    let heaps: Vec<HeapResult> = plan.heaps.iter().map(|heap| heap_result(plan, measured, &heap.name)).collect();
+    let heaps: Vec<HeapResult> =
+        plan.heaps.iter().map(|heap| heap_result(plan, measured, &heap.name)).collect();
     let mut comparisons = Vec::new();
     if let Some((baseline, others)) = heaps.split_first() {
         comparisons.extend(others.iter().filter_map(|heap| compare_space(plan, heap, baseline)));
-        comparisons.extend(others.iter().filter_map(|heap| compare_time(plan, measured, heap, baseline)));
+        comparisons
+            .extend(others.iter().filter_map(|heap| compare_time(plan, measured, heap, baseline)));
     }
     adjust(&mut comparisons, plan);
     let mut results = Results {
@@ -39,7 +43,9 @@ pub fn summarize(plan: &Plan, measured: &Measured, machine: Machine) -> Results 
         canary: canary(&measured.blocks),
         verdict: Vec::new(),
         cautions: Vec::new(),
-        measured_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        measured_unix_s: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
         earlier: None,
     };
     results.verdict = verdict::sentences(&results);
@@ -48,36 +54,68 @@ pub fn summarize(plan: &Plan, measured: &Measured, machine: Machine) -> Results 
 }
 
 fn heap_result(plan: &Plan, measured: &Measured, name: &str) -> HeapResult {
-    let mut failures: Vec<CellFailure> =
-        measured.failures.iter().filter(|(heap, _)| heap == name).map(|(_, failure)| failure.clone()).collect();
+    let mut failures: Vec<CellFailure> = measured
+        .failures
+        .iter()
+        .filter(|(heap, _)| heap == name)
+        .map(|(_, failure)| failure.clone())
+        .collect();
     for block in &measured.blocks {
         for cell in block.cells.iter().filter(|cell| cell.heap == name) {
             if let CellReport::Failed { reason } = &cell.report {
-                failures.push(CellFailure { kind: "time".into(), block: block.block, reason: reason.clone() });
+                failures.push(CellFailure {
+                    kind: "time".into(),
+                    block: block.block,
+                    reason: reason.clone(),
+                });
             }
         }
     }
     let cells = measured.space.iter().find(|cells| cells.heap == name);
-    let space = cells.zip(measured.null_space.as_ref()).and_then(|(cells, null)| space(plan, &cells.reports, null));
-    let version = cells.and_then(|cells| cells.reports.first()).map(|report| report.version.clone());
-    let version = version.or_else(|| measured.blocks.iter().find_map(|block| Some(time_report(block, name)?.version.clone())));
+    let space = cells
+        .zip(measured.null_space.as_ref())
+        .and_then(|(cells, null)| space(plan, &cells.reports, null));
+    let version =
+        cells.and_then(|cells| cells.reports.first()).map(|report| report.version.clone());
+    let version = version.or_else(|| {
+        measured.blocks.iter().find_map(|block| Some(time_report(block, name)?.version.clone()))
+    });
     let time = time(plan, measured, name);
     let collections = collections(measured, name);
     let cell = plan.heaps.iter().find(|heap| heap.name == name);
     let without_huge_pages = cell.and_then(|heap| heap.without_huge_pages.clone());
-    HeapResult { heap: name.into(), version: version.unwrap_or_default(), space, time, collections, failures, without_huge_pages }
+    HeapResult {
+        heap: name.into(),
+        version: version.unwrap_or_default(),
+        space,
+        time,
+        collections,
+        failures,
+        without_huge_pages,
+    }
 }
 
-/// The collections of a heap's space cell, or of its first time block; each with the median of its pauses over the blocks
-/// that collected as often.
+/// The collections of a heap's space cell, or of its first time block; each with the median of its
+/// pauses over the blocks that collected as often.
 fn collections(measured: &Measured, name: &str) -> Vec<Collection> {
-    let timed: Vec<&[Collection]> = measured.blocks.iter().filter_map(|block| Some(&time_report(block, name)?.collections[..])).collect();
+    let timed: Vec<&[Collection]> = measured
+        .blocks
+        .iter()
+        .filter_map(|block| Some(&time_report(block, name)?.collections[..]))
+        .collect();
     let cells = measured.space.iter().find(|cells| cells.heap == name);
-    let of_space = cells.and_then(|cells| cells.reports.first()).map(|report| &report.collections[..]);
-    let mut collections = of_space.filter(|rows| !rows.is_empty()).or(timed.first().copied()).unwrap_or_default().to_vec();
-    let alike: Vec<&&[Collection]> = timed.iter().filter(|rows| rows.len() == collections.len()).collect();
+    let of_space =
+        cells.and_then(|cells| cells.reports.first()).map(|report| &report.collections[..]);
+    let mut collections = of_space
+        .filter(|rows| !rows.is_empty())
+        .or(timed.first().copied())
+        .unwrap_or_default()
+        .to_vec();
+    let alike: Vec<&&[Collection]> =
+        timed.iter().filter(|rows| rows.len() == collections.len()).collect();
     for (nth, collection) in collections.iter_mut().enumerate() {
-        let pauses: Vec<f64> = alike.iter().filter_map(|rows| rows[nth].pause_ns).map(|pause| pause as f64).collect();
+        let pauses: Vec<f64> =
+            alike.iter().filter_map(|rows| rows[nth].pause_ns).map(|pause| pause as f64).collect();
         collection.pause_ns = median(&pauses).map(|pause| pause as u64);
     }
     collections
@@ -93,7 +131,10 @@ fn time_report<'a>(block: &'a Block, heap: &str) -> Option<&'a TimeReport> {
 /// The process's growth since its first event, less that of a driver without a heap.
 fn net_bytes(report: &SpaceReport, null: &SpaceReport, checkpoint: usize) -> u64 {
     let grown = |report: &SpaceReport| {
-        let now = report.samples.get(checkpoint).map_or(report.baseline_bytes, |sample| sample.anonymous_bytes);
+        let now = report
+            .samples
+            .get(checkpoint)
+            .map_or(report.baseline_bytes, |sample| sample.anonymous_bytes);
         now as i128 - i128::from(report.baseline_bytes)
     };
     (grown(report) - grown(null)).max(0) as u64
@@ -102,7 +143,10 @@ fn net_bytes(report: &SpaceReport, null: &SpaceReport, checkpoint: usize) -> u64
 /// The same of what lies in huge pages.
 fn net_huge_bytes(report: &SpaceReport, null: &SpaceReport, checkpoint: usize) -> u64 {
     let grown = |report: &SpaceReport| {
-        let now = report.samples.get(checkpoint).map_or(report.baseline_huge_bytes, |sample| sample.huge_bytes);
+        let now = report
+            .samples
+            .get(checkpoint)
+            .map_or(report.baseline_huge_bytes, |sample| sample.huge_bytes);
         now as i128 - i128::from(report.baseline_huge_bytes)
     };
     (grown(report) - grown(null)).max(0) as u64
@@ -113,8 +157,15 @@ fn space(plan: &Plan, reports: &[SpaceReport], null: &SpaceReport) -> Option<Spa
     space_of(program.facts(), program.checkpoints(), reports, null)
 }
 
-fn space_of(facts: &Facts, checkpoints: &[Checkpoint], reports: &[SpaceReport], null: &SpaceReport) -> Option<Space> {
-    let peak = |report: &SpaceReport| (0..report.samples.len()).map(|index| net_bytes(report, null, index)).max().unwrap_or(0);
+fn space_of(
+    facts: &Facts,
+    checkpoints: &[Checkpoint],
+    reports: &[SpaceReport],
+    null: &SpaceReport,
+) -> Option<Space> {
+    let peak = |report: &SpaceReport| {
+        (0..report.samples.len()).map(|index| net_bytes(report, null, index)).max().unwrap_or(0)
+    };
     let mut by_peak: Vec<&SpaceReport> = reports.iter().collect();
     by_peak.sort_by_key(|report| peak(report));
     // The cell in the middle stands for all of them, so that its curve and its peak are of one run.
@@ -137,7 +188,10 @@ fn space_of(facts: &Facts, checkpoints: &[Checkpoint], reports: &[SpaceReport], 
         let end = typical.samples.last().map_or(bytes, |sample| sample.anonymous_bytes);
         net_bytes(typical, null, last).saturating_sub(end.saturating_sub(bytes))
     });
-    let ranges = (by_peak.first().map_or(0, |report| peak(report)), by_peak.last().map_or(0, |report| peak(report)));
+    let ranges = (
+        by_peak.first().map_or(0, |report| peak(report)),
+        by_peak.last().map_or(0, |report| peak(report)),
+    );
     Some(Space {
         peak_resident_bytes: peak(typical),
         peak_resident_range_bytes: ranges,
@@ -147,7 +201,8 @@ fn space_of(facts: &Facts, checkpoints: &[Checkpoint], reports: &[SpaceReport], 
         trimmed_resident_bytes: trimmed,
         peak_committed_bytes: curve.iter().filter_map(|moment| moment.committed_bytes).max(),
         end_committed_bytes: curve[last].committed_bytes,
-        resident_per_requested: at_requested_peak.resident_bytes as f64 / at_requested_peak.requested_bytes.max(1) as f64,
+        resident_per_requested: at_requested_peak.resident_bytes as f64
+            / at_requested_peak.requested_bytes.max(1) as f64,
         peak_huge_page_bytes: net_huge_bytes(typical, null, largest).min(peak(typical)),
         curve,
     })
@@ -157,7 +212,10 @@ fn space_of(facts: &Facts, checkpoints: &[Checkpoint], reports: &[SpaceReport], 
 fn per_event(plan: &Plan, report: &TimeReport) -> Option<(f64, f64)> {
     let events = plan.workload.events.max(1) as f64;
     let all: u64 = report.passes_ns.iter().sum();
-    Some((all as f64 / (events * report.passes_ns.len() as f64), *report.passes_ns.first()? as f64 / events))
+    Some((
+        all as f64 / (events * report.passes_ns.len() as f64),
+        *report.passes_ns.first()? as f64 / events,
+    ))
 }
 
 /// A heap's part in one block: all passes and the first, the driver's taken off.
@@ -168,13 +226,28 @@ fn net_time(plan: &Plan, block: &Block, heap: &str) -> Option<(f64, f64)> {
 }
 
 fn time(plan: &Plan, measured: &Measured, heap: &str) -> Option<Time> {
-    let blocks: Vec<(f64, f64)> = measured.blocks.iter().filter_map(|block| net_time(plan, block, heap)).collect();
+    let blocks: Vec<(f64, f64)> =
+        measured.blocks.iter().filter_map(|block| net_time(plan, block, heap)).collect();
     let all: Vec<f64> = blocks.iter().map(|(all, _)| *all).collect();
     let first: Vec<f64> = blocks.iter().map(|(_, first)| *first).collect();
-    let driver: Vec<f64> = measured.blocks.iter().filter_map(|block| Some(per_event(plan, time_report(block, NULL_HEAP)?)?.0)).collect();
-    let faults: Vec<f64> = measured.blocks.iter().filter_map(|block| Some(time_report(block, heap)?.minor_faults as f64)).collect();
+    let driver: Vec<f64> = measured
+        .blocks
+        .iter()
+        .filter_map(|block| Some(per_event(plan, time_report(block, NULL_HEAP)?)?.0))
+        .collect();
+    let faults: Vec<f64> = measured
+        .blocks
+        .iter()
+        .filter_map(|block| Some(time_report(block, heap)?.minor_faults as f64))
+        .collect();
     Some(Time {
-        ns_per_event: bootstrap(&all, median, plan.settings.confidence, RESAMPLES, plan.settings.seed)?,
+        ns_per_event: bootstrap(
+            &all,
+            median,
+            plan.settings.confidence,
+            RESAMPLES,
+            plan.settings.seed,
+        )?,
         driver_ns_per_event: median(&driver)?,
         first_pass_ns_per_event: median(&first)?,
         minor_faults: median(&faults)? as u64,
@@ -198,26 +271,47 @@ fn compare_space(plan: &Plan, heap: &HeapResult, baseline: &HeapResult) -> Optio
     };
     let (heap, baseline) = (heap.heap.clone(), baseline.heap.clone());
     let blocks = space.cells.max(base.cells);
-    Some(Comparison { heap, baseline, measure: Measure::Space, ratio, bootstrap: None, p_value: None, p_adjusted: None, blocks, outcome })
+    Some(Comparison {
+        heap,
+        baseline,
+        measure: Measure::Space,
+        ratio,
+        bootstrap: None,
+        p_value: None,
+        p_adjusted: None,
+        blocks,
+        outcome,
+    })
 }
 
 fn within(ratio: Estimate, margin: f64) -> bool {
     ratio.low >= 1.0 / (1.0 + margin) && ratio.high <= 1.0 + margin
 }
 
-fn compare_time(plan: &Plan, measured: &Measured, heap: &HeapResult, baseline: &HeapResult) -> Option<Comparison> {
+fn compare_time(
+    plan: &Plan,
+    measured: &Measured,
+    heap: &HeapResult,
+    baseline: &HeapResult,
+) -> Option<Comparison> {
     let logarithms: Vec<f64> = measured
         .blocks
         .iter()
         .filter_map(|block| {
-            let (above, below) = (net_time(plan, block, &heap.heap)?.0, net_time(plan, block, &baseline.heap)?.0);
+            let (above, below) =
+                (net_time(plan, block, &heap.heap)?.0, net_time(plan, block, &baseline.heap)?.0);
             Some((above.max(RESOLUTION_NS) / below.max(RESOLUTION_NS)).ln())
         })
         .collect();
-    let back = |estimate: Estimate| Estimate { value: estimate.value.exp(), low: estimate.low.exp(), high: estimate.high.exp() };
+    let back = |estimate: Estimate| Estimate {
+        value: estimate.value.exp(),
+        low: estimate.low.exp(),
+        high: estimate.high.exp(),
+    };
     let settings = &plan.settings;
     let ratio = back(hodges_lehmann(&logarithms, settings.confidence)?);
-    let bootstrap = bootstrap(&logarithms, median, settings.confidence, RESAMPLES, settings.seed).map(back);
+    let bootstrap =
+        bootstrap(&logarithms, median, settings.confidence, RESAMPLES, settings.seed).map(back);
     Some(Comparison {
         heap: heap.heap.clone(),
         baseline: baseline.heap.clone(),
@@ -233,13 +327,15 @@ fn compare_time(plan: &Plan, measured: &Measured, heap: &HeapResult, baseline: &
 
 /// Corrects for the number of comparisons, and says what each shows.
 fn adjust(comparisons: &mut [Comparison], plan: &Plan) {
-    let p_values: Vec<f64> = comparisons.iter().filter_map(|comparison| comparison.p_value).collect();
+    let p_values: Vec<f64> =
+        comparisons.iter().filter_map(|comparison| comparison.p_value).collect();
     let mut adjusted = benjamini_hochberg(&p_values).into_iter();
     let level = 1.0 - plan.settings.confidence;
     for comparison in comparisons.iter_mut().filter(|comparison| comparison.p_value.is_some()) {
         comparison.p_adjusted = adjusted.next();
         let (ratio, shown) = (comparison.ratio, comparison.p_adjusted.is_some_and(|p| p <= level));
-        // An interval of too few blocks is not one of the stated confidence, so nothing follows from it.
+        // An interval of too few blocks is not one of the stated confidence, so nothing follows
+        // from it.
         let enough = comparison.blocks >= blocks_needed(plan.settings.confidence);
         comparison.outcome = match () {
             () if !enough => Outcome::NotShown,
@@ -253,10 +349,12 @@ fn adjust(comparisons: &mut [Comparison], plan: &Plan) {
 
 /// The fewest blocks with which the signed-rank test can reach `confidence`: 6 for 95 %.
 pub fn blocks_needed(confidence: f64) -> u32 {
-    (1..64).find(|blocks| 2.0_f64.powi(1 - *blocks) <= 1.0 - confidence + 1e-12).unwrap_or(64) as u32
+    (1..64).find(|blocks| 2.0_f64.powi(1 - *blocks) <= 1.0 - confidence + 1e-12).unwrap_or(64)
+        as u32
 }
 
-/// The fewest with which one of `comparisons` can be shown whatever the others show, after the correction for their number.
+/// The fewest with which one of `comparisons` can be shown whatever the others show, after the
+/// correction for their number.
 pub fn blocks_needed_for(confidence: f64, comparisons: u32) -> u32 {
     blocks_needed(1.0 - (1.0 - confidence) / f64::from(comparisons.max(1)))
 }
@@ -274,6 +372,10 @@ fn canary(blocks: &[Block]) -> Option<Canary> {
     Some(Canary {
         median_ns,
         spread: times.iter().map(|(_, ns)| distance(*ns)).fold(0.0, f64::max),
-        unsteady_blocks: times.iter().filter(|(_, ns)| distance(*ns) > CANARY_SPREAD).map(|(block, _)| *block).collect(),
+        unsteady_blocks: times
+            .iter()
+            .filter(|(_, ns)| distance(*ns) > CANARY_SPREAD)
+            .map(|(block, _)| *block)
+            .collect(),
     })
 }

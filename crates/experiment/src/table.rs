@@ -1,5 +1,6 @@
-//! Every cell, and every collection of the heaps that collect, as a row of a Parquet file, for DuckDB, pandas, Polars: the
-//! raw figures, from which everything in [`crate::results`] can be computed again.
+//! Every cell, and every collection of the heaps that collect, as a row of a Parquet file, for
+//! DuckDB, pandas, Polars: the raw figures, from which everything in [`crate::results`] can be
+//! computed again.
 
 use crate::results::{HeapResult, Results};
 use crate::run::{ExperimentError, Measured, write_whole};
@@ -98,9 +99,17 @@ fn row(heap: &str, block: u32, report: &CellReport) -> Row {
 fn rows(measured: &Measured) -> Vec<Row> {
     let mut rows = Vec::new();
     let space = |report: &heaplab_replay::SpaceReport| CellReport::Space(report.clone());
-    rows.extend(measured.null_space.iter().map(|report| row(crate::plan::NULL_HEAP, 0, &space(report))));
+    rows.extend(
+        measured.null_space.iter().map(|report| row(crate::plan::NULL_HEAP, 0, &space(report))),
+    );
     for cells in &measured.space {
-        rows.extend(cells.reports.iter().zip(0..).map(|(report, repeat)| row(&cells.heap, repeat, &space(report))));
+        rows.extend(
+            cells
+                .reports
+                .iter()
+                .zip(0..)
+                .map(|(report, repeat)| row(&cells.heap, repeat, &space(report))),
+        );
     }
     for (heap, failure) in &measured.failures {
         rows.push(row(heap, failure.block, &CellReport::Failed { reason: failure.reason.clone() }));
@@ -119,7 +128,8 @@ pub fn write(measured: &Measured, path: &Path) -> Result<(), ExperimentError> {
     whole(path, encode(&rows(measured)))
 }
 
-/// Writes every collection of the heaps that collect to a Parquet file at `path`, whole or not at all.
+/// Writes every collection of the heaps that collect to a Parquet file at `path`, whole or not at
+/// all.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -143,8 +153,11 @@ fn encode(rows: &[Row]) -> std::io::Result<Vec<u8>> {
 
 fn encode_collections(heaps: &[HeapResult]) -> std::io::Result<Vec<u8>> {
     let of_heap = |heap: &'_ HeapResult| heap.collections.len();
-    let rows: Vec<(&HeapResult, usize)> = heaps.iter().flat_map(|heap| (0..of_heap(heap)).map(move |nth| (heap, nth))).collect();
-    let state = |state: &SpaceState| [state.used_bytes, state.available_bytes, state.committed_bytes, state.waste_bytes];
+    let rows: Vec<(&HeapResult, usize)> =
+        heaps.iter().flat_map(|heap| (0..of_heap(heap)).map(move |nth| (heap, nth))).collect();
+    let state = |state: &SpaceState| {
+        [state.used_bytes, state.available_bytes, state.committed_bytes, state.waste_bytes]
+    };
     table::write(Vec::new(), &COLLECTIONS, rows.len(), |row, column| {
         let (heap, nth) = rows[row];
         let collection = &heap.collections[nth];
@@ -180,15 +193,22 @@ mod tests {
 
     #[test]
     fn every_cell_is_a_row() {
-        let time =
-            CellReport::Time(heaplab_replay::TimeReport { passes_ns: vec![7, 5], cpu_ns: 12, minor_faults: 3, ..Default::default() });
+        let time = CellReport::Time(heaplab_replay::TimeReport {
+            passes_ns: vec![7, 5],
+            cpu_ns: 12,
+            minor_faults: 3,
+            ..Default::default()
+        });
         let failed = CellReport::Failed { reason: "it was ended by SIGSEGV".into() };
         let bytes = encode(&[row("glibc", 2, &time), row("jemalloc", 2, &failed)]).unwrap();
         let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
-        let rows: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+        let rows: Vec<String> =
+            reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
         assert_eq!(rows.len(), 2);
         assert!(
-            rows[0].contains("heap: \"glibc\"") && rows[0].contains("passes_ns: 12") && rows[0].contains("minor_faults: 3"),
+            rows[0].contains("heap: \"glibc\"")
+                && rows[0].contains("passes_ns: 12")
+                && rows[0].contains("minor_faults: 3"),
             "{}",
             rows[0]
         );
@@ -197,14 +217,32 @@ mod tests {
 
     #[test]
     fn every_collection_is_a_row() {
-        let after = SpaceState { used_bytes: 10, available_bytes: 20, committed_bytes: 40, waste_bytes: 3 };
-        let collection = heaplab_heap::Collection { kind: "mark-sweep".into(), births: 7, after, pause_ns: Some(5), ..Default::default() };
-        let heap = HeapResult { heap: "v8:many".into(), collections: vec![collection], ..HeapResult::default() };
+        let after =
+            SpaceState { used_bytes: 10, available_bytes: 20, committed_bytes: 40, waste_bytes: 3 };
+        let collection = heaplab_heap::Collection {
+            kind: "mark-sweep".into(),
+            births: 7,
+            after,
+            pause_ns: Some(5),
+            ..Default::default()
+        };
+        let heap = HeapResult {
+            heap: "v8:many".into(),
+            collections: vec![collection],
+            ..HeapResult::default()
+        };
         let bytes = encode_collections(&[HeapResult::default(), heap]).unwrap();
         let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
-        let rows: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+        let rows: Vec<String> =
+            reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
         assert_eq!(rows.len(), 1);
-        for field in ["heap: \"v8:many\"", "births: 7", "after_committed_bytes: 40", "after_waste_bytes: 3", "pause_ns: 5"] {
+        for field in [
+            "heap: \"v8:many\"",
+            "births: 7",
+            "after_committed_bytes: 40",
+            "after_waste_bytes: 3",
+            "pause_ns: 5",
+        ] {
             assert!(rows[0].contains(field), "{field} in {}", rows[0]);
         }
     }

@@ -1,5 +1,5 @@
-//! The verdict in words. A sentence claims no more than its interval does: less, more, equivalent within the stated
-//! margin, or no difference shown.
+//! The verdict in words. A sentence claims no more than its interval does: less, more, equivalent
+//! within the stated margin, or no difference shown.
 
 use crate::results::{Comparison, HeapResult, Measure, Outcome, Results, Space, Workload};
 use crate::summary::{RESOLUTION_NS, blocks_needed, blocks_needed_for};
@@ -13,12 +13,21 @@ pub fn sentences(results: &Results) -> Vec<String> {
             Measure::Time => time(comparison, results),
         };
         let earlier = results.earlier == Some(comparison.measure);
-        sentences.push(if earlier { sentence.replacen(": ", " (measured earlier): ", 1) } else { sentence });
+        sentences.push(if earlier {
+            sentence.replacen(": ", " (measured earlier): ", 1)
+        } else {
+            sentence
+        });
     }
     for heap in results.heaps.iter().filter(|heap| !heap.failures.is_empty()) {
         let first = &heap.failures[0];
-        let more = if heap.failures.len() > 1 { format!(" (and {} more)", heap.failures.len() - 1) } else { String::new() };
-        sentences.push(format!("{}: a {} cell failed: {}{more}.", heap.heap, first.kind, first.reason));
+        let more = if heap.failures.len() > 1 {
+            format!(" (and {} more)", heap.failures.len() - 1)
+        } else {
+            String::new()
+        };
+        sentences
+            .push(format!("{}: a {} cell failed: {}{more}.", heap.heap, first.kind, first.reason));
     }
     sentences
 }
@@ -26,11 +35,15 @@ pub fn sentences(results: &Results) -> Vec<String> {
 fn interval(comparison: &Comparison, confidence: f64) -> String {
     let ratio = comparison.ratio;
     let name = match comparison.measure {
-        // Space is measured and not sampled: these are the cells' own figures, and no interval for others.
+        // Space is measured and not sampled: these are the cells' own figures, and no interval for
+        // others.
         Measure::Space if comparison.blocks == 1 => String::from("1 cell gave"),
         Measure::Space => format!("{} cells gave", comparison.blocks),
-        // Of too few blocks there is no interval of this confidence: these are the blocks' own figures.
-        Measure::Time if comparison.blocks < blocks_needed(confidence) => format!("{} blocks gave", comparison.blocks),
+        // Of too few blocks there is no interval of this confidence: these are the blocks' own
+        // figures.
+        Measure::Time if comparison.blocks < blocks_needed(confidence) => {
+            format!("{} blocks gave", comparison.blocks)
+        }
         Measure::Time => format!("{:.0} % interval", confidence * 100.0),
     };
     let (low, high) = (format!("{:.3}", ratio.low), format!("{:.3}", ratio.high));
@@ -52,7 +65,8 @@ pub fn plural(number: u32, thing: &str) -> String {
     }
 }
 
-/// Of what is resident, this part in huge pages is worth saying beside it: a heap with few blocks may have little else.
+/// Of what is resident, this part in huge pages is worth saying beside it: a heap with few blocks
+/// may have little else.
 const HUGE_SHARE: u64 = 4;
 
 /// "18.01 MiB", "4.01 MiB, of which 4.00 MiB in huge pages,".
@@ -65,35 +79,56 @@ fn at_peak(space: &Space) -> String {
 }
 
 fn space(comparison: &Comparison, results: &Results) -> String {
-    let of = |name: &str| results.heaps.iter().find(|heap| heap.heap == name).and_then(|heap| heap.space.as_ref());
+    let of = |name: &str| {
+        results.heaps.iter().find(|heap| heap.heap == name).and_then(|heap| heap.space.as_ref())
+    };
     let bytes = |name: &str| of(name).map_or(String::from("?"), at_peak);
     let Comparison { heap, baseline, .. } = comparison;
-    let figures = format!("{} against {} at the peak; {}", bytes(heap), bytes(baseline), interval(comparison, results.settings.confidence));
+    let figures = format!(
+        "{} against {} at the peak; {}",
+        bytes(heap),
+        bytes(baseline),
+        interval(comparison, results.settings.confidence)
+    );
     match comparison.outcome {
         Outcome::Less | Outcome::More if !has_ratio(comparison, results) => {
             let peak = |name: &str| of(name).map_or(0, |space| space.peak_resident_bytes);
             let difference = sized(peak(heap).abs_diff(peak(baseline)));
             let more = if comparison.outcome == Outcome::More { "more" } else { "less" };
             // The ratio to next to nothing says only that it is next to nothing.
-            format!("Space: {heap} needs {difference} {more} than {baseline} ({} against {} at the peak).", bytes(heap), bytes(baseline))
+            format!(
+                "Space: {heap} needs {difference} {more} than {baseline} ({} against {} at the peak).",
+                bytes(heap),
+                bytes(baseline)
+            )
         }
-        Outcome::Less | Outcome::More => format!("Space: {heap} needs {} ({figures}).", beside(comparison.ratio.value, baseline)),
+        Outcome::Less | Outcome::More => {
+            format!("Space: {heap} needs {} ({figures}).", beside(comparison.ratio.value, baseline))
+        }
         Outcome::Equivalent => {
             let margin = results.settings.margin * 100.0;
-            format!("Space: {heap} needs what {baseline} needs, within the margin of {margin:.0} % ({figures}).")
+            format!(
+                "Space: {heap} needs what {baseline} needs, within the margin of {margin:.0} % ({figures})."
+            )
         }
-        Outcome::NotShown => format!("Space: no difference shown between {heap} and {baseline} ({figures})."),
+        Outcome::NotShown => {
+            format!("Space: no difference shown between {heap} and {baseline} ({figures}).")
+        }
     }
 }
 
 /// Ratios are said in percent up to this many fold, and beyond it in bytes or ns.
 const FOLD_MAX: f64 = 20.0;
 
-/// Whether the ratio says something: it is none to next to nothing, and both times are more than what cannot be told from the driver's own.
+/// Whether the ratio says something: it is none to next to nothing, and both times are more than
+/// what cannot be told from the driver's own.
 pub fn has_ratio(comparison: &Comparison, results: &Results) -> bool {
-    let time = |name: &str| results.heaps.iter().find(|heap| heap.heap == name).and_then(|heap| heap.time.as_ref());
+    let time = |name: &str| {
+        results.heaps.iter().find(|heap| heap.heap == name).and_then(|heap| heap.time.as_ref())
+    };
     let told = |name: &str| time(name).is_none_or(|time| time.ns_per_event.value >= RESOLUTION_NS);
-    let are_told = comparison.measure == Measure::Space || (told(&comparison.heap) && told(&comparison.baseline));
+    let are_told = comparison.measure == Measure::Space
+        || (told(&comparison.heap) && told(&comparison.baseline));
     are_told && (1.0 / FOLD_MAX..=FOLD_MAX).contains(&comparison.ratio.value)
 }
 
@@ -110,12 +145,20 @@ fn beside(ratio: f64, baseline: &str) -> String {
 }
 
 fn time(comparison: &Comparison, results: &Results) -> String {
-    let of = |name: &str| results.heaps.iter().find(|heap| heap.heap == name).and_then(|heap| heap.time.as_ref());
-    let ns = |name: &str| of(name).map_or(String::from("?"), |time| format!("{:.1} ns", time.ns_per_event.value));
+    let of = |name: &str| {
+        results.heaps.iter().find(|heap| heap.heap == name).and_then(|heap| heap.time.as_ref())
+    };
+    let ns = |name: &str| {
+        of(name).map_or(String::from("?"), |time| format!("{:.1} ns", time.ns_per_event.value))
+    };
     let Comparison { heap, baseline, .. } = comparison;
-    let p = comparison.p_adjusted.map_or(String::new(), |p| format!(", {}", p_value(p, compared(results))));
-    let ratio = has_ratio(comparison, results).then(|| format!("; {}", interval(comparison, results.settings.confidence)));
-    let figures = format!("{} against {} an event{}{p}", ns(heap), ns(baseline), ratio.unwrap_or_default());
+    let p = comparison
+        .p_adjusted
+        .map_or(String::new(), |p| format!(", {}", p_value(p, compared(results))));
+    let ratio = has_ratio(comparison, results)
+        .then(|| format!("; {}", interval(comparison, results.settings.confidence)));
+    let figures =
+        format!("{} against {} an event{}{p}", ns(heap), ns(baseline), ratio.unwrap_or_default());
     match comparison.outcome {
         Outcome::Less | Outcome::More if !has_ratio(comparison, results) => {
             let value = |name: &str| of(name).map_or(0.0, |time| time.ns_per_event.value);
@@ -128,12 +171,18 @@ fn time(comparison: &Comparison, results: &Results) -> String {
                 ns(baseline)
             )
         }
-        Outcome::Less | Outcome::More => format!("Time: {heap} needs {} ({figures}).", beside(comparison.ratio.value, baseline)),
+        Outcome::Less | Outcome::More => {
+            format!("Time: {heap} needs {} ({figures}).", beside(comparison.ratio.value, baseline))
+        }
         Outcome::Equivalent => {
             let margin = results.settings.margin * 100.0;
-            format!("Time: {heap} needs what {baseline} needs, within the margin of {margin:.0} % ({figures}).")
+            format!(
+                "Time: {heap} needs what {baseline} needs, within the margin of {margin:.0} % ({figures})."
+            )
         }
-        Outcome::NotShown => format!("Time: no difference shown between {heap} and {baseline} ({figures})."),
+        Outcome::NotShown => {
+            format!("Time: no difference shown between {heap} and {baseline} ({figures}).")
+        }
     }
 }
 
@@ -142,7 +191,8 @@ fn compared(results: &Results) -> usize {
     results.comparisons.iter().filter(|comparison| comparison.p_value.is_some()).count()
 }
 
-/// "p = 0.016, corrected": for what, a note says once. Of one comparison there is nothing to correct.
+/// "p = 0.016, corrected": for what, a note says once. Of one comparison there is nothing to
+/// correct.
 fn p_value(p: f64, comparisons: usize) -> String {
     let p = if p < 0.001 { String::from("p < 0.001") } else { format!("p = {p:.3}") };
     if comparisons < 2 { p } else { format!("{p}, corrected") }
@@ -161,7 +211,12 @@ fn sized(bytes: u64) -> String {
 fn huge_pages(results: &Results) -> Option<String> {
     let huge = |heap: &HeapResult| {
         let space = heap.space.as_ref().filter(|space| space.peak_huge_page_bytes > 0)?;
-        Some(format!("{} of the {} of {}", sized(space.peak_huge_page_bytes), sized(space.peak_resident_bytes), heap.heap))
+        Some(format!(
+            "{} of the {} of {}",
+            sized(space.peak_huge_page_bytes),
+            sized(space.peak_resident_bytes),
+            heap.heap
+        ))
     };
     let found: Vec<String> = results.heaps.iter().filter_map(huge).collect();
     (!found.is_empty() && results.machine.huge_pages != "never").then(|| {
@@ -185,11 +240,19 @@ fn huge_pages(results: &Results) -> Option<String> {
 /// Why more can be resident than is committed.
 fn beyond_committed(results: &Results) -> Option<String> {
     let beyond = |heap: &&HeapResult| {
-        heap.space.as_ref().is_some_and(|space| space.peak_committed_bytes.is_some_and(|committed| committed < space.peak_resident_bytes))
+        heap.space.as_ref().is_some_and(|space| {
+            space
+                .peak_committed_bytes
+                .is_some_and(|committed| committed < space.peak_resident_bytes)
+        })
     };
-    let names: Vec<&str> = results.heaps.iter().filter(beyond).map(|heap| heap.heap.as_str()).collect();
-    let in_huge =
-        results.heaps.iter().filter(beyond).filter(|heap| heap.space.as_ref().is_some_and(|space| space.peak_huge_page_bytes > 0));
+    let names: Vec<&str> =
+        results.heaps.iter().filter(beyond).map(|heap| heap.heap.as_str()).collect();
+    let in_huge = results
+        .heaps
+        .iter()
+        .filter(beyond)
+        .filter(|heap| heap.space.as_ref().is_some_and(|space| space.peak_huge_page_bytes > 0));
     let in_huge: Vec<&str> = in_huge.map(|heap| heap.heap.as_str()).collect();
     let huge = if in_huge.is_empty() || results.machine.huge_pages == "never" {
         String::new()
@@ -210,7 +273,8 @@ const LONG_RECORDING_NS: u64 = 500_000_000;
 /// What heaps have no time for that wait before they give memory back.
 fn squeezed(results: &Results) -> Option<String> {
     let waits = |heap: &&HeapResult| heap.space.as_ref().is_some_and(|space| space.cells > 1);
-    let names: Vec<&str> = results.heaps.iter().filter(waits).map(|heap| heap.heap.as_str()).collect();
+    let names: Vec<&str> =
+        results.heaps.iter().filter(waits).map(|heap| heap.heap.as_str()).collect();
     let Workload { recorded_ns, events, .. } = results.workload;
     // A heap takes well under this for an event.
     let is_squeezed = recorded_ns >= LONG_RECORDING_NS && recorded_ns / 1000 > events;
@@ -226,8 +290,11 @@ fn squeezed(results: &Results) -> Option<String> {
 /// Why less can be resident than was requested.
 fn below_requested(results: &Results) -> Option<String> {
     let requested = results.workload.peak_requested_bytes;
-    let below = |heap: &&HeapResult| heap.space.as_ref().is_some_and(|space| space.peak_resident_bytes < requested);
-    let names: Vec<&str> = results.heaps.iter().filter(below).map(|heap| heap.heap.as_str()).collect();
+    let below = |heap: &&HeapResult| {
+        heap.space.as_ref().is_some_and(|space| space.peak_resident_bytes < requested)
+    };
+    let names: Vec<&str> =
+        results.heaps.iter().filter(below).map(|heap| heap.heap.as_str()).collect();
     (!names.is_empty()).then(|| {
         format!(
             "Less is resident than was requested of {}: what is never written is not resident, and glibc, and bump, which lives on it, fill up to some 120 KiB first that were resident before the measurement began.",
@@ -244,14 +311,19 @@ pub fn cautions(results: &Results) -> Vec<String> {
         cautions.push("heaplab was built without optimisation (a debug build): its times mean nothing. Build it with --release.".into());
     }
     if workload.usable_size_reads > 0 {
-        let under = if workload.allocator.is_empty() { "the allocator it was recorded under" } else { &workload.allocator };
+        let under = if workload.allocator.is_empty() {
+            "the allocator it was recorded under"
+        } else {
+            &workload.allocator
+        };
         cautions.push(format!(
             "The program read the usable size of its blocks {} times and may have used it: its requests depend on {under}; on another heap it would have asked for others.",
             workload.usable_size_reads
         ));
     }
     if let Some(cut) = &workload.cut {
-        cautions.push(format!("The recording is cut ({cut}): this is the verdict on its beginning."));
+        cautions
+            .push(format!("The recording is cut ({cut}): this is the verdict on its beginning."));
     }
     cautions.extend(squeezed(results));
     cautions.extend(huge_pages(results));
@@ -259,7 +331,9 @@ pub fn cautions(results: &Results) -> Vec<String> {
     cautions.extend(below_requested(results));
     cautions.extend(too_few(results));
     cautions.extend(uncorrected(results));
-    if let Some(canary) = results.canary.as_ref().filter(|canary| !canary.unsteady_blocks.is_empty()) {
+    if let Some(canary) =
+        results.canary.as_ref().filter(|canary| !canary.unsteady_blocks.is_empty())
+    {
         cautions.push(format!(
             "The machine was unsteady: fixed work took up to {:.0} % more or less than its median, in {} beyond 10 %.",
             canary.spread * 100.0,
@@ -279,16 +353,25 @@ pub fn cautions(results: &Results) -> Vec<String> {
 /// What the number of blocks cannot show.
 fn too_few(results: &Results) -> Option<String> {
     let confidence = results.settings.confidence;
-    let timed = || results.comparisons.iter().filter(|comparison| comparison.measure == Measure::Time);
-    let (fewest, comparisons) = (timed().map(|comparison| comparison.blocks).min()?, timed().count() as u32);
+    let timed =
+        || results.comparisons.iter().filter(|comparison| comparison.measure == Measure::Time);
+    let (fewest, comparisons) =
+        (timed().map(|comparison| comparison.blocks).min()?, timed().count() as u32);
     let (needed, enough) = (blocks_needed(confidence), blocks_needed_for(confidence, comparisons));
     let percent = confidence * 100.0;
     let are = if fewest == 1 { String::from("1 block is") } else { format!("{fewest} blocks are") };
     if fewest < needed {
-        let several = if enough > needed { format!(", {enough} for {comparisons} comparisons") } else { String::new() };
-        return Some(format!("{are} too few to show any difference in time at {percent:.0} %: {needed} are needed{several} (--reps)."));
+        let several = if enough > needed {
+            format!(", {enough} for {comparisons} comparisons")
+        } else {
+            String::new()
+        };
+        return Some(format!(
+            "{are} too few to show any difference in time at {percent:.0} %: {needed} are needed{several} (--reps)."
+        ));
     }
-    // What was shown is shown, because the others were clear as well. Of what was not, this may be the reason.
+    // What was shown is shown, because the others were clear as well. Of what was not, this may be
+    // the reason.
     let missed = timed().any(|comparison| comparison.outcome == Outcome::NotShown);
     (fewest < enough && missed).then(|| {
         format!(
@@ -301,13 +384,22 @@ fn too_few(results: &Results) -> Option<String> {
 /// What the correction for several comparisons does not reach.
 fn uncorrected(results: &Results) -> Option<String> {
     let (compared, confidence) = (compared(results), results.settings.confidence);
-    let has_interval = |comparison: &Comparison| comparison.measure == Measure::Time && comparison.blocks >= blocks_needed(confidence);
+    let has_interval = |comparison: &Comparison| {
+        comparison.measure == Measure::Time && comparison.blocks >= blocks_needed(confidence)
+    };
     let intervals = if results.comparisons.iter().any(has_interval) {
-        format!(", the intervals are not: each is a {:.0} % interval of its own comparison", confidence * 100.0)
+        format!(
+            ", the intervals are not: each is a {:.0} % interval of its own comparison",
+            confidence * 100.0
+        )
     } else {
         String::new()
     };
-    (compared > 1).then(|| format!("The p values are corrected for {compared} comparisons (Benjamini-Hochberg){intervals}."))
+    (compared > 1).then(|| {
+        format!(
+            "The p values are corrected for {compared} comparisons (Benjamini-Hochberg){intervals}."
+        )
+    })
 }
 
 #[cfg(test)]
@@ -319,7 +411,10 @@ mod tests {
         let heap = |heap: &str, peak| HeapResult {
             heap: heap.into(),
             space: Some(Space { peak_resident_bytes: peak, ..Space::default() }),
-            time: Some(Time { ns_per_event: Estimate { value: peak as f64, low: 0.0, high: 0.0 }, ..Time::default() }),
+            time: Some(Time {
+                ns_per_event: Estimate { value: peak as f64, low: 0.0, high: 0.0 },
+                ..Time::default()
+            }),
             ..HeapResult::default()
         };
         let comparison = |measure| Comparison {
@@ -336,10 +431,16 @@ mod tests {
         Results {
             format_version: crate::results::RESULTS_VERSION,
             workload: crate::results::Workload::default(),
-            settings: crate::results::Settings { confidence: 0.95, ..crate::results::Settings::default() },
+            settings: crate::results::Settings {
+                confidence: 0.95,
+                ..crate::results::Settings::default()
+            },
             machine: crate::results::Machine::default(),
             heaps: vec![heap("b", peaks[0]), heap("a", peaks[1])],
-            comparisons: std::iter::once(Measure::Space).chain((0..comparisons).map(|_| Measure::Time)).map(comparison).collect(),
+            comparisons: std::iter::once(Measure::Space)
+                .chain((0..comparisons).map(|_| Measure::Time))
+                .map(comparison)
+                .collect(),
             canary: None,
             verdict: Vec::new(),
             cautions: Vec::new(),
@@ -351,27 +452,46 @@ mod tests {
     #[test]
     fn against_next_to_nothing_the_difference_is_said_and_no_ratio() {
         let space = |peaks, ratio| sentences(&results(peaks, ratio, 10, 1)).swap_remove(0);
-        assert_eq!(space([0, 4_202_495], 4_202_495.0), "Space: a needs 4.01 MiB more than b (4.01 MiB against 0 bytes at the peak).");
-        assert_eq!(space([4 << 20, 36_864], 0.0088), "Space: a needs 3.96 MiB less than b (36 KiB against 4.00 MiB at the peak).");
+        assert_eq!(
+            space([0, 4_202_495], 4_202_495.0),
+            "Space: a needs 4.01 MiB more than b (4.01 MiB against 0 bytes at the peak)."
+        );
+        assert_eq!(
+            space([4 << 20, 36_864], 0.0088),
+            "Space: a needs 3.96 MiB less than b (36 KiB against 4.00 MiB at the peak)."
+        );
         assert!(space([1 << 20, 2 << 20], 2.0).contains("needs 100.0 % more than b"));
         assert!(space([1 << 20, 5 << 20], 5.0).contains("needs 5.0 times what b needs ("));
         let time = sentences(&results([1, 400], 400.0, 10, 1)).swap_remove(1);
-        assert_eq!(time, "Time: a needs 399.0 ns an event more than b (400.0 ns against 1.0 ns, p = 0.020).");
+        assert_eq!(
+            time,
+            "Time: a needs 399.0 ns an event more than b (400.0 ns against 1.0 ns, p = 0.020)."
+        );
     }
 
     #[test]
     fn a_time_that_is_the_drivers_own_has_no_ratio() {
-        // As measured in one block of a debug build: the ratio is to the least time that can be told.
+        // As measured in one block of a debug build: the ratio is to the least time that can be
+        // told.
         let mut found = results([1, 2], 557.45, 10, 1);
         let time = |found: &Results| sentences(found).swap_remove(1);
         found.heaps[0].time.as_mut().unwrap().ns_per_event.value = -3.7;
         found.comparisons[1].outcome = Outcome::NotShown;
-        assert_eq!(time(&found), "Time: no difference shown between a and b (2.0 ns against -3.7 ns an event, p = 0.020).");
+        assert_eq!(
+            time(&found),
+            "Time: no difference shown between a and b (2.0 ns against -3.7 ns an event, p = 0.020)."
+        );
         // Not far from 1, and of the least time all the same.
         found.comparisons[1].ratio.value = 18.0;
-        assert!(!has_ratio(&found.comparisons[1], &found) && has_ratio(&found.comparisons[1], &results([1, 2], 18.0, 10, 1)));
+        assert!(
+            !has_ratio(&found.comparisons[1], &found)
+                && has_ratio(&found.comparisons[1], &results([1, 2], 18.0, 10, 1))
+        );
         found.comparisons[1].outcome = Outcome::More;
-        assert_eq!(time(&found), "Time: a needs 5.7 ns an event more than b (2.0 ns against -3.7 ns, p = 0.020).");
+        assert_eq!(
+            time(&found),
+            "Time: a needs 5.7 ns an event more than b (2.0 ns against -3.7 ns, p = 0.020)."
+        );
     }
 
     #[test]
@@ -379,17 +499,30 @@ mod tests {
         let mut found = results([1, 2], 2.0, 2, 2);
         found.comparisons.iter_mut().for_each(|comparison| comparison.ratio.high = 2.5);
         let time = |found: &Results| sentences(found).swap_remove(1);
-        assert!(time(&found).contains("ratio 2.000, 2 blocks gave 2.000 to 2.500, p"), "{}", time(&found));
-        assert_eq!(uncorrected(&found).unwrap(), "The p values are corrected for 2 comparisons (Benjamini-Hochberg).");
+        assert!(
+            time(&found).contains("ratio 2.000, 2 blocks gave 2.000 to 2.500, p"),
+            "{}",
+            time(&found)
+        );
+        assert_eq!(
+            uncorrected(&found).unwrap(),
+            "The p values are corrected for 2 comparisons (Benjamini-Hochberg)."
+        );
         found.comparisons.iter_mut().for_each(|comparison| comparison.blocks = 6);
-        assert!(time(&found).contains("ratio 2.000, 95 % interval 2.000 to 2.500, p"), "{}", time(&found));
+        assert!(
+            time(&found).contains("ratio 2.000, 95 % interval 2.000 to 2.500, p"),
+            "{}",
+            time(&found)
+        );
         assert!(uncorrected(&found).unwrap().contains("each is a 95 % interval"));
     }
 
     #[test]
     fn times_of_a_debug_build_are_said_to_mean_nothing() {
         let mut found = results([1 << 20, 2 << 20], 2.0, 10, 1);
-        let said = |found: &Results| cautions(found).iter().any(|caution| caution.contains("a debug build"));
+        let said = |found: &Results| {
+            cautions(found).iter().any(|caution| caution.contains("a debug build"))
+        };
         found.settings.debug_build = true;
         found.heaps.iter_mut().for_each(|heap| heap.time = None);
         assert!(!said(&found), "space is what it is");
@@ -402,11 +535,17 @@ mod tests {
     #[test]
     fn a_heap_that_waits_before_it_gives_back_has_no_time_for_it_in_a_replay() {
         let mut found = results([1 << 20, 2 << 20], 2.0, 10, 1);
-        let said = |found: &Results| cautions(found).into_iter().find(|caution| caution.starts_with("The program took "));
+        let said = |found: &Results| {
+            cautions(found).into_iter().find(|caution| caution.starts_with("The program took "))
+        };
         (found.workload.events, found.workload.recorded_ns) = (1_000_000, 26_000_000_000);
         assert_eq!(said(&found), None, "neither waits");
         found.heaps[1].space.as_mut().unwrap().cells = 3;
-        assert!(said(&found).unwrap().starts_with("The program took 26.0 s, its replay a fraction of that: what a would"));
+        assert!(
+            said(&found).unwrap().starts_with(
+                "The program took 26.0 s, its replay a fraction of that: what a would"
+            )
+        );
         found.workload.events = 1_000_000_000;
         assert_eq!(said(&found), None, "it was busy all the time");
     }
@@ -415,18 +554,36 @@ mod tests {
     fn huge_pages_and_more_resident_than_committed_are_said() {
         let mut found = results([4 << 20, 8 << 20], 2.0, 10, 1);
         let said = |found: &Results| cautions(found).join("\n");
-        assert!(!said(&found).contains("huge pages") && !said(&found).contains("resident than committed"));
+        assert!(
+            !said(&found).contains("huge pages")
+                && !said(&found).contains("resident than committed")
+        );
         if let Some(space) = &mut found.heaps[1].space {
             (space.peak_huge_page_bytes, space.peak_committed_bytes) = (2 << 20, Some(7 << 20));
         }
         let both = said(&found);
-        assert!(both.contains("At the peak 2.00 MiB of the 8.00 MiB of a lie in huge pages"), "{both}");
+        assert!(
+            both.contains("At the peak 2.00 MiB of the 8.00 MiB of a lie in huge pages"),
+            "{both}"
+        );
         let verdict = sentences(&found).swap_remove(0);
-        assert!(verdict.contains("(8.00 MiB, of which 2.00 MiB in huge pages, against 4.00 MiB at the peak;"), "{verdict}");
-        assert!(both.contains("figure is another (a has no switch for it, only the system has"), "{both}");
+        assert!(
+            verdict.contains(
+                "(8.00 MiB, of which 2.00 MiB in huge pages, against 4.00 MiB at the peak;"
+            ),
+            "{verdict}"
+        );
+        assert!(
+            both.contains("figure is another (a has no switch for it, only the system has"),
+            "{both}"
+        );
         found.heaps[1].without_huge_pages = Some("a:thp=never".into());
         assert!(said(&found).contains("figure is another (a:thp=never)."), "{}", said(&found));
-        assert!(both.contains("More is resident than committed of a: ") && both.contains("Of a huge pages reach beyond it"), "{both}");
+        assert!(
+            both.contains("More is resident than committed of a: ")
+                && both.contains("Of a huge pages reach beyond it"),
+            "{both}"
+        );
         found.machine.huge_pages = "never".into();
         assert!(!said(&found).contains("huge pages"));
     }
@@ -434,12 +591,24 @@ mod tests {
     #[test]
     fn less_resident_than_requested_is_said_of_whom_it_is() {
         let mut found = results([10 << 10, 36 << 10], 3.6, 10, 0);
-        let said = |found: &Results| cautions(found).into_iter().find(|caution| caution.starts_with("Less is resident than was requested"));
+        let said = |found: &Results| {
+            cautions(found)
+                .into_iter()
+                .find(|caution| caution.starts_with("Less is resident than was requested"))
+        };
         assert_eq!(said(&found), None);
         found.workload.peak_requested_bytes = 30 << 10;
-        assert!(said(&found).unwrap().starts_with("Less is resident than was requested of b: "), "{:?}", said(&found));
+        assert!(
+            said(&found).unwrap().starts_with("Less is resident than was requested of b: "),
+            "{:?}",
+            said(&found)
+        );
         found.workload.peak_requested_bytes = 40 << 10;
-        assert!(said(&found).unwrap().starts_with("Less is resident than was requested of b, a: "), "{:?}", said(&found));
+        assert!(
+            said(&found).unwrap().starts_with("Less is resident than was requested of b, a: "),
+            "{:?}",
+            said(&found)
+        );
     }
 
     #[test]
@@ -451,14 +620,27 @@ mod tests {
 
     #[test]
     fn too_few_blocks_are_said_with_how_many_are_needed() {
-        let cautions = |blocks, comparisons| too_few(&results([1, 2], 2.0, blocks, comparisons)).unwrap_or_default();
-        assert!(cautions(1, 1).starts_with("1 block is too few to show any") && cautions(1, 1).contains(": 6 are needed (--reps)"));
-        assert!(cautions(5, 2).contains("6 are needed, 7 for 2 comparisons (--reps)"), "{}", cautions(5, 2));
+        let cautions = |blocks, comparisons| {
+            too_few(&results([1, 2], 2.0, blocks, comparisons)).unwrap_or_default()
+        };
+        assert!(
+            cautions(1, 1).starts_with("1 block is too few to show any")
+                && cautions(1, 1).contains(": 6 are needed (--reps)")
+        );
+        assert!(
+            cautions(5, 2).contains("6 are needed, 7 for 2 comparisons (--reps)"),
+            "{}",
+            cautions(5, 2)
+        );
         assert_eq!(cautions(6, 2), "", "both were shown");
         let mut missed = results([1, 2], 2.0, 6, 2);
         missed.comparisons[2].outcome = Outcome::NotShown;
         let said = too_few(&missed).unwrap_or_default();
-        assert!(said.contains("With 6 blocks") && said.contains("7 blocks are needed for one of 2 comparisons by itself"), "{said}");
+        assert!(
+            said.contains("With 6 blocks")
+                && said.contains("7 blocks are needed for one of 2 comparisons by itself"),
+            "{said}"
+        );
         assert!(
             uncorrected(&missed).is_some_and(|said| said.contains("the intervals are not"))
                 && uncorrected(&results([1, 2], 2.0, 6, 1)).is_none()
@@ -479,9 +661,18 @@ mod tests {
             blocks,
             outcome: Outcome::More,
         };
-        assert_eq!(interval(&comparison(1.05, 1.15, 3), 0.95), "ratio 1.100, 3 cells gave 1.050 to 1.150");
-        assert_eq!(interval(&comparison(1.05, 1.15, 1), 0.95), "ratio 1.100, 1 cell gave 1.050 to 1.150");
+        assert_eq!(
+            interval(&comparison(1.05, 1.15, 3), 0.95),
+            "ratio 1.100, 3 cells gave 1.050 to 1.150"
+        );
+        assert_eq!(
+            interval(&comparison(1.05, 1.15, 1), 0.95),
+            "ratio 1.100, 1 cell gave 1.050 to 1.150"
+        );
         assert_eq!(interval(&comparison(1.1001, 1.1002, 3), 0.95), "ratio 1.100");
-        assert_eq!([plural(1, "pass"), plural(38, "pass"), plural(1, "block")], ["1 pass", "38 passes", "1 block"]);
+        assert_eq!(
+            [plural(1, "pass"), plural(38, "pass"), plural(1, "block")],
+            ["1 pass", "38 passes", "1 block"]
+        );
     }
 }

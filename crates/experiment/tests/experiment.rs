@@ -1,5 +1,6 @@
-//! A whole experiment with cells that are made up, so that what comes out is known: the driver's part is taken off, the
-//! ratio is the true one, failures are reported, blocks are resumed, shards merge.
+//! A whole experiment with cells that are made up, so that what comes out is known: the driver's
+//! part is taken off, the ratio is the true one, failures are reported, blocks are resumed, shards
+//! merge.
 
 use heaplab_experiment::results::{Measure, Outcome, Settings, Workload};
 use heaplab_experiment::{CellRunner, ExperimentError, HeapCell, Plan, run, table};
@@ -17,23 +18,48 @@ const EVENTS: u64 = 2_000;
 
 /// A program of a thousand blocks of 4 KiB, all live at once.
 fn write_program(folder: &Path) -> std::path::PathBuf {
-    let mut events: Vec<Event> = (0..EVENTS / 2).map(|object| Event { object, size: 4096, ..Event::default() }).collect();
+    let mut events: Vec<Event> =
+        (0..EVENTS / 2).map(|object| Event { object, size: 4096, ..Event::default() }).collect();
     events.extend((0..EVENTS / 2).map(|object| Event { op: Op::Free, object, ..Event::default() }));
     let path = folder.join("test.program");
-    compile(&mut Slice(&events), &Tables::default(), Facts::default(), 0, &path, File::create(&path).unwrap()).unwrap();
+    compile(
+        &mut Slice(&events),
+        &Tables::default(),
+        Facts::default(),
+        0,
+        &path,
+        File::create(&path).unwrap(),
+    )
+    .unwrap();
     path
 }
 
 fn plan(folder: &Path, heaps: &[&str]) -> Plan {
     let heaps = heaps
         .iter()
-        .map(|name| HeapCell { name: name.to_string(), environment: Vec::new(), space_cells: 1, without_huge_pages: None })
+        .map(|name| HeapCell {
+            name: name.to_string(),
+            environment: Vec::new(),
+            space_cells: 1,
+            without_huge_pages: None,
+        })
         .collect();
     Plan {
         program: write_program(folder),
-        workload: Workload { events: EVENTS, peak_requested_bytes: EVENTS / 2 * 4096, ..Workload::default() },
+        workload: Workload {
+            events: EVENTS,
+            peak_requested_bytes: EVENTS / 2 * 4096,
+            ..Workload::default()
+        },
         heaps,
-        settings: Settings { reps: 10, passes: 2, seed: 1, margin: 0.03, confidence: 0.95, ..Settings::default() },
+        settings: Settings {
+            reps: 10,
+            passes: 2,
+            seed: 1,
+            margin: 0.03,
+            confidence: 0.95,
+            ..Settings::default()
+        },
         space: true,
         time: true,
         verify: false,
@@ -45,15 +71,19 @@ fn plan(folder: &Path, heaps: &[&str]) -> Plan {
     }
 }
 
-/// Cells whose truth is known: an event costs the driver 5 ns, and the heap what its name says on top. A block on a busy machine
-/// takes longer for all.
+/// Cells whose truth is known: an event costs the driver 5 ns, and the heap what its name says on
+/// top. A block on a busy machine takes longer for all.
 #[derive(Default)]
 struct MadeUp {
     cells: Cell<u64>,
 }
 
 impl CellRunner for MadeUp {
-    fn run(&self, request: &CellRequest, _environment: &[(String, String)]) -> Result<CellReport, String> {
+    fn run(
+        &self,
+        request: &CellRequest,
+        _environment: &[(String, String)],
+    ) -> Result<CellReport, String> {
         let cell = self.cells.get();
         self.cells.set(cell + 1);
         let (heap_ns, per_block) = match request.heap.as_str() {
@@ -69,7 +99,11 @@ impl CellRunner for MadeUp {
                 // Up to 1 % of noise that depends on the cell's number.
                 let noise = 1.0 + (cell * 7919 % 100) as f64 / 10_000.0;
                 let pass = ((5.0 + heap_ns) * noise * EVENTS as f64) as u64;
-                CellReport::Time(TimeReport { passes_ns: vec![pass; 2], cpu_ns: 2 * pass, ..TimeReport::default() })
+                CellReport::Time(TimeReport {
+                    passes_ns: vec![pass; 2],
+                    cpu_ns: 2 * pass,
+                    ..TimeReport::default()
+                })
             }
             _ => {
                 let program = heaplab_trace::program::Program::open(&request.program).unwrap();
@@ -78,7 +112,11 @@ impl CellRunner for MadeUp {
                     anonymous_bytes: 70_000 + 1_000 + checkpoint.live_objects * per_block,
                     ..SpaceSample::default()
                 });
-                CellReport::Space(SpaceReport { baseline_bytes: 70_000, samples: samples.collect(), ..SpaceReport::default() })
+                CellReport::Space(SpaceReport {
+                    baseline_bytes: 70_000,
+                    samples: samples.collect(),
+                    ..SpaceReport::default()
+                })
             }
         })
     }
@@ -89,12 +127,30 @@ fn the_truth_comes_out_and_the_driver_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(folder.path(), &["slow", "quick", "same", "broken"]);
     let (results, measured) = run(&plan, &MadeUp::default(), |_| ()).unwrap();
-    let time = |name: &str| results.heaps.iter().find(|heap| heap.heap == name).unwrap().time.clone().unwrap().ns_per_event.value;
-    assert!((time("slow") - 20.0).abs() < 0.5 && (time("quick") - 10.0).abs() < 0.5, "{:?}", results.heaps);
+    let time = |name: &str| {
+        results
+            .heaps
+            .iter()
+            .find(|heap| heap.heap == name)
+            .unwrap()
+            .time
+            .clone()
+            .unwrap()
+            .ns_per_event
+            .value
+    };
+    assert!(
+        (time("slow") - 20.0).abs() < 0.5 && (time("quick") - 10.0).abs() < 0.5,
+        "{:?}",
+        results.heaps
+    );
     let space = results.heaps[1].space.as_ref().unwrap();
     assert_eq!((space.peak_resident_bytes, space.end_resident_bytes), (6_000_000, 0));
     let outcome = |heap: &str, measure| {
-        let found = results.comparisons.iter().find(|comparison| comparison.heap == heap && comparison.measure == measure);
+        let found = results
+            .comparisons
+            .iter()
+            .find(|comparison| comparison.heap == heap && comparison.measure == measure);
         found.map(|comparison| comparison.outcome)
     };
     assert_eq!(outcome("quick", Measure::Time), Some(Outcome::Less));
@@ -108,7 +164,10 @@ fn the_truth_comes_out_and_the_driver_does_not() {
         verdict.contains("Space: quick needs 20.0 % more than slow (5.72 MiB against 4.77 MiB at the peak; ratio 1.200)."),
         "{verdict}"
     );
-    assert!(verdict.contains("Time: quick needs 50.") || verdict.contains("Time: quick needs 49."), "{verdict}");
+    assert!(
+        verdict.contains("Time: quick needs 50.") || verdict.contains("Time: quick needs 49."),
+        "{verdict}"
+    );
     assert!(
         verdict.contains("broken: a space cell failed: it was ended by SIGSEGV (invalid memory reference) (and 10 more)."),
         "{verdict}"
@@ -139,7 +198,11 @@ fn shards_merge_into_one_experiment() {
     let (half, _) = run(&plan, &MadeUp::default(), |_| ()).unwrap();
     assert_eq!(half.comparisons[1].blocks, 5);
     assert_eq!(half.comparisons[1].outcome, Outcome::NotShown);
-    assert!(half.cautions.iter().any(|caution| caution.contains("6 are needed")), "{:?}", half.cautions);
+    assert!(
+        half.cautions.iter().any(|caution| caution.contains("6 are needed")),
+        "{:?}",
+        half.cautions
+    );
     plan.shard = (1, 2);
     let (whole, _) = run(&plan, &MadeUp::default(), |_| ()).unwrap();
     assert_eq!((whole.comparisons[1].blocks, whole.comparisons[1].outcome), (10, Outcome::Less));
@@ -183,10 +246,16 @@ fn a_block_that_lacks_something_is_refused_by_name() {
     let whole = fs::read(&path).unwrap();
     let refused = || run(&plan, &MadeUp::default(), |_| ()).unwrap_err().to_string();
     edit(&path, |block| block["cells"] = serde_json::json!([]));
-    assert!(refused().contains("block-00003.json: is not a block's results: expected the cells "), "{}", refused());
+    assert!(
+        refused().contains("block-00003.json: is not a block's results: expected the cells "),
+        "{}",
+        refused()
+    );
     fs::write(&path, &whole).unwrap();
     let timed = (0..4).find(|cell| plan.order(3)[*cell] == "slow").unwrap();
-    edit(&path, |block| block["cells"][timed]["report"]["time"]["passes_ns"] = serde_json::json!([]));
+    edit(&path, |block| {
+        block["cells"][timed]["report"]["time"]["passes_ns"] = serde_json::json!([])
+    });
     assert!(refused().contains("expected of the cell slow the times of 2 passes"), "{}", refused());
     // Another block under this name: it would count for none.
     fs::copy(folder.path().join("results/block-00004.json"), &path).unwrap();
@@ -225,15 +294,31 @@ fn what_is_written_is_documented() {
     let mut written = std::collections::BTreeSet::new();
     keys(&serde_json::to_value(&results).unwrap(), &mut written);
     table::write(&measured, &folder.path().join("cells.parquet")).unwrap();
-    let table = SerializedFileReader::new(File::open(folder.path().join("cells.parquet")).unwrap()).unwrap();
-    written.extend(table.metadata().file_metadata().schema_descr().columns().iter().map(|column| column.name().to_owned()));
-    let document = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/replay-json.md")).unwrap();
+    let table = SerializedFileReader::new(File::open(folder.path().join("cells.parquet")).unwrap())
+        .unwrap();
+    written.extend(
+        table
+            .metadata()
+            .file_metadata()
+            .schema_descr()
+            .columns()
+            .iter()
+            .map(|column| column.name().to_owned()),
+    );
+    let document =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/replay-json.md"))
+            .unwrap();
     let estimates = ["value", "low", "high"];
     let named = |key: &String| {
-        document.contains(&format!("`{key}`")) || estimates.contains(&key.as_str()) && document.contains("`{value, low, high}`")
+        document.contains(&format!("`{key}`"))
+            || estimates.contains(&key.as_str()) && document.contains("`{value, low, high}`")
     };
     let missing: Vec<&String> = written.iter().filter(|key| !named(key)).collect();
-    assert!(written.len() > 70 && missing.is_empty(), "{} fields; not in docs/replay-json.md: {missing:?}", written.len());
+    assert!(
+        written.len() > 70 && missing.is_empty(),
+        "{} fields; not in docs/replay-json.md: {missing:?}",
+        written.len()
+    );
 }
 
 #[test]

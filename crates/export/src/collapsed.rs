@@ -1,4 +1,5 @@
-//! Collapsed stacks: one line a stack, for flame graph scripts (Brendan Gregg's format, and all that read it).
+//! Collapsed stacks: one line a stack, for flame graph scripts (Brendan Gregg's format, and all
+//! that read it).
 
 use crate::{
     Export, ExportError, Weight,
@@ -17,7 +18,8 @@ pub fn write(export: &Export<'_>, weight: Weight, out: &mut impl Write) -> Resul
             Weight::AllocatedObjects => row.requested.objects,
         };
         if weight > 0 {
-            let frames: Vec<String> = labels(export.tables, row.stack).iter().rev().map(|label| plain(label)).collect();
+            let frames: Vec<String> =
+                labels(export.tables, row.stack).iter().rev().map(|label| plain(label)).collect();
             *lines.entry(without_number(frames.join(";"))).or_default() += weight;
         }
     }
@@ -31,16 +33,22 @@ pub fn write(export: &Export<'_>, weight: Weight, out: &mut impl Write) -> Resul
 fn plain(label: &str) -> String {
     let replace = |character: char| match character {
         ';' => ':',
-        character if character.is_control() || character == '\u{2028}' || character == '\u{2029}' => ' ',
+        character
+            if character.is_control() || character == '\u{2028}' || character == '\u{2029}' =>
+        {
+            ' '
+        }
         character => character,
     };
     label.chars().map(replace).collect()
 }
 
-/// The stack, whose last name may end in a number of its own: flamegraph.pl takes that for a count and the weight for the count of another
-/// run, which it shows the difference to. The space before it becomes one that does not separate.
+/// The stack, whose last name may end in a number of its own: flamegraph.pl takes that for a count
+/// and the weight for the count of another run, which it shows the difference to. The space before
+/// it becomes one that does not separate.
 fn without_number(mut stack: String) -> String {
-    let name = stack.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
+    let name =
+        stack.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
     if name.len() < stack.len() && name.ends_with(' ') {
         let space = name.len() - 1;
         stack.replace_range(space..=space, "\u{a0}");

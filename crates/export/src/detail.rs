@@ -1,8 +1,8 @@
-//! What exports need besides the profile: how long a stack's bytes lived, the most it ever had, and when it allocated and
-//! released them.
+//! What exports need besides the profile: how long a stack's bytes lived, the most it ever had, and
+//! when it allocated and released them.
 //!
-//! Time is kept in slices of equal width, few enough that memory stays bounded: when there are too many entries, slices
-//! are joined in pairs. Sums are exact at any width.
+//! Time is kept in slices of equal width, few enough that memory stays bounded: when there are too
+//! many entries, slices are joined in pairs. Sums are exact at any width.
 
 use heaplab_profile::{Amount, Instant, Object, Observer};
 use heaplab_trace::{Event, ObjectId, StackId};
@@ -18,11 +18,13 @@ const SLICES_MAX: u64 = 512;
 pub struct Detail {
     is_timed: bool,
     end: u64,
-    /// When an object's size became what it is, where that is not its birth or births are not timed.
+    /// When an object's size became what it is, where that is not its birth or births are not
+    /// timed.
     sized_at: HashMap<ObjectId, u64>,
     stacks: BTreeMap<StackId, StackDetail>,
     slice_width: u64,
-    /// Bytes by stack, the slice in which they were allocated, and the one in which they were released (`None`: not yet).
+    /// Bytes by stack, the slice in which they were allocated, and the one in which they were
+    /// released (`None`: not yet).
     spans: HashMap<(StackId, u64, u64), Amount>,
     allocated: HashMap<(StackId, u64), Amount>,
 }
@@ -51,8 +53,8 @@ pub(crate) struct Span {
 }
 
 impl Detail {
-    /// An empty one. `is_timed`: events carry time stamps (the recording's `duration_ns` is not 0), and times are
-    /// nanoseconds; otherwise they are numbers of rows.
+    /// An empty one. `is_timed`: events carry time stamps (the recording's `duration_ns` is not 0),
+    /// and times are nanoseconds; otherwise they are numbers of rows.
     pub fn new(is_timed: bool) -> Detail {
         Detail {
             is_timed,
@@ -87,8 +89,8 @@ impl Detail {
         detail.released_lifetimes + live.saturating_sub(detail.live_since)
     }
 
-    /// When each stack allocated and released its bytes, in order of stack and time. The sum over all is what was requested,
-    /// the sum over those without an end what is live at the end.
+    /// When each stack allocated and released its bytes, in order of stack and time. The sum over
+    /// all is what was requested, the sum over those without an end what is live at the end.
     pub(crate) fn spans(&self) -> Vec<Span> {
         let mut live = self.allocated.clone();
         let mut spans = Vec::with_capacity(self.spans.len() + live.len());
@@ -97,10 +99,20 @@ impl Detail {
                 left.objects -= amount.objects;
                 left.bytes = left.bytes.saturating_sub(amount.bytes);
             }
-            spans.push(Span { stack: *stack, from: from * self.slice_width, until: Some(until * self.slice_width), amount: *amount });
+            spans.push(Span {
+                stack: *stack,
+                from: from * self.slice_width,
+                until: Some(until * self.slice_width),
+                amount: *amount,
+            });
         }
         let live = live.into_iter().filter(|(_, amount)| amount.objects > 0);
-        spans.extend(live.map(|((stack, from), amount)| Span { stack, from: from * self.slice_width, until: None, amount }));
+        spans.extend(live.map(|((stack, from), amount)| Span {
+            stack,
+            from: from * self.slice_width,
+            until: None,
+            amount,
+        }));
         spans.sort_by_key(|span| (span.stack, span.from, span.until));
         spans
     }
@@ -119,7 +131,9 @@ impl Detail {
         stack.live.objects += 1;
         stack.live.bytes += object.size;
         stack.live_since += u128::from(at);
-        if stack.live.bytes > stack.most.bytes || (stack.live.bytes == stack.most.bytes && stack.most.objects == 0) {
+        if stack.live.bytes > stack.most.bytes
+            || (stack.live.bytes == stack.most.bytes && stack.most.objects == 0)
+        {
             stack.most = stack.live;
         }
         let allocated = self.allocated.entry((object.stack, at / self.slice_width)).or_default();
@@ -147,8 +161,14 @@ impl Detail {
     fn join_slices(&mut self) {
         while self.end / self.slice_width >= SLICES_MAX || self.too_many() {
             self.slice_width *= 2;
-            self.allocated = joined(self.allocated.drain().map(|((stack, from), amount)| ((stack, from / 2), amount)));
-            self.spans = joined(self.spans.drain().map(|((stack, from, until), amount)| ((stack, from / 2, until / 2), amount)));
+            self.allocated = joined(
+                self.allocated.drain().map(|((stack, from), amount)| ((stack, from / 2), amount)),
+            );
+            self.spans = joined(
+                self.spans
+                    .drain()
+                    .map(|((stack, from, until), amount)| ((stack, from / 2, until / 2), amount)),
+            );
         }
     }
 
@@ -158,7 +178,9 @@ impl Detail {
     }
 }
 
-fn joined<K: std::hash::Hash + Eq>(entries: impl Iterator<Item = (K, Amount)>) -> HashMap<K, Amount> {
+fn joined<K: std::hash::Hash + Eq>(
+    entries: impl Iterator<Item = (K, Amount)>,
+) -> HashMap<K, Amount> {
     let mut joined: HashMap<K, Amount> = HashMap::new();
     for (key, amount) in entries {
         crate::stacks::add(joined.entry(key).or_default(), amount);
@@ -171,7 +193,14 @@ impl Observer for Detail {
         self.begin(now, id, object);
     }
 
-    fn resized(&mut self, now: &Instant, _event: &Event, id: ObjectId, before: &Object, after: &Object) {
+    fn resized(
+        &mut self,
+        now: &Instant,
+        _event: &Event,
+        id: ObjectId,
+        before: &Object,
+        after: &Object,
+    ) {
         self.finish(now, id, before);
         self.begin(now, id, after);
     }

@@ -1,8 +1,8 @@
 //! DHAT's JSON (version 2, mode "heap"), for the viewer that comes with valgrind.
 //!
-//! Deviations from what valgrind writes: time is nanoseconds instead of instructions (or events, where a trace has no
-//! times), a reallocation is a request of its own stack (valgrind keeps the block where it was born), and there are no
-//! access counts.
+//! Deviations from what valgrind writes: time is nanoseconds instead of instructions (or events,
+//! where a trace has no times), a reallocation is a request of its own stack (valgrind keeps the
+//! block where it was born), and there are no access counts.
 
 use crate::{
     Export, ExportError, Moment,
@@ -76,7 +76,18 @@ pub fn write(export: &Export<'_>, out: &mut impl Write) -> Result<(), ExportErro
         let tl = u64::try_from(sums.lifetimes).unwrap_or(u64::MAX);
         let (total, most, peak, end) = (sums.requested, sums.most, sums.at_peak, sums.at_end);
         let (tb, tbk, mb, mbk) = (total.bytes, total.objects, most.bytes, most.objects);
-        pps.push(Point { tb, tbk, tl, mb, mbk, gb: peak.bytes, gbk: peak.objects, eb: end.bytes, ebk: end.objects, fs });
+        pps.push(Point {
+            tb,
+            tbk,
+            tl,
+            mb,
+            mbk,
+            gb: peak.bytes,
+            gbk: peak.objects,
+            eb: end.bytes,
+            ebk: end.objects,
+            fs,
+        });
     }
     let is_timed = export.detail.is_timed();
     let at = |moment: &heaplab_profile::Moment| if is_timed { moment.time_ns } else { moment.row };
@@ -99,8 +110,8 @@ pub fn write(export: &Export<'_>, out: &mut impl Write) -> Result<(), ExportErro
     Ok(serde_json::to_writer(out, &file)?)
 }
 
-/// What every stack adds up to. The viewer refuses two points that read the same, so those are joined; the most that two
-/// joined stacks had is at most the sum of what each had.
+/// What every stack adds up to. The viewer refuses two points that read the same, so those are
+/// joined; the most that two joined stacks had is at most the sum of what each had.
 fn by_location(export: &Export<'_>) -> BTreeMap<StackId, Sums> {
     let same = SameStacks::of(export.tables);
     let mut points: BTreeMap<StackId, Sums> = BTreeMap::new();

@@ -25,9 +25,14 @@ pub enum ExportError {
         limit: u64,
     },
     /// The format has no place for the moment.
-    #[error("a DHAT file holds the peak and the end, and no other moment (asked for: {0}); choose another format, or leave the moment out")]
+    #[error(
+        "a DHAT file holds the peak and the end, and no other moment (asked for: {0}); choose another format, or leave the moment out"
+    )]
     MomentNotShown(String),
-    /// The moment is not in the profile: its mark is none of this process's, or it was not asked for.
-    #[error("the moment that was asked for (number {0}) does not occur in what was selected; choose another moment, or all processes")]
+    /// The moment is not in the profile: its mark is none of this process's, or it was not asked
+    /// for.
+    #[error(
+        "the moment that was asked for (number {0}) does not occur in what was selected; choose another moment, or all processes"
+    )]
     MomentMissing(usize),
 }

@@ -1,22 +1,22 @@
 //! The Firefox Profiler's processed profile.
 //!
 //! One process with two threads and a graph:
-//! - "allocations": the profiler's native allocations. Bytes of one stack that were allocated and released in the same
-//!   slices of time are one entry, with an "address" that pairs the two, so that its views of allocated, released and
-//!   retained memory work for any range that is selected.
+//! - "allocations": the profiler's native allocations. Bytes of one stack that were allocated and
+//!   released in the same slices of time are one entry, with an "address" that pairs the two, so
+//!   that its views of allocated, released and retained memory work for any range that is selected.
 //! - "in use at ...": one sample a stack, weighted with its bytes.
 //! - live bytes over time.
 //!
-//! Frames are labels: names without addresses, because there is nothing left for the profiler to symbolicate.
-//! Traces without times are laid out at one event a microsecond.
+//! Frames are labels: names without addresses, because there is nothing left for the profiler to
+//! symbolicate. Traces without times are laid out at one event a microsecond.
 
 use crate::{
     Export, ExportError,
     stacks::{labels, weighted},
 };
 use fxprof_processed_profile::{
-    CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, Profile, ReferenceTimestamp, SamplingInterval, StackHandle, ThreadHandle,
-    Timestamp, WeightType,
+    CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, Profile, ReferenceTimestamp,
+    SamplingInterval, StackHandle, ThreadHandle, Timestamp, WeightType,
 };
 use heaplab_profile::TimelineAxis;
 use heaplab_trace::StackId;
@@ -27,7 +27,8 @@ const SPLIT_MAX: u64 = 1 << 16;
 
 /// Writes the profile.
 pub fn write(export: &Export<'_>, out: &mut impl Write) -> Result<(), ExportError> {
-    let began = ReferenceTimestamp::from_millis_since_unix_epoch(export.about.began_unix_s as f64 * 1000.0);
+    let began =
+        ReferenceTimestamp::from_millis_since_unix_epoch(export.about.began_unix_s as f64 * 1000.0);
     let mut profile = Profile::new(&export.about.program, began, SamplingInterval::from_millis(1));
     profile.set_symbolicated(true);
     let start = Timestamp::from_nanos_since_reference(0);
@@ -51,11 +52,16 @@ pub fn write(export: &Export<'_>, out: &mut impl Write) -> Result<(), ExportErro
     Ok(serde_json::to_writer(out, &profile)?)
 }
 
-fn add_allocations(export: &Export<'_>, profile: &mut Profile, thread: ThreadHandle) -> Result<(), ExportError> {
+fn add_allocations(
+    export: &Export<'_>,
+    profile: &mut Profile,
+    thread: ThreadHandle,
+) -> Result<(), ExportError> {
     let mut stacks = Stacks::new(thread);
     let mut entries = Vec::new();
     for (number, span) in export.detail.spans().iter().enumerate() {
-        let bytes = i64::try_from(span.amount.bytes).map_err(|_| too_large(span.amount.bytes, i64::MAX as u64))?;
+        let bytes = i64::try_from(span.amount.bytes)
+            .map_err(|_| too_large(span.amount.bytes, i64::MAX as u64))?;
         // Addresses only pair allocation and release; 0 would mean none.
         let address = 16 * (number as u64 + 1);
         let stack = stacks.handle(export, profile, span.stack);
@@ -70,7 +76,11 @@ fn add_allocations(export: &Export<'_>, profile: &mut Profile, thread: ThreadHan
     Ok(())
 }
 
-fn add_in_use(export: &Export<'_>, profile: &mut Profile, thread: ThreadHandle) -> Result<(), ExportError> {
+fn add_in_use(
+    export: &Export<'_>,
+    profile: &mut Profile,
+    thread: ThreadHandle,
+) -> Result<(), ExportError> {
     profile.set_thread_samples_weight_type(thread, WeightType::Bytes);
     let mut stacks = Stacks::new(thread);
     let at = timestamp(export, export.moment_at());
@@ -89,17 +99,29 @@ fn add_in_use(export: &Export<'_>, profile: &mut Profile, thread: ThreadHandle) 
     Ok(())
 }
 
-fn add_live_bytes(export: &Export<'_>, profile: &mut Profile, process: fxprof_processed_profile::ProcessHandle) {
+fn add_live_bytes(
+    export: &Export<'_>,
+    profile: &mut Profile,
+    process: fxprof_processed_profile::ProcessHandle,
+) {
     let timeline = &export.profile.timeline;
     if export.detail.is_timed() != (timeline.axis == TimelineAxis::Time) {
         return;
     }
-    let counter = profile.add_counter(process, "malloc", "Memory", "Live bytes as the program asked for them");
+    let counter = profile.add_counter(
+        process,
+        "malloc",
+        "Memory",
+        "Live bytes as the program asked for them",
+    );
     profile.add_counter_sample(counter, timestamp(export, 0), 0.0, 0);
     let mut before = 0i128;
     for point in &timeline.points {
         // Two values a point, so that a peak between two ends of points is seen.
-        let ends = [(point.at, point.max_bytes), (point.at.saturating_add(timeline.width), point.live.bytes)];
+        let ends = [
+            (point.at, point.max_bytes),
+            (point.at.saturating_add(timeline.width), point.live.bytes),
+        ];
         for (at, bytes) in ends {
             let delta = i128::from(bytes) - before;
             before = i128::from(bytes);
@@ -119,12 +141,18 @@ impl Stacks {
         Stacks { thread, known: HashMap::new() }
     }
 
-    fn handle(&mut self, export: &Export<'_>, profile: &mut Profile, stack: StackId) -> Option<StackHandle> {
+    fn handle(
+        &mut self,
+        export: &Export<'_>,
+        profile: &mut Profile,
+        stack: StackId,
+    ) -> Option<StackHandle> {
         if let Some(handle) = self.known.get(&stack) {
             return *handle;
         }
         let labels = labels(export.tables, stack);
-        let frames: Vec<FrameInfo> = labels.iter().rev().map(|label| frame(profile, label)).collect();
+        let frames: Vec<FrameInfo> =
+            labels.iter().rev().map(|label| frame(profile, label)).collect();
         let handle = profile.intern_stack_frames(self.thread, frames.into_iter());
         self.known.insert(stack, handle);
         handle
@@ -132,13 +160,26 @@ impl Stacks {
 }
 
 fn frame(profile: &mut Profile, label: &str) -> FrameInfo {
-    FrameInfo { frame: Frame::Label(profile.intern_string(label)), category_pair: CategoryHandle::OTHER.into(), flags: FrameFlags::empty() }
+    FrameInfo {
+        frame: Frame::Label(profile.intern_string(label)),
+        category_pair: CategoryHandle::OTHER.into(),
+        flags: FrameFlags::empty(),
+    }
 }
 
 fn timestamp(export: &Export<'_>, at: u64) -> Timestamp {
-    Timestamp::from_nanos_since_reference(if export.detail.is_timed() { at } else { at.saturating_mul(1000) })
+    Timestamp::from_nanos_since_reference(if export.detail.is_timed() {
+        at
+    } else {
+        at.saturating_mul(1000)
+    })
 }
 
 fn too_large(value: u64, limit: u64) -> ExportError {
-    ExportError::TooLarge { format: "the Firefox Profiler", what: "the bytes of one stack", value, limit }
+    ExportError::TooLarge {
+        format: "the Firefox Profiler",
+        what: "the bytes of one stack",
+        value,
+        limit,
+    }
 }

@@ -1,15 +1,17 @@
-//! Profiles in the formats of other tools: pprof, speedscope, Firefox Profiler, DHAT, collapsed stacks; and the live blocks as a heap snapshot.
+//! Profiles in the formats of other tools: pprof, speedscope, Firefox Profiler, DHAT, collapsed
+//! stacks; and the live blocks as a heap snapshot.
 //!
-//! For whoever has a viewer already. Each format holds the same two facts about each call stack: what it *allocated*
-//! (requests, births and reallocations alike, over the whole run) and what it had *in use* at one [`Moment`]. Their sums
-//! are the profile's totals, exactly, in every format; a number that a format cannot hold is an error and never rounded.
+//! For whoever has a viewer already. Each format holds the same two facts about each call stack:
+//! what it *allocated* (requests, births and reallocations alike, over the whole run) and what it
+//! had *in use* at one [`Moment`]. Their sums are the profile's totals, exactly, in every format; a
+//! number that a format cannot hold is an error and never rounded.
 //!
-//! Names are written as they are where the format can (JSON and protobuf escape by themselves); collapsed stacks cannot
-//! (see [`Format::Collapsed`]). A frame without a name is shown as module + offset, and bytes without a stack as
-//! `(no stack recorded)`, so that nothing drops out of a sum.
+//! Names are written as they are where the format can (JSON and protobuf escape by themselves);
+//! collapsed stacks cannot (see [`Format::Collapsed`]). A frame without a name is shown as module +
+//! offset, and bytes without a stack as `(no stack recorded)`, so that nothing drops out of a sum.
 //!
-//! A [`HeapSnapshot`] is no profile: it has each block that is live at a moment, held by its call stack. A [`MetaspaceSnapshot`] is one of a JVM's metaspace:
-//! loaders, arenas, chunks, blocks.
+//! A [`HeapSnapshot`] is no profile: it has each block that is live at a moment, held by its call
+//! stack. A [`MetaspaceSnapshot`] is one of a JVM's metaspace: loaders, arenas, chunks, blocks.
 //!
 //! # Example
 //! ```
@@ -93,10 +95,12 @@ pub enum Format {
     Pprof,
     /// JSON of <https://www.speedscope.app>: in use and allocated, by bytes and by objects.
     Speedscope,
-    /// One line a stack, outermost frame first, separated by `;`, then a space and the weight. What flame graph scripts
-    /// read. The format has no escapes: `;` in a name becomes `:`, control characters become spaces.
+    /// One line a stack, outermost frame first, separated by `;`, then a space and the weight. What
+    /// flame graph scripts read. The format has no escapes: `;` in a name becomes `:`, control
+    /// characters become spaces.
     Collapsed(Weight),
-    /// JSON of <https://profiler.firefox.com>: allocations over time (for retained memory at any range), in use at the moment, live bytes as a graph.
+    /// JSON of <https://profiler.firefox.com>: allocations over time (for retained memory at any
+    /// range), in use at the moment, live bytes as a graph.
     Firefox,
     /// JSON of valgrind's DHAT viewer, mode "heap". It has peak and end both, and no other moment.
     Dhat,
@@ -136,7 +140,11 @@ impl Export<'_> {
         match self.moment {
             Moment::Peak => "peak",
             Moment::End => "end",
-            Moment::Asked(row) => self.profile.moments.get(row).map_or("a moment that was not asked for", |moment| &moment.name),
+            Moment::Asked(row) => self
+                .profile
+                .moments
+                .get(row)
+                .map_or("a moment that was not asked for", |moment| &moment.name),
         }
     }
 

@@ -1,7 +1,8 @@
 //! The blocks that are live at a moment, one by one: what a heap snapshot needs and no sum has.
 //!
-//! Which row a moment is, the profile says (of a peak it is known only at the end); a second pass goes as far as that row and keeps what is left. It is the
-//! profile's own pass, so that arenas that die, copies of forked children and failed requests count here as they count there.
+//! Which row a moment is, the profile says (of a peak it is known only at the end); a second pass
+//! goes as far as that row and keeps what is left. It is the profile's own pass, so that arenas
+//! that die, copies of forked children and failed requests count here as they count there.
 
 use heaplab_profile::{Amount, Moment, Object, Observer, Options, profile};
 use heaplab_trace::source::First;
@@ -31,9 +32,14 @@ impl LiveBlocks {
     ///
     /// # Errors
     /// The events cannot be read, or they are not those of the moment.
-    pub fn at(moment: &Moment, tables: &Tables, source: impl EventSource) -> Result<LiveBlocks, TraceError> {
+    pub fn at(
+        moment: &Moment,
+        tables: &Tables,
+        source: impl EventSource,
+    ) -> Result<LiveBlocks, TraceError> {
         let mut live = LiveBlocks::default();
-        // A moment before the first event has the number of the first row as well, and nothing is live there.
+        // A moment before the first event has the number of the first row as well, and nothing is
+        // live there.
         let rows = if moment.live.objects == 0 { 0 } else { moment.row + 1 };
         let options = Options { timeline_points: 2, ..Options::default() };
         profile(tables, &mut First { source, rows }, &options, &mut live)?;

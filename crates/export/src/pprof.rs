@@ -1,7 +1,9 @@
-//! pprof: the sample types of a Go heap profile, so that `go tool pprof` and everything built on it shows what it knows.
+//! pprof: the sample types of a Go heap profile, so that `go tool pprof` and everything built on it
+//! shows what it knows.
 //!
-//! Every mapping is marked as symbolized. Otherwise pprof looks for names itself, by the nearest symbol below an address,
-//! and gives stripped libraries wrong ones; here a frame without a name is named by its module and offset.
+//! Every mapping is marked as symbolized. Otherwise pprof looks for names itself, by the nearest
+//! symbol below an address, and gives stripped libraries wrong ones; here a frame without a name is
+//! named by its module and offset.
 
 use crate::{
     Export, ExportError,
@@ -41,7 +43,14 @@ impl<'a, 'b> Writer<'a, 'b> {
     fn new(export: &'a Export<'b>) -> Self {
         let strings = HashMap::from([(String::new(), 0)]);
         let profile = Profile::default();
-        Writer { export, profile, strings, mappings: HashMap::new(), locations: HashMap::new(), functions: HashMap::new() }
+        Writer {
+            export,
+            profile,
+            strings,
+            mappings: HashMap::new(),
+            locations: HashMap::new(),
+            functions: HashMap::new(),
+        }
     }
 
     fn header(&mut self) -> Result<(), ExportError> {
@@ -49,16 +58,30 @@ impl<'a, 'b> Writer<'a, 'b> {
         if let Some(row) = self.executable() {
             self.mapping(row);
         }
-        let types = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")];
-        self.profile.sample_type = types.map(|(name, unit)| ValueType { r#type: self.string(name), unit: self.string(unit) }).into();
-        self.profile.period_type = Some(ValueType { r#type: self.string("space"), unit: self.string("bytes") });
+        let types = [
+            ("alloc_objects", "count"),
+            ("alloc_space", "bytes"),
+            ("inuse_objects", "count"),
+            ("inuse_space", "bytes"),
+        ];
+        self.profile.sample_type = types
+            .map(|(name, unit)| ValueType { r#type: self.string(name), unit: self.string(unit) })
+            .into();
+        self.profile.period_type =
+            Some(ValueType { r#type: self.string("space"), unit: self.string("bytes") });
         self.profile.period = 1;
         self.profile.default_sample_type = self.string("inuse_space");
         let began_ns = self.export.about.began_unix_s.saturating_mul(1_000_000_000);
         self.profile.time_nanos = number("the time of the recording in ns", began_ns)?;
-        self.profile.duration_nanos = number("its duration in ns", self.export.profile.totals.duration_ns)?;
+        self.profile.duration_nanos =
+            number("its duration in ns", self.export.profile.totals.duration_ns)?;
         let about = &self.export.about;
-        let what = format!("{} (process {}), in use at {}", about.program, about.pid, self.export.moment_name());
+        let what = format!(
+            "{} (process {}), in use at {}",
+            about.program,
+            about.pid,
+            self.export.moment_name()
+        );
         let writer = concat!("heaplab ", env!("CARGO_PKG_VERSION"));
         self.profile.comment = [what.as_str(), writer].map(|comment| self.string(comment)).into();
         Ok(())
@@ -68,17 +91,25 @@ impl<'a, 'b> Writer<'a, 'b> {
     fn executable(&self) -> Option<u32> {
         let tables = self.export.tables;
         let is_program = |path: &str| {
-            let mut processes = tables.processes.iter().filter(|process| process.pid == self.export.about.pid);
+            let mut processes =
+                tables.processes.iter().filter(|process| process.pid == self.export.about.pid);
             processes.any(|process| process.executable == path)
         };
         tables.modules.iter().position(|module| is_program(&module.path)).map(|row| row as u32)
     }
 
     fn sample(&mut self, row: &Weighted) -> Result<(), ExportError> {
-        let values = [row.requested.objects, row.requested.bytes, row.in_use.objects, row.in_use.bytes];
+        let values =
+            [row.requested.objects, row.requested.bytes, row.in_use.objects, row.in_use.bytes];
         let names = ["allocated objects", "allocated bytes", "objects in use", "bytes in use"];
-        let value = names.iter().zip(values).map(|(name, value)| number(name, value)).collect::<Result<_, _>>()?;
-        let mut location_id: Vec<u64> = return_addresses(self.export.tables, row.stack).map(|frame| self.location(Some(frame))).collect();
+        let value = names
+            .iter()
+            .zip(values)
+            .map(|(name, value)| number(name, value))
+            .collect::<Result<_, _>>()?;
+        let mut location_id: Vec<u64> = return_addresses(self.export.tables, row.stack)
+            .map(|frame| self.location(Some(frame)))
+            .collect();
         if location_id.is_empty() {
             location_id.push(self.location(None));
         }
@@ -95,7 +126,9 @@ impl<'a, 'b> Writer<'a, 'b> {
         self.locations.insert(frame, id);
         let place = frame.and_then(|frame| tables.frames.get(frame as usize));
         let module = place.and_then(|place| place.module);
-        let bias = module.and_then(|module| tables.modules.get(module as usize)).map_or(0, |module| module.bias);
+        let bias = module
+            .and_then(|module| tables.modules.get(module as usize))
+            .map_or(0, |module| module.bias);
         let address = place.map_or(0, |place| place.address.wrapping_add(bias));
         let mapping_id = module.map_or(0, |module| self.mapping(module));
         let line = match frame {
@@ -119,8 +152,14 @@ impl<'a, 'b> Writer<'a, 'b> {
         let next = self.functions.len() as u64 + 1;
         let id = *self.functions.entry(key).or_insert(next);
         if id == next {
-            // A function whose system name is its name counts as mangled, and pprof then takes template arguments out of it.
-            self.profile.function.push(Function { id, name: key.0, system_name: 0, filename: key.1 });
+            // A function whose system name is its name counts as mangled, and pprof then takes
+            // template arguments out of it.
+            self.profile.function.push(Function {
+                id,
+                name: key.0,
+                system_name: 0,
+                filename: key.1,
+            });
         }
         id
     }
@@ -163,5 +202,10 @@ impl<'a, 'b> Writer<'a, 'b> {
 }
 
 fn number(what: &'static str, value: u64) -> Result<i64, ExportError> {
-    i64::try_from(value).map_err(|_| ExportError::TooLarge { format: "pprof", what, value, limit: i64::MAX as u64 })
+    i64::try_from(value).map_err(|_| ExportError::TooLarge {
+        format: "pprof",
+        what,
+        value,
+        limit: i64::MAX as u64,
+    })
 }

@@ -1,6 +1,8 @@
-//! The messages of pprof's `profile.proto`, written down by hand so that building needs no protobuf compiler.
+//! The messages of pprof's `profile.proto`, written down by hand so that building needs no protobuf
+//! compiler.
 //!
-//! Only what is written here is declared. Field numbers are the format; texts are numbers in the string table, whose entry 0 is empty.
+//! Only what is written here is declared. Field numbers are the format; texts are numbers in the
+//! string table, whose entry 0 is empty.
 
 /// A whole profile.
 #[derive(Clone, PartialEq, prost::Message)]

@@ -1,7 +1,9 @@
-//! speedscope's JSON: shared frames, and four "sampled" profiles whose samples are stacks and whose weights are bytes or objects.
+//! speedscope's JSON: shared frames, and four "sampled" profiles whose samples are stacks and whose
+//! weights are bytes or objects.
 //!
-//! Source: `file-format-schema.json` of speedscope 1.25. Stacks are written outermost first; order of samples means
-//! nothing here, so they are sorted by stack, which puts what belongs together side by side in its time view.
+//! Source: `file-format-schema.json` of speedscope 1.25. Stacks are written outermost first; order
+//! of samples means nothing here, so they are sorted by stack, which puts what belongs together
+//! side by side in its time view.
 
 use crate::{
     Export, ExportError,
@@ -61,7 +63,15 @@ pub fn write(export: &Export<'_>, out: &mut impl Write) -> Result<(), ExportErro
         let chosen: Vec<usize> = (0..rows.len()).filter(|row| weight(&rows[*row]) > 0).collect();
         let weights: Vec<u64> = chosen.iter().map(|row| weight(&rows[*row])).collect();
         let samples = chosen.iter().map(|row| stacks[*row].clone()).collect();
-        Profile { r#type: "sampled", name, unit, start_value: 0, end_value: weights.iter().sum(), samples, weights }
+        Profile {
+            r#type: "sampled",
+            name,
+            unit,
+            start_value: 0,
+            end_value: weights.iter().sum(),
+            samples,
+            weights,
+        }
     };
     let profiles = [
         profile(format!("in use at {moment} (bytes)"), "bytes", |row| row.in_use.bytes),
@@ -71,7 +81,14 @@ pub fn write(export: &Export<'_>, out: &mut impl Write) -> Result<(), ExportErro
     ];
     let exporter = concat!("heaplab ", env!("CARGO_PKG_VERSION"));
     let shared = Shared { frames: frames.rows };
-    let file = File { schema: SCHEMA, name: &export.about.program, exporter, active_profile_index: 0, shared, profiles };
+    let file = File {
+        schema: SCHEMA,
+        name: &export.about.program,
+        exporter,
+        active_profile_index: 0,
+        shared,
+        profiles,
+    };
     Ok(serde_json::to_writer(out, &file)?)
 }
 
@@ -98,7 +115,11 @@ impl<'a> Frames<'a> {
             numbers.push(self.number(Frame { name: tables.frame_label(frame), file, line }));
         }
         if numbers.is_empty() {
-            numbers.push(self.number(Frame { name: NO_STACK_LABEL.into(), file: None, line: None }));
+            numbers.push(self.number(Frame {
+                name: NO_STACK_LABEL.into(),
+                file: None,
+                line: None,
+            }));
         }
         numbers.reverse();
         numbers

@@ -1,7 +1,7 @@
 //! Stacks as exports see them: lists of frames with weights, each list once.
 //!
-//! Two rows of the stack table can read the same (an imported trace, or two mappings of one library). Viewers merge them
-//! or refuse them, so they are merged here, by what their frames say.
+//! Two rows of the stack table can read the same (an imported trace, or two mappings of one
+//! library). Viewers merge them or refuse them, so they are merged here, by what their frames say.
 
 use crate::{Export, ExportError, Moment};
 use heaplab_profile::Amount;
@@ -22,7 +22,8 @@ pub struct Weighted {
     pub in_use: Amount,
 }
 
-/// The stacks of the profile with their weights, in order of stack, without those that weigh nothing.
+/// The stacks of the profile with their weights, in order of stack, without those that weigh
+/// nothing.
 pub fn weighted(export: &Export<'_>) -> Result<Vec<Weighted>, ExportError> {
     let same = SameStacks::of(export.tables);
     let mut rows: BTreeMap<StackId, Weighted> = BTreeMap::new();
@@ -37,7 +38,8 @@ pub fn weighted(export: &Export<'_>) -> Result<Vec<Weighted>, ExportError> {
         add(&mut weighted.in_use, in_use);
     }
     if let Moment::Asked(number) = export.moment {
-        let moment = export.profile.moments.get(number).ok_or(ExportError::MomentMissing(number))?;
+        let moment =
+            export.profile.moments.get(number).ok_or(ExportError::MomentMissing(number))?;
         for row in &moment.stacks {
             add(&mut rows.entry(same.first(row.stack)).or_default().in_use, row.live);
         }
@@ -64,10 +66,17 @@ impl SameStacks {
         let mut first: Vec<StackId> = Vec::with_capacity(tables.stacks.len());
         for (row, node) in tables.stacks.iter().enumerate() {
             let row = row as StackId;
-            // Parents are smaller rows; a damaged one counts as the root, as in `Tables::frames_of`.
+            // Parents are smaller rows; a damaged one counts as the root, as in
+            // `Tables::frames_of`.
             let parent = if node.parent < row { first[node.parent as usize] } else { NO_STACK };
-            let frames = functions(tables, node.frame).filter_map(|frame| tables.frames.get(frame as usize)).collect();
-            first.push(if row == NO_STACK { NO_STACK } else { *seen.entry((parent, frames)).or_insert(row) });
+            let frames = functions(tables, node.frame)
+                .filter_map(|frame| tables.frames.get(frame as usize))
+                .collect();
+            first.push(if row == NO_STACK {
+                NO_STACK
+            } else {
+                *seen.entry((parent, frames)).or_insert(row)
+            });
         }
         SameStacks(first)
     }
@@ -90,12 +99,15 @@ pub fn return_addresses(tables: &Tables, stack: StackId) -> impl Iterator<Item =
 
 /// The functions at one return address, innermost first.
 pub fn functions(tables: &Tables, frame: u32) -> impl Iterator<Item = u32> + '_ {
-    std::iter::successors(Some(frame), |frame| tables.frames.get(*frame as usize)?.inlined_into.filter(|outer| outer > frame))
+    std::iter::successors(Some(frame), |frame| {
+        tables.frames.get(*frame as usize)?.inlined_into.filter(|outer| outer > frame)
+    })
 }
 
 /// What to show for each frame of `stack`, innermost first; never empty.
 pub fn labels(tables: &Tables, stack: StackId) -> Vec<String> {
-    let mut labels: Vec<String> = tables.frames_of(stack).map(|frame| tables.frame_label(frame)).collect();
+    let mut labels: Vec<String> =
+        tables.frames_of(stack).map(|frame| tables.frame_label(frame)).collect();
     if labels.is_empty() {
         labels.push(NO_STACK_LABEL.to_owned());
     }

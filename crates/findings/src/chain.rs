@@ -1,7 +1,8 @@
 //! One buffer's growth.
 //!
-//! A chain keeps its first sizes, its last ones and sums: a buffer may grow a million times. How it grows is told from the last
-//! sizes (`strategy.rs`), where rounding and minimum capacities no longer blur it.
+//! A chain keeps its first sizes, its last ones and sums: a buffer may grow a million times. How it
+//! grows is told from the last sizes (`strategy.rs`), where rounding and minimum capacities no
+//! longer blur it.
 
 use crate::strategy::strategy;
 use crate::{GrowthStrategy, Through};
@@ -145,7 +146,10 @@ mod tests {
 
     #[test]
     fn the_documents_doubling() {
-        assert_eq!(doubling(4096, 1 << 20), Doubling { steps: 8, cumulative: 2_093_056, copied: 2_093_056 - (1 << 20) });
+        assert_eq!(
+            doubling(4096, 1 << 20),
+            Doubling { steps: 8, cumulative: 2_093_056, copied: 2_093_056 - (1 << 20) }
+        );
     }
 
     #[test]

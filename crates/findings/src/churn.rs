@@ -1,16 +1,21 @@
 //! Memory that is asked for and given back over and over.
 //!
-//! Two forms, as in the document: large buffers that live shortly, each of which costs page faults and zeroing anew, and state
-//! that is rebuilt for each item: one site asks for the same few sizes thousands of times and never has more than a few alive.
-//! Both could be kept and used again. What they cost is requests, zeroed bytes and touched pages, not space.
+//! Two forms, as in the document: large buffers that live shortly, each of which costs page faults
+//! and zeroing anew, and state that is rebuilt for each item: one site asks for the same few sizes
+//! thousands of times and never has more than a few alive. Both could be kept and used again. What
+//! they cost is requests, zeroed bytes and touched pages, not space.
 //!
-//! How many are alive at once is counted during the pass for each site and for each function: the maxima of several stacks fall
-//! at different times, and their sum would be no maximum of anything. So tallies are by site from the beginning, and memory
-//! is that of the distinct sites. What has no stack has no site, and is not looked at.
+//! How many are alive at once is counted during the pass for each site and for each function: the
+//! maxima of several stacks fall at different times, and their sum would be no maximum of anything.
+//! So tallies are by site from the beginning, and memory is that of the distinct sites. What has no
+//! stack has no site, and is not looked at.
 
 use crate::sites::{Functions, Site, Sites, largest};
 use crate::words::{bytes, count, percent, plural};
-use crate::{Basis, Churn, ChurnPattern, Confidence, Cost, Evidence, Finding, Kind, Level, Options, Saving, StackShare, model::share};
+use crate::{
+    Basis, Churn, ChurnPattern, Confidence, Cost, Evidence, Finding, Kind, Level, Options, Saving,
+    StackShare, model::share,
+};
 use heaplab_profile::{Instant, Object, Profile};
 use heaplab_trace::{Event, Flags, StackId, tables::Tables};
 use std::collections::BTreeMap;
@@ -51,7 +56,8 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// The few most frequent sizes, by the space-saving rule: a new size takes the place of the rarest once that has been worn down.
+    /// The few most frequent sizes, by the space-saving rule: a new size takes the place of the
+    /// rarest once that has been worn down.
     #[inline]
     fn note_size(&mut self, size: u64, times: u64) {
         if let Some(known) = self.sizes.iter_mut().find(|known| known.0 == size && known.1 > 0) {
@@ -73,7 +79,11 @@ impl Tally {
         self.large_short += other.large_short;
         self.large_short_bytes = self.large_short_bytes.saturating_add(other.large_short_bytes);
         self.large_zeroed = self.large_zeroed.saturating_add(other.large_zeroed);
-        other.sizes.iter().filter(|size| size.1 > 0).for_each(|(size, times)| self.note_size(*size, *times));
+        other
+            .sizes
+            .iter()
+            .filter(|size| size.1 > 0)
+            .for_each(|(size, times)| self.note_size(*size, *times));
         self.lives.iter_mut().zip(other.lives).for_each(|(sum, lives)| *sum += lives);
     }
 
@@ -151,7 +161,8 @@ impl Churns {
     }
 
     pub(crate) fn begins(&mut self, tables: &Tables) {
-        let (mut sites, mut functions) = (Sites::new(tables, self.site_frames), Functions::new(tables, self.site_frames));
+        let (mut sites, mut functions) =
+            (Sites::new(tables, self.site_frames), Functions::new(tables, self.site_frames));
         for stack in 0..tables.stacks.len() as StackId {
             let site = sites.of(stack);
             if site as usize == self.rows.len() {
@@ -163,7 +174,8 @@ impl Churns {
             }
             self.sites.push(site);
         }
-        self.places = vec![Place { tally: NONE, function: 0, births: 0, bytes: 0 }; self.sites.len()];
+        self.places =
+            vec![Place { tally: NONE, function: 0, births: 0, bytes: 0 }; self.sites.len()];
     }
 
     /// Where `stack` is counted: its rows of `tallies` and `functions`; `None` without a stack.
@@ -223,7 +235,8 @@ impl Churns {
     #[inline]
     pub(crate) fn died(&mut self, now: &Instant, object: &Object) {
         let (large, short) = (self.large_bytes, self.short_lived_bytes);
-        let life = now.requested_bytes.saturating_sub(object.born_clock.saturating_add(object.size));
+        let life =
+            now.requested_bytes.saturating_sub(object.born_clock.saturating_add(object.size));
         let Some((tally, function)) = self.rows(object.stack) else { return };
         self.functions[function].live -= 1;
         let tally = &mut self.tallies[tally];
@@ -236,18 +249,23 @@ impl Churns {
         }
     }
 
-    /// Each place that asks is looked at by itself; those of one function that do the same thing are its state, and one finding.
+    /// Each place that asks is looked at by itself; those of one function that do the same thing
+    /// are its state, and one finding.
     pub(crate) fn finish(self, profile: &Profile, options: &Options) -> Vec<Finding> {
         let mut shares: BTreeMap<u32, Vec<StackShare>> = BTreeMap::new();
         for (stack, place) in self.places.iter().enumerate().filter(|(_, place)| place.births > 0) {
-            let share = StackShare { stack: stack as StackId, count: place.births, bytes: place.bytes };
+            let share =
+                StackShare { stack: stack as StackId, count: place.births, bytes: place.bytes };
             shares.entry(place.tally).or_default().push(share);
         }
         let mut groups: BTreeMap<(u32, ChurnPattern), Group> = BTreeMap::new();
         for (row, shares) in shares {
             let tally = &self.tallies[row as usize];
-            let (Some(pattern), Some(first)) = (pattern(tally, options), shares.first()) else { continue };
-            let group = groups.entry((self.places[first.stack as usize].function, pattern)).or_default();
+            let (Some(pattern), Some(first)) = (pattern(tally, options), shares.first()) else {
+                continue;
+            };
+            let group =
+                groups.entry((self.places[first.stack as usize].function, pattern)).or_default();
             group.tally.add(tally);
             group.sum_of_most += tally.most_live;
             group.sites += 1;
@@ -256,7 +274,9 @@ impl Churns {
         groups
             .into_iter()
             .filter(|((_, pattern), group)| is_felt(*pattern, &group.tally, profile))
-            .map(|((function, pattern), group)| finding(pattern, group, self.functions[function as usize], profile, options))
+            .map(|((function, pattern), group)| {
+                finding(pattern, group, self.functions[function as usize], profile, options)
+            })
             .collect()
     }
 }
@@ -272,8 +292,8 @@ struct Group {
 }
 
 impl Group {
-    /// The most objects alive at once, and whether that is only a bound: where the function has sites that do something else,
-    /// what these had alive together was not counted.
+    /// The most objects alive at once, and whether that is only a bound: where the function has
+    /// sites that do something else, what these had alive together was not counted.
     fn most_live(&self, function: Alive) -> (u64, bool) {
         (self.sum_of_most.min(function.most_live), self.sites > 1 && self.sites < function.sites)
     }
@@ -283,7 +303,9 @@ fn pattern(tally: &Tally, options: &Options) -> Option<ChurnPattern> {
     let few: u64 = tally.sizes.iter().map(|size| size.1).sum();
     if tally.large_short >= 16 && tally.large_short * 2 > tally.births {
         Some(ChurnPattern::LargeShortLived)
-    } else if tally.births / tally.most_live.max(1) >= options.rebuilt_times && few * 10 >= tally.births * 9 {
+    } else if tally.births / tally.most_live.max(1) >= options.rebuilt_times
+        && few * 10 >= tally.births * 9
+    {
         Some(ChurnPattern::Rebuilt)
     } else {
         None
@@ -296,16 +318,25 @@ fn is_felt(pattern: ChurnPattern, tally: &Tally, profile: &Profile) -> bool {
     let totals = &profile.totals;
     match pattern {
         ChurnPattern::LargeShortLived => felt(tally.large_short_bytes, totals.requested_bytes),
-        ChurnPattern::Rebuilt => felt(tally.births, totals.allocations) || felt(tally.bytes, totals.requested_bytes),
+        ChurnPattern::Rebuilt => {
+            felt(tally.births, totals.allocations) || felt(tally.bytes, totals.requested_bytes)
+        }
     }
 }
 
-fn finding(pattern: ChurnPattern, group: Group, function: Alive, profile: &Profile, options: &Options) -> Finding {
+fn finding(
+    pattern: ChurnPattern,
+    group: Group,
+    function: Alive,
+    profile: &Profile,
+    options: &Options,
+) -> Finding {
     let totals = &profile.totals;
     let (most_live, most_live_is_bound) = group.most_live(function);
     let (most_live, tally, shares) = (most_live.max(1), &group.tally, group.shares);
     let again = tally.births.saturating_sub(most_live);
-    let mut sizes: Vec<(u64, u64)> = tally.sizes.iter().copied().filter(|size| size.1 > 0).collect();
+    let mut sizes: Vec<(u64, u64)> =
+        tally.sizes.iter().copied().filter(|size| size.1 > 0).collect();
     sizes.sort_by_key(|(size, times)| (std::cmp::Reverse(*times), *size));
     let churn = Churn {
         pattern,
@@ -318,7 +349,12 @@ fn finding(pattern: ChurnPattern, group: Group, function: Alive, profile: &Profi
         median_life_bytes: tally.median_life(),
     };
     let part = |kept: u64| (kept as f64 * (again as f64 / tally.births.max(1) as f64)) as u64;
-    let saving = Saving { at_peak_bytes: 0, total_bytes: part(tally.bytes), copied_bytes: part(tally.zeroed), requests: again };
+    let saving = Saving {
+        at_peak_bytes: 0,
+        total_bytes: part(tally.bytes),
+        copied_bytes: part(tally.zeroed),
+        requests: again,
+    };
     let basis = options.basis.unwrap_or(Basis::Measured);
     let listed: Vec<String> = churn.sizes.iter().take(3).map(|(size, _)| count(*size)).collect();
     let title = match pattern {
@@ -332,7 +368,12 @@ fn finding(pattern: ChurnPattern, group: Group, function: Alive, profile: &Profi
         ChurnPattern::Rebuilt => {
             let more = if churn.sizes.len() > 3 { ", ..." } else { "" };
             let most = if most_live_is_bound { "at most" } else { "never more than" };
-            format!("{} of {}{more} bytes, {most} {} alive", plural(tally.births, "request"), listed.join(", "), count(most_live))
+            format!(
+                "{} of {}{more} bytes, {most} {} alive",
+                plural(tally.births, "request"),
+                listed.join(", "),
+                count(most_live)
+            )
         }
     };
     let (stacks, stack_count) = largest(shares, options.stacks_per_finding);
@@ -355,9 +396,14 @@ fn finding(pattern: ChurnPattern, group: Group, function: Alive, profile: &Profi
 }
 
 fn advice(churn: &Churn, tally: &Tally, again: u64, allocations: u64) -> String {
-    let zeroed = if churn.zeroed_bytes > 0 { format!(" and {} of zeroing", bytes(churn.zeroed_bytes)) } else { String::new() };
+    let zeroed = if churn.zeroed_bytes > 0 {
+        format!(" and {} of zeroing", bytes(churn.zeroed_bytes))
+    } else {
+        String::new()
+    };
     match churn.pattern {
-        // How many page faults that is depends on thresholds that the allocator moves while the program runs (glibc's for mmap and trim).
+        // How many page faults that is depends on thresholds that the allocator moves while the
+        // program runs (glibc's for mmap and trim).
         ChurnPattern::LargeShortLived => format!(
             "Keep {} and use {} again: {} are asked for anew over the run{zeroed}. Where the allocator gives such memory back to the system in between, each page of a fresh one costs a page fault.",
             match churn.most_live {
@@ -380,7 +426,10 @@ fn advice(churn: &Churn, tally: &Tally, again: u64, allocations: u64) -> String 
             percent(share(again, allocations)),
             match churn.median_life_bytes {
                 0 => "Half of them are freed before anything else is asked for.".to_string(),
-                life => format!("Half of them are freed before another {} are asked for.", bytes(life * 2)),
+                life => format!(
+                    "Half of them are freed before another {} are asked for.",
+                    bytes(life * 2)
+                ),
             },
         ),
     }

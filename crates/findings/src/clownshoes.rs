@@ -1,15 +1,18 @@
 //! Requests a few bytes over a size class.
 //!
-//! The document's four cases have one form: somebody asked for a round size and something was added to it. A request is
-//! looked at when it exceeds a class of any table, or a power of two, by a little and so wastes most of the step to the next
-//! class. Those, and only those, are followed by stack and size; all others are in the counts table.
+//! The document's four cases have one form: somebody asked for a round size and something was added
+//! to it. A request is looked at when it exceeds a class of any table, or a power of two, by a
+//! little and so wastes most of the step to the next class. Those, and only those, are followed by
+//! stack and size; all others are in the counts table.
 //!
-//! A site whose sizes vary has some of them just over a class by chance: that is the allocator's slop and nobody's mistake. So a
-//! size counts only where it stands out among the sizes of its site, or where nearly all of them lie just over one power of
-//! two: a round buffer was meant, and a part was added that varies ([`crate::spread`]).
+//! A site whose sizes vary has some of them just over a class by chance: that is the allocator's
+//! slop and nobody's mistake. So a size counts only where it stands out among the sizes of its
+//! site, or where nearly all of them lie just over one power of two: a round buffer was meant, and
+//! a part was added that varies ([`crate::spread`]).
 //!
-//! What has one cause is one finding ([`Group`]): the same surplus over several powers of two from one calling frame, and the sizes
-//! that vary just over powers of two, or over one class, at one site. All else is a finding a size.
+//! What has one cause is one finding ([`Group`]): the same surplus over several powers of two from
+//! one calling frame, and the sizes that vary just over powers of two, or over one class, at one
+//! site. All else is a finding a size.
 
 use crate::shoe_judge::Judge;
 use crate::shoe_words::ROUND_BYTES;
@@ -31,14 +34,16 @@ pub(crate) const POWER_BYTES: u64 = 64;
 /// What is told as one finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Group {
-    /// Several powers of two, of which somebody chose two at least, with the same surplus, from one calling frame: whoever calls
-    /// the allocator there adds it, or everybody who calls that.
+    /// Several powers of two, of which somebody chose two at least, with the same surplus, from one
+    /// calling frame: whoever calls the allocator there adds it, or everybody who calls that.
     Frame(Option<u32>, u64),
-    /// Several powers of two with the same surplus at one site: one frame may be called from all over a program (`operator new`).
+    /// Several powers of two with the same surplus at one site: one frame may be called from all
+    /// over a program (`operator new`).
     Site(Site, u64),
     /// Sizes of one site that vary, nearly all just over a power of two.
     Cluster(Site),
-    /// Several sizes just over the same class (or power of two) at one site, of which each stands out.
+    /// Several sizes just over the same class (or power of two) at one site, of which each stands
+    /// out.
     Edge(Site, u64),
     /// One size, wherever it is asked for.
     Size(u64),
@@ -92,11 +97,13 @@ impl Pairs {
     pub(crate) fn over(&self, allocator: Allocator, size: u64) -> Option<u64> {
         let class = allocator.class(size);
         let below = class.below?;
-        self.little(size - below, below, class.usable - allocator.usable(below, 1)).then_some(size - below)
+        self.little(size - below, below, class.usable - allocator.usable(below, 1))
+            .then_some(size - below)
     }
 
     fn little(&self, over: u64, round: u64, step: u64) -> bool {
-        let parts = over.saturating_mul(self.over_max_part) <= step && over.saturating_mul(self.over_max_share) <= round;
+        let parts = over.saturating_mul(self.over_max_part) <= step
+            && over.saturating_mul(self.over_max_share) <= round;
         over > 0 && over <= self.over_max_bytes && parts
     }
 
@@ -120,7 +127,8 @@ impl Pairs {
     }
 
     fn look(&self, size: u64) -> bool {
-        self.over_power(size).is_some() || Allocator::ALL.into_iter().any(|allocator| self.over(allocator, size).is_some())
+        self.over_power(size).is_some()
+            || Allocator::ALL.into_iter().any(|allocator| self.over(allocator, size).is_some())
     }
 
     #[inline]
@@ -146,7 +154,8 @@ impl Pairs {
         pair.tracked.add(now.peak, size, usable);
     }
 
-    /// Pairs are never forgotten and none is made after the limit was reached, so an object leaves the pair that it was added to.
+    /// Pairs are never forgotten and none is made after the limit was reached, so an object leaves
+    /// the pair that it was added to.
     #[inline]
     pub(crate) fn remove(&mut self, now: &Instant, stack: StackId, size: u64, usable: u64) {
         if !self.is_suspicious(size) {
@@ -165,8 +174,19 @@ impl Pairs {
     }
 
     /// The findings, and the sites with slop that may use it.
-    pub(crate) fn finish(mut self, tables: &Tables, profile: &Profile, options: &Options, peak: u64) -> (Vec<Finding>, Vec<UsesItsSlop>) {
-        let readers: BTreeSet<StackId> = profile.stacks.iter().filter(|row| row.usable_size_reads > 0).map(|row| row.stack).collect();
+    pub(crate) fn finish(
+        mut self,
+        tables: &Tables,
+        profile: &Profile,
+        options: &Options,
+        peak: u64,
+    ) -> (Vec<Finding>, Vec<UsesItsSlop>) {
+        let readers: BTreeSet<StackId> = profile
+            .stacks
+            .iter()
+            .filter(|row| row.usable_size_reads > 0)
+            .map(|row| row.stack)
+            .collect();
         self.pairs.retain(|(stack, _), _| !readers.contains(stack));
         let mut sites = Sites::new(tables, options.site_frames);
         let clustered = self.keep_what_stands_out(tables, &mut sites, options);
@@ -176,20 +196,38 @@ impl Pairs {
         for ((stack, size), pair) in &self.pairs {
             let (frame, site) = (innermost(tables, *stack), sites.of(*stack));
             let cluster = clustered.get(&(*stack, *size)).map(|site| Group::Cluster(*site));
-            let family = || self.over_power(*size).and_then(|(power, over)| families.of(frame, site, power, over));
-            let edge = || self.edge(*size).map(|edge| (site, edge)).filter(|key| edges.get(key).is_some_and(|sizes| sizes.len() >= 2));
+            let family = || {
+                self.over_power(*size)
+                    .and_then(|(power, over)| families.of(frame, site, power, over))
+            };
+            let edge = || {
+                self.edge(*size)
+                    .map(|edge| (site, edge))
+                    .filter(|key| edges.get(key).is_some_and(|sizes| sizes.len() >= 2))
+            };
             let edge = || edge().map(|(site, edge)| Group::Edge(site, edge));
             let group = cluster.or_else(family).or_else(edge).unwrap_or(Group::Size(*size));
-            let share = Share { stack: *stack, requested: pair.requested, at_peak: pair.tracked.at_peak(peak) };
+            let share = Share {
+                stack: *stack,
+                requested: pair.requested,
+                at_peak: pair.tracked.at_peak(peak),
+            };
             groups.entry(group).or_default().entry(*size).or_default().push(share);
         }
         let judge = Judge { pairs: &self, profile, options };
-        let findings = groups.into_iter().filter_map(|(group, sizes)| judge.finding(group, &sizes)).collect();
+        let findings =
+            groups.into_iter().filter_map(|(group, sizes)| judge.finding(group, &sizes)).collect();
         (findings, uses_their_slop(profile))
     }
 
-    /// Leaves the sizes that stand out at their sites, and those that cluster over a power of two. Returns the latter with their sites.
-    fn keep_what_stands_out(&mut self, tables: &Tables, sites: &mut Sites<'_>, options: &Options) -> Clustered {
+    /// Leaves the sizes that stand out at their sites, and those that cluster over a power of two.
+    /// Returns the latter with their sites.
+    fn keep_what_stands_out(
+        &mut self,
+        tables: &Tables,
+        sites: &mut Sites<'_>,
+        options: &Options,
+    ) -> Clustered {
         let spreads = std::mem::take(&mut self.spreads).by(|stack| sites.of(stack));
         let mut times: HashMap<(Site, u64), u64> = HashMap::new();
         for ((stack, size), pair) in &self.pairs {
@@ -199,10 +237,12 @@ impl Pairs {
         let spread = |site: &Site| spreads.get(site).unwrap_or(&unknown);
         let mut clusters: HashSet<(Site, u64)> = HashSet::new();
         times.retain(|(site, size), times| {
-            let stands_out = self.edge(*size).is_some_and(|edge| spread(site).stands_out(*times, edge, options));
+            let stands_out =
+                self.edge(*size).is_some_and(|edge| spread(site).stands_out(*times, edge, options));
             let chosen = self.over_power(*size).filter(|(power, _)| *power >= ROUND_BYTES);
-            let clusters =
-                !stands_out && chosen.is_some_and(|(power, over)| spread(site).clusters(power, over)) && clusters.insert((*site, *size));
+            let clusters = !stands_out
+                && chosen.is_some_and(|(power, over)| spread(site).clusters(power, over))
+                && clusters.insert((*site, *size));
             stands_out || clusters
         });
         self.pairs.retain(|(stack, size), _| times.contains_key(&(sites.of(*stack), *size)));
@@ -215,14 +255,19 @@ impl Pairs {
         }
         let families = self.families(tables, sites, &clustered);
         let in_family = |stack: StackId, over: u64| {
-            families.by_frame.get(&(innermost(tables, stack), over)).is_some_and(|powers| powers.len() >= FAMILY)
+            families
+                .by_frame
+                .get(&(innermost(tables, stack), over))
+                .is_some_and(|powers| powers.len() >= FAMILY)
         };
         let mut by_chance = |(stack, size): &(StackId, u64)| {
             let site = sites.of(*stack);
-            let known = self.over_power(*size).is_some_and(|(_, over)| in_family(*stack, over)) || clustered.contains_key(&(*stack, *size));
+            let known = self.over_power(*size).is_some_and(|(_, over)| in_family(*stack, over))
+                || clustered.contains_key(&(*stack, *size));
             !known && spread(&site).is_one_of_many(times.get(&(site, *size)).copied().unwrap_or(0))
         };
-        let gone: HashSet<(StackId, u64)> = self.pairs.keys().filter(|key| by_chance(key)).copied().collect();
+        let gone: HashSet<(StackId, u64)> =
+            self.pairs.keys().filter(|key| by_chance(key)).copied().collect();
         self.pairs.retain(|key, _| !gone.contains(key));
         clustered
     }
@@ -238,9 +283,14 @@ impl Pairs {
         let mut edges: HashMap<(Site, u64), BTreeSet<u64>> = HashMap::new();
         for (stack, size) in self.pairs.keys().filter(|pair| !clustered.contains_key(*pair)) {
             let site = sites.of(*stack);
-            let family = self.over_power(*size).and_then(|(power, over)| families.of(innermost(tables, *stack), site, power, over));
+            let family = self.over_power(*size).and_then(|(power, over)| {
+                families.of(innermost(tables, *stack), site, power, over)
+            });
             // A site without a stack is all places whose stacks are not known.
-            if let Some(edge) = self.edge(*size).filter(|edge| *edge >= POWER_BYTES && family.is_none() && *stack != 0) {
+            if let Some(edge) = self
+                .edge(*size)
+                .filter(|edge| *edge >= POWER_BYTES && family.is_none() && *stack != 0)
+            {
                 edges.entry((site, edge)).or_default().insert(*size);
             }
         }
@@ -251,9 +301,17 @@ impl Pairs {
     fn families(&self, tables: &Tables, sites: &mut Sites<'_>, clustered: &Clustered) -> Families {
         let mut families = Families::default();
         // Without stacks, several sizes with one surplus are those of all places together.
-        for (stack, size) in self.pairs.keys().filter(|pair| pair.0 != 0 && !clustered.contains_key(*pair)) {
-            if let Some((power, over)) = self.over_power(*size).filter(|(power, _)| *power >= POWER_BYTES) {
-                families.by_frame.entry((innermost(tables, *stack), over)).or_default().insert(power);
+        for (stack, size) in
+            self.pairs.keys().filter(|pair| pair.0 != 0 && !clustered.contains_key(*pair))
+        {
+            if let Some((power, over)) =
+                self.over_power(*size).filter(|(power, _)| *power >= POWER_BYTES)
+            {
+                families
+                    .by_frame
+                    .entry((innermost(tables, *stack), over))
+                    .or_default()
+                    .insert(power);
                 families.by_site.entry((sites.of(*stack), over)).or_default().insert(power);
             }
         }
@@ -271,10 +329,18 @@ struct Families {
 impl Families {
     /// The family of a power of two with a surplus.
     fn of(&self, frame: Option<u32>, site: Site, power: u64, over: u64) -> Option<Group> {
-        let by_frame =
-            self.by_frame.get(&(frame, over)).filter(|powers| powers.contains(&power) && powers.range(ROUND_BYTES..).count() >= 2);
-        let by_site = || self.by_site.get(&(site, over)).filter(|powers| powers.contains(&power) && powers.len() >= 2);
-        by_frame.map(|_| Group::Frame(frame, over)).or_else(|| by_site().map(|_| Group::Site(site, over)))
+        let by_frame = self
+            .by_frame
+            .get(&(frame, over))
+            .filter(|powers| powers.contains(&power) && powers.range(ROUND_BYTES..).count() >= 2);
+        let by_site = || {
+            self.by_site
+                .get(&(site, over))
+                .filter(|powers| powers.contains(&power) && powers.len() >= 2)
+        };
+        by_frame
+            .map(|_| Group::Frame(frame, over))
+            .or_else(|| by_site().map(|_| Group::Site(site, over)))
     }
 }
 
@@ -293,6 +359,7 @@ fn uses_their_slop(profile: &Profile) -> Vec<UsesItsSlop> {
             at_peak: row.at_peak,
         })
         .collect();
-    readers.sort_by_key(|site| std::cmp::Reverse((site.requested.slop_bytes(), site.requested.bytes)));
+    readers
+        .sort_by_key(|site| std::cmp::Reverse((site.requested.slop_bytes(), site.requested.bytes)));
     readers
 }

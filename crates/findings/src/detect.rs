@@ -29,7 +29,8 @@ pub struct Detectors {
 impl Detectors {
     /// Begins with nothing seen.
     pub fn new(options: Options) -> Detectors {
-        // What a sanitizer says of its own blocks tells nothing of the allocator that the program runs on without the sanitizer.
+        // What a sanitizer says of its own blocks tells nothing of the allocator that the program
+        // runs on without the sanitizer.
         let unasked = options.recorded_under_sanitizer().then_some(Basis::Table(Allocator::Glibc));
         let options = Options { basis: options.basis.or(unasked), ..options };
         Detectors {
@@ -74,10 +75,14 @@ impl Detectors {
         findings.extend(self.churns.finish(profile, options));
         findings.extend(self.leaks.finish(tables, profile, options));
         findings.sort_by(|a, b| {
-            rank(b, profile, options).cmp(&rank(a, profile, options)).then(a.kind.cmp(&b.kind)).then(a.title.cmp(&b.title))
+            rank(b, profile, options)
+                .cmp(&rank(a, profile, options))
+                .then(a.kind.cmp(&b.kind))
+                .then(a.title.cmp(&b.title))
         });
         once(&mut findings);
-        let unasked = if profile.is_measured() { Basis::Measured } else { Basis::Table(Allocator::Jemalloc) };
+        let unasked =
+            if profile.is_measured() { Basis::Measured } else { Basis::Table(Allocator::Jemalloc) };
         let basis = options.basis.unwrap_or(unasked);
         Findings {
             findings,
@@ -90,8 +95,10 @@ impl Detectors {
     }
 }
 
-/// A buffer that is made anew, grown and given back over and over is found as growth and as churn. It is one buffer: of the two one
-/// stays, and names the other where that is another side of the same buffers. Doubling is the lesser change, so growth stays where that spares most of what is asked for.
+/// A buffer that is made anew, grown and given back over and over is found as growth and as churn.
+/// It is one buffer: of the two one stays, and names the other where that is another side of the
+/// same buffers. Doubling is the lesser change, so growth stays where that spares most of what is
+/// asked for.
 fn once(findings: &mut Vec<Finding>) {
     let mut at = 0;
     while at < findings.len() {
@@ -103,21 +110,35 @@ fn once(findings: &mut Vec<Finding>) {
                 continue;
             }
         };
-        let same = |later: &usize| findings[*later].kind == other && is_of(&findings[*later], &findings[at]);
+        let same = |later: &usize| {
+            findings[*later].kind == other && is_of(&findings[*later], &findings[at])
+        };
         let Some(later) = (at + 1..findings.len()).find(same) else {
             at += 1;
             continue;
         };
         let (growth, churn) = if other == Kind::Churn { (at, later) } else { (later, at) };
         let spared = |finding: usize| u128::from(findings[finding].saving.total_bytes);
-        let (kept, gone) = if spared(growth) * 4 >= spared(churn) * 3 { (growth, churn) } else { (churn, growth) };
+        let (kept, gone) =
+            if spared(growth) * 4 >= spared(churn) * 3 { (growth, churn) } else { (churn, growth) };
         let title = std::mem::take(&mut findings[gone].title);
         let sentence = match (&findings[growth].evidence, kept == growth) {
-            // What comes and goes here are the steps: each is a block of its own, or there is one buffer.
-            (Evidence::Growth(of), true) if of.through == Through::AllocateCopyFree || of.chains == 1 => String::new(),
-            (_, true) => format!(" The same buffers come and go: {title}. Kept and used again they would not grow anew each time."),
-            (Evidence::Growth(of), false) if of.through == Through::AllocateCopyFree => format!(" Seen at the same place: {title}."),
-            (_, false) => format!(" The same buffers grow as well: {title}. What is kept at its full size has done so once."),
+            // What comes and goes here are the steps: each is a block of its own, or there is one
+            // buffer.
+            (Evidence::Growth(of), true)
+                if of.through == Through::AllocateCopyFree || of.chains == 1 =>
+            {
+                String::new()
+            }
+            (_, true) => format!(
+                " The same buffers come and go: {title}. Kept and used again they would not grow anew each time."
+            ),
+            (Evidence::Growth(of), false) if of.through == Through::AllocateCopyFree => {
+                format!(" Seen at the same place: {title}.")
+            }
+            (_, false) => format!(
+                " The same buffers grow as well: {title}. What is kept at its full size has done so once."
+            ),
         };
         findings[kept].advice.push_str(&sentence);
         findings.remove(gone);
@@ -127,17 +148,29 @@ fn once(findings: &mut Vec<Finding>) {
 /// Whether most of a finding comes from stacks of the other.
 fn is_of(finding: &Finding, other: &Finding) -> bool {
     let in_other = |stack| other.stacks.iter().any(|share| share.stack == stack);
-    let bytes = |shared: bool| finding.stacks.iter().filter(|share| !shared || in_other(share.stack)).map(|share| share.bytes).sum::<u64>();
+    let bytes = |shared: bool| {
+        finding
+            .stacks
+            .iter()
+            .filter(|share| !shared || in_other(share.stack))
+            .map(|share| share.bytes)
+            .sum::<u64>()
+    };
     bytes(true) > 0 && bytes(true) >= bytes(false) / 2
 }
 
-/// By what a finding ranks, as [`ORDER`] says: bytes at the peak are memory that the program needs, and so are those that it never gives
-/// back; bytes over the run that are not there at the peak cost time. What costs nothing on the allocator recorded under is no
-/// mistake of this run. How sure it is does not count, and stands beside it.
+/// By what a finding ranks, as [`ORDER`] says: bytes at the peak are memory that the program needs,
+/// and so are those that it never gives back; bytes over the run that are not there at the peak
+/// cost time. What costs nothing on the allocator recorded under is no mistake of this run. How
+/// sure it is does not count, and stands beside it.
 fn rank(finding: &Finding, profile: &Profile, options: &Options) -> (bool, u64, u64) {
     let Saving { at_peak_bytes, total_bytes, .. } = finding.saving;
     let needed = if finding.kind == Kind::Leak { total_bytes } else { at_peak_bytes };
-    (!finding.is_elsewhere(), if needed >= options.least_at_peak(profile) { needed } else { 0 }, total_bytes)
+    (
+        !finding.is_elsewhere(),
+        if needed >= options.least_at_peak(profile) { needed } else { 0 },
+        total_bytes,
+    )
 }
 
 impl Observer for Detectors {
@@ -153,7 +186,14 @@ impl Observer for Detectors {
         self.leaks.born(now, id);
     }
 
-    fn resized(&mut self, now: &Instant, event: &Event, id: ObjectId, before: &Object, after: &Object) {
+    fn resized(
+        &mut self,
+        now: &Instant,
+        event: &Event,
+        id: ObjectId,
+        before: &Object,
+        after: &Object,
+    ) {
         self.pairs.remove(now, before.stack, before.size, before.usable);
         self.pairs.add(now, after.stack, after.size, after.usable);
         self.growths.resized(event, id, before, after);

@@ -1,18 +1,24 @@
 //! Buffers that grow by too little.
 //!
-//! A realloc chain is followed by identity. A buffer that is grown by hand (allocate more, copy, free the old one) is
-//! recognised by this: a larger block from the same stack and thread, and within a few rows the free of the smaller one. Two such
-//! buffers that grow in turn are not told apart and then are not reported. Messages that become longer look the same: what was
-//! recognised so is called likely only where a buffer grew large in many steps, each followed by the free at once.
+//! A realloc chain is followed by identity. A buffer that is grown by hand (allocate more, copy,
+//! free the old one) is recognised by this: a larger block from the same stack and thread, and
+//! within a few rows the free of the smaller one. Two such buffers that grow in turn are not told
+//! apart and then are not reported. Messages that become longer look the same: what was recognised
+//! so is called likely only where a buffer grew large in many steps, each followed by the free at
+//! once.
 //!
-//! What was copied is said as far as it is known: realloc's moves were recorded, those of glibc's large blocks perhaps made without
-//! copying, and of a copy by hand there is no event at all. What every step copies if it copies all is the upper bound.
-//! Growth by the good factor or more is left out.
+//! What was copied is said as far as it is known: realloc's moves were recorded, those of glibc's
+//! large blocks perhaps made without copying, and of a copy by hand there is no event at all. What
+//! every step copies if it copies all is the upper bound. Growth by the good factor or more is left
+//! out.
 
 use crate::chain::{Chain, Move};
 use crate::sites::{Sites, largest};
 use crate::words::{bytes, count, plural};
-use crate::{Basis, Confidence, Cost, Evidence, Finding, Growth, GrowthStrategy, Kind, Level, Options, Saving, StackShare, Through};
+use crate::{
+    Basis, Confidence, Cost, Evidence, Finding, Growth, GrowthStrategy, Kind, Level, Options,
+    Saving, StackShare, Through,
+};
 use hashbrown::HashMap;
 use heaplab_profile::{Instant, Object, Profile};
 use heaplab_trace::{Event, Flags, ObjectId, StackId, tables::Tables};
@@ -69,8 +75,12 @@ impl Growths {
         }
         let births = self.births.entry(event.stack).or_default();
         let same_thread = births.thread == event.thread;
-        let smaller = births.last.filter(|(_, size)| same_thread && *size > 0 && *size < event.size).map(|(id, _)| id);
-        *births = Births { last: Some((id, event.size)), thread: event.thread, row: now.row, smaller };
+        let smaller = births
+            .last
+            .filter(|(_, size)| same_thread && *size > 0 && *size < event.size)
+            .map(|(id, _)| id);
+        *births =
+            Births { last: Some((id, event.size)), thread: event.thread, row: now.row, smaller };
     }
 
     pub(crate) fn resized(&mut self, event: &Event, id: ObjectId, before: &Object, after: &Object) {
@@ -86,7 +96,10 @@ impl Growths {
         if before.size == 0 {
             return;
         }
-        let (chain, stack) = self.chains.entry(id).or_insert_with(|| (Chain::new(Through::Realloc, before.size), event.stack));
+        let (chain, stack) = self
+            .chains
+            .entry(id)
+            .or_insert_with(|| (Chain::new(Through::Realloc, before.size), event.stack));
         let moved = match event.has(Flags::MOVED) {
             true if before.size < self.remapped_from => Move::Copied,
             true => Move::Remapped,
@@ -100,7 +113,8 @@ impl Growths {
     pub(crate) fn died(&mut self, now: &Instant, event: &Event, id: ObjectId, object: &Object) {
         let successor = self.births.get_mut(&object.stack).and_then(|births| {
             let rows = now.row - births.row;
-            let fits = births.smaller == Some(id) && births.thread == event.thread && rows <= self.window;
+            let fits =
+                births.smaller == Some(id) && births.thread == event.thread && rows <= self.window;
             if fits {
                 births.smaller = None
             };
@@ -108,7 +122,9 @@ impl Growths {
         });
         let chain = if self.chains.is_empty() { None } else { self.chains.remove(&id) };
         match (successor, chain) {
-            (Some((next, size, at_once)), Some((mut chain, _))) if chain.through == Through::AllocateCopyFree => {
+            (Some((next, size, at_once)), Some((mut chain, _)))
+                if chain.through == Through::AllocateCopyFree =>
+            {
                 chain.grow_by_hand(size, at_once);
                 self.chains.insert(next, (chain, object.stack));
             }
@@ -131,11 +147,16 @@ impl Growths {
             return;
         }
         let strategy = chain.strategy();
-        if matches!(strategy, GrowthStrategy::Exponential { factor } if factor >= self.good_factor) {
+        if matches!(strategy, GrowthStrategy::Exponential { factor } if factor >= self.good_factor)
+        {
             return;
         }
         let doubling = chain.doubling();
-        let empty = || Sum { growth: nothing(chain.through, strategy), copied_moved: 0, longest: chain.clone() };
+        let empty = || Sum {
+            growth: nothing(chain.through, strategy),
+            copied_moved: 0,
+            longest: chain.clone(),
+        };
         let sum = self.sums.entry((stack, chain.through)).or_insert_with(empty);
         let growth = &mut sum.growth;
         growth.chains += 1;
@@ -144,7 +165,8 @@ impl Growths {
         growth.copied_upper_bytes = growth.copied_upper_bytes.saturating_add(chain.copied_upper);
         growth.remapped_bytes = growth.remapped_bytes.saturating_add(chain.remapped);
         sum.copied_moved = sum.copied_moved.saturating_add(chain.copied_moved);
-        growth.doubling_cumulative_bytes = growth.doubling_cumulative_bytes.saturating_add(doubling.cumulative);
+        growth.doubling_cumulative_bytes =
+            growth.doubling_cumulative_bytes.saturating_add(doubling.cumulative);
         growth.doubling_copied_bytes = growth.doubling_copied_bytes.saturating_add(doubling.copied);
         growth.doubling_steps += doubling.steps;
         if chain.copied_upper > sum.longest.copied_upper {
@@ -153,7 +175,12 @@ impl Growths {
         }
     }
 
-    pub(crate) fn finish(mut self, tables: &Tables, profile: &Profile, options: &Options) -> Vec<Finding> {
+    pub(crate) fn finish(
+        mut self,
+        tables: &Tables,
+        profile: &Profile,
+        options: &Options,
+    ) -> Vec<Finding> {
         for (_, (chain, stack)) in std::mem::take(&mut self.chains) {
             self.end(chain, stack);
         }
@@ -164,7 +191,9 @@ impl Growths {
         for ((stack, through), sum) in sums {
             let share = StackShare { stack, count: sum.growth.chains, bytes: excess(&sum.growth) };
             match by_site.entry((sites.of(stack), through)) {
-                std::collections::btree_map::Entry::Vacant(entry) => drop(entry.insert((sum, vec![share]))),
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    entry.insert((sum, vec![share]));
+                }
                 std::collections::btree_map::Entry::Occupied(mut entry) => {
                     let (all, shares) = entry.get_mut();
                     merge(all, sum);
@@ -172,7 +201,10 @@ impl Growths {
                 }
             }
         }
-        by_site.into_values().filter_map(|(sum, shares)| finding(sum, shares, profile, options)).collect()
+        by_site
+            .into_values()
+            .filter_map(|(sum, shares)| finding(sum, shares, profile, options))
+            .collect()
     }
 }
 
@@ -202,7 +234,8 @@ fn merge(all: &mut Sum, sum: Sum) {
     a.copied_upper_bytes = a.copied_upper_bytes.saturating_add(b.copied_upper_bytes);
     a.remapped_bytes = a.remapped_bytes.saturating_add(b.remapped_bytes);
     all.copied_moved = all.copied_moved.saturating_add(sum.copied_moved);
-    a.doubling_cumulative_bytes = a.doubling_cumulative_bytes.saturating_add(b.doubling_cumulative_bytes);
+    a.doubling_cumulative_bytes =
+        a.doubling_cumulative_bytes.saturating_add(b.doubling_cumulative_bytes);
     a.doubling_copied_bytes = a.doubling_copied_bytes.saturating_add(b.doubling_copied_bytes);
     a.doubling_steps += b.doubling_steps;
     if sum.longest.copied_upper > all.longest.copied_upper {
@@ -216,18 +249,26 @@ fn excess(growth: &Growth) -> u64 {
     growth.cumulative_bytes.saturating_sub(growth.doubling_cumulative_bytes)
 }
 
-fn finding(sum: Sum, shares: Vec<StackShare>, profile: &Profile, options: &Options) -> Option<Finding> {
+fn finding(
+    sum: Sum,
+    shares: Vec<StackShare>,
+    profile: &Profile,
+    options: &Options,
+) -> Option<Finding> {
     let mut growth = sum.growth;
     let wasted = excess(&growth);
     if !options.is_worth(profile, 0, wasted) {
         return None;
     }
     (growth.sample, growth.sample_gap) = sum.longest.sample();
-    growth.copied_moved_bytes = (growth.through == Through::Realloc && options.moves_known).then_some(sum.copied_moved);
+    growth.copied_moved_bytes =
+        (growth.through == Through::Realloc && options.moves_known).then_some(sum.copied_moved);
     let saving = Saving {
         at_peak_bytes: 0,
         total_bytes: wasted,
-        copied_bytes: growth.copied_moved_bytes.map_or(0, |copied| copied.saturating_sub(growth.doubling_copied_bytes)),
+        copied_bytes: growth
+            .copied_moved_bytes
+            .map_or(0, |copied| copied.saturating_sub(growth.doubling_copied_bytes)),
         requests: growth.steps.saturating_sub(growth.doubling_steps),
     };
     let confidence = confidence(&growth, &sum.longest, options);
@@ -248,8 +289,9 @@ fn finding(sum: Sum, shares: Vec<StackShare>, profile: &Profile, options: &Optio
     })
 }
 
-/// Of a buffer that is grown by hand nobody sees that it is one: messages that become longer, each made before the last one is freed,
-/// leave the same events. Few of them become large in many steps, and stay the only thing that their thread does.
+/// Of a buffer that is grown by hand nobody sees that it is one: messages that become longer, each
+/// made before the last one is freed, leave the same events. Few of them become large in many
+/// steps, and stay the only thing that their thread does.
 fn confidence(growth: &Growth, longest: &Chain, options: &Options) -> Confidence {
     let at_once = longest.prompt_steps * 10 >= longest.steps * 9;
     match growth.through {
@@ -272,14 +314,23 @@ fn confidence(growth: &Growth, longest: &Chain, options: &Options) -> Confidence
 fn title(growth: &Growth, longest: &Chain, level: Level) -> String {
     let how = match growth.strategy {
         GrowthStrategy::JustEnough { mean_step_bytes } => {
-            format!("just enough, about {} at a time", plural(mean_step_bytes.round() as u64, "byte"))
+            format!(
+                "just enough, about {} at a time",
+                plural(mean_step_bytes.round() as u64, "byte")
+            )
         }
-        GrowthStrategy::Linear { step_bytes } => format!("in steps of {}", plural(step_bytes, "byte")),
+        GrowthStrategy::Linear { step_bytes } => {
+            format!("in steps of {}", plural(step_bytes, "byte"))
+        }
         GrowthStrategy::Exponential { factor } => format!("by a factor of {factor:.2}"),
         GrowthStrategy::Irregular => "without a pattern".into(),
     };
     let grew = if level == Level::Low { "may have grown" } else { "grew" };
-    let (buffers, last, steps) = (plural(growth.chains, "buffer"), plural(longest.last(), "byte"), plural(longest.steps, "step"));
+    let (buffers, last, steps) = (
+        plural(growth.chains, "buffer"),
+        plural(longest.last(), "byte"),
+        plural(longest.steps, "step"),
+    );
     format!("{buffers} {grew} {how}, to {last} in {steps}")
 }
 
@@ -299,8 +350,9 @@ fn advice(growth: &Growth, level: Level) -> String {
     )
 }
 
-/// What doubling copies instead of what is copied. That is said only where it would be less, as far as is known: of buffers that hardly
-/// ever moved, doubled ones might copy more if each of theirs moved.
+/// What doubling copies instead of what is copied. That is said only where it would be less, as far
+/// as is known: of buffers that hardly ever moved, doubled ones might copy more if each of theirs
+/// moved.
 fn copies(growth: &Growth) -> String {
     let (copied, doubling) = (growth.copied(), bytes(growth.doubling_copied_bytes));
     let why = match (growth.through, growth.copied_moved_bytes) {
@@ -312,7 +364,9 @@ fn copies(growth: &Growth) -> String {
         (Through::Realloc, Some(_)) => "",
     };
     match growth.copied_moved_bytes {
-        Some(known) if known <= growth.doubling_copied_bytes => format!("; moves copied {copied}{why}"),
+        Some(known) if known <= growth.doubling_copied_bytes => {
+            format!("; moves copied {copied}{why}")
+        }
         _ => format!(", at most {doubling} instead of {copied} copied{why}"),
     }
 }

@@ -1,19 +1,23 @@
 //! What is live at the end, by site, and whether it grew with the run or came once.
 //!
-//! Live at exit is not a leak by itself: tables and caches live as long as their program. Survivors that were born throughout the
-//! run, at a site whose other objects were freed, are what a leak looks like; that is said, and with how much confidence.
+//! Live at exit is not a leak by itself: tables and caches live as long as their program. Survivors
+//! that were born throughout the run, at a site whose other objects were freed, are what a leak
+//! looks like; that is said, and with how much confidence.
 //!
-//! The run is divided by time and by allocations: a program that computes or touches memory for long before it begins its work
-//! has all of that work in the last eighth of its time. By allocations alone it would not do either, as a table that is built at the start
-//! of a long computation is most of what is allocated; so what grew with the allocations must have gone on to the end of the time.
+//! The run is divided by time and by allocations: a program that computes or touches memory for
+//! long before it begins its work has all of that work in the last eighth of its time. By
+//! allocations alone it would not do either, as a table that is built at the start of a long
+//! computation is most of what is allocated; so what grew with the allocations must have gone on to
+//! the end of the time.
 //!
-//! What a leak holds at the end it need not have held at the peak. Survivors never die, so those that were born when the peak was
-//! reached were live there.
+//! What a leak holds at the end it need not have held at the peak. Survivors never die, so those
+//! that were born when the peak was reached were live there.
 
 use crate::sites::{Sites, largest};
 use crate::words::{bytes, count, percent, plural};
 use crate::{
-    Basis, Confidence, Cost, Evidence, Finding, Kind, Leak, LeakClock, LeakPattern, Level, Options, Saving, StackShare, model::share,
+    Basis, Confidence, Cost, Evidence, Finding, Kind, Leak, LeakClock, LeakPattern, Level, Options,
+    Saving, StackShare, model::share,
 };
 use hashbrown::HashMap;
 use heaplab_profile::{Amount, Instant, Object, Profile};
@@ -33,7 +37,8 @@ struct Survivors {
 /// Births remembered; more are thinned out.
 const MARKS: usize = 1 << 13;
 
-/// How many objects were born before a given one, to one in [`MARKS`] of all: ids are in order of birth.
+/// How many objects were born before a given one, to one in [`MARKS`] of all: ids are in order of
+/// birth.
 #[derive(Debug)]
 struct BirthClock {
     births: u64,
@@ -66,7 +71,8 @@ impl BirthClock {
     }
 
     fn eighth(&self, id: ObjectId) -> usize {
-        let before = self.marks.partition_point(|mark| *mark <= id).saturating_sub(1) as u64 * self.stride;
+        let before =
+            self.marks.partition_point(|mark| *mark <= id).saturating_sub(1) as u64 * self.stride;
         eighth(before, self.births)
     }
 }
@@ -98,7 +104,8 @@ impl Leaks {
         self.requested(now);
     }
 
-    /// Something was asked for. Only a request can reach a peak, which is then seen at what comes next.
+    /// Something was asked for. Only a request can reach a peak, which is then seen at what comes
+    /// next.
     #[inline]
     pub(crate) fn requested(&mut self, now: &Instant) {
         self.see_peak(now);
@@ -123,11 +130,19 @@ impl Leaks {
         if object.born_clock <= self.peak_clock {
             survivors.before_peak_bytes += object.size;
         }
-        survivors.by_time[eighth(object.born_ns.saturating_sub(began_ns), now.time_ns.saturating_sub(began_ns))] += object.size;
+        survivors.by_time[eighth(
+            object.born_ns.saturating_sub(began_ns),
+            now.time_ns.saturating_sub(began_ns),
+        )] += object.size;
         survivors.by_allocations[self.births.eighth(id)] += object.size;
     }
 
-    pub(crate) fn finish(self, tables: &Tables, profile: &Profile, options: &Options) -> Vec<Finding> {
+    pub(crate) fn finish(
+        self,
+        tables: &Tables,
+        profile: &Profile,
+        options: &Options,
+    ) -> Vec<Finding> {
         let mut sites = Sites::new(tables, options.site_frames);
         let mut by_site: BTreeMap<_, (Survivors, Vec<StackShare>)> = BTreeMap::new();
         let mut stacks: Vec<_> = self.stacks.into_iter().collect();
@@ -137,22 +152,37 @@ impl Leaks {
             sum.at_end.objects += survivors.at_end.objects;
             sum.at_end.bytes += survivors.at_end.bytes;
             sum.at_end.usable_bytes += survivors.at_end.usable_bytes;
-            let (freed, at_peak) = profile.stack(stack).map_or((0, 0), |row| (row.released.objects, row.at_peak.bytes));
+            let (freed, at_peak) = profile
+                .stack(stack)
+                .map_or((0, 0), |row| (row.released.objects, row.at_peak.bytes));
             sum.freed += freed;
             // What was reallocated since the peak was of another size there.
             sum.before_peak_bytes += survivors.before_peak_bytes.min(at_peak);
             sum.by_time.iter_mut().zip(survivors.by_time).for_each(|(sum, bytes)| *sum += bytes);
-            sum.by_allocations.iter_mut().zip(survivors.by_allocations).for_each(|(sum, bytes)| *sum += bytes);
-            shares.push(StackShare { stack, count: survivors.at_end.objects, bytes: survivors.at_end.bytes });
+            sum.by_allocations
+                .iter_mut()
+                .zip(survivors.by_allocations)
+                .for_each(|(sum, bytes)| *sum += bytes);
+            shares.push(StackShare {
+                stack,
+                count: survivors.at_end.objects,
+                bytes: survivors.at_end.bytes,
+            });
         }
         let is_timed = self.is_timed;
-        by_site.into_values().filter_map(|(survivors, shares)| finding(&survivors, is_timed, shares, profile, options)).collect()
+        by_site
+            .into_values()
+            .filter_map(|(survivors, shares)| {
+                finding(&survivors, is_timed, shares, profile, options)
+            })
+            .collect()
     }
 }
 
-/// Whether survivors were born throughout: at least five of the eight parts of the run left a tenth of an even share and no part more than
-/// half; the second half left half of what the first did, and the last quarter a quarter of an even share. What came mostly at the start
-/// and ever more seldom does not grow with the run.
+/// Whether survivors were born throughout: at least five of the eight parts of the run left a tenth
+/// of an even share and no part more than half; the second half left half of what the first did,
+/// and the last quarter a quarter of an even share. What came mostly at the start and ever more
+/// seldom does not grow with the run.
 fn grows(by_eighth: &[u64; 8]) -> bool {
     let sum = |parts: &[u64]| parts.iter().sum::<u64>();
     let all = sum(by_eighth);
@@ -164,7 +194,8 @@ fn grows(by_eighth: &[u64; 8]) -> bool {
 
 /// How survivors came to be, and the clock that shows it.
 fn pattern(survivors: &Survivors, is_timed: bool) -> (LeakPattern, LeakClock) {
-    let to_the_end = !is_timed || (survivors.by_time[7] > 0 && survivors.by_time[7] >= survivors.at_end.bytes / 80);
+    let to_the_end = !is_timed
+        || (survivors.by_time[7] > 0 && survivors.by_time[7] >= survivors.at_end.bytes / 80);
     if is_timed && grows(&survivors.by_time) {
         (LeakPattern::Growing, LeakClock::Time)
     } else if to_the_end && grows(&survivors.by_allocations) {
@@ -174,7 +205,13 @@ fn pattern(survivors: &Survivors, is_timed: bool) -> (LeakPattern, LeakClock) {
     }
 }
 
-fn finding(survivors: &Survivors, is_timed: bool, shares: Vec<StackShare>, profile: &Profile, options: &Options) -> Option<Finding> {
+fn finding(
+    survivors: &Survivors,
+    is_timed: bool,
+    shares: Vec<StackShare>,
+    profile: &Profile,
+    options: &Options,
+) -> Option<Finding> {
     let held = survivors.at_end;
     if !options.is_worth(profile, held.bytes, 0) {
         return None;
@@ -187,7 +224,8 @@ fn finding(survivors: &Survivors, is_timed: bool, shares: Vec<StackShare>, profi
     let is_leak = pattern == LeakPattern::Growing && has_site;
     let at_peak_bytes = survivors.before_peak_bytes;
     let saving = Saving { at_peak_bytes, total_bytes: held.bytes, ..Saving::default() };
-    let by_eighth = if clock == LeakClock::Time { survivors.by_time } else { survivors.by_allocations };
+    let by_eighth =
+        if clock == LeakClock::Time { survivors.by_time } else { survivors.by_allocations };
     Some(Finding {
         kind: Kind::Leak,
         title,
@@ -199,18 +237,35 @@ fn finding(survivors: &Survivors, is_timed: bool, shares: Vec<StackShare>, profi
         confidence: confidence(survivors, pattern, has_site, options),
         stacks,
         stack_count,
-        evidence: Evidence::Leak(Leak { at_end: held, freed: survivors.freed, pattern, born_by_eighth: by_eighth, eighths_of: clock }),
+        evidence: Evidence::Leak(Leak {
+            at_end: held,
+            freed: survivors.freed,
+            pattern,
+            born_by_eighth: by_eighth,
+            eighths_of: clock,
+        }),
     })
 }
 
-fn words(survivors: &Survivors, pattern: LeakPattern, clock: LeakClock, has_site: bool) -> (String, String) {
+fn words(
+    survivors: &Survivors,
+    pattern: LeakPattern,
+    clock: LeakClock,
+    has_site: bool,
+) -> (String, String) {
     let held = survivors.at_end;
     let made = survivors.freed + held.objects;
     let title = match pattern {
         LeakPattern::Growing => {
-            format!("{} in {} were never freed, and grew with the run", bytes(held.bytes), plural(held.objects, "object"))
+            format!(
+                "{} in {} were never freed, and grew with the run",
+                bytes(held.bytes),
+                plural(held.objects, "object")
+            )
         }
-        LeakPattern::OneOff => format!("{} in {} were still live", bytes(held.bytes), plural(held.objects, "object")),
+        LeakPattern::OneOff => {
+            format!("{} in {} were still live", bytes(held.bytes), plural(held.objects, "object"))
+        }
     };
     let longer = match clock {
         LeakClock::Time => "a run twice as long",
@@ -235,15 +290,30 @@ fn words(survivors: &Survivors, pattern: LeakPattern, clock: LeakClock, has_site
     (title, advice)
 }
 
-fn confidence(survivors: &Survivors, pattern: LeakPattern, has_site: bool, options: &Options) -> Confidence {
+fn confidence(
+    survivors: &Survivors,
+    pattern: LeakPattern,
+    has_site: bool,
+    options: &Options,
+) -> Confidence {
     let (level, reason) = match pattern {
-        _ if !options.ended => (Level::Low, "the program was not seen to end; it may have gone on to free them"),
-        _ if !has_site => (Level::Low, "without call stacks, what one place keeps is not told from what others free"),
+        _ if !options.ended => {
+            (Level::Low, "the program was not seen to end; it may have gone on to free them")
+        }
+        _ if !has_site => (
+            Level::Low,
+            "without call stacks, what one place keeps is not told from what others free",
+        ),
         LeakPattern::Growing if survivors.freed > survivors.at_end.objects => {
             (Level::High, "survivors were born throughout, and most objects of the site were freed")
         }
-        LeakPattern::Growing => (Level::Medium, "survivors were born throughout, but few objects of the site were ever freed"),
-        LeakPattern::OneOff => (Level::Low, "born at one time: most often a table kept for the life of the program"),
+        LeakPattern::Growing => (
+            Level::Medium,
+            "survivors were born throughout, but few objects of the site were ever freed",
+        ),
+        LeakPattern::OneOff => {
+            (Level::Low, "born at one time: most often a table kept for the life of the program")
+        }
     };
     Confidence { level, reason: reason.into() }
 }
@@ -258,10 +328,18 @@ mod tests {
         for birth in 0..100_000u64 {
             clock.born(10 + 3 * birth);
         }
-        assert!(clock.marks.len() <= MARKS && clock.stride == 16, "{} marks, every {}", clock.marks.len(), clock.stride);
+        assert!(
+            clock.marks.len() <= MARKS && clock.stride == 16,
+            "{} marks, every {}",
+            clock.marks.len(),
+            clock.stride
+        );
         for birth in (0..100_000u64).step_by(997) {
             let exact = birth as usize * 8 / 100_000;
-            assert!(clock.eighth(10 + 3 * birth).abs_diff(exact) <= usize::from(birth % 12_500 < 16), "{birth}");
+            assert!(
+                clock.eighth(10 + 3 * birth).abs_diff(exact) <= usize::from(birth % 12_500 < 16),
+                "{birth}"
+            );
         }
         assert_eq!([clock.eighth(0), clock.eighth(u64::MAX)], [0, 7]);
     }

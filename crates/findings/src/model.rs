@@ -52,7 +52,11 @@ impl Basis {
 
     /// The basis of this name.
     pub fn from_name(name: &str) -> Option<Basis> {
-        if name == "measured" { Some(Basis::Measured) } else { Allocator::from_name(name).map(Basis::Table) }
+        if name == "measured" {
+            Some(Basis::Measured)
+        } else {
+            Allocator::from_name(name).map(Basis::Table)
+        }
     }
 }
 
@@ -75,8 +79,9 @@ pub struct Finding {
     pub count: u64,
     /// What it costs on each allocator on which it costs anything, the judged one first.
     pub costs: Vec<Cost>,
-    /// The allocator by which it was judged: the one asked for; or else the one recorded under, where a change would save anything
-    /// there; or else the one of jemalloc and mimalloc on which it costs most.
+    /// The allocator by which it was judged: the one asked for; or else the one recorded under,
+    /// where a change would save anything there; or else the one of jemalloc and mimalloc on which
+    /// it costs most.
     pub basis: Basis,
     /// What the change would save there.
     pub saving: Saving,
@@ -96,7 +101,8 @@ impl Finding {
         self.stacks.first().map_or(0, |share| share.stack)
     }
 
-    /// Whether it costs only on another allocator than the one recorded under, and so ranks last. Never where an allocator was asked for.
+    /// Whether it costs only on another allocator than the one recorded under, and so ranks last.
+    /// Never where an allocator was asked for.
     pub fn is_elsewhere(&self) -> bool {
         matches!(&self.evidence, Evidence::Clownshoes(shoe) if shoe.elsewhere)
     }
@@ -120,7 +126,8 @@ pub enum Kind {
     Clownshoes,
     /// Buffers that grow by too little. Counts chains; wastes copied and requested bytes.
     Growth,
-    /// The same memory asked for and given back over and over. Counts requests; wastes requests and zeroed bytes.
+    /// The same memory asked for and given back over and over. Counts requests; wastes requests and
+    /// zeroed bytes.
     Churn,
     /// Live at the end. Counts objects; wastes what they hold.
     Leak,
@@ -149,15 +156,16 @@ pub struct Cost {
     pub total_bytes: u64,
 }
 
-/// What a change would save on the judged allocator. Payload that a header pushes into further blocks is taken off.
+/// What a change would save on the judged allocator. Payload that a header pushes into further
+/// blocks is taken off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Saving {
     /// Bytes at the peak.
     pub at_peak_bytes: u64,
     /// Bytes asked for over the whole run.
     pub total_bytes: u64,
-    /// Bytes known to be copied or zeroed that would no longer be: at least so many. Where no move was seen it is 0, and what is
-    /// copied at most is in the evidence.
+    /// Bytes known to be copied or zeroed that would no longer be: at least so many. Where no move
+    /// was seen it is 0, and what is copied at most is in the evidence.
     pub copied_bytes: u64,
     /// Requests that would no longer be made.
     pub requests: u64,
@@ -191,8 +199,8 @@ pub struct StackShare {
     pub stack: StackId,
     /// Its part of [`Finding::count`].
     pub count: u64,
-    /// Its part of the bytes that the finding is about: slop over the run, bytes beyond what doubling asks for, bytes asked for, or
-    /// bytes live at the end, by kind.
+    /// Its part of the bytes that the finding is about: slop over the run, bytes beyond what
+    /// doubling asks for, bytes asked for, or bytes live at the end, by kind.
     pub bytes: u64,
 }
 
@@ -217,7 +225,8 @@ pub struct Clownshoe {
     pub cause: Cause,
     /// Whether it costs only on another allocator than the one recorded under, as measured there.
     pub elsewhere: bool,
-    /// The sizes, that which would save most first; at most `Options::sizes_per_finding`, never none.
+    /// The sizes, that which would save most first; at most `Options::sizes_per_finding`, never
+    /// none.
     pub sizes: Vec<ShoeSize>,
     /// How many sizes there are in all.
     pub size_count: u64,
@@ -239,7 +248,8 @@ pub struct ShoeSize {
     pub over_bytes: u64,
     /// Usable bytes on the judged allocator.
     pub usable: u64,
-    /// The largest request of the class below on the judged allocator: the request that costs nothing.
+    /// The largest request of the class below on the judged allocator: the request that costs
+    /// nothing.
     pub free_request: u64,
     /// Requests of this size, with bytes and measured usable bytes.
     pub requested: Amount,
@@ -265,7 +275,8 @@ pub enum Cause {
         /// Bytes of it.
         bytes: u64,
     },
-    /// Round sizes and a part that varies: nearly all that a site asks for thereabouts lies just over them, or several sizes that stand out there do.
+    /// Round sizes and a part that varies: nearly all that a site asks for thereabouts lies just
+    /// over them, or several sizes that stand out there do.
     RoundPlusVarying {
         /// The round sizes, smallest first.
         round_sizes: Vec<u64>,
@@ -300,8 +311,8 @@ pub struct Growth {
     pub cumulative_bytes: u64,
     /// Bytes copied if every step copied all that was there: an upper bound.
     pub copied_upper_bytes: u64,
-    /// Bytes copied by the steps that are known to have moved; `None` where moves are not known, and of buffers grown by hand, whose
-    /// copying nobody saw.
+    /// Bytes copied by the steps that are known to have moved; `None` where moves are not known,
+    /// and of buffers grown by hand, whose copying nobody saw.
     pub copied_moved_bytes: Option<u64>,
     /// Bytes that steps moved and that may not have been copied, by `Options::remapped_from_bytes`.
     pub remapped_bytes: u64,
@@ -373,7 +384,8 @@ pub struct Churn {
     pub zeroed_bytes: u64,
     /// Most objects of it alive at once.
     pub most_live: u64,
-    /// Whether that is only a bound: several sites of a function that has others, too, which were counted one by one.
+    /// Whether that is only a bound: several sites of a function that has others, too, which were
+    /// counted one by one.
     pub most_live_is_bound: bool,
     /// The sizes asked for most, with how often.
     pub sizes: Vec<(u64, u64)>,
@@ -459,12 +471,18 @@ pub struct SlopRow {
 impl SlopRow {
     /// Slop at the peak as a share of the requested bytes: 0.196 is 19.6 %.
     pub fn at_peak_share(&self) -> f64 {
-        share(self.at_peak_usable_bytes.saturating_sub(self.at_peak_requested_bytes), self.at_peak_requested_bytes)
+        share(
+            self.at_peak_usable_bytes.saturating_sub(self.at_peak_requested_bytes),
+            self.at_peak_requested_bytes,
+        )
     }
 
     /// Slop of the whole run as a share of the requested bytes.
     pub fn total_share(&self) -> f64 {
-        share(self.total_usable_bytes.saturating_sub(self.total_requested_bytes), self.total_requested_bytes)
+        share(
+            self.total_usable_bytes.saturating_sub(self.total_requested_bytes),
+            self.total_requested_bytes,
+        )
     }
 }
 

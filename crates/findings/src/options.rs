@@ -3,37 +3,47 @@
 use crate::Basis;
 use heaplab_profile::Profile;
 
-/// Thresholds. None is tuned to a sample: each is a share of the run, or where a cost begins to be felt.
+/// Thresholds. None is tuned to a sample: each is a share of the run, or where a cost begins to be
+/// felt.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The allocator to judge by; `None`: for each finding the one recorded under, or where it costs nothing there the one of jemalloc and
-    /// mimalloc on which it costs most.
+    /// The allocator to judge by; `None`: for each finding the one recorded under, or where it
+    /// costs nothing there the one of jemalloc and mimalloc on which it costs most.
     pub basis: Option<Basis>,
-    /// A request is "a few bytes over" a class when it exceeds it by at most so much: a terminator, a header, a page's book-keeping.
+    /// A request is "a few bytes over" a class when it exceeds it by at most so much: a terminator,
+    /// a header, a page's book-keeping.
     pub over_max_bytes: u64,
-    /// ... and by at most this part (one over it) of the distance to the next class, so that at least half of the step is wasted.
+    /// ... and by at most this part (one over it) of the distance to the next class, so that at
+    /// least half of the step is wasted.
     pub over_max_part: u64,
-    /// ... and by at most this part (one over it) of itself: eight bytes are few beside 4,096 and many beside 16.
+    /// ... and by at most this part (one over it) of itself: eight bytes are few beside 4,096 and
+    /// many beside 16.
     pub over_max_share: u64,
-    /// Findings that waste less than this part (one over it) of the requested bytes, at the peak and in total, are left out.
+    /// Findings that waste less than this part (one over it) of the requested bytes, at the peak
+    /// and in total, are left out.
     pub least_part: u64,
     /// ... and those that waste less than so many bytes.
     pub least_bytes: u64,
-    /// What saves less than this part (one over it) of the peak there ranks by what it saves over the run.
+    /// What saves less than this part (one over it) of the peak there ranks by what it saves over
+    /// the run.
     pub peak_part: u64,
     /// A buffer that grew fewer times is not a chain.
     pub growth_steps: u32,
     /// Growth by this factor or more is as good as doubling.
     pub good_factor: f64,
-    /// A larger block must be followed by the free of the smaller one within so many rows to be the same buffer.
+    /// A larger block must be followed by the free of the smaller one within so many rows to be the
+    /// same buffer.
     pub copy_window_rows: u64,
-    /// From this size on a buffer is large: a fresh one costs page faults rather than a free list's pop.
+    /// From this size on a buffer is large: a fresh one costs page faults rather than a free list's
+    /// pop.
     pub large_bytes: u64,
     /// An object is short-lived when it is freed before so many more bytes were requested.
     pub short_lived_bytes: u64,
-    /// A site rebuilds its state when it asked for so many times more objects than it ever had alive.
+    /// A site rebuilds its state when it asked for so many times more objects than it ever had
+    /// alive.
     pub rebuilt_times: u64,
-    /// Innermost frames by which stacks are the same site; what lies further out tells only who called it.
+    /// Innermost frames by which stacks are the same site; what lies further out tells only who
+    /// called it.
     pub site_frames: usize,
     /// Stacks listed with a finding.
     pub stacks_per_finding: usize,
@@ -43,18 +53,21 @@ pub struct Options {
     pub counts_rows: usize,
     /// The name of the allocator recorded under, for sentences; empty: not known.
     pub recorded_under: String,
-    /// Whether the program was seen to end: what is live in a recording that was cut may yet be freed.
+    /// Whether the program was seen to end: what is live in a recording that was cut may yet be
+    /// freed.
     pub ended: bool,
     /// Whether the recording says which reallocations moved; an import may not.
     pub moves_known: bool,
-    /// From this size on a move may have been made without copying; [`heaplab_profile::remapped_from_bytes`] knows for which allocator.
+    /// From this size on a move may have been made without copying;
+    /// [`heaplab_profile::remapped_from_bytes`] knows for which allocator.
     pub remapped_from_bytes: u64,
     /// Most pairs of stack and size told apart.
     pub pair_limit: usize,
 }
 
 impl Options {
-    /// Whether the program ran on a sanitizer's allocator: AddressSanitizer's and its siblings', as the recorder names them.
+    /// Whether the program ran on a sanitizer's allocator: AddressSanitizer's and its siblings', as
+    /// the recorder names them.
     pub fn recorded_under_sanitizer(&self) -> bool {
         self.recorded_under.split(' ').next().is_some_and(|name| name.ends_with("Sanitizer"))
     }
@@ -92,7 +105,8 @@ impl Default for Options {
 impl Options {
     /// Whether a waste is worth mentioning: a part of the peak or of all that was requested.
     pub(crate) fn is_worth(&self, profile: &Profile, at_peak_bytes: u64, total_bytes: u64) -> bool {
-        at_peak_bytes >= self.least(profile.peak.live.bytes) || total_bytes >= self.least(profile.totals.requested_bytes)
+        at_peak_bytes >= self.least(profile.peak.live.bytes)
+            || total_bytes >= self.least(profile.totals.requested_bytes)
     }
 
     /// The least bytes at the peak by which a finding ranks before those that save over the run.

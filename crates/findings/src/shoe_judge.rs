@@ -1,14 +1,18 @@
-//! What requests a few bytes over a class cost, on which allocator, and what changing them would save.
+//! What requests a few bytes over a class cost, on which allocator, and what changing them would
+//! save.
 //!
-//! A finding is judged as a whole: the costs of its sizes are summed for each allocator. It is told on the allocator recorded under
-//! where a change would save anything there, and else on the one of jemalloc and mimalloc where they cost most: that is then a finding of
-//! another allocator, and ranks after those of this one. A size that costs nothing there is still of the family, and listed as saving
-//! nothing.
+//! A finding is judged as a whole: the costs of its sizes are summed for each allocator. It is told
+//! on the allocator recorded under where a change would save anything there, and else on the one of
+//! jemalloc and mimalloc where they cost most: that is then a finding of another allocator, and
+//! ranks after those of this one. A size that costs nothing there is still of the family, and
+//! listed as saving nothing.
 
 use crate::clownshoes::{Group, POWER_BYTES, Pairs, Share};
 use crate::shoe_words::{HABIT, ROUND_BYTES, advice, confidence, title};
 use crate::sites::largest;
-use crate::{Basis, Cause, Clownshoe, Cost, Evidence, Finding, Kind, Options, Saving, ShoeSize, StackShare};
+use crate::{
+    Basis, Cause, Clownshoe, Cost, Evidence, Finding, Kind, Options, Saving, ShoeSize, StackShare,
+};
 use heaplab_profile::{Amount, Profile};
 use heaplab_size_class::Allocator;
 use heaplab_trace::StackId;
@@ -21,11 +25,22 @@ pub(crate) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// What `group` comes to, where it is worth mentioning. `sizes`: what each stack asked for of each size.
-    pub(crate) fn finding(&self, group: Group, sizes: &BTreeMap<u64, Vec<Share>>) -> Option<Finding> {
+    /// What `group` comes to, where it is worth mentioning. `sizes`: what each stack asked for of
+    /// each size.
+    pub(crate) fn finding(
+        &self,
+        group: Group,
+        sizes: &BTreeMap<u64, Vec<Share>>,
+    ) -> Option<Finding> {
         let asked: Vec<(u64, Amount, Amount)> = sizes
             .iter()
-            .map(|(size, shares)| (*size, sum(shares.iter().map(|share| share.requested)), sum(shares.iter().map(|share| share.at_peak))))
+            .map(|(size, shares)| {
+                (
+                    *size,
+                    sum(shares.iter().map(|share| share.requested)),
+                    sum(shares.iter().map(|share| share.at_peak)),
+                )
+            })
             .collect();
         let mut costs = self.costs(&asked);
         let (basis, elsewhere) = self.judged(&asked, &costs)?;
@@ -38,11 +53,22 @@ impl Judge<'_> {
             return None;
         }
         let (stacks, stack_count) = largest(stacks(sizes, &rows), self.options.stacks_per_finding);
-        rows.sort_by_key(|row| std::cmp::Reverse((row.saving.at_peak_bytes, row.saving.total_bytes, row.requested.objects)));
+        rows.sort_by_key(|row| {
+            std::cmp::Reverse((
+                row.saving.at_peak_bytes,
+                row.saving.total_bytes,
+                row.requested.objects,
+            ))
+        });
         let size_count = rows.len() as u64;
         rows.truncate(self.options.sizes_per_finding.max(1));
         let shoe = Clownshoe { cause, elsewhere, sizes: rows, size_count };
-        let placed = sizes.values().flatten().filter(|share| share.stack != 0).map(|share| share.requested.objects).sum::<u64>();
+        let placed = sizes
+            .values()
+            .flatten()
+            .filter(|share| share.stack != 0)
+            .map(|share| share.requested.objects)
+            .sum::<u64>();
         Some(Finding {
             kind: Kind::Clownshoes,
             title: title(&shoe, count),
@@ -60,82 +86,146 @@ impl Judge<'_> {
 
     /// The sizes on an allocator.
     fn rows(&self, asked: &[(u64, Amount, Amount)], basis: Basis) -> Vec<ShoeSize> {
-        asked.iter().filter_map(|(size, requested, at_peak)| self.size(*size, basis, *requested, *at_peak)).collect()
+        asked
+            .iter()
+            .filter_map(|(size, requested, at_peak)| self.size(*size, basis, *requested, *at_peak))
+            .collect()
     }
 
     /// One size on the judged allocator.
-    fn size(&self, size: u64, basis: Basis, requested: Amount, at_peak: Amount) -> Option<ShoeSize> {
+    fn size(
+        &self,
+        size: u64,
+        basis: Basis,
+        requested: Amount,
+        at_peak: Amount,
+    ) -> Option<ShoeSize> {
         let recorded = self.recorded_table();
-        let allocator = if let Basis::Table(allocator) = basis { allocator } else { recorded.unwrap_or(Allocator::Jemalloc) };
-        let free_request =
-            self.pairs.over(allocator, size).map(|over| size - over).or_else(|| self.pairs.over_power(size).map(|over| over.0))?;
+        let allocator = if let Basis::Table(allocator) = basis {
+            allocator
+        } else {
+            recorded.unwrap_or(Allocator::Jemalloc)
+        };
+        let free_request = self
+            .pairs
+            .over(allocator, size)
+            .map(|over| size - over)
+            .or_else(|| self.pairs.over_power(size).map(|over| over.0))?;
         let (usable, each_saved) = match basis {
             Basis::Measured => {
                 let usable = requested.usable_bytes / requested.objects.max(1);
-                // What the shorter request would get was not measured; a known allocator's table says it.
-                let free_usable = recorded.map_or(free_request, |table| table.usable(free_request, 1));
+                // What the shorter request would get was not measured; a known allocator's table
+                // says it.
+                let free_usable =
+                    recorded.map_or(free_request, |table| table.usable(free_request, 1));
                 (usable, usable.saturating_sub(free_usable))
             }
-            Basis::Table(allocator) => (allocator.usable(size, 1), allocator.usable(size, 1) - allocator.usable(free_request, 1)),
+            Basis::Table(allocator) => (
+                allocator.usable(size, 1),
+                allocator.usable(size, 1) - allocator.usable(free_request, 1),
+            ),
         };
         let displaced = displaced(size, free_request, usable.saturating_sub(each_saved));
-        let saved = |objects: u64| objects.saturating_mul(each_saved).saturating_sub((objects as f64 * displaced) as u64);
-        let saving = Saving { at_peak_bytes: saved(at_peak.objects), total_bytes: saved(requested.objects), ..Saving::default() };
-        Some(ShoeSize { request: size, over_bytes: size - free_request, usable, free_request, requested, at_peak, saving })
+        let saved = |objects: u64| {
+            objects.saturating_mul(each_saved).saturating_sub((objects as f64 * displaced) as u64)
+        };
+        let saving = Saving {
+            at_peak_bytes: saved(at_peak.objects),
+            total_bytes: saved(requested.objects),
+            ..Saving::default()
+        };
+        Some(ShoeSize {
+            request: size,
+            over_bytes: size - free_request,
+            usable,
+            free_request,
+            requested,
+            at_peak,
+            saving,
+        })
     }
 
-    /// What the requests waste, wherever they are just over a class. Measured slop counts in any case.
+    /// What the requests waste, wherever they are just over a class. Measured slop counts in any
+    /// case.
     fn costs(&self, sizes: &[(u64, Amount, Amount)]) -> Vec<Cost> {
         let on = |allocator: Allocator| {
-            let over = sizes.iter().filter(|(size, ..)| self.pairs.over(allocator, *size).is_some());
+            let over =
+                sizes.iter().filter(|(size, ..)| self.pairs.over(allocator, *size).is_some());
             over.fold((0u64, 0u64), |(peak, total), (size, requested, at_peak)| {
                 let slop = allocator.usable(*size, 1) - size;
-                (peak.saturating_add(at_peak.objects.saturating_mul(slop)), total.saturating_add(requested.objects.saturating_mul(slop)))
+                (
+                    peak.saturating_add(at_peak.objects.saturating_mul(slop)),
+                    total.saturating_add(requested.objects.saturating_mul(slop)),
+                )
             })
         };
-        let by_table = Allocator::ALL.into_iter().map(|allocator| (Basis::Table(allocator), on(allocator)));
+        let by_table =
+            Allocator::ALL.into_iter().map(|allocator| (Basis::Table(allocator), on(allocator)));
         let measured = sizes.iter().fold((0u64, 0u64), |(peak, total), (_, requested, at_peak)| {
-            (peak.saturating_add(at_peak.slop_bytes()), total.saturating_add(requested.slop_bytes()))
+            (
+                peak.saturating_add(at_peak.slop_bytes()),
+                total.saturating_add(requested.slop_bytes()),
+            )
         });
         let measured = self.profile.is_measured().then_some((Basis::Measured, measured));
         let all = measured.into_iter().chain(by_table).filter(|(_, (_, total))| *total > 0);
-        all.map(|(basis, (at_peak_bytes, total_bytes))| Cost { basis, at_peak_bytes, total_bytes }).collect()
+        all.map(|(basis, (at_peak_bytes, total_bytes))| Cost { basis, at_peak_bytes, total_bytes })
+            .collect()
     }
 
-    /// The allocator to tell the finding on, where it is worth mentioning, and whether it is another one than was recorded under.
+    /// The allocator to tell the finding on, where it is worth mentioning, and whether it is
+    /// another one than was recorded under.
     fn judged(&self, asked: &[(u64, Amount, Amount)], costs: &[Cost]) -> Option<(Basis, bool)> {
-        let is_worth = |at_peak_bytes, total_bytes| self.options.is_worth(self.profile, at_peak_bytes, total_bytes);
+        let is_worth = |at_peak_bytes, total_bytes| {
+            self.options.is_worth(self.profile, at_peak_bytes, total_bytes)
+        };
         let among = |bases: &[Basis]| {
             let costs = costs.iter().rev().filter(|cost| bases.contains(&cost.basis));
             let most = costs.max_by_key(|cost| (cost.at_peak_bytes, cost.total_bytes));
-            most.filter(|cost| is_worth(cost.at_peak_bytes, cost.total_bytes)).map(|cost| cost.basis)
+            most.filter(|cost| is_worth(cost.at_peak_bytes, cost.total_bytes))
+                .map(|cost| cost.basis)
         };
         if let Some(basis) = self.options.basis {
             return among(&[basis]).map(|basis| (basis, false));
         }
-        // Slop that stays when the request is made shorter is the allocator's, and so is what saves no more than the content loses: half of
-        // all sizes are 8 bytes over a class of glibc's, where the next is 16 away.
+        // Slop that stays when the request is made shorter is the allocator's, and so is what saves
+        // no more than the content loses: half of all sizes are 8 bytes over a class of glibc's,
+        // where the next is 16 away.
         let saved = |basis: &Basis| {
             let rows = self.rows(asked, *basis);
-            let (saving, lost) = (saving(&rows), rows.iter().map(|row| row.requested.objects.saturating_mul(row.over_bytes)).sum::<u64>());
+            let (saving, lost) = (
+                saving(&rows),
+                rows.iter()
+                    .map(|row| row.requested.objects.saturating_mul(row.over_bytes))
+                    .sum::<u64>(),
+            );
             is_worth(saving.at_peak_bytes, saving.total_bytes) && saving.total_bytes > lost
         };
         let here = among(&[Basis::Measured]).filter(saved).map(|basis| (basis, false));
-        let elsewhere = || among(&[Basis::Table(Allocator::Jemalloc), Basis::Table(Allocator::Mimalloc)]);
+        let elsewhere =
+            || among(&[Basis::Table(Allocator::Jemalloc), Basis::Table(Allocator::Mimalloc)]);
         here.or_else(|| elsewhere().map(|basis| (basis, self.profile.is_measured())))
     }
 
     /// The table of the allocator recorded under, where there is one.
     fn recorded_table(&self) -> Option<Allocator> {
         let name = self.options.recorded_under.as_str();
-        let tables = [("glibc", Allocator::Glibc), ("jemalloc", Allocator::Jemalloc), ("mimalloc", Allocator::Mimalloc)];
+        let tables = [
+            ("glibc", Allocator::Glibc),
+            ("jemalloc", Allocator::Jemalloc),
+            ("mimalloc", Allocator::Mimalloc),
+        ];
         tables.into_iter().find(|(start, _)| name.starts_with(start)).map(|(_, table)| table)
     }
 
     /// The allocator recorded under, where its usable sizes were measured.
     fn recorded(&self) -> Option<&str> {
         let name = self.options.recorded_under.as_str();
-        self.profile.is_measured().then_some(if name.is_empty() { "the allocator recorded under" } else { name })
+        self.profile.is_measured().then_some(if name.is_empty() {
+            "the allocator recorded under"
+        } else {
+            name
+        })
     }
 }
 
@@ -156,15 +246,25 @@ fn cause(group: Group, rows: &[ShoeSize]) -> Option<Cause> {
     round_sizes.dedup();
     Some(match group {
         Group::Frame(_, bytes) | Group::Site(_, bytes) if bytes <= 2 => Cause::Terminator { bytes },
-        Group::Frame(_, bytes) | Group::Site(_, bytes) => Cause::ConstantHeader { bytes, round_sizes },
+        Group::Frame(_, bytes) | Group::Site(_, bytes) => {
+            Cause::ConstantHeader { bytes, round_sizes }
+        }
         Group::Cluster(_) => {
             let least_bytes = rows.iter().map(surplus).min().unwrap_or(0);
-            Cause::RoundPlusVarying { round_sizes, least_bytes, most_bytes: rows.iter().map(surplus).max().unwrap_or(0) }
+            Cause::RoundPlusVarying {
+                round_sizes,
+                least_bytes,
+                most_bytes: rows.iter().map(surplus).max().unwrap_or(0),
+            }
         }
         Group::Edge(_, edge) if rows.len() > 1 => {
             let over = |row: &ShoeSize| row.request.saturating_sub(edge);
             let least_bytes = rows.iter().map(over).min().unwrap_or(0);
-            Cause::RoundPlusVarying { round_sizes: vec![edge], least_bytes, most_bytes: rows.iter().map(over).max().unwrap_or(0) }
+            Cause::RoundPlusVarying {
+                round_sizes: vec![edge],
+                least_bytes,
+                most_bytes: rows.iter().map(over).max().unwrap_or(0),
+            }
         }
         Group::Edge(..) | Group::Size(_) => alone(first.request, first.free_request),
     })
@@ -172,9 +272,11 @@ fn cause(group: Group, rows: &[ShoeSize]) -> Option<Cause> {
 
 /// Why a size without company is so large.
 fn alone(size: u64, free_request: u64) -> Cause {
-    let (over, is_power) = (size - free_request, free_request.is_power_of_two() && free_request >= POWER_BYTES);
+    let (over, is_power) =
+        (size - free_request, free_request.is_power_of_two() && free_request >= POWER_BYTES);
     // Half a power of two, and whole pages, are round too.
-    let is_half = free_request >= POWER_BYTES && free_request.is_multiple_of(1 << (free_request.ilog2() - 1));
+    let is_half =
+        free_request >= POWER_BYTES && free_request.is_multiple_of(1 << (free_request.ilog2() - 1));
     if is_power && over <= 2 && free_request >= ROUND_BYTES {
         Cause::Terminator { bytes: over }
     } else if is_power || is_half || free_request.is_multiple_of(4096) {
@@ -184,24 +286,36 @@ fn alone(size: u64, free_request: u64) -> Cause {
     }
 }
 
-/// Each stack's part of the requests and of their slop over the run; `rows` are those of `sizes`, in order of size.
+/// Each stack's part of the requests and of their slop over the run; `rows` are those of `sizes`,
+/// in order of size.
 fn stacks(sizes: &BTreeMap<u64, Vec<Share>>, rows: &[ShoeSize]) -> Vec<StackShare> {
     let mut stacks: BTreeMap<StackId, StackShare> = BTreeMap::new();
     for row in rows {
         for share in sizes.get(&row.request).into_iter().flatten() {
-            let sum = stacks.entry(share.stack).or_insert(StackShare { stack: share.stack, count: 0, bytes: 0 });
+            let sum = stacks.entry(share.stack).or_insert(StackShare {
+                stack: share.stack,
+                count: 0,
+                bytes: 0,
+            });
             sum.count += share.requested.objects;
-            sum.bytes = sum.bytes.saturating_add(share.requested.objects.saturating_mul(row.usable.saturating_sub(row.request)));
+            sum.bytes = sum.bytes.saturating_add(
+                share.requested.objects.saturating_mul(row.usable.saturating_sub(row.request)),
+            );
         }
     }
     stacks.into_values().collect()
 }
 
-/// Bytes of further blocks that each block would need elsewhere. What moves into a block of a round size, or out of one that is made
-/// shorter, has to be somewhere: the same payload then needs more blocks, `free_request / (free_request - over)` times as many.
+/// Bytes of further blocks that each block would need elsewhere. What moves into a block of a round
+/// size, or out of one that is made shorter, has to be somewhere: the same payload then needs more
+/// blocks, `free_request / (free_request - over)` times as many.
 fn displaced(size: u64, free_request: u64, block_bytes: u64) -> f64 {
     let over = size - free_request;
-    if over >= free_request { block_bytes as f64 } else { block_bytes as f64 * over as f64 / (free_request - over) as f64 }
+    if over >= free_request {
+        block_bytes as f64
+    } else {
+        block_bytes as f64 * over as f64 / (free_request - over) as f64
+    }
 }
 
 fn sum(amounts: impl Iterator<Item = Amount>) -> Amount {

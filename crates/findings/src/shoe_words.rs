@@ -1,7 +1,8 @@
-//! What is said of a request a few bytes over a class: why it is probably so large, what to do, how sure that is.
+//! What is said of a request a few bytes over a class: why it is probably so large, what to do, how
+//! sure that is.
 //!
-//! Advice never leads to a buffer that is too small: what a change would take from the content is said, and what the block holds
-//! anyway where the content cannot be shorter.
+//! Advice never leads to a buffer that is too small: what a change would take from the content is
+//! said, and what the block holds anyway where the content cannot be shorter.
 
 use crate::words::{bytes, count, plural};
 use crate::{Basis, Cause, Clownshoe, Confidence, Cost, Level, Saving};
@@ -26,7 +27,11 @@ pub(crate) fn title(shoe: &Clownshoe, requests: u64) -> String {
     }
     let over = plural(first.over_bytes, "byte");
     if shoe.size_count <= 1 {
-        return format!("{}-byte requests lie {over} over {}", count(first.request), count(first.free_request));
+        return format!(
+            "{}-byte requests lie {over} over {}",
+            count(first.request),
+            count(first.free_request)
+        );
     }
     format!("{} of {} lie {over} over powers of two", plural(requests, "request"), asked(shoe))
 }
@@ -37,7 +42,11 @@ fn asked(shoe: &Clownshoe) -> String {
     let named: Vec<u64> = shoe.sizes.iter().take(NAMED).map(|size| size.request).collect();
     match more {
         0 => format!("{} bytes", listed(&named)),
-        _ => format!("{} bytes and {}", named.iter().map(|size| count(*size)).collect::<Vec<_>>().join("; "), plural(more, "more size")),
+        _ => format!(
+            "{} bytes and {}",
+            named.iter().map(|size| count(*size)).collect::<Vec<_>>().join("; "),
+            plural(more, "more size")
+        ),
     }
 }
 
@@ -48,13 +57,33 @@ fn listed(sizes: &[u64]) -> String {
     if words.is_empty() { last } else { format!("{} and {last}", words.join("; ")) }
 }
 
-/// What to do about `shoe`. `recorded`: the allocator recorded under, where usable sizes were measured.
-pub(crate) fn advice(shoe: &Clownshoe, basis: Basis, saving: &Saving, costs: &[Cost], recorded: Option<&str>) -> String {
+/// What to do about `shoe`. `recorded`: the allocator recorded under, where usable sizes were
+/// measured.
+pub(crate) fn advice(
+    shoe: &Clownshoe,
+    basis: Basis,
+    saving: &Saving,
+    costs: &[Cost],
+    recorded: Option<&str>,
+) -> String {
     let first = shoe.first();
-    let each = format!("{} -> {} ({})", count(first.request), count(first.usable), count(first.usable.saturating_sub(first.request)));
-    let each = if shoe.size_count > 1 { format!("a request is {each}, say") } else { format!("each is {each}") };
+    let each = format!(
+        "{} -> {} ({})",
+        count(first.request),
+        count(first.usable),
+        count(first.usable.saturating_sub(first.request))
+    );
+    let each = if shoe.size_count > 1 {
+        format!("a request is {each}, say")
+    } else {
+        format!("each is {each}")
+    };
     let saves = if saving.at_peak_bytes > 0 {
-        format!("{} at the peak, {} over the run", bytes(saving.at_peak_bytes), bytes(saving.total_bytes))
+        format!(
+            "{} at the peak, {} over the run",
+            bytes(saving.at_peak_bytes),
+            bytes(saving.total_bytes)
+        )
     } else {
         format!("{} over the run, nothing at the peak", bytes(saving.total_bytes))
     };
@@ -75,7 +104,8 @@ pub(crate) fn advice(shoe: &Clownshoe, basis: Basis, saving: &Saving, costs: &[C
 
 fn what(shoe: &Clownshoe) -> String {
     let first = shoe.first();
-    let (free, usable, over) = (count(first.free_request), count(first.usable), plural(first.over_bytes, "byte"));
+    let (free, usable, over) =
+        (count(first.free_request), count(first.usable), plural(first.over_bytes, "byte"));
     let anyway = format!("where it cannot, all {usable} are paid for: use them");
     match &shoe.cause {
         Cause::ConstantHeader { bytes: header, .. } => format!(
@@ -102,16 +132,23 @@ fn what(shoe: &Clownshoe) -> String {
             count(*over),
             plural(*over, "byte"),
         ),
-        Cause::Coincidence => format!("If the content can be {over} shorter, ask for {free}; {anyway}"),
+        Cause::Coincidence => {
+            format!("If the content can be {over} shorter, ask for {free}; {anyway}")
+        }
     }
 }
 
-/// Fewer requests than this are no habit, and worth mentioning only where they are felt at the peak.
+/// Fewer requests than this are no habit, and worth mentioning only where they are felt at the
+/// peak.
 pub(crate) const HABIT: u64 = 8;
 
 /// How sure a cause is. `requests`: of all sizes; `has_site`: most of them have a stack.
 pub(crate) fn confidence(cause: &Cause, basis: Basis, requests: u64, has_site: bool) -> Confidence {
-    let counted = if basis == Basis::Measured { "the waste is measured" } else { "the waste follows from the size alone" };
+    let counted = if basis == Basis::Measured {
+        "the waste is measured"
+    } else {
+        "the waste follows from the size alone"
+    };
     let (level, why) = match cause {
         _ if !has_site => (Level::Low, "without call stacks, what one place asks for is not told from what others do".into()),
         _ if requests < HABIT => (Level::Low, format!("{} may well be what the content needs", plural(requests, "request"))),

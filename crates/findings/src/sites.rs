@@ -1,5 +1,5 @@
-//! Which stacks are one site: those that agree in their innermost frames. What lies further out tells who called it, and
-//! a fix is made where the memory is asked for.
+//! Which stacks are one site: those that agree in their innermost frames. What lies further out
+//! tells who called it, and a fix is made where the memory is asked for.
 
 use crate::StackShare;
 use hashbrown::HashMap;
@@ -29,7 +29,8 @@ impl<'a> Sites<'a> {
     }
 }
 
-/// Tells which stacks come from one function, wherever in it: agreeing in their innermost functions.
+/// Tells which stacks come from one function, wherever in it: agreeing in their innermost
+/// functions.
 #[derive(Debug)]
 pub(crate) struct Functions<'a> {
     tables: &'a Tables,
@@ -53,7 +54,10 @@ impl<'a> Functions<'a> {
     /// The site of a stack.
     pub(crate) fn of(&mut self, stack: StackId) -> Site {
         let tables = self.tables;
-        let innermost = physical_frames(tables, stack).take(self.frames).map(|frame| self.function(frame)).collect();
+        let innermost = physical_frames(tables, stack)
+            .take(self.frames)
+            .map(|frame| self.function(frame))
+            .collect();
         let next = self.known.len() as Site;
         *self.known.entry(innermost).or_insert(next)
     }
@@ -62,13 +66,20 @@ impl<'a> Functions<'a> {
     fn function(&mut self, row: u32) -> Function {
         let mut frame = self.tables.frames.get(row as usize);
         let mut at = row;
-        while let Some(outer) = frame.and_then(|frame| frame.inlined_into).filter(|outer| *outer > at) {
+        while let Some(outer) =
+            frame.and_then(|frame| frame.inlined_into).filter(|outer| *outer > at)
+        {
             (at, frame) = (outer, self.tables.frames.get(outer as usize));
         }
-        let Some((frame, name)) = frame.and_then(|frame| Some((frame, frame.function.as_deref()?))) else { return Function::Frame(row) };
+        let Some((frame, name)) = frame.and_then(|frame| Some((frame, frame.function.as_deref()?)))
+        else {
+            return Function::Frame(row);
+        };
         let module = frame.module.and_then(|module| self.tables.modules.get(module as usize));
         let next = self.names.len() as u32;
-        Function::Named(*self.names.entry((module.map(|module| module.path.as_str()), name)).or_insert(next))
+        Function::Named(
+            *self.names.entry((module.map(|module| module.path.as_str()), name)).or_insert(next),
+        )
     }
 }
 
@@ -88,7 +99,9 @@ fn physical_frames(tables: &Tables, stack: StackId) -> impl Iterator<Item = u32>
 
 /// The shares, the largest first, at most `most` of them, and how many there were.
 pub(crate) fn largest(mut shares: Vec<StackShare>, most: usize) -> (Vec<StackShare>, u64) {
-    shares.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(b.count.cmp(&a.count)).then(a.stack.cmp(&b.stack)));
+    shares.sort_by(|a, b| {
+        b.bytes.cmp(&a.bytes).then(b.count.cmp(&a.count)).then(a.stack.cmp(&b.stack))
+    });
     let all = shares.len() as u64;
     shares.truncate(most);
     (shares, all)

@@ -1,7 +1,8 @@
 //! The document's counts table, and requested against usable bytes on every allocator.
 //!
-//! Both come from the profile's sizes: what a request becomes on an allocator depends on its size alone. (Aligned requests are
-//! counted by size too; the few that cost more for their alignment are in the measured row.)
+//! Both come from the profile's sizes: what a request becomes on an allocator depends on its size
+//! alone. (Aligned requests are counted by size too; the few that cost more for their alignment are
+//! in the measured row.)
 
 use crate::{Basis, CountsRow, CountsTable, SlopRow, model::share};
 use heaplab_profile::{Amount, Profile, SizeRow};
@@ -22,10 +23,15 @@ impl When {
     }
 }
 
-/// How often each request was made and what it became, the most frequent first, at most `most` rows.
+/// How often each request was made and what it became, the most frequent first, at most `most`
+/// rows.
 pub fn counts(profile: &Profile, basis: Basis, when: When, most: usize) -> CountsTable {
-    let mut rows: Vec<(u64, &SizeRow)> =
-        profile.sizes.iter().map(|row| (when.of(row).objects, row)).filter(|(count, _)| *count > 0).collect();
+    let mut rows: Vec<(u64, &SizeRow)> = profile
+        .sizes
+        .iter()
+        .map(|row| (when.of(row).objects, row))
+        .filter(|(count, _)| *count > 0)
+        .collect();
     rows.sort_by(|(a, x), (b, y)| b.cmp(a).then(x.request.cmp(&y.request)));
     let requests: u64 = rows.iter().map(|(count, _)| count).sum();
     let lines = rows.len() as u64;
@@ -60,8 +66,13 @@ fn slop(profile: &Profile, basis: Basis) -> SlopRow {
         let amounts = profile.sizes.iter().map(move |row| (row, when.of(row)));
         amounts.fold((Amount::default(), 0u64), |(sum, usable), (row, amount)| {
             let each = |allocator: Allocator| {
-                // The sizes of a grouped row differ by less than half a percent: their mean stands for them.
-                let size = if row.grouped { amount.bytes.checked_div(amount.objects).unwrap_or(0) } else { row.request };
+                // The sizes of a grouped row differ by less than half a percent: their mean stands
+                // for them.
+                let size = if row.grouped {
+                    amount.bytes.checked_div(amount.objects).unwrap_or(0)
+                } else {
+                    row.request
+                };
                 amount.objects.saturating_mul(allocator.usable(size, 1))
             };
             let here = match basis {
@@ -69,7 +80,10 @@ fn slop(profile: &Profile, basis: Basis) -> SlopRow {
                 Basis::Table(allocator) => each(allocator),
             };
             let objects = sum.objects + amount.objects;
-            (Amount { objects, bytes: sum.bytes.saturating_add(amount.bytes), usable_bytes: 0 }, usable.saturating_add(here))
+            (
+                Amount { objects, bytes: sum.bytes.saturating_add(amount.bytes), usable_bytes: 0 },
+                usable.saturating_add(here),
+            )
         })
     };
     let (peak, peak_usable) = sum(When::AtPeak);

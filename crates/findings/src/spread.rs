@@ -1,12 +1,13 @@
 //! How the sizes that a stack asks for are spread.
 //!
-//! Whether a request just over a class is a mistake is told by the sizes beside it. A buffer of 1,024 bytes with a header of 8 is always
-//! asked for with 1,032; the strings of a program have 120 to 139 bytes, and that some of them lie over 128 means nothing.
-//! Where
-//! nearly all sizes of a site lie in the few bytes over a large power of two, though, that is no chance: Firefox's arenas asked for 2,087
-//! and 4,135 because a round size was meant, and whether what was added is always the same does not matter to the allocator.
-//! So all sizes of a stack are counted: each by itself while they are few, else in 64 parts of a power of two. A part
-//! never lies across a power of two or a class's edge of at least a 64th of one.
+//! Whether a request just over a class is a mistake is told by the sizes beside it. A buffer of
+//! 1,024 bytes with a header of 8 is always asked for with 1,032; the strings of a program have 120
+//! to 139 bytes, and that some of them lie over 128 means nothing. Where nearly all sizes of a site
+//! lie in the few bytes over a large power of two, though, that is no chance: Firefox's arenas
+//! asked for 2,087 and 4,135 because a round size was meant, and whether what was added is always
+//! the same does not matter to the allocator. So all sizes of a stack are counted: each by itself
+//! while they are few, else in 64 parts of a power of two. A part never lies across a power of two
+//! or a class's edge of at least a 64th of one.
 
 use crate::Options;
 use heaplab_trace::StackId;
@@ -14,7 +15,8 @@ use std::collections::BTreeMap;
 
 /// A stack with more sizes has them counted in parts.
 const EXACT: usize = 64;
-/// Sizes beside one that do not make a site's sizes vary: it asks for two or three, each for a reason.
+/// Sizes beside one that do not make a site's sizes vary: it asks for two or three, each for a
+/// reason.
 const FEW_BESIDE: usize = 2;
 /// Sizes that vary just over a power of two do so by at most this part (one over it) of it,
 const CLUSTER_SHARE: u64 = 32;
@@ -59,7 +61,9 @@ impl Counted {
             Err(_) if !self.in_parts && self.sizes.len() == EXACT => {
                 self.in_parts = true;
                 let mut parts: BTreeMap<u64, u64> = BTreeMap::new();
-                self.sizes.iter().for_each(|(size, times)| *parts.entry(part(*size)).or_default() += times);
+                self.sizes
+                    .iter()
+                    .for_each(|(size, times)| *parts.entry(part(*size)).or_default() += times);
                 self.sizes = parts.into_iter().collect();
                 self.find(part(size));
             }
@@ -100,7 +104,10 @@ impl Spreads {
         let mut sums: BTreeMap<K, Spread> = BTreeMap::new();
         for (stack, counted) in self.spreads {
             let sum = sums.entry(of(stack)).or_default();
-            counted.sizes.into_iter().for_each(|(size, times)| *sum.sizes.entry(size).or_default() += times);
+            counted
+                .sizes
+                .into_iter()
+                .for_each(|(size, times)| *sum.sizes.entry(size).or_default() += times);
         }
         sums.values_mut().for_each(|sum| sum.usual = sum.median());
         sums
@@ -116,25 +123,31 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Whether a size that was asked for `times` times, a little over `edge`, stands by itself: there are more requests of it than of
-    /// all others around the edge together, or hardly any other size.
+    /// Whether a size that was asked for `times` times, a little over `edge`, stands by itself:
+    /// there are more requests of it than of all others around the edge together, or hardly any
+    /// other size.
     pub(crate) fn stands_out(&self, times: u64, edge: u64, options: &Options) -> bool {
         let width = options.over_max_bytes.min(edge / options.over_max_share.max(1)).max(1);
-        let around = self.sizes.range(edge.saturating_sub(width) + 1..=edge.saturating_add(2 * width));
+        let around =
+            self.sizes.range(edge.saturating_sub(width) + 1..=edge.saturating_add(2 * width));
         let (sizes, all) = around.fold((0, 0), |(sizes, all), (_, times)| (sizes + 1, all + times));
         sizes <= 1 + FEW_BESIDE || times > all - times.min(all)
     }
 
-    /// Whether a size `over` bytes over `power` is one of a cluster: the site's sizes vary, but nearly all thereabouts lie just over that
-    /// power of two. That is no chance: a buffer of `power` bytes was meant, and something was added to it.
+    /// Whether a size `over` bytes over `power` is one of a cluster: the site's sizes vary, but
+    /// nearly all thereabouts lie just over that power of two. That is no chance: a buffer of
+    /// `power` bytes was meant, and something was added to it.
     pub(crate) fn clusters(&self, power: u64, over: u64) -> bool {
         let most = power / CLUSTER_SHARE;
-        let requests = |from: u64, to: u64| self.sizes.range(from..=to).map(|(_, times)| times).sum::<u64>();
-        let (all, just_over) = (requests(power / 2 + 1, power.saturating_mul(2)), requests(power + 1, power + most));
+        let requests =
+            |from: u64, to: u64| self.sizes.range(from..=to).map(|(_, times)| times).sum::<u64>();
+        let (all, just_over) =
+            (requests(power / 2 + 1, power.saturating_mul(2)), requests(power + 1, power + most));
         over <= most && just_over > 0 && (all - just_over).saturating_mul(CLUSTER_BUT) <= all
     }
 
-    /// Whether a size that was asked for `times` times is one of the many that a site asks for now and then.
+    /// Whether a size that was asked for `times` times is one of the many that a site asks for now
+    /// and then.
     pub(crate) fn is_one_of_many(&self, times: u64) -> bool {
         self.sizes.len() > MANY && times < MORE_OFTEN * self.usual
     }
@@ -158,7 +171,10 @@ mod tests {
 
     #[test]
     fn parts_end_at_powers_of_two() {
-        assert_eq!([1, 64, 65, 128, 129, 1024, 1025, 1032, 1041].map(part), [1, 64, 65, 128, 130, 1024, 1040, 1040, 1056]);
+        assert_eq!(
+            [1, 64, 65, 128, 129, 1024, 1025, 1032, 1041].map(part),
+            [1, 64, 65, 128, 130, 1024, 1040, 1040, 1056]
+        );
         assert_eq!([u64::MAX, u64::MAX - 5, (1 << 63) + 1].map(part)[..2], [u64::MAX; 2]);
         assert!((1..5000).all(|size| part(size) >= size && part(part(size)) == part(size)));
     }
@@ -167,7 +183,10 @@ mod tests {
     fn a_fixed_size_stands_out_and_one_of_a_range_does_not() {
         let options = Options::default();
         assert!(spread([1032; 50]).stands_out(50, 1024, &options));
-        assert!(spread([1032, 1032, 1040, 1000]).stands_out(2, 1024, &options), "two or three sizes are fixed");
+        assert!(
+            spread([1032, 1032, 1040, 1000]).stands_out(2, 1024, &options),
+            "two or three sizes are fixed"
+        );
         let strings = spread((0..4000).map(|turn| 120 + turn % 20));
         assert!(!strings.stands_out(200, 128, &options), "one of 20");
         // in parts, and asked for in between
@@ -181,12 +200,26 @@ mod tests {
     fn sizes_just_over_a_power_of_two_cluster() {
         let cluster = |turn: u64| 4097 + turn % 14;
         assert!(spread((0..500).map(cluster)).clusters(4096, 5));
-        assert!(spread((0..500).map(|turn| if turn % 20 == 0 { 3000 } else { cluster(turn) })).clusters(4096, 5));
-        assert!(!spread((0..500).map(|turn| if turn % 4 == 0 { 3000 } else { cluster(turn) })).clusters(4096, 5), "a quarter is not over");
-        assert!(!spread((0..500).map(|turn| 4097 + 7 * (turn % 60))).clusters(4096, 5), "420 bytes are no few");
-        assert!(!spread((0..500).map(cluster)).clusters(4096, 129) && !spread([]).clusters(4096, 5));
+        assert!(
+            spread((0..500).map(|turn| if turn % 20 == 0 { 3000 } else { cluster(turn) }))
+                .clusters(4096, 5)
+        );
+        assert!(
+            !spread((0..500).map(|turn| if turn % 4 == 0 { 3000 } else { cluster(turn) }))
+                .clusters(4096, 5),
+            "a quarter is not over"
+        );
+        assert!(
+            !spread((0..500).map(|turn| 4097 + 7 * (turn % 60))).clusters(4096, 5),
+            "420 bytes are no few"
+        );
+        assert!(
+            !spread((0..500).map(cluster)).clusters(4096, 129) && !spread([]).clusters(4096, 5)
+        );
         // in parts
-        assert!(spread((0..5000).flat_map(|turn| [1 + turn % 900, cluster(turn)])).clusters(4096, 5));
+        assert!(
+            spread((0..5000).flat_map(|turn| [1 + turn % 900, cluster(turn)])).clusters(4096, 5)
+        );
     }
 
     #[test]

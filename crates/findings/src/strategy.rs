@@ -1,8 +1,9 @@
 //! How a buffer grows, told from its last sizes.
 //!
-//! A buffer that grows by a factor has steps that grow with it. That is what is asked first, of the logarithms of steps and
-//! sizes; where it is not so, the steps are constant or what was needed. To see which of a constant step and a constant ratio errs less
-//! does not do: over the last sixteen of a thousand random steps both err alike, and the winner is chance. Nor does the ratio alone: n
+//! A buffer that grows by a factor has steps that grow with it. That is what is asked first, of the
+//! logarithms of steps and sizes; where it is not so, the steps are constant or what was needed. To
+//! see which of a constant step and a constant ratio errs less does not do: over the last sixteen
+//! of a thousand random steps both err alike, and the winner is chance. Nor does the ratio alone: n
 //! linear steps end at 1 + 1/n, so that eighteen of them look like growth by 1.06 to 1.25.
 
 use crate::GrowthStrategy;
@@ -15,14 +16,19 @@ const WILD: f64 = 0.5;
 const TINY: f64 = 16.0;
 /// Sizes that grew in all by less are too close to one another for a factor to be told from a step.
 const LEAST_RATIO: f64 = 1.25;
-/// Steps grow with the size where it explains this part of how they differ. Among fifteen random steps that happens once in 100,000 times.
+/// Steps grow with the size where it explains this part of how they differ. Among fifteen random
+/// steps that happens once in 100,000 times.
 const EXPLAINED: f64 = 0.75;
 /// With fewer steps a line through them says nothing.
 const LEAST_STEPS: usize = 4;
 
 /// How a series of growing sizes grows.
 pub(crate) fn strategy(sizes: &[u64]) -> GrowthStrategy {
-    let pairs: Vec<(f64, f64)> = sizes.windows(2).filter(|pair| pair[0] > 0).map(|pair| (pair[0] as f64, pair[1] as f64)).collect();
+    let pairs: Vec<(f64, f64)> = sizes
+        .windows(2)
+        .filter(|pair| pair[0] > 0)
+        .map(|pair| (pair[0] as f64, pair[1] as f64))
+        .collect();
     if pairs.len() < 2 {
         return GrowthStrategy::Irregular;
     }
@@ -30,7 +36,8 @@ pub(crate) fn strategy(sizes: &[u64]) -> GrowthStrategy {
     let mean_step = pairs.iter().map(|(a, b)| b - a).sum::<f64>() / n;
     let linear = error(&pairs, |size| size + mean_step);
     let (factor, exponential) = factor(&pairs);
-    let spread = (pairs.iter().map(|(a, b)| (b - a - mean_step).powi(2)).sum::<f64>() / n).sqrt() / mean_step;
+    let spread = (pairs.iter().map(|(a, b)| (b - a - mean_step).powi(2)).sum::<f64>() / n).sqrt()
+        / mean_step;
     if linear.min(exponential) > WILD {
         GrowthStrategy::Irregular
     } else if exponential < linear && factor > 1.0 && steps_grow(&pairs) {
@@ -42,20 +49,26 @@ pub(crate) fn strategy(sizes: &[u64]) -> GrowthStrategy {
     }
 }
 
-/// By how much the sizes differ from what is predicted from those before them, as a share of them (root of the mean square).
+/// By how much the sizes differ from what is predicted from those before them, as a share of them
+/// (root of the mean square).
 fn error(pairs: &[(f64, f64)], predict: impl Fn(f64) -> f64) -> f64 {
     let squares = pairs.iter().map(|(a, b)| ((predict(*a) - b) / b).powi(2));
     (squares.sum::<f64>() / pairs.len() as f64).sqrt()
 }
 
-/// The factor that fits best, and its error: the mean ratio, unless the slope of next size over size errs clearly less. A header beside
-/// a doubling payload (24, 40, 72, 136) hides the 2 from the ratios, not from the slope.
+/// The factor that fits best, and its error: the mean ratio, unless the slope of next size over
+/// size errs clearly less. A header beside a doubling payload (24, 40, 72, 136) hides the 2 from
+/// the ratios, not from the slope.
 fn factor(pairs: &[(f64, f64)]) -> (f64, f64) {
     let ratio = (pairs.iter().map(|(a, b)| (b / a).ln()).sum::<f64>() / pairs.len() as f64).exp();
     let of_ratio = error(pairs, |size| size * ratio);
     let (slope, intercept) = line(pairs.iter().map(|(a, b)| (*a, *b, b.powi(-2))));
     let of_slope = error(pairs, |size| size * slope + intercept);
-    if pairs.len() >= LEAST_STEPS && slope > 1.0 && of_slope < of_ratio / 2.0 { (slope, of_slope) } else { (ratio, of_ratio) }
+    if pairs.len() >= LEAST_STEPS && slope > 1.0 && of_slope < of_ratio / 2.0 {
+        (slope, of_slope)
+    } else {
+        (ratio, of_ratio)
+    }
 }
 
 /// Whether steps grow with the size, and not by chance.
@@ -68,7 +81,8 @@ fn steps_grow(pairs: &[(f64, f64)]) -> bool {
     let n = logarithms.len() as f64;
     let mean = logarithms.iter().map(|(_, step)| step).sum::<f64>() / n;
     let (slope, intercept) = line(logarithms.iter().map(|(size, step)| (*size, *step, 1.0)));
-    let left: f64 = logarithms.iter().map(|(size, step)| (size * slope + intercept - step).powi(2)).sum();
+    let left: f64 =
+        logarithms.iter().map(|(size, step)| (size * slope + intercept - step).powi(2)).sum();
     let all: f64 = logarithms.iter().map(|(_, step)| (step - mean).powi(2)).sum();
     // Two parameters explain some of anything, most of it where there are few points.
     slope > 0.0 && left / (n - 2.0) < (1.0 - EXPLAINED) * all / (n - 1.0)
@@ -120,23 +134,36 @@ mod tests {
             ((new + (new >> 3) + 6) & !3) * 8
         });
         assert!((exponential(&list[24..]) - 1.125).abs() < 0.02);
-        assert!((exponential(&list[..16]) - 1.125).abs() < 0.03, "its constant and its rounding weigh most in the beginning");
+        assert!(
+            (exponential(&list[..16]) - 1.125).abs() < 0.03,
+            "its constant and its rounding weigh most in the beginning"
+        );
         assert!((exponential(&[208, 408, 808, 1608, 3208, 6408]) - 2.0).abs() < 0.05);
         let linear: Vec<u64> = (1..=18).map(|step| step * 4096).collect();
         assert_eq!(strategy(&linear), GrowthStrategy::Linear { step_bytes: 4096 });
         let bytes: Vec<u64> = (1..=18).collect();
         assert_eq!(strategy(&bytes), GrowthStrategy::JustEnough { mean_step_bytes: 1.0 });
         let needed = [100, 130, 210, 215, 260, 300, 390, 395, 480];
-        assert!(matches!(strategy(&needed), GrowthStrategy::JustEnough { .. }), "{:?}", strategy(&needed));
+        assert!(
+            matches!(strategy(&needed), GrowthStrategy::JustEnough { .. }),
+            "{:?}",
+            strategy(&needed)
+        );
     }
 
     #[test]
     fn growth_of_other_libraries_is_recognised_at_every_length() {
         const MIB: u64 = 1 << 20;
-        // Go's slices of eight bytes: twice, from 256 elements on a quarter and 192 more, in whole pages here.
-        let go = grown(64, 40, |size| if size < 2048 { size * 2 } else { (size + (size + 6144) / 4).next_multiple_of(1024) });
-        // folly's fbvector: twice up to a page and from 128 KiB on, one and a half times between them.
-        let folly = grown(64, 24, |size| if (4096..=131_072).contains(&size) { (size * 3).div_ceil(2) } else { size * 2 });
+        // Go's slices of eight bytes: twice, from 256 elements on a quarter and 192 more, in whole
+        // pages here.
+        let go = grown(64, 40, |size| {
+            if size < 2048 { size * 2 } else { (size + (size + 6144) / 4).next_multiple_of(1024) }
+        });
+        // folly's fbvector: twice up to a page and from 128 KiB on, one and a half times between
+        // them.
+        let folly = grown(64, 24, |size| {
+            if (4096..=131_072).contains(&size) { (size * 3).div_ceil(2) } else { size * 2 }
+        });
         for sizes in [go, folly] {
             for length in 5..=sizes.len() {
                 let factor = exponential(tail(&sizes[..length]));
@@ -144,12 +171,15 @@ mod tests {
             }
         }
         // nsTArray: twice, from 8 MiB on an eighth more, in whole MiB.
-        let array = grown(16, 50, |size| if size < 8 * MIB { size * 2 } else { (size + size / 8).next_multiple_of(MIB) });
+        let array = grown(16, 50, |size| {
+            if size < 8 * MIB { size * 2 } else { (size + size / 8).next_multiple_of(MIB) }
+        });
         assert!((5..30).all(|length| exponential(tail(&array[..length])) > 1.4));
         assert!((36..50).all(|length| (exponential(tail(&array[..length])) - 1.125).abs() < 0.03));
     }
 
-    /// Fifty thousand series of the same numbers on every machine (xorshift), most of them too short to be ruled out by their ratio.
+    /// Fifty thousand series of the same numbers on every machine (xorshift), most of them too
+    /// short to be ruled out by their ratio.
     #[test]
     fn steps_of_random_size_are_hardly_ever_a_factor() {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;

@@ -36,7 +36,8 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.decimals$} {}", UNITS[unit])
 }
 
-/// What moves copied: so many bytes, and perhaps others that may have been remapped: `158 KiB`, `at least 158 KiB`, `nothing`.
+/// What moves copied: so many bytes, and perhaps others that may have been remapped: `158 KiB`, `at
+/// least 158 KiB`, `nothing`.
 pub fn copied(known: u64, remapped: u64) -> String {
     match (known, remapped) {
         (0, 0) => "nothing".into(),
@@ -101,7 +102,10 @@ mod tests {
         assert_eq!(percent(0.000_1), "< 0.1 %");
         assert_eq!(percent(2.0), "200 %");
         assert_eq!(duration(1_500_000_000), "1.50 s");
-        assert_eq!([duration(999_949), duration(999_999), duration(999_999_999)], ["999.9 us", "1.0 ms", "1.00 s"]);
+        assert_eq!(
+            [duration(999_949), duration(999_999), duration(999_999_999)],
+            ["999.9 us", "1.0 ms", "1.00 s"]
+        );
         assert_eq!(plural(1, "block"), "1 block");
         assert_eq!(plural(2000, "block"), "2,000 blocks");
     }

@@ -24,7 +24,8 @@ pub struct Counts {
     pub up_to: [u64; 3],
     /// Births that were followed by one of the same size.
     pub same: u64,
-    /// Objects that lived when phases ended, and those of them that died there; of generational, those that left youth, and those that died then.
+    /// Objects that lived when phases ended, and those of them that died there; of generational,
+    /// those that left youth, and those that died then.
     pub judged: u64,
     /// See `judged`.
     pub died: u64,
@@ -92,7 +93,11 @@ impl Generator {
 
     /// What a bundle says of the workload.
     pub fn meta(&self) -> Meta {
-        Meta { program: format!("heaplab generate {}", self.spec), death_rule: FREED_BY_PROGRAM.into(), ..Meta::default() }
+        Meta {
+            program: format!("heaplab generate {}", self.spec),
+            death_rule: FREED_BY_PROGRAM.into(),
+            ..Meta::default()
+        }
     }
 
     fn time_ns(&self) -> u64 {
@@ -111,9 +116,11 @@ impl Generator {
         self.counts.died += u64::from(dies == Some(true));
         self.kill(batch);
         if self.phase_ends() {
-            self.counts.judged += if self.spec.lifetimes == Lifetimes::Phase { self.counts.live } else { 0 };
+            self.counts.judged +=
+                if self.spec.lifetimes == Lifetimes::Phase { self.counts.live } else { 0 };
             self.living.phase_ended(self.spec.die, &mut self.random, &mut self.dead);
-            self.counts.died += if self.spec.lifetimes == Lifetimes::Phase { self.dead.len() as u64 } else { 0 };
+            self.counts.died +=
+                if self.spec.lifetimes == Lifetimes::Phase { self.dead.len() as u64 } else { 0 };
             self.kill(batch);
         }
         if self.spec.collect > 0 && self.counts.births.is_multiple_of(self.spec.collect) {
@@ -219,7 +226,10 @@ mod tests {
             let text = format!("lifetimes={name},births=20000,seed=");
             let (events, counts) = generated(&format!("{text}3"));
             assert!(events == generated(&format!("{text}3")).0, "{name}");
-            assert!(name == "fragmentation" || events != generated(&format!("{text}4")).0, "{name}");
+            assert!(
+                name == "fragmentation" || events != generated(&format!("{text}4")).0,
+                "{name}"
+            );
             assert_eq!((counts.births, counts.collections), (20_000, 10), "{name}");
         }
     }
@@ -227,19 +237,28 @@ mod tests {
     #[test]
     fn the_first_events_of_a_seed_never_change() {
         let (events, _) = generated("births=8,slots=2,collect=4,seed=1");
-        let said: Vec<String> = events.iter().map(|event| format!("{:?} {} {}", event.op, event.object, event.size)).collect();
+        let said: Vec<String> = events
+            .iter()
+            .map(|event| format!("{:?} {} {}", event.op, event.object, event.size))
+            .collect();
         insta::assert_snapshot!(said.join("\n"));
     }
 
     #[test]
     fn lifetimes_are_what_they_say() {
         let (events, counts) = generated("lifetimes=queue,births=1000,slots=10,collect=0");
-        let frees: Vec<u64> = events.iter().filter(|event| event.op == Op::Free).map(|event| event.object).collect();
+        let frees: Vec<u64> =
+            events.iter().filter(|event| event.op == Op::Free).map(|event| event.object).collect();
         assert_eq!((frees, counts.live, counts.live_max), ((0..990).collect(), 10, 11));
         let (events, _) = generated("lifetimes=fragmentation,births=9,collect=0");
-        let sizes: Vec<u64> = events.iter().filter(|event| event.op == Op::Alloc).map(|event| event.size / 8).collect();
+        let sizes: Vec<u64> = events
+            .iter()
+            .filter(|event| event.op == Op::Alloc)
+            .map(|event| event.size / 8)
+            .collect();
         assert_eq!(sizes, [260, 1, 260, 1, 260, 1, 300, 300, 300]);
-        let frees: Vec<u64> = events.iter().filter(|event| event.op == Op::Free).map(|event| event.object).collect();
+        let frees: Vec<u64> =
+            events.iter().filter(|event| event.op == Op::Free).map(|event| event.object).collect();
         assert_eq!(frees, [0, 2, 4]);
         let (_, counts) = generated("lifetimes=cache,births=5000,slots=100");
         assert_eq!((counts.live, counts.live_max), (100, 101));

@@ -1,4 +1,5 @@
-//! Which objects a birth ends, for each rule of lifetimes. Slots hold ids; a rule says what dies after each birth.
+//! Which objects a birth ends, for each rule of lifetimes. Slots hold ids; a rule says what dies
+//! after each birth.
 
 use crate::random::Random;
 use crate::spec::{Lifetimes, Spec};
@@ -31,15 +32,26 @@ impl Living {
             Lifetimes::Random => Living::Random(slots(spec.slots)),
             Lifetimes::Queue => Living::Queue(VecDeque::new(), spec.slots),
             Lifetimes::Cache => Living::Cache(Box::new(Cache::new(spec.slots as usize))),
-            Lifetimes::Generational => {
-                Living::Generational { young: slots((spec.slots / OLD_A_YOUNG).max(1)), old: slots(spec.slots), filled: 0 }
+            Lifetimes::Generational => Living::Generational {
+                young: slots((spec.slots / OLD_A_YOUNG).max(1)),
+                old: slots(spec.slots),
+                filled: 0,
+            },
+            Lifetimes::Fragmentation => {
+                Living::Fragmentation { large: Vec::new(), small: Vec::new() }
             }
-            Lifetimes::Fragmentation => Living::Fragmentation { large: Vec::new(), small: Vec::new() },
         }
     }
 
-    /// `object` was born: what dies by it. For generational, also whether an object was let grow old or died young.
-    pub(crate) fn born(&mut self, object: ObjectId, die: u64, random: &mut Random, dead: &mut Vec<ObjectId>) -> Option<bool> {
+    /// `object` was born: what dies by it. For generational, also whether an object was let grow
+    /// old or died young.
+    pub(crate) fn born(
+        &mut self,
+        object: ObjectId,
+        die: u64,
+        random: &mut Random,
+        dead: &mut Vec<ObjectId>,
+    ) -> Option<bool> {
         let put = |slots: &mut Vec<ObjectId>, object: ObjectId, random: &mut Random| {
             let slot = random.below(slots.len() as u64) as usize;
             std::mem::replace(&mut slots[slot], object)
@@ -124,7 +136,12 @@ impl Cache {
             *sum += (1 << 32) / rank;
             Some(*sum)
         });
-        Cache { slot_of: vec![0; keys as usize], slots: vec![Slot::default()], most, sums: sums.collect() }
+        Cache {
+            slot_of: vec![0; keys as usize],
+            slots: vec![Slot::default()],
+            most,
+            sums: sums.collect(),
+        }
     }
 
     /// Asks for keys until one is missing, and puts `object` in for it. Gives what is evicted.

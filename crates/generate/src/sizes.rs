@@ -1,9 +1,10 @@
 //! Which sizes are asked for, how often, and how often a size follows itself.
 //!
-//! `octane` and `web` are the mixes of "Reducing heap fragmentation in V8" (its section Insights): 77 / 93 / 99 and
-//! 87 / 93 / 98 % of allocations up to 80 / 128 / 256 bytes; 40-60 % and 30-40 % of allocations are followed by one of
-//! the same size, of which the middles are taken. The document says no more, so that this is ours: within a class all
-//! multiples of 8 from 16 on are as likely; above 256 bytes each doubling up to 16 KiB is half as likely as the one before.
+//! `octane` and `web` are the mixes of "Reducing heap fragmentation in V8" (its section Insights):
+//! 77 / 93 / 99 and 87 / 93 / 98 % of allocations up to 80 / 128 / 256 bytes; 40-60 % and 30-40 %
+//! of allocations are followed by one of the same size, of which the middles are taken. The
+//! document says no more, so that this is ours: within a class all multiples of 8 from 16 on are as
+//! likely; above 256 bytes each doubling up to 16 KiB is half as likely as the one before.
 
 use crate::random::Random;
 
@@ -21,7 +22,8 @@ pub const ROWS_MAX: usize = 1 << 20;
 pub struct Sizes {
     /// Rising: size and weight, which is not 0.
     rows: Vec<(u64, u64)>,
-    /// Of a million allocations, how many are followed by one of the same size; `None`: as it happens.
+    /// Of a million allocations, how many are followed by one of the same size; `None`: as it
+    /// happens.
     pub same: Option<u64>,
     /// The sizes are a mix of the document.
     pub is_mix: bool,
@@ -38,8 +40,13 @@ impl Sizes {
         if rows.is_empty() {
             return Err("no size has a weight".into());
         }
-        if let Some((size, _)) = rows.iter().find(|(size, weight)| *size > SIZE_MAX || *weight > u64::from(u32::MAX)) {
-            return Err(format!("size {size}: sizes up to {SIZE_MAX} and weights up to {} are taken", u32::MAX));
+        if let Some((size, _)) =
+            rows.iter().find(|(size, weight)| *size > SIZE_MAX || *weight > u64::from(u32::MAX))
+        {
+            return Err(format!(
+                "size {size}: sizes up to {SIZE_MAX} and weights up to {} are taken",
+                u32::MAX
+            ));
         }
         if rows.len() > ROWS_MAX {
             return Err(format!("{} sizes; up to {ROWS_MAX} are taken", rows.len()));
@@ -64,11 +71,16 @@ impl Sizes {
             let share = if end >= MIX_BYTES_MAX { left } else { left / 2 };
             let sizes = (from..=end).step_by(8);
             let count = sizes.clone().count() as u64;
-            rows.extend(sizes.enumerate().map(|(nth, size)| (size, share / count + u64::from((nth as u64) < share % count))));
+            rows.extend(sizes.enumerate().map(|(nth, size)| {
+                (size, share / count + u64::from((nth as u64) < share % count))
+            }));
             left -= share;
             from = end + 8;
         }
-        Sizes { is_mix: true, ..Sizes::new(rows, Some(same)).unwrap_or_else(|_| Sizes::fixed(BOUNDS[0])) }
+        Sizes {
+            is_mix: true,
+            ..Sizes::new(rows, Some(same)).unwrap_or_else(|_| Sizes::fixed(BOUNDS[0]))
+        }
     }
 
     /// One size.
@@ -82,12 +94,18 @@ impl Sizes {
     /// There is none, or there are too many.
     pub fn uniform(least: u64, most: u64) -> Result<Sizes, String> {
         if most > SIZE_MAX || most.saturating_sub(least) / 8 >= ROWS_MAX as u64 {
-            return Err(format!("from {least} to {most} bytes; ranges of up to {ROWS_MAX} multiples of 8 below {SIZE_MAX} are taken"));
+            return Err(format!(
+                "from {least} to {most} bytes; ranges of up to {ROWS_MAX} multiples of 8 below {SIZE_MAX} are taken"
+            ));
         }
-        Sizes::new((least.next_multiple_of(8)..=most).step_by(8).map(|size| (size, 1)).collect(), None)
+        Sizes::new(
+            (least.next_multiple_of(8)..=most).step_by(8).map(|size| (size, 1)).collect(),
+            None,
+        )
     }
 
-    /// Reads lines `size` or `size,weight`; a first line of words and lines that begin with # are skipped.
+    /// Reads lines `size` or `size,weight`; a first line of words and lines that begin with # are
+    /// skipped.
     ///
     /// # Errors
     /// The line that is none, with its number.
@@ -95,14 +113,20 @@ impl Sizes {
         let mut rows = Vec::new();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
-            let is_heading = index == 0 && line.starts_with(|first: char| first.is_ascii_alphabetic());
+            let is_heading =
+                index == 0 && line.starts_with(|first: char| first.is_ascii_alphabetic());
             if line.is_empty() || line.starts_with('#') || is_heading {
                 continue;
             }
             let (size, weight) = line.split_once(',').unwrap_or((line, "1"));
             match (size.trim().parse(), weight.trim().parse()) {
                 (Ok(size), Ok(weight)) => rows.push((size, weight)),
-                _ => return Err(format!("line {}: expected a size in bytes, or a size, a comma and a weight; found {line:?}", index + 1)),
+                _ => {
+                    return Err(format!(
+                        "line {}: expected a size in bytes, or a size, a comma and a weight; found {line:?}",
+                        index + 1
+                    ));
+                }
             }
             if rows.len() > ROWS_MAX {
                 return Err(format!("line {}: more than {ROWS_MAX} sizes", index + 1));
@@ -126,7 +150,10 @@ impl Sizes {
     /// The part of independent draws that equal the draw before.
     pub fn chance_of_same(&self) -> f64 {
         let total: f64 = self.rows.iter().map(|(_, weight)| *weight as f64).sum();
-        self.rows.chunk_by(|a, b| a.0 == b.0).map(|same| (same.iter().map(|row| row.1 as f64).sum::<f64>() / total).powi(2)).sum()
+        self.rows
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|same| (same.iter().map(|row| row.1 as f64).sum::<f64>() / total).powi(2))
+            .sum()
     }
 }
 
@@ -145,14 +172,15 @@ pub struct Drawer {
 impl Drawer {
     /// Draws from all sizes.
     pub fn new(sizes: Sizes) -> Drawer {
-        let mut drawer = Drawer { sizes, now: Vec::new(), sums: Vec::new(), repeats: 0, before: None };
+        let mut drawer =
+            Drawer { sizes, now: Vec::new(), sums: Vec::new(), repeats: 0, before: None };
         let rows = drawer.sizes.rows.clone();
         drawer.set(&rows);
         drawer
     }
 
-    /// From here on, only half of the sizes of each class, which keep the class's weight: what a program asks for
-    /// changes with what it does, and the mix stays.
+    /// From here on, only half of the sizes of each class, which keep the class's weight: what a
+    /// program asks for changes with what it does, and the mix stays.
     pub fn change(&mut self, random: &mut Random) {
         let class = |size: u64| BOUNDS.iter().position(|bound| size <= *bound);
         let mut rows = Vec::new();
@@ -166,10 +194,15 @@ impl Drawer {
                     chosen.push(*row);
                 }
             }
-            let sum = |rows: &[(u64, u64)]| rows.iter().map(|(_, weight)| u128::from(*weight)).sum::<u128>();
-            // 2^16: so that rounding is no part of the mix; sums stay below 2^64, with 2^20 rows of weights below 2^32, by u128.
+            let sum = |rows: &[(u64, u64)]| {
+                rows.iter().map(|(_, weight)| u128::from(*weight)).sum::<u128>()
+            };
+            // 2^16: so that rounding is no part of the mix; sums stay below 2^64, with 2^20 rows of
+            // weights below 2^32, by u128.
             let (all, of_chosen) = (sum(of_class), sum(&chosen));
-            rows.extend(chosen.iter().map(|(size, weight)| (*size, (u128::from(*weight) * all * 2048 / of_chosen) as u64)));
+            rows.extend(chosen.iter().map(|(size, weight)| {
+                (*size, (u128::from(*weight) * all * 2048 / of_chosen) as u64)
+            }));
         }
         self.set(&rows);
     }
@@ -184,13 +217,17 @@ impl Drawer {
                 sum
             })
             .collect();
-        // Integers only: what is drawn must be the same everywhere. Independent draws repeat by themselves with chance c:
-        // same = repeats + (1 - repeats) c.
+        // Integers only: what is drawn must be the same everywhere. Independent draws repeat by
+        // themselves with chance c: same = repeats + (1 - repeats) c.
         let million = 1_000_000_u128;
         let total = u128::from(sum.max(1));
         let by_itself = |rows: &[(u64, u64)]| -> u128 {
-            let of_size = |same: &[(u64, u64)]| same.iter().map(|(_, weight)| u128::from(*weight)).sum::<u128>() * (million * 1000) / total;
-            rows.chunk_by(|a, b| a.0 == b.0).map(|same| of_size(same).pow(2)).sum::<u128>() / (million * million)
+            let of_size = |same: &[(u64, u64)]| {
+                same.iter().map(|(_, weight)| u128::from(*weight)).sum::<u128>() * (million * 1000)
+                    / total
+            };
+            rows.chunk_by(|a, b| a.0 == b.0).map(|same| of_size(same).pow(2)).sum::<u128>()
+                / (million * million)
         };
         self.repeats = self.sizes.same.map_or(0, |same| {
             let c = by_itself(rows).min(million - 1);
@@ -224,7 +261,11 @@ mod tests {
         for percentages in [[77, 93, 99], [87, 93, 98]] {
             let sizes = Sizes::mix(percentages, 400_000);
             for (bound, percentage) in BOUNDS.into_iter().zip(percentages) {
-                assert!((sizes.share(bound) * 100.0 - percentage as f64).abs() < 0.001, "{bound} {}", sizes.share(bound));
+                assert!(
+                    (sizes.share(bound) * 100.0 - percentage as f64).abs() < 0.001,
+                    "{bound} {}",
+                    sizes.share(bound)
+                );
             }
             assert_eq!((sizes.rows[0].0, sizes.rows.last().unwrap().0), (16, MIX_BYTES_MAX));
         }
@@ -234,7 +275,10 @@ mod tests {
     fn a_table_of_sizes_is_read_or_the_line_is_named() {
         let sizes = Sizes::read("size,weight\n# a comment\n64, 3\n\n128\n").unwrap();
         assert_eq!((sizes.rows, sizes.same), (vec![(64, 3), (128, 1)], None));
-        assert_eq!(Sizes::read("64\nx,1").unwrap_err(), "line 2: expected a size in bytes, or a size, a comma and a weight; found \"x,1\"");
+        assert_eq!(
+            Sizes::read("64\nx,1").unwrap_err(),
+            "line 2: expected a size in bytes, or a size, a comma and a weight; found \"x,1\""
+        );
         assert_eq!(Sizes::read("64,0").unwrap_err(), "no size has a weight");
         assert!(Sizes::read("99999999999,1").unwrap_err().contains("sizes up to"));
         assert!(Sizes::uniform(0, u64::MAX).is_err() && Sizes::uniform(9, 15).is_err());

@@ -31,17 +31,20 @@ const KEYS: [(&str, &str); 9] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lifetimes {
-    /// Each phase's objects live to its end, where a part of all that live dies at random; sizes change with the phase.
+    /// Each phase's objects live to its end, where a part of all that live dies at random; sizes
+    /// change with the phase.
     Phase,
     /// A birth replaces the object of a random slot.
     Random,
     /// First in, first out.
     Queue,
-    /// The least recently used object makes room; keys are asked for by Zipf's law (exponent 1) over ten times the slots.
+    /// The least recently used object makes room; keys are asked for by Zipf's law (exponent 1)
+    /// over ten times the slots.
     Cache,
     /// Most die young; the rest replaces a random old object.
     Generational,
-    /// Dart's fragmentation test: arrays of 260 and of 1 word alternate, the large die, arrays of 300 words follow.
+    /// Dart's fragmentation test: arrays of 260 and of 1 word alternate, the large die, arrays of
+    /// 300 words follow.
     Fragmentation,
 }
 
@@ -118,7 +121,10 @@ impl Spec {
     ///
     /// # Errors
     /// A key that there is not, a value that it does not take, or sizes that cannot be read.
-    pub fn parse(text: &str, read: impl Fn(&str) -> Result<String, String>) -> Result<Spec, SpecError> {
+    pub fn parse(
+        text: &str,
+        read: impl Fn(&str) -> Result<String, String>,
+    ) -> Result<Spec, SpecError> {
         let mut spec = Spec {
             sizes: Sizes::mix([87, 93, 98], 350_000),
             lifetimes: Lifetimes::Random,
@@ -134,10 +140,15 @@ impl Spec {
         for piece in text.split(',').filter(|piece| !piece.is_empty()) {
             let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
             // fixed=64 is sizes=fixed:64.
-            let of_sizes = ["uniform", "fixed", "file"].contains(&name).then(|| ("sizes", format!("{name}:{value}")));
+            let of_sizes = ["uniform", "fixed", "file"]
+                .contains(&name)
+                .then(|| ("sizes", format!("{name}:{value}")));
             let (name, value) = of_sizes.unwrap_or((name, value.into()));
             let Some((key, takes)) = KEYS.iter().find(|(key, ..)| *key == name) else {
-                return Err(SpecError::Key { name: name.into(), known: KEYS.map(|(key, ..)| key).join(", ") });
+                return Err(SpecError::Key {
+                    name: name.into(),
+                    known: KEYS.map(|(key, ..)| key).join(", "),
+                });
             };
             if *key == "sizes" {
                 let known = value.contains(':') || ["web", "octane"].contains(&value.as_str());
@@ -145,24 +156,38 @@ impl Spec {
                 if !known {
                     return Err(wrong());
                 }
-                spec.sizes = sizes(&value, &read).ok_or_else(wrong)?.map_err(|why| SpecError::Sizes { value: value.clone(), why })?;
+                spec.sizes = sizes(&value, &read)
+                    .ok_or_else(wrong)?
+                    .map_err(|why| SpecError::Sizes { value: value.clone(), why })?;
             }
             named.push((*key, *takes, value));
         }
         for (key, takes, value) in &named {
-            spec.set(key, value).ok_or_else(|| SpecError::Value { key, takes, value: value.clone() })?;
+            spec.set(key, value).ok_or_else(|| SpecError::Value {
+                key,
+                takes,
+                value: value.clone(),
+            })?;
         }
         spec.settle(&named.iter().map(|(key, ..)| *key).collect::<Vec<_>>())
     }
 
     fn set(&mut self, key: &str, value: &str) -> Option<()> {
-        let number = |least: u64, most: u64| value.parse().ok().filter(|number| (least..=most).contains(number));
+        let number = |least: u64, most: u64| {
+            value.parse().ok().filter(|number| (least..=most).contains(number))
+        };
         let percent = || {
-            let percent = value.trim_end_matches('%').parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent))?;
+            let percent = value
+                .trim_end_matches('%')
+                .parse::<f64>()
+                .ok()
+                .filter(|percent| (0.0..=100.0).contains(percent))?;
             Some((percent * 10_000.0).round() as u64)
         };
         match key {
-            "lifetimes" => self.lifetimes = Lifetimes::ALL.iter().find(|(_, name)| *name == value)?.0,
+            "lifetimes" => {
+                self.lifetimes = Lifetimes::ALL.iter().find(|(_, name)| *name == value)?.0
+            }
             "births" => self.births = number(1, BIRTHS_MAX)?,
             "slots" => self.slots = number(1, SLOTS_MAX)?,
             "phases" => self.phases = number(1, 1000)?,
@@ -178,22 +203,30 @@ impl Spec {
     /// Defaults that depend on others, and what has no meaning.
     fn settle(mut self, named: &[&str]) -> Result<Spec, SpecError> {
         let has = |key: &str| named.contains(&key);
-        let lifetimes = Lifetimes::ALL.iter().find(|(lifetimes, _)| *lifetimes == self.lifetimes).map_or("", |(_, name)| name);
-        let useless = |key: &str| Err(SpecError::Useless(format!("{key} has no meaning with lifetimes={lifetimes}")));
+        let lifetimes = Lifetimes::ALL
+            .iter()
+            .find(|(lifetimes, _)| *lifetimes == self.lifetimes)
+            .map_or("", |(_, name)| name);
+        let useless = |key: &str| {
+            Err(SpecError::Useless(format!("{key} has no meaning with lifetimes={lifetimes}")))
+        };
         let used: &[&str] = match self.lifetimes {
             Lifetimes::Phase => &["phases", "die"],
             Lifetimes::Generational => &["slots", "die"],
             Lifetimes::Random | Lifetimes::Queue | Lifetimes::Cache => &["slots"],
             Lifetimes::Fragmentation => &[],
         };
-        if let Some(key) = ["phases", "die", "slots"].into_iter().find(|key| has(key) && !used.contains(key)) {
+        if let Some(key) =
+            ["phases", "die", "slots"].into_iter().find(|key| has(key) && !used.contains(key))
+        {
             return useless(key);
         }
         if self.lifetimes == Lifetimes::Fragmentation {
             if let Some(key) = ["sizes", "same"].into_iter().find(|key| has(key)) {
                 return useless(key);
             }
-            self.sizes = Sizes::new(FRAGMENTS.map(|size| (size, 1)).to_vec(), None).map_err(SpecError::Useless)?;
+            self.sizes = Sizes::new(FRAGMENTS.map(|size| (size, 1)).to_vec(), None)
+                .map_err(SpecError::Useless)?;
         }
         if !has("die") {
             self.die = if self.lifetimes == Lifetimes::Phase { 700_000 } else { 900_000 };
@@ -212,7 +245,10 @@ impl fmt::Display for Spec {
 }
 
 /// `None`: not a value of the key.
-fn sizes(value: &str, read: &impl Fn(&str) -> Result<String, String>) -> Option<Result<Sizes, String>> {
+fn sizes(
+    value: &str,
+    read: &impl Fn(&str) -> Result<String, String>,
+) -> Option<Result<Sizes, String>> {
     Some(match value.split_once(':').unwrap_or((value, "")) {
         ("web", "") => Ok(Sizes::mix([87, 93, 98], 350_000)),
         ("octane", "") => Ok(Sizes::mix([77, 93, 99], 500_000)),
@@ -231,13 +267,18 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Result<Spec, SpecError> {
-        Spec::parse(text, |path| if path == "s.csv" { Ok("64,2\n".into()) } else { Err(format!("{path}: no such file")) })
+        Spec::parse(text, |path| {
+            if path == "s.csv" { Ok("64,2\n".into()) } else { Err(format!("{path}: no such file")) }
+        })
     }
 
     #[test]
     fn statements_are_parsed_with_their_defaults() {
         let spec = parsed("sizes=octane,lifetimes=phase,births=1000,seed=7").unwrap();
-        assert_eq!((spec.births, spec.collect, spec.die, spec.seed, spec.sizes.same), (1000, 100, 700_000, 7, Some(500_000)));
+        assert_eq!(
+            (spec.births, spec.collect, spec.die, spec.seed, spec.sizes.same),
+            (1000, 100, 700_000, 7, Some(500_000))
+        );
         assert_eq!(parsed("lifetimes=generational").unwrap().die, 900_000);
         assert_eq!(parsed("fixed=64").unwrap().sizes, Sizes::fixed(64));
         assert_eq!(parsed("file=s.csv").unwrap().sizes.share(64), 1.0);
@@ -252,11 +293,20 @@ mod tests {
             said("size=web"),
             "\"size\" cannot be stated; what can: sizes, lifetimes, births, slots, phases, die, same, collect, seed"
         );
-        assert_eq!(said("sizes=large"), "sizes takes octane, web, uniform:LEAST-MOST, fixed:BYTES or file:PATH, not \"large\"");
+        assert_eq!(
+            said("sizes=large"),
+            "sizes takes octane, web, uniform:LEAST-MOST, fixed:BYTES or file:PATH, not \"large\""
+        );
         assert_eq!(said("births=0"), "births takes 1 to 10000000000, not \"0\"");
         assert_eq!(said("file=t.csv"), "sizes=file:t.csv: t.csv: no such file");
-        assert!(said("sizes=uniform:9-15").contains("no size has a weight") && said("die=101").contains("percent"));
+        assert!(
+            said("sizes=uniform:9-15").contains("no size has a weight")
+                && said("die=101").contains("percent")
+        );
         assert_eq!(said("lifetimes=queue,die=5"), "die has no meaning with lifetimes=queue");
-        assert_eq!(said("lifetimes=fragmentation,sizes=web"), "sizes has no meaning with lifetimes=fragmentation");
+        assert_eq!(
+            said("lifetimes=fragmentation,sizes=web"),
+            "sizes has no meaning with lifetimes=fragmentation"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! What was stated beside what was reached, in per cent.
 //!
-//! The tolerance of a row is five standard errors of so many draws (longer, where a size repeats itself: draws that follow
-//! each other are then alike), and 0.01 for rounding. A row outside of it is a defect of the generator, not chance.
+//! The tolerance of a row is five standard errors of so many draws (longer, where a size repeats
+//! itself: draws that follow each other are then alike), and 0.01 for rounding. A row outside of it
+//! is a defect of the generator, not chance.
 
 use crate::generator::Generator;
 use crate::sizes::BOUNDS;
@@ -73,18 +74,44 @@ impl Statement {
         let mut rows: Vec<Row> = BOUNDS
             .iter()
             .zip(counts.up_to)
-            .map(|(bound, reached)| row(format!("births of at most {bound} bytes"), sizes.share(*bound), reached, counts.births, alike))
+            .map(|(bound, reached)| {
+                row(
+                    format!("births of at most {bound} bytes"),
+                    sizes.share(*bound),
+                    reached,
+                    counts.births,
+                    alike,
+                )
+            })
             .collect();
         if let Some(same) = sizes.same {
-            // A mix whose sizes repeat more often by themselves than was asked for cannot do better than that.
-            let least =
-                if spec.lifetimes == Lifetimes::Phase { same as f64 / 1e6 } else { (same as f64 / 1e6).max(sizes.chance_of_same()) };
-            rows.push(row("births followed by the same size".into(), least, counts.same, counts.births.saturating_sub(1), alike));
+            // A mix whose sizes repeat more often by themselves than was asked for cannot do better
+            // than that.
+            let least = if spec.lifetimes == Lifetimes::Phase {
+                same as f64 / 1e6
+            } else {
+                (same as f64 / 1e6).max(sizes.chance_of_same())
+            };
+            rows.push(row(
+                "births followed by the same size".into(),
+                least,
+                counts.same,
+                counts.births.saturating_sub(1),
+                alike,
+            ));
         }
         let die = spec.die as f64 / 1e6;
         match spec.lifetimes {
-            Lifetimes::Phase => rows.push(row("of what lives at the end of a phase, dies".into(), die, counts.died, counts.judged, 1.0)),
-            Lifetimes::Generational => rows.push(row("die young".into(), die, counts.died, counts.judged, 1.0)),
+            Lifetimes::Phase => rows.push(row(
+                "of what lives at the end of a phase, dies".into(),
+                die,
+                counts.died,
+                counts.judged,
+                1.0,
+            )),
+            Lifetimes::Generational => {
+                rows.push(row("die young".into(), die, counts.died, counts.judged, 1.0))
+            }
             _ => {}
         }
         Statement {
@@ -113,11 +140,18 @@ impl fmt::Display for Statement {
         for (what, count) in counts {
             writeln!(f, "  {what:<44}{count:>16}")?;
         }
-        writeln!(f, "  {:<44}{:>8}{:>9}{:>8}{:>10}", "per cent", "stated", "reached", "off", "tolerance")?;
+        writeln!(
+            f,
+            "  {:<44}{:>8}{:>9}{:>8}{:>10}",
+            "per cent", "stated", "reached", "off", "tolerance"
+        )?;
         for row in &self.rows {
             let Row { what, stated_percent, reached_percent, tolerance_percent } = row;
             let off = reached_percent - stated_percent;
-            writeln!(f, "  {what:<44}{stated_percent:>8.2}{reached_percent:>9.2}{off:>+8.2}{tolerance_percent:>10.2}")?;
+            writeln!(
+                f,
+                "  {what:<44}{stated_percent:>8.2}{reached_percent:>9.2}{off:>+8.2}{tolerance_percent:>10.2}"
+            )?;
         }
         Ok(())
     }
@@ -131,7 +165,9 @@ mod tests {
     use proptest::prelude::*;
 
     fn statement(text: &str) -> Statement {
-        let mut generator = Generator::new(Spec::parse(text, |_| Ok("32,3\n64,1\n100,2\n1000,1\n".into())).unwrap());
+        let mut generator = Generator::new(
+            Spec::parse(text, |_| Ok("32,3\n64,1\n100,2\n1000,1\n".into())).unwrap(),
+        );
         generator.for_each(|_| Ok(())).unwrap();
         Statement::of(&generator)
     }

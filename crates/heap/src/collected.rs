@@ -1,11 +1,12 @@
 //! The contract of heaps that decide themselves when to look for the dead.
 //!
-//! The driver allocates and stores; the heap collects when it thinks best (pacing is part of a design) and asks the
-//! [`World`] what is alive. The driver never frees: a death only empties a slot, and the heap finds out at its next
-//! collection.
+//! The driver allocates and stores; the heap collects when it thinks best (pacing is part of a
+//! design) and asks the [`World`] what is alive. The driver never frees: a death only empties a
+//! slot, and the heap finds out at its next collection.
 //!
-//! One birth is `allocate` and then [`Collected::stored`]; one death is `stored` with nothing. Between the two calls of
-//! a birth no collection runs, as in a runtime whose compiler emits both. A [`Collected::safepoint`] follows each.
+//! One birth is `allocate` and then [`Collected::stored`]; one death is `stored` with nothing.
+//! Between the two calls of a birth no collection runs, as in a runtime whose compiler emits both.
+//! A [`Collected::safepoint`] follows each.
 
 use crate::{Collection, Heap, World};
 use std::ptr::NonNull;
@@ -39,7 +40,9 @@ pub enum Origin {
 
 /// The heap cannot serve a birth, after it has collected everything that it can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("out of memory: {size} bytes asked for, {live_bytes} bytes live, {committed_bytes} committed of a limit of {limit_bytes}")]
+#[error(
+    "out of memory: {size} bytes asked for, {live_bytes} bytes live, {committed_bytes} committed of a limit of {limit_bytes}"
+)]
 pub struct OutOfMemory {
     /// Bytes asked for.
     pub size: usize,
@@ -62,25 +65,30 @@ pub enum Ask {
 
 /// A heap that reclaims by itself.
 pub trait Collected: Heap {
-    /// Returns the body of a new object, aligned and at least `birth.size` bytes; its content is undefined. May collect
-    /// first, and then moves objects by [`World::moved`].
+    /// Returns the body of a new object, aligned and at least `birth.size` bytes; its content is
+    /// undefined. May collect first, and then moves objects by [`World::moved`].
     ///
     /// # Errors
     /// Collecting did not help. The heap is then sound, and the object was not born.
-    fn allocate<W: World>(&mut self, birth: Birth, world: &mut W) -> Result<NonNull<u8>, OutOfMemory>;
+    fn allocate<W: World>(
+        &mut self,
+        birth: Birth,
+        world: &mut W,
+    ) -> Result<NonNull<u8>, OutOfMemory>;
 
     /// The write barrier of the program's table: `slot` held `before` and now holds `now`.
     fn stored(&mut self, slot: u32, before: Option<NonNull<u8>>, now: Option<NonNull<u8>>) {
         let _ = (slot, before, now);
     }
 
-    /// The write barrier of a field: the object in slot `from` now refers to the object in slot `to`.
+    /// The write barrier of a field: the object in slot `from` now refers to the object in slot
+    /// `to`.
     fn linked(&mut self, from: u32, to: u32) {
         let _ = (from, to);
     }
 
-    /// The program is between two steps, where code of its runtime looks whether the collector wants to run: the birth or
-    /// death before is complete.
+    /// The program is between two steps, where code of its runtime looks whether the collector
+    /// wants to run: the birth or death before is complete.
     ///
     /// # Errors
     /// The heap had no room to move what lives.

@@ -1,7 +1,9 @@
-//! Lists of operations that any collected heap must survive: nothing live is lost or overlapped, contents survive moves,
-//! what is dead is found by a full collection, and the heap's counts add up.
+//! Lists of operations that any collected heap must survive: nothing live is lost or overlapped,
+//! contents survive moves, what is dead is found by a full collection, and the heap's counts add
+//! up.
 //!
-//! A heap's tests call [`drive`] with lists from [`pseudo_random`], or from `operations` (feature `proptest`), which shrink.
+//! A heap's tests call [`drive`] with lists from [`pseudo_random`], or from `operations` (feature
+//! `proptest`), which shrink.
 
 use crate::witness::{Objects, Witness, check_after_full};
 use crate::{Ask, Birth, Collected, Origin, Violation, World};
@@ -46,8 +48,8 @@ pub struct Driven {
     pub moved_objects: u64,
 }
 
-/// Runs `operations`, then lets everything die and collects: a heap that still uses more than before the first birth keeps
-/// the dead. Returns the first promise that was broken.
+/// Runs `operations`, then lets everything die and collects: a heap that still uses more than
+/// before the first birth keeps the dead. Returns the first promise that was broken.
 ///
 /// # Errors
 /// That promise.
@@ -73,14 +75,18 @@ pub fn drive<H: Collected>(mut heap: H, operations: &[Operation]) -> Result<Driv
     });
     let used = used_after_full(&mut heap, &mut witness)?;
     if used > empty {
-        return Err(Violation::Collections(format!("{used} bytes are used when everything is dead, {empty} before the first birth")));
+        return Err(Violation::Collections(format!(
+            "{used} bytes are used when everything is dead, {empty} before the first birth"
+        )));
     }
     driven.collections = heap.collections().len() as u64;
-    driven.moved_objects = heap.collections().iter().map(|collection| collection.work.moved_objects).sum();
+    driven.moved_objects =
+        heap.collections().iter().map(|collection| collection.work.moved_objects).sum();
     Ok(driven)
 }
 
-/// Bytes used after forced full collections. Two: what the first one let go of may be counted by the next.
+/// Bytes used after forced full collections. Two: what the first one let go of may be counted by
+/// the next.
 fn used_after_full<H: Collected>(heap: &mut H, witness: &mut Witness) -> Result<u64, Violation> {
     for _ in 0..2 {
         full(heap, witness)?;
@@ -90,13 +96,19 @@ fn used_after_full<H: Collected>(heap: &mut H, witness: &mut Witness) -> Result<
 
 fn full<H: Collected>(heap: &mut H, witness: &mut Witness) -> Result<(), Violation> {
     let collected = heap.collect(Ask::Full, witness);
-    collected.map_err(|error| Violation::Collections(format!("a forced collection failed: {error}")))?;
+    collected
+        .map_err(|error| Violation::Collections(format!("a forced collection failed: {error}")))?;
     witness.settle();
     witness.violation().map_or(Ok(()), |violation| Err(violation.clone()))?;
     check_after_full(heap, witness)
 }
 
-fn step<H: Collected>(heap: &mut H, witness: &mut Witness, driven: &mut Driven, operation: Operation) -> Result<(), Violation> {
+fn step<H: Collected>(
+    heap: &mut H,
+    witness: &mut Witness,
+    driven: &mut Driven,
+    operation: Operation,
+) -> Result<(), Violation> {
     let address = |witness: &Witness, slot: u32| witness.object(slot).map(|object| object.address);
     match operation {
         Operation::Allocate { slot, size, old } => {
@@ -134,7 +146,8 @@ fn step<H: Collected>(heap: &mut H, witness: &mut Witness, driven: &mut Driven, 
     Ok(())
 }
 
-/// A list that depends on `seed` alone: small and large sizes, deaths in several orders, references, forced collections.
+/// A list that depends on `seed` alone: small and large sizes, deaths in several orders,
+/// references, forced collections.
 pub fn pseudo_random(seed: u64, length: usize) -> Vec<Operation> {
     let mut next = crate::conformance::splitmix(seed);
     (0..length)

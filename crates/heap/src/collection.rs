@@ -1,7 +1,7 @@
 //! One collection of a collected heap, as a row of a result.
 //!
-//! A collected heap is a curve and not a point: how much space it takes depends on when it collects. So a result keeps
-//! every collection with what the space held before and after.
+//! A collected heap is a curve and not a point: how much space it takes depends on when it
+//! collects. So a result keeps every collection with what the space held before and after.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -54,7 +54,8 @@ pub struct Work {
 /// One collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collection {
-    /// What ran, as the design names it: `scavenge`, `mark-sweep`, `mark-compact`, `minor`, `major`.
+    /// What ran, as the design names it: `scavenge`, `mark-sweep`, `mark-compact`, `minor`,
+    /// `major`.
     pub kind: Cow<'static, str>,
     /// Why: `forced`, `allocation`, `limit`, `pacing`, or the design's own word.
     pub cause: Cow<'static, str>,

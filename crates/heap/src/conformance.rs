@@ -1,12 +1,13 @@
-//! Lists of operations that any heap must survive: blocks do not overlap, keep their contents, are aligned, are zeroed
-//! where asked, and the heap's counts add up.
+//! Lists of operations that any heap must survive: blocks do not overlap, keep their contents, are
+//! aligned, are zeroed where asked, and the heap's counts add up.
 //!
-//! A heap's tests call [`drive`] with lists from `operations` (feature `proptest`, which shrinks them) or with
-//! [`pseudo_random`] ones; a fuzz target calls it with lists of its own.
+//! A heap's tests call [`drive`] with lists from `operations` (feature `proptest`, which shrinks
+//! them) or with [`pseudo_random`] ones; a fuzz target calls it with lists of its own.
 
 use crate::{Block, Heap, Manual, Region, Request, Verified, Violation, structure};
 
-/// One step. Indices count from the oldest live block and wrap around, so that every list is a legal program.
+/// One step. Indices count from the oldest live block and wrap around, so that every list is a
+/// legal program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Allocate.
@@ -39,9 +40,10 @@ pub struct Driven {
     pub refused: u64,
 }
 
-/// Runs `operations` on `heap`, frees what is left, and returns the first promise that was broken. The heap's own
-/// cheap check runs after every step, the deep one at the end of the list and again when everything is freed. A heap that
-/// can be walked is, every few steps: its parts fulfil [`structure::check`].
+/// Runs `operations` on `heap`, frees what is left, and returns the first promise that was broken.
+/// The heap's own cheap check runs after every step, the deep one at the end of the list and again
+/// when everything is freed. A heap that can be walked is, every few steps: its parts fulfil
+/// [`structure::check`].
 ///
 /// # Errors
 /// The first promise that was broken.
@@ -77,13 +79,24 @@ fn walk<H: Manual>(heap: &H, live: &[Block]) -> Result<(), Violation> {
     Ok(structure::check(&parts, &heap.footprint(), blocks)?)
 }
 
-fn step<H: Manual>(heap: &mut Verified<H>, live: &mut Vec<Block>, begun: &mut [bool; 256], driven: &mut Driven, operation: Operation) {
+fn step<H: Manual>(
+    heap: &mut Verified<H>,
+    live: &mut Vec<Block>,
+    begun: &mut [bool; 256],
+    driven: &mut Driven,
+    operation: Operation,
+) {
     match operation {
         Operation::Allocate { size, align_log2, zeroed, region } => {
             if region != 0 && !std::mem::replace(&mut begun[usize::from(region)], true) {
                 heap.begin_region(Region(region.into()));
             }
-            let request = Request { size, align: 1 << align_log2.min(16), zeroed, region: Region(region.into()) };
+            let request = Request {
+                size,
+                align: 1 << align_log2.min(16),
+                zeroed,
+                region: Region(region.into()),
+            };
             match heap.allocate(request) {
                 Some(address) => {
                     driven.births += 1;
@@ -136,8 +149,8 @@ pub(crate) fn splitmix(seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
-/// A list that depends on `seed` alone: small and large sizes, size-class boundaries, alignments, zeroed blocks,
-/// growth, and arenas.
+/// A list that depends on `seed` alone: small and large sizes, size-class boundaries, alignments,
+/// zeroed blocks, growth, and arenas.
 pub fn pseudo_random(seed: u64, length: usize) -> Vec<Operation> {
     let mut next = splitmix(seed);
     let mut operations = Vec::with_capacity(length);

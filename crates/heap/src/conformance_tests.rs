@@ -1,4 +1,5 @@
-//! The suite is tested by a sound heap, which passes, and by broken ones, each of which it must catch.
+//! The suite is tested by a sound heap, which passes, and by broken ones, each of which it must
+//! catch.
 
 use super::*;
 use crate::{CheckError, Footprint};
@@ -35,11 +36,13 @@ impl Toy {
 impl Manual for Toy {
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
         if self.defect == Defect::SameBlockTwice
-            && let Some(last) = self.last.filter(|last| self.sizes.contains_key(&(last.as_ptr() as usize)))
+            && let Some(last) =
+                self.last.filter(|last| self.sizes.contains_key(&(last.as_ptr() as usize)))
         {
             return Some(last);
         }
-        let layout = Layout::from_size_align(request.size + 64, request.required_align().max(16)).ok()?;
+        let layout =
+            Layout::from_size_align(request.size + 64, request.required_align().max(16)).ok()?;
         // SAFETY: the layout is not empty.
         let mut block = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
         if request.zeroed && self.defect != Defect::DirtyZeroes {

@@ -1,8 +1,9 @@
 //! How a heap enters the lab: its names, its parameters, what it needs, and how it is run.
 //!
-//! A [`Family`] is a crate with one type that implements this trait, and a line in the table of the binary. It parses its
-//! names into a [`Spec`], says of a spec what a process needs ([`Traits`]), and hands the heap to a [`Lab`], which is
-//! generic over heaps: so the driver is compiled for each heap, and no event costs a virtual call.
+//! A [`Family`] is a crate with one type that implements this trait, and a line in the table of the
+//! binary. It parses its names into a [`Spec`], says of a spec what a process needs ([`Traits`]),
+//! and hands the heap to a [`Lab`], which is generic over heaps: so the driver is compiled for each
+//! heap, and no event costs a virtual call.
 //!
 //! A real runtime (Node, OCaml) is no heap of this process. Its family gives the lab a function
 //! ([`Lab::outside`]) that is fed the steps of the [`Workload`] and reports what the runtime did.
@@ -35,7 +36,8 @@ pub trait Family: Copy + Send + Sync + 'static {
     /// Makes the heap and gives it to the lab.
     ///
     /// # Errors
-    /// The heap cannot be made: no address space, a library that cannot be loaded, a runtime that is not there.
+    /// The heap cannot be made: no address space, a library that cannot be loaded, a runtime that
+    /// is not there.
     fn run<L: Lab>(&self, spec: &Self::Spec, lab: L) -> Result<L::Output, FamilyError>;
 }
 
@@ -54,11 +56,13 @@ pub struct Traits {
     pub space_depends_on_time: bool,
     /// The limit that the heap was given, as named: `limit=64m`.
     pub limit: Option<String>,
-    /// The heap as it is named where it keeps huge pages away; `None`: it has no such switch, or does so already.
+    /// The heap as it is named where it keeps huge pages away; `None`: it has no such switch, or
+    /// does so already.
     pub without_huge_pages: Option<String>,
     /// A library that is loaded into the heap's process. It is tried once before any cell.
     pub library: Option<PathBuf>,
-    /// Other files that decide what is measured: a runtime's executable. Results are kept by their content.
+    /// Other files that decide what is measured: a runtime's executable. Results are kept by their
+    /// content.
     pub files: Vec<PathBuf>,
     /// The heap says where its parts are ([`Heap::walk`](crate::Heap::walk)).
     pub walked: bool,
@@ -113,7 +117,10 @@ pub trait Lab: Sized {
     fn collected<H: Collected>(self, heap: H) -> Self::Output;
 
     /// Runs what is outside of this process. An error of `run` is the cell's, in words.
-    fn outside(self, run: &mut dyn FnMut(&dyn Workload) -> Result<OutsideReport, String>) -> Self::Output;
+    fn outside(
+        self,
+        run: &mut dyn FnMut(&dyn Workload) -> Result<OutsideReport, String>,
+    ) -> Self::Output;
 }
 
 /// What a family may ask of the workload.
@@ -124,11 +131,15 @@ pub trait Workload {
     /// What is known of a region; [`Region::MALLOC`] and regions of which nothing is known: empty.
     fn region(&self, region: Region) -> RegionFacts<'_>;
 
-    /// Calls `visit` with each step, in order. Ends at the first error of `visit`, which is then returned.
+    /// Calls `visit` with each step, in order. Ends at the first error of `visit`, which is then
+    /// returned.
     ///
     /// # Errors
     /// An error of `visit`, or the workload is damaged.
-    fn steps(&self, visit: &mut dyn FnMut(WorkloadStep) -> Result<(), String>) -> Result<(), String>;
+    fn steps(
+        &self,
+        visit: &mut dyn FnMut(WorkloadStep) -> Result<(), String>,
+    ) -> Result<(), String>;
 }
 
 /// Facts of a workload.
@@ -157,8 +168,8 @@ pub struct RegionFacts<'a> {
     pub growth_policy: &'a str,
 }
 
-/// A step of a workload, for a family that feeds a runtime of its own. Slots are empty before a birth and used again
-/// after a death.
+/// A step of a workload, for a family that feeds a runtime of its own. Slots are empty before a
+/// birth and used again after a death.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkloadStep {
     /// An object is born in `slot`.
@@ -188,7 +199,8 @@ pub enum WorkloadStep {
         /// Where the program kept it.
         slot: u32,
     },
-    /// The program lets go of the object in `slot`, which lives while others refer to it. The slot is not used again.
+    /// The program lets go of the object in `slot`, which lives while others refer to it. The slot
+    /// is not used again.
     Release {
         /// Where the program kept it.
         slot: u32,
@@ -215,7 +227,8 @@ pub enum WorkloadStep {
         /// Where the program keeps it.
         slot: u32,
     },
-    /// A moment at which space is measured: a mark of the workload, its peak, its end, or one at a regular distance.
+    /// A moment at which space is measured: a mark of the workload, its peak, its end, or one at a
+    /// regular distance.
     Checkpoint {
         /// Index in the program's list of checkpoints.
         index: u32,

@@ -1,8 +1,9 @@
 //! Where a heap's bytes are.
 //!
-//! Fragmentation is usually one number in which the design's policy, its headers and the system's pages are mixed.
-//! Kept apart, the policy's share is what remains when implementation overheads are taken off (Johnstone and Wilson,
-//! "The memory fragmentation problem: solved?", 1998). A heap fills in what it knows; unknown is `None`, never zero.
+//! Fragmentation is usually one number in which the design's policy, its headers and the system's
+//! pages are mixed. Kept apart, the policy's share is what remains when implementation overheads
+//! are taken off (Johnstone and Wilson, "The memory fragmentation problem: solved?", 1998). A heap
+//! fills in what it knows; unknown is `None`, never zero.
 
 use serde::{Deserialize, Serialize};
 

@@ -4,8 +4,8 @@ use crate::{Footprint, Part};
 
 /// A memory manager under test.
 pub trait Heap {
-    /// Name and version of the design or library: `jemalloc 5.3.0`, `the rules of V8 7.9`. Asked for after a
-    /// measurement, because a text takes memory from the process's malloc.
+    /// Name and version of the design or library: `jemalloc 5.3.0`, `the rules of V8 7.9`. Asked
+    /// for after a measurement, because a text takes memory from the process's malloc.
     fn version(&self) -> String;
 
     /// Where the bytes are now.
@@ -28,8 +28,8 @@ pub trait Heap {
     /// The first invariant that does not hold.
     fn check_deep(&self) -> Result<(), CheckError>;
 
-    /// The heap's parts in the order of a walk; `None`: the heap keeps its structure to itself. The parts' own bytes
-    /// ([`Part::own_bytes`]) add up to [`Footprint::committed_bytes`].
+    /// The heap's parts in the order of a walk; `None`: the heap keeps its structure to itself. The
+    /// parts' own bytes ([`Part::own_bytes`]) add up to [`Footprint::committed_bytes`].
     fn walk(&self) -> Option<Vec<Part>> {
         None
     }

@@ -1,15 +1,17 @@
-//! The contract of heaps whose blocks are freed by the program: malloc, and arenas that die as a whole.
+//! The contract of heaps whose blocks are freed by the program: malloc, and arenas that die as a
+//! whole.
 //!
-//! The driver owns the block: it knows address, size, alignment and region and names all of them in a [`Block`] when the
-//! block dies, as Rust's, C++'s sized and HotSpot's deallocation do. A heap keeps no table to find them again. malloc
-//! looks at the address alone and says so ([`Manual::SIZED`]), and the driver then keeps nothing else.
+//! The driver owns the block: it knows address, size, alignment and region and names all of them in
+//! a [`Block`] when the block dies, as Rust's, C++'s sized and HotSpot's deallocation do. A heap
+//! keeps no table to find them again. malloc looks at the address alone and says so
+//! ([`Manual::SIZED`]), and the driver then keeps nothing else.
 //!
-//! Requests go to a [`Region`]. malloc is the region that never dies; an arena is one that begins and ends, and with it
-//! every block in it. A heap without regions leaves [`Manual::REGIONS`] false and the driver frees the blocks of a
-//! dying region one by one.
+//! Requests go to a [`Region`]. malloc is the region that never dies; an arena is one that begins
+//! and ends, and with it every block in it. A heap without regions leaves [`Manual::REGIONS`] false
+//! and the driver frees the blocks of a dying region one by one.
 //!
-//! Methods take `&mut self` because a heap of one's own is usually single-threaded. A heap that many threads may use at
-//! once (every malloc) is a `Clone + Send` handle, one clone a thread.
+//! Methods take `&mut self` because a heap of one's own is usually single-threaded. A heap that
+//! many threads may use at once (every malloc) is a `Clone + Send` handle, one clone a thread.
 
 use crate::Heap;
 use std::ptr::NonNull;
@@ -28,7 +30,8 @@ impl Region {
 pub struct Request {
     /// Bytes; zero is allowed and gives a block of its own.
     pub size: usize,
-    /// A power of two; 1 where the program named none, which means what malloc promises: suited to any type that fits in `size`.
+    /// A power of two; 1 where the program named none, which means what malloc promises: suited to
+    /// any type that fits in `size`.
     pub align: usize,
     /// The block must read as zeroes.
     pub zeroed: bool,
@@ -42,9 +45,10 @@ impl Request {
         Request { size, align: 1, zeroed: false, region: Region::MALLOC }
     }
 
-    /// The alignment a block of this request must have: the one that the program named, else malloc's own promise, which
-    /// is that of C: the largest fundamental alignment that an object of `size` bytes can have, at most 16 on 64-bit systems.
-    /// (An arena that aligns to words says 8 for every request; it never promised what malloc does.)
+    /// The alignment a block of this request must have: the one that the program named, else
+    /// malloc's own promise, which is that of C: the largest fundamental alignment that an object
+    /// of `size` bytes can have, at most 16 on 64-bit systems. (An arena that aligns to words says
+    /// 8 for every request; it never promised what malloc does.)
     pub const fn required_align(&self) -> usize {
         let natural = match self.size {
             0..=1 => 1,
@@ -94,31 +98,38 @@ impl Block {
 
 /// A heap whose blocks the program frees.
 pub trait Manual: Heap {
-    /// Whether [`Manual::end_region`] frees the region's blocks. A driver frees them one by one where it does not.
+    /// Whether [`Manual::end_region`] frees the region's blocks. A driver frees them one by one
+    /// where it does not.
     const REGIONS: bool = false;
 
-    /// Whether the heap reads the size, alignment or region of a [`Block`]. Where it does not a driver may pass
-    /// [`Block::at`] and keeps addresses only. A reallocation names the alignment that the program asks for in any case.
+    /// Whether the heap reads the size, alignment or region of a [`Block`]. Where it does not a
+    /// driver may pass [`Block::at`] and keeps addresses only. A reallocation names the alignment
+    /// that the program asks for in any case.
     const SIZED: bool = true;
 
-    /// Returns a block that holds `request`, or `None` where the heap cannot serve it; the heap is then as before.
+    /// Returns a block that holds `request`, or `None` where the heap cannot serve it; the heap is
+    /// then as before.
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>>;
 
     /// Frees `block`.
     ///
     /// # Safety
-    /// `block` came from this heap and has neither been freed nor reallocated since; its region is alive; size,
-    /// alignment and region are those it was last requested with (where the heap is [`Manual::SIZED`]).
+    /// `block` came from this heap and has neither been freed nor reallocated since; its region is
+    /// alive; size, alignment and region are those it was last requested with (where the heap is
+    /// [`Manual::SIZED`]).
     unsafe fn deallocate(&mut self, block: Block);
 
-    /// Gives `block` the size `new_size` and keeps its first bytes, up to the smaller of both sizes, its alignment and its
-    /// region. Returns where the block is now; `None` where the heap cannot serve it: `block` is then as before.
+    /// Gives `block` the size `new_size` and keeps its first bytes, up to the smaller of both
+    /// sizes, its alignment and its region. Returns where the block is now; `None` where the heap
+    /// cannot serve it: `block` is then as before.
     ///
     /// # Safety
-    /// As for [`Manual::deallocate`]. After `Some`, the old address is dead, even where it equals the new one.
+    /// As for [`Manual::deallocate`]. After `Some`, the old address is dead, even where it equals
+    /// the new one.
     unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>>;
 
-    /// Bytes of `block` that may be used, at least those requested; `None` where the heap does not tell.
+    /// Bytes of `block` that may be used, at least those requested; `None` where the heap does not
+    /// tell.
     ///
     /// # Safety
     /// As for [`Manual::deallocate`].

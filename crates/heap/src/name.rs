@@ -28,8 +28,15 @@ impl Name {
     /// Takes a name apart. Whether anything of that name exists is for a family to say.
     pub fn parse(text: &str) -> Name {
         let text = text.trim();
-        let (head, rest) = text.find([':', ',']).map_or((text, ""), |end| (&text[..end], &text[end + 1..]));
-        let mut name = Name { text: text.into(), head: head.into(), variant: None, parameters: Vec::new(), strays: Vec::new() };
+        let (head, rest) =
+            text.find([':', ',']).map_or((text, ""), |end| (&text[..end], &text[end + 1..]));
+        let mut name = Name {
+            text: text.into(),
+            head: head.into(),
+            variant: None,
+            parameters: Vec::new(),
+            strays: Vec::new(),
+        };
         for (nth, piece) in rest.split(',').filter(|piece| !piece.is_empty()).enumerate() {
             let mut piece = piece;
             if nth == 0 {
@@ -56,11 +63,14 @@ impl Name {
 
     /// The head with its variant.
     pub fn heap(&self) -> String {
-        self.variant.as_ref().map_or(self.head.clone(), |variant| format!("{}:{variant}", self.head))
+        self.variant
+            .as_ref()
+            .map_or(self.head.clone(), |variant| format!("{}:{variant}", self.head))
     }
 }
 
-/// Where the variant at the beginning of a first piece ends; 0: the piece is a parameter. A path is a variant as a whole.
+/// Where the variant at the beginning of a first piece ends; 0: the piece is a parameter. A path is
+/// a variant as a whole.
 fn end_of_variant(piece: &str) -> usize {
     if piece.starts_with(['/', '.']) {
         return piece.len();
@@ -71,12 +81,13 @@ fn end_of_variant(piece: &str) -> usize {
     }
 }
 
-/// The names of a list such as `glibc,jemalloc:narenas=1,dirty_decay_ms=0`: a piece with `=` belongs to the heap before
-/// it, unless a colon comes first.
+/// The names of a list such as `glibc,jemalloc:narenas=1,dirty_decay_ms=0`: a piece with `=`
+/// belongs to the heap before it, unless a colon comes first.
 pub fn list(text: &str) -> Vec<Name> {
     let mut names: Vec<String> = Vec::new();
     for piece in text.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {
-        let continues = piece.contains('=') && !piece.split('=').next().is_some_and(|before| before.contains(':'));
+        let continues = piece.contains('=')
+            && !piece.split('=').next().is_some_and(|before| before.contains(':'));
         match names.last_mut().filter(|_| continues) {
             Some(last) => *last = format!("{last},{piece}"),
             None => names.push(piece.into()),
@@ -85,7 +96,8 @@ pub fn list(text: &str) -> Vec<Name> {
     names.iter().map(|name| Name::parse(name)).collect()
 }
 
-/// The word of `known` that a mistyped `word` is close to: at most a third of its letters are wrong.
+/// The word of `known` that a mistyped `word` is close to: at most a third of its letters are
+/// wrong.
 pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer words are not typed by people, and the distance takes time in proportion to both.
     const LONGEST: usize = 64;
@@ -139,7 +151,10 @@ mod tests {
             ("lib:/a/libx.so,CONF=a:b", r#"lib|/a/libx.so|[("CONF", "a:b")]|"#),
             ("lib:/a=b:c/libx.so", "lib|/a=b:c/libx.so|[]|"),
             ("lib:libm.so.6", "lib|libm.so.6|[]|"),
-            ("elastic:growth=class:768+16k/standard", r#"elastic||[("growth", "class:768+16k/standard")]|"#),
+            (
+                "elastic:growth=class:768+16k/standard",
+                r#"elastic||[("growth", "class:768+16k/standard")]|"#,
+            ),
             ("metaspace:jdk17,reclaim", "metaspace|jdk17|[]|reclaim"),
             ("", "||[]|"),
             (":,=", "||[(\"\", \"\")]|"),
@@ -151,10 +166,19 @@ mod tests {
 
     #[test]
     fn parameters_belong_to_the_heap_before_them() {
-        let heaps = |text: &str| list(text).iter().map(|name| name.text.clone()).collect::<Vec<_>>();
+        let heaps =
+            |text: &str| list(text).iter().map(|name| name.text.clone()).collect::<Vec<_>>();
         assert_eq!(
-            heaps("jemalloc:narenas=1,dirty_decay_ms=0, glibc:arena_max=1,lib:/a/libx.so,CONF=a:b,metaspace:jdk17,limit=1m,bump"),
-            ["jemalloc:narenas=1,dirty_decay_ms=0", "glibc:arena_max=1", "lib:/a/libx.so,CONF=a:b", "metaspace:jdk17,limit=1m", "bump"]
+            heaps(
+                "jemalloc:narenas=1,dirty_decay_ms=0, glibc:arena_max=1,lib:/a/libx.so,CONF=a:b,metaspace:jdk17,limit=1m,bump"
+            ),
+            [
+                "jemalloc:narenas=1,dirty_decay_ms=0",
+                "glibc:arena_max=1",
+                "lib:/a/libx.so,CONF=a:b",
+                "metaspace:jdk17,limit=1m",
+                "bump"
+            ]
         );
         assert!(list(" , ").is_empty());
     }
@@ -165,6 +189,13 @@ mod tests {
         assert_eq!(closest("jemaloc", known), Some("jemalloc"));
         assert_eq!(closest("gilbc", known), Some("glibc"));
         assert_eq!(closest("elastik", known), Some("elastic"));
-        assert_eq!((closest("tcmalloc", ["glibc", "elastic"]), closest("", known), closest("glibc", ["glibc"])), (None, None, None));
+        assert_eq!(
+            (
+                closest("tcmalloc", ["glibc", "elastic"]),
+                closest("", known),
+                closest("glibc", ["glibc"])
+            ),
+            (None, None, None)
+        );
     }
 }

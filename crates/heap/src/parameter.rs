@@ -1,6 +1,8 @@
-//! What a heap's name may be followed by on a command line: `elastic:granule=64k`, `metaspace:jdk17,limit=64m`.
+//! What a heap's name may be followed by on a command line: `elastic:granule=64k`,
+//! `metaspace:jdk17,limit=64m`.
 //!
-//! Here, because each family of heaps has its own table of them and all are written and explained alike.
+//! Here, because each family of heaps has its own table of them and all are written and explained
+//! alike.
 
 /// A parameter of a heap.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +17,8 @@ pub struct Parameter {
     pub help: &'static str,
 }
 
-/// A count of bytes, with k, m or g for powers of 1024; `None` where it is none or more than a word holds.
+/// A count of bytes, with k, m or g for powers of 1024; `None` where it is none or more than a word
+/// holds.
 pub fn bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.char_indices().last()? {
         (end, 'k' | 'K') => (&text[..end], 10),

@@ -1,14 +1,18 @@
 //! What a heap knows of its own structure: part by part, down to where its blocks lie.
 //!
-//! A [`Footprint`] says how many bytes are where; [`Heap::walk`](crate::Heap::walk) says where they are, so that a heap can
-//! be drawn and written as a heap snapshot. A foreign malloc keeps its structure to itself.
+//! A [`Footprint`] says how many bytes are where; [`Heap::walk`](crate::Heap::walk) says where they
+//! are, so that a heap can be drawn and written as a heap snapshot. A foreign malloc keeps its
+//! structure to itself.
 //!
-//! The parts are a list in the order of a walk, each with its depth, instead of a visitor or a tree: nothing is called while a heap
-//! looks at itself (it may hold locks, and its books may be what the caller allocates from), and a list costs no allocation a part. Blocks are
-//! not parts: who drives a heap knows them, their sizes and what they are for, and a heap that is bumped through does not.
+//! The parts are a list in the order of a walk, each with its depth, instead of a visitor or a
+//! tree: nothing is called while a heap looks at itself (it may hold locks, and its books may be
+//! what the caller allocates from), and a list costs no allocation a part. Blocks are not parts:
+//! who drives a heap knows them, their sizes and what they are for, and a heap that is bumped
+//! through does not.
 //!
-//! What is held is a matter of ownership, not of place: a chunk in use is part of its arena, because it goes when the arena goes. Where it lies, its
-//! address says: [`Role::Reserved`] parts have the addresses that others lie in.
+//! What is held is a matter of ownership, not of place: a chunk in use is part of its arena,
+//! because it goes when the arena goes. Where it lies, its address says: [`Role::Reserved`] parts
+//! have the addresses that others lie in.
 
 use crate::{CheckError, Footprint, Region};
 use std::borrow::Cow;
@@ -25,7 +29,8 @@ pub enum Role {
     Arena(Option<Region>),
     /// A chunk of an arena.
     Chunk,
-    /// Blocks lie here, and what lies between them is nothing else that the heap knows of. Committed.
+    /// Blocks lie here, and what lies between them is nothing else that the heap knows of.
+    /// Committed.
     Blocks,
     /// Committed, and no block: a header, a free chunk, the rest of a chunk.
     Vacant,
@@ -34,19 +39,26 @@ pub enum Role {
 /// A part of a heap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// 0 for the heap's own parts. A part of depth n + 1 belongs to the last one of depth n before it.
+    /// 0 for the heap's own parts. A part of depth n + 1 belongs to the last one of depth n before
+    /// it.
     pub depth: u8,
     /// What it is.
     pub role: Role,
     /// What the heap's design calls it; kinds of vacant parts in brackets: `(free blocks)`.
     pub name: Cow<'static, str>,
-    /// Its addresses. All of [`Role::Blocks`] and [`Role::Vacant`] is committed, and apart from all others of these. Empty where it has none.
+    /// Its addresses. All of [`Role::Blocks`] and [`Role::Vacant`] is committed, and apart from all
+    /// others of these. Empty where it has none.
     pub addresses: Range<usize>,
 }
 
 impl Part {
     /// A part.
-    pub fn new(depth: u8, role: Role, name: impl Into<Cow<'static, str>>, addresses: Range<usize>) -> Part {
+    pub fn new(
+        depth: u8,
+        role: Role,
+        name: impl Into<Cow<'static, str>>,
+        addresses: Range<usize>,
+    ) -> Part {
         Part { depth, role, name: name.into(), addresses }
     }
 
@@ -64,8 +76,15 @@ impl Part {
     }
 }
 
-/// Pushes what lies in a range that was handed out: blocks, and between them the `holes` that begin in it (by address), which are vacant and called so.
-pub fn push_blocks(parts: &mut Vec<Part>, depth: u8, range: Range<usize>, holes: &[Range<usize>], name: &'static str) {
+/// Pushes what lies in a range that was handed out: blocks, and between them the `holes` that begin
+/// in it (by address), which are vacant and called so.
+pub fn push_blocks(
+    parts: &mut Vec<Part>,
+    depth: u8,
+    range: Range<usize>,
+    holes: &[Range<usize>],
+    name: &'static str,
+) {
     let mut at = range.start;
     let first = holes.partition_point(|hole| hole.start < range.start);
     for hole in holes[first..].iter().take_while(|hole| hole.start < range.end) {
@@ -80,7 +99,8 @@ pub fn push_blocks(parts: &mut Vec<Part>, depth: u8, range: Range<usize>, holes:
     }
 }
 
-/// What something of so many bytes is called: `chunk of 4 KB`, `node of 8 MB`, `chunk of 704 bytes`.
+/// What something of so many bytes is called: `chunk of 4 KB`, `node of 8 MB`, `chunk of 704
+/// bytes`.
 pub fn sized(what: &str, bytes: usize) -> String {
     let units = [("GB", 1_usize << 30), ("MB", 1 << 20), ("KB", 1 << 10)];
     match units.into_iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit)) {
@@ -89,40 +109,72 @@ pub fn sized(what: &str, bytes: usize) -> String {
     }
 }
 
-/// Checks what every list of parts must fulfil: depths, places within places, no byte twice, as many bytes as are committed, and every one of the
-/// `blocks` (address and size) where blocks are.
+/// Checks what every list of parts must fulfil: depths, places within places, no byte twice, as
+/// many bytes as are committed, and every one of the `blocks` (address and size) where blocks are.
 ///
 /// # Errors
 /// The first of these that does not hold.
-pub fn check(parts: &[Part], footprint: &Footprint, blocks: impl IntoIterator<Item = (usize, usize)>) -> Result<(), CheckError> {
-    let broken = |place: String, expected: String, found: String| Err(CheckError { place, expected, found });
+pub fn check(
+    parts: &[Part],
+    footprint: &Footprint,
+    blocks: impl IntoIterator<Item = (usize, usize)>,
+) -> Result<(), CheckError> {
+    let broken =
+        |place: String, expected: String, found: String| Err(CheckError { place, expected, found });
     let mut around: Vec<&Part> = Vec::new();
     for (nth, part) in parts.iter().enumerate() {
         let place = || format!("part {nth}, {}", part.name);
         if usize::from(part.depth) > around.len() {
-            return broken(place(), format!("a depth of at most {}", around.len()), part.depth.to_string());
+            return broken(
+                place(),
+                format!("a depth of at most {}", around.len()),
+                part.depth.to_string(),
+            );
         }
         around.truncate(part.depth.into());
-        let outside = |one: &&&Part| matches!(one.role, Role::Chunk | Role::Reserved) && !contains(&one.addresses, &part.addresses);
+        let outside = |one: &&&Part| {
+            matches!(one.role, Role::Chunk | Role::Reserved)
+                && !contains(&one.addresses, &part.addresses)
+        };
         if let Some(outer) = around.iter().find(outside) {
-            return broken(place(), format!("addresses within {:x?}", outer.addresses), format!("{:x?}", part.addresses));
+            return broken(
+                place(),
+                format!("addresses within {:x?}", outer.addresses),
+                format!("{:x?}", part.addresses),
+            );
         }
         around.push(part);
     }
     let mut own: Vec<&Part> = parts.iter().filter(|part| part.own_bytes() > 0).collect();
     own.sort_unstable_by_key(|part| part.addresses.start);
-    if let Some(&[before, after]) = own.windows(2).find(|pair| pair[0].addresses.end > pair[1].addresses.start) {
-        return broken(format!("{} at {:#x}", after.name, after.addresses.start), format!("apart from {before:x?}"), format!("{after:x?}"));
+    if let Some(&[before, after]) =
+        own.windows(2).find(|pair| pair[0].addresses.end > pair[1].addresses.start)
+    {
+        return broken(
+            format!("{} at {:#x}", after.name, after.addresses.start),
+            format!("apart from {before:x?}"),
+            format!("{after:x?}"),
+        );
     }
     let sum: u64 = own.iter().map(|part| part.own_bytes()).sum();
     if footprint.committed_bytes != Some(sum) {
-        return broken("bytes of all parts".into(), format!("{:?} committed bytes", footprint.committed_bytes), sum.to_string());
+        return broken(
+            "bytes of all parts".into(),
+            format!("{:?} committed bytes", footprint.committed_bytes),
+            sum.to_string(),
+        );
     }
     for (address, size) in blocks {
         let at = own.partition_point(|part| part.addresses.start <= address);
         let here = at.checked_sub(1).map(|at| own[at]);
-        if !here.is_some_and(|part| part.role == Role::Blocks && address + size <= part.addresses.end) {
-            return broken(format!("the block of {size} bytes at {address:#x}"), "within a part with blocks".into(), format!("{here:x?}"));
+        if !here
+            .is_some_and(|part| part.role == Role::Blocks && address + size <= part.addresses.end)
+        {
+            return broken(
+                format!("the block of {size} bytes at {address:#x}"),
+                "within a part with blocks".into(),
+                format!("{here:x?}"),
+            );
         }
     }
     Ok(())
@@ -147,32 +199,69 @@ mod tests {
         ]
     }
 
-    fn found(change: impl FnOnce(&mut Vec<Part>), committed: u64, blocks: &[(usize, usize)]) -> String {
+    fn found(
+        change: impl FnOnce(&mut Vec<Part>),
+        committed: u64,
+        blocks: &[(usize, usize)],
+    ) -> String {
         let mut parts = sound();
         change(&mut parts);
         let footprint = Footprint { committed_bytes: Some(committed), ..Footprint::default() };
-        check(&parts, &footprint, blocks.iter().copied()).map_or_else(|error| error.to_string(), |()| "sound".into())
+        check(&parts, &footprint, blocks.iter().copied())
+            .map_or_else(|error| error.to_string(), |()| "sound".into())
     }
 
     #[test]
     fn blocks_lie_around_holes() {
         let mut parts = Vec::new();
-        push_blocks(&mut parts, 3, 0x100..0x200, &[0x80..0x90, 0x100..0x110, 0x180..0x1a0, 0x200..0x210], "(free blocks)");
-        let found: Vec<_> = parts.iter().map(|part| (part.role == Role::Blocks, part.addresses.clone())).collect();
-        assert_eq!(found, [(false, 0x100..0x110), (true, 0x110..0x180), (false, 0x180..0x1a0), (true, 0x1a0..0x200)]);
-        let names = [0, 704, 4096, 5000, 1536 << 10, 3 << 30].map(|bytes| sized("chunk", bytes)).join(", ");
-        assert_eq!(names, "chunk of 0 bytes, chunk of 704 bytes, chunk of 4 KB, chunk of 5000 bytes, chunk of 1536 KB, chunk of 3 GB");
+        push_blocks(
+            &mut parts,
+            3,
+            0x100..0x200,
+            &[0x80..0x90, 0x100..0x110, 0x180..0x1a0, 0x200..0x210],
+            "(free blocks)",
+        );
+        let found: Vec<_> =
+            parts.iter().map(|part| (part.role == Role::Blocks, part.addresses.clone())).collect();
+        assert_eq!(
+            found,
+            [
+                (false, 0x100..0x110),
+                (true, 0x110..0x180),
+                (false, 0x180..0x1a0),
+                (true, 0x1a0..0x200)
+            ]
+        );
+        let names =
+            [0, 704, 4096, 5000, 1536 << 10, 3 << 30].map(|bytes| sized("chunk", bytes)).join(", ");
+        assert_eq!(
+            names,
+            "chunk of 0 bytes, chunk of 704 bytes, chunk of 4 KB, chunk of 5000 bytes, chunk of 1536 KB, chunk of 3 GB"
+        );
     }
 
     #[test]
     fn what_does_not_hold_is_found() {
         assert_eq!(found(|_| (), 0x1100, &[(0x1040, 0x20), (0x10f8, 8)]), "sound");
         assert!(found(|_| (), 0x1000, &[]).starts_with("bytes of all parts: expected Some(4096)"));
-        assert!(found(|_| (), 0x1100, &[(0x10f8, 9)]).starts_with("the block of 9 bytes at 0x10f8"));
-        assert!(found(|_| (), 0x1100, &[(0x1000, 8)]).starts_with("the block of 8 bytes at 0x1000"));
+        assert!(
+            found(|_| (), 0x1100, &[(0x10f8, 9)]).starts_with("the block of 9 bytes at 0x10f8")
+        );
+        assert!(
+            found(|_| (), 0x1100, &[(0x1000, 8)]).starts_with("the block of 8 bytes at 0x1000")
+        );
         assert!(found(|_| (), 0x1100, &[(0x10, 8)]).starts_with("the block of 8 bytes at 0x10"));
-        assert!(found(|parts| parts[5].addresses = 0x1030..0x1100, 0x1110, &[]).starts_with("blocks at 0x1030: expected apart from"));
-        assert!(found(|parts| parts[5].addresses = 0x3000..0x3100, 0x1140, &[]).starts_with("part 5, blocks: expected addresses within"));
-        assert!(found(|parts| parts[5].depth = 4, 0x1100, &[]).starts_with("part 5, blocks: expected a depth of at most 3"));
+        assert!(
+            found(|parts| parts[5].addresses = 0x1030..0x1100, 0x1110, &[])
+                .starts_with("blocks at 0x1030: expected apart from")
+        );
+        assert!(
+            found(|parts| parts[5].addresses = 0x3000..0x3100, 0x1140, &[])
+                .starts_with("part 5, blocks: expected addresses within")
+        );
+        assert!(
+            found(|parts| parts[5].depth = 4, 0x1100, &[])
+                .starts_with("part 5, blocks: expected a depth of at most 3")
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! A heap wrapped so that its mistakes show at once: every block is filled with a pattern of its own, and looked at
-//! again when it is freed, reallocated, or its region ends.
+//! A heap wrapped so that its mistakes show at once: every block is filled with a pattern of its
+//! own, and looked at again when it is freed, reallocated, or its region ends.
 //!
-//! The wrapper's own records lie in the process's malloc, so measurements through it mean nothing; `heaplab replay
-//! --verify` and the conformance lists use it.
+//! The wrapper's own records lie in the process's malloc, so measurements through it mean nothing;
+//! `heaplab replay --verify` and the conformance lists use it.
 
 use crate::{Block, CheckError, Footprint, Heap, Manual, Part, Region, Request};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -22,7 +22,9 @@ pub enum Violation {
         align: usize,
     },
     /// Two live blocks share bytes.
-    #[error("block of {size} bytes at {address:#x} overlaps the live block of {other_size} bytes at {other:#x}")]
+    #[error(
+        "block of {size} bytes at {address:#x} overlaps the live block of {other_size} bytes at {other:#x}"
+    )]
     Overlap {
         /// Where the new block lies.
         address: usize,
@@ -34,7 +36,9 @@ pub enum Violation {
         other_size: usize,
     },
     /// A block asked for zeroed has other bytes.
-    #[error("block of {size} bytes at {address:#x} was asked for zeroed and holds {found:#x} at offset {offset}")]
+    #[error(
+        "block of {size} bytes at {address:#x} was asked for zeroed and holds {found:#x} at offset {offset}"
+    )]
     NotZeroed {
         /// Where it lies.
         address: usize,
@@ -46,7 +50,9 @@ pub enum Violation {
         found: u8,
     },
     /// A live block no longer holds what was written to it.
-    #[error("block of {size} bytes at {address:#x} lost its content: {found:#x} instead of {expected:#x} at offset {offset}")]
+    #[error(
+        "block of {size} bytes at {address:#x} lost its content: {found:#x} instead of {expected:#x} at offset {offset}"
+    )]
     Content {
         /// Where it lies.
         address: usize,
@@ -78,7 +84,9 @@ pub enum Violation {
         live: u64,
     },
     /// A collector reclaimed an object that the program holds.
-    #[error("the heap reclaimed the object of {size} bytes at {address:#x}, which the program holds")]
+    #[error(
+        "the heap reclaimed the object of {size} bytes at {address:#x}, which the program holds"
+    )]
     FreedLive {
         /// Where it lay.
         address: usize,
@@ -99,7 +107,8 @@ struct Watched {
     pattern: u8,
 }
 
-/// A heap under observation. The first violation is kept ([`Verified::violation`]); the heap goes on being driven.
+/// A heap under observation. The first violation is kept ([`Verified::violation`]); the heap goes
+/// on being driven.
 pub struct Verified<H> {
     heap: H,
     /// Live blocks by address; neighbours in it are the only candidates for an overlap.
@@ -114,7 +123,14 @@ pub struct Verified<H> {
 impl<H: Manual> Verified<H> {
     /// Watches `heap`, which must have no live block yet.
     pub fn new(heap: H) -> Self {
-        Verified { heap, live: BTreeMap::new(), regions: HashMap::new(), live_bytes: 0, births: 0, violation: None }
+        Verified {
+            heap,
+            live: BTreeMap::new(),
+            regions: HashMap::new(),
+            live_bytes: 0,
+            births: 0,
+            violation: None,
+        }
     }
 
     /// The heap itself.
@@ -133,7 +149,9 @@ impl<H: Manual> Verified<H> {
         for address in blocks {
             self.inspect(address);
         }
-        if let Some(counted) = self.heap.footprint().requested_bytes.filter(|counted| *counted != self.live_bytes) {
+        if let Some(counted) =
+            self.heap.footprint().requested_bytes.filter(|counted| *counted != self.live_bytes)
+        {
             self.note(Violation::Count { counted, live: self.live_bytes });
         }
         if let Err(error) = self.heap.check_deep() {
@@ -158,7 +176,8 @@ impl<H: Manual> Verified<H> {
         }
     }
 
-    /// Records a block the heap has just given and fills it. One that overlaps a live block is neither recorded nor written.
+    /// Records a block the heap has just given and fills it. One that overlaps a live block is
+    /// neither recorded nor written.
     fn adopt(&mut self, block: NonNull<u8>, request: Request) {
         let (address, size) = (block.as_ptr() as usize, request.size);
         if let Some((other, other_size)) = self.live_overlap(address, size) {
@@ -170,11 +189,14 @@ impl<H: Manual> Verified<H> {
             self.note(Violation::Misaligned { address, size, align });
         }
         // SAFETY: the heap has just returned this block and nobody has freed it.
-        if let Some(usable) = unsafe { self.heap.usable_size(Block::new(block, request)) }.filter(|usable| *usable < size) {
+        if let Some(usable) = unsafe { self.heap.usable_size(Block::new(block, request)) }
+            .filter(|usable| *usable < size)
+        {
             self.note(Violation::Usable { address, size, usable });
         }
         self.births += 1;
-        // Neighbouring births get different patterns, and none is zero, which a fresh page already holds.
+        // Neighbouring births get different patterns, and none is zero, which a fresh page already
+        // holds.
         let pattern = (self.births.wrapping_mul(37) % 255) as u8 + 1;
         // SAFETY: the heap has just given `size` bytes here and they overlap no other live block.
         unsafe { block.as_ptr().write_bytes(pattern, size) };
@@ -202,7 +224,8 @@ impl<H: Manual> Manual for Verified<H> {
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
         let block = self.heap.allocate(request)?;
         if request.zeroed && self.live_overlap(block.as_ptr() as usize, request.size).is_none() {
-            // SAFETY: the heap has just given `size` bytes that the program may read, since it asked for zeroes.
+            // SAFETY: the heap has just given `size` bytes that the program may read, since it
+            // asked for zeroes.
             let content = unsafe { std::slice::from_raw_parts(block.as_ptr(), request.size) };
             if let Some(offset) = content.iter().position(|byte| *byte != 0) {
                 let (address, found) = (block.as_ptr() as usize, content[offset]);
@@ -231,11 +254,18 @@ impl<H: Manual> Manual for Verified<H> {
         let Some(old) = self.forget(address) else { return Some(moved) };
         let kept = old.request.size.min(new_size);
         if self.live_overlap(moved.as_ptr() as usize, new_size).is_none() {
-            // SAFETY: the heap has just given at least `kept` bytes here, which hold what the old block held.
+            // SAFETY: the heap has just given at least `kept` bytes here, which hold what the old
+            // block held.
             let content = unsafe { std::slice::from_raw_parts(moved.as_ptr(), kept) };
             if let Some(offset) = content.iter().position(|byte| *byte != old.pattern) {
                 let (address, found) = (moved.as_ptr() as usize, content[offset]);
-                self.note(Violation::Content { address, size: new_size, offset, expected: old.pattern, found });
+                self.note(Violation::Content {
+                    address,
+                    size: new_size,
+                    offset,
+                    expected: old.pattern,
+                    found,
+                });
             }
         }
         self.adopt(moved, Request { region: old.request.region, ..block.request(new_size) });
@@ -288,8 +318,8 @@ impl<H: Manual> Heap for Verified<H> {
 }
 
 impl<H> Verified<H> {
-    /// A live block (address and size) that shares bytes with these. A block of no bytes counts as one byte: it has an
-    /// address of its own, and a heap that gives it twice would free it twice.
+    /// A live block (address and size) that shares bytes with these. A block of no bytes counts as
+    /// one byte: it has an address of its own, and a heap that gives it twice would free it twice.
     fn live_overlap(&self, address: usize, size: usize) -> Option<(usize, usize)> {
         let (other, live) = self.live.range(..address.saturating_add(size.max(1))).next_back()?;
         (*other + live.request.size.max(1) > address).then_some((*other, live.request.size))

@@ -1,10 +1,10 @@
-//! A world that watches a collector: every object is filled with a pattern of its own, and looked at again whenever the
-//! heap has had the chance to spoil it.
+//! A world that watches a collector: every object is filled with a pattern of its own, and looked
+//! at again whenever the heap has had the chance to spoil it.
 //!
-//! Collected heaps fail in ways that a table of addresses does not show: a live object freed, a move not reported, a
-//! field overwritten by a free-list link. The witness knows the truth by itself: who is a root, who is reached, which
-//! bytes each object holds. Conformance lists and `heaplab replay --verify` run heaps against this world; measurements
-//! with it mean nothing.
+//! Collected heaps fail in ways that a table of addresses does not show: a live object freed, a
+//! move not reported, a field overwritten by a free-list link. The witness knows the truth by
+//! itself: who is a root, who is reached, which bytes each object holds. Conformance lists and
+//! `heaplab replay --verify` run heaps against this world; measurements with it mean nothing.
 
 use crate::world::{Object, World};
 use crate::{Collected, Violation};
@@ -55,7 +55,11 @@ impl Witness {
     /// Objects that the program holds or that a held one reaches: how many, and their bytes.
     pub fn reachable(&self) -> (u64, u64) {
         let mut seen = vec![false; self.objects.len()];
-        let roots = self.objects.iter().enumerate().filter(|(_, entry)| entry.as_ref().is_some_and(|watched| watched.object.root));
+        let roots = self
+            .objects
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| entry.as_ref().is_some_and(|watched| watched.object.root));
         let mut work: Vec<u32> = roots.map(|(slot, _)| slot as u32).collect();
         let mut found = (0, 0);
         while let Some(slot) = work.pop() {
@@ -69,11 +73,16 @@ impl Witness {
         found
     }
 
-    /// Looks at every object that is reachable: contents and overlaps. Call it when the heap has collected.
+    /// Looks at every object that is reachable: contents and overlaps. Call it when the heap has
+    /// collected.
     pub fn settle(&mut self) {
         if std::mem::replace(&mut self.moved, false) {
             self.places.clear();
-            let places = self.objects.iter().enumerate().filter_map(|(slot, entry)| Some((entry.as_ref()?.object, slot as u32)));
+            let places = self
+                .objects
+                .iter()
+                .enumerate()
+                .filter_map(|(slot, entry)| Some((entry.as_ref()?.object, slot as u32)));
             let places: Vec<(Object, u32)> = places.collect();
             for (object, slot) in places {
                 self.take_place(object, slot);
@@ -91,7 +100,8 @@ impl Witness {
     /// Enters an object among the places; one that shares bytes with another is a violation.
     fn take_place(&mut self, object: Object, slot: u32) {
         let (address, size) = (object.address.as_ptr() as usize, object.size.max(1));
-        let neighbour = self.places.range(..address + size).next_back().map(|(other, slot)| (*other, *slot));
+        let neighbour =
+            self.places.range(..address + size).next_back().map(|(other, slot)| (*other, *slot));
         if let Some((other, slot)) = neighbour
             && let Some(Some(there)) = self.objects.get(slot as usize)
             && other + there.object.size.max(1) > address
@@ -104,13 +114,16 @@ impl Witness {
 
     /// Whether the object in `slot` still holds its pattern.
     fn inspect(&mut self, slot: u32) {
-        let Some(Some(Watched { object, pattern, .. })) = self.objects.get(slot as usize) else { return };
+        let Some(Some(Watched { object, pattern, .. })) = self.objects.get(slot as usize) else {
+            return;
+        };
         let (object, expected) = (*object, *pattern);
-        // SAFETY: the heap says that a live object of `size` bytes lies here; a heap that lies is what tests of this crate
-        // drive on memory that stays mapped.
+        // SAFETY: the heap says that a live object of `size` bytes lies here; a heap that lies is
+        // what tests of this crate drive on memory that stays mapped.
         let content = unsafe { std::slice::from_raw_parts(object.address.as_ptr(), object.size) };
         if let Some(offset) = content.iter().position(|byte| *byte != expected) {
-            let (address, size, found) = (object.address.as_ptr() as usize, object.size, content[offset]);
+            let (address, size, found) =
+                (object.address.as_ptr() as usize, object.size, content[offset]);
             self.note(Violation::Content { address, size, offset, expected, found });
         }
     }
@@ -161,7 +174,8 @@ impl Objects for Witness {
         self.inspect(slot);
         self.forget(slot);
         self.births += 1;
-        // Neighbouring births get different patterns, and none is zero, which a fresh page already holds.
+        // Neighbouring births get different patterns, and none is zero, which a fresh page already
+        // holds.
         let pattern = (self.births.wrapping_mul(37) % 255) as u8 + 1;
         let object = Object { address, size, root: true };
         if !self.moved {
@@ -198,7 +212,8 @@ impl Objects for Witness {
     }
 }
 
-/// What must hold of a heap's own records right after a forced full collection: counts that add up, and nothing live lost.
+/// What must hold of a heap's own records right after a forced full collection: counts that add up,
+/// and nothing live lost.
 ///
 /// # Errors
 /// The first record that cannot be true.
@@ -214,7 +229,10 @@ pub fn check_after_full<H: Collected>(heap: &H, witness: &Witness) -> Result<(),
     for (when, state) in [("before", last.before), ("after", last.after)] {
         let parts = state.used_bytes + state.available_bytes + state.waste_bytes;
         if parts > state.committed_bytes {
-            let what = format!("{when} it {parts} bytes were used, available or wasted of {} committed", state.committed_bytes);
+            let what = format!(
+                "{when} it {parts} bytes were used, available or wasted of {} committed",
+                state.committed_bytes
+            );
             return Err(Violation::Collections(what));
         }
     }

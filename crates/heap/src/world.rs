@@ -1,9 +1,11 @@
-//! What a collected heap asks the workload: who is alive, who refers to whom; and tells it: an object has moved.
+//! What a collected heap asks the workload: who is alive, who refers to whom; and tells it: an
+//! object has moved.
 //!
-//! The workload keeps its objects in **slots**, as a program keeps them in a table: a slot holds one object from its
-//! birth to its death. The death rule of the workload decides who lives. Where deaths are known (freed by the program,
-//! or noticed at a recorded collection) every object in a slot is a root. Where the workload has references, an object
-//! that the program let go of stays in its slot and is no root: it lives while a root reaches it, and the heap finds out.
+//! The workload keeps its objects in **slots**, as a program keeps them in a table: a slot holds
+//! one object from its birth to its death. The death rule of the workload decides who lives. Where
+//! deaths are known (freed by the program, or noticed at a recorded collection) every object in a
+//! slot is a root. Where the workload has references, an object that the program let go of stays in
+//! its slot and is no root: it lives while a root reaches it, and the heap finds out.
 
 use std::ptr::NonNull;
 
@@ -26,12 +28,15 @@ pub trait World {
     /// The object in `slot`; `None`: no object was born there, or it has died.
     fn object(&self, slot: u32) -> Option<Object>;
 
-    /// Calls `visit` with the slot of each object that the object in `slot` refers to, in field order.
+    /// Calls `visit` with the slot of each object that the object in `slot` refers to, in field
+    /// order.
     fn fields(&self, slot: u32, visit: &mut dyn FnMut(u32));
 
-    /// The object in `slot` now lies at `to`, with its whole content. The heap calls this before it reuses the old place.
+    /// The object in `slot` now lies at `to`, with its whole content. The heap calls this before it
+    /// reuses the old place.
     fn moved(&mut self, slot: u32, to: NonNull<u8>);
 
-    /// No root reaches the object in `slot`; the heap has reclaimed it. Only objects that are no roots may be reported.
+    /// No root reaches the object in `slot`; the heap has reclaimed it. Only objects that are no
+    /// roots may be reported.
     fn reclaimed(&mut self, slot: u32);
 }

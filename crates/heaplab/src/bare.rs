@@ -8,9 +8,13 @@ use std::path::Path;
 /// `--reps` of the tour that `cargo run` takes, for a debug build (CONTRIBUTING.md).
 const REPS_VARIABLE: &str = "HEAPLAB_TOUR_REPS";
 
-/// The words of the command line, the program's name first, with the command that they leave out: `heaplab APP.heaplab` is
-/// `heaplab report APP.heaplab`, and `cargo run` in the repository, where nobody has heard of the commands, is the tour.
-pub fn with_command(mut words: Vec<OsString>, is_command: impl Fn(&OsStr) -> bool) -> Vec<OsString> {
+/// The words of the command line, the program's name first, with the command that they leave out:
+/// `heaplab APP.heaplab` is `heaplab report APP.heaplab`, and `cargo run` in the repository, where
+/// nobody has heard of the commands, is the tour.
+pub fn with_command(
+    mut words: Vec<OsString>,
+    is_command: impl Fn(&OsStr) -> bool,
+) -> Vec<OsString> {
     match words.get(1) {
         None if is_run_by_cargo() => {
             words.push("tour".into());
@@ -18,7 +22,9 @@ pub fn with_command(mut words: Vec<OsString>, is_command: impl Fn(&OsStr) -> boo
                 words.extend(["--reps".into(), reps]);
             }
         }
-        Some(word) if !is_command(word) && is_recording(Path::new(word)) => words.insert(1, "report".into()),
+        Some(word) if !is_command(word) && is_recording(Path::new(word)) => {
+            words.insert(1, "report".into())
+        }
         _ => {}
     }
     words
@@ -26,7 +32,8 @@ pub fn with_command(mut words: Vec<OsString>, is_command: impl Fn(&OsStr) -> boo
 
 /// Whether `cargo run` started this in heaplab's repository: cargo names the package that it runs.
 fn is_run_by_cargo() -> bool {
-    env::var_os("CARGO").is_some() && env::var_os("CARGO_PKG_NAME").is_some_and(|name| name == env!("CARGO_PKG_NAME"))
+    env::var_os("CARGO").is_some()
+        && env::var_os("CARGO_PKG_NAME").is_some_and(|name| name == env!("CARGO_PKG_NAME"))
 }
 
 fn is_recording(path: &Path) -> bool {
@@ -46,7 +53,10 @@ pub fn welcome() -> String {
         ("heaplab --help", "every command"),
     ];
     let columns = terminal::columns();
-    let list: String = COMMANDS.iter().map(|(command, what)| terminal::paragraph(what, &format!("  {command}"), 31, columns)).collect();
+    let list: String = COMMANDS
+        .iter()
+        .map(|(command, what)| terminal::paragraph(what, &format!("  {command}"), 31, columns))
+        .collect();
     format!("{}\n{list}", terminal::paragraph(WHAT, "", 0, columns))
 }
 
@@ -57,12 +67,23 @@ mod tests {
     #[test]
     fn a_recording_alone_is_reported_on() {
         let meant = |line: &str| {
-            let words = with_command(line.split(' ').map(OsString::from).collect(), |word| word == "report");
-            words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+            let words = with_command(line.split(' ').map(OsString::from).collect(), |word| {
+                word == "report"
+            });
+            words
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         assert_eq!(meant("heaplab app.heaplab --top 3"), "heaplab report app.heaplab --top 3");
         assert_eq!(meant("heaplab app.heaplab/"), "heaplab report app.heaplab/");
-        for same in ["heaplab report app.heaplab", "heaplab --help", "heaplab repotr app.heaplab", "heaplab app.txt"] {
+        for same in [
+            "heaplab report app.heaplab",
+            "heaplab --help",
+            "heaplab repotr app.heaplab",
+            "heaplab app.txt",
+        ] {
             assert_eq!(meant(same), same);
         }
     }

@@ -1,4 +1,5 @@
-//! What of a recording to look at: which process (`--process`), and which moment (`--at`). One way to say it for all commands.
+//! What of a recording to look at: which process (`--process`), and which moment (`--at`). One way
+//! to say it for all commands.
 
 use anyhow::{Result, bail};
 use heaplab_findings::words;
@@ -16,9 +17,11 @@ const CHOICES_MAX: usize = 30;
 /// The recording at `path`.
 ///
 /// # Errors
-/// It is not there (the message says what to do where its recording was not finished), or it is no bundle.
+/// It is not there (the message says what to do where its recording was not finished), or it is no
+/// bundle.
 pub fn open(path: &Path) -> Result<Bundle> {
-    // Only what is known not to be there is missing: a folder that may not be looked into is another matter, which opening says.
+    // Only what is known not to be there is missing: a folder that may not be looked into is
+    // another matter, which opening says.
     if !matches!(path.try_exists(), Ok(false)) {
         return Ok(Bundle::open(path)?);
     }
@@ -30,14 +33,19 @@ pub fn open(path: &Path) -> Result<Bundle> {
     if heaplab_record::control::is_running(&spool) {
         bail!("{shown} is still being recorded: it is there when its program has ended");
     }
-    bail!("{shown}: its recording was not finished; `heaplab recover {}` makes {shown} of what is there", spool.display());
+    bail!(
+        "{shown}: its recording was not finished; `heaplab recover {}` makes {shown} of what is there",
+        spool.display()
+    );
 }
 
-/// The events of the process that `wanted` names: a pid, the name of its program, or `all`. Without a wish, the process
-/// with the largest peak of live bytes. A process that became other programs is one of several of its pid: `PID#2` is the second.
+/// The events of the process that `wanted` names: a pid, the name of its program, or `all`. Without
+/// a wish, the process with the largest peak of live bytes. A process that became other programs is
+/// one of several of its pid: `PID#2` is the second.
 ///
 /// # Errors
-/// No process is so called, or several are (the message lists what can be chosen), or the events cannot be read.
+/// No process is so called, or several are (the message lists what can be chosen), or the events
+/// cannot be read.
 pub fn process(bundle: &Bundle, wanted: Option<&str>) -> Result<Selection> {
     let processes = &bundle.tables().processes;
     let Some(wanted) = wanted else {
@@ -53,17 +61,27 @@ pub fn process(bundle: &Bundle, wanted: Option<&str>) -> Result<Selection> {
     let rows = processes_called(processes, wanted);
     match rows[..] {
         [row] => Ok(Selection { process: Some(row as u32) }),
-        [] => misasked!("no process is called {wanted:?}; there are: {}", process_choices(processes, 0..processes.len())),
+        [] => misasked!(
+            "no process is called {wanted:?}; there are: {}",
+            process_choices(processes, 0..processes.len())
+        ),
         _ => {
-            misasked!("{} processes are called {wanted:?}; choose one of: {}", rows.len(), process_choices(processes, rows.iter().copied()))
+            misasked!(
+                "{} processes are called {wanted:?}; choose one of: {}",
+                rows.len(),
+                process_choices(processes, rows.iter().copied())
+            )
         }
     }
 }
 
-/// The rows that `wanted` may mean: a pid, a program's name, or the n-th of these where it ends in `#n`.
+/// The rows that `wanted` may mean: a pid, a program's name, or the n-th of these where it ends in
+/// `#n`.
 fn processes_called(processes: &[Process], wanted: &str) -> Vec<usize> {
     let pid = wanted.parse::<u32>().ok();
-    let rows = recorded_first(processes, |process| Some(process.pid) == pid || process.program_name() == wanted);
+    let rows = recorded_first(processes, |process| {
+        Some(process.pid) == pid || process.program_name() == wanted
+    });
     if !rows.is_empty() {
         return rows;
     }
@@ -76,7 +94,9 @@ fn processes_called(processes: &[Process], wanted: &str) -> Vec<usize> {
 
 fn process_choices(processes: &[Process], rows: impl ExactSizeIterator<Item = usize>) -> String {
     let more = rows.len().saturating_sub(CHOICES_MAX);
-    let shown = rows.take(CHOICES_MAX).map(|row| format!("{} {}", process_label(processes, row), processes[row].program_name()));
+    let shown = rows
+        .take(CHOICES_MAX)
+        .map(|row| format!("{} {}", process_label(processes, row), processes[row].program_name()));
     let shown = shown.collect::<Vec<_>>().join(", ");
     if more == 0 { shown } else { format!("{shown} and {more} more") }
 }
@@ -101,8 +121,8 @@ pub enum Moment {
     At(At),
 }
 
-/// The moment that `text` names: `peak`, `end`, the name of a mark (the first of that name; `NAME#2` is the second), or a time since the
-/// beginning such as `1.5s`.
+/// The moment that `text` names: `peak`, `end`, the name of a mark (the first of that name;
+/// `NAME#2` is the second), or a time since the beginning such as `1.5s`.
 ///
 /// # Errors
 /// It is none of these (the message lists the marks there are).
@@ -116,13 +136,23 @@ pub fn moment(tables: &Tables, selection: Selection, text: &str) -> Result<Momen
         let mark = &tables.marks[row];
         // The mark's own event may belong to another process; its time is the same for all.
         let is_selected = selection.process.is_none() || selection.process == mark.process;
-        return Ok(Moment::At(if is_selected { At::Mark(row as u32) } else { At::Time(mark.time_ns) }));
+        return Ok(Moment::At(if is_selected {
+            At::Mark(row as u32)
+        } else {
+            At::Time(mark.time_ns)
+        }));
     }
     let marks: Vec<String> = (0..tables.marks.len()).map(|row| mark_label(tables, row)).collect();
-    let marks = if marks.is_empty() { "this recording has no marks".into() } else { format!("the marks are: {}", marks.join(", ")) };
+    let marks = if marks.is_empty() {
+        "this recording has no marks".into()
+    } else {
+        format!("the marks are: {}", marks.join(", "))
+    };
     match nanoseconds(text) {
         Some(time_ns) => Ok(Moment::At(At::Time(time_ns))),
-        None => misasked!("{text:?} is no moment: write peak, end, a mark, or a time such as 1.5s or 300ms ({marks})"),
+        None => misasked!(
+            "{text:?} is no moment: write peak, end, a mark, or a time such as 1.5s or 300ms ({marks})"
+        ),
     }
 }
 
@@ -153,7 +183,8 @@ pub fn mark_name(tables: &Tables, row: usize) -> String {
 /// A time such as `2min`, `1.5s`, `300ms`, `20us` or `7ns`, in nanoseconds.
 pub fn nanoseconds(text: &str) -> Option<u64> {
     let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9)];
-    let (number, factor) = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))?;
+    let (number, factor) =
+        units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))?;
     let nanoseconds = number.trim().parse::<f64>().ok()? * factor;
     (nanoseconds >= 0.0 && nanoseconds < u64::MAX as f64).then(|| nanoseconds.round() as u64)
 }
@@ -176,9 +207,23 @@ mod tests {
 
     #[test]
     fn programs_of_one_pid_are_told_apart() {
-        let process = |pid, name: &str| Process { pid, executable: format!("/bin/{name}"), ..Process::default() };
-        let refused = |pid, name: &str| Process { refused: Some("no dynamic linker".into()), ..process(pid, name) };
-        let all = [process(7, "env"), process(8, "sh"), process(7, "bash"), refused(8, "busybox"), process(7, "python3"), process(9, "sh")];
+        let process = |pid, name: &str| Process {
+            pid,
+            executable: format!("/bin/{name}"),
+            ..Process::default()
+        };
+        let refused = |pid, name: &str| Process {
+            refused: Some("no dynamic linker".into()),
+            ..process(pid, name)
+        };
+        let all = [
+            process(7, "env"),
+            process(8, "sh"),
+            process(7, "bash"),
+            refused(8, "busybox"),
+            process(7, "python3"),
+            process(9, "sh"),
+        ];
         for (text, rows) in [
             ("7", &[0, 2, 4][..]),
             ("7#1", &[0]),
@@ -207,7 +252,8 @@ mod tests {
     #[test]
     fn a_mark_comes_before_a_time_and_the_first_of_its_name_counts() {
         let mark = |name: &str, time_ns, process| Mark { name: name.into(), time_ns, process };
-        let marks = vec![mark("1s", 5, None), mark("loaded", 7, Some(1)), mark("loaded", 9, Some(0))];
+        let marks =
+            vec![mark("1s", 5, None), mark("loaded", 7, Some(1)), mark("loaded", 9, Some(0))];
         let tables = Tables { marks, ..Tables::default() };
         let all = Selection::default();
         let one = Selection { process: Some(0) };
@@ -217,15 +263,24 @@ mod tests {
         assert_eq!(moment(&tables, all, "loaded").unwrap(), Moment::At(At::Mark(1)));
         assert_eq!(moment(&tables, one, "loaded").unwrap(), Moment::At(At::Time(7)));
         let error = moment(&tables, all, "never").unwrap_err().to_string();
-        assert!(error.contains("\"never\"") && error.contains("1s (5 ns), loaded (7 ns), loaded#2 (9 ns)"), "{error}");
+        assert!(
+            error.contains("\"never\"")
+                && error.contains("1s (5 ns), loaded (7 ns), loaded#2 (9 ns)"),
+            "{error}"
+        );
     }
 
     #[test]
     fn marks_of_one_name_are_told_apart() {
         let mark = |name: &str, time_ns| Mark { name: name.into(), time_ns, process: None };
-        let tables = Tables { marks: vec![mark("signal", 5), mark("a#2", 6), mark("signal", 7_000_000)], ..Tables::default() };
+        let tables = Tables {
+            marks: vec![mark("signal", 5), mark("a#2", 6), mark("signal", 7_000_000)],
+            ..Tables::default()
+        };
         let at = |text| moment(&tables, Selection::default(), text);
-        for (text, row) in [("signal", 0), ("signal#1", 0), ("signal#2", 2), ("a#2", 1), ("a#2#1", 1)] {
+        for (text, row) in
+            [("signal", 0), ("signal#1", 0), ("signal#2", 2), ("a#2", 1), ("a#2#1", 1)]
+        {
             assert_eq!(at(text).unwrap(), Moment::At(At::Mark(row)), "{text}");
         }
         for text in ["signal#3", "signal#0", "signal#", "a", "#1"] {

@@ -14,8 +14,16 @@ use heaplab_textbook::Textbook;
 use heaplab_v8::V8s;
 
 /// Every family.
-pub const FAMILIES: Families =
-    Families(&[&Of(Allocators), &Of(Metaspaces), &Of(Arenas), &Of(Textbook), &Of(V8s), &Of(Nodes), &Of(OCamls), &Of(Runtimes)]);
+pub const FAMILIES: Families = Families(&[
+    &Of(Allocators),
+    &Of(Metaspaces),
+    &Of(Arenas),
+    &Of(Textbook),
+    &Of(V8s),
+    &Of(Nodes),
+    &Of(OCamls),
+    &Of(Runtimes),
+]);
 
 /// How parameters follow a heap's name.
 pub const SYNTAX: &str = "Parameters follow a heap's name: NAME:PARAMETER=VALUE,PARAMETER=VALUE. A comma and a colon mean the same, \

@@ -1,9 +1,10 @@
 //! What stands after the options in each command's `--help`, laid out for the terminal at hand.
 //!
-//! clap breaks lines where they end and knows nothing of what is in them. The texts are written in the source as a person
-//! reads them there, in four kinds of line, and get their lines' ends here:
-//! - under `Examples:`, commands, with `# words` on the line above or the words behind two spaces: the words come first, and a command
-//!   that is too long goes on behind a backslash, so that it can be pasted as it is;
+//! clap breaks lines where they end and knows nothing of what is in them. The texts are written in
+//! the source as a person reads them there, in four kinds of line, and get their lines' ends here:
+//! - under `Examples:`, commands, with `# words` on the line above or the words behind two spaces:
+//!   the words come first, and a command that is too long goes on behind a backslash, so that it
+//!   can be pasted as it is;
 //! - `TERM  what it means`, with two spaces between: the meaning has a column of its own;
 //! - other lines that are indented: they stay lines of their own;
 //! - all others: paragraphs, wherever the source breaks them.
@@ -28,8 +29,11 @@ pub fn laid_out(command: Command, columns: usize) -> Command {
         None => command,
     };
     let command = command.term_width(columns);
-    let names: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_string()).collect();
-    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, |below| laid_out(below, columns)))
+    let names: Vec<String> =
+        command.get_subcommands().map(|below| below.get_name().to_string()).collect();
+    names.into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |below| laid_out(below, columns))
+    })
 }
 
 /// One line of the text, as far as it has been read.
@@ -52,13 +56,20 @@ fn lay_out(text: &str, columns: usize) -> String {
             Piece::Blank => out.push('\n'),
             Piece::Heading(text) => out.push_str(&format!("{text}\n")),
             Piece::Example(words, command) => {
-                for line in wrap(words, columns - INDENT.len() - 2).iter().filter(|line| !line.is_empty()) {
+                for line in
+                    wrap(words, columns - INDENT.len() - 2).iter().filter(|line| !line.is_empty())
+                {
                     out.push_str(&format!("{INDENT}# {line}\n"));
                 }
                 out.push_str(&pasteable(command, columns));
             }
             Piece::Term(term, meaning) => {
-                out.push_str(&paragraph(meaning, &format!("{INDENT}{term}"), INDENT.len() + terms_column(&pieces, index), columns));
+                out.push_str(&paragraph(
+                    meaning,
+                    &format!("{INDENT}{term}"),
+                    INDENT.len() + terms_column(&pieces, index),
+                    columns,
+                ));
             }
             Piece::Indented(text) => out.push_str(&paragraph(text, INDENT, INDENT.len(), columns)),
             Piece::Paragraph(text) => out.push_str(&paragraph(text, "", 0, columns)),
@@ -69,7 +80,9 @@ fn lay_out(text: &str, columns: usize) -> String {
 
 /// Where the meanings of the terms around this one begin.
 fn terms_column(pieces: &[Piece], index: usize) -> usize {
-    let term = |piece: &Piece| if let Piece::Term(term, _) = piece { Some(term.chars().count() + 2) } else { None };
+    let term = |piece: &Piece| {
+        if let Piece::Term(term, _) = piece { Some(term.chars().count() + 2) } else { None }
+    };
     let before = pieces[..index].iter().rev().map_while(term).max().unwrap_or(0);
     pieces[index..].iter().map_while(term).max().unwrap_or(0).max(before)
 }
@@ -85,7 +98,9 @@ fn pieces(text: &str) -> Vec<Piece> {
             _ if line.is_empty() => pieces.push(Piece::Blank),
             _ if line == EXAMPLES => pieces.push(Piece::Heading(line.into())),
             _ if in_examples && line.starts_with("# ") => words = format!("{words} {}", &line[2..]),
-            Some(Piece::Example(words, _)) if in_examples && begun.is_empty() && indent >= DEEP => *words = line.into(),
+            Some(Piece::Example(words, _)) if in_examples && begun.is_empty() && indent >= DEEP => {
+                *words = line.into()
+            }
             _ if in_examples => {
                 if let Some(rest) = line.strip_suffix('\\') {
                     begun.push(rest.trim_end());
@@ -94,10 +109,15 @@ fn pieces(text: &str) -> Vec<Piece> {
                 let (last, behind) = line.split_once("  ").unwrap_or((line, ""));
                 let behind = behind.trim_start().trim_start_matches("# ");
                 begun.push(last);
-                pieces.push(Piece::Example(format!("{} {behind}", words.trim()).trim().into(), begun.join("\n")));
+                pieces.push(Piece::Example(
+                    format!("{} {behind}", words.trim()).trim().into(),
+                    begun.join("\n"),
+                ));
                 (words, begun) = (String::new(), Vec::new());
             }
-            Some(Piece::Term(_, meaning) | Piece::Indented(meaning)) if indent >= DEEP => *meaning = format!("{meaning} {line}"),
+            Some(Piece::Term(_, meaning) | Piece::Indented(meaning)) if indent >= DEEP => {
+                *meaning = format!("{meaning} {line}")
+            }
             _ if line.contains("  ") => {
                 let (term, meaning) = line.split_once("  ").unwrap_or((line, ""));
                 pieces.push(Piece::Term(term.into(), meaning.trim().into()));
@@ -111,8 +131,8 @@ fn pieces(text: &str) -> Vec<Piece> {
     pieces
 }
 
-/// A command on one line where that is long enough, else on those that the source gives it and on more where those are too long.
-/// No line ends inside of quotes.
+/// A command on one line where that is long enough, else on those that the source gives it and on
+/// more where those are too long. No line ends inside of quotes.
 fn pasteable(command: &str, columns: usize) -> String {
     let whole = command.replace('\n', " ");
     if INDENT.len() + whole.chars().count() <= columns {
@@ -123,7 +143,8 @@ fn pasteable(command: &str, columns: usize) -> String {
         let mut line = String::new();
         for word in words(part) {
             let indent = if lines.is_empty() { INDENT } else { CONTINUED };
-            let length = indent.len() + line.chars().count() + 1 + word.chars().count() + " \\".len();
+            let length =
+                indent.len() + line.chars().count() + 1 + word.chars().count() + " \\".len();
             if !line.is_empty() && length > columns {
                 lines.push(format!("{indent}{line}"));
                 line = word;

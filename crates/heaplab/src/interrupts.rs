@@ -1,4 +1,5 @@
-//! Work that a signal may end, and that tidies up behind itself and says what is left when one does.
+//! Work that a signal may end, and that tidies up behind itself and says what is left when one
+//! does.
 
 use heaplab_record::signals::Signals;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -6,10 +7,12 @@ use rustix::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// Runs `work`. Where a signal that ends things arrives before it is done, `tidy_up` is called beside it, and heaplab ends as a shell shows
-/// that signal.
+/// Runs `work`. Where a signal that ends things arrives before it is done, `tidy_up` is called
+/// beside it, and heaplab ends as a shell shows that signal.
 pub fn watched<T>(work: impl FnOnce() -> T, tidy_up: impl Fn() + Sync) -> T {
-    let (Ok(signals), Ok((over, running))) = (Signals::take(), rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)) else {
+    let (Ok(signals), Ok((over, running))) =
+        (Signals::take(), rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC))
+    else {
         return work();
     };
     // Held while a signal is answered: what is done is told afterwards or not at all.
@@ -34,11 +37,13 @@ pub fn watched<T>(work: impl FnOnce() -> T, tidy_up: impl Fn() + Sync) -> T {
     })
 }
 
-/// Runs `work`, which looks at a flag now and then: the first signal that ends things sets it, so that `work` can end with what it has; a second
-/// one ends heaplab. Gives the first signal, too.
+/// Runs `work`, which looks at a flag now and then: the first signal that ends things sets it, so
+/// that `work` can end with what it has; a second one ends heaplab. Gives the first signal, too.
 pub fn flagged<T>(work: impl FnOnce(&AtomicBool) -> T) -> (T, Option<i32>) {
     let (flag, first) = (AtomicBool::new(false), AtomicI32::new(0));
-    let (Ok(signals), Ok((over, running))) = (Signals::take(), rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)) else {
+    let (Ok(signals), Ok((over, running))) =
+        (Signals::take(), rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC))
+    else {
         return (work(&flag), None);
     };
     let result = std::thread::scope(|scope| {
@@ -60,7 +65,10 @@ pub fn flagged<T>(work: impl FnOnce(&AtomicBool) -> T) -> (T, Option<i32>) {
 /// The next signal that is not ignored (as nohup does with SIGHUP); `None` when the work is over.
 fn next(signals: &Signals, over: &OwnedFd) -> Option<i32> {
     loop {
-        let mut both = [PollFd::from_borrowed_fd(signals.descriptor(), PollFlags::IN), PollFd::new(over, PollFlags::IN)];
+        let mut both = [
+            PollFd::from_borrowed_fd(signals.descriptor(), PollFlags::IN),
+            PollFd::new(over, PollFlags::IN),
+        ];
         // An error is an interruption.
         let _ = poll(&mut both, None);
         if !both[1].revents().is_empty() {

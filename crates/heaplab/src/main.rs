@@ -1,6 +1,8 @@
-//! heaplab: records what a program allocates, says where the bytes go, and runs the same workload on other heaps.
+//! heaplab: records what a program allocates, says where the bytes go, and runs the same workload
+//! on other heaps.
 //!
-//! Parse, call, print. Exit codes (docs/exit-codes.md): 0 done, 1 failed, 2 asked wrongly; the reason is on standard error.
+//! Parse, call, print. Exit codes (docs/exit-codes.md): 0 done, 1 failed, 2 asked wrongly; the
+//! reason is on standard error.
 
 #[macro_use]
 mod output;
@@ -22,7 +24,8 @@ mod terminal;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// A laboratory for memory managers: record what a program allocates, see where the bytes go, replay it on other heaps.
+/// A laboratory for memory managers: record what a program allocates, see where the bytes go,
+/// replay it on other heaps.
 #[derive(Debug, Parser)]
 #[command(version, after_help = "heaplab APP.heaplab is heaplab report APP.heaplab.")]
 struct CommandLine {
@@ -71,7 +74,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let commands = CommandLine::command();
-    let words = bare::with_command(std::env::args_os().collect(), |word| commands.find_subcommand(word).is_some());
+    let words = bare::with_command(std::env::args_os().collect(), |word| {
+        commands.find_subcommand(word).is_some()
+    });
     let words = help::laid_out(commands, terminal::columns()).try_get_matches_from(words);
     let line = match words.and_then(|words| CommandLine::from_arg_matches(&words)) {
         Ok(line) => line,
@@ -101,7 +106,8 @@ fn welcome() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says why a command line is refused, in clap's colours where its lines fit: it breaks none itself.
+/// Says why a command line is refused, in clap's colours where its lines fit: it breaks none
+/// itself.
 fn refuse(error: &clap::Error) {
     let text = error.render().to_string();
     let width = terminal::error_width().unwrap_or(usize::MAX);
@@ -112,11 +118,13 @@ fn refuse(error: &clap::Error) {
 
 /// Whether what was asked for is wrong.
 fn is_misasked(error: &anyhow::Error) -> bool {
-    error.is::<output::Misasked>() || error.is::<clap::Error>() || error.chain().any(|cause| cause.is::<output::Misasked>())
+    error.is::<output::Misasked>()
+        || error.is::<clap::Error>()
+        || error.chain().any(|cause| cause.is::<output::Misasked>())
 }
 
-/// An error and its causes, but for those that the error before them has said already. Nothing in it moves the cursor: the name
-/// of a file may hold anything.
+/// An error and its causes, but for those that the error before them has said already. Nothing in
+/// it moves the cursor: the name of a file may hold anything.
 fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -127,7 +135,13 @@ fn message(error: &anyhow::Error) -> String {
         }
     }
     text.chars()
-        .flat_map(|letter| if letter.is_control() && letter != '\n' { letter.escape_default().collect() } else { vec![letter] })
+        .flat_map(|letter| {
+            if letter.is_control() && letter != '\n' {
+                letter.escape_default().collect()
+            } else {
+                vec![letter]
+            }
+        })
         .collect()
 }
 
@@ -164,7 +178,9 @@ mod tests {
 
     #[test]
     fn an_error_says_everything_once_and_moves_no_cursor() {
-        let error = anyhow!("no such file").context("cannot open a\x1b[2Jb: no such file").context("reading\nfailed");
+        let error = anyhow!("no such file")
+            .context("cannot open a\x1b[2Jb: no such file")
+            .context("reading\nfailed");
         assert_eq!(message(&error), "reading\nfailed: cannot open a\\u{1b}[2Jb: no such file");
         let error = anyhow!("refused").context("nobody answers: refused; is it on?");
         assert_eq!(message(&error), "nobody answers: refused; is it on?");

@@ -1,4 +1,5 @@
-//! The designs of HotSpot's metaspace, each behind the operations that HotSpot itself uses: requests in words, arenas by number.
+//! The designs of HotSpot's metaspace, each behind the operations that HotSpot itself uses:
+//! requests in words, arenas by number.
 
 use crate::output::Misasked;
 use anyhow::{Context, Result};
@@ -44,7 +45,8 @@ pub trait Design {
     /// Gives a block back.
     ///
     /// # Safety
-    /// It was allocated from this arena with as many words, not given back since, and nobody uses it.
+    /// It was allocated from this arena with as many words, not given back since, and nobody uses
+    /// it.
     unsafe fn deallocate(&mut self, arena: usize, block: NonNull<u8>, words: usize);
     /// An arena dies; nobody uses its blocks any more.
     ///
@@ -65,9 +67,13 @@ pub trait Design {
 pub fn design(name: &str) -> Result<Box<dyn Design>> {
     let spec = Spec::parse(name).map_err(|error| Misasked(error.to_string()))?;
     Ok(match spec.generation {
-        Generation::Jdk11 => Box::new(Old { metaspace: Metaspace11::new(Options11::from(&spec)), arenas: Vec::new() }),
+        Generation::Jdk11 => Box::new(Old {
+            metaspace: Metaspace11::new(Options11::from(&spec)),
+            arenas: Vec::new(),
+        }),
         _ => {
-            let metaspace = ElasticMetaspace::new(spec, Plan::default()).context("reserving class space")?;
+            let metaspace =
+                ElasticMetaspace::new(spec, Plan::default()).context("reserving class space")?;
             Box::new(Elastic { metaspace, arenas: Vec::new() })
         }
     })
@@ -128,7 +134,8 @@ pub fn moment_of(statistics: &old::Statistics) -> Moment {
         moment.deallocated += space.free_block_bytes;
         moment.free_capacity += total.free_chunk_bytes;
         // Humongous chunks are the only ones larger than a medium one.
-        moment.free_capacity_large += space.kinds[old::ChunkKind::Humongous as usize].free_chunk_bytes;
+        moment.free_capacity_large +=
+            space.kinds[old::ChunkKind::Humongous as usize].free_chunk_bytes;
     }
     moment
 }
@@ -164,7 +171,9 @@ impl Design for Elastic {
 
     fn used_words(&self, arena: usize) -> usize {
         let arena = self.metaspace.arena(self.arenas[arena]);
-        arena.map_or(0, |arena| arena.used_words(&self.metaspace.spaces()[usize::from(arena.plan().class)]))
+        arena.map_or(0, |arena| {
+            arena.used_words(&self.metaspace.spaces()[usize::from(arena.plan().class)])
+        })
     }
 
     fn moment(&self) -> Moment {
@@ -179,7 +188,8 @@ impl Design for Elastic {
             moment.deallocated += usage.deallocated_bytes;
             for level in &space.free_chunks {
                 moment.free_capacity += level.capacity_bytes;
-                moment.free_capacity_large += if level.chunk_bytes > LARGE_BYTES { level.capacity_bytes } else { 0 };
+                moment.free_capacity_large +=
+                    if level.chunk_bytes > LARGE_BYTES { level.capacity_bytes } else { 0 };
             }
         }
         moment

@@ -4,17 +4,21 @@ use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// As it is where a shell takes it so, in single quotes where it is text, else as `$'...'` (POSIX 2024; bash, zsh, ksh and busybox).
+/// As it is where a shell takes it so, in single quotes where it is text, else as `$'...'` (POSIX
+/// 2024; bash, zsh, ksh and busybox).
 pub fn quoted(path: &Path) -> String {
     let bytes = path.as_os_str().as_bytes();
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(byte);
     match std::str::from_utf8(bytes) {
         Ok(text) if !bytes.is_empty() && bytes.iter().all(is_plain) => text.to_owned(),
-        Ok(text) if !text.chars().any(char::is_control) => format!("'{}'", text.replace('\'', r"'\''")),
+        Ok(text) if !text.chars().any(char::is_control) => {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        }
         _ => {
             let mut word = String::from("$'");
             for byte in bytes {
-                // Three octal digits, because a hexadecimal escape would take digits that follow it.
+                // Three octal digits, because a hexadecimal escape would take digits that follow
+                // it.
                 let _ = match byte {
                     b'\'' | b'\\' => write!(word, "\\{}", char::from(*byte)),
                     b' '..=b'~' => write!(word, "{}", char::from(*byte)),
@@ -42,7 +46,10 @@ mod tests {
         ];
         for (bytes, word) in paths {
             assert_eq!(quoted(Path::new(OsStr::from_bytes(bytes))), word);
-            let printed = std::process::Command::new("bash").arg("-c").arg(format!("printf %s {word}")).output();
+            let printed = std::process::Command::new("bash")
+                .arg("-c")
+                .arg(format!("printf %s {word}"))
+                .output();
             if let Ok(printed) = printed {
                 assert_eq!(printed.stdout, bytes, "{word}");
             }

@@ -1,12 +1,16 @@
-//! The replays of a recording, kept beside their cells, so that the page of `heaplab report` can show them.
+//! The replays of a recording, kept beside their cells, so that the page of `heaplab report` can
+//! show them.
 //!
-//! What is kept is a list, the newest first: a replay stays as long as it is the newest that measured some heap's space or
-//! time. Each stays whole, with its own comparisons and verdict: ratios are of heaps that were measured together, so what two replays found is shown
-//! one below the other and never mixed. The one exception are two replays of the same heaps, one of space and one of time
-//! ([`with_earlier`]), which says so.
+//! What is kept is a list, the newest first: a replay stays as long as it is the newest that
+//! measured some heap's space or time. Each stays whole, with its own comparisons and verdict:
+//! ratios are of heaps that were measured together, so what two replays found is shown one below
+//! the other and never mixed. The one exception are two replays of the same heaps, one of space and
+//! one of time ([`with_earlier`]), which says so.
 
 use anyhow::{Context, Result, bail};
-use heaplab_experiment::results::{HeapResult, Measure, RESULTS_VERSION, Results, Settings, Workload};
+use heaplab_experiment::results::{
+    HeapResult, Measure, RESULTS_VERSION, Results, Settings, Workload,
+};
 use heaplab_experiment::verdict;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -28,24 +32,28 @@ fn path(bundle: &Path, process: Option<u32>) -> PathBuf {
     bundle.join("replay-cells").join(format!("replays-{of}.json"))
 }
 
-/// `results`, and of the measure they are `missing` what the last replay found of the same workload on the same heaps, with the
-/// same settings, on the same machine: whoever looks at space after time has not unlearnt the time.
+/// `results`, and of the measure they are `missing` what the last replay found of the same workload
+/// on the same heaps, with the same settings, on the same machine: whoever looks at space after
+/// time has not unlearnt the time.
 pub fn with_earlier(bundle: &Path, results: Results, missing: Option<Measure>) -> Results {
     let Some(missing) = missing else { return results };
     let earlier = read_kept(&path(bundle, results.workload.process)).unwrap_or_default();
-    match earlier.into_iter().find(|earlier| is_same(&results, earlier) && earlier.heaps.iter().any(|heap| heap.has(missing))) {
+    match earlier.into_iter().find(|earlier| {
+        is_same(&results, earlier) && earlier.heaps.iter().any(|heap| heap.has(missing))
+    }) {
         Some(earlier) => merged(results, earlier, missing),
         None => results,
     }
 }
 
-/// Whether two replays can be told as one: one with fewer heaps, or another first one, has other comparisons, which are
-/// corrected for another number of them.
+/// Whether two replays can be told as one: one with fewer heaps, or another first one, has other
+/// comparisons, which are corrected for another number of them.
 fn is_same(now: &Results, earlier: &Results) -> bool {
     let same = |results: &Results| {
         let workload = Workload { bundle: String::new(), ..results.workload.clone() };
         let baseline = results.heaps.first().map(|heap| heap.heap.clone());
-        let mut heaps: Vec<_> = results.heaps.iter().map(|heap| (heap.heap.clone(), heap.version.clone())).collect();
+        let mut heaps: Vec<_> =
+            results.heaps.iter().map(|heap| (heap.heap.clone(), heap.version.clone())).collect();
         heaps.sort();
         let settings = Settings { reps: 0, passes: 0, seed: 0, ..results.settings.clone() };
         (workload, baseline, heaps, results.machine.clone(), settings)
@@ -53,7 +61,8 @@ fn is_same(now: &Results, earlier: &Results) -> bool {
     same(now) == same(earlier)
 }
 
-/// `now`, and all that `earlier` has of one measure: figures, comparisons and failures are of one replay.
+/// `now`, and all that `earlier` has of one measure: figures, comparisons and failures are of one
+/// replay.
 fn merged(mut now: Results, earlier: Results, missing: Measure) -> Results {
     let kind = if missing == Measure::Time { "time" } else { "space" };
     for heap in &mut now.heaps {
@@ -65,25 +74,34 @@ fn merged(mut now: Results, earlier: Results, missing: Measure) -> Results {
         heap.failures.extend(old.failures.iter().filter(|failure| failure.kind == kind).cloned());
     }
     now.comparisons.retain(|comparison| comparison.measure != missing);
-    now.comparisons.extend(earlier.comparisons.into_iter().filter(|comparison| comparison.measure == missing));
+    now.comparisons
+        .extend(earlier.comparisons.into_iter().filter(|comparison| comparison.measure == missing));
     now.comparisons.sort_by_key(|comparison| comparison.measure == Measure::Time);
     now.earlier = Some(missing);
     let mut how = String::new();
     if missing == Measure::Time {
         let Settings { reps, passes, .. } = earlier.settings;
-        how = format!(", in {} of {}", verdict::plural(reps, "block"), verdict::plural(passes, "pass"));
+        how = format!(
+            ", in {} of {}",
+            verdict::plural(reps, "block"),
+            verdict::plural(passes, "pass")
+        );
         now.settings = earlier.settings;
         now.canary = earlier.canary;
     }
     now.verdict = verdict::sentences(&now);
     now.cautions = verdict::cautions(&now);
-    let when = if earlier.measured_unix_s == 0 { String::new() } else { format!(" ({})", utc(earlier.measured_unix_s)) };
+    let when = if earlier.measured_unix_s == 0 {
+        String::new()
+    } else {
+        format!(" ({})", utc(earlier.measured_unix_s))
+    };
     now.cautions.push(format!("The {kind} was measured by an earlier replay{when} of this recording, on this machine{how}."));
     now
 }
 
-/// `2025-10-09 09:03 UTC`, of seconds since 1970. Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms",
-/// `civil_from_days`, for days after 1970 alone.
+/// `2025-10-09 09:03 UTC`, of seconds since 1970. Source: Howard Hinnant, "chrono-Compatible
+/// Low-Level Date Algorithms", `civil_from_days`, for days after 1970 alone.
 fn utc(unix_s: u64) -> String {
     let days = unix_s / 86_400 + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
@@ -91,12 +109,14 @@ fn utc(unix_s: u64) -> String {
     let of_year = day - (365 * year + year / 4 - year / 100);
     // Months from March on, so that the leap day is the last of a year.
     let month = (5 * of_year + 2) / 153;
-    let (date, month) = (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let (date, month) =
+        (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
     let year = era * 400 + year + u64::from(month <= 2);
     format!("{year}-{month:02}-{date:02} {:02}:{:02} UTC", unix_s / 3600 % 24, unix_s / 60 % 60)
 }
 
-/// Keeps `results` as the last replay of their process, and of the earlier ones those that measured what no later one did.
+/// Keeps `results` as the last replay of their process, and of the earlier ones those that measured
+/// what no later one did.
 ///
 /// # Errors
 /// The bundle cannot be written to.
@@ -111,30 +131,51 @@ pub fn keep(bundle: &Path, results: &Results) -> Result<()> {
     Ok(heaplab_experiment::run::write_json(&file, &Kept { replays })?)
 }
 
-/// Whether an earlier replay of the same workload has a figure that none of the `later` ones measured in the same way.
+/// Whether an earlier replay of the same workload has a figure that none of the `later` ones
+/// measured in the same way.
 fn has_news(earlier: &Results, later: &[Results]) -> bool {
-    let workload = |results: &Results| Workload { bundle: String::new(), ..results.workload.clone() };
-    let way = |results: &Results| (results.settings.touch, results.settings.threads, results.settings.debug_build, results.machine.clone());
+    let workload =
+        |results: &Results| Workload { bundle: String::new(), ..results.workload.clone() };
+    let way = |results: &Results| {
+        (
+            results.settings.touch,
+            results.settings.threads,
+            results.settings.debug_build,
+            results.machine.clone(),
+        )
+    };
     let alike: Vec<&Results> = later.iter().filter(|later| way(later) == way(earlier)).collect();
     let again = |heap: &HeapResult, measure| {
-        alike.iter().flat_map(|later| &later.heaps).any(|one| one.heap == heap.heap && one.version == heap.version && one.has(measure))
+        alike
+            .iter()
+            .flat_map(|later| &later.heaps)
+            .any(|one| one.heap == heap.heap && one.version == heap.version && one.has(measure))
     };
-    let is_news = |heap: &HeapResult| [Measure::Space, Measure::Time].into_iter().any(|measure| heap.has(measure) && !again(heap, measure));
-    later.iter().all(|later| workload(later) == workload(earlier)) && earlier.heaps.iter().any(is_news)
+    let is_news = |heap: &HeapResult| {
+        [Measure::Space, Measure::Time]
+            .into_iter()
+            .any(|measure| heap.has(measure) && !again(heap, measure))
+    };
+    later.iter().all(|later| workload(later) == workload(earlier))
+        && earlier.heaps.iter().any(is_news)
 }
 
-/// The results at `wanted` (a file of `heaplab replay --json`, or a folder of `--results`), or else the kept replays of this
-/// process, the newest first.
+/// The results at `wanted` (a file of `heaplab replay --json`, or a folder of `--results`), or else
+/// the kept replays of this process, the newest first.
 ///
 /// # Errors
-/// `wanted` cannot be read, is no such file, or is about another process. Kept replays that cannot be read are only warned of.
+/// `wanted` cannot be read, is no such file, or is about another process. Kept replays that cannot
+/// be read are only warned of.
 pub fn load(bundle: &Path, process: Option<u32>, wanted: Option<&Path>) -> Result<Vec<Results>> {
     if let Some(wanted) = wanted {
         let file = if wanted.is_dir() { wanted.join("results.json") } else { wanted.to_owned() };
         let results: Results = read(&file)?;
         expect_version(&results, &file)?;
         if results.workload.process != process {
-            bail!("{}: a replay of another process than the report's; choose it with --process", file.display());
+            bail!(
+                "{}: a replay of another process than the report's; choose it with --process",
+                file.display()
+            );
         }
         return Ok(vec![results]);
     }
@@ -142,7 +183,9 @@ pub fn load(bundle: &Path, process: Option<u32>, wanted: Option<&Path>) -> Resul
     if !kept.exists() {
         return Ok(Vec::new());
     }
-    let unread = |error: &anyhow::Error| eprintln!("heaplab: the page has no replay: {error:#}; run heaplab replay again");
+    let unread = |error: &anyhow::Error| {
+        eprintln!("heaplab: the page has no replay: {error:#}; run heaplab replay again")
+    };
     Ok(read_kept(&kept).inspect_err(unread).unwrap_or_default())
 }
 
@@ -154,18 +197,24 @@ fn read_kept(file: &Path) -> Result<Vec<Results>> {
 
 fn expect_version(results: &Results, file: &Path) -> Result<()> {
     if results.format_version != RESULTS_VERSION {
-        bail!("{}: results of version {}, expected {RESULTS_VERSION}", file.display(), results.format_version);
+        bail!(
+            "{}: results of version {}, expected {RESULTS_VERSION}",
+            file.display(),
+            results.format_version
+        );
     }
     Ok(())
 }
 
 fn read<T: for<'a> Deserialize<'a>>(file: &Path) -> Result<T> {
-    let length = fs::metadata(file).with_context(|| format!("{}: cannot read", file.display()))?.len();
+    let length =
+        fs::metadata(file).with_context(|| format!("{}: cannot read", file.display()))?.len();
     if length > LARGEST_BYTES {
         bail!("{}: {length} bytes; the results of a replay are never that large", file.display());
     }
     let text = fs::read(file).with_context(|| format!("{}: cannot read", file.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("{}: not the results of heaplab replay --json", file.display()))
+    serde_json::from_slice(&text)
+        .with_context(|| format!("{}: not the results of heaplab replay --json", file.display()))
 }
 
 #[cfg(test)]
@@ -175,8 +224,10 @@ mod tests {
     fn results(process: Option<u32>) -> Results {
         let workload = serde_json::json!({ "bundle": "", "program": "p", "allocator": "", "process": process, "events": 1, "objects": 1, "threads": 1,
             "peak_requested_bytes": 1, "end_requested_bytes": 0, "usable_size_reads": 0, "cut": null });
-        let settings = serde_json::to_value(heaplab_experiment::results::Settings::default()).unwrap();
-        let machine = serde_json::to_value(heaplab_experiment::results::Machine::default()).unwrap();
+        let settings =
+            serde_json::to_value(heaplab_experiment::results::Settings::default()).unwrap();
+        let machine =
+            serde_json::to_value(heaplab_experiment::results::Machine::default()).unwrap();
         serde_json::from_value(
             serde_json::json!({ "format_version": RESULTS_VERSION, "workload": workload, "settings": settings, "machine": machine,
             "heaps": [], "comparisons": [], "canary": null, "verdict": [], "cautions": [] }),
@@ -195,21 +246,38 @@ mod tests {
 
     #[test]
     fn space_alone_does_not_hide_the_time_that_was_measured_before() {
-        let both: Results = serde_json::from_str(include_str!("commands/replay/show/results.json")).unwrap();
+        let both: Results =
+            serde_json::from_str(include_str!("commands/replay/show/results.json")).unwrap();
         let bundle = tempfile::tempdir().unwrap();
         keep(bundle.path(), &both).unwrap();
         let space = space_of(&both);
         let shown = with_earlier(bundle.path(), space.clone(), Some(Measure::Time));
-        assert_eq!((&shown.heaps, &shown.comparisons, &shown.canary), (&both.heaps, &both.comparisons, &both.canary));
-        let earlier = shown.verdict.iter().filter(|sentence| sentence.starts_with("Time (measured earlier): "));
+        assert_eq!(
+            (&shown.heaps, &shown.comparisons, &shown.canary),
+            (&both.heaps, &both.comparisons, &both.canary)
+        );
+        let earlier = shown
+            .verdict
+            .iter()
+            .filter(|sentence| sentence.starts_with("Time (measured earlier): "));
         assert_eq!(earlier.count(), 2, "{:?}", shown.verdict);
-        assert!(shown.cautions.iter().any(|caution| caution.starts_with("The time was measured by an earlier replay")));
-        // What was measured on another machine, with another margin, or of another baseline, does not stand beside this.
+        assert!(
+            shown
+                .cautions
+                .iter()
+                .any(|caution| caution.starts_with("The time was measured by an earlier replay"))
+        );
+        // What was measured on another machine, with another margin, or of another baseline, does
+        // not stand beside this.
         let mut elsewhere = space.clone();
         elsewhere.machine.kernel = "another".into();
         let mut margin = space.clone();
         margin.settings.margin /= 2.0;
-        let other = Results { heaps: vec![space.heaps[1].clone()], comparisons: Vec::new(), ..space.clone() };
+        let other = Results {
+            heaps: vec![space.heaps[1].clone()],
+            comparisons: Vec::new(),
+            ..space.clone()
+        };
         for results in [elsewhere, margin, other] {
             assert_eq!(with_earlier(bundle.path(), results.clone(), Some(Measure::Time)), results);
         }
@@ -219,7 +287,8 @@ mod tests {
 
     #[test]
     fn heaps_that_were_not_asked_for_and_figures_of_another_replay_are_not_shown() {
-        let both: Results = serde_json::from_str(include_str!("commands/replay/show/results.json")).unwrap();
+        let both: Results =
+            serde_json::from_str(include_str!("commands/replay/show/results.json")).unwrap();
         let bundle = tempfile::tempdir().unwrap();
         keep(bundle.path(), &both).unwrap();
         let mut space = space_of(&both);
@@ -231,7 +300,14 @@ mod tests {
         space.heaps[1].space.as_mut().unwrap().peak_resident_bytes *= 2;
         space.comparisons[0].ratio.value *= 2.0;
         let shown = with_earlier(bundle.path(), space.clone(), Some(Measure::Time));
-        let of = |results: &Results, measure| results.comparisons.iter().filter(|one| one.measure == measure).cloned().collect::<Vec<_>>();
+        let of = |results: &Results, measure| {
+            results
+                .comparisons
+                .iter()
+                .filter(|one| one.measure == measure)
+                .cloned()
+                .collect::<Vec<_>>()
+        };
         assert_eq!(of(&shown, Measure::Space), space.comparisons);
         assert_eq!(of(&shown, Measure::Time), of(&both, Measure::Time));
         // Where all space cells failed, the peaks of an earlier replay do not take their place.
@@ -239,12 +315,16 @@ mod tests {
         failed.heaps.iter_mut().for_each(|heap| heap.space = None);
         failed.comparisons.clear();
         let shown = with_earlier(bundle.path(), failed, Some(Measure::Time));
-        assert!(shown.heaps.iter().all(|heap| heap.space.is_none()) && of(&shown, Measure::Space).is_empty());
+        assert!(
+            shown.heaps.iter().all(|heap| heap.space.is_none())
+                && of(&shown, Measure::Space).is_empty()
+        );
     }
 
     #[test]
     fn a_replay_of_fewer_heaps_leaves_what_an_earlier_one_measured() {
-        let both: Results = serde_json::from_str(include_str!("commands/replay/show/results.json")).unwrap();
+        let both: Results =
+            serde_json::from_str(include_str!("commands/replay/show/results.json")).unwrap();
         let bundle = tempfile::tempdir().unwrap();
         let kept = || load(bundle.path(), both.workload.process, None).unwrap();
         keep(bundle.path(), &both).unwrap();
@@ -274,7 +354,13 @@ mod tests {
     #[test]
     fn days_have_their_dates() {
         let dates = [0, 951_782_400, 951_868_800, 1_760_000_600, 4_107_542_399].map(utc);
-        let expected = ["1970-01-01 00:00", "2000-02-29 00:00", "2000-03-01 00:00", "2025-10-09 09:03", "2100-02-28 23:59"];
+        let expected = [
+            "1970-01-01 00:00",
+            "2000-02-29 00:00",
+            "2000-03-01 00:00",
+            "2025-10-09 09:03",
+            "2100-02-28 23:59",
+        ];
         assert_eq!(dates, expected.map(|date| format!("{date} UTC")));
     }
 
@@ -293,9 +379,17 @@ mod tests {
         let file = folder.path().join("results.json");
         fs::write(&file, serde_json::to_vec(&results(None)).unwrap()).unwrap();
         assert_eq!(load(folder.path(), None, Some(folder.path())).unwrap(), [results(None)]);
-        assert!(load(folder.path(), Some(2), Some(&file)).unwrap_err().to_string().contains("another process"));
+        assert!(
+            load(folder.path(), Some(2), Some(&file))
+                .unwrap_err()
+                .to_string()
+                .contains("another process")
+        );
         fs::write(&file, "{").unwrap();
-        assert!(format!("{:#}", load(folder.path(), None, Some(&file)).unwrap_err()).contains("results.json"));
+        assert!(
+            format!("{:#}", load(folder.path(), None, Some(&file)).unwrap_err())
+                .contains("results.json")
+        );
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! What is said when a mapped file becomes shorter, or its disk has no room for a page of it, while it is read: the kernel answers with
-//! SIGBUS, of which a shell says "Bus error" and nothing more.
+//! What is said when a mapped file becomes shorter, or its disk has no room for a page of it, while
+//! it is read: the kernel answers with SIGBUS, of which a shell says "Bus error" and nothing more.
 //!
-//! For commands whose files somebody else may write at the same time: a recording's spool, snapshots, programs and their debug files, compiled
-//! workloads. Cells of `replay` keep the signal, by which their parent tells what befell them.
+//! For commands whose files somebody else may write at the same time: a recording's spool,
+//! snapshots, programs and their debug files, compiled workloads. Cells of `replay` keep the
+//! signal, by which their parent tells what befell them.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
@@ -47,14 +48,16 @@ pub fn exits_with(code: u8) {
     CODE.store(code.into(), Ordering::Relaxed);
 }
 
-/// From here on a mapped file that becomes shorter ends heaplab with a sentence on it. Where SIGBUS is ignored it stays so, as it is
-/// what a recorded program inherits; the kernel ends who reads such a file all the same.
+/// From here on a mapped file that becomes shorter ends heaplab with a sentence on it. Where SIGBUS
+/// is ignored it stays so, as it is what a recorded program inherits; the kernel ends who reads
+/// such a file all the same.
 pub fn is_an_error(mapped: Mapped) {
     CHOSEN.store(mapped as usize, Ordering::Relaxed);
     ON_TERMINAL.store(std::io::stderr().is_terminal(), Ordering::Relaxed);
     let handler: extern "C" fn(libc::c_int, *const libc::siginfo_t, *const libc::c_void) = say;
-    // SAFETY: a sigaction of zeros is a valid one without flags and with an empty mask, to be read into and to be filled; `say` has the type
-    // that a handler with SA_SIGINFO must have, and calls only what may be called from one.
+    // SAFETY: a sigaction of zeros is a valid one without flags and with an empty mask, to be read
+    // into and to be filled; `say` has the type that a handler with SA_SIGINFO must have, and calls
+    // only what may be called from one.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();
         libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before);
@@ -74,9 +77,11 @@ fn print(text: &str) {
 }
 
 extern "C" fn say(signal: libc::c_int, info: *const libc::siginfo_t, _: *const libc::c_void) {
-    // SAFETY: the kernel passes a siginfo to a handler with SA_SIGINFO, which lives while that runs.
+    // SAFETY: the kernel passes a siginfo to a handler with SA_SIGINFO, which lives while that
+    // runs.
     if unsafe { (*info).si_code } != libc::BUS_ADRERR {
-        // SAFETY: both may be called from a signal handler; what another process sent ends this one as it would have.
+        // SAFETY: both may be called from a signal handler; what another process sent ends this one
+        // as it would have.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
@@ -84,7 +89,8 @@ extern "C" fn say(signal: libc::c_int, info: *const libc::siginfo_t, _: *const l
         return;
     }
     while SAID.swap(true, Ordering::Relaxed) {
-        // SAFETY: pause(2) may be called from a signal handler. Another thread says it and ends them all.
+        // SAFETY: pause(2) may be called from a signal handler. Another thread says it and ends
+        // them all.
         unsafe { libc::pause() };
     }
     if ON_TERMINAL.load(Ordering::Relaxed) {

@@ -19,15 +19,24 @@ pub fn columns() -> usize {
 /// Columns of the terminal that standard output is, or else what `COLUMNS` says, or else 80.
 pub fn width() -> usize {
     let out = std::io::stdout();
-    let asked = if out.is_terminal() { rustix::termios::tcgetwinsize(&out).ok().map(|size| usize::from(size.ws_col)) } else { None };
+    let asked = if out.is_terminal() {
+        rustix::termios::tcgetwinsize(&out).ok().map(|size| usize::from(size.ws_col))
+    } else {
+        None
+    };
     let told = || std::env::var("COLUMNS").ok()?.parse().ok();
     asked.filter(|columns| *columns > 0).or_else(told).unwrap_or(COLUMNS).max(COLUMNS_MIN)
 }
 
-/// Columns that lines on standard error are to fit, where they are: on a terminal, or where `COLUMNS` says so.
+/// Columns that lines on standard error are to fit, where they are: on a terminal, or where
+/// `COLUMNS` says so.
 pub fn error_width() -> Option<usize> {
     let error = std::io::stderr();
-    let asked = if error.is_terminal() { rustix::termios::tcgetwinsize(&error).ok().map(|size| usize::from(size.ws_col)) } else { None };
+    let asked = if error.is_terminal() {
+        rustix::termios::tcgetwinsize(&error).ok().map(|size| usize::from(size.ws_col))
+    } else {
+        None
+    };
     let told = || std::env::var("COLUMNS").ok()?.parse().ok();
     Some(asked.filter(|columns| *columns > 0).or_else(told)?.clamp(COLUMNS_MIN, COLUMNS_MAX))
 }
@@ -40,7 +49,8 @@ pub fn choose_colours(choice: ColorChoice) {
     CHOICE.get_or_init(|| choice);
 }
 
-/// Whether standard output is to have colours: as `--color` says, or else where it is a terminal that takes them and nobody asked for none.
+/// Whether standard output is to have colours: as `--color` says, or else where it is a terminal
+/// that takes them and nobody asked for none.
 pub fn has_colours() -> bool {
     match CHOICE.get() {
         Some(ColorChoice::Always) => return true,
@@ -51,7 +61,8 @@ pub fn has_colours() -> bool {
     std::io::stdout().is_terminal() && takes_colours(&named("TERM"), &named("NO_COLOR"))
 }
 
-/// Whether a terminal of this kind does, where `NO_COLOR` says this. One that is called dumb shows escapes as they are.
+/// Whether a terminal of this kind does, where `NO_COLOR` says this. One that is called dumb shows
+/// escapes as they are.
 fn takes_colours(kind: &str, no_color: &str) -> bool {
     kind != "dumb" && no_color.is_empty()
 }
@@ -61,7 +72,8 @@ fn shown(text: &str) -> Vec<char> {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
-/// The line, shortened at its end to the width where it is longer. Control characters never reach the terminal.
+/// The line, shortened at its end to the width where it is longer. Control characters never reach
+/// the terminal.
 pub fn cut(line: &str, width: usize) -> String {
     let mut shown = shown(line);
     if shown.len() > width {
@@ -84,13 +96,16 @@ pub fn cut_middle(text: &str, width: usize) -> String {
     shown[..head].iter().chain(&['…']).chain(tail).collect()
 }
 
-/// Lines of at most `width` columns; a number and its unit stay together, and a word that is longer than a line has its own.
+/// Lines of at most `width` columns; a number and its unit stay together, and a word that is longer
+/// than a line has its own.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut words = text.split(' ').filter(|word| !word.is_empty()).peekable();
     while let Some(word) = words.next() {
         let mut piece = word.to_string();
-        while piece.ends_with(|letter: char| letter.is_ascii_digit()) && words.peek().is_some_and(|next| is_unit(next)) {
+        while piece.ends_with(|letter: char| letter.is_ascii_digit())
+            && words.peek().is_some_and(|next| is_unit(next))
+        {
             piece.push(' ');
             piece.push_str(words.next().unwrap_or_default());
         }
@@ -107,7 +122,8 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A paragraph as text: the first line behind `first`, the others behind as many spaces as `hanging` says.
+/// A paragraph as text: the first line behind `first`, the others behind as many spaces as
+/// `hanging` says.
 pub fn paragraph(text: &str, first: &str, hanging: usize, width: usize) -> String {
     let indent = hanging.max(first.chars().count());
     let mut out = String::new();
@@ -121,7 +137,8 @@ pub fn paragraph(text: &str, first: &str, hanging: usize, width: usize) -> Strin
 
 fn is_unit(word: &str) -> bool {
     let word = word.trim_end_matches(|letter: char| ".,;:)".contains(letter));
-    ["%", "KiB", "MiB", "GiB", "TiB", "bytes", "byte", "ns", "us", "ms", "s", "min", "h"].contains(&word)
+    ["%", "KiB", "MiB", "GiB", "TiB", "bytes", "byte", "ns", "us", "ms", "s", "min", "h"]
+        .contains(&word)
 }
 
 #[cfg(test)]
@@ -133,7 +150,10 @@ mod tests {
         let text = "it would save 9.22 MiB at the peak, and that is 19.6 % of it";
         let lines = wrap(text, 22);
         assert!(lines.iter().all(|line| line.chars().count() <= 22), "{lines:?}");
-        assert!(lines.iter().all(|line| !line.starts_with("MiB") && !line.starts_with('%')), "{lines:?}");
+        assert!(
+            lines.iter().all(|line| !line.starts_with("MiB") && !line.starts_with('%')),
+            "{lines:?}"
+        );
         assert_eq!(lines.join(" "), text);
         assert_eq!(paragraph("one two three", "a: ", 4, 11), "a:  one two\n    three\n");
         assert_eq!(paragraph("one two three", "a: ", 0, 11), "a: one two\nthree\n");

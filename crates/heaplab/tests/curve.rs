@@ -1,4 +1,5 @@
-//! `heaplab curve` on real commands: settings that fail, children that stay, Ctrl-C, a full disk, and the runtimes themselves.
+//! `heaplab curve` on real commands: settings that fail, children that stay, Ctrl-C, a full disk,
+//! and the runtimes themselves.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,13 @@ use std::time::{Duration, Instant};
 
 fn heaplab(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_heaplab"));
-    command.arg("curve").args(arguments).current_dir(folder).env_remove("COLUMNS").env_remove("OCAMLRUNPARAM").env_remove("GODEBUG");
+    command
+        .arg("curve")
+        .args(arguments)
+        .current_dir(folder)
+        .env_remove("COLUMNS")
+        .env_remove("OCAMLRUNPARAM")
+        .env_remove("GODEBUG");
     command
 }
 
@@ -33,11 +40,13 @@ fn json(folder: &Path, arguments: &[&str]) -> Value {
 /// Whether a process with this word in its command line runs.
 fn runs(word: &str) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    processes.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok())).any(|entry| {
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        // A process that has ended and waits to be buried has no command line.
-        line.split(|byte| *byte == 0).any(|part| part == word.as_bytes())
-    })
+    processes
+        .filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok()))
+        .any(|entry| {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            // A process that has ended and waits to be buried has no command line.
+            line.split(|byte| *byte == 0).any(|part| part == word.as_bytes())
+        })
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -52,24 +61,66 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 fn settings_that_fail_are_points_of_the_result() {
     let folder = tempfile::tempdir().unwrap();
     let script = "[ $N -gt 30 ] || { echo 'out of memory' >&2; exit 3; }";
-    let output =
-        run(folder.path(), &["--vary", "N={10,20,40,80}", "--reps", "3", "--no-default", "--budget", "1GB", "--", "sh", "-c", script]);
+    let output = run(
+        folder.path(),
+        &[
+            "--vary",
+            "N={10,20,40,80}",
+            "--reps",
+            "3",
+            "--no-default",
+            "--budget",
+            "1GB",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ],
+    );
     let said = joined(&output.stdout);
     assert!(output.status.success(), "{said}{}", text(&output.stderr));
-    assert!(said.contains("No answer at N=10, N=20: it ended with status 3: out of memory."), "{said}");
+    assert!(
+        said.contains("No answer at N=10, N=20: it ended with status 3: out of memory."),
+        "{said}"
+    );
     assert!(said.contains("Under 1GB the fastest is N="), "{said}");
     assert!(text(&output.stdout).lines().all(|line| line.chars().count() <= 80), "{said}");
-    let output = run(folder.path(), &["--vary", "N={10,20}", "--reps", "1", "--no-default", "--timeout", "0.2", "--", "sleep", "61"]);
+    let output = run(
+        folder.path(),
+        &[
+            "--vary",
+            "N={10,20}",
+            "--reps",
+            "1",
+            "--no-default",
+            "--timeout",
+            "0.2",
+            "--",
+            "sleep",
+            "61",
+        ],
+    );
     assert_eq!(output.status.code(), Some(1), "nothing ran");
-    assert!(joined(&output.stdout).contains("it did not end within 0.2 s"), "{}", text(&output.stdout));
+    assert!(
+        joined(&output.stdout).contains("it did not end within 0.2 s"),
+        "{}",
+        text(&output.stdout)
+    );
 }
 
 #[test]
 fn the_least_heap_is_found() {
     let folder = tempfile::tempdir().unwrap();
-    let output = run(folder.path(), &["--min-heap", "--vary", "N=8..64x2", "--", "sh", "-c", "[ $N -ge 23 ] || exit 7"]);
+    let output = run(
+        folder.path(),
+        &["--min-heap", "--vary", "N=8..64x2", "--", "sh", "-c", "[ $N -ge 23 ] || exit 7"],
+    );
     let said = joined(&output.stdout);
-    assert!(said.contains("the least that runs is N=23; at N=22 it ended with status 7."), "{said}{}", text(&output.stderr));
+    assert!(
+        said.contains("the least that runs is N=23; at N=22 it ended with status 7."),
+        "{said}{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
@@ -77,10 +128,21 @@ fn a_program_that_is_not_there_is_said_once() {
     let folder = tempfile::tempdir().unwrap();
     let output = run(folder.path(), &["--vary", "N=1..5x3", "--", "./nothing"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).starts_with("heaplab: ./nothing cannot be started: No such file"), "{}", text(&output.stderr));
-    let output = run(folder.path(), &["--vary", "N=1..5x3", "--prepare", "echo no >&2; exit 4", "--", "true"]);
+    assert!(
+        text(&output.stderr).starts_with("heaplab: ./nothing cannot be started: No such file"),
+        "{}",
+        text(&output.stderr)
+    );
+    let output = run(
+        folder.path(),
+        &["--vary", "N=1..5x3", "--prepare", "echo no >&2; exit 4", "--", "true"],
+    );
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("--prepare: echo no >&2; exit 4: it ended with status 4: no"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("--prepare: echo no >&2; exit 4: it ended with status 4: no"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
@@ -110,7 +172,11 @@ fn hooks_run_and_know_their_cell() {
     json(folder.path(), &[&["--json"], &arguments[..]].concat());
     let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
     let lines: Vec<&str> = log.lines().collect();
-    assert_eq!((&lines[..2], &lines[14..]), (&["setup AB=1", "setup AB=2"][..], &["cleanup AB=1", "cleanup AB=2"][..]), "{log}");
+    assert_eq!(
+        (&lines[..2], &lines[14..]),
+        (&["setup AB=1", "setup AB=2"][..], &["cleanup AB=1", "cleanup AB=2"][..]),
+        "{log}"
+    );
     for run in lines[2..14].chunks(3) {
         assert_eq!(run[0].replace("prepare AB=", "run "), run[1], "{log}");
         assert_eq!(run[2], "conclude");
@@ -121,14 +187,35 @@ fn hooks_run_and_know_their_cell() {
 fn children_that_stay_are_ended_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let script = "setsid sleep 98765.25 & exit 0";
-    let output = run(folder.path(), &["--vary", "N={1,2}", "--reps", "1", "--no-default", "--", "sh", "-c", script]);
+    let output = run(
+        folder.path(),
+        &["--vary", "N={1,2}", "--reps", "1", "--no-default", "--", "sh", "-c", script],
+    );
     let said = joined(&output.stdout);
-    assert!(said.contains("left processes behind in 2 runs, which were ended: sleep (pid "), "{said}{}", text(&output.stderr));
+    assert!(
+        said.contains("left processes behind in 2 runs, which were ended: sleep (pid "),
+        "{said}{}",
+        text(&output.stderr)
+    );
     assert!(!runs("98765.25"));
     // The memory of the whole tree counts: of a child as well.
     let script = "python3 -c 'x = bytearray(200 << 20)'; true";
     if Command::new("python3").arg("--version").output().is_ok() {
-        let found = json(folder.path(), &["--json", "--vary", "N={1,2}", "--reps", "1", "--no-default", "--", "sh", "-c", script]);
+        let found = json(
+            folder.path(),
+            &[
+                "--json",
+                "--vary",
+                "N={1,2}",
+                "--reps",
+                "1",
+                "--no-default",
+                "--",
+                "sh",
+                "-c",
+                script,
+            ],
+        );
         let peak = found["variants"][0]["points"][0]["medians"]["peak_bytes"].as_f64().unwrap();
         assert!(peak > 200e6, "{peak}");
     }
@@ -138,18 +225,42 @@ fn children_that_stay_are_ended_and_named() {
 fn an_interrupted_experiment_shows_what_it_has_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let script = "test -e go || test $N = 1 || exec sleep 87654.5";
-    let arguments = ["--vary", "N={1,2}", "--reps", "3", "--no-default", "--results", "out", "--", "sh", "-c", script];
+    let arguments = [
+        "--vary",
+        "N={1,2}",
+        "--reps",
+        "3",
+        "--no-default",
+        "--results",
+        "out",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
     // The first block's order is the seed's: with this one N=1 comes first.
     let seed = (1..50).map(|seed: u32| seed.to_string()).find(|seed| {
-        let mut child = heaplab(folder.path(), &[&["--seed", seed], &arguments[..]].concat()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = heaplab(folder.path(), &[&["--seed", seed], &arguments[..]].concat())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         wait_until("the command starts", || runs("87654.5"));
-        // What Ctrl-C does, by another signal: a shell's background jobs ignore SIGINT, and so does what they start.
-        assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+        // What Ctrl-C does, by another signal: a shell's background jobs ignore SIGINT, and so does
+        // what they start.
+        assert!(
+            Command::new("kill")
+                .args(["-TERM", &child.id().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
         let output = child.wait().unwrap();
-        let said = joined(&std::io::read_to_string(child.stdout.take().unwrap()).unwrap().into_bytes());
+        let said =
+            joined(&std::io::read_to_string(child.stdout.take().unwrap()).unwrap().into_bytes());
         wait_until("the command is ended", || !runs("87654.5"));
         assert_eq!(output.code(), Some(143), "{said}");
-        let has_one = said.contains("It ended early (interrupted): this is what was measured until then.");
+        let has_one =
+            said.contains("It ended early (interrupted): this is what was measured until then.");
         if !has_one {
             let _ = std::fs::remove_dir_all(folder.path().join("out"));
         }
@@ -159,11 +270,18 @@ fn an_interrupted_experiment_shows_what_it_has_and_goes_on() {
     let kept = std::fs::read_to_string(folder.path().join("out/block-00000.json")).unwrap();
     std::fs::write(folder.path().join("go"), "").unwrap();
     json(folder.path(), &[&["--json", "--seed", &seed], &arguments[..]].concat());
-    let whole: Value = serde_json::from_slice(&std::fs::read(folder.path().join("out/block-00000.json")).unwrap()).unwrap();
+    let whole: Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("out/block-00000.json")).unwrap())
+            .unwrap();
     let kept: Value = serde_json::from_str(&kept).unwrap();
-    assert_eq!((&whole["cells"][0], whole["cells"].as_array().unwrap().len()), (&kept["cells"][0], 2), "what was measured is kept");
+    assert_eq!(
+        (&whole["cells"][0], whole["cells"].as_array().unwrap().len()),
+        (&kept["cells"][0], 2),
+        "what was measured is kept"
+    );
     // With other settings the folder is refused.
-    let output = run(folder.path(), &[&["--seed", &seed, "--timeout", "5"], &arguments[..]].concat());
+    let output =
+        run(folder.path(), &[&["--seed", &seed, "--timeout", "5"], &arguments[..]].concat());
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("another experiment"), "{}", text(&output.stderr));
 }
@@ -171,7 +289,12 @@ fn an_interrupted_experiment_shows_what_it_has_and_goes_on() {
 #[test]
 fn a_command_ends_with_heaplab() {
     let folder = tempfile::tempdir().unwrap();
-    let mut child = heaplab(folder.path(), &["--vary", "N={1,2}", "--", "sh", "-c", "setsid sleep 76543.5; true"]).spawn().unwrap();
+    let mut child = heaplab(
+        folder.path(),
+        &["--vary", "N={1,2}", "--", "sh", "-c", "setsid sleep 76543.5; true"],
+    )
+    .spawn()
+    .unwrap();
     wait_until("the command starts", || runs("76543.5"));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -181,11 +304,25 @@ fn a_command_ends_with_heaplab() {
 #[test]
 fn a_full_disk_loses_no_measurement() {
     let folder = tempfile::tempdir().unwrap();
-    let output = run(folder.path(), &["--vary", "N={1,2}", "--reps", "2", "--csv", "/dev/full", "--", "true"]);
+    let output = run(
+        folder.path(),
+        &["--vary", "N={1,2}", "--reps", "2", "--csv", "/dev/full", "--", "true"],
+    );
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("cannot write /dev/full: No space left"), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("N=1"), "the results are shown all the same: {}", text(&output.stdout));
-    let output = run(folder.path(), &["--vary", "N={1,2}", "--reps", "2", "--results", "/proc/nowhere", "--", "true"]);
+    assert!(
+        text(&output.stderr).contains("cannot write /dev/full: No space left"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert!(
+        text(&output.stdout).contains("N=1"),
+        "the results are shown all the same: {}",
+        text(&output.stdout)
+    );
+    let output = run(
+        folder.path(),
+        &["--vary", "N={1,2}", "--reps", "2", "--results", "/proc/nowhere", "--", "true"],
+    );
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("/proc/nowhere"), "{}", text(&output.stderr));
 }
@@ -213,7 +350,11 @@ fn files_of_every_kind_are_written() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let read = |name: &str| text(&std::fs::read(folder.path().join(name)).unwrap());
     assert_eq!(read("a.csv").lines().count(), 1 + 2 * 3);
-    assert!(read("a.html").contains("<svg") && read("a.svg").starts_with("<svg") && read("a.parquet").starts_with("PAR1"));
+    assert!(
+        read("a.html").contains("<svg")
+            && read("a.svg").starts_with("<svg")
+            && read("a.parquet").starts_with("PAR1")
+    );
     assert!(
         read("out/results.json").contains("\"verdict\"")
             && read("out/runs.parquet").starts_with("PAR1")
@@ -229,7 +370,10 @@ fn has(program: &str) -> bool {
         .status()
         .is_ok_and(|status| status.success());
     if !found {
-        assert!(std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"), "{program} is required and not installed");
+        assert!(
+            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
+            "{program} is required and not installed"
+        );
         eprintln!("skipped: {program} is not installed");
     }
     found
@@ -237,7 +381,8 @@ fn has(program: &str) -> bool {
 
 fn built(folder: &Path, name: &str, source: &str, compiler: &[&str]) -> PathBuf {
     std::fs::write(folder.join(name), source).unwrap();
-    let output = Command::new(compiler[0]).args(&compiler[1..]).current_dir(folder).output().unwrap();
+    let output =
+        Command::new(compiler[0]).args(&compiler[1..]).current_dir(folder).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     folder.join("program")
 }
@@ -245,11 +390,16 @@ fn built(folder: &Path, name: &str, source: &str, compiler: &[&str]) -> PathBuf 
 /// The medians of each setting, in order.
 fn medians(found: &Value, field: &str) -> Vec<f64> {
     let points = found["variants"][0]["points"].as_array().unwrap();
-    points.iter().filter(|point| !point["value"].is_null()).map(|point| point["medians"][field].as_f64().unwrap()).collect()
+    points
+        .iter()
+        .filter(|point| !point["value"].is_null())
+        .map(|point| point["medians"][field].as_f64().unwrap())
+        .collect()
 }
 
 fn assert_trades(found: &Value) {
-    let (cycles, garbage, peaks) = (medians(found, "cycles"), medians(found, "garbage_bytes"), medians(found, "peak_bytes"));
+    let (cycles, garbage, peaks) =
+        (medians(found, "cycles"), medians(found, "garbage_bytes"), medians(found, "peak_bytes"));
     assert!(cycles.windows(2).all(|pair| pair[0] > pair[1]), "cycles fall: {cycles:?}");
     assert!(garbage.windows(2).all(|pair| pair[0] < pair[1]), "garbage a cycle rises: {garbage:?}");
     assert!(peaks.windows(2).all(|pair| pair[0] < pair[1]), "space rises: {peaks:?}");
@@ -267,7 +417,10 @@ fn a_go_program_trades_space_for_cycles() {
     let folder = tempfile::tempdir().unwrap();
     let program = built(folder.path(), "main.go", GO, &["go", "build", "-o", "program", "main.go"]);
     let program = program.to_str().unwrap();
-    let found = json(folder.path(), &["--json", "--vary", "GOGC=25..800x4", "--reps", "3", "--time", "cpu", "--", program]);
+    let found = json(
+        folder.path(),
+        &["--json", "--vary", "GOGC=25..800x4", "--reps", "3", "--time", "cpu", "--", program],
+    );
     assert_trades(&found);
     // Go's default is 100, and the garbage of its collections says so.
     let like = found["variants"][0]["points"][4]["like"].as_str().unwrap();
@@ -281,16 +434,41 @@ fn an_ocaml_programs_default_is_found_on_its_curve() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let program = built(folder.path(), "main.ml", include_str!("data/strcache.ml"), &["ocamlopt", "main.ml", "-o", "program"]);
+    let program = built(
+        folder.path(),
+        "main.ml",
+        include_str!("data/strcache.ml"),
+        &["ocamlopt", "main.ml", "-o", "program"],
+    );
     let program = program.to_str().unwrap();
-    let arguments =
-        ["--json", "--vary", "OCAMLRUNPARAM=s=32k,o={40..320x4}", "--reps", "3", "--time", "cpu", "--", program, "20000", "100000"];
+    let arguments = [
+        "--json",
+        "--vary",
+        "OCAMLRUNPARAM=s=32k,o={40..320x4}",
+        "--reps",
+        "3",
+        "--time",
+        "cpu",
+        "--",
+        program,
+        "20000",
+        "100000",
+    ];
     let found = json(folder.path(), &arguments);
     assert_trades(&found);
     let version = text(&Command::new("ocamlopt").arg("-version").output().unwrap().stdout);
     let default = if version.starts_with("4.") && version.trim() < "4.13" { 80.0 } else { 120.0 };
-    let like: f64 = found["variants"][0]["points"][4]["like"].as_str().unwrap().strip_prefix("o=").unwrap().parse().unwrap();
-    assert!((default * 0.75..default * 1.3).contains(&like), "{like} where {version} has {default}");
+    let like: f64 = found["variants"][0]["points"][4]["like"]
+        .as_str()
+        .unwrap()
+        .strip_prefix("o=")
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(
+        (default * 0.75..default * 1.3).contains(&like),
+        "{like} where {version} has {default}"
+    );
 }
 
 #[test]
@@ -300,23 +478,48 @@ fn a_jvm_and_node_tell_their_collections() {
         let source = "class A { public static void main(String[] a) { byte[][] k = new byte[2000][];\n\
                       for (int i = 0; i < 300000; i++) k[i % 2000] = new byte[1000]; } }";
         std::fs::write(folder.path().join("A.java"), source).unwrap();
-        assert!(Command::new("javac").arg("A.java").current_dir(folder.path()).status().unwrap().success());
+        assert!(
+            Command::new("javac")
+                .arg("A.java")
+                .current_dir(folder.path())
+                .status()
+                .unwrap()
+                .success()
+        );
         let vary = "JAVA_TOOL_OPTIONS=-Xmx{4..64x3}m";
         let found = json(
             folder.path(),
-            &["--json", "--vary", vary, "--compare=-XX:+UseSerialGC,-XX:+UseParallelGC", "--reps", "1", "--", "java", "A"],
+            &[
+                "--json",
+                "--vary",
+                vary,
+                "--compare=-XX:+UseSerialGC,-XX:+UseParallelGC",
+                "--reps",
+                "1",
+                "--",
+                "java",
+                "A",
+            ],
         );
         let cycles = medians(&found, "cycles");
-        assert!(found["runtime"]["answered"] == true && cycles[0] > cycles[2] && cycles[2] > 0.0, "{cycles:?}");
+        assert!(
+            found["runtime"]["answered"] == true && cycles[0] > cycles[2] && cycles[2] > 0.0,
+            "{cycles:?}"
+        );
     }
     if has("node") {
-        // Most of it dies young: of an array of survivors alone V8 learns to put them into the old space.
+        // Most of it dies young: of an array of survivors alone V8 learns to put them into the old
+        // space.
         let source = "const kept = []; for (let i = 0; i < 3e6; i++) { globalThis.last = [i, `${i}`];\n\
                       if (i % 50 === 0) kept[i / 50 % 5000] = globalThis.last; }";
         std::fs::write(folder.path().join("a.js"), source).unwrap();
         let vary = "NODE_OPTIONS=--max-semi-space-size={1,4,16}";
-        let found = json(folder.path(), &["--json", "--vary", vary, "--reps", "1", "--", "node", "a.js"]);
+        let found =
+            json(folder.path(), &["--json", "--vary", vary, "--reps", "1", "--", "node", "a.js"]);
         let cycles = medians(&found, "cycles");
-        assert!(found["runtime"]["answered"] == true && cycles[0] > cycles[1] && cycles[1] > cycles[2], "{cycles:?}");
+        assert!(
+            found["runtime"]["answered"] == true && cycles[0] > cycles[1] && cycles[1] > cycles[2],
+            "{cycles:?}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! docs/exit-codes.md held against the binary: like mistakes have like codes, whichever command they are made in, and say what there is.
+//! docs/exit-codes.md held against the binary: like mistakes have like codes, whichever command
+//! they are made in, and say what there is.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +8,8 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A command line (`SQLITE`, `JVM`, `OUT` and `HERE` stand for paths), its exit code, and words on standard error.
+/// A command line (`SQLITE`, `JVM`, `OUT` and `HERE` stand for paths), its exit code, and words on
+/// standard error.
 type Case = (&'static str, i32, &'static str);
 
 const CASES: &[Case] = &[
@@ -77,25 +79,41 @@ fn a_folder_that_may_not_be_looked_into_is_said_to_be_one() {
         // Root may look into everything.
         command.uid(65534).gid(65534);
     }
-    let Ok(output) = command.arg("report").arg(closed.join("a.heaplab")).current_dir("/").output() else {
+    let Ok(output) = command.arg("report").arg(closed.join("a.heaplab")).current_dir("/").output()
+    else {
         eprintln!("skipped: another user may not run this build of heaplab");
         return;
     };
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && said.contains("Permission denied") && !said.contains("no such"), "{said}");
+    assert!(
+        output.status.code() == Some(1)
+            && said.contains("Permission denied")
+            && !said.contains("no such"),
+        "{said}"
+    );
 }
 
 #[test]
 fn the_command_line_is_written_for_shells_and_man() {
     let folder = tempfile::tempdir().unwrap();
-    let heaplab = |words: &[&str]| Command::new(env!("CARGO_BIN_EXE_heaplab")).args(words).current_dir(folder.path()).output().unwrap();
+    let heaplab = |words: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_heaplab"))
+            .args(words)
+            .current_dir(folder.path())
+            .output()
+            .unwrap()
+    };
     for shell in ["bash", "zsh", "fish"] {
         let script = String::from_utf8(heaplab(&["completions", shell]).stdout).unwrap();
         assert!(script.contains("replay") && script.contains("stack-depth"), "{shell}");
     }
     assert!(heaplab(&["man", "pages"]).status.success());
-    let page = std::fs::read_to_string(folder.path().join("pages/heaplab-snapshot-take.1")).unwrap();
-    assert!(page.contains(".TH") && page.contains("heaplab snapshot take \\-\\-node 4711"), "{page}");
+    let page =
+        std::fs::read_to_string(folder.path().join("pages/heaplab-snapshot-take.1")).unwrap();
+    assert!(
+        page.contains(".TH") && page.contains("heaplab snapshot take \\-\\-node 4711"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -107,19 +125,34 @@ fn like_mistakes_have_like_codes() {
     let elsewhere = tempfile::tempdir().unwrap();
     let jvm = elsewhere.path().join("jvm.heaplab");
     let log = repository().join("crates/trace/tests/data/jvm-log/jdk-17.0.15.log.gz");
-    let imported = Command::new(env!("CARGO_BIN_EXE_heaplab")).args(["import", "jvm-log"]).arg(log).arg("-o").arg(&jvm).output().unwrap();
+    let imported = Command::new(env!("CARGO_BIN_EXE_heaplab"))
+        .args(["import", "jvm-log"])
+        .arg(log)
+        .arg("-o")
+        .arg(&jvm)
+        .output()
+        .unwrap();
     assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
     let mut wrong = String::new();
     for (line, code, words) in CASES {
-        let line = line.replace("SQLITE", sqlite.to_str().unwrap()).replace("JVM", jvm.to_str().unwrap());
+        let line =
+            line.replace("SQLITE", sqlite.to_str().unwrap()).replace("JVM", jvm.to_str().unwrap());
         let line = line.replace("OUT", &format!("{here}/out")).replace("HERE", here);
-        let output = Command::new(env!("CARGO_BIN_EXE_heaplab")).args(line.split(' ')).env_remove("COLUMNS").output().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_heaplab"))
+            .args(line.split(' '))
+            .env_remove("COLUMNS")
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         if output.status.code() != Some(*code) || !said.contains(words) {
-            wrong.push_str(&format!("heaplab {line}\n  expected {code} and {words:?}, found {:?}: {said}\n", output.status.code()));
+            wrong.push_str(&format!(
+                "heaplab {line}\n  expected {code} and {words:?}, found {:?}: {said}\n",
+                output.status.code()
+            ));
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
-    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.is_empty(), "left behind: {left:?}");
 }

@@ -5,7 +5,11 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 fn heaplab(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_heaplab")).args(arguments).current_dir(folder).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_heaplab"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap()
 }
 
 fn said(output: &Output) -> String {
@@ -19,25 +23,41 @@ fn a_generated_bundle_is_sound_repeats_and_replays() {
     let statement = "sizes=web,lifetimes=random,births=30000,slots=1000,seed=7";
     let output = heaplab(folder, &["generate", statement, "-o", "w.heaplab"]);
     assert!(output.status.success(), "{}", said(&output));
-    assert!(said(&output).starts_with(&format!("w.heaplab: heaplab generate {statement}\n  objects born")), "{}", said(&output));
+    assert!(
+        said(&output)
+            .starts_with(&format!("w.heaplab: heaplab generate {statement}\n  objects born")),
+        "{}",
+        said(&output)
+    );
     let bundle = Bundle::open(&folder.join("w.heaplab")).unwrap();
     bundle.verify().unwrap();
-    assert_eq!((bundle.meta().objects, bundle.meta().death_rule.as_str()), (30_000, heaplab_trace::FREED_BY_PROGRAM));
+    assert_eq!(
+        (bundle.meta().objects, bundle.meta().death_rule.as_str()),
+        (30_000, heaplab_trace::FREED_BY_PROGRAM)
+    );
     let output = heaplab(folder, &["generate", statement, "-o", "again.heaplab", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((json["births"].as_u64(), json["collections"].as_u64()), (Some(30_000), Some(10)), "{json}");
+    assert_eq!(
+        (json["births"].as_u64(), json["collections"].as_u64()),
+        (Some(30_000), Some(10)),
+        "{json}"
+    );
     let events = |name: &str| {
         let mut events = Vec::new();
         let bundle = Bundle::open(&folder.join(name)).unwrap();
-        heaplab_trace::EventSource::for_each(&mut bundle.events(Selection::default()).unwrap(), |event| {
-            events.push(*event);
-            Ok(())
-        })
+        heaplab_trace::EventSource::for_each(
+            &mut bundle.events(Selection::default()).unwrap(),
+            |event| {
+                events.push(*event);
+                Ok(())
+            },
+        )
         .unwrap();
         events
     };
     assert!(events("w.heaplab") == events("again.heaplab"));
-    let output = heaplab(folder, &["replay", "w.heaplab", "--on", "glibc,textbook:mark-sweep", "--verify"]);
+    let output =
+        heaplab(folder, &["replay", "w.heaplab", "--on", "glibc,textbook:mark-sweep", "--verify"]);
     assert!(output.status.success(), "{}", said(&output));
 }
 

@@ -9,9 +9,16 @@ use std::process::{Command, Stdio};
 /// A terminal's two ends.
 fn terminal() -> (File, OwnedFd) {
     let (mut master, mut slave) = (-1, -1);
-    // SAFETY: openpty writes two descriptors that nobody else owns, and takes null for what is not wanted.
+    // SAFETY: openpty writes two descriptors that nobody else owns, and takes null for what is not
+    // wanted.
     unsafe {
-        let opened = libc::openpty(&raw mut master, &raw mut slave, std::ptr::null_mut(), std::ptr::null(), std::ptr::null());
+        let opened = libc::openpty(
+            &raw mut master,
+            &raw mut slave,
+            std::ptr::null_mut(),
+            std::ptr::null(),
+            std::ptr::null(),
+        );
         assert_eq!(opened, 0);
         for end in [master, slave] {
             libc::fcntl(end, libc::F_SETFD, libc::FD_CLOEXEC);
@@ -20,7 +27,8 @@ fn terminal() -> (File, OwnedFd) {
     }
 }
 
-/// What stands on the terminal after a recording of half a second, with standard error on it, and standard output too or nowhere.
+/// What stands on the terminal after a recording of half a second, with standard error on it, and
+/// standard output too or nowhere.
 fn shown(folder: &Path, options: &[&str], has_output: bool) -> String {
     let (mut master, slave) = terminal();
     let output = if has_output { Stdio::from(slave.try_clone().unwrap()) } else { Stdio::null() };
@@ -45,13 +53,26 @@ fn progress_is_not_written_where_the_program_writes() {
     let folder = tempfile::tempdir().unwrap();
     let shown = |options: &[&str], has_output| shown(folder.path(), options, has_output);
     let own = shown(&[], true);
-    assert!(own.contains("before\r\nafter\r\n") && own.contains("finishing: ") && !own.contains("recording: "), "{own:?}");
+    assert!(
+        own.contains("before\r\nafter\r\n")
+            && own.contains("finishing: ")
+            && !own.contains("recording: "),
+        "{own:?}"
+    );
     let elsewhere = shown(&[], false);
-    assert!(elsewhere.contains("recording: ") && elsewhere.contains("finishing: "), "{elsewhere:?}");
+    assert!(
+        elsewhere.contains("recording: ") && elsewhere.contains("finishing: "),
+        "{elsewhere:?}"
+    );
     let asked = shown(&["--progress", "always"], true);
     assert!(asked.contains("recording: "), "{asked:?}");
     for never in [&["--progress", "never"][..], &["-q"]] {
         let quiet = shown(never, false);
-        assert!(!quiet.contains("recording: ") && !quiet.contains("finishing: ") && quiet.contains("heaplab: next"), "{quiet:?}");
+        assert!(
+            !quiet.contains("recording: ")
+                && !quiet.contains("finishing: ")
+                && quiet.contains("heaplab: next"),
+            "{quiet:?}"
+        );
     }
 }

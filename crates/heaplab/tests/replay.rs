@@ -20,15 +20,29 @@ fn bundle(folder: &Path) -> PathBuf {
     for object in 0..4_000 {
         writer.push(&Event { op: Op::Free, object, ..Event::default() }).unwrap();
     }
-    let mut tables = Tables { processes: vec![Process::default()], threads: vec![Thread::default()], ..Tables::default() };
+    let mut tables = Tables {
+        processes: vec![Process::default()],
+        threads: vec![Thread::default()],
+        ..Tables::default()
+    };
     tables.stacks.push(Default::default());
     tables.arenas.push(Default::default());
-    writer.finish(&tables, Meta { program: "app --x".into(), allocator: "glibc 2.36".into(), ..Meta::default() }).unwrap();
+    writer
+        .finish(
+            &tables,
+            Meta { program: "app --x".into(), allocator: "glibc 2.36".into(), ..Meta::default() },
+        )
+        .unwrap();
     path
 }
 
 fn heaplab(arguments: &[&str], bundle: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_heaplab")).arg("replay").arg(bundle).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_heaplab"))
+        .arg("replay")
+        .arg(bundle)
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 #[test]
@@ -38,29 +52,49 @@ fn space_of_real_heaps() {
     let output = heaplab(&["--space", "--verify", "--on", "glibc,jemalloc", "--json"], &bundle);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let results: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let peak = |heap: usize| results["heaps"][heap]["space"]["peak_resident_bytes"].as_u64().unwrap();
+    let peak =
+        |heap: usize| results["heaps"][heap]["space"]["peak_resident_bytes"].as_u64().unwrap();
     for heap in [0, 1] {
-        // glibc has some pages left from the cell's own beginning, which the program uses and which do not count.
-        assert!((3_900_000..8_000_000).contains(&peak(heap)), "{}: {}", results["heaps"][heap]["heap"], peak(heap));
+        // glibc has some pages left from the cell's own beginning, which the program uses and which
+        // do not count.
+        assert!(
+            (3_900_000..8_000_000).contains(&peak(heap)),
+            "{}: {}",
+            results["heaps"][heap]["heap"],
+            peak(heap)
+        );
     }
     let caution = results["cautions"][0].as_str().unwrap();
     assert!(caution.contains("2 times") && caution.contains("glibc 2.36"), "{caution}");
     assert!(bundle.join("replay-all.program").exists());
     // What was measured is kept: another heap's cells are run, these are not.
-    let names = std::fs::read_dir(bundle.join("replay-cells")).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = std::fs::read_dir(bundle.join("replay-cells"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
     let kept = names.filter(|name| !name.to_string_lossy().starts_with("replays-")).count();
     assert_eq!(kept, 1 + 1 + 3, "null, glibc, and three of jemalloc");
 }
 
-/// Three threads pass blocks on: each frees what the one before it allocated, and at one moment 6,000 blocks of 1,000 bytes are live.
+/// Three threads pass blocks on: each frees what the one before it allocated, and at one moment
+/// 6,000 blocks of 1,000 bytes are live.
 fn passed_on(folder: &Path) -> PathBuf {
     let path = folder.join("passed.heaplab");
     let mut writer = BundleWriter::create(&path).unwrap();
-    let born = |object: u64| Event { object, size: 1000, thread: (object % 3) as u32, ..Event::default() };
-    let freed = |object: u64| Event { op: Op::Free, object, thread: ((object + 1) % 3) as u32, ..Event::default() };
+    let born =
+        |object: u64| Event { object, size: 1000, thread: (object % 3) as u32, ..Event::default() };
+    let freed = |object: u64| Event {
+        op: Op::Free,
+        object,
+        thread: ((object + 1) % 3) as u32,
+        ..Event::default()
+    };
     (0..6_000).for_each(|object| writer.push(&born(object)).unwrap());
     (0..6_000).for_each(|object| writer.push(&freed(object)).unwrap());
-    let mut tables = Tables { processes: vec![Process::default()], threads: vec![Thread::default(); 3], ..Tables::default() };
+    let mut tables = Tables {
+        processes: vec![Process::default()],
+        threads: vec![Thread::default(); 3],
+        ..Tables::default()
+    };
     tables.stacks.push(Default::default());
     tables.arenas.push(Default::default());
     writer.finish(&tables, Meta { program: "relay".into(), ..Meta::default() }).unwrap();
@@ -71,25 +105,63 @@ fn passed_on(folder: &Path) -> PathBuf {
 fn space_with_threads() {
     let folder = tempfile::tempdir().unwrap();
     let bundle = passed_on(folder.path());
-    let output = heaplab(&["--threads", "--space", "--verify", "--on", "glibc,jemalloc,mimalloc:allow_thp=false", "--json"], &bundle);
+    let output = heaplab(
+        &[
+            "--threads",
+            "--space",
+            "--verify",
+            "--on",
+            "glibc,jemalloc,mimalloc:allow_thp=false",
+            "--json",
+        ],
+        &bundle,
+    );
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let results: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&results["settings"]["threads"], &results["workload"]["threads"]), (&true.into(), &3.into()));
+    assert_eq!(
+        (&results["settings"]["threads"], &results["workload"]["threads"]),
+        (&true.into(), &3.into())
+    );
     for heap in results["heaps"].as_array().unwrap() {
         let (name, space) = (&heap["heap"], &heap["space"]);
-        assert_eq!((space["cells"].as_u64(), heap["failures"].as_array().map(Vec::len)), (Some(3), Some(0)), "{name}");
+        assert_eq!(
+            (space["cells"].as_u64(), heap["failures"].as_array().map(Vec::len)),
+            (Some(3), Some(0)),
+            "{name}"
+        );
         let peak = space["peak_resident_bytes"].as_u64().unwrap();
         let range = [0, 1].map(|end| space["peak_resident_range_bytes"][end].as_u64().unwrap());
-        assert!((5_900_000..18_000_000).contains(&peak) && range[0] <= peak && peak <= range[1], "{name}: {peak} in {range:?}");
-        let requested = space["curve"].as_array().unwrap().iter().map(|moment| moment["requested_bytes"].as_u64().unwrap()).max();
+        assert!(
+            (5_900_000..18_000_000).contains(&peak) && range[0] <= peak && peak <= range[1],
+            "{name}: {peak} in {range:?}"
+        );
+        let requested = space["curve"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|moment| moment["requested_bytes"].as_u64().unwrap())
+            .max();
         assert_eq!(requested, Some(6_000_000), "{name}");
     }
     // The same for a person: from the kept cells.
-    let text =
-        String::from_utf8(heaplab(&["--threads", "--space", "--on", "glibc,jemalloc,mimalloc:allow_thp=false"], &bundle).stdout).unwrap();
+    let text = String::from_utf8(
+        heaplab(
+            &["--threads", "--space", "--on", "glibc,jemalloc,mimalloc:allow_thp=false"],
+            &bundle,
+        )
+        .stdout,
+    )
+    .unwrap();
     let heading = text.split_whitespace().take(20).collect::<Vec<_>>().join(" ");
-    assert!(heading.starts_with("relay: 12,000 events, 6,000 objects") && heading.contains("; 3 threads;"), "{text}");
-    assert!(text.contains("Space: ") && text.contains("jemalloc") && !text.contains("Time: "), "{text}");
+    assert!(
+        heading.starts_with("relay: 12,000 events, 6,000 objects")
+            && heading.contains("; 3 threads;"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Space: ") && text.contains("jemalloc") && !text.contains("Time: "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -99,11 +171,18 @@ fn a_library_that_cannot_serve_is_refused_before_anything_runs() {
     let missing = folder.path().join("missing.so").display().to_string();
     std::fs::write(folder.path().join("text.so"), "no library").unwrap();
     let text = folder.path().join("text.so").display().to_string();
-    for (library, reason) in [(missing.as_str(), "No such file"), (&text, "file too short"), ("libm.so.6", "has no malloc of its own")] {
+    for (library, reason) in [
+        (missing.as_str(), "No such file"),
+        (&text, "file too short"),
+        ("libm.so.6", "has no malloc of its own"),
+    ] {
         let output = heaplab(&["--space", "--on", &format!("glibc,lib:{library}")], &bundle);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
-        assert!(said.contains(library) && said.contains(reason) && said.lines().count() == 1, "{said}");
+        assert!(
+            said.contains(library) && said.contains(reason) && said.lines().count() == 1,
+            "{said}"
+        );
         assert!(!bundle.join("replay-cells").exists(), "nothing has run");
     }
 }
@@ -113,7 +192,10 @@ fn time_in_blocks_that_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let bundle = bundle(folder.path());
     let results = folder.path().join("out");
-    let output = heaplab(&["--time", "--on", "glibc", "--reps", "1", "--results", results.to_str().unwrap()], &bundle);
+    let output = heaplab(
+        &["--time", "--on", "glibc", "--reps", "1", "--results", results.to_str().unwrap()],
+        &bundle,
+    );
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -131,7 +213,11 @@ fn what_is_no_heap_is_a_usage_error() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("there is no heap \"tcmalloc\""));
     for margin in ["nan", "inf", "101"] {
-        assert_eq!(heaplab(&["--space", "--margin", margin], &bundle).status.code(), Some(2), "{margin}");
+        assert_eq!(
+            heaplab(&["--space", "--margin", margin], &bundle).status.code(),
+            Some(2),
+            "{margin}"
+        );
     }
     let missing = heaplab(&[], &folder.path().join("none.heaplab"));
     let reason = String::from_utf8_lossy(&missing.stderr).into_owned();
@@ -142,21 +228,29 @@ fn what_is_no_heap_is_a_usage_error() {
 /// `lib:` with a real allocator, the one of the system that most programs preload.
 #[test]
 fn a_library_that_is_a_heap() {
-    let library = ["x86_64", "aarch64"].map(|machine| format!("/usr/lib/{machine}-linux-gnu/libjemalloc.so.2"));
+    let library = ["x86_64", "aarch64"]
+        .map(|machine| format!("/usr/lib/{machine}-linux-gnu/libjemalloc.so.2"));
     let Some(library) = library.iter().find(|path| Path::new(path).exists()) else {
-        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "libjemalloc2 is to be installed");
+        assert!(
+            std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(),
+            "libjemalloc2 is to be installed"
+        );
         eprintln!("skipped: libjemalloc.so.2 is not installed");
         return;
     };
     let folder = tempfile::tempdir().unwrap();
     let bundle = bundle(folder.path());
     let library = format!("lib:{library}");
-    let output = heaplab(&["--space", "--verify", "--on", &format!("jemalloc,{library}"), "--json"], &bundle);
+    let output = heaplab(
+        &["--space", "--verify", "--on", &format!("jemalloc,{library}"), "--json"],
+        &bundle,
+    );
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let results: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(results["heaps"][1]["heap"], library);
     assert_eq!(results["heaps"][1]["failures"], serde_json::json!([]));
-    let peak = |heap: usize| results["heaps"][heap]["space"]["peak_resident_bytes"].as_u64().unwrap();
+    let peak =
+        |heap: usize| results["heaps"][heap]["space"]["peak_resident_bytes"].as_u64().unwrap();
     // 4,000 blocks of 1,024 usable bytes, and what jemalloc keeps about them.
     assert!((4_096_000..6_000_000).contains(&peak(1)), "{} against {} built in", peak(1), peak(0));
     let text = heaplab(&["--space", "--on", &format!("jemalloc,{library}")], &bundle).stdout;
@@ -180,15 +274,27 @@ fn threads(folder: &Path, threads: u32) -> PathBuf {
     let path = folder.join("threads.heaplab");
     let mut writer = BundleWriter::create(&path).unwrap();
     for thread in 0..threads {
-        let event = Event { thread, object: thread.into(), size: 64, time_ns: thread.into(), ..Event::default() };
+        let event = Event {
+            thread,
+            object: thread.into(),
+            size: 64,
+            time_ns: thread.into(),
+            ..Event::default()
+        };
         writer.push(&event).unwrap();
         writer.push(&Event { op: Op::Free, size: 0, ..event }).unwrap();
     }
     let table = (0..threads).map(|_| Thread::default()).collect();
-    let mut tables = Tables { processes: vec![Process::default()], threads: table, ..Tables::default() };
+    let mut tables =
+        Tables { processes: vec![Process::default()], threads: table, ..Tables::default() };
     tables.stacks.push(Default::default());
     tables.arenas.push(Default::default());
-    writer.finish(&tables, Meta { program: "spawner".into(), duration_ns: threads.into(), ..Meta::default() }).unwrap();
+    writer
+        .finish(
+            &tables,
+            Meta { program: "spawner".into(), duration_ns: threads.into(), ..Meta::default() },
+        )
+        .unwrap();
     path
 }
 
@@ -196,12 +302,18 @@ fn threads(folder: &Path, threads: u32) -> PathBuf {
 fn a_million_threads_are_reported_and_not_started() {
     let folder = tempfile::tempdir().unwrap();
     let bundle = threads(folder.path(), 1_000_000);
-    let report = Command::new(env!("CARGO_BIN_EXE_heaplab")).arg("report").arg(&bundle).output().unwrap();
+    let report =
+        Command::new(env!("CARGO_BIN_EXE_heaplab")).arg("report").arg(&bundle).output().unwrap();
     let report = String::from_utf8(report.stdout).unwrap();
     assert!(report.contains("1,000,000 threads"), "{report}");
     let refused = heaplab(&["--threads", "--space"], &bundle);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0), "{said}");
-    assert!(said.contains("1,000,000 threads") && said.contains("262,144") && said.contains("without --threads"), "{said}");
+    assert!(
+        said.contains("1,000,000 threads")
+            && said.contains("262,144")
+            && said.contains("without --threads"),
+        "{said}"
+    );
     assert!(!bundle.join("replay-cells").exists(), "no cell was begun");
 }

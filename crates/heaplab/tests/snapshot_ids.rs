@@ -1,5 +1,5 @@
-//! A snapshot whose objects share ids: every command that refuses it names the file, the byte and what was expected there, and says how it is
-//! taken all the same; with that it is.
+//! A snapshot whose objects share ids: every command that refuses it names the file, the byte and
+//! what was expected there, and says how it is taken all the same; with that it is.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -20,12 +20,15 @@ const FILE: &str = r#"{"snapshot":{"meta":{"node_fields":["type","name","id","se
 #[test]
 fn every_command_says_where_an_id_is_there_twice_and_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, out) = (folder.path().join("twice.heapsnapshot"), folder.path().join("out.heapsnapshot"));
+    let (path, out) =
+        (folder.path().join("twice.heapsnapshot"), folder.path().join("out.heapsnapshot"));
     std::fs::write(&path, FILE).unwrap();
     let (file, out) = (path.to_str().unwrap(), out.to_str().unwrap());
     let second = FILE.find("3,16,0").unwrap();
     let first = FILE.find("3,8,0").unwrap();
-    let expected = format!("{file}: byte {second}: expected an id that no other node has (byte {first} has it too), found `3,16,0");
+    let expected = format!(
+        "{file}: byte {second}: expected an id that no other node has (byte {first} has it too), found `3,16,0"
+    );
     let commands: [&[&str]; 9] = [
         &["summary", file],
         &["dominators", file],
@@ -42,17 +45,28 @@ fn every_command_says_where_an_id_is_there_twice_and_what_to_do() {
         let refused = run(&[]);
         let said = String::from_utf8(refused.stderr).unwrap();
         assert!(!refused.status.success() && said.contains(&expected), "{command:?}: {said}");
-        assert!(said.contains("--allow-duplicate-ids") && !Path::new(out).exists(), "{command:?}: {said}");
+        assert!(
+            said.contains("--allow-duplicate-ids") && !Path::new(out).exists(),
+            "{command:?}: {said}"
+        );
         let taken = run(&["--allow-duplicate-ids"]);
         assert!(taken.status.success(), "{command:?}: {}", String::from_utf8_lossy(&taken.stderr));
         if command.contains(&out) {
             let valid = heaplab(&["snapshot", "validate", out]);
-            assert!(valid.status.success(), "{command:?}: {}", String::from_utf8_lossy(&valid.stdout));
+            assert!(
+                valid.status.success(),
+                "{command:?}: {}",
+                String::from_utf8_lossy(&valid.stdout)
+            );
             std::fs::remove_file(out).unwrap();
         }
     }
     let validated = heaplab(&["snapshot", "validate", file]);
-    let said = String::from_utf8(validated.stdout).unwrap() + &String::from_utf8(validated.stderr).unwrap();
-    assert!(validated.status.code() == Some(1) && said.contains(&format!("byte {second}")), "{said}");
+    let said = String::from_utf8(validated.stdout).unwrap()
+        + &String::from_utf8(validated.stderr).unwrap();
+    assert!(
+        validated.status.code() == Some(1) && said.contains(&format!("byte {second}")),
+        "{said}"
+    );
     assert!(said.contains("1 nodes with the id of another, such as 3"), "{said}");
 }

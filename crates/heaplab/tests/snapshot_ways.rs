@@ -1,4 +1,5 @@
-//! `heaplab snapshot path` on heaps whose ways are long, and on what the root itself holds; `retainers` where ways are many.
+//! `heaplab snapshot path` on heaps whose ways are long, and on what the root itself holds;
+//! `retainers` where ways are many.
 
 use serde_json::Value;
 use std::fmt::Write;
@@ -48,11 +49,15 @@ fn written(folder: &Path, nodes: &str, edges: &str) -> PathBuf {
 fn path(file: &Path, words: &[&str]) -> Output {
     let limited = format!("ulimit -v {}; exec \"$0\" \"$@\"", MEMORY_BYTES_MAX / 1024);
     let mut command = Command::new("sh");
-    command.args(["-c", &limited, env!("CARGO_BIN_EXE_heaplab"), "snapshot", "path"]).arg(file).args(words);
+    command
+        .args(["-c", &limited, env!("CARGO_BIN_EXE_heaplab"), "snapshot", "path"])
+        .arg(file)
+        .args(words);
     command.output().unwrap()
 }
 
-/// Layers of two objects, each of which refers to both of the next layer: to one in layer N lead 2^N ways.
+/// Layers of two objects, each of which refers to both of the next layer: to one in layer N lead
+/// 2^N ways.
 fn braid(folder: &Path) -> PathBuf {
     let mut nodes = String::from("9,0,1,0,2");
     let mut edges = String::from("2,2,5,2,2,10");
@@ -82,7 +87,10 @@ fn text(output: &Output) -> String {
 fn a_long_chain_takes_memory_and_text_of_its_length() {
     let folder = tempfile::tempdir().unwrap();
     let file = chain(folder.path());
-    for (class, different) in [("Link", "20,000 objects are reached by 20,000 different ways"), ("*", "are reached by 20,00")] {
+    for (class, different) in [
+        ("Link", "20,000 objects are reached by 20,000 different ways"),
+        ("*", "are reached by 20,00"),
+    ] {
         let shown = text(&path(&file, &[class, "--top", "1"]));
         assert!(shown.contains(different), "{shown}");
     }
@@ -91,13 +99,28 @@ fn a_long_chain_takes_memory_and_text_of_its_length() {
     assert!((shown.len() as u64) < 1024 * LINKS, "{}", shown.len());
     let answer: Value = serde_json::from_str(&text(&path(&file, &["@40001", "--json"]))).unwrap();
     let way = &answer["paths"][0];
-    assert_eq!((way["length"].as_u64(), way["left_out"]["steps"].as_u64()), (Some(LINKS), Some(LINKS - 40)));
-    let ids: Vec<u64> = way["steps"].as_array().unwrap().iter().map(|step| step["from"]["id"].as_u64().unwrap()).collect();
+    assert_eq!(
+        (way["length"].as_u64(), way["left_out"]["steps"].as_u64()),
+        (Some(LINKS), Some(LINKS - 40))
+    );
+    let ids: Vec<u64> = way["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| step["from"]["id"].as_u64().unwrap())
+        .collect();
     // The root is @1, link N is @(2N + 1): steps 0 to 19 from the root's side, and the last 20.
     let expected: Vec<u64> = (0..20).chain(LINKS - 20..LINKS).map(|link| 2 * link + 1).collect();
     assert_eq!(ids, expected);
-    let whole: Value = serde_json::from_str(&text(&path(&file, &["@5001", "--steps", "0", "--json"]))).unwrap();
-    assert_eq!((whole["paths"][0]["steps"].as_array().unwrap().len(), &whole["paths"][0]["left_out"]["steps"]), (2500, &0.into()));
+    let whole: Value =
+        serde_json::from_str(&text(&path(&file, &["@5001", "--steps", "0", "--json"]))).unwrap();
+    assert_eq!(
+        (
+            whole["paths"][0]["steps"].as_array().unwrap().len(),
+            &whole["paths"][0]["left_out"]["steps"]
+        ),
+        (2500, &0.into())
+    );
 }
 
 #[test]
@@ -108,7 +131,10 @@ fn what_the_root_holds_is_one_step_from_it() {
     assert!(shown.contains("  the root\n    .head = Link @3\n"), "{shown}");
     let answer: Value = serde_json::from_str(&text(&path(&file, &["@3", "--json"]))).unwrap();
     let steps = &answer["paths"][0]["steps"];
-    assert_eq!((steps.as_array().unwrap().len(), &steps[0]["from"]["id"], &steps[0]["edge"]["name"]), (1, &1.into(), &"head".into()));
+    assert_eq!(
+        (steps.as_array().unwrap().len(), &steps[0]["from"]["id"], &steps[0]["edge"]["name"]),
+        (1, &1.into(), &"head".into())
+    );
     assert!(text(&path(&file, &["@1"])).contains("  the root itself\n"));
     let lost = text(&path(&file, &[&format!("@{}", 2 * LINKS + 3)]));
     assert!(lost.contains("no strong reference leads there from a root"), "{lost}");
@@ -128,13 +154,27 @@ fn every_object_is_followed_once_however_many_ways_lead_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = braid(folder.path());
     assert_eq!(retainers(&file, &[]).matches(" Link @").count(), 2);
-    // The last layer's object has two referrers, and each object of the layers between has two; the first layer's have none but the root.
+    // The last layer's object has two referrers, and each object of the layers between has two; the
+    // first layer's have none but the root.
     let rows = 2 + 4 * (LAYERS - 2);
     let whole = retainers(&file, &["--depth", "100"]);
-    assert_eq!((whole.matches(" Link @").count() as u64, whole.matches("nothing").count()), (rows, 2), "{whole}");
-    assert_eq!(whole.matches("(above)").count() + whole.matches("(below)").count(), rows as usize / 2 - 1, "{whole}");
-    let answer: Value = serde_json::from_str(&retainers(&file, &["--depth", "100", "--lines", "0", "--json"])).unwrap();
-    assert_eq!((counted(&answer["retainers"]), &answer["not_followed"]), ((rows, rows / 2 - 1), &0.into()));
+    assert_eq!(
+        (whole.matches(" Link @").count() as u64, whole.matches("nothing").count()),
+        (rows, 2),
+        "{whole}"
+    );
+    assert_eq!(
+        whole.matches("(above)").count() + whole.matches("(below)").count(),
+        rows as usize / 2 - 1,
+        "{whole}"
+    );
+    let answer: Value =
+        serde_json::from_str(&retainers(&file, &["--depth", "100", "--lines", "0", "--json"]))
+            .unwrap();
+    assert_eq!(
+        (counted(&answer["retainers"]), &answer["not_followed"]),
+        ((rows, rows / 2 - 1), &0.into())
+    );
 }
 
 #[test]
@@ -143,9 +183,23 @@ fn lines_are_for_the_nearest_levels_and_what_is_left_out_is_said() {
     let file = braid(folder.path());
     let cut = retainers(&file, &["--depth", "100", "--lines", "7"]);
     assert_eq!(cut.matches(" Link @").count(), 7, "{cut}");
-    assert!(cut.contains("... and 1 more\n") && cut.ends_with("\n2 objects are not followed: --lines 7 are reached\n"), "{cut}");
+    assert!(
+        cut.contains("... and 1 more\n")
+            && cut.ends_with("\n2 objects are not followed: --lines 7 are reached\n"),
+        "{cut}"
+    );
     let first_level = retainers(&file, &["--lines", "1"]);
-    assert_eq!((first_level.matches(" Link @").count(), first_level.contains("not followed")), (2, false), "{first_level}");
-    let answer: Value = serde_json::from_str(&retainers(&file, &["--depth", "100", "--lines", "7", "--json"])).unwrap();
-    assert_eq!((counted(&answer["retainers"]).0, &answer["not_followed"]), (7, &2.into()), "{answer}");
+    assert_eq!(
+        (first_level.matches(" Link @").count(), first_level.contains("not followed")),
+        (2, false),
+        "{first_level}"
+    );
+    let answer: Value =
+        serde_json::from_str(&retainers(&file, &["--depth", "100", "--lines", "7", "--json"]))
+            .unwrap();
+    assert_eq!(
+        (counted(&answer["retainers"]).0, &answer["not_followed"]),
+        (7, &2.into()),
+        "{answer}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Everything that heaplab prints for a person fits 80 columns, and its help 60: on the recording and the snapshots that are in this repository.
+//! Everything that heaplab prints for a person fits 80 columns, and its help 60: on the recording
+//! and the snapshots that are in this repository.
 //!
 //! What cannot be shortened without loss (a path that the user wrote) is short here.
 
@@ -19,13 +20,22 @@ fn printed(folder: &Path, columns: Option<u32>, arguments: &[&str]) -> String {
     }
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(!text.is_empty(), "{arguments:?} printed nothing: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        !text.is_empty(),
+        "{arguments:?} printed nothing: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     text
 }
 
 fn assert_fits(text: &str, columns: usize, arguments: &[&str]) {
     for line in text.lines() {
-        assert!(line.chars().count() <= columns, "heaplab {}: {} columns: {line}", arguments.join(" "), line.chars().count());
+        assert!(
+            line.chars().count() <= columns,
+            "heaplab {}: {} columns: {line}",
+            arguments.join(" "),
+            line.chars().count()
+        );
     }
 }
 
@@ -41,12 +51,22 @@ fn every_help_fits_its_terminal() {
         // clap breaks no line of usage, and nobody a word.
         let narrow = printed(folder.path(), Some(60), &arguments);
         let is_one_word = |line: &str| !line.trim().trim_end_matches(" \\").contains(' ');
-        let narrow: Vec<&str> = narrow.lines().filter(|line| !line.starts_with("Usage: ") && !is_one_word(line)).collect();
+        let narrow: Vec<&str> = narrow
+            .lines()
+            .filter(|line| !line.starts_with("Usage: ") && !is_one_word(line))
+            .collect();
         assert_fits(&narrow.join("\n"), 60, &arguments);
-        let commands = text.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-        for name in
-            commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next().filter(|name| !name.is_empty() && *name != "help"))
-        {
+        let commands = text
+            .lines()
+            .skip_while(|line| *line != "Commands:")
+            .skip(1)
+            .take_while(|line| !line.is_empty());
+        for name in commands.filter_map(|line| {
+            line.strip_prefix("  ")?
+                .split(' ')
+                .next()
+                .filter(|name| !name.is_empty() && *name != "help")
+        }) {
             waiting.push(words.iter().cloned().chain([name.to_string()]).collect());
         }
         seen += 1;
@@ -65,11 +85,23 @@ fn what_is_refused_fits_its_terminal() {
         &["record"],
         &["expotr", "a.heaplab"],
     ];
-    for (arguments, columns) in refused.into_iter().flat_map(|arguments| [80, 60, 100].map(|columns| (arguments, columns))) {
+    for (arguments, columns) in
+        refused.into_iter().flat_map(|arguments| [80, 60, 100].map(|columns| (arguments, columns)))
+    {
         let mut command = Command::new(env!("CARGO_BIN_EXE_heaplab"));
-        let output = command.args(arguments).current_dir(folder.path()).env("COLUMNS", columns.to_string()).output().unwrap();
+        let output = command
+            .args(arguments)
+            .current_dir(folder.path())
+            .env("COLUMNS", columns.to_string())
+            .output()
+            .unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && said.starts_with("error: ") && !said.contains('\x1b'), "{arguments:?}: {said}");
+        assert!(
+            output.status.code() == Some(2)
+                && said.starts_with("error: ")
+                && !said.contains('\x1b'),
+            "{arguments:?}: {said}"
+        );
         assert!(said.contains("For more information, try '--help'."), "{said}");
         assert_fits(&said, columns, arguments);
     }
@@ -110,7 +142,10 @@ fn reports_and_lists_fit_eighty_columns() {
 fn answers_about_snapshots_fit_eighty_columns() {
     let folder = tempfile::tempdir().unwrap();
     for (from, to) in [("node20-names", "a"), ("node24-tracking", "b"), ("chromium-dom", "c")] {
-        let packed = std::fs::File::open(repository().join(format!("crates/snapshot/tests/devtools/{from}.heapsnapshot.gz"))).unwrap();
+        let packed = std::fs::File::open(
+            repository().join(format!("crates/snapshot/tests/devtools/{from}.heapsnapshot.gz")),
+        )
+        .unwrap();
         let mut content = Vec::new();
         flate2::read::GzDecoder::new(packed).read_to_end(&mut content).unwrap();
         std::fs::write(folder.path().join(to), content).unwrap();
@@ -148,7 +183,12 @@ fn answers_about_snapshots_fit_eighty_columns() {
 #[test]
 fn help_says_what_is_not_obvious() {
     let folder = tempfile::tempdir().unwrap();
-    let words = |command: &str| printed(folder.path(), None, &[command, "--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = |command: &str| {
+        printed(folder.path(), None, &[command, "--help"])
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     // A module whose build id nobody recorded may have been built again since.
     assert!(words("symbolize").contains("the file is taken by its name"));
     assert!(words("mark").contains("heaplab mark --header > heaplab.h"));

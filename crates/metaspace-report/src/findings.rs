@@ -1,7 +1,8 @@
 //! The largest wastes, each with its cause and what would help.
 //!
-//! A finding's `bytes` are committed bytes that hold no live block. Findings do not overlap but where they say so: "loaders of one
-//! class" and "free in chunks" look at the same bytes from two sides.
+//! A finding's `bytes` are committed bytes that hold no live block. Findings do not overlap but
+//! where they say so: "loaders of one class" and "free in chunks" look at the same bytes from two
+//! sides.
 
 use crate::display::bytes;
 use crate::shadow::Shadow;
@@ -13,7 +14,8 @@ use serde::Serialize;
 /// What is less than this part of what is committed is not worth a finding.
 const SHARE_MIN: u64 = 200;
 
-/// What the estimate of smaller granules neglects: a heap with those prefers other chunks from the beginning.
+/// What the estimate of smaller granules neglects: a heap with those prefers other chunks from the
+/// beginning.
 const AS_THEY_LIE: &str = "That counts the chunks as they lie now, which would lie otherwise then, so that it is an upper estimate: heaplab replay --on metaspace:jdk17,reclaim=aggressive runs it.";
 
 /// What a finding is about.
@@ -106,11 +108,16 @@ pub fn findings(statistics: &Statistics, shadow: &Shadow, requests: &Requests) -
         large(requests),
     ];
     let is_no_waste = |kind| matches!(kind, FindingKind::LargeRequests | FindingKind::Refused);
-    let counts = |finding: &Finding| is_no_waste(finding.kind) || finding.bytes * SHARE_MIN >= statistics.committed_bytes();
+    let counts = |finding: &Finding| {
+        is_no_waste(finding.kind) || finding.bytes * SHARE_MIN >= statistics.committed_bytes()
+    };
     let mut findings: Vec<Finding> = found.into_iter().flatten().filter(counts).collect();
     // What a collection cured is no trouble: it comes last, with its no bytes.
-    let is_cured = statistics.full.is_none() && statistics.counters.commits_refused_at_threshold > 0;
-    findings.sort_by_key(|finding| (finding.kind != FindingKind::Refused || is_cured, std::cmp::Reverse(finding.bytes)));
+    let is_cured =
+        statistics.full.is_none() && statistics.counters.commits_refused_at_threshold > 0;
+    findings.sort_by_key(|finding| {
+        (finding.kind != FindingKind::Refused || is_cured, std::cmp::Reverse(finding.bytes))
+    });
     findings
 }
 
@@ -195,13 +202,15 @@ fn pinned(statistics: &Statistics) -> Option<Finding> {
 
 /// The loaders that pin most.
 fn by_whom(statistics: &Statistics) -> String {
-    let one = |loader: &crate::statistics::Loader| format!("{} ({} alone)", loader.name, plural(loader.pinned_alone, "granule"));
+    let one = |loader: &crate::statistics::Loader| {
+        format!("{} ({} alone)", loader.name, plural(loader.pinned_alone, "granule"))
+    };
     let shown: Vec<String> = statistics.pinning_loaders.iter().take(3).map(one).collect();
     if shown.is_empty() { String::new() } else { format!(", most of all {}", shown.join(", ")) }
 }
 
-/// What smaller granules would give back, and whether the recorded JVM has a setting for them: JDK 16 to 20 do ("support was removed in 21.0",
-/// as JDK 21 itself says of the option).
+/// What smaller granules would give back, and whether the recorded JVM has a setting for them: JDK
+/// 16 to 20 do ("support was removed in 21.0", as JDK 21 itself says of the option).
 fn smaller_granules(statistics: &Statistics) -> String {
     let given_back = bytes(statistics.pinned.free_in_quarters_bytes);
     match statistics.reclaim {
@@ -213,15 +222,25 @@ fn smaller_granules(statistics: &Statistics) -> String {
         Reclaim::Unknown => format!(
             "Granules of a quarter of the size would give back up to {given_back}: -XX:MetaspaceReclaimPolicy=aggressive, if this is JDK 16 to 20 (21 removed it). {AS_THEY_LIE}"
         ),
-        Reclaim::Aggressive => String::from("The policy is already the one with the smallest granules (aggressive)."),
-        Reclaim::None => String::from("The policy none uncommits nothing: -XX:MetaspaceReclaimPolicy=balanced or aggressive does."),
-        Reclaim::Removed => String::from("This JVM has no setting for smaller granules (JDK 21 removed -XX:MetaspaceReclaimPolicy)."),
+        Reclaim::Aggressive => {
+            String::from("The policy is already the one with the smallest granules (aggressive).")
+        }
+        Reclaim::None => String::from(
+            "The policy none uncommits nothing: -XX:MetaspaceReclaimPolicy=balanced or aggressive does.",
+        ),
+        Reclaim::Removed => String::from(
+            "This JVM has no setting for smaller granules (JDK 21 removed -XX:MetaspaceReclaimPolicy).",
+        ),
     }
 }
 
 fn idle(statistics: &Statistics, shadow: &Shadow) -> Option<Finding> {
     let pinned = &statistics.pinned;
-    let purged = if shadow.counters.purges == 0 { "none happened so far" } else { "the last one was before these were free" };
+    let purged = if shadow.counters.purges == 0 {
+        "none happened so far"
+    } else {
+        "the last one was before these were free"
+    };
     (pinned.idle_bytes > 0).then(|| Finding {
         kind: FindingKind::IdleGranules,
         title: format!(
@@ -248,7 +267,8 @@ fn one_class(statistics: &Statistics) -> Option<Finding> {
     let mut in_use = InUse::default();
     for kind in statistics.kinds.iter().filter(|kind| kind.of_one_class > 0) {
         if !kind.class {
-            loaders[usize::from(kind.loader == "hidden" || kind.loader == "reflection")] += kind.of_one_class;
+            loaders[usize::from(kind.loader == "hidden" || kind.loader == "reflection")] +=
+                kind.of_one_class;
         }
         in_use.add(&kind.of_one_class_in_use);
     }

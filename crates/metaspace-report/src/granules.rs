@@ -1,5 +1,5 @@
-//! Which granules are committed, as ranges: a row of a recording costs the same however long its range is, so that a
-//! damaged or made-up recording costs no more memory than it has rows.
+//! Which granules are committed, as ranges: a row of a recording costs the same however long its
+//! range is, so that a damaged or made-up recording costs no more memory than it has rows.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,10 @@ impl Granules {
     /// How many there are from `from` to before `to`.
     pub fn count_within(&self, from: u64, to: u64) -> u64 {
         let first = self.ranges.range(..=from).next_back().map_or(from, |(start, _)| *start);
-        self.ranges.range(first..to.max(first)).map(|(start, end)| (*end).min(to).saturating_sub((*start).max(from))).sum()
+        self.ranges
+            .range(first..to.max(first))
+            .map(|(start, end)| (*end).min(to).saturating_sub((*start).max(from)))
+            .sum()
     }
 
     /// All of them, in order.
@@ -41,7 +44,8 @@ impl Granules {
         self.ranges.iter().flat_map(|(start, end)| *start..*end)
     }
 
-    /// Those from `from` to before `to` are committed; false, and nothing is done, where there would be too many.
+    /// Those from `from` to before `to` are committed; false, and nothing is done, where there
+    /// would be too many.
     pub fn insert(&mut self, from: u64, to: u64) -> bool {
         if from >= to || to - from > GRANULES_LIMIT - self.count {
             return from >= to;
@@ -49,7 +53,9 @@ impl Granules {
         self.remove(from, to);
         self.count += to - from;
         let (mut from, mut to) = (from, to);
-        if let Some((start, _)) = self.ranges.range(..from).next_back().filter(|(_, end)| **end == from) {
+        if let Some((start, _)) =
+            self.ranges.range(..from).next_back().filter(|(_, end)| **end == from)
+        {
             from = *start;
         }
         if let Some(end) = self.ranges.remove(&to) {
@@ -65,8 +71,12 @@ impl Granules {
             return;
         }
         let first = self.ranges.range(..=from).next_back().map_or(from, |(start, _)| *start);
-        let touched: Vec<(u64, u64)> =
-            self.ranges.range(first..to).filter(|(_, end)| **end > from).map(|(start, end)| (*start, *end)).collect();
+        let touched: Vec<(u64, u64)> = self
+            .ranges
+            .range(first..to)
+            .filter(|(_, end)| **end > from)
+            .map(|(start, end)| (*start, *end))
+            .collect();
         for (start, end) in touched {
             self.ranges.remove(&start);
             self.count -= end.min(to) - start.max(from);

@@ -1,8 +1,10 @@
-//! What a recorded JVM's metaspace held, as `jcmd VM.metaspace` says it, at any moment of the recording, and what would help.
+//! What a recorded JVM's metaspace held, as `jcmd VM.metaspace` says it, at any moment of the
+//! recording, and what would help.
 //!
-//! For whoever asks why a JVM's metaspace is so large. The input is a bundle recorded by `heaplab record --jvm-metaspace` or
-//! imported from a JVM's log: blocks are its events, chunks its table of chunks. From these the real metaspace is rebuilt ([`shadow`]), counted
-//! ([`statistics`]), and its largest wastes are named ([`findings`]).
+//! For whoever asks why a JVM's metaspace is so large. The input is a bundle recorded by `heaplab
+//! record --jvm-metaspace` or imported from a JVM's log: blocks are its events, chunks its table of
+//! chunks. From these the real metaspace is rebuilt ([`shadow`]), counted ([`statistics`]), and its
+//! largest wastes are named ([`findings`]).
 //!
 //! ```
 //! use heaplab_metaspace_report::{At, report};
@@ -86,14 +88,21 @@ pub struct Report {
 
 /// Whether a recording is one of a metaspace.
 pub fn is_metaspace(tables: &Tables) -> bool {
-    !tables.chunks.is_empty() && tables.arenas.iter().any(|arena| arena.kind == "non-class" || arena.kind == "class")
+    !tables.chunks.is_empty()
+        && tables.arenas.iter().any(|arena| arena.kind == "non-class" || arena.kind == "class")
 }
 
-/// Looks at the JVM of row `process` of a recording: one pass over the events of all (rows are counted over all of them).
+/// Looks at the JVM of row `process` of a recording: one pass over the events of all (rows are
+/// counted over all of them).
 ///
 /// # Errors
 /// The events cannot be read.
-pub fn report(tables: &Tables, events: &mut impl EventSource, process: u32, at: At) -> Result<Report, TraceError> {
+pub fn report(
+    tables: &Tables,
+    events: &mut impl EventSource,
+    process: u32,
+    at: At,
+) -> Result<Report, TraceError> {
     let mut pass = Pass::new(tables, process, at);
     events.for_each(|event| {
         pass.event(event);
@@ -106,8 +115,14 @@ pub fn report(tables: &Tables, events: &mut impl EventSource, process: u32, at: 
 ///
 /// # Errors
 /// The events cannot be read.
-pub fn reports(tables: &Tables, events: &mut impl EventSource, processes: &[u32], at: At) -> Result<Vec<Report>, TraceError> {
-    let mut passes: Vec<Pass> = processes.iter().map(|process| Pass::new(tables, *process, at)).collect();
+pub fn reports(
+    tables: &Tables,
+    events: &mut impl EventSource,
+    processes: &[u32],
+    at: At,
+) -> Result<Vec<Report>, TraceError> {
+    let mut passes: Vec<Pass> =
+        processes.iter().map(|process| Pass::new(tables, *process, at)).collect();
     events.for_each(|event| {
         passes.iter_mut().for_each(|pass| pass.event(event));
         Ok(())
@@ -119,7 +134,12 @@ pub fn reports(tables: &Tables, events: &mut impl EventSource, processes: &[u32]
 ///
 /// # Errors
 /// The events cannot be read.
-pub fn shadow_at(tables: &Tables, events: &mut impl EventSource, process: u32, at: At) -> Result<Shadow, TraceError> {
+pub fn shadow_at(
+    tables: &Tables,
+    events: &mut impl EventSource,
+    process: u32,
+    at: At,
+) -> Result<Shadow, TraceError> {
     let mut pass = Pass { keeps_shadow: true, ..Pass::new(tables, process, at) };
     events.for_each(|event| {
         pass.event(event);
@@ -129,12 +149,15 @@ pub fn shadow_at(tables: &Tables, events: &mut impl EventSource, process: u32, a
     Ok(pass.kept.unwrap_or(pass.shadow))
 }
 
-/// When the most was committed: the row of events before which that was, and how many rows of chunks had passed.
+/// When the most was committed: the row of events before which that was, and how many rows of
+/// chunks had passed.
 fn peak(tables: &Tables, process: u32) -> Option<(u64, usize)> {
     let mut shadow = Shadow::new(tables);
     let mut peak = (0, None);
     for (index, chunk) in tables.chunks.iter().enumerate() {
-        if chunk.process == process && matches!(chunk.op, ChunkOp::Granule | ChunkOp::Commit | ChunkOp::Uncommit) {
+        if chunk.process == process
+            && matches!(chunk.op, ChunkOp::Granule | ChunkOp::Commit | ChunkOp::Uncommit)
+        {
             shadow.chunk(chunk);
             if shadow.committed_bytes() > peak.0 {
                 peak = (shadow.committed_bytes(), Some((chunk.row + 1, index + 1)));
@@ -191,8 +214,17 @@ impl<'t> Pass<'t> {
     fn finish(mut self) -> Report {
         self.chunks_until(u64::MAX, u64::MAX);
         self.point(true);
-        let (time_ns, row, statistics, findings, requests) = self.taken.take().unwrap_or_else(|| self.take());
-        Report { time_ns, row, statistics, findings, requests, peak: self.peak, timeline: self.timeline }
+        let (time_ns, row, statistics, findings, requests) =
+            self.taken.take().unwrap_or_else(|| self.take());
+        Report {
+            time_ns,
+            row,
+            statistics,
+            findings,
+            requests,
+            peak: self.peak,
+            timeline: self.timeline,
+        }
     }
 
     fn event(&mut self, event: &Event) {
@@ -211,7 +243,8 @@ impl<'t> Pass<'t> {
             return;
         }
         self.shadow.event(event);
-        let class = self.tables.arenas.get(event.arena as usize).is_some_and(|arena| arena.kind == "class");
+        let class =
+            self.tables.arenas.get(event.arena as usize).is_some_and(|arena| arena.kind == "class");
         if self.taken.is_none() {
             self.requests.note(event, class);
         }
@@ -221,8 +254,11 @@ impl<'t> Pass<'t> {
 
     /// What became of chunks before the event of this row.
     fn chunks_until(&mut self, row: u64, time_ns: u64) {
-        while let Some(chunk) = self.tables.chunks.get(self.chunks).filter(|chunk| chunk.row <= row) {
-            if matches!(self.at, At::Time(at) if chunk.time_ns > at && time_ns > at) && self.taken.is_none() {
+        while let Some(chunk) = self.tables.chunks.get(self.chunks).filter(|chunk| chunk.row <= row)
+        {
+            if matches!(self.at, At::Time(at) if chunk.time_ns > at && time_ns > at)
+                && self.taken.is_none()
+            {
                 self.note();
             }
             self.time_ns = self.time_ns.max(chunk.time_ns);
@@ -238,14 +274,20 @@ impl<'t> Pass<'t> {
     }
 
     fn now(&self) -> Point {
-        Point { time_ns: self.time_ns, committed_bytes: self.shadow.committed_bytes(), used_bytes: self.shadow.used_bytes }
+        Point {
+            time_ns: self.time_ns,
+            committed_bytes: self.shadow.committed_bytes(),
+            used_bytes: self.shadow.used_bytes,
+        }
     }
 
     /// One point a stretch of time: its last state.
     fn point(&mut self, last: bool) {
         let (now, points) = (self.now(), self.timeline.len());
         match self.timeline.last_mut() {
-            Some(point) if point.time_ns / self.width_ns == now.time_ns / self.width_ns => *point = now,
+            Some(point) if point.time_ns / self.width_ns == now.time_ns / self.width_ns => {
+                *point = now
+            }
             _ if last || points < 2 * POINTS as usize => self.timeline.push(now),
             _ => {}
         }

@@ -1,11 +1,14 @@
-//! The recorded metaspace, rebuilt from what the recording says of blocks and chunks: no model of how HotSpot decides, only
-//! of what its chunks hold afterwards.
+//! The recorded metaspace, rebuilt from what the recording says of blocks and chunks: no model of
+//! how HotSpot decides, only of what its chunks hold afterwards.
 //!
-//! A chunk that is taken is split off the free chunk it lies in, buddy by buddy; one that is given back merges with its buddy as long as that is
-//! free and whole. So free chunks need no events of their own. `committed_bytes` of a chunk is the length of its committed
-//! beginning as HotSpot's chunk header has it: a split gives each half its part, a merge adds the follower's only where the leader
-//! is committed whole, and the sum is rounded up to granules, so that a chunk smaller than one is committed whole or not at all. Beside it stand the granules that are really committed. Source: `metachunk.cpp`, `rootChunkArea.cpp`, `chunkManager.cpp`,
-//! `freeBlocks.cpp` of JDK 17; a test compares the result with `jcmd VM.metaspace` of a running JVM.
+//! A chunk that is taken is split off the free chunk it lies in, buddy by buddy; one that is given
+//! back merges with its buddy as long as that is free and whole. So free chunks need no events of
+//! their own. `committed_bytes` of a chunk is the length of its committed beginning as HotSpot's
+//! chunk header has it: a split gives each half its part, a merge adds the follower's only where
+//! the leader is committed whole, and the sum is rounded up to granules, so that a chunk smaller
+//! than one is committed whole or not at all. Beside it stand the granules that are really
+//! committed. Source: `metachunk.cpp`, `rootChunkArea.cpp`, `chunkManager.cpp`, `freeBlocks.cpp` of
+//! JDK 17; a test compares the result with `jcmd VM.metaspace` of a running JVM.
 
 use crate::granules::Granules;
 use hashbrown::HashMap;
@@ -18,7 +21,8 @@ type Map<K, V> = HashMap<K, V, Xxh3DefaultBuilder>;
 
 /// Bytes of a root chunk.
 pub const ROOT_BYTES: u64 = 16 << 20;
-/// A block's rest up to this size is not kept (2 words), where the recording does not say otherwise.
+/// A block's rest up to this size is not kept (2 words), where the recording does not say
+/// otherwise.
 const REST_BYTES: u64 = 16;
 /// The granule where the recording names none.
 const GRANULE_BYTES: u64 = 64 << 10;
@@ -80,7 +84,8 @@ impl LiveArena {
     }
 }
 
-/// A block that lives: its arena, where it lies, the bytes asked for and to be used, its stack, and whether it is a class.
+/// A block that lives: its arena, where it lies, the bytes asked for and to be used, its stack, and
+/// whether it is a class.
 #[derive(Clone, Copy, Debug)]
 struct Live {
     owner: u32,
@@ -129,7 +134,8 @@ pub struct Counters {
     pub leftovers: u64,
     /// Ranges committed.
     pub commits: u64,
-    /// Ranges uncommitted, of which something was committed (`VirtualSpaceNode::uncommit_range` counts no others).
+    /// Ranges uncommitted, of which something was committed (`VirtualSpaceNode::uncommit_range`
+    /// counts no others).
     pub uncommits: u64,
     /// Chunks taken.
     pub chunks_taken: u64,
@@ -137,9 +143,11 @@ pub struct Counters {
     pub chunks_returned: u64,
     /// Chunks that grew in place.
     pub chunks_enlarged: u64,
-    /// Free chunks split for one that was wanted, once each, however many levels (`ChunkManager::split_chunk_and_add_splinters`).
+    /// Free chunks split for one that was wanted, once each, however many levels
+    /// (`ChunkManager::split_chunk_and_add_splinters`).
     pub splits: u64,
-    /// Chunks given back that merged, once each, with however many buddies (`ChunkManager::return_chunk_locked`).
+    /// Chunks given back that merged, once each, with however many buddies
+    /// (`ChunkManager::return_chunk_locked`).
     pub merges: u64,
     /// Purges.
     pub purges: u64,
@@ -249,14 +257,20 @@ impl Shadow {
             Op::Alloc => self.allocated(event),
             Op::Free if event.counts() => {
                 self.counters.deallocations += 1;
-                let Some(Live { owner, size, usable, class, .. }) = self.objects.remove(&event.object) else { return };
+                let Some(Live { owner, size, usable, class, .. }) =
+                    self.objects.remove(&event.object)
+                else {
+                    return;
+                };
                 if let Some(arena) = self.arenas.get_mut(&owner) {
                     arena.live_classes = arena.live_classes.saturating_sub(u64::from(class));
                     // A damaged recording may bear an arena twice.
                     arena.live_blocks = arena.live_blocks.saturating_sub(1);
                     arena.live_bytes = arena.live_bytes.saturating_sub(size);
                 }
-                if let Some(arena) = self.arenas.get_mut(&event.arena).filter(|_| event.address != 0) {
+                if let Some(arena) =
+                    self.arenas.get_mut(&event.arena).filter(|_| event.address != 0)
+                {
                     arena.free_blocks.insert(event.address, usable);
                 }
             }
@@ -283,7 +297,8 @@ impl Shadow {
         let bytes = event.usable.max(event.size);
         let class = self.class_stacks.get(event.stack as usize).copied().unwrap_or(false);
         let Event { arena: owner, stack, address, size, .. } = *event;
-        self.objects.insert(event.object, Live { owner, stack, address, size, usable: bytes, class });
+        self.objects
+            .insert(event.object, Live { owner, stack, address, size, usable: bytes, class });
         let arena = self.arenas.entry(event.arena).or_default();
         arena.allocations += 1;
         arena.live_classes += u64::from(class);
@@ -291,8 +306,13 @@ impl Shadow {
         arena.live_blocks += 1;
         arena.live_bytes += event.size;
         arena.objects.push(event.object);
-        // Where two threads take of one block, the second may be told first: its address then lies behind the block's beginning, which is the other's.
-        let around = arena.free_blocks.range(..=event.address).next_back().map(|(from, block)| (*from, *block));
+        // Where two threads take of one block, the second may be told first: its address then lies
+        // behind the block's beginning, which is the other's.
+        let around = arena
+            .free_blocks
+            .range(..=event.address)
+            .next_back()
+            .map(|(from, block)| (*from, *block));
         if let Some((from, block)) = around.filter(|(from, block)| event.address - from < *block) {
             self.counters.from_free_blocks += 1;
             arena.free_blocks.remove(&from);
@@ -301,7 +321,9 @@ impl Shadow {
                 arena.free_blocks.insert(from, before);
             }
             if (block - before).saturating_sub(bytes) > REST_BYTES {
-                arena.free_blocks.insert(event.address.saturating_add(bytes), block - before - bytes);
+                arena
+                    .free_blocks
+                    .insert(event.address.saturating_add(bytes), block - before - bytes);
             }
         }
         self.raise(event.address, bytes);
@@ -323,19 +345,31 @@ impl Shadow {
         match event.op {
             ChunkOp::Granule => {
                 self.reclaim = Reclaim::from_code(address);
-                if bytes.is_power_of_two() && (GRANULE_BYTES_MIN..=ROOT_BYTES).contains(&bytes) && self.granules.is_empty() {
+                if bytes.is_power_of_two()
+                    && (GRANULE_BYTES_MIN..=ROOT_BYTES).contains(&bytes)
+                    && self.granules.is_empty()
+                {
                     self.granule_bytes = bytes;
                 }
             }
-            ChunkOp::Node if self.nodes.len() < NODES_LIMIT => self.nodes.push((address, bytes, false)),
-            ChunkOp::ClassNode if self.nodes.len() < NODES_LIMIT && self.class_nodes.len() < CLASS_NODES_LIMIT => {
+            ChunkOp::Node if self.nodes.len() < NODES_LIMIT => {
+                self.nodes.push((address, bytes, false))
+            }
+            ChunkOp::ClassNode
+                if self.nodes.len() < NODES_LIMIT && self.class_nodes.len() < CLASS_NODES_LIMIT =>
+            {
                 self.nodes.push((address, bytes, true));
                 self.class_nodes.push((address, bytes));
             }
             ChunkOp::Node | ChunkOp::ClassNode => {}
             ChunkOp::Root if !is_chunk(address, ROOT_BYTES) => {}
             ChunkOp::Root => {
-                let free = Chunk { bytes: ROOT_BYTES, committed_bytes: 0, used_bytes: 0, owner: Owner::Free };
+                let free = Chunk {
+                    bytes: ROOT_BYTES,
+                    committed_bytes: 0,
+                    used_bytes: 0,
+                    owner: Owner::Free,
+                };
                 self.chunks.entry(address).or_insert(free);
             }
             ChunkOp::Take => self.take(event),
@@ -347,7 +381,8 @@ impl Shadow {
             ChunkOp::Enlarge => self.enlarge(address, bytes),
             ChunkOp::Return => self.give_back(address),
             ChunkOp::Refused => {
-                let is_in_use = self.chunks.get(&address).is_some_and(|chunk| chunk.owner != Owner::Free);
+                let is_in_use =
+                    self.chunks.get(&address).is_some_and(|chunk| chunk.owner != Owner::Free);
                 if !is_in_use && self.split_off(event).is_some() {
                     self.give_back(address);
                 }
@@ -363,18 +398,22 @@ impl Shadow {
                     self.counters.uncommits += u64::from(self.granules.count_within(from, to) > 0);
                     self.granules.remove(from, to);
                 }
-                if let Some(chunk) = self.chunks.get_mut(&address).filter(|chunk| chunk.owner == Owner::Free) {
+                if let Some(chunk) =
+                    self.chunks.get_mut(&address).filter(|chunk| chunk.owner == Owner::Free)
+                {
                     chunk.committed_bytes = 0;
                 }
             }
             ChunkOp::Leftover => self.leftover(event),
             ChunkOp::Purge => self.counters.purges += 1,
-            // Until the size limit there is no more left than until the threshold: it is the limit that refused.
+            // Until the size limit there is no more left than until the threshold: it is the limit
+            // that refused.
             ChunkOp::Limit if bytes <= address => {
                 self.counters.commits_refused_at_max += 1;
                 let committed_bytes = self.committed_bytes();
                 let limit_bytes = committed_bytes.saturating_add(bytes);
-                self.full = Some(Full { limit_bytes, committed_bytes, used_bytes: self.used_bytes });
+                self.full =
+                    Some(Full { limit_bytes, committed_bytes, used_bytes: self.used_bytes });
             }
             ChunkOp::Limit => self.counters.commits_refused_at_threshold += 1,
         }
@@ -385,7 +424,8 @@ impl Shadow {
         let (address, bytes) = (event.address, event.bytes);
         self.counters.leftovers += 1;
         self.raise(address, bytes);
-        // JDK 24 and later give what a block of class space leaves over to the arena that is not of class space.
+        // JDK 24 and later give what a block of class space leaves over to the arena that is not of
+        // class space.
         let partner = self.partners.get(event.arena as usize).copied().flatten();
         for row in [Some(event.arena), partner].into_iter().flatten() {
             if let Some(arena) = self.arenas.get_mut(&row) {
@@ -398,14 +438,16 @@ impl Shadow {
         }
     }
 
-    /// The granules of a range. Nothing larger than a root chunk is committed at once: a row that says so is damaged.
+    /// The granules of a range. Nothing larger than a root chunk is committed at once: a row that
+    /// says so is damaged.
     fn granules_of(&self, address: u64, bytes: u64) -> Option<(u64, u64)> {
         address.checked_add(bytes)?;
         let first = address / self.granule_bytes;
         Some((first, first + bytes.min(ROOT_BYTES) / self.granule_bytes))
     }
 
-    /// A chunk's committed beginning, which is whole granules, or all of a chunk that is smaller (`Metachunk::set_committed_words`).
+    /// A chunk's committed beginning, which is whole granules, or all of a chunk that is smaller
+    /// (`Metachunk::set_committed_words`).
     fn rounded(&self, committed_bytes: u64, chunk_bytes: u64) -> u64 {
         committed_bytes.next_multiple_of(self.granule_bytes).min(chunk_bytes)
     }
@@ -420,13 +462,15 @@ impl Shadow {
         }
     }
 
-    /// A chunk is taken from the free one that begins where it does: `None` where there can be none.
+    /// A chunk is taken from the free one that begins where it does: `None` where there can be
+    /// none.
     fn split_off(&mut self, event: &ChunkEvent) -> Option<()> {
         if !is_chunk(event.address, event.bytes) {
             return None;
         }
         let owner = Owner::Arena(event.arena);
-        // Where the beginning of the recording is missing, the chunk may lie in nothing that is known.
+        // Where the beginning of the recording is missing, the chunk may lie in nothing that is
+        // known.
         let mut chunk = match self.chunks.remove(&event.address) {
             Some(chunk) if chunk.owner == Owner::Free && chunk.bytes >= event.bytes => chunk,
             _ => Chunk { bytes: event.bytes, committed_bytes: 0, used_bytes: 0, owner },
@@ -434,16 +478,25 @@ impl Shadow {
         self.counters.splits += u64::from(chunk.bytes > event.bytes);
         while chunk.bytes > event.bytes {
             chunk.bytes /= 2;
-            let rest_bytes = self.rounded(chunk.committed_bytes.saturating_sub(chunk.bytes), chunk.bytes);
+            let rest_bytes =
+                self.rounded(chunk.committed_bytes.saturating_sub(chunk.bytes), chunk.bytes);
             chunk.committed_bytes = chunk.committed_bytes.min(chunk.bytes);
-            self.chunks.insert(event.address + chunk.bytes, Chunk { committed_bytes: rest_bytes, ..chunk });
+            self.chunks.insert(
+                event.address + chunk.bytes,
+                Chunk { committed_bytes: rest_bytes, ..chunk },
+            );
         }
         self.chunks.insert(event.address, Chunk { owner, ..chunk });
         Some(())
     }
 
     fn enlarge(&mut self, address: u64, bytes: u64) {
-        let Some(chunk) = self.chunks.get(&address).copied().filter(|chunk| chunk.bytes * 2 == bytes && is_chunk(address, bytes)) else {
+        let Some(chunk) = self
+            .chunks
+            .get(&address)
+            .copied()
+            .filter(|chunk| chunk.bytes * 2 == bytes && is_chunk(address, bytes))
+        else {
             return;
         };
         self.counters.chunks_enlarged += 1;
@@ -471,23 +524,37 @@ impl Shadow {
             let Some(other) = self.chunks.get(&buddy).filter(fits).copied() else { break };
             self.chunks.remove(&buddy);
             let (leader, follower) = if base < buddy { (chunk, other) } else { (other, chunk) };
-            let added = if leader.committed_bytes == leader.bytes { follower.committed_bytes } else { 0 };
+            let added =
+                if leader.committed_bytes == leader.bytes { follower.committed_bytes } else { 0 };
             base = base.min(buddy);
             let bytes = leader.bytes * 2;
-            chunk = Chunk { bytes, committed_bytes: self.rounded(leader.committed_bytes + added, bytes), ..leader };
+            chunk = Chunk {
+                bytes,
+                committed_bytes: self.rounded(leader.committed_bytes + added, bytes),
+                ..leader
+            };
         }
         self.counters.merges += u64::from(chunk.bytes > given_bytes);
         self.chunks.insert(base, chunk);
     }
 }
 
-/// Whether a chunk can lie there: a power of two from 1 KB to a root chunk, at a multiple of its size.
+/// Whether a chunk can lie there: a power of two from 1 KB to a root chunk, at a multiple of its
+/// size.
 fn is_chunk(address: u64, bytes: u64) -> bool {
-    bytes.is_power_of_two() && (1024..=ROOT_BYTES).contains(&bytes) && address.is_multiple_of(bytes) && address.checked_add(bytes).is_some()
+    bytes.is_power_of_two()
+        && (1024..=ROOT_BYTES).contains(&bytes)
+        && address.is_multiple_of(bytes)
+        && address.checked_add(bytes).is_some()
 }
 
 /// By row of the stacks: whether its innermost frame is the type of classes.
 fn class_stacks(tables: &Tables) -> Vec<bool> {
-    let is_class = |frame: u32| tables.frames.get(frame as usize).is_some_and(|frame| frame.function.as_deref() == Some("Class"));
+    let is_class = |frame: u32| {
+        tables
+            .frames
+            .get(frame as usize)
+            .is_some_and(|frame| frame.function.as_deref() == Some("Class"))
+    };
     tables.stacks.iter().enumerate().map(|(row, node)| row > 0 && is_class(node.frame)).collect()
 }

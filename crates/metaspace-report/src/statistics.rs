@@ -1,4 +1,5 @@
-//! What the metaspace holds, counted as `jcmd VM.metaspace` counts it, and by kind of loader, which that does not do.
+//! What the metaspace holds, counted as `jcmd VM.metaspace` counts it, and by kind of loader, which
+//! that does not do.
 
 use crate::shadow::{Counters, Full, Owner, ROOT_BYTES, Shadow};
 use heaplab_trace::tables::{Reclaim, Tables};
@@ -107,12 +108,14 @@ pub struct Kind {
 /// What one class loader holds in both spaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Loader {
-    /// Its name in the recording (`loader 17`, numbered by birth), or that of its arena where its other one is not known.
+    /// Its name in the recording (`loader 17`, numbered by birth), or that of its arena where its
+    /// other one is not known.
     pub name: String,
     /// Its kind.
     pub kind: String,
-    /// Classes, but for those of the CDS archive: blocks of its class arena, and those which the recording calls so elsewhere (JVMs without compressed class
-    /// pointers have no class space, and JDK 24 and later keep interfaces out of it). `None`: not known, since there is neither.
+    /// Classes, but for those of the CDS archive: blocks of its class arena, and those which the
+    /// recording calls so elsewhere (JVMs without compressed class pointers have no class space,
+    /// and JDK 24 and later keep interfaces out of it). `None`: not known, since there is neither.
     pub classes: Option<u64>,
     /// Its chunks.
     pub in_use: InUse,
@@ -129,13 +132,15 @@ pub struct Loader {
 pub struct Pinned {
     /// Granules that free chunks share with chunks in use.
     pub granules: u64,
-    /// The free chunks' bytes in them: they stay committed as long as one chunk in the granule is in use.
+    /// The free chunks' bytes in them: they stay committed as long as one chunk in the granule is
+    /// in use.
     pub free_bytes: u64,
     /// Chunks in use in them.
     pub chunks_in_use: u64,
     /// Bytes of these chunks.
     pub in_use_bytes: u64,
-    /// What of `free_bytes` lies in wholly free quarters of a granule: could be uncommitted with granules of that size.
+    /// What of `free_bytes` lies in wholly free quarters of a granule: could be uncommitted with
+    /// granules of that size.
     pub free_in_quarters_bytes: u64,
     /// Granules in which nothing is in use, although they are committed.
     pub idle_granules: u64,
@@ -156,7 +161,8 @@ pub struct Statistics {
     pub class: Space,
     /// By kind of loader.
     pub kinds: Vec<Kind>,
-    /// The loaders that hold the most committed bytes, the largest first; at most [`LOADERS_SHOWN`].
+    /// The loaders that hold the most committed bytes, the largest first; at most
+    /// [`LOADERS_SHOWN`].
     pub largest_loaders: Vec<Loader>,
     /// Those which alone keep the most free bytes committed, likewise.
     pub pinning_loaders: Vec<Loader>,
@@ -205,7 +211,8 @@ impl Statistics {
         }
         let mut loaders = Loaders::default();
         statistics.arenas(shadow, tables, &mut loaders);
-        statistics.pinned = pinned(shadow, |owners, free_bytes| loaders.pin(tables, owners, free_bytes));
+        statistics.pinned =
+            pinned(shadow, |owners, free_bytes| loaders.pin(tables, owners, free_bytes));
         statistics.classes = loaders.classes();
         (statistics.largest_loaders, statistics.pinning_loaders) = loaders.top();
         statistics
@@ -225,7 +232,11 @@ impl Statistics {
 
     /// Free chunks' bytes in committed granules, both spaces.
     pub fn free_chunks_bytes(&self) -> u64 {
-        [&self.non_class, &self.class].iter().flat_map(|space| &space.free).map(|free| free.in_granules_bytes).sum()
+        [&self.non_class, &self.class]
+            .iter()
+            .flat_map(|space| &space.free)
+            .map(|free| free.in_granules_bytes)
+            .sum()
     }
 
     /// Free blocks of both spaces.
@@ -265,15 +276,20 @@ impl Statistics {
             if class || shadow.knows_classes() {
                 loader.classes = Some(loader.classes.unwrap_or(0) + classes);
             }
-            let blocks = FreeBlocks { blocks: arena.free_blocks.len() as u64, bytes: arena.free_blocks.values().sum() };
+            let blocks = FreeBlocks {
+                blocks: arena.free_blocks.len() as u64,
+                bytes: arena.free_blocks.values().sum(),
+            };
             let space = self.space_mut(class);
             space.in_use_total.add(&in_use);
             space.free_blocks.blocks += blocks.blocks;
             space.free_blocks.bytes += blocks.bytes;
             self.loaders += u64::from(!class);
             let other = known.partner.and_then(|row| shadow.arenas.get(&row));
-            let (in_class, in_other) = if class { (Some(arena), other) } else { (other, Some(arena)) };
-            let made = in_class.map_or(0, |arena| arena.allocations) + in_other.map_or(0, |arena| arena.classes);
+            let (in_class, in_other) =
+                if class { (Some(arena), other) } else { (other, Some(arena)) };
+            let made = in_class.map_or(0, |arena| arena.allocations)
+                + in_other.map_or(0, |arena| arena.classes);
             let of_one_class = made == 1;
             let kind = self.kind(&known.growth_policy, class);
             kind.arenas += 1;
@@ -287,14 +303,21 @@ impl Statistics {
                 kind.of_one_class_in_use.add(&in_use);
             }
         }
-        self.kinds.sort_by(|one, other| (one.class, other.in_use.committed_bytes).cmp(&(other.class, one.in_use.committed_bytes)));
+        self.kinds.sort_by(|one, other| {
+            (one.class, other.in_use.committed_bytes)
+                .cmp(&(other.class, one.in_use.committed_bytes))
+        });
     }
 
     fn kind(&mut self, loader: &str, class: bool) -> &mut Kind {
-        let index = self.kinds.iter().position(|kind| kind.loader == loader && kind.class == class).unwrap_or_else(|| {
-            self.kinds.push(Kind { loader: loader.into(), class, ..Kind::default() });
-            self.kinds.len() - 1
-        });
+        let index = self
+            .kinds
+            .iter()
+            .position(|kind| kind.loader == loader && kind.class == class)
+            .unwrap_or_else(|| {
+                self.kinds.push(Kind { loader: loader.into(), class, ..Kind::default() });
+                self.kinds.len() - 1
+            });
         &mut self.kinds[index]
     }
 }
@@ -308,14 +331,27 @@ impl Loaders {
         let arena = tables.arenas.get(row as usize);
         let first = arena.and_then(|arena| arena.partner).map_or(row, |partner| partner.min(row));
         self.0.entry(first).or_insert_with(|| {
-            let name = arena.map(|arena| arena.loader.clone()).filter(|name| !name.is_empty()).unwrap_or_else(|| format!("arena {row}"));
-            Loader { name, kind: arena.map_or(String::new(), |arena| arena.growth_policy.clone()), ..Loader::default() }
+            let name = arena
+                .map(|arena| arena.loader.clone())
+                .filter(|name| !name.is_empty())
+                .unwrap_or_else(|| format!("arena {row}"));
+            Loader {
+                name,
+                kind: arena.map_or(String::new(), |arena| arena.growth_policy.clone()),
+                ..Loader::default()
+            }
         })
     }
 
     /// A granule with free chunks is committed because of these arenas.
     fn pin(&mut self, tables: &Tables, owners: &[u32], free_bytes: u64) {
-        let first = |row: &u32| tables.arenas.get(*row as usize).and_then(|arena| arena.partner).map_or(*row, |partner| partner.min(*row));
+        let first = |row: &u32| {
+            tables
+                .arenas
+                .get(*row as usize)
+                .and_then(|arena| arena.partner)
+                .map_or(*row, |partner| partner.min(*row))
+        };
         let mut rows: Vec<u32> = owners.iter().filter(|row| **row != 0).map(first).collect();
         rows.sort_unstable();
         rows.dedup();
@@ -339,7 +375,12 @@ impl Loaders {
         let mut all: Vec<Loader> = self.0.into_values().collect();
         // Stable: of equal ones the older comes first.
         all.sort_by_key(|loader| std::cmp::Reverse(loader.in_use.committed_bytes));
-        let largest = all.iter().filter(|loader| loader.in_use.committed_bytes > 0).take(LOADERS_SHOWN).cloned().collect();
+        let largest = all
+            .iter()
+            .filter(|loader| loader.in_use.committed_bytes > 0)
+            .take(LOADERS_SHOWN)
+            .cloned()
+            .collect();
         all.retain(|loader| loader.pinned_alone > 0);
         all.sort_by_key(|loader| std::cmp::Reverse(loader.pinned_alone_bytes));
         all.truncate(LOADERS_SHOWN);
@@ -361,13 +402,16 @@ pub fn in_granules(shadow: &Shadow, from: u64, bytes: u64) -> u64 {
     shadow.committed_within(from, bytes)
 }
 
-/// `each` gets every pinned granule: the rows of the arenas that have chunks in it, and its free bytes.
+/// `each` gets every pinned granule: the rows of the arenas that have chunks in it, and its free
+/// bytes.
 fn pinned(shadow: &Shadow, mut each: impl FnMut(&[u32], u64)) -> Pinned {
     let (granule, mut pinned) = (shadow.granule_bytes, Pinned::default());
     for base in shadow.granules() {
         let before = shadow.chunks.range(..=base).next_back().map(|(base, chunk)| (*base, *chunk));
         // A chunk of a granule or more: in use, the granule is its owner's; free, it is idle.
-        if let Some((_, chunk)) = before.filter(|(start, chunk)| chunk.bytes >= granule && base - start < chunk.bytes) {
+        if let Some((_, chunk)) =
+            before.filter(|(start, chunk)| chunk.bytes >= granule && base - start < chunk.bytes)
+        {
             if chunk.owner == Owner::Free {
                 pinned.idle_granules += 1;
                 pinned.idle_bytes += granule;
@@ -375,12 +419,19 @@ fn pinned(shadow: &Shadow, mut each: impl FnMut(&[u32], u64)) -> Pinned {
             continue;
         }
         let inside: Vec<_> = shadow.chunks.range(base..base + granule).collect();
-        let in_use: Vec<_> = inside.iter().filter(|(_, chunk)| chunk.owner != Owner::Free).collect();
-        let free: u64 = inside.iter().filter(|(_, chunk)| chunk.owner == Owner::Free).map(|(_, chunk)| chunk.bytes).sum();
+        let in_use: Vec<_> =
+            inside.iter().filter(|(_, chunk)| chunk.owner != Owner::Free).collect();
+        let free: u64 = inside
+            .iter()
+            .filter(|(_, chunk)| chunk.owner == Owner::Free)
+            .map(|(_, chunk)| chunk.bytes)
+            .sum();
         if free == 0 {
             continue;
         }
-        let owner = |chunk: &crate::shadow::Chunk| if let Owner::Arena(row) = chunk.owner { row } else { 0 };
+        let owner = |chunk: &crate::shadow::Chunk| {
+            if let Owner::Arena(row) = chunk.owner { row } else { 0 }
+        };
         each(&in_use.iter().map(|(_, chunk)| owner(chunk)).collect::<Vec<_>>(), free);
         pinned.granules += 1;
         pinned.free_bytes += free;
@@ -388,7 +439,9 @@ fn pinned(shadow: &Shadow, mut each: impl FnMut(&[u32], u64)) -> Pinned {
         pinned.in_use_bytes += in_use.iter().map(|(_, chunk)| chunk.bytes).sum::<u64>();
         let quarter = granule / 4;
         for from in (base..base + granule).step_by(quarter as usize) {
-            let is_touched = |(start, chunk): &&&(&u64, &crate::shadow::Chunk)| **start < from + quarter && **start + chunk.bytes > from;
+            let is_touched = |(start, chunk): &&&(&u64, &crate::shadow::Chunk)| {
+                **start < from + quarter && **start + chunk.bytes > from
+            };
             if in_use.iter().filter(is_touched).count() == 0 {
                 pinned.free_in_quarters_bytes += quarter;
             }

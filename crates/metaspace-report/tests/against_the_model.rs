@@ -1,5 +1,5 @@
-//! The state rebuilt from a JVM's log beside the same workload run on `metaspace:jdk17`, chunk by chunk: what HotSpot decided,
-//! and what its rules as implemented here decide.
+//! The state rebuilt from a JVM's log beside the same workload run on `metaspace:jdk17`, chunk by
+//! chunk: what HotSpot decided, and what its rules as implemented here decide.
 
 use heaplab_metaspace::elastic::heap::{ArenaId, ElasticMetaspace};
 use heaplab_metaspace::elastic::report::Report;
@@ -30,7 +30,10 @@ fn replayed(events: &[Event], imported: &Imported) -> Report {
         match event.op {
             Op::ArenaBirth => {
                 let row = &imported.tables.arenas[event.arena as usize];
-                arenas.insert(event.arena, model.birth(ArenaPlan::parse(&row.kind, &row.growth_policy)));
+                arenas.insert(
+                    event.arena,
+                    model.birth(ArenaPlan::parse(&row.kind, &row.growth_policy)),
+                );
             }
             Op::Alloc if event.counts() => {
                 let words = (event.size / 8) as usize;
@@ -39,7 +42,8 @@ fn replayed(events: &[Event], imported: &Imported) -> Report {
             }
             Op::Free => {
                 let (arena, block, words) = blocks.remove(&event.object).unwrap();
-                // SAFETY: the recording's order is checked: the object is live, of this arena and so many words, and nobody reads it.
+                // SAFETY: the recording's order is checked: the object is live, of this arena and
+                // so many words, and nobody reads it.
                 unsafe { model.deallocate_words(arenas[&arena], block, words) };
             }
             Op::ArenaDeath => {
@@ -59,17 +63,28 @@ fn in_use(space: &Space) -> Vec<InUse> {
 }
 
 fn free(space: &Space) -> Vec<(u64, u64)> {
-    space.free.iter().map(|FreeChunks { chunks, committed_bytes, .. }| (*chunks, *committed_bytes)).collect()
+    space
+        .free
+        .iter()
+        .map(|FreeChunks { chunks, committed_bytes, .. }| (*chunks, *committed_bytes))
+        .collect()
 }
 
 #[test]
 fn hotspot_and_its_rules_hold_the_same_chunks() {
     let (events, imported) = recorded();
     for rows in [events.len() / 4, events.len() / 2, events.len() * 3 / 4, events.len()] {
-        let statistics: Statistics = report(&imported.tables, &mut Slice(&events), 0, At::Row(rows as u64)).unwrap().statistics;
+        let statistics: Statistics =
+            report(&imported.tables, &mut Slice(&events), 0, At::Row(rows as u64))
+                .unwrap()
+                .statistics;
         let model = replayed(&events[..rows], &imported);
         for (space, ours) in model.spaces.iter().zip([&statistics.non_class, &statistics.class]) {
-            assert_eq!(space.committed_bytes, ours.committed_bytes, "row {rows}, class {}", space.class);
+            assert_eq!(
+                space.committed_bytes, ours.committed_bytes,
+                "row {rows}, class {}",
+                space.class
+            );
             let mut levels = vec![InUse::default(); 15];
             for kind in &space.kinds {
                 for (level, usage) in kind.usage.levels.iter().enumerate() {
@@ -84,7 +99,8 @@ fn hotspot_and_its_rules_hold_the_same_chunks() {
                 }
             }
             assert_eq!(levels, in_use(ours), "row {rows}, class {}", space.class);
-            let theirs: Vec<(u64, u64)> = space.free_chunks.iter().map(|free| (free.chunks, free.committed_bytes)).collect();
+            let theirs: Vec<(u64, u64)> =
+                space.free_chunks.iter().map(|free| (free.chunks, free.committed_bytes)).collect();
             assert_eq!(theirs, free(ours), "row {rows}, class {}", space.class);
         }
     }

@@ -1,9 +1,10 @@
 //! Puts the page together: template, style, scripts and data in one file.
 //!
-//! The data holds names from elsewhere (functions, paths, arguments), so three things keep them from becoming markup:
-//! JSON is written without `<`, `>` and `&` and without the two line separators that scripts end lines at; the scripts
-//! build every element by hand and put names in as text; and the page's own policy forbids scripts without its nonce
-//! and every request to anywhere.
+//! The data holds names from elsewhere (functions, paths, arguments), so three things keep them
+//! from becoming markup: JSON is written without `<`, `>` and `&` and without the two line
+//! separators that scripts end lines at; the scripts build every element by hand and put names in
+//! as text; and the page's own policy forbids scripts without its nonce and every request to
+//! anywhere.
 
 use crate::model::Page;
 
@@ -31,9 +32,14 @@ const SCRIPTS: [&str; 10] = [
 /// ```
 pub fn html(page: &Page) -> String {
     let data = serde_json::to_string(page).expect("numbers, strings and lists always become JSON");
-    let name = if page.recording.program.is_empty() { "unnamed program" } else { &page.recording.program };
-    let mut out =
-        String::with_capacity(TEMPLATE.len() + STYLE.len() + data.len() + SCRIPTS.iter().map(|script| script.len()).sum::<usize>());
+    let name =
+        if page.recording.program.is_empty() { "unnamed program" } else { &page.recording.program };
+    let mut out = String::with_capacity(
+        TEMPLATE.len()
+            + STYLE.len()
+            + data.len()
+            + SCRIPTS.iter().map(|script| script.len()).sum::<usize>(),
+    );
     let mut rest = TEMPLATE;
     // One pass over the template alone: what is put in is never searched for places to fill.
     while let Some((before, after)) = rest.split_once("{{") {
@@ -95,7 +101,11 @@ mod tests {
     fn hostile() -> Page {
         Page {
             recording: Recording { program: HOSTILE.into(), ..Recording::default() },
-            frames: vec![Frame { label: HOSTILE.into(), module: HOSTILE.into(), place: HOSTILE.into() }],
+            frames: vec![Frame {
+                label: HOSTILE.into(),
+                module: HOSTILE.into(),
+                place: HOSTILE.into(),
+            }],
             ..Page::default()
         }
     }
@@ -103,13 +113,18 @@ mod tests {
     #[test]
     fn hostile_names_cannot_leave_the_data() {
         let html = html(&hostile());
-        let (before, data) = html.split_once(r#"<script type="application/json" id="data">"#).unwrap();
+        let (before, data) =
+            html.split_once(r#"<script type="application/json" id="data">"#).unwrap();
         let (data, after) = data.split_once("</script>").unwrap();
         let read: serde_json::Value = serde_json::from_str(data).unwrap();
         assert_eq!(read["frames"][0]["label"], HOSTILE);
         assert!(!data.contains('<') && !data.contains('\u{2028}'));
         assert!(!before.contains("<img") && !after.contains("<img"));
-        assert_eq!(html.matches("{{").count(), 2 + 3, "only the names themselves (title and data) hold braces");
+        assert_eq!(
+            html.matches("{{").count(),
+            2 + 3,
+            "only the names themselves (title and data) hold braces"
+        );
     }
 
     #[test]
@@ -139,7 +154,11 @@ mod tests {
         let html = html(&Page::default());
         assert!(!html.contains("https://"));
         let namespaces = html.matches("http://").count();
-        assert_eq!(namespaces, html.matches("http://www.w3.org/2000/svg").count(), "the only addresses are names of a namespace");
+        assert_eq!(
+            namespaces,
+            html.matches("http://www.w3.org/2000/svg").count(),
+            "the only addresses are names of a namespace"
+        );
     }
 
     #[test]

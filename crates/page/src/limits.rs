@@ -1,5 +1,5 @@
-//! How much of everything a page holds. A page is read by a person and opened on a phone: what is beyond these is
-//! summed up and said, never dropped in silence.
+//! How much of everything a page holds. A page is read by a person and opened on a phone: what is
+//! beyond these is summed up and said, never dropped in silence.
 
 /// Steps of the timeline.
 pub const TIMELINE_POINTS: usize = 2048;

@@ -1,9 +1,10 @@
 //! What the page shows, and nothing else.
 //!
-//! The page's scripts read exactly these structs as JSON, so that what they can draw is decided here and everything is
-//! bounded before it is written: a recording of any length gives a page of a few hundred kilobytes. Columns are
-//! parallel lists rather than lists of objects where there are thousands of rows. Counts and bytes above 2^53 lose
-//! their last digits in a browser; no recording that fits a machine reaches them.
+//! The page's scripts read exactly these structs as JSON, so that what they can draw is decided
+//! here and everything is bounded before it is written: a recording of any length gives a page of a
+//! few hundred kilobytes. Columns are parallel lists rather than lists of objects where there are
+//! thousands of rows. Counts and bytes above 2^53 lose their last digits in a browser; no recording
+//! that fits a machine reaches them.
 
 mod heap_map;
 mod metaspace;
@@ -31,7 +32,8 @@ pub struct Page {
     pub timeline: Timeline,
     /// Requests by size.
     pub sizes: Sizes,
-    /// What each allocator's rounding costs on these requests; the first is the one recorded under where it was measured.
+    /// What each allocator's rounding costs on these requests; the first is the one recorded under
+    /// where it was measured.
     pub slop: Vec<Slop>,
     /// The stacks, as one tree with a column for each measure; `None`: no stacks were recorded.
     pub flame: Option<Flame>,
@@ -53,7 +55,8 @@ pub struct Page {
     pub earlier_replays: Vec<Replay>,
     /// The pages of a heap at one moment; `None`: none was asked for.
     pub heap_map: Option<HeapMap>,
-    /// Metaspaces of the recorded JVMs, the largest first; none: the recording is of something else.
+    /// Metaspaces of the recorded JVMs, the largest first; none: the recording is of something
+    /// else.
     pub metaspaces: Vec<Metaspace>,
     /// What was left out to keep the page small, each a sentence.
     pub left_out: Vec<String>,
@@ -154,7 +157,8 @@ pub struct Totals {
 /// Live bytes over time, in at most [`crate::limits::TIMELINE_POINTS`] steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Timeline {
-    /// "time": `at` is ns since the recording began; "events": it is rows, for traces without time stamps.
+    /// "time": `at` is ns since the recording began; "events": it is rows, for traces without time
+    /// stamps.
     pub axis: String,
     /// Where the process shown began.
     pub begin: u64,
@@ -310,7 +314,8 @@ pub struct Flame {
     pub measures: Vec<Measure>,
     /// Parent of each node, always a smaller index; node 0 names itself.
     pub parent: Vec<u32>,
-    /// Index into [`Page::frames`] of each node; -1: the root; -2: nodes too small to draw, taken together.
+    /// Index into [`Page::frames`] of each node; -1: the root; -2: nodes too small to draw, taken
+    /// together.
     pub frame: Vec<i64>,
     /// A column a measure: the node's value with everything it called.
     pub values: Vec<Vec<u64>>,
@@ -373,7 +378,8 @@ pub struct Finding {
     pub stack_count: u64,
 }
 
-/// One of several sizes that lie over round ones for one reason, on the allocator that the finding was ranked by.
+/// One of several sizes that lie over round ones for one reason, on the allocator that the finding
+/// was ranked by.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ShoeSize {
     /// Bytes asked for.

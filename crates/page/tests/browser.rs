@@ -1,5 +1,5 @@
-//! The page in a real browser: writes the sample's pages and what they must show, and lets `tests/browser/` look at
-//! them in headless Chromium. `HEAPLAB_SCREENSHOTS=FOLDER` keeps pictures.
+//! The page in a real browser: writes the sample's pages and what they must show, and lets
+//! `tests/browser/` look at them in headless Chromium. `HEAPLAB_SCREENSHOTS=FOLDER` keeps pictures.
 
 mod sample;
 
@@ -23,8 +23,13 @@ fn the_page_shows_what_it_should_in_chromium() {
     ];
     for (name, sample) in samples {
         let page = sample.page();
-        fs::write(folder.path().join(format!("{name}.html")), heaplab_page::html(&page)).expect("a page");
-        fs::write(folder.path().join(format!("{name}.json")), serde_json::to_string(&page).expect("the model")).expect("a model");
+        fs::write(folder.path().join(format!("{name}.html")), heaplab_page::html(&page))
+            .expect("a page");
+        fs::write(
+            folder.path().join(format!("{name}.json")),
+            serde_json::to_string(&page).expect("the model"),
+        )
+        .expect("a model");
     }
     let status = Command::new("node")
         .args(["--test", "--test-reporter=spec"])
@@ -36,7 +41,9 @@ fn the_page_shows_what_it_should_in_chromium() {
 
 /// What the test needs and is not there.
 fn missing(tests: &Path) -> Option<String> {
-    let runs = |program: &str| Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    let runs = |program: &str| {
+        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
     if !runs("node") {
         return Some("node is not installed".into());
     }
@@ -44,7 +51,9 @@ fn missing(tests: &Path) -> Option<String> {
         return Some("chromium is not installed (HEAPLAB_CHROMIUM names another)".into());
     }
     if !tests.join("node_modules/playwright-core").exists() {
-        return Some("playwright-core is not installed: run `npm ci` in crates/page/tests/browser".into());
+        return Some(
+            "playwright-core is not installed: run `npm ci` in crates/page/tests/browser".into(),
+        );
     }
     None
 }

@@ -9,7 +9,9 @@ fn totals_on_the_page_are_those_of_the_profile() {
     let sample = sample::full();
     let (page, profile) = (sample.page(), &sample.profile);
     let flame = page.flame.as_ref().unwrap();
-    let measure = |title: &str| flame.values[flame.measures.iter().position(|measure| measure.title == title).unwrap()][0];
+    let measure = |title: &str| {
+        flame.values[flame.measures.iter().position(|measure| measure.title == title).unwrap()][0]
+    };
     assert_eq!(measure("Live at peak, bytes"), profile.peak.live.bytes);
     assert_eq!(measure("Live at peak, objects"), profile.peak.live.objects);
     assert_eq!(measure("Asked for, bytes"), profile.totals.requested_bytes);
@@ -18,14 +20,23 @@ fn totals_on_the_page_are_those_of_the_profile() {
     assert_eq!(page.sizes.whole.total_count, profile.totals.requests);
     assert_eq!(page.sizes.whole.total_bytes, profile.totals.requested_bytes);
     assert_eq!(page.sizes.peak.total_bytes, profile.peak.live.bytes);
-    assert_eq!(page.sizes.buckets.iter().map(|bucket| bucket.bytes).sum::<u64>(), profile.totals.requested_bytes);
-    assert_eq!(page.sizes.buckets.iter().map(|bucket| bucket.peak_count).sum::<u64>(), profile.peak.live.objects);
+    assert_eq!(
+        page.sizes.buckets.iter().map(|bucket| bucket.bytes).sum::<u64>(),
+        profile.totals.requested_bytes
+    );
+    assert_eq!(
+        page.sizes.buckets.iter().map(|bucket| bucket.peak_count).sum::<u64>(),
+        profile.peak.live.objects
+    );
     assert_eq!(page.timeline.max_bytes.iter().max(), Some(&profile.peak.live.bytes));
     assert_eq!(page.timeline.live_bytes.last(), Some(&profile.end.live.bytes));
     assert_eq!(page.live_at_end.iter().map(|row| row.bytes).sum::<u64>(), profile.end.live.bytes);
     assert_eq!(page.lifetimes.iter().map(|row| row.objects).sum::<u64>(), profile.totals.frees);
     assert_eq!(page.threads.iter().map(|thread| thread.frees).sum::<u64>(), profile.totals.frees);
-    assert_eq!(page.threads.iter().map(|thread| thread.requested_bytes).sum::<u64>(), profile.totals.requested_bytes);
+    assert_eq!(
+        page.threads.iter().map(|thread| thread.requested_bytes).sum::<u64>(),
+        profile.totals.requested_bytes
+    );
     assert_eq!(page.totals.peak_slop_bytes, Some(profile.peak.live.slop_bytes()));
 }
 
@@ -34,9 +45,16 @@ fn slop_by_class_adds_up_to_slop_by_allocator() {
     let page = sample::full().page();
     assert!(page.slop.iter().any(|slop| slop.classes_left_out > 0) && page.slop.len() > 3);
     for slop in page.slop {
-        let whole = slop.classes.iter().map(|class| class.slop_bytes).sum::<u64>() + slop.left_out_slop_bytes;
-        let peak = slop.classes.iter().map(|class| class.peak_slop_bytes).sum::<u64>() + slop.left_out_peak_slop_bytes;
-        assert_eq!(whole, slop.whole.usable_bytes - slop.whole.requested_bytes, "{}", slop.allocator);
+        let whole = slop.classes.iter().map(|class| class.slop_bytes).sum::<u64>()
+            + slop.left_out_slop_bytes;
+        let peak = slop.classes.iter().map(|class| class.peak_slop_bytes).sum::<u64>()
+            + slop.left_out_peak_slop_bytes;
+        assert_eq!(
+            whole,
+            slop.whole.usable_bytes - slop.whole.requested_bytes,
+            "{}",
+            slop.allocator
+        );
         assert_eq!(peak, slop.peak.usable_bytes - slop.peak.requested_bytes, "{}", slop.allocator);
     }
 }
@@ -45,11 +63,19 @@ fn slop_by_class_adds_up_to_slop_by_allocator() {
 fn every_index_on_the_page_lies_in_its_table() {
     let page = sample::full().page();
     let flame = page.flame.as_ref().unwrap();
-    let stacks = page.findings.iter().flat_map(|finding| finding.stacks.iter().map(|share| &share.frames));
-    let stacks = stacks.chain(page.live_at_end.iter().map(|row| &row.frames)).chain(page.uses_its_slop.iter().map(|row| &row.frames));
+    let stacks =
+        page.findings.iter().flat_map(|finding| finding.stacks.iter().map(|share| &share.frames));
+    let stacks = stacks
+        .chain(page.live_at_end.iter().map(|row| &row.frames))
+        .chain(page.uses_its_slop.iter().map(|row| &row.frames));
     assert!(stacks.flatten().all(|frame| (*frame as usize) < page.frames.len()));
     assert!(flame.frame.iter().all(|frame| *frame < page.frames.len() as i64));
-    assert!(flame.values.iter().all(|column| column.len() == flame.parent.len() && flame.frame.len() == column.len()));
+    assert!(
+        flame
+            .values
+            .iter()
+            .all(|column| column.len() == flame.parent.len() && flame.frame.len() == column.len())
+    );
     assert!(page.timeline.at.len() <= limits::TIMELINE_POINTS);
 }
 
@@ -76,15 +102,27 @@ fn a_recording_with_a_hundred_thousand_stacks_makes_a_page_of_a_few_megabytes() 
     let size = html(&page).len();
     assert!(size < 6_000_000, "{size} bytes");
     assert_eq!(page.flame.as_ref().unwrap().values[0][0], sample.profile.peak.live.bytes);
-    assert!(page.left_out.iter().any(|sentence| sentence.starts_with("Live at the end")), "{:?}", page.left_out);
+    assert!(
+        page.left_out.iter().any(|sentence| sentence.starts_with("Live at the end")),
+        "{:?}",
+        page.left_out
+    );
 }
 
 #[test]
 fn a_child_is_named_as_the_command_line_names_it_and_has_the_marks_of_all() {
     let page = sample::child().page();
     assert_eq!(page.recording.process, "process 11#2 (tool)");
-    assert_eq!(page.processes.iter().map(|process| process.label.as_str()).collect::<Vec<_>>(), ["10", "11#1", "11#2"]);
-    let marks: Vec<_> = page.timeline.marks.iter().map(|mark| (mark.name.as_str(), mark.live_bytes, mark.process.as_str())).collect();
+    assert_eq!(
+        page.processes.iter().map(|process| process.label.as_str()).collect::<Vec<_>>(),
+        ["10", "11#1", "11#2"]
+    );
+    let marks: Vec<_> = page
+        .timeline
+        .marks
+        .iter()
+        .map(|mark| (mark.name.as_str(), mark.live_bytes, mark.process.as_str()))
+        .collect();
     let expected = [
         ("before", None, ""),
         // Of an object born at the mark's own time nothing says that it came later.

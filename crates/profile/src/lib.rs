@@ -1,20 +1,22 @@
-//! What one pass over a workload gives: live bytes over time, by size, by stack and by thread, the peak, chosen
-//! moments and lifetimes.
+//! What one pass over a workload gives: live bytes over time, by size, by stack and by thread, the
+//! peak, chosen moments and lifetimes.
 //!
-//! For whoever shows, exports or judges a recording. [`profile`] streams: its memory is that of the live objects, the
-//! distinct stacks and the distinct sizes, however many events there are. It looks at one selection of events (one
-//! process, usually) exactly once, and lets an [`Observer`] look over its shoulder, so that the findings need no pass
-//! of their own.
+//! For whoever shows, exports or judges a recording. [`profile`] streams: its memory is that of the
+//! live objects, the distinct stacks and the distinct sizes, however many events there are. It
+//! looks at one selection of events (one process, usually) exactly once, and lets an [`Observer`]
+//! look over its shoulder, so that the findings need no pass of their own.
 //!
 //! # The peak in one pass
-//! The peak is the first row at which the sum of the requested bytes of live objects is largest. What each stack and
-//! size held at that row is wanted, and the row is known only at the end. Instead of a second pass, every counter
-//! remembers the peak it last saw ([`Tracked`]): a new peak only raises a number, and a counter copies itself when it
-//! is next changed after that. The copy is exact and costs one compare an event.
+//! The peak is the first row at which the sum of the requested bytes of live objects is largest.
+//! What each stack and size held at that row is wanted, and the row is known only at the end.
+//! Instead of a second pass, every counter remembers the peak it last saw ([`Tracked`]): a new peak
+//! only raises a number, and a counter copies itself when it is next changed after that. The copy
+//! is exact and costs one compare an event.
 //!
 //! # To whom bytes belong
-//! A live object's bytes belong to the stack that last sized it: after a realloc that is the stack of the realloc.
-//! Requests are births and reallocations alike, because each is a question to the allocator and has its own slop.
+//! A live object's bytes belong to the stack that last sized it: after a realloc that is the stack
+//! of the realloc. Requests are births and reallocations alike, because each is a question to the
+//! allocator and has its own slop.
 //!
 //! ```
 //! use heaplab_profile::{NoObserver, Options, profile};
@@ -45,8 +47,8 @@ mod timeline;
 mod tracked;
 
 pub use model::{
-    Amount, Lifetime, Lifetimes, MarkRow, Moment, MomentSize, MomentStack, Profile, SizeRow, StackRow, ThreadRow, Timeline, TimelineAxis,
-    TimelinePoint, Totals,
+    Amount, Lifetime, Lifetimes, MarkRow, Moment, MomentSize, MomentStack, Profile, SizeRow,
+    StackRow, ThreadRow, Timeline, TimelineAxis, TimelinePoint, Totals,
 };
 pub use observe::{Instant, NoObserver, Object, Observer};
 pub use options::{At, MomentRequest, Options, remapped_from_bytes};

@@ -1,10 +1,11 @@
 //! Live objects by id.
 //!
-//! Ids are dense in birth order and most objects die young, so the youngest live in pages of a slab, found by the upper
-//! bits of their id. A page whose survivors have become few gives them to a hash table and goes; so does the oldest page
-//! when the directory of pages has grown much longer than the number of pages it holds. Each object moves at most once,
-//! and memory is within a constant factor of the live objects, however many have lived (an array indexed by id would
-//! keep a word for every object ever born, a hash table alone costs a cache miss an event).
+//! Ids are dense in birth order and most objects die young, so the youngest live in pages of a
+//! slab, found by the upper bits of their id. A page whose survivors have become few gives them to
+//! a hash table and goes; so does the oldest page when the directory of pages has grown much longer
+//! than the number of pages it holds. Each object moves at most once, and memory is within a
+//! constant factor of the live objects, however many have lived (an array indexed by id would keep
+//! a word for every object ever born, a hash table alone costs a cache miss an event).
 
 use crate::Object;
 use hashbrown::HashMap;
@@ -17,7 +18,8 @@ const PAGE: usize = 1 << PAGE_BITS;
 /// A page that is no longer being filled goes when at most so many of its objects are left.
 const FEW: usize = PAGE / 8;
 
-/// Spreads integers by a multiplication; ids come from a recording that its owner made, so no stronger hash is needed.
+/// Spreads integers by a multiplication; ids come from a recording that its owner made, so no
+/// stronger hash is needed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spread(u64);
 
@@ -67,7 +69,8 @@ pub(crate) struct Live {
     first: u64,
     held: usize,
     old: IntegerMap<ObjectId, Object>,
-    /// One page kept, so that a program at rest at a page's edge does not allocate for every object.
+    /// One page kept, so that a program at rest at a page's edge does not allocate for every
+    /// object.
     spare: Option<Box<Page>>,
 }
 
@@ -107,7 +110,8 @@ impl Live {
         }
     }
 
-    /// Begins page `number`, younger than all others. A gap (ids of other processes) is not stored page by page.
+    /// Begins page `number`, younger than all others. A gap (ids of other processes) is not stored
+    /// page by page.
     fn open(&mut self, number: u64) {
         if let Some(index) = self.pages.len().checked_sub(1) {
             self.close_if_few(index);
@@ -200,10 +204,17 @@ impl Live {
 
     /// All live objects, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ObjectId, &Object)> {
-        let paged = self.pages.iter().enumerate().filter_map(|(index, page)| Some((index, page.as_deref()?))).flat_map(|(index, page)| {
-            let base = (self.first + index as u64) << PAGE_BITS;
-            (0..PAGE).filter(|slot| page.has(*slot)).map(move |slot| (base + slot as u64, &page.objects[slot]))
-        });
+        let paged = self
+            .pages
+            .iter()
+            .enumerate()
+            .filter_map(|(index, page)| Some((index, page.as_deref()?)))
+            .flat_map(|(index, page)| {
+                let base = (self.first + index as u64) << PAGE_BITS;
+                (0..PAGE)
+                    .filter(|slot| page.has(*slot))
+                    .map(move |slot| (base + slot as u64, &page.objects[slot]))
+            });
         paged.chain(self.old.iter().map(|(id, object)| (*id, object)))
     }
 

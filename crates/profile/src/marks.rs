@@ -1,7 +1,8 @@
 //! The recording's marks: what was live at each.
 //!
-//! A mark is an event of one process (or of none), and a pass over another process does not meet it. Its time is the same for all, so
-//! that such a mark is taken when the first later event comes: nothing happened in between.
+//! A mark is an event of one process (or of none), and a pass over another process does not meet
+//! it. Its time is the same for all, so that such a mark is taken when the first later event comes:
+//! nothing happened in between.
 
 use crate::observe::Instant;
 use crate::{Amount, MarkRow};
@@ -28,7 +29,8 @@ impl<'a> Marks<'a> {
         Marks { tables, met: Vec::new(), passed: Vec::new(), order, next: 0 }
     }
 
-    /// When the next mark is to be taken: before the first event that is later. `u64::MAX`: none is left.
+    /// When the next mark is to be taken: before the first event that is later. `u64::MAX`: none is
+    /// left.
     pub(crate) fn next_time_ns(&self) -> u64 {
         self.order.get(self.next).map_or(u64::MAX, |row| self.tables.marks[*row as usize].time_ns)
     }
@@ -38,18 +40,29 @@ impl<'a> Marks<'a> {
         while self.next_time_ns() < time_ns {
             let mark = self.order[self.next];
             let row = &self.tables.marks[mark as usize];
-            self.passed.push(MarkRow { mark, name: row.name.clone(), row: now.row, time_ns: row.time_ns, live: *live });
+            self.passed.push(MarkRow {
+                mark,
+                name: row.name.clone(),
+                row: now.row,
+                time_ns: row.time_ns,
+                live: *live,
+            });
             self.next += 1;
         }
     }
 
     /// The event of this mark.
     pub(crate) fn meet(&mut self, mark: u32, now: &Instant, live: &Amount) {
-        let name = self.tables.marks.get(mark as usize).map_or_else(|| format!("mark {mark}"), |mark| mark.name.clone());
+        let name = self
+            .tables
+            .marks
+            .get(mark as usize)
+            .map_or_else(|| format!("mark {mark}"), |mark| mark.name.clone());
         self.met.push(MarkRow { mark, name, row: now.row, time_ns: now.time_ns, live: *live });
     }
 
-    /// All of them, in order of time. Marks after the last event are at the end; without times only those that were met are known.
+    /// All of them, in order of time. Marks after the last event are at the end; without times only
+    /// those that were met are known.
     pub(crate) fn finish(mut self, is_timed: bool, now: &Instant, live: &Amount) -> Vec<MarkRow> {
         if is_timed {
             self.pass_until(u64::MAX, now, live);

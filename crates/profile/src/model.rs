@@ -1,4 +1,5 @@
-//! The profile as data: what [`crate::profile`] fills in, and exporters, pages and `report --json` show.
+//! The profile as data: what [`crate::profile`] fills in, and exporters, pages and `report --json`
+//! show.
 
 use heaplab_trace::StackId;
 use serde::Serialize;
@@ -10,7 +11,8 @@ pub struct Amount {
     pub objects: u64,
     /// Bytes asked for.
     pub bytes: u64,
-    /// Bytes that may be used, as measured while recording; objects without a measurement add nothing here.
+    /// Bytes that may be used, as measured while recording; objects without a measurement add
+    /// nothing here.
     pub usable_bytes: u64,
 }
 
@@ -26,30 +28,39 @@ impl Amount {
 pub struct Profile {
     /// Sums over all events.
     pub totals: Totals,
-    /// The first moment at which the live requested bytes were largest. Its per-stack and per-size rows are the `at_peak` of [`StackRow`] and [`SizeRow`].
+    /// The first moment at which the live requested bytes were largest. Its per-stack and per-size
+    /// rows are the `at_peak` of [`StackRow`] and [`SizeRow`].
     pub peak: Moment,
     /// After the last event. Its rows are the `at_end` of [`StackRow`] and [`SizeRow`].
     pub end: Moment,
     /// Live bytes over time, in a bounded number of points.
     pub timeline: Timeline,
-    /// One row a requested size, most requested first (ties: smaller size first). At most `Options::size_limit` sizes have a row of their own; later ones share rows (`SizeRow::grouped`).
+    /// One row a requested size, most requested first (ties: smaller size first). At most
+    /// `Options::size_limit` sizes have a row of their own; later ones share rows
+    /// (`SizeRow::grouped`).
     pub sizes: Vec<SizeRow>,
-    /// One row a stack that asked for memory, in order of stack id (which is also the order for [`Profile::stack`]).
+    /// One row a stack that asked for memory, in order of stack id (which is also the order for
+    /// [`Profile::stack`]).
     pub stacks: Vec<StackRow>,
     /// How long objects lived.
     pub lifetimes: Lifetimes,
     /// One row a thread that did something, in order of thread.
     pub threads: Vec<ThreadRow>,
-    /// Every named moment, with the live bytes there, in order of time. One that passed in another process is taken by its time; a trace without times has only the selection's own.
+    /// Every named moment, with the live bytes there, in order of time. One that passed in another
+    /// process is taken by its time; a trace without times has only the selection's own.
     pub marks: Vec<MarkRow>,
-    /// The moments asked for, with what every stack and size had live there, in the order of the request.
+    /// The moments asked for, with what every stack and size had live there, in the order of the
+    /// request.
     pub moments: Vec<Moment>,
 }
 
 impl Profile {
     /// The row of a stack.
     pub fn stack(&self, stack: StackId) -> Option<&StackRow> {
-        self.stacks.binary_search_by_key(&stack, |row| row.stack).ok().map(|index| &self.stacks[index])
+        self.stacks
+            .binary_search_by_key(&stack, |row| row.stack)
+            .ok()
+            .map(|index| &self.stacks[index])
     }
 
     /// Whether the allocator's usable size is known for every request.
@@ -73,7 +84,8 @@ pub struct Totals {
     pub reallocations: u64,
     /// Of these, how many moved the object.
     pub moved_reallocations: u64,
-    /// Bytes that moving reallocations had to copy: the smaller of old and new size. What may have been remapped is not in it.
+    /// Bytes that moving reallocations had to copy: the smaller of old and new size. What may have
+    /// been remapped is not in it.
     pub moved_bytes: u64,
     /// Bytes that moved and may not have been copied, by `Options::remapped_from_bytes`.
     pub remapped_bytes: u64,
@@ -97,7 +109,8 @@ pub struct Totals {
     pub unmatched_rows: u64,
     /// Time stamp of the last event.
     pub duration_ns: u64,
-    /// Distinct sizes that share rows because the limit of sizes was reached; 0: every size has its own row. Requests, not sizes, are counted.
+    /// Distinct sizes that share rows because the limit of sizes was reached; 0: every size has its
+    /// own row. Requests, not sizes, are counted.
     pub grouped_requests: u64,
 }
 
@@ -112,7 +125,8 @@ pub struct Moment {
     pub time_ns: u64,
     /// Live objects.
     pub live: Amount,
-    /// Live objects and allocations so far by stack, those with anything; empty for peak and end (see `at_peak`, `at_end`).
+    /// Live objects and allocations so far by stack, those with anything; empty for peak and end
+    /// (see `at_peak`, `at_end`).
     pub stacks: Vec<MomentStack>,
     /// Live objects by size, those with anything; empty for peak and end.
     pub sizes: Vec<MomentSize>,
@@ -223,7 +237,8 @@ pub struct StackRow {
     pub short_lived: u64,
     /// Bytes asked for zeroed.
     pub zeroed_bytes: u64,
-    /// How often the usable size of an object sized here was asked for: such a site may use its slop.
+    /// How often the usable size of an object sized here was asked for: such a site may use its
+    /// slop.
     pub usable_size_reads: u64,
     /// Largest request.
     pub largest_request_bytes: u64,
@@ -241,7 +256,8 @@ pub struct Lifetimes {
 /// Objects that lived about as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Lifetime {
-    /// They lived at least so long (0, then powers of two), in ns or bytes requested in between, and less than the next power of two.
+    /// They lived at least so long (0, then powers of two), in ns or bytes requested in between,
+    /// and less than the next power of two.
     pub from: u64,
     /// How many.
     pub objects: u64,

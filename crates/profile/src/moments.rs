@@ -18,21 +18,40 @@ pub(crate) struct Moments {
 
 impl Moments {
     pub(crate) fn new(requests: &[MomentRequest]) -> Moments {
-        let mut moments =
-            Moments { requests: requests.to_vec(), taken: vec![None; requests.len()], next_time_ns: u64::MAX, next_row: u64::MAX };
+        let mut moments = Moments {
+            requests: requests.to_vec(),
+            taken: vec![None; requests.len()],
+            next_time_ns: u64::MAX,
+            next_row: u64::MAX,
+        };
         moments.look_ahead();
         moments
     }
 
     fn look_ahead(&mut self) {
-        let open = || self.requests.iter().zip(&self.taken).filter(|(_, taken)| taken.is_none()).map(|(request, _)| request.at);
-        let time = open().filter_map(|at| if let At::Time(time) = at { Some(time) } else { None }).min();
-        let row = open().filter_map(|at| if let At::Row(row) = at { Some(row) } else { None }).min();
+        let open = || {
+            self.requests
+                .iter()
+                .zip(&self.taken)
+                .filter(|(_, taken)| taken.is_none())
+                .map(|(request, _)| request.at)
+        };
+        let time =
+            open().filter_map(|at| if let At::Time(time) = at { Some(time) } else { None }).min();
+        let row =
+            open().filter_map(|at| if let At::Row(row) = at { Some(row) } else { None }).min();
         self.next_time_ns = time.unwrap_or(u64::MAX);
         self.next_row = row.unwrap_or(u64::MAX);
     }
 
-    fn take(&mut self, which: impl Fn(At) -> bool, now: &Instant, live: &Amount, stacks: &Stacks, sizes: &Sizes) {
+    fn take(
+        &mut self,
+        which: impl Fn(At) -> bool,
+        now: &Instant,
+        live: &Amount,
+        stacks: &Stacks,
+        sizes: &Sizes,
+    ) {
         for (request, taken) in self.requests.iter().zip(&mut self.taken) {
             if taken.is_none() && which(request.at) {
                 *taken = Some(Moment {
@@ -50,21 +69,47 @@ impl Moments {
 
     /// The next event is later than `time_ns`'s predecessors: take what lies before it.
     #[cold]
-    pub(crate) fn take_until(&mut self, time_ns: u64, now: &Instant, live: &Amount, stacks: &Stacks, sizes: &Sizes) {
+    pub(crate) fn take_until(
+        &mut self,
+        time_ns: u64,
+        now: &Instant,
+        live: &Amount,
+        stacks: &Stacks,
+        sizes: &Sizes,
+    ) {
         self.take(|at| matches!(at, At::Time(time) if time < time_ns), now, live, stacks, sizes);
     }
 
     #[cold]
-    pub(crate) fn take_row(&mut self, now: &Instant, live: &Amount, stacks: &Stacks, sizes: &Sizes) {
+    pub(crate) fn take_row(
+        &mut self,
+        now: &Instant,
+        live: &Amount,
+        stacks: &Stacks,
+        sizes: &Sizes,
+    ) {
         self.take(|at| at == At::Row(now.row), now, live, stacks, sizes);
     }
 
-    pub(crate) fn take_mark(&mut self, mark: u32, now: &Instant, live: &Amount, stacks: &Stacks, sizes: &Sizes) {
+    pub(crate) fn take_mark(
+        &mut self,
+        mark: u32,
+        now: &Instant,
+        live: &Amount,
+        stacks: &Stacks,
+        sizes: &Sizes,
+    ) {
         self.take(|at| at == At::Mark(mark), now, live, stacks, sizes);
     }
 
     /// Times and rows after the last event are the end; marks that never passed have no moment.
-    pub(crate) fn finish(mut self, now: &Instant, live: &Amount, stacks: &Stacks, sizes: &Sizes) -> Vec<Moment> {
+    pub(crate) fn finish(
+        mut self,
+        now: &Instant,
+        live: &Amount,
+        stacks: &Stacks,
+        sizes: &Sizes,
+    ) -> Vec<Moment> {
         self.take(|at| !matches!(at, At::Mark(_)), now, live, stacks, sizes);
         self.taken.into_iter().flatten().collect()
     }

@@ -1,4 +1,5 @@
-//! Looking over the pass's shoulder: whoever needs more than the profile sees every event once, with the object as it was.
+//! Looking over the pass's shoulder: whoever needs more than the profile sees every event once,
+//! with the object as it was.
 
 use heaplab_trace::tables::Tables;
 use heaplab_trace::{Event, ObjectId, StackId};
@@ -43,15 +44,31 @@ pub trait Observer {
     /// `object` was born.
     fn born(&mut self, _now: &Instant, _event: &Event, _id: ObjectId, _object: &Object) {}
     /// An object was reallocated.
-    fn resized(&mut self, _now: &Instant, _event: &Event, _id: ObjectId, _before: &Object, _after: &Object) {}
+    fn resized(
+        &mut self,
+        _now: &Instant,
+        _event: &Event,
+        _id: ObjectId,
+        _before: &Object,
+        _after: &Object,
+    ) {
+    }
     /// An object died.
     fn died(&mut self, _now: &Instant, _event: &Event, _id: ObjectId, _object: &Object) {}
     /// An object is still live after the last event.
     fn survived(&mut self, _now: &Instant, _id: ObjectId, _object: &Object) {}
-    /// The last event has passed and the survivors were named; `now` holds the number of the highest peak.
+    /// The last event has passed and the survivors were named; `now` holds the number of the
+    /// highest peak.
     fn ended(&mut self, _now: &Instant) {}
     /// The program asked for the usable size of an object.
-    fn usable_size_read(&mut self, _now: &Instant, _event: &Event, _id: ObjectId, _object: &Object) {}
+    fn usable_size_read(
+        &mut self,
+        _now: &Instant,
+        _event: &Event,
+        _id: ObjectId,
+        _object: &Object,
+    ) {
+    }
 }
 
 /// Nobody.

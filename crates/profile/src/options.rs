@@ -9,7 +9,8 @@ pub struct Options {
     pub size_limit: usize,
     /// An object is short-lived when it is freed before so many more bytes were requested.
     pub short_lived_bytes: u64,
-    /// From this size on the allocator may move an object without copying it; see [`remapped_from_bytes`].
+    /// From this size on the allocator may move an object without copying it; see
+    /// [`remapped_from_bytes`].
     pub remapped_from_bytes: u64,
     /// Moments at which every stack and size is noted.
     pub moments: Vec<MomentRequest>,
@@ -27,11 +28,13 @@ impl Default for Options {
     }
 }
 
-/// From which size on an allocator recorded under may have moved an object without copying it: `u64::MAX` where it always copies.
+/// From which size on an allocator recorded under may have moved an object without copying it:
+/// `u64::MAX` where it always copies.
 ///
-/// glibc maps blocks of 128 KiB, headers included, by themselves, and its realloc has the kernel move them (mremap). It may since have
-/// raised that bound as far as 32 MiB, so that such a block may have been copied as well: nobody recorded it. An allocator whose name is
-/// not known may be glibc.
+/// glibc maps blocks of 128 KiB, headers included, by themselves, and its realloc has the kernel
+/// move them (mremap). It may since have raised that bound as far as 32 MiB, so that such a block
+/// may have been copied as well: nobody recorded it. An allocator whose name is not known may be
+/// glibc.
 pub fn remapped_from_bytes(allocator: &str) -> u64 {
     if allocator.is_empty() || allocator.starts_with("glibc") { 128 * 1024 - 24 } else { u64::MAX }
 }

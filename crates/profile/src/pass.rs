@@ -17,8 +17,8 @@ const SIZE_LIMIT: u64 = heaplab_trace::order::OBJECT_BYTES_MAX;
 /// Reads all events of `source` once and says what they amount to.
 ///
 /// # Errors
-/// What the source fails with, and events that no program can produce: an object born twice, sizes beyond any address space, a
-/// stack that is not in `tables`.
+/// What the source fails with, and events that no program can produce: an object born twice, sizes
+/// beyond any address space, a stack that is not in `tables`.
 pub fn profile<S: EventSource, O: Observer>(
     tables: &Tables,
     source: &mut S,
@@ -29,7 +29,12 @@ pub fn profile<S: EventSource, O: Observer>(
     source.next_batch(&mut batch)?;
     // Whether there are time stamps at all is known from the first batch.
     let timed = batch.is_empty() || batch.iter().any(|event| event.time_ns > 0);
-    let mut pass = Pass::new(tables, options, if timed { TimelineAxis::Time } else { TimelineAxis::Events }, observer);
+    let mut pass = Pass::new(
+        tables,
+        options,
+        if timed { TimelineAxis::Time } else { TimelineAxis::Events },
+        observer,
+    );
     while !batch.is_empty() {
         for event in &batch {
             pass.event(event)?;
@@ -58,14 +63,20 @@ struct Pass<'a, O> {
     by_bytes: [Lifetime; 65],
     moments: Moments,
     marks: Marks<'a>,
-    /// Before the first event later than this, a moment or a mark is to be taken. Too early costs a look, and no more.
+    /// Before the first event later than this, a moment or a mark is to be taken. Too early costs a
+    /// look, and no more.
     next_stop_ns: u64,
     is_timed: bool,
     arenas: IntegerMap<u32, Vec<ObjectId>>,
 }
 
 impl<'a, O: Observer> Pass<'a, O> {
-    fn new(tables: &'a Tables, options: &'a Options, axis: TimelineAxis, observer: &'a mut O) -> Self {
+    fn new(
+        tables: &'a Tables,
+        options: &'a Options,
+        axis: TimelineAxis,
+        observer: &'a mut O,
+    ) -> Self {
         observer.begins(tables);
         Pass {
             tables,
@@ -114,7 +125,11 @@ impl<'a, O: Observer> Pass<'a, O> {
                     }
                 }
                 Op::Mark => self.mark(event),
-                Op::ArenaBirth | Op::Promote | Op::CollectBegin | Op::CollectEnd | Op::Reference => {}
+                Op::ArenaBirth
+                | Op::Promote
+                | Op::CollectBegin
+                | Op::CollectEnd
+                | Op::Reference => {}
                 Op::Collect | Op::CollectYoung | Op::Trim => {}
             }
         } else if event.has(Flags::INHERITED) {
@@ -128,7 +143,12 @@ impl<'a, O: Observer> Pass<'a, O> {
             self.peak.time_ns = event.time_ns;
             self.now.peak += 1;
         }
-        self.timeline.note(event.time_ns, self.now.row, &self.amount, self.now.requested_bytes - requested_before);
+        self.timeline.note(
+            event.time_ns,
+            self.now.row,
+            &self.amount,
+            self.now.requested_bytes - requested_before,
+        );
         if self.now.row == self.moments.next_row {
             self.moments.take_row(&self.now, &self.amount, &self.stacks, &self.sizes);
         }
@@ -147,12 +167,15 @@ impl<'a, O: Observer> Pass<'a, O> {
         self.next_stop_ns = self.moments.next_time_ns.min(self.marks.next_time_ns());
     }
 
-    /// What a birth and a reallocation have in common: `event`'s object is live with its new size from here on.
+    /// What a birth and a reallocation have in common: `event`'s object is live with its new size
+    /// from here on.
     #[inline]
     fn request(&mut self, event: &Event) -> Result<u32, TraceError> {
         if event.size > SIZE_LIMIT || event.usable > SIZE_LIMIT {
             let bytes = event.size.max(event.usable);
-            return Err(self.impossible(format!("an object of {bytes} bytes; no process can hold more than {SIZE_LIMIT}")));
+            return Err(self.impossible(format!(
+                "an object of {bytes} bytes; no process can hold more than {SIZE_LIMIT}"
+            )));
         }
         let bytes = self.amount.bytes.checked_add(event.size);
         let usable = self.amount.usable_bytes.checked_add(event.usable);
@@ -162,10 +185,15 @@ impl<'a, O: Observer> Pass<'a, O> {
         self.amount = Amount { objects: self.amount.objects + 1, bytes, usable_bytes };
         if !self.stacks.add(&self.now, event) {
             let rows = self.tables.stacks.len();
-            return Err(self.impossible(format!("stack {} is not in the table of {rows} stacks", event.stack)));
+            return Err(self.impossible(format!(
+                "stack {} is not in the table of {rows} stacks",
+                event.stack
+            )));
         }
         if !self.threads.request(event) {
-            return Err(self.impossible(format!("thread {} is beyond any table of threads", event.thread)));
+            return Err(
+                self.impossible(format!("thread {} is beyond any table of threads", event.thread))
+            );
         }
         self.totals.requests += 1;
         self.totals.unmeasured_requests += u64::from(event.usable == 0);
@@ -199,7 +227,8 @@ impl<'a, O: Observer> Pass<'a, O> {
             let objects = self.arenas.entry(event.arena).or_default();
             objects.push(event.object);
             if objects.len() >= 1024 && objects.len().is_power_of_two() {
-                // Objects that died by themselves are still listed; without this the list would grow with the events.
+                // Objects that died by themselves are still listed; without this the list would
+                // grow with the events.
                 objects.retain(|object| self.live.get_mut(*object).is_some());
             }
         }
@@ -228,7 +257,8 @@ impl<'a, O: Observer> Pass<'a, O> {
         self.totals.frees += 1;
         let temporary = self.threads.death(event.thread, id, object.thread);
         self.totals.temporary += u64::from(temporary);
-        let life_bytes = self.now.requested_bytes.saturating_sub(object.born_clock.saturating_add(object.size));
+        let life_bytes =
+            self.now.requested_bytes.saturating_sub(object.born_clock.saturating_add(object.size));
         self.stacks.lived(object.stack, temporary, life_bytes < self.options.short_lived_bytes);
         note_life(&mut self.by_time, event.time_ns.saturating_sub(object.born_ns), object.size);
         note_life(&mut self.by_bytes, life_bytes, object.size);
@@ -246,7 +276,11 @@ impl<'a, O: Observer> Pass<'a, O> {
         self.totals.reallocations += 1;
         if event.has(Flags::MOVED) {
             let moved = before.size.min(event.size);
-            let (copied, remapped) = if before.size < self.options.remapped_from_bytes { (moved, 0) } else { (0, moved) };
+            let (copied, remapped) = if before.size < self.options.remapped_from_bytes {
+                (moved, 0)
+            } else {
+                (0, moved)
+            };
             self.totals.moved_reallocations += 1;
             self.totals.moved_bytes = self.totals.moved_bytes.saturating_add(copied);
             self.totals.remapped_bytes = self.totals.remapped_bytes.saturating_add(remapped);
@@ -299,7 +333,13 @@ impl<'a, O: Observer> Pass<'a, O> {
         self.totals.requested_bytes = self.now.requested_bytes;
         self.totals.duration_ns = self.now.time_ns;
         self.totals.grouped_requests = self.sizes.grouped_requests;
-        let end = Moment { name: "end".into(), row: self.now.row, time_ns: self.now.time_ns, live: self.amount, ..Moment::default() };
+        let end = Moment {
+            name: "end".into(),
+            row: self.now.row,
+            time_ns: self.now.time_ns,
+            live: self.amount,
+            ..Moment::default()
+        };
         Profile {
             totals: self.totals,
             moments: self.moments.finish(&self.now, &self.amount, &self.stacks, &self.sizes),
@@ -308,7 +348,10 @@ impl<'a, O: Observer> Pass<'a, O> {
             timeline: self.timeline.finish(),
             sizes: self.sizes.finish(self.now.peak),
             stacks: self.stacks.finish(self.now.peak),
-            lifetimes: Lifetimes { by_time: filled(&self.by_time), by_bytes: filled(&self.by_bytes) },
+            lifetimes: Lifetimes {
+                by_time: filled(&self.by_time),
+                by_bytes: filled(&self.by_bytes),
+            },
             threads: self.threads.finish(),
             marks: self.marks.finish(self.is_timed, &self.now, &self.amount),
         }

@@ -31,8 +31,11 @@ pub fn process_peaks<S: EventSource>(source: &mut S) -> Result<Vec<ProcessPeak>,
         if !event.counts() {
             return Ok(());
         }
-        // The owner's sum is kept in the object's own row of the table, because another process cannot free it.
-        let drop = |now: &mut u64, object: Option<Object>| *now = now.saturating_sub(object.map_or(0, |object| object.size));
+        // The owner's sum is kept in the object's own row of the table, because another process
+        // cannot free it.
+        let drop = |now: &mut u64, object: Option<Object>| {
+            *now = now.saturating_sub(object.map_or(0, |object| object.size))
+        };
         match event.op {
             Op::Alloc => {
                 live.insert(event.object, Object { size: event.size, ..Object::default() });
@@ -49,7 +52,11 @@ pub fn process_peaks<S: EventSource>(source: &mut S) -> Result<Vec<ProcessPeak>,
             }
             Op::Free => drop(now, live.remove(event.object)),
             Op::ArenaDeath => {
-                arenas.remove(&event.arena).unwrap_or_default().into_iter().for_each(|object| drop(now, live.remove(object)));
+                arenas
+                    .remove(&event.arena)
+                    .unwrap_or_default()
+                    .into_iter()
+                    .for_each(|object| drop(now, live.remove(object)));
             }
             _ => {}
         }

@@ -1,8 +1,9 @@
 //! Resident memory as the system saw it, beside what was live.
 //!
-//! Samples are taken now and then, so that the largest of them may miss the most there was. The kernel keeps a high-water mark for each
-//! process, which comes with the samples where it was recorded; of several processes together there is no such mark, because each had its
-//! own at another time.
+//! Samples are taken now and then, so that the largest of them may miss the most there was. The
+//! kernel keeps a high-water mark for each process, which comes with the samples where it was
+//! recorded; of several processes together there is no such mark, because each had its own at
+//! another time.
 
 use heaplab_trace::tables::Tables;
 use serde::Serialize;
@@ -13,7 +14,8 @@ use std::collections::BTreeMap;
 pub struct ResidentPeak {
     /// Bytes of all kinds: code, stacks, shared memory and the recorder's own pages among them.
     pub bytes: u64,
-    /// Whether the kernel counted it over the whole life until the last sample; else it is the largest sample.
+    /// Whether the kernel counted it over the whole life until the last sample; else it is the
+    /// largest sample.
     pub is_kernels: bool,
     /// Samples there are.
     pub samples: u64,
@@ -26,7 +28,11 @@ pub fn resident(tables: &Tables, process: Option<u32>) -> Vec<(u64, u64)> {
     over_time(tables, process, |sample| sample.resident_bytes)
 }
 
-fn over_time(tables: &Tables, process: Option<u32>, bytes: impl Fn(&heaplab_trace::tables::Sample) -> u64) -> Vec<(u64, u64)> {
+fn over_time(
+    tables: &Tables,
+    process: Option<u32>,
+    bytes: impl Fn(&heaplab_trace::tables::Sample) -> u64,
+) -> Vec<(u64, u64)> {
     let mut now: BTreeMap<u32, u64> = BTreeMap::new();
     // A sample of committed bytes alone, from a JVM's log, says nothing of resident ones.
     let samples = tables.samples.iter().filter(|sample| sample.resident_bytes > 0);
@@ -35,7 +41,11 @@ fn over_time(tables: &Tables, process: Option<u32>, bytes: impl Fn(&heaplab_trac
         .map(|sample| {
             now.insert(sample.process, bytes(sample));
             now.retain(|row, _| {
-                tables.processes.get(*row as usize).and_then(|process| process.ended_ns).is_none_or(|ended| ended >= sample.time_ns)
+                tables
+                    .processes
+                    .get(*row as usize)
+                    .and_then(|process| process.ended_ns)
+                    .is_none_or(|ended| ended >= sample.time_ns)
             });
             (sample.time_ns, now.values().sum())
         })
@@ -48,11 +58,17 @@ pub fn resident_peak(tables: &Tables, process: Option<u32>) -> Option<ResidentPe
     let sampled = resident(tables, process);
     let samples = sampled.len() as u64;
     let sampled_bytes = most(sampled)?;
-    let anonymous_bytes = most(over_time(tables, process, |sample| sample.resident_anonymous_bytes)).unwrap_or(0);
+    let anonymous_bytes =
+        most(over_time(tables, process, |sample| sample.resident_anonymous_bytes)).unwrap_or(0);
     let one = process.or((tables.processes.len() < 2).then_some(0));
     let own = tables.samples.iter().filter(|sample| Some(sample.process) == one);
     let counted = own.map(|sample| sample.resident_peak_bytes).max().unwrap_or(0);
-    Some(ResidentPeak { bytes: sampled_bytes.max(counted), is_kernels: counted > 0, samples, anonymous_bytes })
+    Some(ResidentPeak {
+        bytes: sampled_bytes.max(counted),
+        is_kernels: counted > 0,
+        samples,
+        anonymous_bytes,
+    })
 }
 
 #[cfg(test)]
@@ -71,14 +87,18 @@ mod tests {
             ..Sample::default()
         };
         let mut tables = Tables {
-            processes: vec![Process::default(), Process { ended_ns: Some(15), ..Process::default() }],
+            processes: vec![
+                Process::default(),
+                Process { ended_ns: Some(15), ..Process::default() },
+            ],
             samples: vec![sample(0, 0, 100, 0), sample(10, 1, 50, 70), sample(20, 0, 120, 130)],
             ..Tables::default()
         };
         assert_eq!(resident(&tables, None), [(0, 100), (10, 150), (20, 120)]);
         assert_eq!(resident(&tables, Some(1)), [(10, 50)]);
         // The marks of two processes are of different times.
-        let together = ResidentPeak { bytes: 150, is_kernels: false, samples: 3, anonymous_bytes: 75 };
+        let together =
+            ResidentPeak { bytes: 150, is_kernels: false, samples: 3, anonymous_bytes: 75 };
         assert_eq!(resident_peak(&tables, None), Some(together));
         let first = ResidentPeak { bytes: 130, is_kernels: true, samples: 2, anonymous_bytes: 60 };
         assert_eq!(resident_peak(&tables, Some(0)), Some(first));

@@ -1,7 +1,8 @@
 //! Requests by size.
 //!
-//! Sizes to 64 KiB find their row by index, larger ones by hash. When there are too many distinct sizes, new ones share a
-//! row with sizes that are at most 0.4 % apart (256 rows to a doubling), so that memory is bounded and sums stay exact.
+//! Sizes to 64 KiB find their row by index, larger ones by hash. When there are too many distinct
+//! sizes, new ones share a row with sizes that are at most 0.4 % apart (256 rows to a doubling), so
+//! that memory is bounded and sums stay exact.
 
 use crate::live::IntegerMap;
 use crate::{Amount, MomentSize, SizeRow, Tracked};
@@ -64,7 +65,8 @@ impl Sizes {
         if grouped {
             self.grouped_requests += 1;
             // The leading nine bits: 256 groups to a doubling.
-            let group = (u64::from(size.max(1).ilog2()) << 8) | ((size << size.leading_zeros().min(63)) >> 55 & 0xFF);
+            let group = (u64::from(size.max(1).ilog2()) << 8)
+                | ((size << size.leading_zeros().min(63)) >> 55 & 0xFF);
             if let Some(row) = self.groups.get(&group) {
                 self.rows[*row as usize].request = self.rows[*row as usize].request.max(size);
                 return *row;
@@ -96,7 +98,8 @@ impl Sizes {
         row.requested.bytes = row.requested.bytes.saturating_add(event.size);
         row.requested.usable_bytes = row.requested.usable_bytes.saturating_add(event.usable);
         if event.usable != 0 {
-            row.usable_min = if row.usable_min == 0 { event.usable } else { row.usable_min.min(event.usable) };
+            row.usable_min =
+                if row.usable_min == 0 { event.usable } else { row.usable_min.min(event.usable) };
             row.usable_max = row.usable_max.max(event.usable);
         }
         row.align_log2_max = row.align_log2_max.max(event.align_log2);
@@ -113,7 +116,8 @@ impl Sizes {
     /// What is live now, by size.
     pub(crate) fn moment(&self) -> Vec<MomentSize> {
         let live = self.rows.iter().filter(|row| row.tracked.live.objects > 0);
-        let mut sizes: Vec<_> = live.map(|row| MomentSize { request: row.request, live: row.tracked.live }).collect();
+        let mut sizes: Vec<_> =
+            live.map(|row| MomentSize { request: row.request, live: row.tracked.live }).collect();
         sizes.sort_by_key(|size| size.request);
         sizes
     }
@@ -133,7 +137,9 @@ impl Sizes {
                 at_end: row.tracked.live,
             })
             .collect();
-        rows.sort_by(|a, b| b.requested.objects.cmp(&a.requested.objects).then(a.request.cmp(&b.request)));
+        rows.sort_by(|a, b| {
+            b.requested.objects.cmp(&a.requested.objects).then(a.request.cmp(&b.request))
+        });
         rows
     }
 }

@@ -6,7 +6,8 @@ use heaplab_trace::{Event, Flags, Op, StackId};
 
 const NONE: u32 = u32::MAX;
 
-/// One row a stack that asked for something. Stack ids are rows of a table in memory, so a row is found by index.
+/// One row a stack that asked for something. Stack ids are rows of a table in memory, so a row is
+/// found by index.
 #[derive(Debug)]
 pub(crate) struct Stacks {
     index: Vec<u32>,
@@ -30,7 +31,8 @@ impl Stacks {
         let Some(index) = self.index.get_mut(event.stack as usize) else { return false };
         if *index == NONE {
             *index = self.rows.len() as u32;
-            self.rows.push((StackRow { stack: event.stack, ..StackRow::default() }, Tracked::default()));
+            self.rows
+                .push((StackRow { stack: event.stack, ..StackRow::default() }, Tracked::default()));
         }
         let (row, tracked) = &mut self.rows[*index as usize];
         row.requested.objects += 1;
@@ -82,8 +84,15 @@ impl Stacks {
 
     /// What is live and was asked for now, by stack.
     pub(crate) fn moment(&self) -> Vec<MomentStack> {
-        let mut stacks: Vec<MomentStack> =
-            self.rows.iter().map(|(row, tracked)| MomentStack { stack: row.stack, live: tracked.live, requested: row.requested }).collect();
+        let mut stacks: Vec<MomentStack> = self
+            .rows
+            .iter()
+            .map(|(row, tracked)| MomentStack {
+                stack: row.stack,
+                live: tracked.live,
+                requested: row.requested,
+            })
+            .collect();
         stacks.sort_by_key(|row| row.stack);
         stacks
     }

@@ -46,7 +46,11 @@ impl Threads {
     }
 
     pub(crate) fn finish(self) -> Vec<ThreadRow> {
-        let numbered = self.rows.into_iter().enumerate().map(|(thread, (row, _))| ThreadRow { thread: thread as u32, ..row });
+        let numbered = self
+            .rows
+            .into_iter()
+            .enumerate()
+            .map(|(thread, (row, _))| ThreadRow { thread: thread as u32, ..row });
         numbered.filter(|row| row.requested.objects > 0 || row.frees > 0).collect()
     }
 }

@@ -4,9 +4,9 @@ use crate::Amount;
 
 /// Live objects of some group, and how many it had when the whole was at its peak.
 ///
-/// Every change is told the number of the current peak ([`crate::Instant::peak`]). A counter that has not changed since
-/// that peak was passed copies itself first; one that has is left alone. So `at_peak` is exact without touching any
-/// counter when a new peak is found.
+/// Every change is told the number of the current peak ([`crate::Instant::peak`]). A counter that
+/// has not changed since that peak was passed copies itself first; one that has is left alone. So
+/// `at_peak` is exact without touching any counter when a new peak is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tracked {
     /// Now.

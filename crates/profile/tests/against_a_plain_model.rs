@@ -1,6 +1,10 @@
-//! The streaming pass against a plain model that keeps everything: same sums, same peak, same rows at the peak.
+//! The streaming pass against a plain model that keeps everything: same sums, same peak, same rows
+//! at the peak.
 
-use heaplab_profile::{Amount, At, MomentRequest, NoObserver, Options, Profile, TimelineAxis, profile, remapped_from_bytes};
+use heaplab_profile::{
+    Amount, At, MomentRequest, NoObserver, Options, Profile, TimelineAxis, profile,
+    remapped_from_bytes,
+};
 use heaplab_trace::source::Slice;
 use heaplab_trace::tables::{Mark, StackNode, Tables};
 use heaplab_trace::{Event, Flags, Op};
@@ -41,14 +45,26 @@ fn workload(choices: &[(u8, u16, u16)]) -> Vec<Event> {
             }
             3 | 4 if !live.is_empty() => {
                 let (size, usable, stack) = (0, 0, 0);
-                events.push(Event { op: Op::Free, object: live.swap_remove(at), size, usable, stack, ..base });
+                events.push(Event {
+                    op: Op::Free,
+                    object: live.swap_remove(at),
+                    size,
+                    usable,
+                    stack,
+                    ..base
+                });
             }
             5 | 6 if !live.is_empty() => {
                 let flags = if what > 100 { Flags::MOVED } else { Flags::default() };
                 events.push(Event { op: Op::Realloc, object: live[at], flags, ..base });
             }
             7 => events.push(Event { op: Op::Alloc, flags: Flags::FAILED, ..base }),
-            _ => events.push(Event { op: Op::Free, flags: Flags::INHERITED, object: 1 << 40, ..base }),
+            _ => events.push(Event {
+                op: Op::Free,
+                flags: Flags::INHERITED,
+                object: 1 << 40,
+                ..base
+            }),
         }
     }
     events
@@ -62,8 +78,12 @@ fn model(events: &[Event]) -> Vec<BTreeMap<u64, (u64, u64, u32)>> {
         .map(|event| {
             if event.counts() {
                 match event.op {
-                    Op::Alloc | Op::Realloc => drop(live.insert(event.object, (event.size, event.usable, event.stack))),
-                    _ => drop(live.remove(&event.object)),
+                    Op::Alloc | Op::Realloc => {
+                        live.insert(event.object, (event.size, event.usable, event.stack));
+                    }
+                    _ => {
+                        live.remove(&event.object);
+                    }
                 }
             }
             live.clone()
@@ -134,7 +154,13 @@ proptest! {
 fn an_arena_takes_its_objects_with_it() {
     let alloc = |object, arena| Event { object, arena, size: 100, ..Event::default() };
     let free = Event { op: Op::Free, object: 1, ..Event::default() };
-    let events = [alloc(0, 0), alloc(1, 7), alloc(2, 7), free, Event { op: Op::ArenaDeath, arena: 7, ..Event::default() }];
+    let events = [
+        alloc(0, 0),
+        alloc(1, 7),
+        alloc(2, 7),
+        free,
+        Event { op: Op::ArenaDeath, arena: 7, ..Event::default() },
+    ];
     let profile = run(&events, &Options::default());
     assert_eq!(profile.totals.frees, 2);
     assert_eq!(profile.end.live.objects, 1);
@@ -145,8 +171,17 @@ fn an_arena_takes_its_objects_with_it() {
 fn temporary_is_per_thread_and_short_lived_is_in_bytes() {
     let alloc = |object, thread, size| Event { object, thread, size, stack: 1, ..Event::default() };
     let free = |object, thread| Event { op: Op::Free, object, thread, ..Event::default() };
-    // Object 0 is temporary although another thread allocates in between; object 2 is not, and outlives the limit.
-    let events = [alloc(0, 0, 8), alloc(1, 1, 8), free(0, 0), alloc(2, 0, 8), alloc(3, 0, 2 << 20), free(2, 0), free(3, 0)];
+    // Object 0 is temporary although another thread allocates in between; object 2 is not, and
+    // outlives the limit.
+    let events = [
+        alloc(0, 0, 8),
+        alloc(1, 1, 8),
+        free(0, 0),
+        alloc(2, 0, 8),
+        alloc(3, 0, 2 << 20),
+        free(2, 0),
+        free(3, 0),
+    ];
     let profile = run(&events, &Options::default());
     assert_eq!(profile.totals.temporary, 2);
     assert_eq!(profile.stack(1).unwrap().short_lived, 2);
@@ -158,16 +193,30 @@ fn what_no_program_can_do_is_an_error_with_its_row() {
     let alloc = Event { size: 8, ..Event::default() };
     let cases = [
         (vec![alloc, alloc], "event 1: object 0 is born a second time"),
-        (vec![Event { size: u64::MAX, ..alloc }], "event 0: an object of 18446744073709551615 bytes"),
-        (vec![Event { usable: u64::MAX, ..alloc }], "event 0: an object of 18446744073709551615 bytes"),
+        (
+            vec![Event { size: u64::MAX, ..alloc }],
+            "event 0: an object of 18446744073709551615 bytes",
+        ),
+        (
+            vec![Event { usable: u64::MAX, ..alloc }],
+            "event 0: an object of 18446744073709551615 bytes",
+        ),
         (vec![Event { stack: 6, ..alloc }], "event 0: stack 6 is not in the table of 6 stacks"),
-        (vec![Event { thread: u32::MAX, ..alloc }], "event 0: thread 4294967295 is beyond any table"),
+        (
+            vec![Event { thread: u32::MAX, ..alloc }],
+            "event 0: thread 4294967295 is beyond any table",
+        ),
     ];
     for (events, message) in cases {
-        let error = profile(&tables(), &mut Slice(&events), &Options::default(), &mut NoObserver).unwrap_err().to_string();
+        let error = profile(&tables(), &mut Slice(&events), &Options::default(), &mut NoObserver)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(message), "{error}");
     }
-    let strangers = [Event { op: Op::Free, object: 9, ..Event::default() }, Event { op: Op::Realloc, object: 9, ..Event::default() }];
+    let strangers = [
+        Event { op: Op::Free, object: 9, ..Event::default() },
+        Event { op: Op::Realloc, object: 9, ..Event::default() },
+    ];
     assert_eq!(run(&strangers, &Options::default()).totals.unmatched_rows, 2);
     assert_eq!(run(&[], &Options::default()).totals, heaplab_profile::Totals::default());
 }
@@ -176,18 +225,28 @@ fn what_no_program_can_do_is_an_error_with_its_row() {
 fn marks_of_other_processes_are_taken_by_their_time_and_own_ones_by_their_event() {
     let mark = |name: &str, time_ns, process| Mark { name: name.into(), time_ns, process };
     // Not in order of time, as the processes' files may name them.
-    let marks = vec![mark("late", 900, None), mark("early", 5, Some(1)), mark("own", 25, Some(0)), mark("between", 25, Some(1))];
+    let marks = vec![
+        mark("late", 900, None),
+        mark("early", 5, Some(1)),
+        mark("own", 25, Some(0)),
+        mark("between", 25, Some(1)),
+    ];
     let tables = Tables { marks, ..tables() };
-    let birth = |object, time_ns| Event { op: Op::Alloc, object, size: 100, time_ns, ..Event::default() };
+    let birth =
+        |object, time_ns| Event { op: Op::Alloc, object, size: 100, time_ns, ..Event::default() };
     let own = Event { op: Op::Mark, object: 2, time_ns: 25, ..Event::default() };
     let taken = |events: &[Event]| -> Vec<(String, u64, u64)> {
-        let profile = profile(&tables, &mut Slice(events), &Options::default(), &mut NoObserver).unwrap();
+        let profile =
+            profile(&tables, &mut Slice(events), &Options::default(), &mut NoObserver).unwrap();
         profile.marks.into_iter().map(|mark| (mark.name, mark.row, mark.live.bytes)).collect()
     };
     let row = |name: &str, row, bytes| (name.to_string(), row, bytes);
     let events = [birth(0, 10), birth(1, 20), own, birth(2, 25), birth(3, 30)];
     // `own` stands where its event does; what is stamped alike comes before `between`.
-    assert_eq!(taken(&events), [row("early", 0, 0), row("own", 2, 200), row("between", 3, 300), row("late", 4, 400)]);
+    assert_eq!(
+        taken(&events),
+        [row("early", 0, 0), row("own", 2, 200), row("between", 3, 300), row("late", 4, 400)]
+    );
     // A trace without times has only what passed in it.
     let untimed = events.map(|event| Event { time_ns: 0, ..event });
     assert_eq!(taken(&untimed), [row("own", 2, 200)]);
@@ -196,13 +255,27 @@ fn marks_of_other_processes_are_taken_by_their_time_and_own_ones_by_their_event(
 #[test]
 fn what_may_have_been_remapped_is_not_counted_as_copied() {
     let birth = |object, size| Event { op: Op::Alloc, object, size, ..Event::default() };
-    let moved = |object, size| Event { op: Op::Realloc, object, size, flags: Flags::MOVED, ..Event::default() };
-    let events = [birth(0, 1000), moved(0, 200_000), moved(0, 300_000), birth(1, 131_048), moved(1, 500), moved(1, 600)];
+    let moved = |object, size| Event {
+        op: Op::Realloc,
+        object,
+        size,
+        flags: Flags::MOVED,
+        ..Event::default()
+    };
+    let events = [
+        birth(0, 1000),
+        moved(0, 200_000),
+        moved(0, 300_000),
+        birth(1, 131_048),
+        moved(1, 500),
+        moved(1, 600),
+    ];
     let sums = |options: &Options| {
         let totals = run(&events, options).totals;
         (totals.moved_reallocations, totals.moved_bytes, totals.remapped_bytes)
     };
     assert_eq!(sums(&Options::default()), (4, 1000 + 200_000 + 500 + 500, 0));
-    let glibc = Options { remapped_from_bytes: remapped_from_bytes("glibc 2.36"), ..Options::default() };
+    let glibc =
+        Options { remapped_from_bytes: remapped_from_bytes("glibc 2.36"), ..Options::default() };
     assert_eq!(sums(&glibc), (4, 1000 + 500, 200_000 + 500));
 }

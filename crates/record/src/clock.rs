@@ -1,8 +1,9 @@
 //! The recorder's clock: the processor's counter, and what turns it into nanoseconds.
 //!
-//! Targets stamp with the bare counter because reading it costs a third of `clock_gettime`. Two pairs (counter,
-//! CLOCK_MONOTONIC), at the beginning and as late as possible, give the rate. Both are constant and shared by all cores on
-//! every machine that heaplab supports (invariant TSC; the architected counter of aarch64).
+//! Targets stamp with the bare counter because reading it costs a third of `clock_gettime`. Two
+//! pairs (counter, CLOCK_MONOTONIC), at the beginning and as late as possible, give the rate. Both
+//! are constant and shared by all cores on every machine that heaplab supports (invariant TSC; the
+//! architected counter of aarch64).
 
 use heaplab_recorder::layout::COUNTER_BITS;
 
@@ -19,7 +20,8 @@ pub fn counter() -> u64 {
     #[cfg(target_arch = "aarch64")]
     {
         let value: u64;
-        // SAFETY: the virtual counter may be read from user space on Linux, and reading it touches no memory.
+        // SAFETY: the virtual counter may be read from user space on Linux, and reading it touches
+        // no memory.
         unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) value, options(nomem, nostack)) };
         value & COUNTER_MASK
     }
@@ -44,7 +46,10 @@ impl Moment {
             let monotonic_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
             (after - before, Moment { counter: before + (after - before) / 2, monotonic_ns })
         };
-        (0..5).map(|_| read()).min_by_key(|(delay, _)| *delay).map_or_else(|| read().1, |(_, moment)| moment)
+        (0..5)
+            .map(|_| read())
+            .min_by_key(|(delay, _)| *delay)
+            .map_or_else(|| read().1, |(_, moment)| moment)
     }
 }
 
@@ -57,11 +62,14 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// From the pair at the beginning and one later. `None` where the two say nothing (no time between them).
+    /// From the pair at the beginning and one later. `None` where the two say nothing (no time
+    /// between them).
     pub fn between(origin: Moment, later: Moment) -> Option<Clock> {
         let ticks = later.counter.checked_sub(origin.counter).filter(|ticks| *ticks > 0)?;
         let ns = later.monotonic_ns.checked_sub(origin.monotonic_ns).filter(|ns| *ns > 0)?;
-        let rate = u64::try_from((u128::from(ns) << 32) / u128::from(ticks)).ok().filter(|rate| *rate > 0)?;
+        let rate = u64::try_from((u128::from(ns) << 32) / u128::from(ticks))
+            .ok()
+            .filter(|rate| *rate > 0)?;
         Some(Clock { origin: origin.counter, rate })
     }
 
@@ -84,7 +92,11 @@ mod tests {
     #[test]
     fn ticks_become_nanoseconds() {
         let origin = Moment { counter: 1000, monotonic_ns: 5_000_000_000 };
-        let clock = Clock::between(origin, Moment { counter: 1000 + 2_100_000_000, monotonic_ns: 6_000_000_000 }).unwrap();
+        let clock = Clock::between(
+            origin,
+            Moment { counter: 1000 + 2_100_000_000, monotonic_ns: 6_000_000_000 },
+        )
+        .unwrap();
         assert_eq!(clock.ns(999), 0);
         assert_eq!(clock.ns(1000 + 210), 99, "rounded down");
         let hour = clock.ns(1000 + 2_100_000_000 * 3600);

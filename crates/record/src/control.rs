@@ -32,9 +32,10 @@ pub struct Settings {
 /// What a process's first ring has of the bytes of the others, without call stacks and with them.
 const FIRST_RING: (u32, u32) = (4, 2);
 
-/// Bytes of each process's first ring where the others have `ring_bytes`: the thread that has it does most in most programs, and the more a ring
-/// holds the less its two ends meet in the same cache lines. With call stacks the same thread keeps much of them, and the ring gets what is left of
-/// the memory that a recorder may take.
+/// Bytes of each process's first ring where the others have `ring_bytes`: the thread that has it
+/// does most in most programs, and the more a ring holds the less its two ends meet in the same
+/// cache lines. With call stacks the same thread keeps much of them, and the ring gets what is left
+/// of the memory that a recorder may take.
 pub fn first_ring_bytes(ring_bytes: u32, stack_depth: u32) -> u32 {
     let times = if stack_depth == 0 { FIRST_RING.0 } else { FIRST_RING.1 };
     ring_bytes.saturating_mul(times).min(ring::DATA_BYTES_MAX as u32)
@@ -48,29 +49,40 @@ pub struct ControlPage {
     _locked: File,
 }
 
-/// Takes (or asks for) the open-file-description write lock of a whole file. Whether it was (or could be) had.
+/// Takes (or asks for) the open-file-description write lock of a whole file. Whether it was (or
+/// could be) had.
 fn lock(file: &File, command: libc::c_int) -> bool {
     // SAFETY: `flock` is plain integers; zero is a valid value for all of them.
     let mut whole: libc::flock = unsafe { std::mem::zeroed() };
     whole.l_type = libc::F_WRLCK as libc::c_short;
     whole.l_whence = libc::SEEK_SET as libc::c_short;
-    // SAFETY: the descriptor is open, and the command reads and writes one `flock`, which lives through the call.
+    // SAFETY: the descriptor is open, and the command reads and writes one `flock`, which lives
+    // through the call.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut whole) };
     result == 0 && (command != libc::F_OFD_GETLK || whole.l_type == libc::F_UNLCK as libc::c_short)
 }
 
 /// Whether a drainer lives that holds the spool `spool`.
 pub fn is_running(spool: &Path) -> bool {
-    File::options().read(true).write(true).open(spool.join(CONTROL_FILE)).is_ok_and(|file| !lock(&file, libc::F_OFD_GETLK))
+    File::options()
+        .read(true)
+        .write(true)
+        .open(spool.join(CONTROL_FILE))
+        .is_ok_and(|file| !lock(&file, libc::F_OFD_GETLK))
 }
 
-/// When the recording in `spool` began on CLOCK_MONOTONIC, in ns, and what turns a mark's stamp into time since then.
+/// When the recording in `spool` began on CLOCK_MONOTONIC, in ns, and what turns a mark's stamp
+/// into time since then.
 pub fn clock_of(spool: &Path) -> Result<(u64, Clock), RecordError> {
     let not_a_spool = |reason: String| RecordError::NotASpool { path: spool.to_owned(), reason };
     let page = spool.join(CONTROL_FILE);
-    let control = ControlFacts::parse(&std::fs::read(&page).map_err(RecordError::io("cannot read", &page))?).map_err(not_a_spool)?;
+    let control =
+        ControlFacts::parse(&std::fs::read(&page).map_err(RecordError::io("cannot read", &page))?)
+            .map_err(not_a_spool)?;
     let clock = Clock::between(control.origin, control.later.unwrap_or_else(Moment::now));
-    let clock = clock.ok_or_else(|| not_a_spool(String::from("its control page has no clock readings that fit together")))?;
+    let clock = clock.ok_or_else(|| {
+        not_a_spool(String::from("its control page has no clock readings that fit together"))
+    })?;
     Ok((control.origin.monotonic_ns, clock))
 }
 
@@ -78,7 +90,12 @@ impl ControlPage {
     /// Makes the page in `spool`, locks it, and lets the recording begin.
     pub fn create(spool: &Path, settings: Settings) -> Result<ControlPage, RecordError> {
         let path = spool.join(CONTROL_FILE);
-        let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(RecordError::io("cannot create", &path))?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(RecordError::io("cannot create", &path))?;
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 4096)
             .or_else(|_| file.set_len(4096).map_err(|_| rustix::io::Errno::NOSPC))
             .map_err(|error| RecordError::io("cannot write", &path)(error.into()))?;
@@ -100,7 +117,8 @@ impl ControlPage {
             origin_ns: origin.monotonic_ns,
             ..Control::default()
         };
-        // SAFETY: the mapping is 4096 bytes, page-aligned, and nobody else knows of it before the target starts.
+        // SAFETY: the mapping is 4096 bytes, page-aligned, and nobody else knows of it before the
+        // target starts.
         unsafe { map.as_mut_ptr().cast::<Control>().write(page) };
         let control = ControlPage { map, origin, _locked: file };
         control.page().magic.store(layout::CONTROL_MAGIC, Ordering::Release);
@@ -108,8 +126,8 @@ impl ControlPage {
     }
 
     fn page(&self) -> &Control {
-        // SAFETY: the mapping holds a Control (written by `create`) for as long as `self` lives; everything that a target
-        // may write while it runs is an atomic.
+        // SAFETY: the mapping holds a Control (written by `create`) for as long as `self` lives;
+        // everything that a target may write while it runs is an atomic.
         unsafe { &*self.map.as_ptr().cast::<Control>() }
     }
 
@@ -128,7 +146,8 @@ impl ControlPage {
         let page = self.page();
         let count = page.refused.load(Ordering::Acquire);
         let read = |value: &std::sync::atomic::AtomicU32| value.load(Ordering::Relaxed);
-        let (pid, errno, step) = (read(&page.refused_pid), read(&page.refused_errno) as i32, read(&page.refused_step));
+        let (pid, errno, step) =
+            (read(&page.refused_pid), read(&page.refused_errno) as i32, read(&page.refused_step));
         (count > 0).then_some(Refused { count, pid, errno, step })
     }
 
@@ -205,7 +224,9 @@ impl ControlFacts {
         if bytes.len() < size_of::<Control>() {
             return Err(format!("its control page has {} bytes", bytes.len()));
         }
-        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u32_at = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
         if u64_at(offset_of!(Control, magic)) != layout::CONTROL_MAGIC {
             return Err(String::from("its control page does not begin as one does"));
@@ -220,8 +241,14 @@ impl ControlFacts {
         let end = u64_at(offset_of!(Control, end_counter));
         let refused = u32_at(offset_of!(Control, refused));
         Ok(ControlFacts {
-            origin: Moment { counter: u64_at(offset_of!(Control, origin_counter)), monotonic_ns: u64_at(offset_of!(Control, origin_ns)) },
-            later: (end != 0).then(|| Moment { counter: end, monotonic_ns: u64_at(offset_of!(Control, end_ns)) }),
+            origin: Moment {
+                counter: u64_at(offset_of!(Control, origin_counter)),
+                monotonic_ns: u64_at(offset_of!(Control, origin_ns)),
+            },
+            later: (end != 0).then(|| Moment {
+                counter: end,
+                monotonic_ns: u64_at(offset_of!(Control, end_ns)),
+            }),
             stack_depth: u32_at(offset_of!(Control, stack_depth)),
             refused: (refused > 0).then(|| Refused {
                 count: refused,
@@ -247,10 +274,18 @@ mod tests {
     #[test]
     fn a_page_is_written_locked_and_read_back() {
         let folder = tempfile::tempdir().unwrap();
-        let settings = Settings { stack_depth: 16, ring_bytes: 1 << 20, first_ring_bytes: 1 << 20, nested_bytes: 4096, mark_signal: 10 };
+        let settings = Settings {
+            stack_depth: 16,
+            ring_bytes: 1 << 20,
+            first_ring_bytes: 1 << 20,
+            nested_bytes: 4096,
+            mark_signal: 10,
+        };
         let page = ControlPage::create(folder.path(), settings).unwrap();
         assert!(is_running(folder.path()));
-        let read = || ControlFacts::parse(&std::fs::read(folder.path().join(CONTROL_FILE)).unwrap()).unwrap();
+        let read = || {
+            ControlFacts::parse(&std::fs::read(folder.path().join(CONTROL_FILE)).unwrap()).unwrap()
+        };
         assert_eq!((read().stack_depth, read().origin, read().later), (16, page.origin(), None));
         page.tick();
         assert!(read().later.is_some());
@@ -263,11 +298,22 @@ mod tests {
         assert!(ControlFacts::parse(b"").is_err());
         assert!(ControlFacts::parse(&[0; 4096]).is_err());
         let folder = tempfile::tempdir().unwrap();
-        let settings = Settings { stack_depth: 16, ring_bytes: 1 << 20, first_ring_bytes: 1 << 20, nested_bytes: 4096, mark_signal: 0 };
+        let settings = Settings {
+            stack_depth: 16,
+            ring_bytes: 1 << 20,
+            first_ring_bytes: 1 << 20,
+            nested_bytes: 4096,
+            mark_signal: 0,
+        };
         drop(ControlPage::create(folder.path(), settings).unwrap());
         let mut page = std::fs::read(folder.path().join(CONTROL_FILE)).unwrap();
         page[offset_of!(Control, version)] -= 1;
         let error = ControlFacts::parse(&page).unwrap_err();
-        assert!(error.starts_with("its layout has version 2; this heaplab reads version 3: finish it with the heaplab"), "{error}");
+        assert!(
+            error.starts_with(
+                "its layout has version 2; this heaplab reads version 3: finish it with the heaplab"
+            ),
+            "{error}"
+        );
     }
 }

@@ -1,9 +1,10 @@
 //! Why a program cannot be recorded: what its file says before it starts.
 //!
-//! The recorder is preloaded by the dynamic linker and stands before the program's `malloc`. It sees nothing where there is
-//! no dynamic linker (static), another one (musl, 32-bit), one that ignores `LD_PRELOAD` (raised privileges), or where the
-//! executable defines `malloc` itself, because the executable is searched before preloaded objects. Each used to be a
-//! silent empty recording in other recorders; here each is a sentence.
+//! The recorder is preloaded by the dynamic linker and stands before the program's `malloc`. It
+//! sees nothing where there is no dynamic linker (static), another one (musl, 32-bit), one that
+//! ignores `LD_PRELOAD` (raised privileges), or where the executable defines `malloc` itself,
+//! because the executable is searched before preloaded objects. Each used to be a silent empty
+//! recording in other recorders; here each is a sentence.
 
 use object::{Object, ObjectSymbol};
 use std::ffi::{OsStr, OsString};
@@ -36,13 +37,16 @@ pub enum Obstacle {
     Static,
     /// The executable defines `malloc` itself.
     OwnMalloc {
-        /// Libraries use it too (it is in the dynamic symbol table); otherwise only the executable does.
+        /// Libraries use it too (it is in the dynamic symbol table); otherwise only the executable
+        /// does.
         exported: bool,
     },
-    /// The executable contains a sanitizer's runtime, whose `malloc` is found before any preloaded one. The name is the sanitizer's.
+    /// The executable contains a sanitizer's runtime, whose `malloc` is found before any preloaded
+    /// one. The name is the sanitizer's.
     Sanitizer(&'static str),
-    /// It loads AddressSanitizer's runtime as a library and defines default options for the runtime, so that the recorder's
-    /// (`preload/sanitizer.c`) are not found: the runtime would end the program, because the recorder stands before it.
+    /// It loads AddressSanitizer's runtime as a library and defines default options for the
+    /// runtime, so that the recorder's (`preload/sanitizer.c`) are not found: the runtime would end
+    /// the program, because the recorder stands before it.
     OwnAsanOptions,
     /// A 32-bit program; the recorder is 64-bit.
     ThirtyTwoBit,
@@ -50,7 +54,8 @@ pub enum Obstacle {
     OtherArchitecture(String),
     /// Its dynamic linker is musl's; the recorder needs glibc's.
     Musl(PathBuf),
-    /// It runs with more rights than its user has, and then the dynamic linker ignores `LD_PRELOAD`.
+    /// It runs with more rights than its user has, and then the dynamic linker ignores
+    /// `LD_PRELOAD`.
     RaisesPrivileges(&'static str),
     /// It is a script whose interpreter has an obstacle.
     Interpreter(PathBuf, Box<Obstacle>),
@@ -68,8 +73,8 @@ impl Obstacle {
 }
 
 impl Obstacle {
-    /// Whether the program's own dynamic linker would stumble over the recorder: musl's refuses to start the program, a 32-bit
-    /// one complains on its standard error. Nothing is preloaded then.
+    /// Whether the program's own dynamic linker would stumble over the recorder: musl's refuses to
+    /// start the program, a 32-bit one complains on its standard error. Nothing is preloaded then.
     pub fn forbids_preloading(&self) -> bool {
         match self {
             Obstacle::Musl(_) | Obstacle::ThirtyTwoBit | Obstacle::OtherArchitecture(_) => true,
@@ -93,13 +98,19 @@ impl Obstacle {
 impl std::fmt::Display for Obstacle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Obstacle::Static => write!(f, "is statically linked: no recorder can be preloaded into it (link it dynamically to record it)"),
+            Obstacle::Static => write!(
+                f,
+                "is statically linked: no recorder can be preloaded into it (link it dynamically to record it)"
+            ),
             Obstacle::OwnMalloc { exported: true } => write!(
                 f,
                 "defines malloc itself, and its definition is found before any preloaded one (build it with the system's malloc to record it)"
             ),
             Obstacle::OwnMalloc { exported: false } => {
-                write!(f, "contains a malloc of its own: what the executable asks for itself is not seen, only what its libraries ask for")
+                write!(
+                    f,
+                    "contains a malloc of its own: what the executable asks for itself is not seen, only what its libraries ask for"
+                )
             }
             Obstacle::Sanitizer(name) => write!(
                 f,
@@ -110,23 +121,37 @@ impl std::fmt::Display for Obstacle {
                 "is built with AddressSanitizer and defines __asan_default_options, with which AddressSanitizer ends it for being recorded (set ASAN_OPTIONS={ASAN_ALLOWS} to record it)"
             ),
             Obstacle::ThirtyTwoBit => write!(f, "is a 32-bit program; the recorder is 64-bit"),
-            Obstacle::OtherArchitecture(name) => write!(f, "is built for another processor ({name})"),
-            Obstacle::Musl(path) => write!(f, "uses musl's dynamic linker ({}); the recorder needs glibc's", path.display()),
-            Obstacle::RaisesPrivileges(how) => {
-                write!(f, "{how}, and the dynamic linker ignores LD_PRELOAD then (record a copy without it, or record as its owner)")
+            Obstacle::OtherArchitecture(name) => {
+                write!(f, "is built for another processor ({name})")
             }
-            Obstacle::Interpreter(path, inner) => write!(f, "is a script, and its interpreter {} {inner}", path.display()),
+            Obstacle::Musl(path) => write!(
+                f,
+                "uses musl's dynamic linker ({}); the recorder needs glibc's",
+                path.display()
+            ),
+            Obstacle::RaisesPrivileges(how) => {
+                write!(
+                    f,
+                    "{how}, and the dynamic linker ignores LD_PRELOAD then (record a copy without it, or record as its owner)"
+                )
+            }
+            Obstacle::Interpreter(path, inner) => {
+                write!(f, "is a script, and its interpreter {} {inner}", path.display())
+            }
         }
     }
 }
 
-/// Where the shell would find `program`: itself when it contains a slash, else the first executable file of that name in `search` (`PATH`).
+/// Where the shell would find `program`: itself when it contains a slash, else the first executable
+/// file of that name in `search` (`PATH`).
 pub fn find_program(program: &OsStr, search: Option<&OsStr>) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(program));
     }
     let search = search.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"));
-    std::env::split_paths(search).map(|folder| folder.join(program)).find(|path| is_executable(path))
+    std::env::split_paths(search)
+        .map(|folder| folder.join(program))
+        .find(|path| is_executable(path))
 }
 
 /// Whether `path` is a file that this user may execute.
@@ -134,7 +159,8 @@ pub fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// What keeps the program in the file `path` from being recorded, if anything does. I/O errors count as no obstacle: starting it will tell.
+/// What keeps the program in the file `path` from being recorded, if anything does. I/O errors
+/// count as no obstacle: starting it will tell.
 pub fn obstacle(path: &Path, search: Option<&OsStr>) -> Option<Obstacle> {
     obstacle_within(path, search, SCRIPT_DEPTH_MAX)
 }
@@ -148,9 +174,11 @@ fn obstacle_within(path: &Path, search: Option<&OsStr>, depth: u32) -> Option<Ob
         let inner = obstacle_within(&interpreter, search, depth.checked_sub(1)?)?;
         return Some(Obstacle::Interpreter(interpreter, Box::new(inner)));
     }
-    // Privileges of a script's own file are ignored by the kernel, so that they are looked at for programs only.
+    // Privileges of a script's own file are ignored by the kernel, so that they are looked at for
+    // programs only.
     raised_privileges(path, &file).or_else(|| {
-        let bytes = (file.metadata().ok()?.len() <= EXECUTABLE_BYTES_MAX).then(|| fs::read(path).ok())??;
+        let bytes = (file.metadata().ok()?.len() <= EXECUTABLE_BYTES_MAX)
+            .then(|| fs::read(path).ok())??;
         elf_obstacle(&bytes)
     })
 }
@@ -169,7 +197,8 @@ fn read_up_to(file: &mut File, buffer: &mut [u8]) -> Option<usize> {
 /// The interpreter that a `#!` line names; of `env`, the program that it will look for.
 fn script_interpreter(head: &[u8], search: Option<&OsStr>) -> Option<PathBuf> {
     let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t' | b'\r')).filter(|word| !word.is_empty());
+    let mut words =
+        line.split(|byte| matches!(byte, b' ' | b'\t' | b'\r')).filter(|word| !word.is_empty());
     let interpreter = OsString::from_vec(words.next()?.to_vec());
     if Path::new(&interpreter).file_name() != Some(OsStr::new("env")) {
         return Some(PathBuf::from(interpreter));
@@ -178,7 +207,8 @@ fn script_interpreter(head: &[u8], search: Option<&OsStr>) -> Option<PathBuf> {
     find_program(OsStr::from_bytes(program), search)
 }
 
-/// Whether executing the file changes the identity or capabilities of the process (the kernel then sets AT_SECURE).
+/// Whether executing the file changes the identity or capabilities of the process (the kernel then
+/// sets AT_SECURE).
 fn raised_privileges(path: &Path, file: &File) -> Option<Obstacle> {
     let metadata = file.metadata().ok()?;
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
@@ -189,8 +219,10 @@ fn raised_privileges(path: &Path, file: &File) -> Option<Obstacle> {
         return Some(Obstacle::RaisesPrivileges("runs as its group (setgid)"));
     }
     let mut value = [0_u8; 64];
-    let has_capabilities = rustix::fs::getxattr(path, "security.capability", &mut value[..]).is_ok_and(|length| length > 0);
-    (has_capabilities && !user.is_root()).then_some(Obstacle::RaisesPrivileges("has file capabilities"))
+    let has_capabilities = rustix::fs::getxattr(path, "security.capability", &mut value[..])
+        .is_ok_and(|length| length > 0);
+    (has_capabilities && !user.is_root())
+        .then_some(Obstacle::RaisesPrivileges("has file capabilities"))
 }
 
 /// What an ELF file's headers and symbols say. Not an ELF file: nothing.
@@ -202,7 +234,11 @@ pub fn elf_obstacle(bytes: &[u8]) -> Option<Obstacle> {
         return Some(Obstacle::ThirtyTwoBit);
     }
     let file = object::File::parse(bytes).ok()?;
-    let here = if cfg!(target_arch = "aarch64") { object::Architecture::Aarch64 } else { object::Architecture::X86_64 };
+    let here = if cfg!(target_arch = "aarch64") {
+        object::Architecture::Aarch64
+    } else {
+        object::Architecture::X86_64
+    };
     if file.architecture() != here {
         return Some(Obstacle::OtherArchitecture(format!("{:?}", file.architecture())));
     }
@@ -211,14 +247,21 @@ pub fn elf_obstacle(bytes: &[u8]) -> Option<Obstacle> {
         return Some(Obstacle::Musl(interpreter));
     }
     let defines = |symbol: object::Symbol<'_, '_>| is_definition_of(&symbol, b"malloc");
-    let asks_asan = || file.dynamic_symbols().any(|symbol| symbol.is_undefined() && symbol.name_bytes() == Ok(b"__asan_init"));
-    if file.dynamic_symbols().any(|symbol| is_definition_of(&symbol, b"__asan_default_options")) && asks_asan() {
+    let asks_asan = || {
+        file.dynamic_symbols()
+            .any(|symbol| symbol.is_undefined() && symbol.name_bytes() == Ok(b"__asan_init"))
+    };
+    if file.dynamic_symbols().any(|symbol| is_definition_of(&symbol, b"__asan_default_options"))
+        && asks_asan()
+    {
         return Some(Obstacle::OwnAsanOptions);
     }
     if file.dynamic_symbols().any(defines) {
-        if let Some((_, name)) =
-            SANITIZERS.iter().find(|(symbol, _)| file.symbols().chain(file.dynamic_symbols()).any(|found| is_definition_of(&found, symbol)))
-        {
+        if let Some((_, name)) = SANITIZERS.iter().find(|(symbol, _)| {
+            file.symbols()
+                .chain(file.dynamic_symbols())
+                .any(|found| is_definition_of(&found, symbol))
+        }) {
             return Some(Obstacle::Sanitizer(name));
         }
         return Some(Obstacle::OwnMalloc { exported: true });
@@ -235,7 +278,11 @@ fn elf_interpreter(bytes: &[u8]) -> Option<PathBuf> {
     use object::read::elf::{FileHeader, ProgramHeader};
     let header = object::elf::FileHeader64::<object::Endianness>::parse(bytes).ok()?;
     let endian = header.endian().ok()?;
-    let path = header.program_headers(endian, bytes).ok()?.iter().find_map(|segment| segment.interpreter(endian, bytes).ok()?)?;
+    let path = header
+        .program_headers(endian, bytes)
+        .ok()?
+        .iter()
+        .find_map(|segment| segment.interpreter(endian, bytes).ok()?)?;
     Some(PathBuf::from(OsString::from_vec(path.to_vec())))
 }
 
@@ -245,8 +292,14 @@ mod tests {
 
     #[test]
     fn a_script_is_judged_by_its_interpreter() {
-        assert_eq!(script_interpreter(b"#! /bin/sh -e\necho", None), Some(PathBuf::from("/bin/sh")));
-        assert_eq!(script_interpreter(b"#!/usr/bin/env -S A=1 sh\n", Some(OsStr::new("/bin"))), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(
+            script_interpreter(b"#! /bin/sh -e\necho", None),
+            Some(PathBuf::from("/bin/sh"))
+        );
+        assert_eq!(
+            script_interpreter(b"#!/usr/bin/env -S A=1 sh\n", Some(OsStr::new("/bin"))),
+            Some(PathBuf::from("/bin/sh"))
+        );
         assert_eq!(script_interpreter(b"\x7fELF", None), None);
         assert_eq!(script_interpreter(b"#!\n", None), None);
     }

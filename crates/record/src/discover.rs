@@ -14,7 +14,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Largest process file that is read; what lies beyond is left out (the parser then says `damaged`).
+/// Largest process file that is read; what lies beyond is left out (the parser then says
+/// `damaged`).
 const PROCESS_FILE_BYTES_MAX: u64 = 256 << 20;
 /// What is read of a process file at first: all that there is of most.
 const FIRST_BYTES: usize = 4 << 10;
@@ -23,7 +24,10 @@ pub const RINGS_MAX: u32 = 1 << 20;
 
 /// (pid, seq) of every process file in the folder, finished or not.
 pub fn process_files(spool: &Path) -> io::Result<Vec<(u32, u32)>> {
-    let mut found: Vec<(u32, u32)> = fs::read_dir(spool)?.flatten().filter_map(|entry| key_of(entry.file_name().to_str()?)).collect();
+    let mut found: Vec<(u32, u32)> = fs::read_dir(spool)?
+        .flatten()
+        .filter_map(|entry| key_of(entry.file_name().to_str()?))
+        .collect();
     found.sort_unstable();
     Ok(found)
 }
@@ -33,21 +37,27 @@ fn key_of(name: &str) -> Option<(u32, u32)> {
     Some((pid.parse().ok()?, seq.parse().ok()?))
 }
 
-/// Images whose process files are mapped by some process, whatever their numbers are where that lives.
+/// Images whose process files are mapped by some process, whatever their numbers are where that
+/// lives.
 pub fn mapped_images(spool: &Path) -> HashSet<(u32, u32)> {
     let folder = [b"/", spool.file_name().unwrap_or_default().as_bytes(), b"/"].concat();
     let image_of = |line: &[u8]| {
         let at = line.windows(folder.len()).rposition(|part| part == folder)?;
         key_of(std::str::from_utf8(&line[at + folder.len()..]).ok()?)
     };
-    proc_fs::all_maps().flat_map(|maps| maps.split(|byte| *byte == b'\n').filter_map(image_of).collect::<Vec<_>>()).collect()
+    proc_fs::all_maps()
+        .flat_map(|maps| maps.split(|byte| *byte == b'\n').filter_map(image_of).collect::<Vec<_>>())
+        .collect()
 }
 
 /// Numbers of the image's rings that are there, whatever its process file says.
 pub fn ring_numbers(spool: &Path, (pid, seq): (u32, u32)) -> io::Result<Vec<u32>> {
     let prefix = format!("{pid}-{seq}-");
     let number_of = |name: &str| name.strip_prefix(&prefix)?.strip_suffix(".ring")?.parse().ok();
-    let mut found: Vec<u32> = fs::read_dir(spool)?.flatten().filter_map(|entry| number_of(entry.file_name().to_str()?)).collect();
+    let mut found: Vec<u32> = fs::read_dir(spool)?
+        .flatten()
+        .filter_map(|entry| number_of(entry.file_name().to_str()?))
+        .collect();
     found.sort_unstable();
     Ok(found)
 }
@@ -57,8 +67,8 @@ pub fn process_path(spool: &Path, (pid, seq): (u32, u32)) -> PathBuf {
     spool.join(format!("{pid}-{seq}.process"))
 }
 
-/// Path of the file that one of an image's rings lies in, and where it is described there: the first one in the process file, each other in
-/// its own.
+/// Path of the file that one of an image's rings lies in, and where it is described there: the
+/// first one in the process file, each other in its own.
 pub fn ring_place(spool: &Path, (pid, seq): (u32, u32), ring: u32) -> (PathBuf, usize) {
     match ring {
         0 => (process_path(spool, (pid, seq)), offset_of!(ProcessHeader, first_ring)),
@@ -66,8 +76,8 @@ pub fn ring_place(spool: &Path, (pid, seq): (u32, u32), ring: u32) -> (PathBuf, 
     }
 }
 
-/// Opens a file that a target has made in the spool, to read or to share it. A target's umask may have taken its owner's rights from it, which
-/// are given back. What is no file is not waited for.
+/// Opens a file that a target has made in the spool, to read or to share it. A target's umask may
+/// have taken its owner's rights from it, which are given back. What is no file is not waited for.
 pub fn open_file(path: &Path, shares: bool) -> io::Result<File> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_file() {
@@ -81,7 +91,10 @@ pub fn open_file(path: &Path, shares: bool) -> io::Result<File> {
     match open() {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && may_give() => open(),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            let text = format!("{error}; it belongs to user number {}: record as that user", metadata.uid());
+            let text = format!(
+                "{error}; it belongs to user number {}: record as that user",
+                metadata.uid()
+            );
             Err(io::Error::new(error.kind(), text))
         }
         opened => opened,
@@ -96,7 +109,8 @@ pub fn unread_reason((pid, seq): (u32, u32), why: &str) -> String {
     format!("{UNREAD} ({pid}-{seq}.process: {why})")
 }
 
-/// Tells the image `key` that its files are not read, so that it does not wait for ever for room in a ring.
+/// Tells the image `key` that its files are not read, so that it does not wait for ever for room in
+/// a ring.
 pub fn leave_unread(spool: &Path, (pid, seq): (u32, u32)) {
     // Where that cannot be, neither can anything else, and the recording ends for everybody.
     let _ = File::create(spool.join(format!("{pid}-{seq}.unread")));
@@ -107,13 +121,18 @@ pub fn read_image(spool: &Path, key: (u32, u32)) -> io::Result<Result<Image, Ima
     let file = open_file(&process_path(spool, key), false)?;
     let mut bytes = Vec::with_capacity(FIRST_BYTES);
     io::Read::read_to_end(&mut io::Read::take(&file, FIRST_BYTES as u64), &mut bytes)?;
-    // Most of the file is room for records that never came: reading it would take longer than the process ran.
-    let used_bytes = Image::used_bytes(&bytes).min(PROCESS_FILE_BYTES_MAX).saturating_sub(bytes.len() as u64);
+    // Most of the file is room for records that never came: reading it would take longer than the
+    // process ran.
+    let used_bytes =
+        Image::used_bytes(&bytes).min(PROCESS_FILE_BYTES_MAX).saturating_sub(bytes.len() as u64);
     io::Read::read_to_end(&mut io::Read::take(&file, used_bytes), &mut bytes)?;
     let (more_offset, more_bytes) = Image::more_records(&bytes);
     let mut more = Vec::new();
     if more_bytes > 0 && (&file).seek(SeekFrom::Start(more_offset)).is_ok() {
-        io::Read::read_to_end(&mut io::Read::take(&file, more_bytes.min(PROCESS_FILE_BYTES_MAX)), &mut more)?;
+        io::Read::read_to_end(
+            &mut io::Read::take(&file, more_bytes.min(PROCESS_FILE_BYTES_MAX)),
+            &mut more,
+        )?;
     }
     Ok(Image::parse(&bytes, &more).map(|mut image| {
         // The name is what rings and notes refer to; a file that says otherwise is not believed.
@@ -123,15 +142,18 @@ pub fn read_image(spool: &Path, key: (u32, u32)) -> io::Result<Result<Image, Ima
     }))
 }
 
-/// Process files as they come, without listing the folder for each: a list grows with the recording, and processes start all the time.
+/// Process files as they come, without listing the folder for each: a list grows with the
+/// recording, and processes start all the time.
 ///
-/// Whoever makes a file in the folder announces it afterwards (`layout.h`), so that its notice has come when its announcement is seen. Where more is
-/// announced than was noticed the folder is listed: some file systems (shared into virtual machines, of the network) take the wish for notices and
-/// send none.
+/// Whoever makes a file in the folder announces it afterwards (`layout.h`), so that its notice has
+/// come when its announcement is seen. Where more is announced than was noticed the folder is
+/// listed: some file systems (shared into virtual machines, of the network) take the wish for
+/// notices and send none.
 #[derive(Debug)]
 pub struct Arrivals {
     spool: PathBuf,
-    /// Tells what is made in the folder; none where the system has no more of them, and the folder is listed then.
+    /// Tells what is made in the folder; none where the system has no more of them, and the folder
+    /// is listed then.
     notices: Option<OwnedFd>,
     is_listed: bool,
     /// Files announced when the folder was last listed.
@@ -144,7 +166,8 @@ impl Arrivals {
     /// Those of the folder `spool`, what is there already included.
     pub fn new(spool: &Path) -> Arrivals {
         let notices = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok();
-        let notices = notices.filter(|notices| inotify::add_watch(notices, spool, WatchFlags::CREATE).is_ok());
+        let notices = notices
+            .filter(|notices| inotify::add_watch(notices, spool, WatchFlags::CREATE).is_ok());
         Arrivals::told_by(notices, spool)
     }
 
@@ -161,11 +184,15 @@ impl Arrivals {
     /// As [`Arrivals::new`] in a folder of which no notice ever comes.
     #[cfg(test)]
     pub(crate) fn unnoticed(spool: &Path) -> Arrivals {
-        Arrivals::told_by(Some(inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap()), spool)
+        Arrivals::told_by(
+            Some(inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap()),
+            spool,
+        )
     }
 
-    /// (pid, seq) of the process files made since the last call, finished or not, sorted; some may have been given before. `announced`: how many
-    /// files targets have announced, read before this is called.
+    /// (pid, seq) of the process files made since the last call, finished or not, sorted; some may
+    /// have been given before. `announced`: how many files targets have announced, read before this
+    /// is called.
     pub fn take(&mut self, announced: u64) -> io::Result<Vec<(u32, u32)>> {
         if let Some(Ok(Some(Noticed { mut keys, files }))) = self.notices.as_ref().map(noticed) {
             self.noticed = self.noticed.saturating_add(files);
@@ -197,7 +224,8 @@ fn noticed(notices: &OwnedFd) -> io::Result<Option<Noticed>> {
         match reader.next() {
             Ok(event) => {
                 is_whole &= !event.events().contains(ReadFlags::QUEUE_OVERFLOW);
-                let name = event.file_name().and_then(|name| name.to_str().ok()).unwrap_or_default();
+                let name =
+                    event.file_name().and_then(|name| name.to_str().ok()).unwrap_or_default();
                 all.keys.extend(key_of(name));
                 all.files += u64::from(name.ends_with(".process") || name.ends_with(".ring"));
             }
@@ -231,7 +259,8 @@ mod tests {
         assert_eq!(arrivals[0].take(0).unwrap(), []);
     }
 
-    /// One listing for each time that something was announced and not noticed; where notices come there is none.
+    /// One listing for each time that something was announced and not noticed; where notices come
+    /// there is none.
     #[test]
     fn files_that_are_announced_and_never_noticed_are_found() {
         let folder = tempfile::tempdir().unwrap();
@@ -239,12 +268,26 @@ mod tests {
         let mut arrivals = [Arrivals::unnoticed(folder.path()), Arrivals::new(folder.path())];
         assert_eq!(arrivals.each_mut().map(|arrivals| arrivals.take(0).unwrap()), [vec![], vec![]]);
         make("12-0.process");
-        assert_eq!(arrivals.each_mut().map(|arrivals| arrivals.take(0).unwrap()), [vec![], vec![(12, 0)]], "not announced yet");
-        assert_eq!(arrivals.each_mut().map(|arrivals| arrivals.take(1).unwrap()), [vec![(12, 0)], vec![]]);
-        assert_eq!(arrivals.each_mut().map(|arrivals| arrivals.take(1).unwrap()), [vec![], vec![]], "nothing is new");
+        assert_eq!(
+            arrivals.each_mut().map(|arrivals| arrivals.take(0).unwrap()),
+            [vec![], vec![(12, 0)]],
+            "not announced yet"
+        );
+        assert_eq!(
+            arrivals.each_mut().map(|arrivals| arrivals.take(1).unwrap()),
+            [vec![(12, 0)], vec![]]
+        );
+        assert_eq!(
+            arrivals.each_mut().map(|arrivals| arrivals.take(1).unwrap()),
+            [vec![], vec![]],
+            "nothing is new"
+        );
         make("12-0-1.ring");
         make("13-0.process");
-        assert_eq!(arrivals.each_mut().map(|arrivals| arrivals.take(3).unwrap()), [vec![(12, 0), (13, 0)], vec![(13, 0)]]);
+        assert_eq!(
+            arrivals.each_mut().map(|arrivals| arrivals.take(3).unwrap()),
+            [vec![(12, 0), (13, 0)], vec![(13, 0)]]
+        );
         // The program may have written anything where announcements are counted.
         make("14-0.process");
         let announced = arrivals.each_mut().map(|arrivals| arrivals.take(2).unwrap());
@@ -255,7 +298,9 @@ mod tests {
     /// The system keeps so many notices and drops the others, which it says.
     #[test]
     fn files_that_were_not_noticed_are_found_by_listing() {
-        let most = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").ok().and_then(|text| text.trim().parse::<u32>().ok());
+        let most = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events")
+            .ok()
+            .and_then(|text| text.trim().parse::<u32>().ok());
         let Some(most) = most.filter(|most| *most <= 1 << 16) else {
             eprintln!("skipped: too many files would have to be made for one not to be noticed");
             return;
@@ -275,7 +320,9 @@ mod tests {
     #[test]
     fn only_process_files_are_found() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["12-0.process", "12-1.process", "12-0-3.ring", "x-1.process", "control", "12-.process"] {
+        for name in
+            ["12-0.process", "12-1.process", "12-0-3.ring", "x-1.process", "control", "12-.process"]
+        {
             fs::write(folder.path().join(name), b"").unwrap();
         }
         assert_eq!(process_files(folder.path()).unwrap(), [(12, 0), (12, 1)]);
@@ -284,8 +331,23 @@ mod tests {
             read_image(folder.path(), (12, 0)).unwrap().unwrap_err()
         };
         let other = [&layout::PROCESS_MAGIC.to_le_bytes()[..], &[9; 4092]].concat();
-        let damages = [damage(b""), damage(&[0; 4096]), damage(b"HLPROC01"), damage(&[9; 4096]), damage(&other)];
+        let damages = [
+            damage(b""),
+            damage(&[0; 4096]),
+            damage(b"HLPROC01"),
+            damage(&[9; 4096]),
+            damage(&other),
+        ];
         let version = ImageDamage::Version(0x0909_0909);
-        assert_eq!(damages, [ImageDamage::Unfinished, ImageDamage::Unfinished, ImageDamage::Short, ImageDamage::Magic, version]);
+        assert_eq!(
+            damages,
+            [
+                ImageDamage::Unfinished,
+                ImageDamage::Unfinished,
+                ImageDamage::Short,
+                ImageDamage::Magic,
+                version
+            ]
+        );
     }
 }

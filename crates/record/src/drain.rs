@@ -1,7 +1,8 @@
 //! Empties rings into the spool.
 //!
-//! A ring is a file, so that what waits in it is as safe as what was spooled: rings are emptied when they fill (an eighth),
-//! or when something has waited a while, and not at every turn. That makes blocks large and the drainer cheap.
+//! A ring is a file, so that what waits in it is as safe as what was spooled: rings are emptied
+//! when they fill (an eighth), or when something has waited a while, and not at every turn. That
+//! makes blocks large and the drainer cheap.
 
 use crate::clock;
 use crate::discover::{self, Arrivals};
@@ -28,11 +29,13 @@ use std::time::{Duration, Instant};
 const BLOCK_BYTES: usize = 64 * 1024;
 /// A ring is emptied when it is filled to one part in this many.
 const FILL_PART: u64 = 8;
-/// Words copied out of a ring at a time: few enough to stay near while they are encoded, more than any record has.
+/// Words copied out of a ring at a time: few enough to stay near while they are encoded, more than
+/// any record has.
 const COPY_WORDS: usize = 512;
 /// Longest that a record waits in a ring.
 const WAIT_MAX: Duration = Duration::from_millis(100);
-/// Bytes of a first ring that are left in its process's file, which stays until the recording is finished.
+/// Bytes of a first ring that are left in its process's file, which stays until the recording is
+/// finished.
 const LEFT_BYTES: u64 = 64 << 10;
 /// Live bytes are estimated from one address in this many.
 const LIVE_SAMPLE: u64 = 64;
@@ -98,8 +101,9 @@ impl Tracked {
         }
     }
 
-    /// Whether the image's process runs. Where its number is not known for its own, it may have ended before anybody looked; but it may also live in a
-    /// namespace where it has another (a container's), or where it cannot be seen (hidepid).
+    /// Whether the image's process runs. Where its number is not known for its own, it may have
+    /// ended before anybody looked; but it may also live in a namespace where it has another (a
+    /// container's), or where it cannot be seen (hidepid).
     fn runs(&mut self, key: (u32, u32), holders: &mut Holders) -> bool {
         if runs_still(key, self.start_ticks) {
             self.seen = true;
@@ -111,9 +115,11 @@ impl Tracked {
         !self.seen && !self.file.exited() && holders.may_hold(key, self.since)
     }
 
-    /// Opens the image's process file; `None` while that is being made. The error says why nothing can be read of it.
+    /// Opens the image's process file; `None` while that is being made. The error says why nothing
+    /// can be read of it.
     fn open(spool: &Path, key: (u32, u32)) -> Result<Option<Tracked>, String> {
-        let opened = ProcessFile::open(&discover::process_path(spool, key)).map_err(|error| error.to_string())?;
+        let opened = ProcessFile::open(&discover::process_path(spool, key))
+            .map_err(|error| error.to_string())?;
         let Some(file) = opened else { return Ok(None) };
         match Image::parse(&file.header(), &[]) {
             Ok(image) => Ok(Some(Tracked::new(file, image.start_ticks))),
@@ -122,13 +128,16 @@ impl Tracked {
         }
     }
 
-    /// Opens the rings that the image has made since; gives what went wrong. Their number stands where the program can write: a ring that is not there
-    /// shows that it is not true, and from then on the folder is asked, so that no thread waits for ever for a ring that nobody empties.
+    /// Opens the rings that the image has made since; gives what went wrong. Their number stands
+    /// where the program can write: a ring that is not there shows that it is not true, and from
+    /// then on the folder is asked, so that no thread waits for ever for a ring that nobody
+    /// empties.
     fn open_rings(&mut self, spool: &Path, key: (u32, u32)) -> Vec<String> {
         let (mut losses, count) = (Vec::new(), self.file.ring_count().min(discover::RINGS_MAX));
         while self.next_ring < count && !self.is_misled {
             let (path, at) = discover::ring_place(spool, key, self.next_ring);
-            let opened = if self.next_ring == 0 { self.file.first_ring() } else { Ring::open(&path, at) };
+            let opened =
+                if self.next_ring == 0 { self.file.first_ring() } else { Ring::open(&path, at) };
             match opened {
                 Ok(None) => return losses,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -144,9 +153,17 @@ impl Tracked {
                 }
             }
         }
-        let numbers = if self.is_misled { discover::ring_numbers(spool, key).unwrap_or_default() } else { Vec::new() };
-        for number in numbers.into_iter().filter(|number| *number >= self.next_ring).collect::<Vec<u32>>() {
-            if self.rings.iter().all(|ring| ring.id.ring != number) && !self.unread.contains(&number) {
+        let numbers = if self.is_misled {
+            discover::ring_numbers(spool, key).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        for number in
+            numbers.into_iter().filter(|number| *number >= self.next_ring).collect::<Vec<u32>>()
+        {
+            if self.rings.iter().all(|ring| ring.id.ring != number)
+                && !self.unread.contains(&number)
+            {
                 let (path, at) = discover::ring_place(spool, key, number);
                 let opened = Ring::open(&path, at);
                 losses.extend(self.follow(spool, key, number, opened));
@@ -162,7 +179,13 @@ impl Tracked {
     }
 
     /// The ring is emptied from now on, or said not to be.
-    fn follow(&mut self, spool: &Path, (pid, seq): (u32, u32), number: u32, opened: io::Result<Option<Ring>>) -> Option<String> {
+    fn follow(
+        &mut self,
+        spool: &Path,
+        (pid, seq): (u32, u32),
+        number: u32,
+        opened: io::Result<Option<Ring>>,
+    ) -> Option<String> {
         match opened {
             Ok(None) => None,
             Ok(Some(ring)) => {
@@ -184,25 +207,40 @@ impl Tracked {
 
     /// Gives the disk back what the rings took, which are empty and will stay so.
     fn remove_rings(&self, spool: &Path, key: (u32, u32)) {
-        let of_others = self.rings.iter().map(|ring| ring.id.ring).filter(|ring| *ring >= self.next_ring.max(1));
+        let of_others = self
+            .rings
+            .iter()
+            .map(|ring| ring.id.ring)
+            .filter(|ring| *ring >= self.next_ring.max(1));
         for number in (1..self.next_ring).chain(of_others) {
             let _ = fs::remove_file(discover::ring_place(spool, key, number).0);
         }
-        let Some(TrackedRing { ring, .. }) = self.rings.iter().find(|ring| ring.id.ring == 0) else { return };
+        let Some(TrackedRing { ring, .. }) = self.rings.iter().find(|ring| ring.id.ring == 0)
+        else {
+            return;
+        };
         let used = |part| (ring.position(part).saturating_mul(8)).min(ring.data(part).1);
         if used(Part::Main) + used(Part::Nested) <= LEFT_BYTES {
             return;
         }
         // A hole and not a shorter file: a child of vfork may write on for its parent.
-        let Ok(file) = File::options().write(true).open(discover::process_path(spool, key)) else { return };
+        let Ok(file) = File::options().write(true).open(discover::process_path(spool, key)) else {
+            return;
+        };
         for part in [Part::Main, Part::Nested] {
             let (offset, bytes) = ring.data(part);
-            let _ = rustix::fs::fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes);
+            let _ = rustix::fs::fallocate(
+                &file,
+                FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+                offset,
+                bytes,
+            );
         }
     }
 }
 
-/// Between two looks at who has images' files mapped, which takes reading the mappings of all processes.
+/// Between two looks at who has images' files mapped, which takes reading the mappings of all
+/// processes.
 const HOLDERS_EVERY: Duration = Duration::from_secs(1);
 
 /// Images whose files some process has mapped.
@@ -214,8 +252,8 @@ struct Holders {
 }
 
 impl Holders {
-    /// Whether some process has the file mapped of an image that is known since `since`. Until the next look that is not known of one that came after the
-    /// last.
+    /// Whether some process has the file mapped of an image that is known since `since`. Until the
+    /// next look that is not known of one that came after the last.
     fn may_hold(&mut self, key: (u32, u32), since: Instant) -> bool {
         if self.looked.is_none_or(|at| at.elapsed() >= HOLDERS_EVERY) {
             self.looked = Some(Instant::now());
@@ -288,11 +326,15 @@ impl Drainer {
 
     /// What is known so far.
     pub fn totals(&self) -> Totals {
-        Totals { spool_bytes: self.writer.bytes(), images: (self.living.len() + self.done.len()) as u64, ..self.totals }
+        Totals {
+            spool_bytes: self.writer.bytes(),
+            images: (self.living.len() + self.done.len()) as u64,
+            ..self.totals
+        }
     }
 
-    /// Appends a note. One that cannot be written is known to who finishes the spool now ([`Drainer::into_index`]), unless it says that
-    /// everything was written.
+    /// Appends a note. One that cannot be written is known to who finishes the spool now
+    /// ([`Drainer::into_index`]), unless it says that everything was written.
     pub fn note(&mut self, note: &Note) -> io::Result<()> {
         let written = self.writer.note(note);
         if written.is_err() && !matches!(note, Note::Complete { .. }) {
@@ -311,7 +353,8 @@ impl Drainer {
         self.left_in_rings
     }
 
-    /// Processes that were seen since the last call to have stopped recording, and why (`layout::CUT_...`).
+    /// Processes that were seen since the last call to have stopped recording, and why
+    /// (`layout::CUT_...`).
     pub fn take_cut(&mut self) -> Vec<(u32, u32)> {
         std::mem::take(&mut self.cut)
     }
@@ -330,7 +373,10 @@ impl Drainer {
     pub fn discover(&mut self, announced: u64) -> io::Result<()> {
         self.unfinished.extend(self.arrivals.take(announced)?);
         for key in std::mem::take(&mut self.unfinished) {
-            if self.living.contains_key(&key) || self.done.contains(&key) || self.lost.contains(&key) {
+            if self.living.contains_key(&key)
+                || self.done.contains(&key)
+                || self.lost.contains(&key)
+            {
                 continue;
             }
             match Tracked::open(&self.spool, key) {
@@ -339,7 +385,8 @@ impl Drainer {
                 Err(why) => {
                     discover::leave_unread(&self.spool, key);
                     self.lost.insert(key);
-                    self.losses.push(Lost { pid: key.0, reason: discover::unread_reason(key, &why) });
+                    self.losses
+                        .push(Lost { pid: key.0, reason: discover::unread_reason(key, &why) });
                 }
             }
         }
@@ -351,7 +398,8 @@ impl Drainer {
         all(losses, |text| self.note(&Note::Loss { text }))
     }
 
-    /// Empties the rings that are worth it. Returns the fill of the fullest ring before, in thousandths.
+    /// Empties the rings that are worth it. Returns the fill of the fullest ring before, in
+    /// thousandths.
     pub fn turn(&mut self) -> io::Result<u64> {
         let now = Instant::now();
         let mut fullest = 0;
@@ -408,19 +456,31 @@ impl Drainer {
         Ok(())
     }
 
-    /// Writes one block with as many of the ring's records as fit, and says how many words they were.
-    fn spool_block(&mut self, tracked: &TrackedRing, part: Part, begin: u64) -> io::Result<(u64, Parsed)> {
+    /// Writes one block with as many of the ring's records as fit, and says how many words they
+    /// were.
+    fn spool_block(
+        &mut self,
+        tracked: &TrackedRing,
+        part: Part,
+        begin: u64,
+    ) -> io::Result<(u64, Parsed)> {
         let (ring, id) = (&tracked.ring, RingId { nested: part == Part::Nested, ..tracked.id });
         let (mut used, mut base, mut events) = (0, 0, 0);
         self.chosen.clear();
         let parsed = loop {
-            let Some(more) = ring.copy(part, begin + used, COPY_WORDS, &mut self.words) else { break Parsed::Damaged };
+            let Some(more) = ring.copy(part, begin + used, COPY_WORDS, &mut self.words) else {
+                break Parsed::Damaged;
+            };
             let Some(first) = self.words.first() else { break Parsed::Whole };
             if used == 0 {
                 base = heaplab_recorder::layout::stamp(*first).1;
                 self.encoder.begin(base);
             }
-            ring.prefetch(part, begin + used + self.words.len() as u64, more.min(COPY_WORDS as u64));
+            ring.prefetch(
+                part,
+                begin + used + self.words.len() as u64,
+                more.min(COPY_WORDS as u64),
+            );
             let chosen = &mut self.chosen;
             let (taken, parsed) = ring::encode(&self.words, &mut self.encoder, |change| {
                 events += 1;
@@ -429,7 +489,8 @@ impl Drainer {
                 }
             });
             used += taken as u64;
-            // What came since is taken next time: who follows a busy program closely would write small blocks.
+            // What came since is taken next time: who follows a busy program closely would write
+            // small blocks.
             if parsed != Parsed::Whole || more == 0 || taken == 0 {
                 break parsed;
             }
@@ -445,21 +506,24 @@ impl Drainer {
         Ok((used, parsed))
     }
 
-    /// Notes the images that have ended and empties their rings for the last time. `status_of` knows how the started process ended.
-    /// What fails of one keeps no other from being noted.
+    /// Notes the images that have ended and empties their rings for the last time. `status_of`
+    /// knows how the started process ended. What fails of one keeps no other from being noted.
     pub fn reap(&mut self, status_of: impl Fn(u32) -> Option<How>) -> io::Result<()> {
         let keys: Vec<(u32, u32)> = self.living.keys().copied().collect();
         all(keys.iter().enumerate(), |(place, key)| {
             let ticks = |key: &(u32, u32)| self.living.get(key).map(|tracked| tracked.start_ticks);
             // Two of one number and different starts are of two namespaces, or the first has ended.
-            let replaced = keys.get(place + 1).is_some_and(|next| next.0 == key.0 && ticks(next) == ticks(key));
+            let replaced = keys
+                .get(place + 1)
+                .is_some_and(|next| next.0 == key.0 && ticks(next) == ticks(key));
             let Some(tracked) = self.living.get_mut(key) else { return Ok(()) };
             let how = if replaced {
                 Some(How::Exec)
             } else if let Some(how) = status_of(key.0) {
                 Some(how)
             } else {
-                (!tracked.runs(*key, &mut self.holders)).then(|| how_gone(key.0, tracked.start_ticks))
+                (!tracked.runs(*key, &mut self.holders))
+                    .then(|| how_gone(key.0, tracked.start_ticks))
             };
             how.map_or(Ok(()), |how| self.end(*key, how))
         })
@@ -471,19 +535,22 @@ impl Drainer {
         all(keys, |key| self.end(key, How::Running))
     }
 
-    /// The image `key` has ended, or is left to itself: takes what is in its rings, and forgets it. What the spool does not take stays in the
-    /// rings' files, for finishing; the end is known all the same.
+    /// The image `key` has ended, or is left to itself: takes what is in its rings, and forgets it.
+    /// What the spool does not take stays in the rings' files, for finishing; the end is known all
+    /// the same.
     fn end(&mut self, key: (u32, u32), how: How) -> io::Result<()> {
         let Some(mut tracked) = self.living.remove(&key) else { return Ok(()) };
         self.cut.extend(tracked.newly_cut().map(|reason| (key.0, reason)));
-        let discovered = all(tracked.open_rings(&self.spool, key), |text| self.note(&Note::Loss { text }));
+        let discovered =
+            all(tracked.open_rings(&self.spool, key), |text| self.note(&Note::Loss { text }));
         let emptied = all(&mut tracked.rings, |ring| self.empty(ring));
         self.left_in_rings |= tracked.rings.iter().any(TrackedRing::is_waiting);
         if how != How::Running {
             tracked.file.leave();
         }
         self.done.insert(key);
-        let noted = self.note(&Note::Ended { counter: clock::counter(), pid: key.0, seq: key.1, how });
+        let noted =
+            self.note(&Note::Ended { counter: clock::counter(), pid: key.0, seq: key.1, how });
         if emptied.is_ok() && how != How::Running {
             tracked.remove_rings(&self.spool, key);
         }
@@ -499,9 +566,21 @@ impl Drainer {
         };
         let keys: Vec<(u32, u32)> = self.living.iter_mut().filter_map(is_own).collect();
         for (pid, seq) in keys {
-            if let Some(Memory { resident_bytes, anonymous_bytes: resident_anonymous_bytes, resident_peak_bytes }) = proc_fs::memory(pid) {
+            if let Some(Memory {
+                resident_bytes,
+                anonymous_bytes: resident_anonymous_bytes,
+                resident_peak_bytes,
+            }) = proc_fs::memory(pid)
+            {
                 let counter = clock::counter();
-                self.note(&Note::Sample { counter, pid, seq, resident_bytes, resident_anonymous_bytes, resident_peak_bytes })?;
+                self.note(&Note::Sample {
+                    counter,
+                    pid,
+                    seq,
+                    resident_bytes,
+                    resident_anonymous_bytes,
+                    resident_peak_bytes,
+                })?;
             }
         }
         Ok(())
@@ -519,7 +598,10 @@ impl Drainer {
 }
 
 /// Does it to all, whatever fails; the first failure.
-fn all<T>(items: impl IntoIterator<Item = T>, mut act: impl FnMut(T) -> io::Result<()>) -> io::Result<()> {
+fn all<T>(
+    items: impl IntoIterator<Item = T>,
+    mut act: impl FnMut(T) -> io::Result<()>,
+) -> io::Result<()> {
     let mut first = Ok(());
     for item in items {
         let outcome = act(item);
@@ -528,15 +610,18 @@ fn all<T>(items: impl IntoIterator<Item = T>, mut act: impl FnMut(T) -> io::Resu
     first
 }
 
-/// Whether the image's process runs. An emulator may tell its program other ticks than the kernel has (qemu does); then whether the process has
-/// the image's own file mapped is what tells it from another of its number.
+/// Whether the image's process runs. An emulator may tell its program other ticks than the kernel
+/// has (qemu does); then whether the process has the image's own file mapped is what tells it from
+/// another of its number.
 fn runs_still(key: (u32, u32), start_ticks: u64) -> bool {
-    let has_file = || proc_fs::maps(key.0, format!("/{}-{}.process", key.0, key.1).as_bytes()) == Some(true);
+    let has_file =
+        || proc_fs::maps(key.0, format!("/{}-{}.process", key.0, key.1).as_bytes()) == Some(true);
     let stat = proc_fs::Stat::read(key.0).filter(proc_fs::Stat::runs);
     stat.is_some_and(|stat| start_ticks == 0 || stat.start_ticks == start_ticks || has_file())
 }
 
-/// How a process ended that is not ours to wait for: as the kernel has it while its parent has not waited for it either.
+/// How a process ended that is not ours to wait for: as the kernel has it while its parent has not
+/// waited for it either.
 fn how_gone(pid: u32, start_ticks: u64) -> How {
     match proc_fs::wait_status(pid, start_ticks).map(ExitStatus::from_raw) {
         Some(status) => session::how_of(status),
@@ -551,7 +636,8 @@ fn is_chosen(address: u64) -> bool {
     (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58 == 0 && address != 0
 }
 
-/// Keeps the estimate of live bytes: all that happens to the followed addresses, times [`LIVE_SAMPLE`].
+/// Keeps the estimate of live bytes: all that happens to the followed addresses, times
+/// [`LIVE_SAMPLE`].
 fn follow(change: &Change, pid: u32, totals: &mut Totals, sampled: &mut HashMap<u64, u64>) {
     let key = |address: u64| address ^ u64::from(pid) << 48;
     if is_chosen(change.gone)
@@ -562,7 +648,8 @@ fn follow(change: &Change, pid: u32, totals: &mut Totals, sampled: &mut HashMap<
     if is_chosen(change.born) {
         let size = change.size.min(1 << 40);
         let before = sampled.insert(key(change.born), size).unwrap_or(0);
-        totals.live_bytes_estimate = (totals.live_bytes_estimate + size * LIVE_SAMPLE).saturating_sub(before * LIVE_SAMPLE);
+        totals.live_bytes_estimate =
+            (totals.live_bytes_estimate + size * LIVE_SAMPLE).saturating_sub(before * LIVE_SAMPLE);
     }
 }
 

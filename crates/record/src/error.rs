@@ -24,7 +24,9 @@ pub enum RecordError {
     #[error("{0} is no bundle, and is not replaced: choose another name with -o")]
     NotABundle(PathBuf),
     /// A spool is left from a recording that was never finished.
-    #[error("{0} holds an unfinished recording: finish it with `heaplab recover`, or replace it with --force")]
+    #[error(
+        "{0} holds an unfinished recording: finish it with `heaplab recover`, or replace it with --force"
+    )]
     SpoolExists(PathBuf),
     /// A heaplab is using this spool now.
     #[error("{0} belongs to a recording that is still running")]
@@ -45,7 +47,9 @@ pub enum RecordError {
     #[error("nothing was recorded: {0}")]
     Nothing(String),
     /// The JVM's log does not say enough.
-    #[error("{path} is a Java of version {version}: the log of its metaspace can be recorded from JDK 17 on")]
+    #[error(
+        "{path} is a Java of version {version}: the log of its metaspace can be recorded from JDK 17 on"
+    )]
     JavaTooOld {
         /// The program.
         path: PathBuf,
@@ -61,7 +65,9 @@ pub enum RecordError {
         path: PathBuf,
     },
     /// Node is told to load no addons.
-    #[error("{option} keeps Node from loading the addon that records it: leave it out, or with --permission add --allow-addons")]
+    #[error(
+        "{option} keeps Node from loading the addon that records it: leave it out, or with --permission add --allow-addons"
+    )]
     NoAddons {
         /// The option that tells it.
         option: String,

@@ -1,17 +1,22 @@
-//! Programs that recorded processes started, by the lines that they left in the spool's file `execs` (`layout.h`, `preload/exec.c`), and
-//! which of them are not in the recording.
+//! Programs that recorded processes started, by the lines that they left in the spool's file
+//! `execs` (`layout.h`, `preload/exec.c`), and which of them are not in the recording.
 //!
-//! A static, 32-bit, musl or privileged program never loads the recorder. Looking at processes while they run ([`crate::unrecorded`])
-//! finds those that last; most children do not. So whoever starts a program says so first, and finishing compares: a program
-//! that was started loads the recorder before its first instruction of its own, so that an image of that process begins between that
-//! line and the next of the same process, or the program was not recorded. What keeps it from that is in its file ([`crate::diagnose`]).
+//! A static, 32-bit, musl or privileged program never loads the recorder. Looking at processes
+//! while they run ([`crate::unrecorded`]) finds those that last; most children do not. So whoever
+//! starts a program says so first, and finishing compares: a program that was started loads the
+//! recorder before its first instruction of its own, so that an image of that process begins
+//! between that line and the next of the same process, or the program was not recorded. What keeps
+//! it from that is in its file ([`crate::diagnose`]).
 //!
-//! The shell of `system()` and `popen()` is a process whose number only the C library knows: its line names its parent, and an image of the
-//! shell whose parent that is (or one that is not recorded: it outlived its own) answers it.
+//! The shell of `system()` and `popen()` is a process whose number only the C library knows: its
+//! line names its parent, and an image of the shell whose parent that is (or one that is not
+//! recorded: it outlived its own) answers it.
 //!
-//! A program that loads the recorder is seen however it was started: it makes its own image. One that does not leaves no line, and is seen only while
-//! it runs ([`crate::unrecorded`]), when it was started
-//! - by a system call that its parent made without the C library's `syscall()` (assembly, Go's runtime);
+//! A program that loads the recorder is seen however it was started: it makes its own image. One
+//! that does not leaves no line, and is seen only while it runs ([`crate::unrecorded`]), when it
+//! was started
+//! - by a system call that its parent made without the C library's `syscall()` (assembly, Go's
+//!   runtime);
 //! - by `wordexp()`, or by C library functions that start helpers of their own;
 //! - by a program that is not recorded, such as a static shell.
 //!
@@ -53,7 +58,8 @@ pub struct Exec {
     pub path: PathBuf,
 }
 
-/// The lines of a file's content that came true, by process and time. Lines that are none are left out.
+/// The lines of a file's content that came true, by process and time. Lines that are none are left
+/// out.
 pub fn parse(content: &[u8]) -> Vec<Exec> {
     let mut execs = Vec::new();
     let mut failed = HashSet::new();
@@ -88,7 +94,11 @@ fn unescape(word: &[u8]) -> Option<Vec<u8>> {
     let mut rest = word.iter();
     let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
     while let Some(byte) = rest.next() {
-        bytes.push(if *byte == b'%' { (digit(rest.next())? << 4 | digit(rest.next())?) as u8 } else { *byte });
+        bytes.push(if *byte == b'%' {
+            (digit(rest.next())? << 4 | digit(rest.next())?) as u8
+        } else {
+            *byte
+        });
     }
     Some(bytes)
 }
@@ -108,9 +118,17 @@ pub fn unattached<'a>(execs: &'a [Exec], images: &BTreeMap<(u32, u32), Image>) -
     let mut attached = HashSet::new();
     let mut unattached: Vec<&Exec> = Vec::new();
     for (place, exec) in own.iter().enumerate() {
-        let until = own.get(place + 1).filter(|next| next.pid == exec.pid).map_or(u64::MAX, |next| next.counter);
-        let of_process = images.range((exec.pid, 0)..=(exec.pid, u32::MAX)).filter(|(_, image)| image.began != layout::BEGAN_FORK);
-        match of_process.into_iter().find(|(_, image)| (exec.counter..until).contains(&image.begin_counter)) {
+        let until = own
+            .get(place + 1)
+            .filter(|next| next.pid == exec.pid)
+            .map_or(u64::MAX, |next| next.counter);
+        let of_process = images
+            .range((exec.pid, 0)..=(exec.pid, u32::MAX))
+            .filter(|(_, image)| image.began != layout::BEGAN_FORK);
+        match of_process
+            .into_iter()
+            .find(|(_, image)| (exec.counter..until).contains(&image.begin_counter))
+        {
             Some((key, _)) => drop(attached.insert(*key)),
             None => unattached.push(exec),
         }
@@ -119,8 +137,8 @@ pub fn unattached<'a>(execs: &'a [Exec], images: &BTreeMap<(u32, u32), Image>) -
     unattached
 }
 
-/// The children of which no image is there. Which image is whose cannot be told where a process started several at a time, but how many
-/// there are can: each takes the earliest that it may be.
+/// The children of which no image is there. Which image is whose cannot be told where a process
+/// started several at a time, but how many there are can: each takes the earliest that it may be.
 fn unattached_children<'a>(
     mut children: Vec<&'a Exec>,
     images: &BTreeMap<(u32, u32), Image>,
@@ -133,34 +151,61 @@ fn unattached_children<'a>(
         .collect();
     free.sort_by_key(|(_, image)| image.begin_counter);
     let is_known = |pid: u32| images.range((pid, 0)..=(pid, u32::MAX)).next().is_some();
-    let real: HashMap<&Path, PathBuf> =
-        children.iter().map(|exec| (exec.path.as_path(), exec.path.canonicalize().unwrap_or_else(|_| exec.path.clone()))).collect();
+    let real: HashMap<&Path, PathBuf> = children
+        .iter()
+        .map(|exec| {
+            (exec.path.as_path(), exec.path.canonicalize().unwrap_or_else(|_| exec.path.clone()))
+        })
+        .collect();
     // First those that were to be recorded: one that was not leaves its image to none of them.
     children.sort_by_key(|exec| (!exec.asks, exec.counter));
     children.retain(|exec| {
         let is_it = |image: &Image, of_parent: bool| {
             let parent = if of_parent { image.ppid == exec.pid } else { !is_known(image.ppid) };
-            parent && image.begin_counter >= exec.counter && image.executable == real[exec.path.as_path()].as_os_str().as_bytes()
+            parent
+                && image.begin_counter >= exec.counter
+                && image.executable == real[exec.path.as_path()].as_os_str().as_bytes()
         };
-        let found = [true, false].into_iter().find_map(|of_parent| free.iter().position(|(_, image)| is_it(image, of_parent)));
+        let found = [true, false]
+            .into_iter()
+            .find_map(|of_parent| free.iter().position(|(_, image)| is_it(image, of_parent)));
         found.map(|place| free.remove(place)).is_none()
     });
     children
 }
 
-/// Why no image came of it: what the process itself could say (`refused`), what the file says, or how it was started.
+/// Why no image came of it: what the process itself could say (`refused`), what the file says, or
+/// how it was started.
 pub fn reason(exec: &Exec, search: Option<&std::ffi::OsStr>, refused: Option<Refused>) -> String {
     if let Some(refused) = refused.filter(|refused| refused.pid == exec.pid && !exec.is_child) {
         return refused.reason();
     }
     match diagnose::obstacle(&exec.path, search) {
         // AddressSanitizer lives with a program that does not load the recorder.
-        Some(obstacle) if !is_own_malloc(&obstacle) && (exec.asks || !obstacle.ends_with_asan_options()) => obstacle.to_string(),
-        _ if !exec.asks => String::from("was started without LD_PRELOAD in its environment: what started it cleaned the environment"),
-        _ if !exec.path.exists() => String::from("did not load the recorder, and its file is not there to be looked at"),
+        Some(obstacle)
+            if !is_own_malloc(&obstacle) && (exec.asks || !obstacle.ends_with_asan_options()) =>
+        {
+            obstacle.to_string()
+        }
+        _ if !exec.asks => String::from(
+            "was started without LD_PRELOAD in its environment: what started it cleaned the environment",
+        ),
+        _ if !exec.path.exists() => {
+            String::from("did not load the recorder, and its file is not there to be looked at")
+        }
         _ => refused.map_or_else(
-            || String::from("did not come to load the recorder: it ended before that, or could not"),
-            |refused| format!("{} (as the last of {} such processes says)", refused.reason(), refused.count),
+            || {
+                String::from(
+                    "did not come to load the recorder: it ended before that, or could not",
+                )
+            },
+            |refused| {
+                format!(
+                    "{} (as the last of {} such processes says)",
+                    refused.reason(),
+                    refused.count
+                )
+            },
         ),
     }
 }
@@ -188,13 +233,21 @@ enum Who {
 }
 
 impl Unseen {
-    /// From the notes of who looked at processes, the lines of who started them, and the images there are. `started`: the
-    /// program that heaplab started itself, whose own obstacle is told apart.
-    pub fn new(notes: &[Note], execs: &[Exec], images: &BTreeMap<(u32, u32), Image>, refused: Option<Refused>) -> Unseen {
+    /// From the notes of who looked at processes, the lines of who started them, and the images
+    /// there are. `started`: the program that heaplab started itself, whose own obstacle is told
+    /// apart.
+    pub fn new(
+        notes: &[Note],
+        execs: &[Exec],
+        images: &BTreeMap<(u32, u32), Image>,
+        refused: Option<Refused>,
+    ) -> Unseen {
         let mut unseen = Unseen::default();
         let mut looked_at: HashMap<u32, Vec<&str>> = HashMap::new();
-        // Children whose line does not say which process they were: seen running, they have a number, and no line of their own.
-        let numbered: HashSet<u32> = execs.iter().filter(|exec| !exec.is_child).map(|exec| exec.pid).collect();
+        // Children whose line does not say which process they were: seen running, they have a
+        // number, and no line of their own.
+        let numbered: HashSet<u32> =
+            execs.iter().filter(|exec| !exec.is_child).map(|exec| exec.pid).collect();
         let mut nameless: Vec<&str> = Vec::new();
         for note in notes {
             if let Note::Unrecorded { pid, executable, reason } = note {
@@ -210,20 +263,36 @@ impl Unseen {
                 let seen = nameless.iter().position(|told| is_same_program(&exec.path, told));
                 seen.map(|place| nameless.swap_remove(place)).is_some()
             } else {
-                looked_at.get(&exec.pid).is_some_and(|told| told.iter().any(|told| is_same_program(&exec.path, told)))
+                looked_at
+                    .get(&exec.pid)
+                    .is_some_and(|told| told.iter().any(|told| is_same_program(&exec.path, told)))
             };
             if !told {
-                let itself = !exec.is_child && refused.is_some_and(|refused| refused.pid == exec.pid);
-                let reason = reasons.entry((&exec.path, exec.asks, itself)).or_insert_with(|| reason(exec, search.as_deref(), refused));
-                let who = if exec.is_child { Who::ChildOf(exec.pid) } else { Who::Process(exec.pid) };
+                let itself =
+                    !exec.is_child && refused.is_some_and(|refused| refused.pid == exec.pid);
+                let reason = reasons
+                    .entry((&exec.path, exec.asks, itself))
+                    .or_insert_with(|| reason(exec, search.as_deref(), refused));
+                let who =
+                    if exec.is_child { Who::ChildOf(exec.pid) } else { Who::Process(exec.pid) };
                 unseen.add(exec.path.as_os_str().as_bytes(), reason.clone(), who);
             }
         }
-        let started = notes.iter().find_map(|note| if let Note::Started { pid } = note { Some((*pid, 0)) } else { None });
+        let started = notes
+            .iter()
+            .find_map(|note| if let Note::Started { pid } = note { Some((*pid, 0)) } else { None });
         let mut own_malloc: HashMap<&[u8], Option<String>> = HashMap::new();
-        for (key, image) in images.iter().filter(|(key, image)| Some(**key) != started && image.began != layout::BEGAN_FORK) {
-            let look = || diagnose::obstacle(Path::new(std::ffi::OsStr::from_bytes(&image.executable)), None).filter(is_own_malloc);
-            let obstacle = own_malloc.entry(&image.executable).or_insert_with(|| look().map(|obstacle| obstacle.to_string()));
+        for (key, image) in images
+            .iter()
+            .filter(|(key, image)| Some(**key) != started && image.began != layout::BEGAN_FORK)
+        {
+            let look = || {
+                diagnose::obstacle(Path::new(std::ffi::OsStr::from_bytes(&image.executable)), None)
+                    .filter(is_own_malloc)
+            };
+            let obstacle = own_malloc
+                .entry(&image.executable)
+                .or_insert_with(|| look().map(|obstacle| obstacle.to_string()));
             if let Some(reason) = obstacle {
                 unseen.add(&image.executable, reason.clone(), Who::Process(key.0));
             }
@@ -239,10 +308,17 @@ impl Unseen {
     pub fn sentences(&self) -> Vec<String> {
         let mut programs: Vec<_> = self.programs.iter().collect();
         programs.sort_by_key(|(_, pids)| std::cmp::Reverse(pids.len()));
-        let mut sentences: Vec<String> = programs.iter().take(NAMED_MAX).map(|(program, pids)| sentence(program, pids)).collect();
+        let mut sentences: Vec<String> = programs
+            .iter()
+            .take(NAMED_MAX)
+            .map(|(program, pids)| sentence(program, pids))
+            .collect();
         if let Some(others) = programs.get(NAMED_MAX..).filter(|others| !others.is_empty()) {
             let processes: usize = others.iter().map(|(_, pids)| pids.len()).sum();
-            sentences.push(format!("{processes} processes of {} other programs were not recorded either", others.len()));
+            sentences.push(format!(
+                "{processes} processes of {} other programs were not recorded either",
+                others.len()
+            ));
         }
         sentences
     }
@@ -251,20 +327,34 @@ impl Unseen {
 fn sentence((executable, reason): &(Vec<u8>, String), processes: &[Who]) -> String {
     let executable = crate::finish::tables::text_of(executable);
     match processes {
-        [Who::Process(pid)] => format!("process {pid} ({executable}) was not recorded: it {reason}"),
-        [Who::ChildOf(pid)] => format!("a child of process {pid} ({executable}) was not recorded: it {reason}"),
-        _ => format!("{} processes of {executable} were not recorded: it {reason}", processes.len()),
+        [Who::Process(pid)] => {
+            format!("process {pid} ({executable}) was not recorded: it {reason}")
+        }
+        [Who::ChildOf(pid)] => {
+            format!("a child of process {pid} ({executable}) was not recorded: it {reason}")
+        }
+        _ => {
+            format!("{} processes of {executable} were not recorded: it {reason}", processes.len())
+        }
     }
 }
 
-/// Whether a look at a running process, which says what file it runs or at least the beginning of its name, saw this one.
+/// Whether a look at a running process, which says what file it runs or at least the beginning of
+/// its name, saw this one.
 fn is_same_program(path: &Path, seen: &str) -> bool {
     let name = |path: &Path| {
         let name = path.file_name().unwrap_or_default().as_bytes();
         name[..name.len().min(NAME_BYTES)].to_vec()
     };
-    let is_script = || matches!(diagnose::obstacle(path, std::env::var_os("PATH").as_deref()), Some(Obstacle::Interpreter(..)));
-    name(path) == name(Path::new(seen)) || path.canonicalize().is_ok_and(|real| name(&real) == name(Path::new(seen))) || is_script()
+    let is_script = || {
+        matches!(
+            diagnose::obstacle(path, std::env::var_os("PATH").as_deref()),
+            Some(Obstacle::Interpreter(..))
+        )
+    };
+    name(path) == name(Path::new(seen))
+        || path.canonicalize().is_ok_and(|real| name(&real) == name(Path::new(seen)))
+        || is_script()
 }
 
 #[cfg(test)]
@@ -280,7 +370,10 @@ mod tests {
         let content = b"e 20 7 /bin/b\nn 10 7 /a%20%25%FF\nf 30 7\nx 1 1 /x\ne 30 7 /bin/c\ne 5 99999999999 /d\ne 5\n\ne 1 8 /torn%2";
         let execs = parse(content);
         let expected = [(10, false, &b"/a %\xff"[..]), (20, true, b"/bin/b")];
-        let read: Vec<_> = execs.iter().map(|exec| (exec.counter, exec.asks, exec.path.as_os_str().as_bytes())).collect();
+        let read: Vec<_> = execs
+            .iter()
+            .map(|exec| (exec.counter, exec.asks, exec.path.as_os_str().as_bytes()))
+            .collect();
         assert_eq!(read, expected);
     }
 
@@ -293,11 +386,13 @@ mod tests {
             image(8, 0, layout::BEGAN_FORK, 11),
             image(9, 0, layout::BEGAN_STARTED, 9),
         ]);
-        let paths: Vec<_> = unattached(&execs, &images).iter().map(|exec| exec.path.to_str().unwrap()).collect();
+        let paths: Vec<_> =
+            unattached(&execs, &images).iter().map(|exec| exec.path.to_str().unwrap()).collect();
         assert_eq!(paths, ["/b", "/d", "/e"]);
     }
 
-    /// A shell answers to the process whose child it is; a program that a shell began instead of itself, or one of another process, does not.
+    /// A shell answers to the process whose child it is; a program that a shell began instead of
+    /// itself, or one of another process, does not.
     #[test]
     fn children_without_a_number_take_the_images_that_may_be_theirs() {
         let folder = tempfile::tempdir().unwrap();
@@ -318,30 +413,54 @@ mod tests {
             child(23, 1, 41, shell),
             child(24, 7, 61, shell),
         ]);
-        // 24 has a line of its own. What began with a cleaned environment comes last, whatever its time.
-        let content = format!("d 5 7 {shell}\nc 10 7 {shell}\nc 30 7 {shell}\nc 40 7 {shell}\nc 50 7 {shell}\nf 50 7\ne 60 24 {shell}\n");
+        // 24 has a line of its own. What began with a cleaned environment comes last, whatever its
+        // time.
+        let content = format!(
+            "d 5 7 {shell}\nc 10 7 {shell}\nc 30 7 {shell}\nc 40 7 {shell}\nc 50 7 {shell}\nf 50 7\ne 60 24 {shell}\n"
+        );
         let execs = parse(content.as_bytes());
-        let left: Vec<_> = unattached(&execs, &images).iter().map(|exec| (exec.counter, exec.asks)).collect();
+        let left: Vec<_> =
+            unattached(&execs, &images).iter().map(|exec| (exec.counter, exec.asks)).collect();
         assert_eq!(left, [(40, true), (5, false)]);
-        let notes = [Note::Unrecorded { pid: 30, executable: String::from(shell), reason: String::from("is static") }];
+        let notes = [Note::Unrecorded {
+            pid: 30,
+            executable: String::from(shell),
+            reason: String::from("is static"),
+        }];
         let sentences = Unseen::new(&notes, &execs, &images, None).sentences();
-        let one = format!("a child of process 7 ({shell}) was not recorded: it was started without LD_PRELOAD");
-        assert!(sentences.len() == 2 && sentences.iter().any(|text| text.starts_with(&one)), "{sentences:?}");
+        let one = format!(
+            "a child of process 7 ({shell}) was not recorded: it was started without LD_PRELOAD"
+        );
+        assert!(
+            sentences.len() == 2 && sentences.iter().any(|text| text.starts_with(&one)),
+            "{sentences:?}"
+        );
     }
 
     #[test]
     fn what_a_process_said_itself_is_its_reason() {
         let execs = parse(b"e 1 4 /bin/sh\ne 1 5 /bin/sh\n");
-        let refused = Refused { count: 2, pid: 5, errno: libc::EFBIG, step: layout::STEP_PROCESS_FILE };
+        let refused =
+            Refused { count: 2, pid: 5, errno: libc::EFBIG, step: layout::STEP_PROCESS_FILE };
         let sentences = Unseen::new(&[], &execs, &BTreeMap::new(), Some(refused)).sentences();
-        assert!(sentences.len() == 2 && sentences.iter().all(|text| text.contains("RLIMIT_FSIZE")), "{sentences:?}");
-        assert!(sentences.iter().any(|text| text.ends_with("(as the last of 2 such processes says)")), "{sentences:?}");
+        assert!(
+            sentences.len() == 2 && sentences.iter().all(|text| text.contains("RLIMIT_FSIZE")),
+            "{sentences:?}"
+        );
+        assert!(
+            sentences.iter().any(|text| text.ends_with("(as the last of 2 such processes says)")),
+            "{sentences:?}"
+        );
     }
 
     #[test]
     fn many_of_one_program_are_one_sentence() {
         let execs = parse(b"n 1 3 /no/such/file\nn 1 4 /no/such/file\nn 1 5 /no/such/file\nn 1 6 /no/such/file\ne 1 7 /no/other\n");
-        let notes = [Note::Unrecorded { pid: 6, executable: String::from("/no/such/file"), reason: String::from("is static") }];
+        let notes = [Note::Unrecorded {
+            pid: 6,
+            executable: String::from("/no/such/file"),
+            reason: String::from("is static"),
+        }];
         let unseen = Unseen::new(&notes, &execs, &BTreeMap::new(), None);
         let expected = [
             "3 processes of /no/such/file were not recorded: it was started without LD_PRELOAD in its environment: what started it cleaned the environment",

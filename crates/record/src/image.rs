@@ -1,6 +1,8 @@
-//! A process file (`PID-SEQ.process`), read from bytes: who the process image was, what it loaded, what it lost.
+//! A process file (`PID-SEQ.process`), read from bytes: who the process image was, what it loaded,
+//! what it lost.
 //!
-//! Pure functions over untrusted bytes: `recover` reads what a crash left, and a target gone mad may have written anything.
+//! Pure functions over untrusted bytes: `recover` reads what a crash left, and a target gone mad
+//! may have written anything.
 
 use crate::proc_fs::Memory;
 use heaplab_recorder::layout::{self, ProcessHeader};
@@ -112,22 +114,26 @@ pub enum ImageDamage {
 }
 
 impl Image {
-    /// Bytes of the file up to the end of its first area of records, as its header has it; 0 where it has none.
+    /// Bytes of the file up to the end of its first area of records, as its header has it; 0 where
+    /// it has none.
     pub fn used_bytes(header: &[u8]) -> u64 {
         let field = |at: usize| Bytes(header).u64(at).unwrap_or(0);
-        let records = field(offset_of!(ProcessHeader, records_used)).min(field(offset_of!(ProcessHeader, records_capacity)));
+        let records = field(offset_of!(ProcessHeader, records_used))
+            .min(field(offset_of!(ProcessHeader, records_capacity)));
         field(offset_of!(ProcessHeader, records_offset)).saturating_add(records)
     }
 
-    /// Where the second area of records lies in the file, and how many bytes of it are used, as the header has it.
+    /// Where the second area of records lies in the file, and how many bytes of it are used, as the
+    /// header has it.
     pub fn more_records(header: &[u8]) -> (u64, u64) {
         let field = |at: usize| Bytes(header).u64(at).unwrap_or(0);
-        let used = field(offset_of!(ProcessHeader, more_used)).min(field(offset_of!(ProcessHeader, more_capacity)));
+        let used = field(offset_of!(ProcessHeader, more_used))
+            .min(field(offset_of!(ProcessHeader, more_capacity)));
         (field(offset_of!(ProcessHeader, more_offset)), used)
     }
 
-    /// Reads a process file: its beginning, up to the end of the first area of records, and what is used of the second one. What cannot be read of
-    /// its records is left out and `damaged` set.
+    /// Reads a process file: its beginning, up to the end of the first area of records, and what is
+    /// used of the second one. What cannot be read of its records is left out and `damaged` set.
     pub fn parse(bytes: &[u8], more: &[u8]) -> Result<Image, ImageDamage> {
         let whole = Bytes(bytes);
         // It gets its whole length in one step.
@@ -154,25 +160,41 @@ impl Image {
             seq: u32_at(offset_of!(ProcessHeader, seq)),
             ppid: u32_at(offset_of!(ProcessHeader, ppid)),
             began,
-            parent: (began == layout::BEGAN_FORK)
-                .then(|| (u32_at(offset_of!(ProcessHeader, parent_pid)), u32_at(offset_of!(ProcessHeader, parent_seq)))),
+            parent: (began == layout::BEGAN_FORK).then(|| {
+                (
+                    u32_at(offset_of!(ProcessHeader, parent_pid)),
+                    u32_at(offset_of!(ProcessHeader, parent_seq)),
+                )
+            }),
             architecture: u32_at(offset_of!(ProcessHeader, architecture)),
             start_ticks: u64_at(offset_of!(ProcessHeader, start_ticks)),
             begin_counter: u64_at(offset_of!(ProcessHeader, begin_counter)),
-            cut: (u32_at(offset_of!(ProcessHeader, state)) == layout::PROCESS_CUT)
-                .then(|| (u64_at(offset_of!(ProcessHeader, cut_counter)), u32_at(offset_of!(ProcessHeader, cut_reason)))),
-            exit: (u32_at(offset_of!(ProcessHeader, exited)) == 1)
-                .then(|| (u32_at(offset_of!(ProcessHeader, exit_status)) as i32, u64_at(offset_of!(ProcessHeader, exit_counter)))),
+            cut: (u32_at(offset_of!(ProcessHeader, state)) == layout::PROCESS_CUT).then(|| {
+                (
+                    u64_at(offset_of!(ProcessHeader, cut_counter)),
+                    u32_at(offset_of!(ProcessHeader, cut_reason)),
+                )
+            }),
+            exit: (u32_at(offset_of!(ProcessHeader, exited)) == 1).then(|| {
+                (
+                    u32_at(offset_of!(ProcessHeader, exit_status)) as i32,
+                    u64_at(offset_of!(ProcessHeader, exit_counter)),
+                )
+            }),
             exit_memory: Some(Memory {
                 resident_bytes: u64_at(offset_of!(ProcessHeader, exit_resident_bytes)),
                 anonymous_bytes: u64_at(offset_of!(ProcessHeader, exit_anonymous_bytes)),
                 resident_peak_bytes: u64_at(offset_of!(ProcessHeader, exit_resident_peak_bytes)),
             })
-            .filter(|memory| memory.resident_bytes > 0 && u32_at(offset_of!(ProcessHeader, exited)) == 1),
+            .filter(|memory| {
+                memory.resident_bytes > 0 && u32_at(offset_of!(ProcessHeader, exited)) == 1
+            }),
             ring_count: u32_at(offset_of!(ProcessHeader, ring_count)),
             first_ring_waits: [
-                u64_at(offset_of!(ProcessHeader, first_ring.head)) != u64_at(offset_of!(ProcessHeader, first_ring.tail)),
-                u64_at(offset_of!(ProcessHeader, first_ring.nested_head)) != u64_at(offset_of!(ProcessHeader, first_ring.nested_tail)),
+                u64_at(offset_of!(ProcessHeader, first_ring.head))
+                    != u64_at(offset_of!(ProcessHeader, first_ring.tail)),
+                u64_at(offset_of!(ProcessHeader, first_ring.nested_head))
+                    != u64_at(offset_of!(ProcessHeader, first_ring.nested_tail)),
             ],
             ..Image::default()
         };
@@ -180,7 +202,8 @@ impl Image {
             *lost = u64_at(offset_of!(ProcessHeader, lost) + 8 * index);
         }
         let begin = u64_at(offset_of!(ProcessHeader, records_offset)) as usize;
-        let used = u64_at(offset_of!(ProcessHeader, records_used)).min(u64_at(offset_of!(ProcessHeader, records_capacity))) as usize;
+        let used = u64_at(offset_of!(ProcessHeader, records_used))
+            .min(u64_at(offset_of!(ProcessHeader, records_capacity))) as usize;
         let first = whole.slice(begin, used).and_then(|records| image.read_records(records));
         let is_short = more.len() as u64 != Image::more_records(bytes).1;
         image.damaged = first.and_then(|()| image.read_records(more)).is_none() || is_short;
@@ -208,7 +231,9 @@ impl Image {
         match kind {
             layout::RECORD_EXECUTABLE | layout::RECORD_COMMAND_LINE => {
                 let length = record.u32(offset_of!(layout::Text, text_bytes))? as usize;
-                let text = record.slice(size_of::<layout::Text>(), length).filter(|text| text.len() <= TEXT_BYTES_MAX)?;
+                let text = record
+                    .slice(size_of::<layout::Text>(), length)
+                    .filter(|text| text.len() <= TEXT_BYTES_MAX)?;
                 if kind == layout::RECORD_EXECUTABLE {
                     self.executable = text.to_vec();
                 } else {
@@ -233,7 +258,9 @@ impl Image {
             }
             layout::RECORD_MODULE_UNLOADED => {
                 let index = record.u32(offset_of!(layout::Unloaded, index))?;
-                if let Some(module) = self.modules.iter_mut().rev().find(|module| module.index == index) {
+                if let Some(module) =
+                    self.modules.iter_mut().rev().find(|module| module.index == index)
+                {
                     module.unloaded = Some(counter);
                 }
             }
@@ -242,7 +269,8 @@ impl Image {
         Some(())
     }
 
-    /// The module (its place in `modules`) in which the return address `ip` lay at the moment `stamp`.
+    /// The module (its place in `modules`) in which the return address `ip` lay at the moment
+    /// `stamp`.
     pub fn module_of(&self, stamp: u64, ip: u64) -> Option<usize> {
         self.modules
             .iter()
@@ -261,8 +289,18 @@ mod tests {
 
     #[test]
     fn a_module_is_the_latest_that_was_there() {
-        let module = |index, loaded, unloaded| ImageModule { index, start: 0x1000, end: 0x2000, loaded, unloaded, ..Default::default() };
-        let image = Image { modules: vec![module(0, 0, Some(10)), module(1, 20, None)], ..Image::default() };
+        let module = |index, loaded, unloaded| ImageModule {
+            index,
+            start: 0x1000,
+            end: 0x2000,
+            loaded,
+            unloaded,
+            ..Default::default()
+        };
+        let image = Image {
+            modules: vec![module(0, 0, Some(10)), module(1, 20, None)],
+            ..Image::default()
+        };
         assert_eq!(image.module_of(5, 0x1800), Some(0));
         assert_eq!(image.module_of(15, 0x1800), None, "unloaded, and the next is not there yet");
         assert_eq!(image.module_of(25, 0x1800), Some(1));

@@ -1,5 +1,6 @@
-//! What a program inherits of heaplab that Rust's runtime and its `Command` would change: signals that are ignored, and the environment
-//! as it is, in its order, with whatever stands in it twice or has no name.
+//! What a program inherits of heaplab that Rust's runtime and its `Command` would change: signals
+//! that are ignored, and the environment as it is, in its order, with whatever stands in it twice
+//! or has no name.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -7,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Before `main` Rust's runtime ignores SIGPIPE, and no longer knows whether it was ignored already: constructors run earlier.
+/// Before `main` Rust's runtime ignores SIGPIPE, and no longer knows whether it was ignored
+/// already: constructors run earlier.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static NOTE_PIPE: extern "C" fn() = note_pipe;
@@ -18,7 +20,8 @@ extern "C" fn note_pipe() {
 
 /// What becomes of `signal`.
 pub(crate) fn disposition(signal: i32) -> libc::sigaction {
-    // SAFETY: a sigaction of zeros is a valid one, to be read into; the number is a signal's, and nothing is changed.
+    // SAFETY: a sigaction of zeros is a valid one, to be read into; the number is a signal's, and
+    // nothing is changed.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut action);
@@ -39,8 +42,9 @@ impl Environment {
     /// This process's own.
     pub fn inherited() -> Environment {
         let mut entries = Vec::new();
-        // SAFETY: `environ` is null or an array of strings that ends with a null. Nothing changes it: setting a variable is unsafe in Rust,
-        // and whoever does it must see to it that nobody reads meanwhile.
+        // SAFETY: `environ` is null or an array of strings that ends with a null. Nothing changes
+        // it: setting a variable is unsafe in Rust, and whoever does it must see to it that nobody
+        // reads meanwhile.
         unsafe {
             let mut entry = libc::environ;
             while !entry.is_null() && !(*entry).is_null() {
@@ -51,8 +55,8 @@ impl Environment {
         Environment(entries)
     }
 
-    /// Gives `name` what `value` makes of the value that it has, wherever it stands (programs disagree on which of two counts), or else
-    /// appends it.
+    /// Gives `name` what `value` makes of the value that it has, wherever it stands (programs
+    /// disagree on which of two counts), or else appends it.
     ///
     /// # Panics
     /// The value holds a NUL byte, which neither a file's name nor another variable's value can.
@@ -63,7 +67,10 @@ impl Environment {
         };
         let mut is_there = false;
         for found in &mut self.0 {
-            let before = found.to_bytes().strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
+            let before = found
+                .to_bytes()
+                .strip_prefix(name.as_bytes())
+                .and_then(|rest| rest.strip_prefix(b"="));
             if let Some(before) = before {
                 is_there = true;
                 *found = entry(Some(OsStr::from_bytes(before)));
@@ -76,7 +83,12 @@ impl Environment {
 
     /// As `execve` takes it.
     pub(crate) fn block(self) -> Block {
-        let pointers = self.0.iter().map(|entry| entry.as_ptr().cast_mut()).chain([std::ptr::null_mut()]).collect();
+        let pointers = self
+            .0
+            .iter()
+            .map(|entry| entry.as_ptr().cast_mut())
+            .chain([std::ptr::null_mut()])
+            .collect();
         Block { pointers, _entries: self.0 }
     }
 }
@@ -87,7 +99,8 @@ pub(crate) struct Block {
     _entries: Vec<CString>,
 }
 
-// SAFETY: the pointers are to strings that the block owns, whose bytes stay where they are when it moves and are never written.
+// SAFETY: the pointers are to strings that the block owns, whose bytes stay where they are when it
+// moves and are never written.
 unsafe impl Send for Block {}
 // SAFETY: as above; a shared block is only read.
 unsafe impl Sync for Block {}
@@ -109,11 +122,36 @@ mod tests {
 
     #[test]
     fn a_variable_is_set_where_it_stands_and_nothing_else_changes() {
-        let entries = ["Z=1", "A=1", "NOEQ", "LD_PRELOAD=a", "A=2", "=weird", "LD_PRELOAD=", "LD_PRELOAD_X=1"];
-        let mut environment = Environment(entries.map(|entry| CString::new(entry).unwrap()).to_vec());
-        environment.set("LD_PRELOAD", |before| ["new:".as_ref(), before.unwrap_or_default()].into_iter().collect());
+        let entries = [
+            "Z=1",
+            "A=1",
+            "NOEQ",
+            "LD_PRELOAD=a",
+            "A=2",
+            "=weird",
+            "LD_PRELOAD=",
+            "LD_PRELOAD_X=1",
+        ];
+        let mut environment =
+            Environment(entries.map(|entry| CString::new(entry).unwrap()).to_vec());
+        environment.set("LD_PRELOAD", |before| {
+            ["new:".as_ref(), before.unwrap_or_default()].into_iter().collect()
+        });
         environment.set("SPOOL", |before| before.map_or_else(|| "here".into(), OsStr::to_owned));
         let now: Vec<&str> = environment.0.iter().map(|entry| entry.to_str().unwrap()).collect();
-        assert_eq!(now, ["Z=1", "A=1", "NOEQ", "LD_PRELOAD=new:a", "A=2", "=weird", "LD_PRELOAD=new:", "LD_PRELOAD_X=1", "SPOOL=here"]);
+        assert_eq!(
+            now,
+            [
+                "Z=1",
+                "A=1",
+                "NOEQ",
+                "LD_PRELOAD=new:a",
+                "A=2",
+                "=weird",
+                "LD_PRELOAD=new:",
+                "LD_PRELOAD_X=1",
+                "SPOOL=here"
+            ]
+        );
     }
 }

@@ -1,16 +1,22 @@
-//! Recordings of JVMs' metaspaces: each JVM writes its own log into a named pipe, and what comes out of it becomes the bundle.
+//! Recordings of JVMs' metaspaces: each JVM writes its own log into a named pipe, and what comes
+//! out of it becomes the bundle.
 //!
-//! Nothing is patched or preloaded, and the log, hundreds of bytes an allocation (`cargo xtask bench jvm`), is never stored as it is: it is read from the pipe and packed
-//! block by block into the spool, as any recording is, and becomes the bundle when the program has ended, or by `heaplab recover`. A program that is
-//! `java` itself gets `-Xlog` as its first argument, so that it says nothing that it would not say; any other (a script, Maven, a launcher), and `java` too
-//! where the JVMs that it starts are asked for, gets it through `JAVA_TOOL_OPTIONS`, which every JVM mentions on standard error. All JVMs that start with
-//! that variable are recorded, each as a process of the bundle. Those that do not, because `java` was given its argument alone or because a starter
-//! clears the variable, are named when the recording ends (`jvm/strangers.rs`).
+//! Nothing is patched or preloaded, and the log, hundreds of bytes an allocation (`cargo xtask
+//! bench jvm`), is never stored as it is: it is read from the pipe and packed block by block into
+//! the spool, as any recording is, and becomes the bundle when the program has ended, or by
+//! `heaplab recover`. A program that is `java` itself gets `-Xlog` as its first argument, so that
+//! it says nothing that it would not say; any other (a script, Maven, a launcher), and `java` too
+//! where the JVMs that it starts are asked for, gets it through `JAVA_TOOL_OPTIONS`, which every
+//! JVM mentions on standard error. All JVMs that start with that variable are recorded, each as a
+//! process of the bundle. Those that do not, because `java` was given its argument alone or because
+//! a starter clears the variable, are named when the recording ends (`jvm/strangers.rs`).
 //!
-//! A JVM waits when the pipe is full, so the pipe is read as long as it lives, whatever else happens: a log line that
-//! cannot be understood is counted, not fatal. Should heaplab be killed, JVMs that have the pipe open run on: their writes fail,
-//! which HotSpot ignores; and those that start later find a link to /dev/null in the pipe's place (`jvm/keeper.rs`). A name that dies with heaplab
-//! (`/proc/PID/fd/N`) would not do: where HotSpot cannot open its log it refuses to start.
+//! A JVM waits when the pipe is full, so the pipe is read as long as it lives, whatever else
+//! happens: a log line that cannot be understood is counted, not fatal. Should heaplab be killed,
+//! JVMs that have the pipe open run on: their writes fail, which HotSpot ignores; and those that
+//! start later find a link to /dev/null in the pipe's place (`jvm/keeper.rs`). A name that dies
+//! with heaplab (`/proc/PID/fd/N`) would not do: where HotSpot cannot open its log it refuses to
+//! start.
 
 mod finish;
 mod keeper;
@@ -54,7 +60,8 @@ pub struct Options {
     pub replace: bool,
     /// End when the started program has ended, although a JVM that it started runs on.
     pub detach_children: bool,
-    /// Record JVMs that the program starts where it is `java` itself, too: then all of them mention the variable that they are asked by.
+    /// Record JVMs that the program starts where it is `java` itself, too: then all of them mention
+    /// the variable that they are asked by.
     pub jvm_children: bool,
 }
 
@@ -95,15 +102,23 @@ impl Recorded {
 /// Runs the target and records its JVMs into the bundle.
 ///
 /// # Errors
-/// The program cannot be started, is a Java before 17, or starts no JVM that writes a log: then nothing is left behind. The log is not understood, or the bundle cannot be written: then
-/// the spool is left for [`recover`]. The target is waited for in each of these cases.
-pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Recorded, RecordError> {
+/// The program cannot be started, is a Java before 17, or starts no JVM that writes a log: then
+/// nothing is left behind. The log is not understood, or the bundle cannot be written: then the
+/// spool is left for [`recover`]. The target is waited for in each of these cases.
+pub fn record(
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Recorded, RecordError> {
     let name = options.command.first().ok_or_else(|| RecordError::NotFound(String::new()))?;
     let program = spawn::locate(name)?;
     let is_java = release::check(&program)?;
-    let output = std::path::absolute(&options.output).map_err(RecordError::io("cannot find", &options.output))?;
+    let output = std::path::absolute(&options.output)
+        .map_err(RecordError::io("cannot find", &options.output))?;
     let spool = spool_of(&output);
-    std::fs::DirBuilder::new().mode(0o700).create(&spool).map_err(RecordError::io("cannot make the folder", &spool))?;
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&spool)
+        .map_err(RecordError::io("cannot make the folder", &spool))?;
     let recorded = record_into(options, &program, is_java, &spool, progress);
     match &recorded {
         Err(RecordError::Finish { .. }) => {}
@@ -120,13 +135,23 @@ fn record_into(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Recorded, RecordError> {
     // The page is there for its lock and its clock; no target reads it.
-    let control =
-        ControlPage::create(spool, Settings { stack_depth: 2, ring_bytes: 0, first_ring_bytes: 0, nested_bytes: 0, mark_signal: 0 })?;
+    let control = ControlPage::create(
+        spool,
+        Settings {
+            stack_depth: 2,
+            ring_bytes: 0,
+            first_ring_bytes: 0,
+            nested_bytes: 0,
+            mark_signal: 0,
+        },
+    )?;
     let pipe = pipe::LogPipe::create()?;
     let facts = Facts {
         command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         program: program.to_string_lossy().into_owned(),
-        began_unix_s: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        began_unix_s: SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
         pipe: pipe.folder().to_owned(),
         named: spool.to_owned(),
     };
@@ -135,7 +160,13 @@ fn record_into(
     let session::Ended { pid, status, failed, strangers } = session.run(progress);
     let by_argument = is_java && !options.jvm_children;
     let missed = strangers.iter().map(|stranger| not_recorded(stranger, by_argument)).collect();
-    finish::finish(spool, &options.output, options.replace, Some(Ending { pid, status, missed }), failed)
+    finish::finish(
+        spool,
+        &options.output,
+        options.replace,
+        Some(Ending { pid, status, missed }),
+        failed,
+    )
 }
 
 /// Whether a JVM that has this argument writes no log, whatever it was told before.
@@ -187,8 +218,17 @@ mod tests {
     fn left(spool: &Path, facts: Facts, line: &str) {
         std::fs::create_dir(spool).unwrap();
         drop(
-            ControlPage::create(spool, Settings { stack_depth: 2, ring_bytes: 0, first_ring_bytes: 0, nested_bytes: 0, mark_signal: 0 })
-                .unwrap(),
+            ControlPage::create(
+                spool,
+                Settings {
+                    stack_depth: 2,
+                    ring_bytes: 0,
+                    first_ring_bytes: 0,
+                    nested_bytes: 0,
+                    mark_signal: 0,
+                },
+            )
+            .unwrap(),
         );
         facts.write(spool).unwrap();
         let mut log = LogWriter::create(spool).unwrap();
@@ -202,10 +242,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (spool, output) = (folder.path().join("x.spool"), folder.path().join("x.heaplab"));
         left(&spool, Facts::default(), "[5ns][7][1] Arena @0x0a0 (non-class sm): : made.");
-        let error = finish::finish(&spool, &output, false, Some(Ending { pid: 7, status: None, missed: Vec::new() }), None).unwrap_err();
+        let error = finish::finish(
+            &spool,
+            &output,
+            false,
+            Some(Ending { pid: 7, status: None, missed: Vec::new() }),
+            None,
+        )
+        .unwrap_err();
         assert!(matches!(error, RecordError::Finish { .. }), "{error}");
         let said = error.to_string();
-        assert!(said.contains("as no known JDK writes it; the first: line 1") && said.contains("made"), "{said}");
+        assert!(
+            said.contains("as no known JDK writes it; the first: line 1") && said.contains("made"),
+            "{said}"
+        );
         assert!(!output.exists());
     }
 
@@ -216,7 +266,10 @@ mod tests {
         let (spool, output) = (folder.path().join("x.spool"), folder.path().join("x.heaplab"));
         left(&spool, Facts::default(), "[5ns][7][1] SpaceManager(): 0x00007f57b401c4d0");
         let error = finish::finish(&spool, &output, false, None, None).unwrap_err();
-        assert!(matches!(error, RecordError::Nothing(_)) && error.to_string().contains("before JDK 16"), "{error}");
+        assert!(
+            matches!(error, RecordError::Nothing(_)) && error.to_string().contains("before JDK 16"),
+            "{error}"
+        );
         assert!(!output.exists());
     }
 
@@ -238,7 +291,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (spool, pipe) = (folder.path().join("x.spool"), folder.path().join("pipe"));
         std::fs::create_dir(&pipe).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, pipe.join("log"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            pipe.join("log"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
         left(
             &spool,
             Facts { pipe: pipe.clone(), named: spool.clone(), ..Facts::default() },
@@ -250,16 +310,24 @@ mod tests {
 
     #[test]
     fn a_jvm_that_was_not_recorded_is_named_in_one_line() {
-        let stranger = |word: &str| Stranger { pid: 7, arguments: vec!["java".into(), word.into()] };
+        let stranger =
+            |word: &str| Stranger { pid: 7, arguments: vec!["java".into(), word.into()] };
         let said = not_recorded(&stranger("a\nb\u{1b}[31m"), true);
-        assert!(said.contains("the JVM 7 (java a b [31m): ") && said.contains("--jvm-children"), "{said}");
+        assert!(
+            said.contains("the JVM 7 (java a b [31m): ") && said.contains("--jvm-children"),
+            "{said}"
+        );
         let said = not_recorded(&stranger("-Xlog:disable"), false);
-        assert!(said.ends_with("its -Xlog:disable turns the log off that heaplab asks for"), "{said}");
+        assert!(
+            said.ends_with("its -Xlog:disable turns the log off that heaplab asks for"),
+            "{said}"
+        );
         let said = not_recorded(&stranger(&"é".repeat(500)), false);
         assert!(said.contains("é...): it is older"), "{said}");
     }
 
-    /// Recovered by whatever path, the link that the program's next JVM looks for stays while the program lives.
+    /// Recovered by whatever path, the link that the program's next JVM looks for stays while the
+    /// program lives.
     #[test]
     fn the_link_stays_while_the_program_lives() {
         let folder = tempfile::tempdir().unwrap();
@@ -270,12 +338,19 @@ mod tests {
         let facts = Facts { pipe: pipe.clone(), named: spool.clone(), ..Facts::default() };
         left(&spool, facts, "[5ns][7][1] Arena @0x0a0 (non-class sm): : born.");
         let mut program = Command::new("/bin/sh");
-        let mut program = program.args(["-c", "read -r _"]).env(SPOOL_VARIABLE, &spool).stdin(Stdio::piped()).spawn().unwrap();
-        recover(&folder.path().join("by/x.spool"), &folder.path().join("one.heaplab"), false).unwrap();
+        let mut program = program
+            .args(["-c", "read -r _"])
+            .env(SPOOL_VARIABLE, &spool)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        recover(&folder.path().join("by/x.spool"), &folder.path().join("one.heaplab"), false)
+            .unwrap();
         assert!(pipe.join("log").is_symlink());
         drop(program.stdin.take());
         program.wait().unwrap();
-        recover(&folder.path().join("by/x.spool"), &folder.path().join("two.heaplab"), false).unwrap();
+        recover(&folder.path().join("by/x.spool"), &folder.path().join("two.heaplab"), false)
+            .unwrap();
         assert!(!pipe.exists());
     }
 }

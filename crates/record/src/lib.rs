@@ -1,9 +1,10 @@
 //! Runs a program under the recorder, drains its rings and finishes the bundle.
 //!
-//! For whoever wants a recording from a program of their own (a test, a benchmark, a service that records on demand) as well
-//! as for the command line. The recording side never slows the target by more than a full ring makes it wait, and whatever
-//! happens to either side, what was published is in the spool folder: [`finish`] turns it into a bundle, at the end of a
-//! recording or long after a crash.
+//! For whoever wants a recording from a program of their own (a test, a benchmark, a service that
+//! records on demand) as well as for the command line. The recording side never slows the target by
+//! more than a full ring makes it wait, and whatever happens to either side, what was published is
+//! in the spool folder: [`finish`] turns it into a bundle, at the end of a recording or long after
+//! a crash.
 //!
 //! - [`session`]: one recording from start to end.
 //! - [`spawn`], [`inherited`], [`signals`], [`preload`], [`control`]: the target's side of it.

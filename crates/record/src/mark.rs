@@ -1,7 +1,7 @@
 //! `heaplab mark`: names a moment of a running recording from outside.
 //!
-//! A mark is one line appended to a file of the spool with a counter read here, so that it is exact even when the drainer is
-//! busy, and is kept when the drainer dies.
+//! A mark is one line appended to a file of the spool with a counter read here, so that it is exact
+//! even when the drainer is busy, and is kept when the drainer dies.
 
 use crate::clock;
 use crate::control;
@@ -58,19 +58,30 @@ pub fn find(which: &Which) -> Result<PathBuf, RecordError> {
     match which {
         Which::Output(output) => {
             let spool = spool_of(output);
-            if control::is_running(&spool) { Ok(spool) } else { Err(none(format!("no recording is running in {}", spool.display()))) }
+            if control::is_running(&spool) {
+                Ok(spool)
+            } else {
+                Err(none(format!("no recording is running in {}", spool.display())))
+            }
         }
         Which::Process(pid) => proc_fs::environment(*pid, SPOOL_VARIABLE)
             .map(PathBuf::from)
             .filter(|spool| control::is_running(spool))
-            .ok_or_else(|| none(format!("process {pid} is not being recorded (or is another user's)"))),
+            .ok_or_else(|| {
+                none(format!("process {pid} is not being recorded (or is another user's)"))
+            }),
         Which::Only => {
-            let spools: BTreeSet<PathBuf> =
-                proc_fs::all().into_iter().filter_map(|pid| proc_fs::environment(pid, SPOOL_VARIABLE)).map(PathBuf::from).collect();
+            let spools: BTreeSet<PathBuf> = proc_fs::all()
+                .into_iter()
+                .filter_map(|pid| proc_fs::environment(pid, SPOOL_VARIABLE))
+                .map(PathBuf::from)
+                .collect();
             let mut running = spools.into_iter().filter(|spool| control::is_running(spool));
             match (running.next(), running.next()) {
                 (Some(spool), None) => Ok(spool),
-                (None, _) => Err(none(String::from("no recording is running: start one with `heaplab record`"))),
+                (None, _) => Err(none(String::from(
+                    "no recording is running: start one with `heaplab record`",
+                ))),
                 (Some(one), Some(other)) => Err(none(format!(
                     "several recordings are running ({}, {}, ...): say which with -o or --pid",
                     one.display(),
@@ -85,16 +96,19 @@ pub fn find(which: &Which) -> Result<PathBuf, RecordError> {
 pub fn set(spool: &Path, name: &str, pid: Option<u32>) -> Result<(), RecordError> {
     let mark = OutsideMark { counter: clock::counter(), name: name.to_owned(), pid };
     let path = spool.join(MARKS_FILE);
-    let mut line = serde_json::to_vec(&mark).map_err(|error| RecordError::io("cannot write", &path)(error.into()))?;
+    let mut line = serde_json::to_vec(&mark)
+        .map_err(|error| RecordError::io("cannot write", &path)(error.into()))?;
     line.push(b'\n');
     let write = || File::options().create(true).append(true).open(&path)?.write_all(&line);
     write().map_err(RecordError::io("cannot write", &path))
 }
 
-/// The marks in a file's content, in order of time. Lines that are none (a torn last one) are left out.
+/// The marks in a file's content, in order of time. Lines that are none (a torn last one) are left
+/// out.
 pub fn parse(content: &[u8]) -> Vec<OutsideMark> {
     let lines = content.split(|byte| *byte == b'\n');
-    let mut marks: Vec<OutsideMark> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let mut marks: Vec<OutsideMark> =
+        lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
     marks.retain(|mark| mark.name.len() <= NAME_BYTES_MAX);
     marks.sort_by_key(|mark| mark.counter);
     marks
@@ -104,7 +118,10 @@ pub fn parse(content: &[u8]) -> Vec<OutsideMark> {
 pub fn read(spool: &Path) -> Vec<OutsideMark> {
     let mut content = Vec::new();
     if let Ok(file) = File::open(spool.join(MARKS_FILE)) {
-        let _ = std::io::Read::read_to_end(&mut std::io::Read::take(file, MARKS_BYTES_MAX), &mut content);
+        let _ = std::io::Read::read_to_end(
+            &mut std::io::Read::take(file, MARKS_BYTES_MAX),
+            &mut content,
+        );
     }
     parse(&content)
 }
@@ -123,7 +140,10 @@ mod tests {
         let names: Vec<&str> = marks.iter().map(|mark| mark.name.as_str()).collect();
         assert_eq!(names, ["loaded", "closed \"all\"\n+ 30 s"]);
         assert!(marks[0].counter <= marks[1].counter);
-        assert_eq!(parse(b"{\"counter\":1,\"name\":\"a\"}\n{\"coun"), [OutsideMark { counter: 1, name: String::from("a"), pid: None }]);
+        assert_eq!(
+            parse(b"{\"counter\":1,\"name\":\"a\"}\n{\"coun"),
+            [OutsideMark { counter: 1, name: String::from("a"), pid: None }]
+        );
     }
 
     #[test]
@@ -134,7 +154,13 @@ mod tests {
         assert!(find(&which).is_err());
         let spool = spool_of(&output);
         std::fs::create_dir(&spool).unwrap();
-        let settings = Settings { stack_depth: 0, ring_bytes: 65536, first_ring_bytes: 65536, nested_bytes: 4096, mark_signal: 0 };
+        let settings = Settings {
+            stack_depth: 0,
+            ring_bytes: 65536,
+            first_ring_bytes: 65536,
+            nested_bytes: 4096,
+            mark_signal: 0,
+        };
         let page = ControlPage::create(&spool, settings).unwrap();
         assert_eq!(find(&which).unwrap(), spool);
         drop(page);

@@ -1,15 +1,20 @@
-//! Recordings of the JavaScript heaps of Nodes: a stock Node loads a small addon, which has V8 tell every object's birth and death.
+//! Recordings of the JavaScript heaps of Nodes: a stock Node loads a small addon, which has V8 tell
+//! every object's birth and death.
 //!
-//! The addon (crates/recorder/node) comes in by `--require` in `NODE_OPTIONS`, so that every Node that the program starts has it, and every worker
-//! thread; nothing is patched, no port is open, and nothing of it is said on the program's standard error. V8's sampling heap profiler at interval 1 numbers every
-//! object at its birth and forgets it at the collection that finds it dead; the addon reads the profile just before each collection, and makes every
-//! collection a full one, after as many bytes as the young generation holds (`--granularity`).
+//! The addon (crates/recorder/node) comes in by `--require` in `NODE_OPTIONS`, so that every Node
+//! that the program starts has it, and every worker thread; nothing is patched, no port is open,
+//! and nothing of it is said on the program's standard error. V8's sampling heap profiler at
+//! interval 1 numbers every object at its birth and forgets it at the collection that finds it
+//! dead; the addon reads the profile just before each collection, and makes every collection a full
+//! one, after as many bytes as the young generation holds (`--granularity`).
 //!
-//! Each heap writes a stream of checksummed blocks into the spool by itself (docs/spool-format.md): what it wrote survives whoever is killed, and the
-//! program never waits for heaplab. The streams become the bundle when the program has ended, or by `heaplab recover`.
+//! Each heap writes a stream of checksummed blocks into the spool by itself (docs/spool-format.md):
+//! what it wrote survives whoever is killed, and the program never waits for heaplab. The streams
+//! become the bundle when the program has ended, or by `heaplab recover`.
 //!
-//! Why not the inspector, which has the same profiler: its `HeapProfiler.getSamplingProfile` collects before it answers, and what was born and died
-//! since the last collection is gone (docs/recording-node.md has the other ways that were tried).
+//! Why not the inspector, which has the same profiler: its `HeapProfiler.getSamplingProfile`
+//! collects before it answers, and what was born and died since the last collection is gone
+//! (docs/recording-node.md has the other ways that were tried).
 
 mod chunks;
 mod events;
@@ -48,7 +53,8 @@ pub struct Options {
     pub replace: bool,
     /// End when the started program has ended, although a Node that it started runs on.
     pub detach_children: bool,
-    /// Bytes in the young generation between two collections: a power of two from [`GRANULARITY_MIN`] to [`GRANULARITY_MAX`].
+    /// Bytes in the young generation between two collections: a power of two from
+    /// [`GRANULARITY_MIN`] to [`GRANULARITY_MAX`].
     pub granularity_bytes: u64,
     /// Innermost frames of each stack.
     pub stack_depth: u32,
@@ -76,7 +82,8 @@ pub struct Counts {
     pub deaths: u64,
     /// Collections.
     pub collections: u64,
-    /// The most bytes born between two collections of one heap: no death is noticed later than that.
+    /// The most bytes born between two collections of one heap: no death is noticed later than
+    /// that.
     pub interval_bytes_max: u64,
     /// The most bytes live at once, of all heaps together.
     pub peak_bytes: u64,
@@ -108,16 +115,24 @@ impl Recorded {
 /// Runs the target and records the heaps of its Nodes into the bundle.
 ///
 /// # Errors
-/// The program cannot be started, forbids addons, or starts no Node that can be recorded: then nothing is left behind. The bundle cannot be written: then the
-/// spool is left for [`recover`]. The target is waited for in each of these cases.
-pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Recorded, RecordError> {
+/// The program cannot be started, forbids addons, or starts no Node that can be recorded: then
+/// nothing is left behind. The bundle cannot be written: then the spool is left for [`recover`].
+/// The target is waited for in each of these cases.
+pub fn record(
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Recorded, RecordError> {
     let name = options.command.first().ok_or_else(|| RecordError::NotFound(String::new()))?;
     let program = spawn::locate(name)?;
     options::check(&options.command, std::env::var_os(options::VARIABLE).as_deref())?;
     let command = options::command(&program, &options.command, options.granularity_bytes)?;
-    let output = std::path::absolute(&options.output).map_err(RecordError::io("cannot find", &options.output))?;
+    let output = std::path::absolute(&options.output)
+        .map_err(RecordError::io("cannot find", &options.output))?;
     let spool = spool_of(&output);
-    std::fs::DirBuilder::new().mode(0o700).create(&spool).map_err(RecordError::io("cannot make the folder", &spool))?;
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&spool)
+        .map_err(RecordError::io("cannot make the folder", &spool))?;
     let recorded = record_into(options, &program, &command, &spool, progress);
     match &recorded {
         Err(RecordError::Finish { .. }) => {}
@@ -136,18 +151,27 @@ fn record_into(
     // The page is there for its lock and its clock; no target reads it.
     let control = ControlPage::create(
         spool,
-        Settings { stack_depth: options.stack_depth, ring_bytes: 0, first_ring_bytes: 0, nested_bytes: 0, mark_signal: 0 },
+        Settings {
+            stack_depth: options.stack_depth,
+            ring_bytes: 0,
+            first_ring_bytes: 0,
+            nested_bytes: 0,
+            mark_signal: 0,
+        },
     )?;
     let addon = preload::place_addon(spool)?;
     let facts = Facts {
         command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         program: program.to_string_lossy().into_owned(),
-        began_unix_s: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        began_unix_s: SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
         granularity_bytes: options.granularity_bytes,
         stack_depth: options.stack_depth,
     };
     facts.write(spool)?;
-    let session = session::start(program, command, options.detach_children, &addon, spool, control)?;
+    let session =
+        session::start(program, command, options.detach_children, &addon, spool, control)?;
     let ending = session.run(progress);
     finish::finish(spool, &options.output, options.replace, Some(ending))
 }

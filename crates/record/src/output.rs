@@ -11,7 +11,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The bundle that a recording of `program` makes when nothing else is said: its name in the working folder.
+/// The bundle that a recording of `program` makes when nothing else is said: its name in the
+/// working folder.
 pub fn default_output(program: &OsStr) -> PathBuf {
     let mut name = Path::new(program).file_name().unwrap_or(OsStr::new("recording")).to_owned();
     name.push(".heaplab");
@@ -20,28 +21,36 @@ pub fn default_output(program: &OsStr) -> PathBuf {
 
 /// The bundle that the spool will become: its name without ".spool".
 pub fn output_of(spool: &Path) -> PathBuf {
-    if spool.extension() == Some(OsStr::new("spool")) { spool.with_extension("") } else { spool.with_extension("heaplab") }
+    if spool.extension() == Some(OsStr::new("spool")) {
+        spool.with_extension("")
+    } else {
+        spool.with_extension("heaplab")
+    }
 }
 
 /// How long another recording that is about to begin in the same folder is waited for.
 const CLAIM_WAIT: Duration = Duration::from_secs(5);
 
-/// A folder in which a recording is about to begin: until this is dropped no other clears anything there. To be kept until the spool is there and
-/// its control page locked.
+/// A folder in which a recording is about to begin: until this is dropped no other clears anything
+/// there. To be kept until the spool is there and its control page locked.
 #[derive(Debug)]
 pub struct Claim {
     _locked: Option<File>,
 }
 
 impl Claim {
-    /// Claims the folder in which `output` will be. Without the claim goes on who cannot have it: file systems may have no locks, and who holds this
-    /// one may be stopped.
+    /// Claims the folder in which `output` will be. Without the claim goes on who cannot have it:
+    /// file systems may have no locks, and who holds this one may be stopped.
     fn of(output: &Path) -> Claim {
-        let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = output
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let begun = Instant::now();
         let folder = File::open(parent).ok();
         while let Some(folder) = &folder
-            && rustix::fs::flock(folder, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+            && rustix::fs::flock(folder, FlockOperation::NonBlockingLockExclusive)
+                == Err(Errno::WOULDBLOCK)
             && begun.elapsed() < CLAIM_WAIT
         {
             std::thread::sleep(Duration::from_millis(1));
@@ -50,9 +59,10 @@ impl Claim {
     }
 }
 
-/// Makes sure that nothing stands at `output` or at its spool. With `force` an unfinished recording in the spool is removed;
-/// a bundle stays, to be replaced when the new one is whole, and nothing else ever is. Two recordings of one name that begin together do not
-/// take each other's spool for a left one: the second waits until the first has locked its own.
+/// Makes sure that nothing stands at `output` or at its spool. With `force` an unfinished recording
+/// in the spool is removed; a bundle stays, to be replaced when the new one is whole, and nothing
+/// else ever is. Two recordings of one name that begin together do not take each other's spool for
+/// a left one: the second waits until the first has locked its own.
 pub fn clear(output: &Path, force: bool) -> Result<Claim, RecordError> {
     let spool = spool_of(output);
     let claim = Claim::of(&spool);
@@ -70,7 +80,8 @@ pub fn clear(output: &Path, force: bool) -> Result<Claim, RecordError> {
     Ok(claim)
 }
 
-/// Whether a bundle may be written at `output`: nothing stands there, or with `force` a bundle or an empty folder.
+/// Whether a bundle may be written at `output`: nothing stands there, or with `force` a bundle or
+/// an empty folder.
 pub fn check_bundle(output: &Path, force: bool) -> Result<(), RecordError> {
     if output.symlink_metadata().is_err() {
         return Ok(());
@@ -115,7 +126,10 @@ mod tests {
         assert!(matches!(clear(&output, false), Err(RecordError::Exists(_))));
         assert!(matches!(clear(&output, true), Err(RecordError::NotABundle(_))));
         fs::write(output.join("meta.json"), b"{}").unwrap();
-        assert!(clear(&output, true).is_ok() && output.join("thesis.txt").exists(), "it is replaced when the new one is whole");
+        assert!(
+            clear(&output, true).is_ok() && output.join("thesis.txt").exists(),
+            "it is replaced when the new one is whole"
+        );
         let spool = spool_of(&output);
         fs::create_dir(&spool).unwrap();
         fs::write(spool.join(CONTROL_FILE), b"").unwrap();

@@ -1,17 +1,22 @@
 //! Puts the preload object where every process of the recording can load it.
 //!
-//! It must survive heaplab (a target may exec long after heaplab was killed, and the dynamic linker complains on the
-//! target's standard error about an object that is gone), so that it is a file in a cache, named by its content, and removed
-//! only when no process of this pid namespace can want it any more (`preload/stale.rs`). Its path must contain nothing that
-//! `LD_PRELOAD` gives a meaning (space, colon, dollar), and its file system must allow execution. The spool is the last choice.
+//! It must survive heaplab (a target may exec long after heaplab was killed, and the dynamic linker
+//! complains on the target's standard error about an object that is gone), so that it is a file in
+//! a cache, named by its content, and removed only when no process of this pid namespace can want
+//! it any more (`preload/stale.rs`). Its path must contain nothing that `LD_PRELOAD` gives a
+//! meaning (space, colon, dollar), and its file system must allow execution. The spool is the last
+//! choice.
 //!
-//! The target may start programs that cannot load it: musl's dynamic linker would end them at a symbol that only glibc has, a 32-bit
-//! one complains about the wrong class. So that `LD_PRELOAD` names it as `FOLDER/$PLATFORM/NAME`. glibc's linker puts there what the
-//! kernel (AT_PLATFORM) or, on x86-64 before 2.37, its own look at the processor says, and the folder has a link for each such word: for
-//! 64-bit words to the recorder, for 32-bit x86 words to an object that holds nothing (`preload/empty32.rs`). musl's expands
-//! nothing, finds no such file, and goes on without a word. A shell that expands the value once too often makes `FOLDER//NAME` of it,
-//! which is the recorder itself. Source: ld.so(8), "Dynamic string tokens"; glibc's `sysdeps/x86/cpu-features.c`; the kernel's
-//! `ELF_PLATFORM` and `COMPAT_ELF_PLATFORM`. Not covered: 32-bit ARM programs on aarch64, whose linker says that there is no such file.
+//! The target may start programs that cannot load it: musl's dynamic linker would end them at a
+//! symbol that only glibc has, a 32-bit one complains about the wrong class. So that `LD_PRELOAD`
+//! names it as `FOLDER/$PLATFORM/NAME`. glibc's linker puts there what the kernel (AT_PLATFORM) or,
+//! on x86-64 before 2.37, its own look at the processor says, and the folder has a link for each
+//! such word: for 64-bit words to the recorder, for 32-bit x86 words to an object that holds
+//! nothing (`preload/empty32.rs`). musl's expands nothing, finds no such file, and goes on without
+//! a word. A shell that expands the value once too often makes `FOLDER//NAME` of it, which is the
+//! recorder itself. Source: ld.so(8), "Dynamic string tokens"; glibc's
+//! `sysdeps/x86/cpu-features.c`; the kernel's `ELF_PLATFORM` and `COMPAT_ELF_PLATFORM`. Not
+//! covered: 32-bit ARM programs on aarch64, whose linker says that there is no such file.
 
 mod empty32;
 mod stale;
@@ -28,28 +33,35 @@ use std::time::SystemTime;
 
 /// Every copy's file name begins so; `/proc/PID/maps` is searched for it.
 pub const NAME_PREFIX: &str = "heaplab-recorder-";
-/// The folder of each copy begins so. It does not contain [`NAME_PREFIX`]: the empty object in it is no recorder.
+/// The folder of each copy begins so. It does not contain [`NAME_PREFIX`]: the empty object in it
+/// is no recorder.
 const FOLDER_PREFIX: &str = "recorder-";
 /// The name of the addon in a folder of its own.
 const ADDON_NAME: &str = "heaplab.node";
 /// The name of the empty object in that folder.
 const EMPTY_NAME: &str = "empty-32-bit.so";
 /// What `$PLATFORM` may be in programs that can load the recorder.
-const PLATFORMS: &[&str] = if cfg!(target_arch = "aarch64") { &["aarch64"] } else { &["x86_64", "haswell", "xeon_phi"] };
+const PLATFORMS: &[&str] =
+    if cfg!(target_arch = "aarch64") { &["aarch64"] } else { &["x86_64", "haswell", "xeon_phi"] };
 /// What it may be in 32-bit ones.
-const PLATFORMS_32: &[&str] = if cfg!(target_arch = "aarch64") { &[] } else { &["i386", "i486", "i586", "i686"] };
+const PLATFORMS_32: &[&str] =
+    if cfg!(target_arch = "aarch64") { &[] } else { &["i386", "i486", "i586", "i686"] };
 
 /// Returns the path of a copy of the preload object, as `LD_PRELOAD` should name it.
 pub fn place(spool: &Path) -> Result<PathBuf, RecordError> {
     let hash = crc32fast::hash(&[PRELOAD, &empty32::object()].concat());
-    let (inside, name) = (format!("{FOLDER_PREFIX}{hash:08x}"), format!("{NAME_PREFIX}{hash:08x}.so"));
+    let (inside, name) =
+        (format!("{FOLDER_PREFIX}{hash:08x}"), format!("{NAME_PREFIX}{hash:08x}.so"));
     let folder = in_a_cache(spool, |folder| copy_in(folder, &inside, &name))?;
-    // Where the kernel says nothing or something else, 64-bit programs would miss it; then it is named by its plain path.
-    let expands = platform().is_some_and(|word| PLATFORMS.iter().any(|known| known.as_bytes() == word));
+    // Where the kernel says nothing or something else, 64-bit programs would miss it; then it is
+    // named by its plain path.
+    let expands =
+        platform().is_some_and(|word| PLATFORMS.iter().any(|known| known.as_bytes() == word));
     Ok(if expands { folder.join("$PLATFORM").join(name) } else { folder.join(name) })
 }
 
-/// Returns the path of a copy of the addon that Node loads, in which nothing has a meaning in `NODE_OPTIONS`.
+/// Returns the path of a copy of the addon that Node loads, in which nothing has a meaning in
+/// `NODE_OPTIONS`.
 pub fn place_addon(spool: &Path) -> Result<PathBuf, RecordError> {
     let inside = format!("{FOLDER_PREFIX}node-{:08x}", crc32fast::hash(NODE_ADDON));
     let folder = in_a_cache(spool, |folder| {
@@ -64,8 +76,13 @@ pub fn place_addon(spool: &Path) -> Result<PathBuf, RecordError> {
 }
 
 /// What `place` makes of the first folder that will do.
-fn in_a_cache(spool: &Path, place: impl Fn(&Path) -> Option<PathBuf>) -> Result<PathBuf, RecordError> {
-    let is_plain = |folder: &PathBuf| !folder.as_os_str().as_bytes().iter().any(|byte| b" :$\t\n\"\\".contains(byte));
+fn in_a_cache(
+    spool: &Path,
+    place: impl Fn(&Path) -> Option<PathBuf>,
+) -> Result<PathBuf, RecordError> {
+    let is_plain = |folder: &PathBuf| {
+        !folder.as_os_str().as_bytes().iter().any(|byte| b" :$\t\n\"\\".contains(byte))
+    };
     candidates(spool).into_iter().filter(is_plain).find_map(|folder| place(&folder)).ok_or_else(|| RecordError::Io {
         what: "no folder could take the recorder (it needs one that allows execution, without spaces, colons, dollars or quotes in its path), not even",
         path: spool.to_owned(),
@@ -77,19 +94,22 @@ fn in_a_cache(spool: &Path, place: impl Fn(&Path) -> Option<PathBuf>) -> Result<
 fn platform() -> Option<Vec<u8>> {
     // SAFETY: getauxval has no preconditions.
     let word = unsafe { libc::getauxval(libc::AT_PLATFORM) } as *const std::ffi::c_char;
-    // SAFETY: where AT_PLATFORM is there, it is the address of a string that the kernel put above the stack, ended by a zero, and that
-    // stays for as long as the process runs.
+    // SAFETY: where AT_PLATFORM is there, it is the address of a string that the kernel put above
+    // the stack, ended by a zero, and that stays for as long as the process runs.
     (!word.is_null()).then(|| unsafe { std::ffi::CStr::from_ptr(word) }.to_bytes().to_vec())
 }
 
 fn candidates(spool: &Path) -> Vec<PathBuf> {
     let user = rustix::process::geteuid();
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let mut folders = Vec::new();
     if user.is_root() {
         // Processes that give up root's rights must still reach it, which they cannot under /root.
         folders.push(PathBuf::from("/var/cache/heaplab"));
-    } else if let Some(cache) = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache"))) {
+    } else if let Some(cache) =
+        absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+    {
         folders.push(cache.join("heaplab"));
     }
     folders.push(std::env::temp_dir().join(format!("heaplab-{}", user.as_raw())));
@@ -97,15 +117,18 @@ fn candidates(spool: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Makes `folder` if need be and removes old copies there but `inside`; `None` where that folder will not do. What is returned is to be kept until the copy is
-/// there: it holds the lock, where there are locks.
+/// Makes `folder` if need be and removes old copies there but `inside`; `None` where that folder
+/// will not do. What is returned is to be kept until the copy is there: it holds the lock, where
+/// there are locks.
 fn prepare(folder: &Path, inside: &str, now: SystemTime) -> Option<File> {
     let _ = DirBuilder::new().recursive(true).mode(0o755).create(folder);
-    // In a shared place somebody else may have made it first: what they may write must not be loaded.
+    // In a shared place somebody else may have made it first: what they may write must not be
+    // loaded.
     if !is_ours(folder) {
         return None;
     }
-    let no_exec = rustix::fs::statvfs(folder).ok()?.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC);
+    let no_exec =
+        rustix::fs::statvfs(folder).ok()?.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC);
     if no_exec {
         return None;
     }
@@ -122,14 +145,18 @@ fn touch(copies: &Path) {
     let _ = File::open(copies).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-/// The folder `inside` of `folder` with the copy `name` in it, made if need be; `None` where that folder will not do.
+/// The folder `inside` of `folder` with the copy `name` in it, made if need be; `None` where that
+/// folder will not do.
 fn copy_in(folder: &Path, inside: &str, name: &str) -> Option<PathBuf> {
     let _locked = prepare(folder, inside, SystemTime::now())?;
     let copies = folder.join(inside);
     make_folder(&copies)?;
     write_whole(&copies.join(name), PRELOAD)?;
     write_whole(&copies.join(EMPTY_NAME), &empty32::object())?;
-    let words = PLATFORMS.iter().map(|word| (word, name)).chain(PLATFORMS_32.iter().map(|word| (word, EMPTY_NAME)));
+    let words = PLATFORMS
+        .iter()
+        .map(|word| (word, name))
+        .chain(PLATFORMS_32.iter().map(|word| (word, EMPTY_NAME)));
     for (word, meant) in words {
         let holder = copies.join(word);
         make_folder(&holder)?;
@@ -141,8 +168,11 @@ fn copy_in(folder: &Path, inside: &str, name: &str) -> Option<PathBuf> {
 
 /// Whether it is a folder that only this user may write to.
 fn is_ours(folder: &Path) -> bool {
-    fs::symlink_metadata(folder)
-        .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0)
+    fs::symlink_metadata(folder).is_ok_and(|metadata| {
+        metadata.is_dir()
+            && metadata.uid() == rustix::process::geteuid().as_raw()
+            && metadata.mode() & 0o022 == 0
+    })
 }
 
 /// Makes a folder that others may look into, whatever the umask is, if it is not there.
@@ -159,7 +189,13 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Option<()> {
         return Some(());
     }
     let temporary = path.with_extension(std::process::id().to_string());
-    let mut file = File::options().write(true).create(true).truncate(true).mode(0o755).open(&temporary).ok()?;
+    let mut file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o755)
+        .open(&temporary)
+        .ok()?;
     let written = file
         .write_all(bytes)
         .and_then(|()| file.set_permissions(fs::Permissions::from_mode(0o755)))
@@ -178,7 +214,8 @@ fn link(path: &Path, meant: &Path) -> Option<()> {
     }
     let temporary = path.with_extension(std::process::id().to_string());
     let _ = fs::remove_file(&temporary);
-    let linked = std::os::unix::fs::symlink(meant, &temporary).and_then(|()| fs::rename(&temporary, path));
+    let linked =
+        std::os::unix::fs::symlink(meant, &temporary).and_then(|()| fs::rename(&temporary, path));
     if linked.is_err() {
         let _ = fs::remove_file(&temporary);
     }
@@ -203,7 +240,10 @@ mod tests {
     fn an_existing_preload_stays() {
         assert_eq!(variable(Path::new("/a.so"), None), "/a.so");
         assert_eq!(variable(Path::new("/a.so"), Some(OsStr::new(""))), "/a.so");
-        assert_eq!(variable(Path::new("/a.so"), Some(OsStr::new("/b.so /c.so"))), "/a.so:/b.so /c.so");
+        assert_eq!(
+            variable(Path::new("/a.so"), Some(OsStr::new("/b.so /c.so"))),
+            "/a.so:/b.so /c.so"
+        );
     }
 
     #[test]
@@ -216,7 +256,11 @@ mod tests {
                 assert_eq!(fs::read(copies.join(word).join("x.so")).unwrap(), PRELOAD, "{word}");
             }
             for word in PLATFORMS_32 {
-                assert_eq!(fs::read(copies.join(word).join("x.so")).unwrap(), empty32::object(), "{word}");
+                assert_eq!(
+                    fs::read(copies.join(word).join("x.so")).unwrap(),
+                    empty32::object(),
+                    "{word}"
+                );
             }
         };
         whole();

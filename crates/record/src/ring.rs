@@ -1,7 +1,9 @@
-//! A ring, in a file of its own or (the first one) in its process's: the consumer's half of the protocol, and the parsing of its words (`heaplab_recorder::layout`).
+//! A ring, in a file of its own or (the first one) in its process's: the consumer's half of the
+//! protocol, and the parsing of its words (`heaplab_recorder::layout`).
 //!
-//! What lies between tail and head is copied out before it is looked at: a target gone mad may write there at any time, and
-//! only a private copy can be checked once and then believed. The copy also undoes the wrap.
+//! What lies between tail and head is copied out before it is looked at: a target gone mad may
+//! write there at any time, and only a private copy can be checked once and then believed. The copy
+//! also undoes the wrap.
 
 use crate::discover;
 use crate::spool::record::{ALIGNED, Encoder, FAILED, FAMILY_SHIFT, Kind, Record, ZEROED};
@@ -50,33 +52,44 @@ struct Area {
     words: u64,
 }
 
-/// Maps the whole file; `None` where it has no length, which it gets in one step, or the magic number at `magic_at` is not there yet. That comes last,
-/// so that its page has memory then. A page without, read where it is mapped, would be asked for, and on a full disk (tmpfs has no room for
+/// Maps the whole file; `None` where it has no length, which it gets in one step, or the magic
+/// number at `magic_at` is not there yet. That comes last, so that its page has memory then. A page
+/// without, read where it is mapped, would be asked for, and on a full disk (tmpfs has no room for
 /// the zeros either) end heaplab with a SIGBUS; read by a call it is zeros.
 fn map(file: &File, least_bytes: usize, magic_at: usize) -> io::Result<Option<Arc<MmapRaw>>> {
     let bytes = file.metadata()?.len();
     if (1..least_bytes as u64).contains(&bytes) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it has {bytes} bytes, and its header is {least_bytes} long")));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("it has {bytes} bytes, and its header is {least_bytes} long"),
+        ));
     }
     let mut magic = [0; 8];
     if bytes == 0 || file.read_exact_at(&mut magic, magic_at as u64).is_err() || magic == [0; 8] {
         return Ok(None);
     }
     let map = MmapOptions::new().len(bytes as usize).map_raw(file)?;
-    // What the target has not come to is not wanted, and where the advice does nothing it costs time only.
+    // What the target has not come to is not wanted, and where the advice does nothing it costs
+    // time only.
     let _ = map.advise(Advice::Random);
     Ok(Some(Arc::new(map)))
 }
 
-/// Checks a ring's header against the file's length: the data areas of both rings, as (offset, words), which lie behind `begin`.
+/// Checks a ring's header against the file's length: the data areas of both rings, as (offset,
+/// words), which lie behind `begin`.
 fn areas_of(header: &[u8], begin: usize, file_bytes: u64) -> Result<[Area; 2], String> {
-    let u64_at = |at: usize| header.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+    let u64_at = |at: usize| {
+        header.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+    };
     if u64_at(offset_of!(RingHeader, magic)) != layout::RING_MAGIC {
         return Err(String::from("it does not begin as a ring does"));
     }
     let version = u64_at(offset_of!(RingHeader, version)) as u32;
     if version != layout::VERSION {
-        return Err(format!("its layout has version {version}; this heaplab reads version {}", layout::VERSION));
+        return Err(format!(
+            "its layout has version {version}; this heaplab reads version {}",
+            layout::VERSION
+        ));
     }
     let area = |offset: u64, bytes: u64| {
         let sound = bytes.is_power_of_two()
@@ -87,12 +100,20 @@ fn areas_of(header: &[u8], begin: usize, file_bytes: u64) -> Result<[Area; 2], S
         if sound {
             Ok(Area { offset: offset as usize, words: bytes / 8 })
         } else {
-            Err(format!("its data are said to lie at {offset}, {bytes} bytes long, in a file of {file_bytes} bytes"))
+            Err(format!(
+                "its data are said to lie at {offset}, {bytes} bytes long, in a file of {file_bytes} bytes"
+            ))
         }
     };
     Ok([
-        area(u64_at(offset_of!(RingHeader, data_offset)), u64_at(offset_of!(RingHeader, data_bytes)))?,
-        area(u64_at(offset_of!(RingHeader, nested_offset)), u64_at(offset_of!(RingHeader, nested_bytes)))?,
+        area(
+            u64_at(offset_of!(RingHeader, data_offset)),
+            u64_at(offset_of!(RingHeader, data_bytes)),
+        )?,
+        area(
+            u64_at(offset_of!(RingHeader, nested_offset)),
+            u64_at(offset_of!(RingHeader, nested_bytes)),
+        )?,
     ])
 }
 
@@ -100,21 +121,26 @@ impl ProcessFile {
     /// Maps the file; `None` while its header is not there.
     pub fn open(path: &Path) -> io::Result<Option<ProcessFile>> {
         let file = discover::open_file(path, true)?;
-        Ok(map(&file, size_of::<ProcessHeader>(), offset_of!(ProcessHeader, magic))?.map(ProcessFile))
+        Ok(map(&file, size_of::<ProcessHeader>(), offset_of!(ProcessHeader, magic))?
+            .map(ProcessFile))
     }
 
     /// A copy of its header.
     pub fn header(&self) -> [u8; size_of::<ProcessHeader>()] {
         let mut header = [0; size_of::<ProcessHeader>()];
-        // SAFETY: the mapping is at least as long as the header (`open`), and `header` is private memory of that length.
-        unsafe { std::ptr::copy_nonoverlapping(self.0.as_ptr(), header.as_mut_ptr(), header.len()) };
+        // SAFETY: the mapping is at least as long as the header (`open`), and `header` is private
+        // memory of that length.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.0.as_ptr(), header.as_mut_ptr(), header.len())
+        };
         header
     }
 
     fn atomic(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset + 4 <= size_of::<ProcessHeader>());
-        // SAFETY: the mapping is page-aligned and at least a header long (`open`), so that an aligned offset within the header is
-        // a valid u32 for as long as `self` lives; both sides access those that change atomically only.
+        // SAFETY: the mapping is page-aligned and at least a header long (`open`), so that an
+        // aligned offset within the header is a valid u32 for as long as `self` lives; both sides
+        // access those that change atomically only.
         unsafe { AtomicU32::from_ptr(self.0.as_mut_ptr().add(offset).cast()) }
     }
 
@@ -127,7 +153,8 @@ impl ProcessFile {
         self.word(offset_of!(ProcessHeader, exited)) != 0
     }
 
-    /// Tells the image that it is read no more, should it run after all: it does not wait for room then.
+    /// Tells the image that it is read no more, should it run after all: it does not wait for room
+    /// then.
     pub fn leave(&self) {
         self.atomic(offset_of!(ProcessHeader, left)).store(1, Ordering::Release);
     }
@@ -150,11 +177,12 @@ impl ProcessFile {
 }
 
 impl Ring {
-    /// Maps the file in which a ring is described at `at` (`discover::ring_place`), or says what is wrong with it. A ring whose magic is not
-    /// there yet gives `None`.
+    /// Maps the file in which a ring is described at `at` (`discover::ring_place`), or says what is
+    /// wrong with it. A ring whose magic is not there yet gives `None`.
     pub fn open(path: &Path, at: usize) -> io::Result<Option<Ring>> {
         let file = discover::open_file(path, true)?;
-        map(&file, at + size_of::<RingHeader>(), at + offset_of!(RingHeader, magic))?.map_or(Ok(None), |map| Ring::of(map, at))
+        map(&file, at + size_of::<RingHeader>(), at + offset_of!(RingHeader, magic))?
+            .map_or(Ok(None), |map| Ring::of(map, at))
     }
 
     /// `map` is at least as long as the header at `at`.
@@ -165,17 +193,30 @@ impl Ring {
             return Ok(None);
         }
         let mut header = [0; size_of::<RingHeader>()];
-        // SAFETY: `atomic` has checked that the mapping holds the header, and `header` is private memory of that length.
-        unsafe { std::ptr::copy_nonoverlapping(ring.map.as_ptr().add(at), header.as_mut_ptr(), header.len()) };
-        ring.areas = areas_of(&header, at + header.len(), bytes).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+        // SAFETY: `atomic` has checked that the mapping holds the header, and `header` is private
+        // memory of that length.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                ring.map.as_ptr().add(at),
+                header.as_mut_ptr(),
+                header.len(),
+            )
+        };
+        ring.areas = areas_of(&header, at + header.len(), bytes)
+            .map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
         Ok(Some(ring))
     }
 
     fn atomic(&self, offset: usize) -> &AtomicU64 {
         let at = self.at + offset;
-        assert!(at.is_multiple_of(8) && offset + 8 <= size_of::<RingHeader>() && self.at + size_of::<RingHeader>() <= self.map.len());
-        // SAFETY: the mapping is page-aligned and holds the header (checked above), so that an aligned offset within the
-        // header is a valid u64 for as long as `self` lives; both sides access it atomically only.
+        assert!(
+            at.is_multiple_of(8)
+                && offset + 8 <= size_of::<RingHeader>()
+                && self.at + size_of::<RingHeader>() <= self.map.len()
+        );
+        // SAFETY: the mapping is page-aligned and holds the header (checked above), so that an
+        // aligned offset within the header is a valid u64 for as long as `self` lives; both sides
+        // access it atomically only.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(at).cast()) }
     }
 
@@ -205,7 +246,10 @@ impl Ring {
 
     /// Words waiting, and words there is room for. More waiting than room: the ring is damaged.
     pub fn fill(&self, part: Part) -> (u64, u64) {
-        let waiting = self.head(part).load(Ordering::Acquire).wrapping_sub(self.tail(part).load(Ordering::Relaxed));
+        let waiting = self
+            .head(part)
+            .load(Ordering::Acquire)
+            .wrapping_sub(self.tail(part).load(Ordering::Relaxed));
         (waiting, self.area(part).words)
     }
 
@@ -214,9 +258,16 @@ impl Ring {
         self.tail(part).load(Ordering::Relaxed)
     }
 
-    /// Copies up to `limit` words from `position` on into `words`, and returns how many more there are. `None`: what the producer states, or
-    /// the position that stands in its memory, is not possible.
-    pub fn copy(&self, part: Part, position: u64, limit: usize, words: &mut Vec<u64>) -> Option<u64> {
+    /// Copies up to `limit` words from `position` on into `words`, and returns how many more there
+    /// are. `None`: what the producer states, or the position that stands in its memory, is not
+    /// possible.
+    pub fn copy(
+        &self,
+        part: Part,
+        position: u64,
+        limit: usize,
+        words: &mut Vec<u64>,
+    ) -> Option<u64> {
         words.clear();
         let area = self.area(part);
         let waiting = self.head(part).load(Ordering::Acquire).wrapping_sub(position);
@@ -228,20 +279,26 @@ impl Ring {
         let begin = position & (area.words - 1);
         let before_wrap = count.min(area.words - begin);
         for (from, length) in [(begin, before_wrap), (0, count - before_wrap)] {
-            // SAFETY: `open` checked that `area.words` words from the 8-aligned `area.offset` lie inside the mapping, and
-            // from + length <= area.words. `words` has room for `count` = both lengths. The producer does not write
-            // between tail and head; should it, the copied words are wrong, and are checked as any others.
+            // SAFETY: `open` checked that `area.words` words from the 8-aligned `area.offset` lie
+            // inside the mapping, and from + length <= area.words. `words` has room for `count` =
+            // both lengths. The producer does not write between tail and head; should it, the
+            // copied words are wrong, and are checked as any others.
             unsafe {
                 let source = self.map.as_ptr().add(area.offset).cast::<u64>().add(from as usize);
-                std::ptr::copy_nonoverlapping(source, words.as_mut_ptr().add(words.len()), length as usize);
+                std::ptr::copy_nonoverlapping(
+                    source,
+                    words.as_mut_ptr().add(words.len()),
+                    length as usize,
+                );
                 words.set_len(words.len() + length as usize);
             }
         }
         Some(waiting - count)
     }
 
-    /// Asks for the `count` words from `position` on, while something else is done: another processor has written them last, so that
-    /// each line of them takes as long to come as several records take to encode.
+    /// Asks for the `count` words from `position` on, while something else is done: another
+    /// processor has written them last, so that each line of them takes as long to come as several
+    /// records take to encode.
     pub fn prefetch(&self, part: Part, position: u64, count: u64) {
         #[cfg(target_arch = "x86_64")]
         {
@@ -249,9 +306,14 @@ impl Ring {
             let area = self.area(part);
             for line in 0..count.min(area.words).div_ceil(8) {
                 let word = position.wrapping_add(line * 8) & (area.words - 1);
-                // SAFETY: `open` checked that `area.words` words from `area.offset` lie inside the mapping, and `word` is one of
-                // them; a prefetch reads nothing that the program could see.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(self.map.as_ptr().add(area.offset + word as usize * 8).cast()) };
+                // SAFETY: `open` checked that `area.words` words from `area.offset` lie inside the
+                // mapping, and `word` is one of them; a prefetch reads nothing that the program
+                // could see.
+                unsafe {
+                    _mm_prefetch::<_MM_HINT_T0>(
+                        self.map.as_ptr().add(area.offset + word as usize * 8).cast(),
+                    )
+                };
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -264,10 +326,12 @@ impl Ring {
     }
 }
 
-/// A position that no ring reaches. It stands where the program can write, and lengths are added to it.
+/// A position that no ring reaches. It stands where the program can write, and lengths are added to
+/// it.
 const POSITION_MAX: u64 = 1 << 62;
 
-/// Largest block that an allocator can have given: with what it adds, what addresses of 48 bits reach.
+/// Largest block that an allocator can have given: with what it adds, what addresses of 48 bits
+/// reach.
 const BLOCK_BYTES_MAX: u64 = (1 << 48) - (1 << 32);
 
 /// What became of some words.
@@ -292,8 +356,13 @@ pub struct Change {
     pub size: u64,
 }
 
-/// Encodes the records at the beginning of `words`, calls `each` for every event, and says how many words they were.
-pub fn encode(words: &[u64], encoder: &mut Encoder, mut each: impl FnMut(Change)) -> (usize, Parsed) {
+/// Encodes the records at the beginning of `words`, calls `each` for every event, and says how many
+/// words they were.
+pub fn encode(
+    words: &[u64],
+    encoder: &mut Encoder,
+    mut each: impl FnMut(Change),
+) -> (usize, Parsed) {
     let mut rest = words;
     let parsed = loop {
         let [first, then @ ..] = rest else { break Parsed::Whole };
@@ -337,8 +406,15 @@ pub fn encode(words: &[u64], encoder: &mut Encoder, mut each: impl FnMut(Change)
     (words.len() - rest.len(), parsed)
 }
 
-/// Encodes what is not as frequent; gives its words, 0 where it is not whole yet, or an error where it is no record.
-fn encode_other(words: &[u64], kind: u8, stamp: u64, encoder: &mut Encoder, each: &mut impl FnMut(Change)) -> Result<usize, ()> {
+/// Encodes what is not as frequent; gives its words, 0 where it is not whole yet, or an error where
+/// it is no record.
+fn encode_other(
+    words: &[u64],
+    kind: u8,
+    stamp: u64,
+    encoder: &mut Encoder,
+    each: &mut impl FnMut(Change),
+) -> Result<usize, ()> {
     let Some(&second) = words.get(1) else { return Ok(0) };
     let length = layout::record_words(kind, second).ok_or(())? as usize;
     let Some(words) = words.get(..length) else { return Ok(0) };
@@ -346,7 +422,8 @@ fn encode_other(words: &[u64], kind: u8, stamp: u64, encoder: &mut Encoder, each
         return Err(());
     }
     if kind == layout::MARK {
-        let name: Vec<u8> = words[2..].iter().flat_map(|word| word.to_le_bytes()).take(second as usize).collect();
+        let name: Vec<u8> =
+            words[2..].iter().flat_map(|word| word.to_le_bytes()).take(second as usize).collect();
         encoder.push_mark(&Record { stamp, ..Record::default() }, &name);
         return Ok(length);
     }
@@ -354,7 +431,9 @@ fn encode_other(words: &[u64], kind: u8, stamp: u64, encoder: &mut Encoder, each
     encoder.push(&record);
     match kind {
         layout::THREAD_BEGIN | layout::THREAD_END => {}
-        layout::REALLOC => each(Change { gone: record.old_address, born: record.address, size: record.size }),
+        layout::REALLOC => {
+            each(Change { gone: record.old_address, born: record.address, size: record.size })
+        }
         _ => each(Change::default()),
     }
     Ok(length)
@@ -366,14 +445,36 @@ fn record_of(kind: u8, stamp: u64, words: &[u64]) -> Record {
     match kind {
         layout::ALLOC_FAILED => birth(Kind::Alloc, true, stamp, [second, words[2], words[3]]),
         layout::REALLOC | layout::REALLOC_FAILED => {
-            let record = birth(Kind::Realloc, kind == layout::REALLOC_FAILED, stamp, [second, words[2], words[3]]);
-            Record { old_address: Block::from_word(words[4]).address, after: (words[5] & COUNTER_MASK).max(stamp), ..record }
+            let record = birth(
+                Kind::Realloc,
+                kind == layout::REALLOC_FAILED,
+                stamp,
+                [second, words[2], words[3]],
+            );
+            Record {
+                old_address: Block::from_word(words[4]).address,
+                after: (words[5] & COUNTER_MASK).max(stamp),
+                ..record
+            }
         }
         layout::THREAD_BEGIN | layout::THREAD_END => {
-            let kind = if kind == layout::THREAD_BEGIN { Kind::ThreadBegin } else { Kind::ThreadEnd };
-            Record { kind, stamp, address: second, size: words[2], usable: words[3], ..Record::default() }
+            let kind =
+                if kind == layout::THREAD_BEGIN { Kind::ThreadBegin } else { Kind::ThreadEnd };
+            Record {
+                kind,
+                stamp,
+                address: second,
+                size: words[2],
+                usable: words[3],
+                ..Record::default()
+            }
         }
-        _ => Record { kind: Kind::UsableSizeRead, stamp, address: Block::from_word(second).address, ..Record::default() },
+        _ => Record {
+            kind: Kind::UsableSizeRead,
+            stamp,
+            address: Block::from_word(second).address,
+            ..Record::default()
+        },
     }
 }
 
@@ -439,9 +540,15 @@ mod tests {
         let mut next = || decoder.next(&padded, length).unwrap();
         assert_eq!(next().map(|r| (r.kind, r.address)), Some((Kind::ThreadBegin, 77)));
         let alloc = next().unwrap();
-        assert_eq!((alloc.address, alloc.size, alloc.usable, alloc.align_log2, alloc.stack), (0x7000, 100, 104, 6, 9));
+        assert_eq!(
+            (alloc.address, alloc.size, alloc.usable, alloc.align_log2, alloc.stack),
+            (0x7000, 100, 104, 6, 9)
+        );
         let realloc = next().unwrap();
-        assert_eq!((realloc.old_address, realloc.address, realloc.size, realloc.usable), (0x7000, 0x8000, 200, 0));
+        assert_eq!(
+            (realloc.old_address, realloc.address, realloc.size, realloc.usable),
+            (0x7000, 0x8000, 200, 0)
+        );
         assert_eq!((realloc.stamp, realloc.after), (20, 26));
         let mark = next().unwrap();
         assert_eq!(&padded[mark.address as usize..][..mark.size as usize], b"loaded");

@@ -1,8 +1,10 @@
-//! One recording from start to end: prepare the spool, start the target, drain until everybody has ended.
+//! One recording from start to end: prepare the spool, start the target, drain until everybody has
+//! ended.
 //!
-//! The recording ends when the started process and all recorded descendants have ended (`detach_children`: when the started
-//! process has). A signal that ends things goes to the target first; heaplab ends by itself when the target does. Only when
-//! the started process has ended already, or at the third such signal, is the recording ended while processes run on.
+//! The recording ends when the started process and all recorded descendants have ended
+//! (`detach_children`: when the started process has). A signal that ends things goes to the target
+//! first; heaplab ends by itself when the target does. Only when the started process has ended
+//! already, or at the third such signal, is the recording ended while processes run on.
 
 use crate::clock;
 use crate::control::{self, ControlPage, Refused, Settings};
@@ -34,7 +36,8 @@ const FREE_BYTES_MIN: u64 = 64 << 20;
 const TURN: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(5));
 /// Time between two lookings for ends, new files and clock readings.
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
-/// How long a forked process may take to say that it is there, when all others have ended; it may wait for a processor.
+/// How long a forked process may take to say that it is there, when all others have ended; it may
+/// wait for a processor.
 const FILE_WAIT: Duration = Duration::from_secs(2);
 /// Signals after which the recording ends although the target does not.
 const PATIENCE: u32 = 3;
@@ -48,7 +51,8 @@ pub struct Options {
     pub spool: PathBuf,
     /// Innermost frames of each stack; 0: none.
     pub stack_depth: u32,
-    /// Bytes of a thread's ring: a power of two, at least 64 KiB. A process's first thread has more ([`control::first_ring_bytes`]).
+    /// Bytes of a thread's ring: a power of two, at least 64 KiB. A process's first thread has more
+    /// ([`control::first_ring_bytes`]).
     pub ring_bytes: u32,
     /// A signal that sets a mark; 0: none.
     pub mark_signal: u32,
@@ -115,17 +119,25 @@ fn prepare(spool: &Path) -> Result<(), RecordError> {
         return Err(RecordError::SpoolExists(spool.to_owned()));
     }
     fs::create_dir(spool).map_err(RecordError::io("cannot create the spool", spool))?;
-    let place = rustix::fs::statvfs(spool).map_err(|error| RecordError::io("cannot look at", spool)(error.into()))?;
+    let place = rustix::fs::statvfs(spool)
+        .map_err(|error| RecordError::io("cannot look at", spool)(error.into()))?;
     let free_bytes = place.f_bavail.saturating_mul(place.f_frsize);
     if free_bytes < FREE_BYTES_MIN {
         let _ = fs::remove_dir(spool);
-        return Err(RecordError::NoSpace { path: spool.to_owned(), free_bytes, needed_bytes: FREE_BYTES_MIN });
+        return Err(RecordError::NoSpace {
+            path: spool.to_owned(),
+            free_bytes,
+            needed_bytes: FREE_BYTES_MIN,
+        });
     }
     Ok(())
 }
 
 /// Runs the target and records it into the spool.
-pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Recorded, RecordError> {
+pub fn record(
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Recorded, RecordError> {
     let name = options.command.first().ok_or_else(|| RecordError::NotFound(String::new()))?;
     let program = spawn::locate(name)?;
     let obstacle = diagnose::obstacle(&program, std::env::var_os("PATH").as_deref());
@@ -159,17 +171,26 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
     Ok(session.run(child, progress))
 }
 
-fn begin<'a>(options: &'a Options, program: &Path, preloads: bool, asan_is_told: bool) -> Result<(Session<'a>, Child), RecordError> {
-    let spool = fs::canonicalize(&options.spool).map_err(RecordError::io("cannot find", &options.spool))?;
+fn begin<'a>(
+    options: &'a Options,
+    program: &Path,
+    preloads: bool,
+    asan_is_told: bool,
+) -> Result<(Session<'a>, Child), RecordError> {
+    let spool =
+        fs::canonicalize(&options.spool).map_err(RecordError::io("cannot find", &options.spool))?;
     let events = spool.join(EVENTS_FILE);
     let object = preload::place(&spool)?;
-    let signals = Signals::take().map_err(RecordError::io("cannot take signals over for", &spool))?;
+    let signals =
+        Signals::take().map_err(RecordError::io("cannot take signals over for", &spool))?;
     let settings = Settings {
         stack_depth: options.stack_depth,
         ring_bytes: options.ring_bytes,
         first_ring_bytes: control::first_ring_bytes(options.ring_bytes, options.stack_depth),
         // A page at least, which is 64 KiB on some kernels for aarch64.
-        nested_bytes: (options.ring_bytes / 16).max(16 * 1024).max(rustix::param::page_size() as u32),
+        nested_bytes: (options.ring_bytes / 16)
+            .max(16 * 1024)
+            .max(rustix::param::page_size() as u32),
         mark_signal: options.mark_signal,
     };
     let control = ControlPage::create(&spool, settings)?;
@@ -185,7 +206,9 @@ fn begin<'a>(options: &'a Options, program: &Path, preloads: bool, asan_is_told:
     }
     let began = Note::Began {
         command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        unix_s: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        unix_s: SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
         writer: format!("heaplab {}", env!("CARGO_PKG_VERSION")),
     };
     drainer.note(&began).map_err(RecordError::io("cannot write", &events))?;
@@ -256,8 +279,9 @@ impl Session<'_> {
         if let Err(error) = first {
             self.stop(&error);
         }
-        let descriptor = rustix::process::Pid::from_raw(self.pid as i32)
-            .and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok());
+        let descriptor = rustix::process::Pid::from_raw(self.pid as i32).and_then(|pid| {
+            rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+        });
         let mut turn = TURN.0;
         let now = Instant::now();
         let (mut housekeeping, mut sampling, mut showing) = (now, now, now);
@@ -274,7 +298,8 @@ impl Session<'_> {
             match self.turn() {
                 Ok(fullest) => {
                     turn = match fullest {
-                        // Rings are emptied from an eighth on; half full at a turn leaves as much again for a burst.
+                        // Rings are emptied from an eighth on; half full at a turn leaves as much
+                        // again for a burst.
                         ..125 => (turn * 2).min(TURN.1),
                         125..500 => turn,
                         _ => (turn / 2).max(TURN.0),
@@ -290,7 +315,10 @@ impl Session<'_> {
                     self.stop(&error);
                 }
             }
-            if !self.options.samples.is_zero() && now >= sampling && self.drainer.living().next().is_some() {
+            if !self.options.samples.is_zero()
+                && now >= sampling
+                && self.drainer.living().next().is_some()
+            {
                 sampling = now + self.options.samples;
                 if let Err(error) = self.sample() {
                     self.stop(&error);
@@ -308,10 +336,11 @@ impl Session<'_> {
         self.finish(progress)
     }
 
-    /// Sleeps until the next turn, a signal, or the started process's end. Whether it may have ended: the descriptor says so, or there is none
-    /// that could.
+    /// Sleeps until the next turn, a signal, or the started process's end. Whether it may have
+    /// ended: the descriptor says so, or there is none that could.
     fn wait(&self, turn: Duration, descriptor: Option<&rustix::fd::OwnedFd>) -> bool {
-        let mut descriptors = vec![PollFd::from_borrowed_fd(self.signals.descriptor(), PollFlags::IN)];
+        let mut descriptors =
+            vec![PollFd::from_borrowed_fd(self.signals.descriptor(), PollFlags::IN)];
         if let Some(descriptor) = descriptor.filter(|_| self.status.is_none()) {
             descriptors.push(PollFd::new(descriptor, PollFlags::IN));
         }
@@ -344,7 +373,8 @@ impl Session<'_> {
         self.drainer.turn()
     }
 
-    /// Looks for new files. One that cannot be read is a process that is not recorded; the others are.
+    /// Looks for new files. One that cannot be read is a process that is not recorded; the others
+    /// are.
     fn discover(&mut self) -> io::Result<()> {
         self.announced = self.control.announced();
         let mut outcome = self.drainer.discover(self.announced);
@@ -390,13 +420,21 @@ impl Session<'_> {
             return;
         }
         self.control.stop();
-        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge | io::ErrorKind::QuotaExceeded);
+        let full = matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge | io::ErrorKind::QuotaExceeded
+        );
         let at_ns = elapsed_ns(self.control.origin().monotonic_ns);
-        let reason = if full { String::from("no space was left") } else { format!("the spool could not be written ({error})") };
+        let reason = if full {
+            String::from("no space was left")
+        } else {
+            format!("the spool could not be written ({error})")
+        };
         self.stopped = Some(format!("{reason} after {:.1} s", at_ns as f64 / 1e9));
     }
 
-    /// Says at once what is no longer recorded, or could not be: whoever hears of it at the end may have waited for days.
+    /// Says at once what is no longer recorded, or could not be: whoever hears of it at the end may
+    /// have waited for days.
     fn tell(&mut self, progress: &mut dyn FnMut(Progress)) {
         if let Some(text) = self.stopped.as_ref().filter(|_| !self.stop_told) {
             self.stop_told = true;
@@ -407,7 +445,11 @@ impl Session<'_> {
         {
             // Once: there may be thousands, and the end says how many.
             if self.refused_told == 0 {
-                progress(Progress::Missing(format!("process {} {}", refused.pid, refused.reason())));
+                progress(Progress::Missing(format!(
+                    "process {} {}",
+                    refused.pid,
+                    refused.reason()
+                )));
             }
             self.refused_told = refused.count;
         }
@@ -418,7 +460,9 @@ impl Session<'_> {
             let why = match reason {
                 layout::CUT_NO_SPACE => "no space was left for it",
                 layout::CUT_UNREAD => "heaplab cannot read a file of it",
-                layout::CUT_TIMELESS => "it has locked itself up (seccomp's strict mode, or PR_SET_TSC)",
+                layout::CUT_TIMELESS => {
+                    "it has locked itself up (seccomp's strict mode, or PR_SET_TSC)"
+                }
                 // What heaplab asked for is told above.
                 _ => continue,
             };
@@ -456,21 +500,28 @@ impl Session<'_> {
         false
     }
 
-    /// Whether a process of this recording runs that has not said so yet: a child whose parent ended right after the fork, as a daemon's does. None is
-    /// waited for longer than [`FILE_WAIT`], because those that cannot be recorded never do.
+    /// Whether a process of this recording runs that has not said so yet: a child whose parent
+    /// ended right after the fork, as a daemon's does. None is waited for longer than
+    /// [`FILE_WAIT`], because those that cannot be recorded never do.
     fn awaits_a_file(&mut self) -> bool {
         let spool = self.spool.as_os_str();
-        let has_spool = |pid: &u32| proc_fs::environment(*pid, SPOOL_VARIABLE).is_some_and(|of| of == *spool);
-        let mut silent = proc_fs::all().into_iter().filter(|pid| !self.drainer.has_seen(*pid)).filter(has_spool);
+        let has_spool =
+            |pid: &u32| proc_fs::environment(*pid, SPOOL_VARIABLE).is_some_and(|of| of == *spool);
+        let mut silent =
+            proc_fs::all().into_iter().filter(|pid| !self.drainer.has_seen(*pid)).filter(has_spool);
         silent.any(|pid| self.awaited.entry(pid).or_insert_with(Instant::now).elapsed() < FILE_WAIT)
     }
 
     fn stopped_by_user(&mut self) {
         let at_ns = elapsed_ns(self.control.origin().monotonic_ns);
-        self.stopped.get_or_insert(format!("ended by a signal to heaplab after {:.1} s, while processes ran on", at_ns as f64 / 1e9));
+        self.stopped.get_or_insert(format!(
+            "ended by a signal to heaplab after {:.1} s, while processes ran on",
+            at_ns as f64 / 1e9
+        ));
     }
 
-    /// The started process became a program without the recorder, too short for the watch to see it.
+    /// The started process became a program without the recorder, too short for the watch to see
+    /// it.
     fn tell_last_program(&mut self) {
         let images = self.images_of_started();
         if self.has_told(self.pid) || images.is_empty() {
@@ -480,7 +531,10 @@ impl Session<'_> {
         let last = execs.iter().rfind(|exec| exec.pid == self.pid && !exec.is_child);
         let missed = last.filter(|last| execs::unattached(&execs, &images).contains(last));
         let (executable, reason) = match (missed, self.other_name(images.values().next_back())) {
-            (Some(exec), _) => (exec.path.clone(), execs::reason(exec, std::env::var_os("PATH").as_deref(), self.control.refused())),
+            (Some(exec), _) => (
+                exec.path.clone(),
+                execs::reason(exec, std::env::var_os("PATH").as_deref(), self.control.refused()),
+            ),
             (None, Some(name)) => (
                 PathBuf::from(name),
                 String::from(
@@ -500,15 +554,20 @@ impl Session<'_> {
     }
 
     fn images_of_started(&self) -> BTreeMap<(u32, u32), Image> {
-        let keys = discover::process_files(&self.spool).unwrap_or_default().into_iter().filter(|key| key.0 == self.pid);
-        keys.filter_map(|key| Some((key, discover::read_image(&self.spool, key).ok()?.ok()?))).collect()
+        let keys = discover::process_files(&self.spool)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|key| key.0 == self.pid);
+        keys.filter_map(|key| Some((key, discover::read_image(&self.spool, key).ok()?.ok()?)))
+            .collect()
     }
 
-    /// The name by which the started process went when it ended, where that is not its last image's, and that one never called exit().
+    /// The name by which the started process went when it ended, where that is not its last
+    /// image's, and that one never called exit().
     fn other_name(&self, image: Option<&Image>) -> Option<String> {
         let (name, image) = (self.last_name.as_ref()?, image?);
-        // A program is called as the path that it was started by ends, which may be a link, or a script's. What `env` has
-        // behind its options is not itself.
+        // A program is called as the path that it was started by ends, which may be a link, or a
+        // script's. What `env` has behind its options is not itself.
         let starts_others = image.executable.ends_with(b"/env");
         let script = image.arguments.iter().skip(1).take(if starts_others { 0 } else { 2 });
         let words = image.arguments.first().into_iter().chain(script).chain([&image.executable]);
@@ -586,7 +645,8 @@ impl Recorded {
 
     /// Whether everything that ran was recorded: where there are no events, nothing was allocated.
     pub fn is_whole(&self) -> bool {
-        let all_seen = self.obstacle.is_none() && self.refused.is_none() && self.unrecorded.is_empty();
+        let all_seen =
+            self.obstacle.is_none() && self.refused.is_none() && self.unrecorded.is_empty();
         all_seen && self.cut.is_none() && self.totals.images > 0
     }
 
@@ -598,7 +658,14 @@ impl Recorded {
         }
         let program = self.program.display();
         let others = || {
-            self.unrecorded.iter().map(|process| format!("{} (process {}) {}", process.executable.display(), process.pid, process.reason))
+            self.unrecorded.iter().map(|process| {
+                format!(
+                    "{} (process {}) {}",
+                    process.executable.display(),
+                    process.pid,
+                    process.reason
+                )
+            })
         };
         if let (None, Some(refused)) = (&self.obstacle, self.refused) {
             return Some(format!("process {} ({program}) {}", refused.pid, refused.reason()));
@@ -607,15 +674,22 @@ impl Recorded {
             (Some(obstacle), _) => format!("{program} {obstacle}"),
             (None, _) if !self.unrecorded.is_empty() => others().collect::<Vec<_>>().join("; "),
             (None, Some(cut)) => cut.clone(),
-            (None, None) if self.totals.images > 0 => format!("{program} ended before it allocated anything"),
-            (None, None) => format!("{program} never loaded the recorder: it ended at once, or its dynamic linker ignored LD_PRELOAD"),
+            (None, None) if self.totals.images > 0 => {
+                format!("{program} ended before it allocated anything")
+            }
+            (None, None) => format!(
+                "{program} never loaded the recorder: it ended at once, or its dynamic linker ignored LD_PRELOAD"
+            ),
         })
     }
 
     /// The status to end with: the target's, as the shell would show it.
     pub fn exit_code(&self) -> u8 {
         match self.status {
-            Some(status) => status.code().or_else(|| status.signal().map(|signal| 128 + signal)).map_or(1, |code| code as u8),
+            Some(status) => status
+                .code()
+                .or_else(|| status.signal().map(|signal| 128 + signal))
+                .map_or(1, |code| code as u8),
             None => 0,
         }
     }

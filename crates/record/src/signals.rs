@@ -1,12 +1,15 @@
 //! Signals to heaplab while a target runs.
 //!
-//! A terminal sends Ctrl-C to the whole foreground group, the target included; passing it on would make the target see it
-//! twice. What another process sent to heaplab alone is passed on. The sender is told apart by `ssi_code` and `ssi_pid`: what the target or a
-//! process of its recording sends comes by their group, which heaplab shares with them (`kill 0`), so that the target has it already.
-//! Of anybody else nobody can tell whether it was for heaplab or for the group. A script that ends `heaplab record` in its background by
-//! its pid is in the group, too, so that the group says nothing, and such a signal is passed on: then a signal to the group is seen twice.
+//! A terminal sends Ctrl-C to the whole foreground group, the target included; passing it on would
+//! make the target see it twice. What another process sent to heaplab alone is passed on. The
+//! sender is told apart by `ssi_code` and `ssi_pid`: what the target or a process of its recording
+//! sends comes by their group, which heaplab shares with them (`kill 0`), so that the target has it
+//! already. Of anybody else nobody can tell whether it was for heaplab or for the group. A script
+//! that ends `heaplab record` in its background by its pid is in the group, too, so that the group
+//! says nothing, and such a signal is passed on: then a signal to the group is seen twice.
 //!
-//! Where SIGCHLD is ignored the kernel tells nobody how a child ended, so that it is not while a target runs.
+//! Where SIGCHLD is ignored the kernel tells nobody how a child ended, so that it is not while a
+//! target runs.
 
 use crate::{inherited, proc_fs};
 use heaplab_recorder::SPOOL_VARIABLE;
@@ -29,13 +32,17 @@ pub struct Arrived {
 }
 
 impl Arrived {
-    /// Whether the target has got it as well: from the terminal, or from a process of its recording, which has `spool` in its environment.
-    /// A sender that is gone is taken for a stranger.
+    /// Whether the target has got it as well: from the terminal, or from a process of its
+    /// recording, which has `spool` in its environment. A sender that is gone is taken for a
+    /// stranger.
     pub fn reached_target(&self, target: u32, spool: &Path) -> bool {
         let is_of_recording = |sender| {
-            let mut ancestors = std::iter::successors(Some(sender), |pid| Some(proc_fs::parent(*pid)).filter(|parent| *parent > 1));
+            let mut ancestors = std::iter::successors(Some(sender), |pid| {
+                Some(proc_fs::parent(*pid)).filter(|parent| *parent > 1)
+            });
             ancestors.by_ref().take(ANCESTORS_MAX).any(|pid| pid == target)
-                || proc_fs::environment(sender, SPOOL_VARIABLE).is_some_and(|of| of == spool.as_os_str())
+                || proc_fs::environment(sender, SPOOL_VARIABLE)
+                    .is_some_and(|of| of == spool.as_os_str())
         };
         self.sender.is_none_or(is_of_recording)
     }
@@ -51,18 +58,21 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes the signals over. SIGXFSZ is blocked with them, so that a file size limit is an error from write(2).
+    /// Takes the signals over. SIGXFSZ is blocked with them, so that a file size limit is an error
+    /// from write(2).
     pub fn take() -> io::Result<Signals> {
         // SAFETY: a sigset_t is plain integers; it is emptied before use.
-        let (mut set, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-        // SAFETY: both sets live through the calls, and the signal numbers are valid. signalfd returns a descriptor that nobody
-        // else owns, or -1, which is checked before it is used.
+        let (mut set, mut before): (libc::sigset_t, libc::sigset_t) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        // SAFETY: both sets live through the calls, and the signal numbers are valid. signalfd
+        // returns a descriptor that nobody else owns, or -1, which is checked before it is used.
         unsafe {
             libc::sigemptyset(&raw mut set);
             for signal in PASSED_ON {
                 libc::sigaddset(&raw mut set, signal);
             }
-            let descriptor = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            let descriptor =
+                libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
             if descriptor < 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -92,11 +102,13 @@ impl Signals {
     pub fn next(&self) -> Option<Arrived> {
         let mut info = [0; size_of::<libc::signalfd_siginfo>()];
         let length = rustix::io::read(&self.descriptor, &mut info).ok()?;
-        let field = |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+        let field =
+            |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
         let signal = field(std::mem::offset_of!(libc::signalfd_siginfo, ssi_signo));
         let code = field(std::mem::offset_of!(libc::signalfd_siginfo, ssi_code));
         let sender = field(std::mem::offset_of!(libc::signalfd_siginfo, ssi_pid)) as u32;
-        // The kernel's own codes are above 0, and a sender of another pid namespace has the number 0.
+        // The kernel's own codes are above 0, and a sender of another pid namespace has the number
+        // 0.
         (length == info.len()).then_some(Arrived { signal, sender: (code <= 0).then_some(sender) })
     }
 }
@@ -106,7 +118,9 @@ impl Drop for Signals {
         // A signal still waiting would be delivered the moment it is unblocked.
         while self.next().is_some() {}
         // SAFETY: `before` is the mask that pthread_sigmask gave in `take`.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut())
+        };
         if let Some(before) = self.child_before {
             // SAFETY: it is what sigaction gave in `take`.
             unsafe { libc::sigaction(libc::SIGCHLD, &raw const before, std::ptr::null_mut()) };
@@ -117,7 +131,8 @@ impl Drop for Signals {
 /// Sees to it that children can be waited for. What became of SIGCHLD before, where they could not.
 fn hear_of_children() -> Option<libc::sigaction> {
     let before = inherited::disposition(libc::SIGCHLD);
-    let are_lost = before.sa_sigaction == libc::SIG_IGN || before.sa_flags & libc::SA_NOCLDWAIT != 0;
+    let are_lost =
+        before.sa_sigaction == libc::SIG_IGN || before.sa_flags & libc::SA_NOCLDWAIT != 0;
     if are_lost {
         let mut action = before;
         action.sa_flags &= !libc::SA_NOCLDWAIT;

@@ -1,4 +1,5 @@
-//! Starts the target: as it would run without us, but for two variables in its environment; and hears of its end.
+//! Starts the target: as it would run without us, but for two variables in its environment; and
+//! hears of its end.
 
 use crate::diagnose;
 use crate::error::RecordError;
@@ -27,18 +28,24 @@ pub struct Preloading<'a> {
 pub fn locate(program: &OsStr) -> Result<PathBuf, RecordError> {
     let search = std::env::var_os("PATH");
     let shown = || program.to_string_lossy().into_owned();
-    let path = diagnose::find_program(program, search.as_deref()).ok_or_else(|| RecordError::NotFound(shown()))?;
+    let path = diagnose::find_program(program, search.as_deref())
+        .ok_or_else(|| RecordError::NotFound(shown()))?;
     if !path.exists() {
         return Err(RecordError::NotFound(shown()));
     }
     if !diagnose::is_executable(&path) {
-        let reason = if path.is_dir() { "it is a folder" } else { "this user has no permission to execute it" };
+        let reason = if path.is_dir() {
+            "it is a folder"
+        } else {
+            "this user has no permission to execute it"
+        };
         return Err(RecordError::NotExecutable { path, reason: reason.to_owned() });
     }
     Ok(path)
 }
 
-/// `ASAN_OPTIONS` with [`diagnose::ASAN_ALLOWS`] before what the user wrote: the last word on an option is the user's.
+/// `ASAN_OPTIONS` with [`diagnose::ASAN_ALLOWS`] before what the user wrote: the last word on an
+/// option is the user's.
 fn asan_options(existing: Option<&OsStr>) -> OsString {
     let mut value = OsString::from(diagnose::ASAN_ALLOWS);
     if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
@@ -48,9 +55,16 @@ fn asan_options(existing: Option<&OsStr>) -> OsString {
     value
 }
 
-/// Starts `command` (its first word names the program at `path`), recorded into `spool`. Standard input, output and error,
-/// the process group and the working folder are heaplab's own; the signal mask is what it was before `signals` were taken.
-pub fn start(path: &Path, command: &[OsString], how: Preloading<'_>, spool: &Path, signals: &Signals) -> Result<Child, RecordError> {
+/// Starts `command` (its first word names the program at `path`), recorded into `spool`. Standard
+/// input, output and error, the process group and the working folder are heaplab's own; the signal
+/// mask is what it was before `signals` were taken.
+pub fn start(
+    path: &Path,
+    command: &[OsString],
+    how: Preloading<'_>,
+    spool: &Path,
+    signals: &Signals,
+) -> Result<Child, RecordError> {
     let mut environment = Environment::inherited();
     if how.asan_is_told {
         environment.set("ASAN_OPTIONS", asan_options);
@@ -60,11 +74,20 @@ pub fn start(path: &Path, command: &[OsString], how: Preloading<'_>, spool: &Pat
         environment.set(SPOOL_VARIABLE, |_| spool.as_os_str().to_owned());
     }
     let mut child = as_it_would_run(path, command, signals, environment);
-    child.spawn().map_err(|error| RecordError::NotExecutable { path: path.to_owned(), reason: error.to_string() })
+    child.spawn().map_err(|error| RecordError::NotExecutable {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })
 }
 
-/// `command` in `environment`, with the signal mask and what is ignored as both were before `signals` were taken.
-pub(crate) fn as_it_would_run(path: &Path, command: &[OsString], signals: &Signals, environment: Environment) -> Command {
+/// `command` in `environment`, with the signal mask and what is ignored as both were before
+/// `signals` were taken.
+pub(crate) fn as_it_would_run(
+    path: &Path,
+    command: &[OsString],
+    signals: &Signals,
+    environment: Environment,
+) -> Command {
     let mut child = Command::new(path);
     child.args(command.get(1..).unwrap_or_default());
     if let Some(name) = command.first() {
@@ -72,10 +95,12 @@ pub(crate) fn as_it_would_run(path: &Path, command: &[OsString], signals: &Signa
     }
     let mask = signals.mask_before();
     let handling = |is_ignored| if is_ignored { libc::SIG_IGN } else { libc::SIG_DFL };
-    let (on_pipe, on_child) = (handling(inherited::pipe_is_ignored()), handling(signals.child_was_ignored()));
+    let (on_pipe, on_child) =
+        (handling(inherited::pipe_is_ignored()), handling(signals.child_was_ignored()));
     let environment = environment.block();
-    // SAFETY: between fork and exec the closure makes async-signal-safe calls on plain data that it owns, allocates nothing, and is the
-    // only thread; `Command` runs it behind its own changes, and without variables of its own it takes `environ` as it then is.
+    // SAFETY: between fork and exec the closure makes async-signal-safe calls on plain data that it
+    // owns, allocates nothing, and is the only thread; `Command` runs it behind its own changes,
+    // and without variables of its own it takes `environ` as it then is.
     unsafe {
         child.pre_exec(move || {
             libc::signal(libc::SIGPIPE, on_pipe);
@@ -88,10 +113,13 @@ pub(crate) fn as_it_would_run(path: &Path, command: &[OsString], signals: &Signa
     child
 }
 
-/// How the target has ended; `None`: it runs. Where somebody else has waited for it that is not known, and the status has neither a code nor a signal.
+/// How the target has ended; `None`: it runs. Where somebody else has waited for it that is not
+/// known, and the status has neither a code nor a signal.
 pub(crate) fn ended(child: &mut Child) -> Option<ExitStatus> {
     match child.try_wait() {
-        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Some(ExitStatus::from_raw(NEITHER)),
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
+            Some(ExitStatus::from_raw(NEITHER))
+        }
         other => other.ok().flatten(),
     }
 }
@@ -104,15 +132,24 @@ mod tests {
     fn options_of_asan_are_kept() {
         assert_eq!(asan_options(None), "verify_asan_link_order=0");
         assert_eq!(asan_options(Some("".as_ref())), "verify_asan_link_order=0");
-        assert_eq!(asan_options(Some("detect_leaks=0".as_ref())), "verify_asan_link_order=0:detect_leaks=0");
+        assert_eq!(
+            asan_options(Some("detect_leaks=0".as_ref())),
+            "verify_asan_link_order=0:detect_leaks=0"
+        );
     }
 
     #[test]
     fn what_cannot_be_started_is_said() {
-        assert!(matches!(locate(OsStr::new("no-such-program-anywhere")), Err(RecordError::NotFound(_))));
+        assert!(matches!(
+            locate(OsStr::new("no-such-program-anywhere")),
+            Err(RecordError::NotFound(_))
+        ));
         assert!(matches!(locate(OsStr::new("/no/such/file")), Err(RecordError::NotFound(_))));
         assert!(matches!(locate(OsStr::new("/")), Err(RecordError::NotExecutable { .. })));
-        assert!(matches!(locate(OsStr::new("/etc/passwd")), Err(RecordError::NotExecutable { .. })));
+        assert!(matches!(
+            locate(OsStr::new("/etc/passwd")),
+            Err(RecordError::NotExecutable { .. })
+        ));
         assert!(locate(OsStr::new("sh")).is_ok());
     }
 

@@ -1,9 +1,10 @@
-//! Names for the frames of a recording: groups the addresses by module, resolves them, and rebuilds the frame table.
+//! Names for the frames of a recording: groups the addresses by module, resolves them, and rebuilds
+//! the frame table.
 //!
-//! A stack node refers to the innermost function at its return address; the functions that this one is inlined into
-//! follow by `inlined_into`, always in a later row (`Tables::frames_of` relies on it). Rows of frames keep their numbers,
-//! so that stacks, and a bundle's other files, stay as they are. Running it again is safe: a frame whose module is gone by
-//! then keeps the names it had.
+//! A stack node refers to the innermost function at its return address; the functions that this one
+//! is inlined into follow by `inlined_into`, always in a later row (`Tables::frames_of` relies on
+//! it). Rows of frames keep their numbers, so that stacks, and a bundle's other files, stay as they
+//! are. Running it again is safe: a frame whose module is gone by then keeps the names it had.
 
 use heaplab_symbols::{ModuleReport, Options, Place, resolve_module};
 use heaplab_trace::tables::{Frame, Tables};
@@ -22,26 +23,38 @@ pub struct SymbolizedModule {
     pub report: ModuleReport,
 }
 
-/// Resolves every frame that lies in a module, and says what was found, the module with the most frames first.
-/// Frames that get no names keep what they had.
+/// Resolves every frame that lies in a module, and says what was found, the module with the most
+/// frames first. Frames that get no names keep what they had.
 pub fn symbolize(tables: &mut Tables, options: &Options) -> Vec<SymbolizedModule> {
     let physical = physical_frames(tables);
     let mut answers: BTreeMap<u32, Vec<Place>> = BTreeMap::new();
     let mut reports = Vec::new();
     for ((path, build_id), rows) in by_module(tables, &physical) {
-        let mut addresses: Vec<u64> = rows.iter().map(|row| call_address(&tables.frames[*row as usize])).collect();
-        // Neighbours share debug information units; a module loaded by many processes has each address once.
+        let mut addresses: Vec<u64> =
+            rows.iter().map(|row| call_address(&tables.frames[*row as usize])).collect();
+        // Neighbours share debug information units; a module loaded by many processes has each
+        // address once.
         addresses.sort_unstable();
         addresses.dedup();
         let mut places: Vec<Vec<Place>> = vec![Vec::new(); addresses.len()];
-        let report = resolve_module(&file_path(path), build_id, options, &addresses, |number, found| places[number] = found);
+        let report =
+            resolve_module(&file_path(path), build_id, options, &addresses, |number, found| {
+                places[number] = found
+            });
         for row in &rows {
-            let number = addresses.binary_search(&call_address(&tables.frames[*row as usize])).unwrap_or_default();
+            let number = addresses
+                .binary_search(&call_address(&tables.frames[*row as usize]))
+                .unwrap_or_default();
             if !places[number].is_empty() {
                 answers.insert(*row, places[number].clone());
             }
         }
-        reports.push(SymbolizedModule { path: path.into(), build_id: build_id.into(), frames: rows.len(), report });
+        reports.push(SymbolizedModule {
+            path: path.into(),
+            build_id: build_id.into(),
+            frames: rows.len(),
+            report,
+        });
     }
     reports.sort_by(|a, b| b.frames.cmp(&a.frames).then_with(|| a.path.cmp(&b.path)));
     rebuild(&mut tables.frames, &physical, &answers);
@@ -53,7 +66,8 @@ fn call_address(frame: &Frame) -> u64 {
     frame.address.saturating_sub(1)
 }
 
-/// Which frames stand for a return address, and not for a function that another one is inlined into.
+/// Which frames stand for a return address, and not for a function that another one is inlined
+/// into.
 fn physical_frames(tables: &Tables) -> Vec<bool> {
     let mut physical = vec![true; tables.frames.len()];
     for frame in &tables.frames {
@@ -74,14 +88,18 @@ fn by_module<'a>(tables: &'a Tables, physical: &[bool]) -> BTreeMap<(&'a str, &'
     let mut modules: BTreeMap<_, Vec<u32>> = BTreeMap::new();
     for (row, frame) in tables.frames.iter().enumerate().filter(|(row, _)| physical[*row]) {
         if let Some(module) = frame.module.and_then(|module| tables.modules.get(module as usize)) {
-            modules.entry((module.path.as_str(), module.build_id.as_str())).or_default().push(row as u32);
+            modules
+                .entry((module.path.as_str(), module.build_id.as_str()))
+                .or_default()
+                .push(row as u32);
         }
     }
     modules
 }
 
-/// Puts `answers` in place of what the frames had. Rows keep their numbers, so that stacks keep theirs; functions inlined
-/// at an address are appended, and those that earlier answers had appended and nobody needs any more go from the end.
+/// Puts `answers` in place of what the frames had. Rows keep their numbers, so that stacks keep
+/// theirs; functions inlined at an address are appended, and those that earlier answers had
+/// appended and nobody needs any more go from the end.
 fn rebuild(frames: &mut Vec<Frame>, physical: &[bool], answers: &BTreeMap<u32, Vec<Place>>) {
     let mut used = physical.to_vec();
     for (row, frame) in frames.iter().enumerate() {
@@ -117,7 +135,8 @@ fn rebuild(frames: &mut Vec<Frame>, physical: &[bool], answers: &BTreeMap<u32, V
     }
 }
 
-/// The path of a module as bytes. Recordings write bytes that are not UTF-8 as `%XX`; a file that really has such a name comes first.
+/// The path of a module as bytes. Recordings write bytes that are not UTF-8 as `%XX`; a file that
+/// really has such a name comes first.
 fn file_path(recorded: &str) -> Cow<'_, Path> {
     if !recorded.contains('%') || Path::new(recorded).exists() {
         return Cow::Borrowed(Path::new(recorded));
@@ -126,7 +145,8 @@ fn file_path(recorded: &str) -> Cow<'_, Path> {
     let mut rest = recorded.as_bytes();
     while let Some((first, after)) = rest.split_first() {
         let code = (*first == b'%').then(|| after.get(..2)).flatten();
-        let code = code.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        let code =
+            code.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
         bytes.push(code.unwrap_or(*first));
         rest = if code.is_some() { &after[2..] } else { after };
     }
@@ -148,31 +168,47 @@ mod tests {
 
     fn tables(frames: Vec<Frame>, stacks: &[u32]) -> Tables {
         let nodes = stacks.iter().map(|frame| StackNode { parent: 0, frame: *frame });
-        Tables { frames, stacks: std::iter::once(StackNode::default()).chain(nodes).collect(), ..Tables::default() }
+        Tables {
+            frames,
+            stacks: std::iter::once(StackNode::default()).chain(nodes).collect(),
+            ..Tables::default()
+        }
     }
 
     fn names(tables: &Tables, stack: u32) -> Vec<String> {
-        tables.frames_of(stack).map(|row| tables.frames[row as usize].function.clone().unwrap_or_default()).collect()
+        tables
+            .frames_of(stack)
+            .map(|row| tables.frames[row as usize].function.clone().unwrap_or_default())
+            .collect()
     }
 
     #[test]
     fn inlined_functions_are_appended_and_lead_outwards() {
         let mut tables = tables(vec![frame(16, None), frame(32, None)], &[0, 1]);
         let physical = physical_frames(&tables);
-        let answers =
-            BTreeMap::from([(0, vec![place("inner"), place("middle"), place("outer")]), (1, vec![place("other"), place("main")])]);
+        let answers = BTreeMap::from([
+            (0, vec![place("inner"), place("middle"), place("outer")]),
+            (1, vec![place("other"), place("main")]),
+        ]);
         rebuild(&mut tables.frames, &physical, &answers);
         assert_eq!(names(&tables, 1), ["inner", "middle", "outer"]);
         assert_eq!(names(&tables, 2), ["other", "main"]);
         assert_eq!(tables.frames.len(), 5);
-        assert!(tables.frames.iter().enumerate().all(|(row, frame)| frame.inlined_into.is_none_or(|outer| outer as usize > row)));
+        assert!(
+            tables
+                .frames
+                .iter()
+                .enumerate()
+                .all(|(row, frame)| frame.inlined_into.is_none_or(|outer| outer as usize > row))
+        );
     }
 
     #[test]
     fn a_second_run_replaces_the_chains_of_the_first_and_keeps_the_others() {
         let mut tables = tables(vec![frame(16, None), frame(32, None)], &[0, 1]);
         let physical = physical_frames(&tables);
-        let answers = BTreeMap::from([(0, vec![place("c"), place("d")]), (1, vec![place("a"), place("b")])]);
+        let answers =
+            BTreeMap::from([(0, vec![place("c"), place("d")]), (1, vec![place("a"), place("b")])]);
         rebuild(&mut tables.frames, &physical, &answers);
         let physical = physical_frames(&tables);
         assert_eq!(physical, [true, true, false, false]);
@@ -184,7 +220,8 @@ mod tests {
 
     #[test]
     fn damaged_references_do_no_harm() {
-        let mut tables = tables(vec![frame(16, Some(0)), frame(32, Some(77)), frame(48, Some(1))], &[0, 99, 2]);
+        let mut tables =
+            tables(vec![frame(16, Some(0)), frame(32, Some(77)), frame(48, Some(1))], &[0, 99, 2]);
         let physical = physical_frames(&tables);
         rebuild(&mut tables.frames, &physical, &BTreeMap::from([(2, vec![place("f")])]));
         assert_eq!(names(&tables, 2), Vec::<String>::new());
@@ -205,7 +242,8 @@ mod tests {
         assert!(all.contains("this_test_finds_its_own_name"), "{all}");
     }
 
-    /// Where the executable's first page lies in memory: its load bias, because position-independent files begin at 0.
+    /// Where the executable's first page lies in memory: its load bias, because
+    /// position-independent files begin at 0.
     fn load_bias(path: &str) -> u64 {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let line = maps.lines().find(|line| line.ends_with(path)).unwrap();

@@ -1,4 +1,5 @@
-//! Descendants that run without the recorder, and why: found while they run, because afterwards nothing tells.
+//! Descendants that run without the recorder, and why: found while they run, because afterwards
+//! nothing tells.
 
 use crate::execs::Exec;
 use crate::proc_fs::Stat;
@@ -28,14 +29,22 @@ pub struct Unrecorded {
 impl Unrecorded {
     /// As the spool keeps it.
     pub fn note(&self) -> Note {
-        Note::Unrecorded { pid: self.pid, executable: self.executable.to_string_lossy().into_owned(), reason: self.reason.clone() }
+        Note::Unrecorded {
+            pid: self.pid,
+            executable: self.executable.to_string_lossy().into_owned(),
+            reason: self.reason.clone(),
+        }
     }
 }
 
-/// A process of which a file cannot be read: `executable` where it runs, or else the last program that it was noted to start.
+/// A process of which a file cannot be read: `executable` where it runs, or else the last program
+/// that it was noted to start.
 pub fn unread(pid: u32, reason: String, executable: Option<PathBuf>, execs: &[Exec]) -> Unrecorded {
-    let noted = || execs.iter().rfind(|exec| exec.pid == pid && !exec.is_child).map(|exec| exec.path.clone());
-    let executable = executable.or_else(noted).unwrap_or_else(|| PathBuf::from("an unknown program"));
+    let noted = || {
+        execs.iter().rfind(|exec| exec.pid == pid && !exec.is_child).map(|exec| exec.path.clone())
+    };
+    let executable =
+        executable.or_else(noted).unwrap_or_else(|| PathBuf::from("an unknown program"));
     Unrecorded { pid, executable, reason }
 }
 
@@ -61,11 +70,19 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// For the descendants of `root`, itself included, that should record into `spool` (an absolute path).
+    /// For the descendants of `root`, itself included, that should record into `spool` (an absolute
+    /// path).
     pub fn new(root: u32, spool: &Path) -> Watch {
         let interval = Duration::from_millis(8);
         let spool = [spool.as_os_str().as_bytes(), b"/"].concat();
-        Watch { root, spool, next: Instant::now() + interval, interval, suspected: HashMap::new(), told: HashSet::new() }
+        Watch {
+            root,
+            spool,
+            next: Instant::now() + interval,
+            interval,
+            suspected: HashMap::new(),
+            told: HashSet::new(),
+        }
     }
 
     /// Those found since the last call.
@@ -82,27 +99,37 @@ impl Watch {
             if self.told.contains(&pid) || self.records(pid) {
                 continue;
             }
-            let (Some(executable), Some(stat)) = (proc_fs::executable(pid), Stat::read(pid)) else { continue };
+            let (Some(executable), Some(stat)) = (proc_fs::executable(pid), Stat::read(pid)) else {
+                continue;
+            };
             match self.suspected.remove(&pid).filter(|suspect| suspect.executable == executable) {
-                // On a busy machine a program may wait for a processor for long before its dynamic linker has begun.
-                Some(suspect) if stat.is_held_up(suspect.cpu_ticks) => drop(suspected.insert(pid, suspect)),
+                // On a busy machine a program may wait for a processor for long before its dynamic
+                // linker has begun.
+                Some(suspect) if stat.is_held_up(suspect.cpu_ticks) => {
+                    drop(suspected.insert(pid, suspect))
+                }
                 Some(_) => {
                     self.told.insert(pid);
                     found.push(Unrecorded { pid, reason: reason(pid, &executable), executable });
                 }
-                None => drop(suspected.insert(pid, Suspect { executable, cpu_ticks: stat.cpu_ticks })),
+                None => {
+                    drop(suspected.insert(pid, Suspect { executable, cpu_ticks: stat.cpu_ticks }))
+                }
             }
         }
         self.suspected = suspected;
         found
     }
 
-    /// Whether the process records, as far as can be told. With the recorder loaded, only another user's is sure not to when it has
-    /// none of the spool's files: a child made by a raw clone has them from its first event on.
+    /// Whether the process records, as far as can be told. With the recorder loaded, only another
+    /// user's is sure not to when it has none of the spool's files: a child made by a raw clone has
+    /// them from its first event on.
     fn records(&self, pid: u32) -> bool {
         match proc_fs::maps(pid, preload::NAME_PREFIX.as_bytes()) {
             Some(false) => false,
-            Some(true) => foreign_user(pid).is_none() || proc_fs::maps(pid, &self.spool) != Some(false),
+            Some(true) => {
+                foreign_user(pid).is_none() || proc_fs::maps(pid, &self.spool) != Some(false)
+            }
             None => true,
         }
     }
@@ -115,17 +142,26 @@ fn foreign_user(pid: u32) -> Option<u32> {
 
 fn reason(pid: u32, executable: &std::path::Path) -> String {
     // AddressSanitizer would have ended this process, had the recorder been loaded.
-    if let Some(obstacle) = diagnose::obstacle(executable, None).filter(|obstacle| !obstacle.ends_with_asan_options()) {
+    if let Some(obstacle) =
+        diagnose::obstacle(executable, None).filter(|obstacle| !obstacle.ends_with_asan_options())
+    {
         return obstacle.to_string();
     }
     let preloads = proc_fs::environment(pid, "LD_PRELOAD");
-    let has_ours = preloads.is_some_and(|value| value.to_string_lossy().contains(preload::NAME_PREFIX));
-    if let Some(user) = foreign_user(pid).filter(|_| proc_fs::maps(pid, preload::NAME_PREFIX.as_bytes()) == Some(true)) {
+    let has_ours =
+        preloads.is_some_and(|value| value.to_string_lossy().contains(preload::NAME_PREFIX));
+    if let Some(user) = foreign_user(pid)
+        .filter(|_| proc_fs::maps(pid, preload::NAME_PREFIX.as_bytes()) == Some(true))
+    {
         format!("runs as another user (number {user}), who may not write the spool")
     } else if has_ours {
-        String::from("has LD_PRELOAD in its environment, but its dynamic linker did not load the recorder")
+        String::from(
+            "has LD_PRELOAD in its environment, but its dynamic linker did not load the recorder",
+        )
     } else {
-        String::from("was started without LD_PRELOAD in its environment: what started it cleaned the environment")
+        String::from(
+            "was started without LD_PRELOAD in its environment: what started it cleaned the environment",
+        )
     }
 }
 
@@ -144,7 +180,8 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// Stopped at its very beginning, as on a machine that has no processor for it, a program is not taken for one that will not record.
+    /// Stopped at its very beginning, as on a machine that has no processor for it, a program is
+    /// not taken for one that will not record.
     #[test]
     fn a_program_that_has_not_come_to_load_the_recorder_is_not_told() {
         let folder = tempfile::tempdir().unwrap();
@@ -156,9 +193,12 @@ mod tests {
         let (mut watch, mut found) = (Watch::new(std::process::id(), &spool), Vec::new());
         let look = |watch: &mut Watch, found: &mut Vec<Unrecorded>| {
             std::thread::sleep(Duration::from_millis(5));
-            found.extend(watch.look().into_iter().filter(|one| [slow.id(), other.id()].contains(&one.pid)));
+            found.extend(
+                watch.look().into_iter().filter(|one| [slow.id(), other.id()].contains(&one.pid)),
+            );
         };
-        // The other one is told at its second look or later, the stopped one not by then, nor in some looks more.
+        // The other one is told at its second look or later, the stopped one not by then, nor in
+        // some looks more.
         while found.is_empty() {
             look(&mut watch, &mut found);
         }

@@ -1,4 +1,5 @@
-//! The repairs of the merged order, on spools made by hand: what real clocks show too seldom to test.
+//! The repairs of the merged order, on spools made by hand: what real clocks show too seldom to
+//! test.
 
 mod common;
 
@@ -26,7 +27,15 @@ fn free(stamp: u64, address: u64) -> Record {
 }
 
 fn realloc(stamp: u64, after: u64, old_address: u64, address: u64) -> Record {
-    Record { kind: Kind::Realloc, stamp, after, old_address, address, size: 16, ..Record::default() }
+    Record {
+        kind: Kind::Realloc,
+        stamp,
+        after,
+        old_address,
+        address,
+        size: 16,
+        ..Record::default()
+    }
 }
 
 /// What becomes of these rings of one process; stamps count from the recording's beginning.
@@ -35,15 +44,25 @@ fn merged(rings: &[&[Record]]) -> (Vec<Event>, Counts) {
     merged_with(&rings, |_, _| {})
 }
 
-/// The same for rings of several processes; `files` adds to the spool, and knows the recording's beginning.
+/// The same for rings of several processes; `files` adds to the spool, and knows the recording's
+/// beginning.
 fn merged_with(rings: &[(u32, &[Record])], files: impl FnOnce(&Path, u64)) -> (Vec<Event>, Counts) {
     let (events, _, counts) = merged_tables(rings, files);
     (events, counts)
 }
 
-fn merged_tables(rings: &[(u32, &[Record])], files: impl FnOnce(&Path, u64)) -> (Vec<Event>, Tables, Counts) {
+fn merged_tables(
+    rings: &[(u32, &[Record])],
+    files: impl FnOnce(&Path, u64),
+) -> (Vec<Event>, Tables, Counts) {
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings { stack_depth: 16, ring_bytes: 65536, first_ring_bytes: 65536, nested_bytes: 4096, mark_signal: 0 };
+    let settings = Settings {
+        stack_depth: 16,
+        ring_bytes: 65536,
+        first_ring_bytes: 65536,
+        nested_bytes: 4096,
+        mark_signal: 0,
+    };
     let control = ControlPage::create(folder.path(), settings).unwrap();
     control.tick();
     assert!(folder.path().join(CONTROL_FILE).exists());
@@ -55,7 +74,11 @@ fn merged_tables(rings: &[(u32, &[Record])], files: impl FnOnce(&Path, u64)) -> 
         let base = origin + records[0].stamp;
         encoder.begin(base);
         for record in *records {
-            encoder.push(&Record { stamp: origin + record.stamp, after: origin + record.after, ..*record });
+            encoder.push(&Record {
+                stamp: origin + record.stamp,
+                after: origin + record.after,
+                ..*record
+            });
         }
         let id = RingId { pid: *pid, seq: 0, ring: ring as u32, nested: false };
         writer.records(&encoder, id, 0, records.len() as u64, base).unwrap();
@@ -71,7 +94,10 @@ fn write_process(folder: &Path, pid: u32, parent: u32, begin_counter: u64) {
     put(offset_of!(ProcessHeader, magic), &PROCESS_MAGIC.to_le_bytes());
     put(offset_of!(ProcessHeader, version), &VERSION.to_le_bytes());
     put(offset_of!(ProcessHeader, pid), &pid.to_le_bytes());
-    put(offset_of!(ProcessHeader, began), &(if parent == 0 { BEGAN_STARTED } else { BEGAN_FORK }).to_le_bytes());
+    put(
+        offset_of!(ProcessHeader, began),
+        &(if parent == 0 { BEGAN_STARTED } else { BEGAN_FORK }).to_le_bytes(),
+    );
     put(offset_of!(ProcessHeader, parent_pid), &parent.to_le_bytes());
     put(offset_of!(ProcessHeader, begin_counter), &begin_counter.to_le_bytes());
     put(offset_of!(ProcessHeader, cut_counter), &u64::MAX.to_le_bytes());
@@ -91,15 +117,23 @@ fn a_reallocation_is_placed_before_whoever_takes_its_old_address() {
 
 #[test]
 fn a_reallocation_waits_for_the_free_of_its_new_address() {
-    let (events, counts) = merged(&[&[alloc(10, X), realloc(20, 40, X, Y)], &[alloc(11, Y), free(30, Y)]]);
-    assert_eq!(shape(&events), [(Op::Alloc, 0, X), (Op::Alloc, 1, Y), (Op::Free, 1, Y), (Op::Realloc, 0, Y)]);
+    let (events, counts) =
+        merged(&[&[alloc(10, X), realloc(20, 40, X, Y)], &[alloc(11, Y), free(30, Y)]]);
+    assert_eq!(
+        shape(&events),
+        [(Op::Alloc, 0, X), (Op::Alloc, 1, Y), (Op::Free, 1, Y), (Op::Realloc, 0, Y)]
+    );
     assert_eq!(counts.ended_by_reuse, 0);
 }
 
 #[test]
 fn a_chain_of_reallocations_is_pulled_forward_link_by_link() {
     let z = 0x3000;
-    let (events, counts) = merged(&[&[alloc(1, X), realloc(20, 90, X, z)], &[alloc(2, Y), realloc(21, 80, Y, X)], &[alloc(50, Y)]]);
+    let (events, counts) = merged(&[
+        &[alloc(1, X), realloc(20, 90, X, z)],
+        &[alloc(2, Y), realloc(21, 80, Y, X)],
+        &[alloc(50, Y)],
+    ]);
     assert_eq!(shape(&events)[2..], [(Op::Realloc, 0, z), (Op::Realloc, 1, X), (Op::Alloc, 2, Y)]);
     assert_eq!((counts.ended_by_reuse, counts.unknown_reallocs), (0, 0));
 }
@@ -107,7 +141,10 @@ fn a_chain_of_reallocations_is_pulled_forward_link_by_link() {
 #[test]
 fn stamps_that_are_off_are_repaired_by_waiting() {
     let (events, counts) = merged(&[&[alloc(10, X), free(31, X)], &[alloc(30, X), free(60, X)]]);
-    assert_eq!(shape(&events), [(Op::Alloc, 0, X), (Op::Free, 0, X), (Op::Alloc, 1, X), (Op::Free, 1, X)]);
+    assert_eq!(
+        shape(&events),
+        [(Op::Alloc, 0, X), (Op::Free, 0, X), (Op::Alloc, 1, X), (Op::Free, 1, X)]
+    );
     assert_eq!((counts.ended_by_reuse, counts.unknown_frees), (0, 0));
     let (events, counts) = merged(&[&[free(10, X)], &[alloc(12, X)]]);
     assert_eq!(shape(&events), [(Op::Alloc, 0, X), (Op::Free, 0, X)]);
@@ -117,7 +154,10 @@ fn stamps_that_are_off_are_repaired_by_waiting() {
 #[test]
 fn what_cannot_be_repaired_is_counted() {
     let (events, counts) = merged(&[&[alloc(10, X), alloc(20, X), free(30, X), free(40, X)]]);
-    assert_eq!(shape(&events), [(Op::Alloc, 0, X), (Op::Free, 0, X), (Op::Alloc, 1, X), (Op::Free, 1, X)]);
+    assert_eq!(
+        shape(&events),
+        [(Op::Alloc, 0, X), (Op::Free, 0, X), (Op::Alloc, 1, X), (Op::Free, 1, X)]
+    );
     assert_eq!((counts.ended_by_reuse, counts.unknown_frees), (1, 1));
     let (events, counts) = merged(&[&[realloc(10, 12, X, Y), free(20, Y)]]);
     assert_eq!(shape(&events), [(Op::Alloc, 0, Y), (Op::Free, 0, Y)]);
@@ -126,36 +166,53 @@ fn what_cannot_be_repaired_is_counted() {
 
 #[test]
 fn a_fork_copies_what_its_parent_had_done_although_a_ring_was_waiting() {
-    // The first free is of something that was never recorded: it waits a while for another ring to tell of it.
+    // The first free is of something that was never recorded: it waits a while for another ring to
+    // tell of it.
     let parent = [alloc(10, X), free(20, 0x9000), free(30, X), alloc(40, Y)];
     let child = [alloc(70, X), free(80, Y)];
-    let (events, counts) = merged_with(&[(7, &parent), (7, &[alloc(90, 0x8000)]), (8, &child)], |folder, origin| {
-        write_process(folder, 7, 0, origin);
-        write_process(folder, 8, 7, origin + 60);
-    });
+    let (events, counts) =
+        merged_with(&[(7, &parent), (7, &[alloc(90, 0x8000)]), (8, &child)], |folder, origin| {
+            write_process(folder, 7, 0, origin);
+            write_process(folder, 8, 7, origin + 60);
+        });
     assert_eq!((counts.unknown_frees, counts.ended_by_reuse), (1, 0));
-    let of_child: Vec<(Op, u64, bool)> =
-        events.iter().filter(|event| event.process == 1).map(|event| (event.op, event.object, event.has(Flags::INHERITED))).collect();
+    let of_child: Vec<(Op, u64, bool)> = events
+        .iter()
+        .filter(|event| event.process == 1)
+        .map(|event| (event.op, event.object, event.has(Flags::INHERITED)))
+        .collect();
     assert_eq!(of_child, [(Op::Alloc, 2, false), (Op::Free, 1, true)]);
 }
 
-/// The fork is known by a moment a little before it: what another thread of the parent frees until then is free in the child too.
+/// The fork is known by a moment a little before it: what another thread of the parent frees until
+/// then is free in the child too.
 #[test]
 fn a_childs_copy_of_what_its_parent_freed_meanwhile_is_no_loss() {
     let parent: [&[Record]; 2] = [&[alloc(10, X), alloc(90, Y)], &[free(65, X)]];
     let child = [alloc(70, X), free(80, X)];
-    let (events, counts) = merged_with(&[(7, parent[0]), (7, parent[1]), (8, &child)], |folder, origin| {
-        write_process(folder, 7, 0, origin);
-        write_process(folder, 8, 7, origin + 60);
-    });
+    let (events, counts) =
+        merged_with(&[(7, parent[0]), (7, parent[1]), (8, &child)], |folder, origin| {
+            write_process(folder, 7, 0, origin);
+            write_process(folder, 8, 7, origin + 60);
+        });
     assert_eq!((counts.ended_by_reuse, counts.unknown_frees), (0, 0));
-    let of_child: Vec<(Op, u64, bool)> =
-        events.iter().filter(|event| event.process == 1).map(|event| (event.op, event.object, event.has(Flags::INHERITED))).collect();
+    let of_child: Vec<(Op, u64, bool)> = events
+        .iter()
+        .filter(|event| event.process == 1)
+        .map(|event| (event.op, event.object, event.has(Flags::INHERITED)))
+        .collect();
     assert_eq!(of_child, [(Op::Free, 0, true), (Op::Alloc, 1, false), (Op::Free, 1, false)]);
 }
 
 fn node(stamp: u64, number: u32, parent: u64, ip: u64) -> Record {
-    Record { kind: Kind::Node, stamp, stack: number, size: parent, address: ip, ..Record::default() }
+    Record {
+        kind: Kind::Node,
+        stamp,
+        stack: number,
+        size: parent,
+        address: ip,
+        ..Record::default()
+    }
 }
 
 #[test]
@@ -188,8 +245,9 @@ fn a_number_means_what_its_ring_defined_last() {
     assert_eq!((tables.stacks.len(), tables.frames.len()), (5, 3), "what is equal is there once");
 }
 
-/// A program of several threads as it really went, and what its hooks wrote down: stamps that were read up to `early` ticks too soon, as processors
-/// do that run ahead of a lock, and threads that lost the processor between an instant and its stamp.
+/// A program of several threads as it really went, and what its hooks wrote down: stamps that were
+/// read up to `early` ticks too soon, as processors do that run ahead of a lock, and threads that
+/// lost the processor between an instant and its stamp.
 struct Simulation<R> {
     random: R,
     early: u64,
@@ -256,7 +314,9 @@ impl<R: FnMut(u64) -> u64> Simulation<R> {
                     return Doing::Nothing;
                 }
                 let stamp = self.stamp(at);
-                let (Some(old), Some(new)) = (self.take(true), self.take(false)) else { unreachable!("neither is empty") };
+                let (Some(old), Some(new)) = (self.take(true), self.take(false)) else {
+                    unreachable!("neither is empty")
+                };
                 Doing::Copying(old, new, stamp)
             }
         }
@@ -347,16 +407,21 @@ fn simulated(seed: u64, early: u64, lost: u64) -> (usize, u64) {
         simulation.step(lost);
     }
     let rings = simulation.finish();
-    let rings: Vec<&[Record]> = rings.iter().map(Vec::as_slice).filter(|records| !records.is_empty()).collect();
+    let rings: Vec<&[Record]> =
+        rings.iter().map(Vec::as_slice).filter(|records| !records.is_empty()).collect();
     let (events, counts) = merged(&rings);
     let records = rings.iter().map(|records| records.len()).sum();
     // A record is a row, or it is counted why it is none or why there is another.
     let told = events.len() as u64 + counts.unknown_frees - counts.ended_by_reuse;
-    assert!(told == records as u64, "seed {seed}: {told} of {records} records are told: {counts:?}");
+    assert!(
+        told == records as u64,
+        "seed {seed}: {told} of {records} records are told: {counts:?}"
+    );
     (records, counts.ended_by_reuse + counts.unknown_frees + counts.unknown_reallocs)
 }
 
-/// Every birth and death that really was is there, whatever the stamps say, in 200 short programs that do nothing but pass few addresses on.
+/// Every birth and death that really was is there, whatever the stamps say, in 200 short programs
+/// that do nothing but pass few addresses on.
 #[test]
 fn nothing_is_lost_where_stamps_are_read_early() {
     let (mut records, mut lost) = (0, 0);
@@ -369,7 +434,8 @@ fn nothing_is_lost_where_stamps_are_read_early() {
     assert!(lost == 0, "{lost} of {records}");
 }
 
-/// Where stamps are worse than anything that was measured, what is lost is counted: `simulated` compares rows with records.
+/// Where stamps are worse than anything that was measured, what is lost is counted: `simulated`
+/// compares rows with records.
 #[test]
 fn what_is_lost_where_stamps_are_worse_than_any_is_counted() {
     let (mut records, mut lost) = (0, 0);

@@ -27,7 +27,10 @@ fn every_event_of_a_counting_program_is_there() {
     assert_eq!(recording.tables.processes.len(), 1);
     let process = &recording.tables.processes[0];
     assert_eq!((process.began, process.ended), (Began::Started, Ended::Exited(3)));
-    assert_eq!(process.executable.as_bytes(), program.canonicalize().unwrap().as_os_str().as_bytes());
+    assert_eq!(
+        process.executable.as_bytes(),
+        program.canonicalize().unwrap().as_os_str().as_bytes()
+    );
     assert!(recording.meta.allocator.starts_with("glibc 2."), "{}", recording.meta.allocator);
     assert!(recording.tables.stacks.len() > 1 && !recording.tables.samples.is_empty());
 }
@@ -50,7 +53,8 @@ fn a_killed_program_loses_nothing_that_it_published() {
     assert_eq!(recorded.status.and_then(|status| status.signal()), Some(libc::SIGKILL));
     let (events, tables, meta, _) = common::read(&options.spool);
     let (seen, stated) = (counted_events(&events), counted(&counts));
-    // It was killed between a call and the counting of it, or between the counts: one of all may be ahead.
+    // It was killed between a call and the counting of it, or between the counts: one of all may be
+    // ahead.
     let ahead: u64 = (0..4).map(|at| seen[at].abs_diff(stated[at])).sum();
     assert!(ahead <= 1 && (0..4).all(|at| seen[at] >= stated[at]), "{seen:?} {stated:?}");
     assert_eq!((meta.cut, tables.processes[0].ended), (None, Ended::Signalled(libc::SIGKILL)));
@@ -64,7 +68,11 @@ fn a_full_disk_stops_the_recording_and_not_the_program() {
     let mut options = options(folder.path(), &[&program, &counts, &"1000000"]);
     options.spool_limit_bytes = Some(200_000);
     let recording = record(&options);
-    assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(3), "it ran to its end");
+    assert_eq!(
+        recording.recorded.status.and_then(|status| status.code()),
+        Some(3),
+        "it ran to its end"
+    );
     let cut = recording.meta.cut.expect("the recording says that it was cut");
     assert!(recording.recorded.cut.unwrap().contains("no space was left"), "{cut}");
     let seen = counted_events(&recording.events);
@@ -77,14 +85,21 @@ fn a_forked_child_without_a_ring_runs_as_it_would() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile(folder.path(), "ringless_child", "cc", &[]) else { return };
     let recording = record(&options(folder.path(), &[&program]));
-    assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0), "the child ended as it would");
-    let told =
-        |loss: &String| loss.starts_with("1 process or thread could not be recorded") && loss.contains("its limit on the size of files");
+    assert_eq!(
+        recording.recorded.status.and_then(|status| status.code()),
+        Some(0),
+        "the child ended as it would"
+    );
+    let told = |loss: &String| {
+        loss.starts_with("1 process or thread could not be recorded")
+            && loss.contains("its limit on the size of files")
+    };
     assert!(recording.meta.losses.iter().any(told), "{:?}", recording.meta.losses);
     assert_eq!(recording.births(5000..6000).len(), 1000, "the parent's own are there");
 }
 
-/// The disk is full before it has taken one block: what the program did until it was told is in its rings.
+/// The disk is full before it has taken one block: what the program did until it was told is in its
+/// rings.
 #[test]
 fn a_disk_that_takes_no_block_leaves_what_rings_hold() {
     let folder = tempfile::tempdir().unwrap();
@@ -105,7 +120,10 @@ fn blocks_that_pass_between_threads_are_in_a_legal_order() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile(folder.path(), "threads", "cc", &[]) else { return };
     let recording = record(&options(folder.path(), &[&program, &"6", &"40000"]));
-    assert_eq!(recording.counts, Counts { ended_by_reuse: 0, unknown_frees: 0, unknown_reallocs: 0, ..recording.counts });
+    assert_eq!(
+        recording.counts,
+        Counts { ended_by_reuse: 0, unknown_frees: 0, unknown_reallocs: 0, ..recording.counts }
+    );
     assert!(recording.tables.threads.len() >= 7);
     assert!(recording.events.iter().any(|event| event.has(Flags::MOVED)));
     let crossed = recording.events.iter().filter(|event| event.op == Op::Free).count();
@@ -115,13 +133,27 @@ fn blocks_that_pass_between_threads_are_in_a_legal_order() {
 #[test]
 fn an_address_that_a_reallocation_released_may_be_used_before_it_returns() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(library) = compile(folder.path(), "slow_realloc", "cc", &["-DLIBRARY", "-shared", "-fPIC"]) else { return };
+    let Some(library) =
+        compile(folder.path(), "slow_realloc", "cc", &["-DLIBRARY", "-shared", "-fPIC"])
+    else {
+        return;
+    };
     let beside = folder.path().join("libslow.so");
     std::fs::rename(&library, &beside).unwrap();
-    let Some(program) = compile(folder.path(), "slow_realloc", "cc", &[beside.to_str().unwrap()]) else { return };
+    let Some(program) = compile(folder.path(), "slow_realloc", "cc", &[beside.to_str().unwrap()])
+    else {
+        return;
+    };
     let recording = record(&options(folder.path(), &[&program]));
-    assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0), "the address was used in between");
-    assert_eq!(recording.counts, Counts { ended_by_reuse: 0, unknown_frees: 0, unknown_reallocs: 0, ..recording.counts });
+    assert_eq!(
+        recording.recorded.status.and_then(|status| status.code()),
+        Some(0),
+        "the address was used in between"
+    );
+    assert_eq!(
+        recording.counts,
+        Counts { ended_by_reuse: 0, unknown_frees: 0, unknown_reallocs: 0, ..recording.counts }
+    );
     assert_eq!(recording.events.iter().filter(|event| event.has(Flags::MOVED)).count(), 1);
 }
 
@@ -130,7 +162,8 @@ fn thousands_of_short_threads_share_few_rings() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile(folder.path(), "short_threads", "cc", &[]) else { return };
     let recording = record(&options(folder.path(), &[&program]));
-    let mut sizes: Vec<u64> = recording.births(5000..7000).into_iter().map(|(size, _)| size).collect();
+    let mut sizes: Vec<u64> =
+        recording.births(5000..7000).into_iter().map(|(size, _)| size).collect();
     sizes.sort_unstable();
     assert_eq!(sizes, (5000..7000).collect::<Vec<u64>>());
     assert_eq!(recording.tables.threads.len(), 2001, "each once, and the main thread");
@@ -141,27 +174,51 @@ fn a_family_of_processes_is_one_recording() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile(folder.path(), "family", "cc", &[]) else { return };
     let recording = record(&options(folder.path(), &[&program]));
-    assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(5), "of what it became");
+    assert_eq!(
+        recording.recorded.status.and_then(|status| status.code()),
+        Some(5),
+        "of what it became"
+    );
     let processes = &recording.tables.processes;
-    let began: Vec<(Began, Option<u32>)> = processes.iter().map(|process| (process.began, process.parent)).collect();
+    let began: Vec<(Began, Option<u32>)> =
+        processes.iter().map(|process| (process.began, process.parent)).collect();
     assert_eq!(began.iter().filter(|(began, _)| *began == Began::Fork).count(), 2, "{began:?}");
-    assert_eq!(began.iter().filter(|(began, _)| *began == Began::Exec).count(), 3, "spawned, vforked, exec'd: {began:?}");
+    assert_eq!(
+        began.iter().filter(|(began, _)| *began == Began::Exec).count(),
+        3,
+        "spawned, vforked, exec'd: {began:?}"
+    );
     assert_eq!(processes[0].ended, Ended::Exec);
     let child = processes.iter().position(|process| process.began == Began::Fork).unwrap() as u32;
     assert_eq!(processes[child as usize].parent, Some(0));
     assert_eq!(recording.births(7000..7100).len(), 100);
     assert!(recording.births(8000..8020).iter().all(|(_, process)| *process == child));
     assert_eq!(recording.births(8000..8020).len(), 20);
-    assert_eq!(recording.births(8050..8051), [(8050, child)], "growing an inherited block is a birth");
+    assert_eq!(
+        recording.births(8050..8051),
+        [(8050, child)],
+        "growing an inherited block is a birth"
+    );
     assert_eq!(recording.births(6000..6001).len(), 3, "each leaf");
     let inherited = |process: u32| {
-        recording.events.iter().filter(|event| event.op == Op::Free && event.has(Flags::INHERITED) && event.process == process).count()
+        recording
+            .events
+            .iter()
+            .filter(|event| {
+                event.op == Op::Free && event.has(Flags::INHERITED) && event.process == process
+            })
+            .count()
     };
     assert_eq!(inherited(child), 51);
-    let grandchild = processes.iter().position(|process| process.parent == Some(child)).unwrap() as u32;
+    let grandchild =
+        processes.iter().position(|process| process.parent == Some(child)).unwrap() as u32;
     let ends = [child, grandchild].map(|row| processes[row as usize].ended);
     assert_eq!(ends, [Ended::Exited(4), Ended::Exited(0)], "by _exit");
-    assert_eq!(inherited(grandchild), 2, "one that its parent made, one that its parent's parent made");
+    assert_eq!(
+        inherited(grandchild),
+        2,
+        "one that its parent made, one that its parent's parent made"
+    );
     assert_eq!((recording.counts.unknown_frees, recording.counts.ended_by_reuse), (0, 0));
 }
 
@@ -172,7 +229,8 @@ fn a_signal_handler_may_allocate() {
     let script = format!("cd '{}' && exec '{}'", folder.path().display(), program.display());
     let recording = record(&options(folder.path(), &[&"sh", &"-c", &script]));
     assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0));
-    let handled: usize = std::fs::read_to_string(folder.path().join("handled")).unwrap().parse().unwrap();
+    let handled: usize =
+        std::fs::read_to_string(folder.path().join("handled")).unwrap().parse().unwrap();
     assert_eq!(recording.births(65536..65537).len(), handled);
 }
 
@@ -199,7 +257,11 @@ fn marks_from_outside_and_paths_that_are_no_text() {
     assert_eq!(tables.marks[0].name, "loaded");
     let row = events.iter().position(|event| event.op == Op::Mark).expect("a row for the mark");
     assert!(row > 1000 && events[row].time_ns <= events.last().unwrap().time_ns);
-    assert!(tables.processes[0].executable.contains("caf%E9 a:b $X/counting"), "{}", tables.processes[0].executable);
+    assert!(
+        tables.processes[0].executable.contains("caf%E9 a:b $X/counting"),
+        "{}",
+        tables.processes[0].executable
+    );
 }
 
 #[test]
@@ -222,15 +284,24 @@ fn programs_that_cannot_be_recorded_are_refused_with_the_reason() {
         let recorded = session::record(&options(&inside, &[&program]), &mut |_| {}).unwrap();
         let why = recorded.nothing().expect("nothing can be recorded");
         assert!(why.contains(reason), "{name} {flags:?}: {why}");
-        assert_eq!(recorded.status.and_then(|status| status.code()), Some(if name == "small" { 7 } else { 0 }), "it ran all the same");
+        assert_eq!(
+            recorded.status.and_then(|status| status.code()),
+            Some(if name == "small" { 7 } else { 0 }),
+            "it ran all the same"
+        );
         let script = inside.join("script");
         std::fs::write(&script, format!("#!{}\n", program.display())).unwrap();
-        let obstacle = heaplab_record::diagnose::obstacle(&script, None).expect("its interpreter's obstacle");
-        assert!(obstacle.to_string().contains("interpreter") && obstacle.to_string().contains(reason), "{obstacle}");
+        let obstacle =
+            heaplab_record::diagnose::obstacle(&script, None).expect("its interpreter's obstacle");
+        assert!(
+            obstacle.to_string().contains("interpreter") && obstacle.to_string().contains(reason),
+            "{obstacle}"
+        );
     }
 }
 
-/// AddressSanitizer's runtime ends a program into which something is preloaded before it, unless it is told otherwise.
+/// AddressSanitizer's runtime ends a program into which something is preloaded before it, unless it
+/// is told otherwise.
 #[test]
 fn programs_with_a_sanitizer_run_as_ever_and_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
@@ -249,7 +320,12 @@ fn programs_with_a_sanitizer_run_as_ever_and_are_recorded() {
             let recording = record(&options(&inside, command));
             std::fs::remove_dir_all(&recording.recorded.spool).unwrap();
             let births = recording.births(5000..5100);
-            let own = births.iter().filter(|(_, process)| recording.tables.processes[*process as usize].executable.ends_with(name)).count();
+            let own = births
+                .iter()
+                .filter(|(_, process)| {
+                    recording.tables.processes[*process as usize].executable.ends_with(name)
+                })
+                .count();
             (
                 recording.recorded.status.and_then(|status| status.code()),
                 own,
@@ -261,23 +337,41 @@ fn programs_with_a_sanitizer_run_as_ever_and_are_recorded() {
         assert_eq!((status, births), (Some(7), 100), "{flags:?} {:?}", meta.losses);
         assert!(meta.allocator.starts_with(allocator), "{}", meta.allocator);
         let has_own = flags.len() > 1;
-        assert_eq!(options, if has_own { "verify_asan_link_order=0\n" } else { "none\n" }, "{flags:?}");
+        assert_eq!(
+            options,
+            if has_own { "verify_asan_link_order=0\n" } else { "none\n" },
+            "{flags:?}"
+        );
         // As a child, where only the program's own file can say what it needs.
         std::fs::remove_file(&seen).unwrap();
         let script = inside.join("script");
-        std::fs::write(&script, format!("#!/bin/sh\n{} {}\nexit $?\n", program.display(), seen.display())).unwrap();
-        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::write(
+            &script,
+            format!("#!/bin/sh\n{} {}\nexit $?\n", program.display(), seen.display()),
+        )
+        .unwrap();
+        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
         let (status, births, meta, options) = run(&[&script]);
         if has_own {
             let losses = meta.losses.join("; ");
-            assert!(losses.contains("set ASAN_OPTIONS=verify_asan_link_order=0 to record it"), "{losses}");
+            assert!(
+                losses.contains("set ASAN_OPTIONS=verify_asan_link_order=0 to record it"),
+                "{losses}"
+            );
         } else {
-            assert_eq!((status, births, options.as_str()), (Some(7), 100, "none\n"), "{flags:?} {:?}", meta.losses);
+            assert_eq!(
+                (status, births, options.as_str()),
+                (Some(7), 100, "none\n"),
+                "{flags:?} {:?}",
+                meta.losses
+            );
         }
     }
 }
 
-/// What a daemon does: the process that was started ends before its child has said that it is there.
+/// What a daemon does: the process that was started ends before its child has said that it is
+/// there.
 #[test]
 fn a_child_whose_parent_ends_right_after_the_fork_is_recorded() {
     let folder = tempfile::tempdir().unwrap();
@@ -287,45 +381,70 @@ fn a_child_whose_parent_ends_right_after_the_fork_is_recorded() {
         std::fs::create_dir(&inside).unwrap();
         let recording = record(&options(&inside, &[&daemon, &"3000"]));
         assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0));
-        let of_100 = recording.events.iter().filter(|event| event.op == Op::Alloc && event.size == 100).count();
+        let of_100 = recording
+            .events
+            .iter()
+            .filter(|event| event.op == Op::Alloc && event.size == 100)
+            .count();
         assert_eq!(of_100, 3000, "round {round}: {:?}", recording.meta.losses);
     }
 }
 
-/// Whether the kernel says AT_PLATFORM, as Linux does: without it, the recorder is named by its plain path.
+/// Whether the kernel says AT_PLATFORM, as Linux does: without it, the recorder is named by its
+/// plain path.
 fn programs_are_told_apart() -> bool {
     let auxiliary = std::fs::read("/proc/self/auxv").unwrap_or_default();
-    let is_there = auxiliary.chunks_exact(16).any(|pair| pair[..8] == libc::AT_PLATFORM.to_ne_bytes());
+    let is_there =
+        auxiliary.chunks_exact(16).any(|pair| pair[..8] == libc::AT_PLATFORM.to_ne_bytes());
     if !is_there {
         eprintln!("skipped: this kernel does not say what platform it is");
     }
     is_there
 }
 
-/// musl's dynamic linker would end a program over the recorder, a 32-bit one would complain. What they print and how they end is as
-/// it is unrecorded, through a file each, and the program that started them is recorded.
+/// musl's dynamic linker would end a program over the recorder, a 32-bit one would complain. What
+/// they print and how they end is as it is unrecorded, through a file each, and the program that
+/// started them is recorded.
 #[test]
 fn children_that_cannot_load_the_recorder_run_as_they_would() {
     if !programs_are_told_apart() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    for (number, (compiler, flags)) in [("musl-gcc", &[][..]), ("cc", &["-m32"][..]), ("cc", &["-static"][..])].into_iter().enumerate() {
+    for (number, (compiler, flags)) in
+        [("musl-gcc", &[][..]), ("cc", &["-m32"][..]), ("cc", &["-static"][..])]
+            .into_iter()
+            .enumerate()
+    {
         let inside = folder.path().join(number.to_string());
         std::fs::create_dir(&inside).unwrap();
         let Some(program) = compile(&inside, "small", compiler, flags) else { continue };
         let Some(leaf) = compile(&inside, "counting", "cc", &[]) else { return };
         let script = "\"$0\" > \"$2/out\" 2> \"$2/err\"; echo $? >> \"$2/out\"; \"$1\" \"$2/counts\" 1000; exit 9";
-        let printed = || (std::fs::read_to_string(inside.join("out")).unwrap(), std::fs::read_to_string(inside.join("err")).unwrap());
-        let plain = Command::new("sh").arg("-c").arg(script).args([&program, &leaf, &inside]).status().unwrap();
+        let printed = || {
+            (
+                std::fs::read_to_string(inside.join("out")).unwrap(),
+                std::fs::read_to_string(inside.join("err")).unwrap(),
+            )
+        };
+        let plain = Command::new("sh")
+            .arg("-c")
+            .arg(script)
+            .args([&program, &leaf, &inside])
+            .status()
+            .unwrap();
         let unrecorded = printed();
         assert_eq!(unrecorded, ("to standard output\n7\n".into(), "to standard error\n".into()));
         std::fs::remove_file(inside.join("counts")).unwrap();
-        let recording = record(&options(&inside, &[&"sh", &"-c", &script, &program, &leaf, &inside]));
+        let recording =
+            record(&options(&inside, &[&"sh", &"-c", &script, &program, &leaf, &inside]));
         assert_eq!(printed(), unrecorded, "{compiler} {flags:?}");
         assert_eq!((recording.recorded.status, plain.code()), (Some(plain), Some(9)));
         assert_eq!(counted_events(&recording.events)[..], counted(&inside.join("counts"))[..5]);
-        assert_eq!((&recording.meta.cut, recording.tables.processes[0].ended), (&None, Ended::Exited(9)));
+        assert_eq!(
+            (&recording.meta.cut, recording.tables.processes[0].ended),
+            (&None, Ended::Exited(9))
+        );
         assert_eq!(
             recording.tables.processes.len(),
             2,
@@ -335,8 +454,9 @@ fn children_that_cannot_load_the_recorder_run_as_they_would() {
     }
 }
 
-/// Records what `options` starts, which waits for the end of its standard input (the first path, in which one byte is) and has written
-/// to the second path when it begins to. Its input ends when heaplab has looked around a few times since then.
+/// Records what `options` starts, which waits for the end of its standard input (the first path, in
+/// which one byte is) and has written to the second path when it begins to. Its input ends when
+/// heaplab has looked around a few times since then.
 fn looked_at(folder: &Path, options: &dyn Fn(&Path, &Path) -> Options) -> session::Recorded {
     let (fifo, ready) = (folder.join("fifo"), folder.join("ready"));
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -347,7 +467,8 @@ fn looked_at(folder: &Path, options: &dyn Fn(&Path, &Path) -> Options) -> sessio
         if std::fs::metadata(&ready).is_ok_and(|ready| ready.len() > 0) {
             looks += 1;
             let since: &mut Instant = since.get_or_insert_with(Instant::now);
-            // Figures come in turns, of which each that is due looks around too; two looks are half a second apart at most.
+            // Figures come in turns, of which each that is due looks around too; two looks are half
+            // a second apart at most.
             if looks > 10 && since.elapsed() > Duration::from_secs(2) {
                 kept = None;
             }
@@ -363,12 +484,16 @@ fn children_that_cannot_load_the_recorder_are_told_with_the_reason() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    for (number, (compiler, flags, why)) in [("musl-gcc", &[][..], "musl"), ("cc", &["-m32"][..], "32-bit")].into_iter().enumerate() {
+    for (number, (compiler, flags, why)) in
+        [("musl-gcc", &[][..], "musl"), ("cc", &["-m32"][..], "32-bit")].into_iter().enumerate()
+    {
         let inside = folder.path().join(number.to_string());
         std::fs::create_dir(&inside).unwrap();
         let Some(program) = compile(&inside, "waits", compiler, flags) else { continue };
         let script = "\"$0\" < \"$1\" > \"$2\"; exit 4";
-        let recorded = looked_at(&inside, &|fifo, ready| options(&inside, &[&"sh", &"-c", &script, &program, &fifo, &ready]));
+        let recorded = looked_at(&inside, &|fifo, ready| {
+            options(&inside, &[&"sh", &"-c", &script, &program, &fifo, &ready])
+        });
         assert_eq!(recorded.status.and_then(|status| status.code()), Some(4));
         assert_eq!(recorded.unrecorded.len(), 1, "{recorded:?}");
         let reason = &recorded.unrecorded[0].reason;
@@ -380,7 +505,8 @@ fn children_that_cannot_load_the_recorder_are_told_with_the_reason() {
 fn a_cleaned_environment_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile(folder.path(), "small", "cc", &[]) else { return };
-    let recorded = session::record(&options(folder.path(), &[&"env", &"-i", &program]), &mut |_| {}).unwrap();
+    let recorded =
+        session::record(&options(folder.path(), &[&"env", &"-i", &program]), &mut |_| {}).unwrap();
     assert_eq!(recorded.unrecorded.len(), 1, "{recorded:?}");
     assert!(recorded.unrecorded[0].reason.contains("LD_PRELOAD"), "{:?}", recorded.unrecorded);
 }
@@ -391,16 +517,29 @@ fn a_program_that_becomes_another_user_is_noticed() {
         eprintln!("skipped: only root can become another user");
         return;
     }
-    if !Command::new("setpriv").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"), "setpriv is required");
+    if !Command::new("setpriv")
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success())
+    {
+        assert!(
+            std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"),
+            "setpriv is required"
+        );
         eprintln!("skipped: there is no setpriv");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let script = "exec setpriv --reuid=65534 --clear-groups cat < \"$0\" > \"$1\"";
-    let recorded = looked_at(folder.path(), &|fifo, ready| options(folder.path(), &[&"sh", &"-c", &script, &fifo, &ready]));
+    let recorded = looked_at(folder.path(), &|fifo, ready| {
+        options(folder.path(), &[&"sh", &"-c", &script, &fifo, &ready])
+    });
     assert_eq!(recorded.unrecorded.len(), 1, "{recorded:?}");
-    assert!(recorded.unrecorded[0].reason.contains("another user (number 65534)"), "{:?}", recorded.unrecorded);
+    assert!(
+        recorded.unrecorded[0].reason.contains("another user (number 65534)"),
+        "{:?}",
+        recorded.unrecorded
+    );
 }
 
 #[test]
@@ -408,8 +547,10 @@ fn a_recording_that_leaves_children_leaves_them_alone() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile(folder.path(), "counting", "cc", &[]) else { return };
     let (counts, enough) = (folder.path().join("counts"), folder.path().join("enough"));
-    let script = "\"$0\" \"$1\" 0 & echo $! > \"$1.pid\"; while [ ! -e \"$2\" ]; do sleep 0.1; done; exit 4";
-    let command: [&dyn AsRef<std::ffi::OsStr>; 6] = [&"sh", &"-c", &script, &program, &counts, &enough];
+    let script =
+        "\"$0\" \"$1\" 0 & echo $! > \"$1.pid\"; while [ ! -e \"$2\" ]; do sleep 0.1; done; exit 4";
+    let command: [&dyn AsRef<std::ffi::OsStr>; 6] =
+        [&"sh", &"-c", &script, &program, &counts, &enough];
     let options = Options { detach_children: true, ..options(folder.path(), &command) };
     // The shell ends when the child is well under way.
     let recorded = session::record(&options, &mut |_| {
@@ -420,7 +561,8 @@ fn a_recording_that_leaves_children_leaves_them_alone() {
     .unwrap();
     let (events, tables, ..) = common::read(&options.spool);
     assert_eq!(recorded.status.and_then(|status| status.code()), Some(4));
-    let child: u32 = std::fs::read_to_string(folder.path().join("counts.pid")).unwrap().trim().parse().unwrap();
+    let child: u32 =
+        std::fs::read_to_string(folder.path().join("counts.pid")).unwrap().trim().parse().unwrap();
     let at_end = counted(&counts)[0];
     let asked = Instant::now();
     let later = loop {
@@ -431,7 +573,8 @@ fn a_recording_that_leaves_children_leaves_them_alone() {
         assert!(asked.elapsed() < Duration::from_secs(60), "it does not run on: {at_end}");
     };
     heaplab_record::signals::send(child, libc::SIGKILL);
-    let row = tables.processes.iter().rposition(|process| process.pid == child).expect("the child's row");
+    let row =
+        tables.processes.iter().rposition(|process| process.pid == child).expect("the child's row");
     assert_eq!(tables.processes[row].ended, Ended::Unknown);
     let seen = counted_events(&events);
     assert!(seen[0] > 1000 && seen[0] <= later, "{seen:?}");
@@ -443,7 +586,10 @@ struct SmallDisk(tempfile::TempDir);
 impl SmallDisk {
     fn mount(size: &str) -> Option<SmallDisk> {
         let folder = tempfile::tempdir().unwrap();
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", size, "tmpfs"]).arg(folder.path()).output();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", size, "tmpfs"])
+            .arg(folder.path())
+            .output();
         mounted.is_ok_and(|output| output.status.success()).then(|| SmallDisk(folder))
     }
 }
@@ -481,14 +627,25 @@ fn a_disk_that_somebody_fills_stops_the_recording_and_not_the_program() {
         }
     })
     .unwrap();
-    assert_eq!(recorded.status.and_then(|status| status.signal()), Some(libc::SIGTERM), "it ran on until it was told to end");
-    assert!(recorded.cut.as_ref().is_some_and(|cut| cut.contains("no space was left")), "{recorded:?}");
+    assert_eq!(
+        recorded.status.and_then(|status| status.signal()),
+        Some(libc::SIGTERM),
+        "it ran on until it was told to end"
+    );
+    assert!(
+        recorded.cut.as_ref().is_some_and(|cut| cut.contains("no space was left")),
+        "{recorded:?}"
+    );
     let stops = said.iter().filter(|(text, _)| Some(text) == recorded.cut.as_ref()).count();
-    assert!(stops == 1 && said.iter().all(|(text, _)| text.contains("no space was left")), "told once: {said:?}");
+    assert!(
+        stops == 1 && said.iter().all(|(text, _)| text.contains("no space was left")),
+        "told once: {said:?}"
+    );
     assert!(said[0].1 < counted(&counts)[0], "told while the program ran: {said:?}");
 }
 
-/// Programs, forks and threads that begin when nothing, or next to nothing, is left: each does what it would, and heaplab lives to tell.
+/// Programs, forks and threads that begin when nothing, or next to nothing, is left: each does what
+/// it would, and heaplab lives to tell.
 #[test]
 fn what_begins_on_a_full_disk_runs_as_it_would() {
     let Some(disk) = SmallDisk::mount("size=80m") else {
@@ -501,7 +658,8 @@ fn what_begins_on_a_full_disk_runs_as_it_would() {
     let script = "head -c 200m /dev/zero > \"$2\" 2> \"$3\"; for pages in 0 1 2 3 5 8 13; do truncate -s -$((pages * 4096)) \"$2\"; \
                   \"$0\"; [ $? = 5 ] || exit 1; \"$1\" 4 2000 > \"$3\" || exit 2; done; exit 4";
     let (filler, said) = (disk.0.path().join("filler"), folder.path().join("said"));
-    let mut options = options(disk.0.path(), &[&"sh", &"-c", &script, &family, &threads, &filler, &said]);
+    let mut options =
+        options(disk.0.path(), &[&"sh", &"-c", &script, &family, &threads, &filler, &said]);
     // What is left goes to the programs, not to what heaplab notes.
     options.samples = Duration::ZERO;
     let mut told = Vec::new();
@@ -512,11 +670,21 @@ fn what_begins_on_a_full_disk_runs_as_it_would() {
     })
     .unwrap();
     assert_eq!(recorded.status.and_then(|status| status.code()), Some(4), "{recorded:?}");
-    assert!(!told.is_empty() && told.iter().all(|line| line.len() <= 80), "a line for each process fits: {told:?}");
-    assert!(recorded.refused.is_some(), "nothing was refused, so that the disk was not full: {recorded:?}");
+    assert!(
+        !told.is_empty() && told.iter().all(|line| line.len() <= 80),
+        "a line for each process fits: {told:?}"
+    );
+    assert!(
+        recorded.refused.is_some(),
+        "nothing was refused, so that the disk was not full: {recorded:?}"
+    );
     std::fs::remove_file(filler).unwrap();
     let (_, _, meta, _) = common::read(&options.spool);
-    assert!(meta.losses.iter().any(|loss| loss.contains("found no space for its file in the spool")), "{:?}", meta.losses);
+    assert!(
+        meta.losses.iter().any(|loss| loss.contains("found no space for its file in the spool")),
+        "{:?}",
+        meta.losses
+    );
 }
 
 #[test]

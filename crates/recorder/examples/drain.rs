@@ -40,8 +40,15 @@ fn main() {
             image.executable
         );
         if keep {
-            let stacks: HashSet<Vec<u64>> = image.of_kind(heaplab_recorder::layout::ALLOC).map(|e| image.stack(e.node())).collect();
-            eprintln!("  {} stacks, depth up to {:?}", stacks.len(), stacks.iter().map(Vec::len).max());
+            let stacks: HashSet<Vec<u64>> = image
+                .of_kind(heaplab_recorder::layout::ALLOC)
+                .map(|e| image.stack(e.node()))
+                .collect();
+            eprintln!(
+                "  {} stacks, depth up to {:?}",
+                stacks.len(),
+                stacks.iter().map(Vec::len).max()
+            );
         }
     }
     // SAFETY: a rusage of zeros is valid, and the call fills it.

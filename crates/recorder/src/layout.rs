@@ -1,8 +1,10 @@
-//! What the recorded program and the drainer share, mirroring `preload/layout.h`, where the protocol is described as a whole.
+//! What the recorded program and the drainer share, mirroring `preload/layout.h`, where the
+//! protocol is described as a whole.
 //!
-//! The header is the original and this file its copy, because the C object must build without Rust; the test at the end
-//! compiles the header and compares every size, offset and constant. All structs lie in mapped files that another process
-//! writes: fields that change while both run are atomics, and nothing read from them may be believed unchecked.
+//! The header is the original and this file its copy, because the C object must build without Rust;
+//! the test at the end compiles the header and compares every size, offset and constant. All
+//! structs lie in mapped files that another process writes: fields that change while both run are
+//! atomics, and nothing read from them may be believed unchecked.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -24,8 +26,8 @@ pub const CONTROL_MEMORY: u32 = 1;
 /// Largest [`Control::stack_depth`].
 pub const STACK_DEPTH_MAX: u32 = 1024;
 
-/// The control page, written by the drainer before the target starts. The drainer holds an open-file-description write
-/// lock on the whole file while it lives.
+/// The control page, written by the drainer before the target starts. The drainer holds an
+/// open-file-description write lock on the whole file while it lives.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Control {
@@ -187,7 +189,8 @@ pub struct ProcessHeader {
     pub exit_anonymous_bytes: AtomicU64,
     /// The most resident bytes that the kernel counted until then.
     pub exit_resident_peak_bytes: AtomicU64,
-    /// Where the second area of records begins in this file. From the first record on that lies there all do.
+    /// Where the second area of records begins in this file. From the first record on that lies
+    /// there all do.
     pub more_offset: u64,
     /// Bytes there are for records there.
     pub more_capacity: u64,
@@ -343,9 +346,11 @@ pub const THREAD_END: u8 = 8;
 pub const MARK: u8 = 9;
 /// Longest name of a mark.
 pub const MARK_BYTES_MAX: u64 = 256;
-/// 3 words: stamp, return address, node and its caller's node: what this number means in this ring from here on.
+/// 3 words: stamp, return address, node and its caller's node: what this number means in this ring
+/// from here on.
 pub const NODE: u8 = 10;
-/// 1 word: nothing. Fills the end of a ring's data where the next records would not fit in one piece.
+/// 1 word: nothing. Fills the end of a ring's data where the next records would not fit in one
+/// piece.
 pub const PAD: u8 = 11;
 /// Numbers of nodes are below.
 pub const NODES_MAX: u32 = 1 << 20;
@@ -373,7 +378,8 @@ pub const fn stamp(word: u64) -> (u8, u64) {
     ((word & 15) as u8, word >> 4)
 }
 
-/// Words of a record of this kind, given its second word (only [`MARK`] looks at it); `None` for what is no record.
+/// Words of a record of this kind, given its second word (only [`MARK`] looks at it); `None` for
+/// what is no record.
 pub const fn record_words(kind: u8, second: u64) -> Option<u64> {
     match kind {
         ALLOC | ALLOC_FAILED | THREAD_BEGIN | THREAD_END => Some(4),
@@ -475,13 +481,20 @@ mod tests {
     /// Compiles assertions about the header with the C compiler that builds the preload object.
     #[test]
     fn the_header_and_this_file_agree() {
-        let asserts: String =
-            expected().iter().map(|(c, value)| format!("_Static_assert((uint64_t)({c}) == {value}ull, \"{c}\");\n")).collect();
+        let asserts: String = expected()
+            .iter()
+            .map(|(c, value)| format!("_Static_assert((uint64_t)({c}) == {value}ull, \"{c}\");\n"))
+            .collect();
         let source = std::path::Path::new(env!("OUT_DIR")).join("layout_agrees.c");
-        std::fs::write(&source, format!("#include <stddef.h>\n#include \"layout.h\"\n{asserts}")).unwrap();
+        std::fs::write(&source, format!("#include <stddef.h>\n#include \"layout.h\"\n{asserts}"))
+            .unwrap();
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
         let header = concat!(env!("CARGO_MANIFEST_DIR"), "/preload");
-        let run = std::process::Command::new(compiler).args(["-fsyntax-only", "-I", header]).arg(&source).output().unwrap();
+        let run = std::process::Command::new(compiler)
+            .args(["-fsyntax-only", "-I", header])
+            .arg(&source)
+            .output()
+            .unwrap();
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     }
 
@@ -489,7 +502,10 @@ mod tests {
     fn words_are_taken_apart() {
         assert_eq!(stamp(0x123 << 4 | 3), (FREE, 0x123));
         let word = 0x7f00_1234_5670 | 6 << ALIGN_SHIFT | 1 << ZEROED_SHIFT | 1 << FAMILY_SHIFT;
-        assert_eq!(Block::from_word(word), Block { address: 0x7f00_1234_5670, align_log2: 6, zeroed: true, family: 1 });
+        assert_eq!(
+            Block::from_word(word),
+            Block { address: 0x7f00_1234_5670, align_log2: 6, zeroed: true, family: 1 }
+        );
         assert_eq!(node_and_slack(7 | 8 << 32), (7, Some(8)));
         assert_eq!(node_and_slack(7 | u64::from(SLACK_UNKNOWN) << 32), (7, None));
         assert_eq!(node_and_parent(7 | 8 << 32), (7, 8));

@@ -1,5 +1,5 @@
-//! Real programs' stacks, each compared inside of the program with libgcc's unwinder and with a walk that does not use the
-//! cache (preload/verify.c): not one may differ or end early.
+//! Real programs' stacks, each compared inside of the program with libgcc's unwinder and with a
+//! walk that does not use the cache (preload/verify.c): not one may differ or end early.
 
 mod drainer;
 mod machine;
@@ -10,14 +10,16 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// What the comparison counts in places of their own: stacks that were told without a walk, and stacks that agree.
+/// What the comparison counts in places of their own: stacks that were told without a walk, and
+/// stacks that agree.
 const VERIFY_TRACED: usize = 11;
 const VERIFY_SAME: usize = 12;
 
 /// The comparison is compiled in.
 const VERIFYING: &str = "-DHEAPLAB_VERIFY";
 
-/// Makes rings forget nodes and traces all the time: they know 64 nodes, fewer than a deep stack has frames, and a few stacks.
+/// Makes rings forget nodes and traces all the time: they know 64 nodes, fewer than a deep stack
+/// has frames, and a few stacks.
 const FORGETFUL: &[&str] = &["-DKNOWN_BITS=6,10,3,2", "-DKNOWN_BITS_FIRST=6,10,3,2", GUESSING];
 
 /// Tries traces where they do not pay, too.
@@ -27,7 +29,10 @@ const GUESSING: &str = "-DTRACE_ALWAYS";
 fn installed(program: &str) -> bool {
     let there = Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success());
     if !there {
-        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "{program} is not installed");
+        assert!(
+            std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(),
+            "{program} is not installed"
+        );
         eprintln!("skipped: {program} is not installed");
     }
     there
@@ -58,7 +63,12 @@ fn verified(mut d: Drainer, mut child: Child) -> Image {
     let report = std::fs::read_to_string(spool.join("verify.txt")).unwrap_or_default();
     let images = d.finish();
     for image in &images {
-        let others: Vec<_> = image.lost.iter().enumerate().filter(|(i, n)| ![VERIFY_TRACED, VERIFY_SAME].contains(i) && **n != 0).collect();
+        let others: Vec<_> = image
+            .lost
+            .iter()
+            .enumerate()
+            .filter(|(i, n)| ![VERIFY_TRACED, VERIFY_SAME].contains(i) && **n != 0)
+            .collect();
         assert!(others.is_empty(), "{}: {others:?}\n{report}", image.executable);
     }
     images.into_iter().max_by_key(|i| i.lost[VERIFY_SAME]).unwrap()
@@ -73,8 +83,12 @@ fn sqlite_stacks_are_those_of_libgcc() {
     for depth in [16, 64] {
         let image = verify(depth, Command::new("sqlite3").arg(":memory:"), Some(&workload));
         let (same, traced) = (image.lost[VERIFY_SAME], image.lost[VERIFY_TRACED]);
-        // 95.5 % as a rule. While the program begins, one stack in eight is new, and there guesses are now and then found not to pay for a while: 91.5 %.
-        assert!(same > 50_000 && traced * 5 > same * 4, "{traced} of {same} stacks were told without a walk");
+        // 95.5 % as a rule. While the program begins, one stack in eight is new, and there guesses
+        // are now and then found not to pay for a while: 91.5 %.
+        assert!(
+            same > 50_000 && traced * 5 > same * 4,
+            "{traced} of {same} stacks were told without a walk"
+        );
         // Debian's sqlite3 has no frame pointers: following them gave 11 distinct stacks
         if depth != 64 {
             continue;
@@ -94,9 +108,17 @@ fn the_cpp_compilers_stacks_are_those_of_libgcc() {
     std::fs::write(source.path(), "#include <map>\n#include <string>\nstd::map<std::string, int> m; int f() { return m[\"a\"]; }\n")
         .unwrap();
     for depth in [16, 64, 400] {
-        let image = verify_with(&[GUESSING], depth, Command::new("g++").args(["-O1", "-c", "-o", "/dev/null"]).arg(source.path()), None);
+        let image = verify_with(
+            &[GUESSING],
+            depth,
+            Command::new("g++").args(["-O1", "-c", "-o", "/dev/null"]).arg(source.path()),
+            None,
+        );
         let (same, traced) = (image.lost[VERIFY_SAME], image.lost[VERIFY_TRACED]);
-        assert!(same > 20_000 && traced * 4 > same, "{traced} of {same} stacks were told without a walk");
+        assert!(
+            same > 20_000 && traced * 4 > same,
+            "{traced} of {same} stacks were told without a walk"
+        );
     }
 }
 
@@ -107,14 +129,28 @@ fn a_ring_that_forgets_its_nodes_defines_them_again() {
         .unwrap();
     for depth in [16, 64] {
         if installed("g++") {
-            verify_with(FORGETFUL, depth, Command::new("g++").args(["-O1", "-c", "-o", "/dev/null"]).arg(source.path()), None);
+            verify_with(
+                FORGETFUL,
+                depth,
+                Command::new("g++").args(["-O1", "-c", "-o", "/dev/null"]).arg(source.path()),
+                None,
+            );
         }
         if installed("jq") {
-            let image = verify_with(FORGETFUL, depth, Command::new("jq").args(["-n", "[range(3000)|{a:tostring,b:[.]}]|length"]), None);
+            let image = verify_with(
+                FORGETFUL,
+                depth,
+                Command::new("jq").args(["-n", "[range(3000)|{a:tostring,b:[.]}]|length"]),
+                None,
+            );
             if depth == 64 {
-                let different: HashSet<Vec<u64>> = (0..image.nodes.len() as u32).map(|node| image.stack(node)).collect();
+                let different: HashSet<Vec<u64>> =
+                    (0..image.nodes.len() as u32).map(|node| image.stack(node)).collect();
                 let (defined, different) = (image.nodes.len(), different.len());
-                assert!(defined > 4 * different, "{defined} definitions of {different} nodes: nothing was forgotten");
+                assert!(
+                    defined > 4 * different,
+                    "{defined} definitions of {different} nodes: nothing was forgotten"
+                );
             }
         }
     }
@@ -123,7 +159,13 @@ fn a_ring_that_forgets_its_nodes_defines_them_again() {
 #[test]
 fn jq_and_python_stacks_are_those_of_libgcc() {
     if installed("jq") {
-        verify_with(&[GUESSING], 64, Command::new("jq").args(["-n", "[range(3000)|{a:tostring,b:[.]}]|group_by(.a|length)|length"]), None);
+        verify_with(
+            &[GUESSING],
+            64,
+            Command::new("jq")
+                .args(["-n", "[range(3000)|{a:tostring,b:[.]}]|group_by(.a|length)|length"]),
+            None,
+        );
     }
     if installed("python3") {
         let script = "import json, re, ssl, sqlite3; sqlite3.connect(':memory:').execute('create table t(x)'); json.dumps([{}] * 1000)";
@@ -137,7 +179,8 @@ fn an_aarch64_programs_stacks_are_those_of_libgcc() {
     for (more, depth) in [(&[][..], 16), (&[GUESSING], 64), (&[], 190), (FORGETFUL, 64)] {
         let d = verifying(aarch64, more, depth);
         let folder = d.folder.path();
-        let program = aarch64.compile(folder, "stacks.c", "stacks", &["-fomit-frame-pointer", "-rdynamic"]);
+        let program =
+            aarch64.compile(folder, "stacks.c", "stacks", &["-fomit-frame-pointer", "-rdynamic"]);
         let plugin = aarch64.compile(folder, "plugin.c", "plugin.so", &["-shared", "-fPIC"]);
         let mut command = aarch64.command(&program, &d.variables());
         let child = drainer::start(command.arg(plugin).stdout(Stdio::null()));

@@ -1,8 +1,9 @@
 //! A cell: one measurement of one heap, in a process of its own.
 //!
-//! What is asked for and what was found travel as JSON, so that any binary that links a heap can serve cells: it reads
-//! a [`CellRequest`], makes the heap, calls [`run`] and prints the [`CellReport`]. Nothing is allocated between
-//! the first measurement and the last but by the heap under test.
+//! What is asked for and what was found travel as JSON, so that any binary that links a heap can
+//! serve cells: it reads a [`CellRequest`], makes the heap, calls [`run`] and prints the
+//! [`CellReport`]. Nothing is allocated between the first measurement and the last but by the heap
+//! under test.
 
 use crate::driver::{Driver, ReplayError};
 use crate::pages::{Pages, Zeroable};
@@ -43,7 +44,10 @@ mod any_path {
     }
 
     pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-        let name = path.to_str().map_or_else(|| Name::Bytes(path.as_os_str().as_bytes().to_vec()), |text| Name::Text(text.into()));
+        let name = path.to_str().map_or_else(
+            || Name::Bytes(path.as_os_str().as_bytes().to_vec()),
+            |text| Name::Text(text.into()),
+        );
         name.serialize(to)
     }
 
@@ -112,7 +116,8 @@ pub struct SpaceReport {
     pub baseline_huge_bytes: u64,
     /// One sample a checkpoint of the program, in order.
     pub samples: Vec<SpaceSample>,
-    /// Anonymous resident bytes after the heap gave back what it could; `None`: it cannot be asked to.
+    /// Anonymous resident bytes after the heap gave back what it could; `None`: it cannot be asked
+    /// to.
     pub trimmed_bytes: Option<u64>,
     /// Every collection of a heap that collects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -155,7 +160,11 @@ pub fn run<H: Manual>(heap: H, program: &Program, request: &CellRequest) -> Cell
 }
 
 /// Serves `request` with a heap that many threads may use, one clone each.
-pub fn run_shared<H: Manual + Clone + Send>(heap: H, program: &Program, request: &CellRequest) -> CellReport {
+pub fn run_shared<H: Manual + Clone + Send>(
+    heap: H,
+    program: &Program,
+    request: &CellRequest,
+) -> CellReport {
     measure_shared(heap, program, request).unwrap_or_else(|error| error.into())
 }
 
@@ -166,9 +175,16 @@ impl From<ReplayError> for CellReport {
 }
 
 /// [`run`] with the error as it is.
-pub(crate) fn measure<H: Manual>(heap: H, program: &Program, request: &CellRequest) -> Result<CellReport, ReplayError> {
+pub(crate) fn measure<H: Manual>(
+    heap: H,
+    program: &Program,
+    request: &CellRequest,
+) -> Result<CellReport, ReplayError> {
     if request.threads {
-        let reason = format!("{} is a heap for one thread; replay it in recorded order (without --threads)", request.heap);
+        let reason = format!(
+            "{} is a heap for one thread; replay it in recorded order (without --threads)",
+            request.heap
+        );
         return Ok(CellReport::Failed { reason });
     }
     match request.kind {
@@ -186,7 +202,9 @@ pub(crate) fn measure_shared<H: Manual + Clone + Send>(
     request: &CellRequest,
 ) -> Result<CellReport, ReplayError> {
     match request.kind {
-        CellKind::Space if request.threads => space(Threaded::new(program, heap, true)?, program, request),
+        CellKind::Space if request.threads => {
+            space(Threaded::new(program, heap, true)?, program, request)
+        }
         CellKind::Time if request.threads => time(Threaded::new(program, heap, false)?, request),
         _ => measure(heap, program, &CellRequest { threads: false, ..request.clone() }),
     }
@@ -201,7 +219,11 @@ pub(crate) trait Runs {
     /// Runs the whole program.
     fn pass(&mut self, touch: Touch) -> Result<(), ReplayError>;
     /// Runs the whole program and calls `each` at every checkpoint, in order.
-    fn pass_with(&mut self, touch: Touch, each: impl FnMut(&mut Self::Heap) -> Result<(), ReplayError>) -> Result<(), ReplayError>;
+    fn pass_with(
+        &mut self,
+        touch: Touch,
+        each: impl FnMut(&mut Self::Heap) -> Result<(), ReplayError>,
+    ) -> Result<(), ReplayError>;
     /// Frees what is live and goes back to the beginning.
     fn rewind(&mut self);
     /// The clock that a pass is measured by, ns.
@@ -225,18 +247,29 @@ impl From<RawSample> for SpaceSample {
     fn from(raw: RawSample) -> Self {
         let known = |value: u64| value.checked_sub(1);
         let (committed_bytes, active_bytes) = (known(raw.committed_bytes), known(raw.active_bytes));
-        SpaceSample { anonymous_bytes: raw.anonymous.bytes, huge_bytes: raw.anonymous.huge_bytes, committed_bytes, active_bytes }
+        SpaceSample {
+            anonymous_bytes: raw.anonymous.bytes,
+            huge_bytes: raw.anonymous.huge_bytes,
+            committed_bytes,
+            active_bytes,
+        }
     }
 }
 
 fn anonymous() -> Result<Anonymous, ReplayError> {
-    system::anonymous().ok_or_else(|| ReplayError::Memory("/proc/self tells no anonymous memory".into()))
+    system::anonymous()
+        .ok_or_else(|| ReplayError::Memory("/proc/self tells no anonymous memory".into()))
 }
 
-fn space<R: Runs>(mut runs: R, program: &Program, request: &CellRequest) -> Result<CellReport, ReplayError> {
+fn space<R: Runs>(
+    mut runs: R,
+    program: &Program,
+    request: &CellRequest,
+) -> Result<CellReport, ReplayError> {
     let mut samples: Pages<RawSample> = Pages::zeroed(program.checkpoints().len())?;
-    // The process's malloc has served this process's beginning: free memory that is resident already would be used by the
-    // program and not be seen. The first reading is made for what it needs itself.
+    // The process's malloc has served this process's beginning: free memory that is resident
+    // already would be used by the program and not be seen. The first reading is made for what it
+    // needs itself.
     runs.heap().trim();
     anonymous()?;
     let baseline = anonymous()?;
@@ -245,7 +278,8 @@ fn space<R: Runs>(mut runs: R, program: &Program, request: &CellRequest) -> Resu
         let anonymous = anonymous()?;
         let footprint = heap.footprint();
         let raw = |value: Option<u64>| value.map_or(0, |value| value + 1);
-        let (committed_bytes, active_bytes) = (raw(footprint.committed_bytes), raw(footprint.active_bytes));
+        let (committed_bytes, active_bytes) =
+            (raw(footprint.committed_bytes), raw(footprint.active_bytes));
         samples.as_mut_slice()[next] = RawSample { anonymous, committed_bytes, active_bytes };
         next += 1;
         Ok(())
@@ -255,7 +289,14 @@ fn space<R: Runs>(mut runs: R, program: &Program, request: &CellRequest) -> Resu
     let Anonymous { bytes: baseline_bytes, huge_bytes: baseline_huge_bytes } = baseline;
     // Asked for last, because a text takes memory from the process's malloc.
     let version = runs.heap().version();
-    Ok(CellReport::Space(SpaceReport { version, baseline_bytes, baseline_huge_bytes, samples, trimmed_bytes, collections: Vec::new() }))
+    Ok(CellReport::Space(SpaceReport {
+        version,
+        baseline_bytes,
+        baseline_huge_bytes,
+        samples,
+        trimmed_bytes,
+        collections: Vec::new(),
+    }))
 }
 
 fn time<R: Runs>(mut runs: R, request: &CellRequest) -> Result<CellReport, ReplayError> {
@@ -280,7 +321,8 @@ fn time<R: Runs>(mut runs: R, request: &CellRequest) -> Result<CellReport, Repla
 fn verify<H: Manual>(heap: H, program: &Program) -> Result<CellReport, ReplayError> {
     let failed = |violation: Violation| Ok(CellReport::Failed { reason: violation.to_string() });
     let mut driver = Driver::new(program, Verified::new(heap))?;
-    // The wrapper fills the blocks itself, and the driver's own stores would look like damage to it.
+    // The wrapper fills the blocks itself, and the driver's own stores would look like damage to
+    // it.
     driver.run(Touch::None)?;
     if let Err(violation) = driver.heap().finish() {
         return failed(violation);
@@ -297,7 +339,8 @@ const CANARY_STEPS: u32 = 8_000_000;
 /// Entries of the canary's table: 1 MiB, so that the cache is a part of what it feels.
 const CANARY_ENTRIES: usize = 1 << 17;
 
-/// The report of [`CellKind::Canary`]: a fixed walk through a fixed table, arithmetic and dependent loads.
+/// The report of [`CellKind::Canary`]: a fixed walk through a fixed table, arithmetic and dependent
+/// loads.
 pub fn canary() -> CellReport {
     let mut table = match Pages::<u64>::zeroed(CANARY_ENTRIES) {
         Ok(table) => table,
@@ -307,7 +350,8 @@ pub fn canary() -> CellReport {
     let begin = system::cpu_ns();
     for _ in 0..CANARY_STEPS {
         // A linear congruential generator (Knuth's constants) whose next step depends on the load.
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let entry = &mut table.as_mut_slice()[(state >> 47) as usize];
         *entry = entry.wrapping_add(state);
         state ^= *entry;

@@ -1,10 +1,12 @@
-//! The loop for heaps that collect: births and deaths go to the driver's slots, the heap finds out by itself.
+//! The loop for heaps that collect: births and deaths go to the driver's slots, the heap finds out
+//! by itself.
 //!
-//! A free of the workload only empties its slot. A reallocation is a birth in the same slot: the content is copied and
-//! the old object dies, as in a language whose arrays do not grow in place. Arenas are no more than the objects in them.
+//! A free of the workload only empties its slot. A reallocation is a birth in the same slot: the
+//! content is copied and the old object dies, as in a language whose arrays do not grow in place.
+//! Arenas are no more than the objects in them.
 //!
-//! Any program is safe to run, a damaged one too: slots and fields are checked, and the heap only learns of objects that it
-//! returned itself.
+//! Any program is safe to run, a damaged one too: slots and fields are checked, and the heap only
+//! learns of objects that it returned itself.
 
 use crate::cell::{CellKind, CellReport, CellRequest, SpaceReport, TimeReport, canary};
 use crate::driver::ReplayError;
@@ -22,12 +24,17 @@ const FIELDS_MAX: u32 = 1 << 20;
 /// Serves `request` with a heap that collects.
 pub fn run<H: Collected>(heap: H, program: &Program, request: &CellRequest) -> CellReport {
     if request.threads {
-        let reason = format!("{} collects for one thread; replay it in recorded order (without --threads)", request.heap);
+        let reason = format!(
+            "{} collects for one thread; replay it in recorded order (without --threads)",
+            request.heap
+        );
         return CellReport::Failed { reason };
     }
     let report = match request.kind {
-        CellKind::Space => Slots::new(program.facts().slots).and_then(|slots| space(Driver::new(program, heap, slots), request)),
-        CellKind::Time => Slots::new(program.facts().slots).and_then(|slots| time(Driver::new(program, heap, slots), request)),
+        CellKind::Space => Slots::new(program.facts().slots)
+            .and_then(|slots| space(Driver::new(program, heap, slots), request)),
+        CellKind::Time => Slots::new(program.facts().slots)
+            .and_then(|slots| time(Driver::new(program, heap, slots), request)),
         CellKind::Verify => verify(Driver::new(program, heap, Witness::new(program.facts().slots))),
         CellKind::Canary => return canary(),
     };
@@ -72,8 +79,9 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         }
     }
 
-    /// Runs until the heap has collected `collections` times, to the end of the instruction that made it; without a number, and
-    /// where the heap collects less often, to the program's end. No object is written.
+    /// Runs until the heap has collected `collections` times, to the end of the instruction that
+    /// made it; without a number, and where the heap collects less often, to the program's end. No
+    /// object is written.
     ///
     /// # Errors
     /// As for [`Driver::run_to`].
@@ -94,10 +102,12 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
             match step {
                 Step::Allocate { slot, size, align_log2, zeroed, .. } => {
                     if slot >= self.world.slots() || self.world.object(slot).is_some() {
-                        let found = if slot < self.world.slots() { "taken already" } else { OUTSIDE };
+                        let found =
+                            if slot < self.world.slots() { "taken already" } else { OUTSIDE };
                         return Err(ReplayError::Slot { word, slot, found });
                     }
-                    let request = Request { zeroed, align: 1 << align_log2, ..Request::of(size as usize) };
+                    let request =
+                        Request { zeroed, align: 1 << align_log2, ..Request::of(size as usize) };
                     self.birth::<POLICY>(slot, request, None, word)?;
                 }
                 Step::Reallocate { slot, size, align_log2, .. } => {
@@ -125,17 +135,32 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         held.ok_or(ReplayError::Slot { word, slot, found: "empty" })
     }
 
-    /// An object is born in `slot`, with the content of the object that it replaces, of `before` bytes.
+    /// An object is born in `slot`, with the content of the object that it replaces, of `before`
+    /// bytes.
     #[inline(always)]
-    fn birth<const POLICY: u8>(&mut self, slot: u32, request: Request, before: Option<usize>, word: usize) -> Result<(), ReplayError> {
+    fn birth<const POLICY: u8>(
+        &mut self,
+        slot: u32,
+        request: Request,
+        before: Option<usize>,
+        word: usize,
+    ) -> Result<(), ReplayError> {
         let old = std::mem::take(&mut self.next_old);
-        let birth = Birth { slot, size: request.size, align: request.align, origin: Origin::Generated, old };
+        let birth = Birth {
+            slot,
+            size: request.size,
+            align: request.align,
+            origin: Origin::Generated,
+            old,
+        };
         let born = self.heap.allocate(birth, &mut self.world);
-        let born = born.map_err(|error| ReplayError::OutOfMemory { word, error: error.to_string() })?;
+        let born =
+            born.map_err(|error| ReplayError::OutOfMemory { word, error: error.to_string() })?;
         // The old object may have moved while the heap made room.
         let replaced = self.world.object(slot).map(|object| object.address);
         if let (Some(bytes), Some(replaced)) = (before, replaced) {
-            // SAFETY: both objects are live and hold at least this many bytes, and two objects share none.
+            // SAFETY: both objects are live and hold at least this many bytes, and two objects
+            // share none.
             unsafe { born.copy_from_nonoverlapping(replaced, bytes.min(request.size)) };
         }
         self.world.born(slot, born, request.size);
@@ -175,10 +200,16 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
                 self.world.released(slot);
             }
             Managed::Reference { from, field, to } => {
-                // An object that the program let go of may have been reclaimed by this heap and not by the recorded one.
-                let known = self.world.object(from).is_some() && to.is_none_or(|to| self.world.object(to).is_some());
+                // An object that the program let go of may have been reclaimed by this heap and not
+                // by the recorded one.
+                let known = self.world.object(from).is_some()
+                    && to.is_none_or(|to| self.world.object(to).is_some());
                 if field >= FIELDS_MAX {
-                    return Err(ReplayError::Slot { word, slot: from, found: "given a field beyond the millionth" });
+                    return Err(ReplayError::Slot {
+                        word,
+                        slot: from,
+                        found: "given a field beyond the millionth",
+                    });
                 }
                 if known {
                     self.world.referred(from, field, to);
@@ -194,7 +225,8 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         done.map_err(|error| ReplayError::OutOfMemory { word, error: error.to_string() })
     }
 
-    /// Everything dies, and the driver is at the beginning again. What the heap collects here is no part of a pass.
+    /// Everything dies, and the driver is at the beginning again. What the heap collects here is no
+    /// part of a pass.
     fn rewind(&mut self) -> Result<(), ReplayError> {
         for slot in 0..self.world.slots() {
             if let Some(object) = self.world.object(slot) {
@@ -209,8 +241,14 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
 
 const OUTSIDE: &str = "outside of the table";
 
-fn space<H: Collected>(mut driver: Driver<'_, H, Slots>, request: &CellRequest) -> Result<CellReport, ReplayError> {
-    let anonymous = || system::anonymous().ok_or_else(|| ReplayError::Memory("/proc/self tells no anonymous memory".into()));
+fn space<H: Collected>(
+    mut driver: Driver<'_, H, Slots>,
+    request: &CellRequest,
+) -> Result<CellReport, ReplayError> {
+    let anonymous = || {
+        system::anonymous()
+            .ok_or_else(|| ReplayError::Memory("/proc/self tells no anonymous memory".into()))
+    };
     let checkpoints = driver.program.checkpoints();
     let mut samples = Vec::with_capacity(checkpoints.len());
     anonymous()?;
@@ -219,18 +257,34 @@ fn space<H: Collected>(mut driver: Driver<'_, H, Slots>, request: &CellRequest) 
         driver.run_to(checkpoint.word as usize, request.touch)?;
         let (now, footprint) = (anonymous()?, driver.heap.footprint());
         let (committed_bytes, active_bytes) = (footprint.committed_bytes, footprint.active_bytes);
-        samples.push(SpaceSample { anonymous_bytes: now.bytes, huge_bytes: now.huge_bytes, committed_bytes, active_bytes });
+        samples.push(SpaceSample {
+            anonymous_bytes: now.bytes,
+            huge_bytes: now.huge_bytes,
+            committed_bytes,
+            active_bytes,
+        });
     }
     driver.run_to(usize::MAX, request.touch)?;
     let collections = driver.heap.collections().to_vec();
     let trimmed_bytes = if driver.heap.trim() { Some(anonymous()?.bytes) } else { None };
     let (baseline_bytes, baseline_huge_bytes) = (baseline.bytes, baseline.huge_bytes);
     let version = driver.heap.version();
-    Ok(CellReport::Space(SpaceReport { version, baseline_bytes, baseline_huge_bytes, samples, trimmed_bytes, collections }))
+    Ok(CellReport::Space(SpaceReport {
+        version,
+        baseline_bytes,
+        baseline_huge_bytes,
+        samples,
+        trimmed_bytes,
+        collections,
+    }))
 }
 
-/// Each pass begins on a heap that has collected everything; the collections told are those of the first.
-fn time<H: Collected>(mut driver: Driver<'_, H, Slots>, request: &CellRequest) -> Result<CellReport, ReplayError> {
+/// Each pass begins on a heap that has collected everything; the collections told are those of the
+/// first.
+fn time<H: Collected>(
+    mut driver: Driver<'_, H, Slots>,
+    request: &CellRequest,
+) -> Result<CellReport, ReplayError> {
     let mut passes_ns = Vec::with_capacity(request.passes as usize);
     let mut collections: Option<Vec<Collection>> = None;
     driver.heap.measure_pauses();
@@ -244,7 +298,13 @@ fn time<H: Collected>(mut driver: Driver<'_, H, Slots>, request: &CellRequest) -
     }
     let (cpu_ns, minor_faults) = (system::cpu_ns() - cpu, system::minor_faults() - faults);
     let version = driver.heap.version();
-    Ok(CellReport::Time(TimeReport { version, passes_ns, cpu_ns, minor_faults, collections: collections.unwrap_or_default() }))
+    Ok(CellReport::Time(TimeReport {
+        version,
+        passes_ns,
+        cpu_ns,
+        minor_faults,
+        collections: collections.unwrap_or_default(),
+    }))
 }
 
 fn verify<H: Collected>(mut driver: Driver<'_, H, Witness>) -> Result<CellReport, ReplayError> {
@@ -252,7 +312,8 @@ fn verify<H: Collected>(mut driver: Driver<'_, H, Witness>) -> Result<CellReport
     let mut settled = 0;
     let words = driver.program.words().len();
     while driver.at < words {
-        // The driver's own stores would look like damage to the witness, which fills objects itself.
+        // The driver's own stores would look like damage to the witness, which fills objects
+        // itself.
         driver.run_to(driver.at + 1, Touch::None)?;
         let collections = driver.heap.collections().len();
         if collections > settled {

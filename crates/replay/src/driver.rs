@@ -1,12 +1,14 @@
 //! The loop: decode an instruction, call the heap, keep the block in its slot.
 //!
-//! It must cost little beside the heap (docs/measuring.md has what it costs), so there is nothing in it but a bounds
-//! check, an alignment check and the slot: instructions are read from mapped words in order, slots are reused, and the
-//! entry of a slot is fetched into the cache while the instructions before it run. The heap's own memory is never
-//! fetched ahead: that would do a part of the heap's work unmeasured.
+//! It must cost little beside the heap (docs/measuring.md has what it costs), so there is nothing
+//! in it but a bounds check, an alignment check and the slot: instructions are read from mapped
+//! words in order, slots are reused, and the entry of a slot is fetched into the cache while the
+//! instructions before it run. The heap's own memory is never fetched ahead: that would do a part
+//! of the heap's work unmeasured.
 //!
-//! Any program is safe to run, a damaged one too: [`Table`] checks that a slot is inside the table, empty before a birth
-//! and taken before anything else, and which blocks die with a region, so that a heap only ever gets back what it gave.
+//! Any program is safe to run, a damaged one too: [`Table`] checks that a slot is inside the table,
+//! empty before a birth and taken before anything else, and which blocks die with a region, so that
+//! a heap only ever gets back what it gave.
 
 use crate::cell::Runs;
 use crate::table::Table;
@@ -22,7 +24,9 @@ const PREFETCH_WORDS: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// The heap returned no block.
-    #[error("the heap returned NULL for {size} bytes aligned to {align} ({what}, word {word} of the program)")]
+    #[error(
+        "the heap returned NULL for {size} bytes aligned to {align} ({what}, word {word} of the program)"
+    )]
     Refused {
         /// Word of the instruction.
         word: usize,
@@ -34,7 +38,9 @@ pub enum ReplayError {
         align: u64,
     },
     /// The heap returned a block that is not aligned as it must be.
-    #[error("the heap returned {address:#x} for {size} bytes aligned to {align} (word {word} of the program)")]
+    #[error(
+        "the heap returned {address:#x} for {size} bytes aligned to {align} (word {word} of the program)"
+    )]
     Misaligned {
         /// Word of the instruction.
         word: usize,
@@ -48,7 +54,8 @@ pub enum ReplayError {
     /// The program is damaged.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
-    /// The program does what no program can: it frees what is not there, or puts two blocks in one slot.
+    /// The program does what no program can: it frees what is not there, or puts two blocks in one
+    /// slot.
     #[error("word {word} of the replay program: slot {slot} is {found}")]
     Slot {
         /// Word of the instruction.
@@ -99,7 +106,8 @@ pub struct Driver<'a, H> {
 }
 
 impl<'a, H: Manual> Driver<'a, H> {
-    /// A driver at the beginning of `program`. Its table is written here, before anything is measured.
+    /// A driver at the beginning of `program`. Its table is written here, before anything is
+    /// measured.
     ///
     /// # Errors
     /// The system has no memory for the table.
@@ -145,7 +153,11 @@ impl<H: Manual> Runs for Driver<'_, H> {
         self.run(touch)
     }
 
-    fn pass_with(&mut self, touch: Touch, mut each: impl FnMut(&mut H) -> Result<(), ReplayError>) -> Result<(), ReplayError> {
+    fn pass_with(
+        &mut self,
+        touch: Touch,
+        mut each: impl FnMut(&mut H) -> Result<(), ReplayError>,
+    ) -> Result<(), ReplayError> {
         for checkpoint in self.program.checkpoints() {
             self.run_to(checkpoint.word as usize, touch)?;
             each(&mut self.heap)?;
@@ -197,13 +209,20 @@ fn run_touching<H: Manual, const POLICY: u8>(
         match step {
             Step::Free { slot } => {
                 let block = table.take::<H>(slot, word)?;
-                // SAFETY: the table holds only live blocks of this heap, and this one has just left it.
+                // SAFETY: the table holds only live blocks of this heap, and this one has just left
+                // it.
                 unsafe { heap.deallocate(block) };
             }
             Step::Allocate { slot, size, align_log2, zeroed, region } => {
-                let request = Request { size: size as usize, align: 1 << align_log2, zeroed, region: Region(region) };
+                let request = Request {
+                    size: size as usize,
+                    align: 1 << align_log2,
+                    zeroed,
+                    region: Region(region),
+                };
                 table.check_birth::<H>(slot, request.region, word)?;
-                let address = heap.allocate(request).ok_or_else(|| refused(word, "allocation", request))?;
+                let address =
+                    heap.allocate(request).ok_or_else(|| refused(word, "allocation", request))?;
                 table.put::<H>(slot, address, request, word)?;
                 check_alignment(address, request, word)?;
                 // SAFETY: the heap has just given this block for this request.
@@ -235,26 +254,42 @@ fn run_touching<H: Manual, const POLICY: u8>(
     Ok(())
 }
 
-/// Gives `block`, which is in the table, a new size, and returns what the table is to hold. A block of a sized heap keeps
-/// its alignment; where the program asks for more, it is moved by hand, as a program would have to.
+/// Gives `block`, which is in the table, a new size, and returns what the table is to hold. A block
+/// of a sized heap keeps its alignment; where the program asks for more, it is moved by hand, as a
+/// program would have to.
 #[inline(always)]
-fn reallocate<H: Manual>(heap: &mut H, block: Block, size: usize, align: usize, word: usize) -> Result<Block, ReplayError> {
+fn reallocate<H: Manual>(
+    heap: &mut H,
+    block: Block,
+    size: usize,
+    align: usize,
+    word: usize,
+) -> Result<Block, ReplayError> {
     if H::SIZED && align > block.align {
         return realign(heap, block, size, align, word);
     }
     let block = if H::SIZED { block } else { Block { align, ..block } };
     // SAFETY: the table holds only live blocks of this heap; the caller puts the new address there.
-    let address = unsafe { heap.reallocate(block, size) }.ok_or_else(|| refused(word, "reallocation", block.request(size)))?;
+    let address = unsafe { heap.reallocate(block, size) }
+        .ok_or_else(|| refused(word, "reallocation", block.request(size)))?;
     Ok(Block { address, size, ..block })
 }
 
 #[cold]
-fn realign<H: Manual>(heap: &mut H, block: Block, size: usize, align: usize, word: usize) -> Result<Block, ReplayError> {
+fn realign<H: Manual>(
+    heap: &mut H,
+    block: Block,
+    size: usize,
+    align: usize,
+    word: usize,
+) -> Result<Block, ReplayError> {
     let request = Request { align, ..block.request(size) };
     let address = heap.allocate(request).ok_or_else(|| refused(word, "reallocation", request))?;
-    // SAFETY: both blocks are live and hold the smaller of both sizes. A null heap gives the same block twice, so they may overlap.
+    // SAFETY: both blocks are live and hold the smaller of both sizes. A null heap gives the same
+    // block twice, so they may overlap.
     unsafe { address.copy_from(block.address, block.size.min(size)) };
-    // SAFETY: the table holds only live blocks of this heap; the caller puts the other block in this one's place.
+    // SAFETY: the table holds only live blocks of this heap; the caller puts the other block in
+    // this one's place.
     unsafe { heap.deallocate(block) };
     Ok(Block::new(address, request))
 }
@@ -276,7 +311,12 @@ fn refused(word: usize, what: &'static str, request: Request) -> ReplayError {
 
 /// What a heap whose blocks the program frees does with an instruction for heaps that collect.
 #[cold]
-fn heed<H: Manual>(table: &Table, heap: &mut H, managed: Managed, word: usize) -> Result<(), ReplayError> {
+fn heed<H: Manual>(
+    table: &Table,
+    heap: &mut H,
+    managed: Managed,
+    word: usize,
+) -> Result<(), ReplayError> {
     match managed {
         Managed::Trim => {
             heap.trim();
@@ -286,7 +326,11 @@ fn heed<H: Manual>(table: &Table, heap: &mut H, managed: Managed, word: usize) -
             // SAFETY: the table holds only live blocks of this heap, and this one has just left it.
             unsafe { heap.deallocate(block) };
         }
-        Managed::Collect | Managed::CollectYoung | Managed::NextOld | Managed::Promote { .. } | Managed::Reference { .. } => {}
+        Managed::Collect
+        | Managed::CollectYoung
+        | Managed::NextOld
+        | Managed::Promote { .. }
+        | Managed::Reference { .. } => {}
     }
     Ok(())
 }

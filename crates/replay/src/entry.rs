@@ -1,7 +1,8 @@
 //! The table of families: names to heaps, heaps to cells.
 //!
-//! A binary lists its families as [`Entry`] objects. [`Of`] makes an entry of a [`Family`] and compiles the drivers for
-//! its heaps, so that a virtual call is paid once a cell and none an event.
+//! A binary lists its families as [`Entry`] objects. [`Of`] makes an entry of a [`Family`] and
+//! compiles the drivers for its heaps, so that a virtual call is paid once a cell and none an
+//! event.
 
 use crate::cell::{self, CellReport, CellRequest, SpaceReport, SpaceSample, TimeReport};
 use crate::collected;
@@ -11,7 +12,8 @@ use crate::workload::Replayed;
 use crate::{CellKind, Touch};
 use heaplab_heap::name::{self, Name};
 use heaplab_heap::{
-    Collected, Collection, Family, FamilyError, Footprint, Lab, Manual, OutsideReport, Part, Row, Spec, Traits, Workload, World,
+    Collected, Collection, Family, FamilyError, Footprint, Lab, Manual, OutsideReport, Part, Row,
+    Spec, Traits, Workload, World,
 };
 use heaplab_trace::program::{Program, Step};
 use std::fmt;
@@ -50,12 +52,16 @@ pub trait Selected: fmt::Display + fmt::Debug + Send + Sync {
         self.stand_after(program, None)
     }
 
-    /// [`Selected::stand`] right after collection number `collection`, counted from 1, of a heap that collects; `None`: at the
-    /// program's end.
+    /// [`Selected::stand`] right after collection number `collection`, counted from 1, of a heap
+    /// that collects; `None`: at the program's end.
     ///
     /// # Errors
     /// As for [`Selected::stand`], and there is no such collection.
-    fn stand_after(&self, program: &Program, collection: Option<usize>) -> Result<Standing, FamilyError>;
+    fn stand_after(
+        &self,
+        program: &Program,
+        collection: Option<usize>,
+    ) -> Result<Standing, FamilyError>;
 
     /// Another box of the same heap.
     fn boxed(&self) -> Box<dyn Selected>;
@@ -143,11 +149,21 @@ impl<F: Family> Selected for One<F> {
         Ok(report.unwrap_or_else(|error| CellReport::Failed { reason: self.explained(&error) }))
     }
 
-    fn stand_after(&self, program: &Program, collection: Option<usize>) -> Result<Standing, FamilyError> {
+    fn stand_after(
+        &self,
+        program: &Program,
+        collection: Option<usize>,
+    ) -> Result<Standing, FamilyError> {
         self.suits(program)?;
-        let refused = || FamilyError::Wrong(format!("{self} does not tell where its chunks, free blocks and headers lie"));
-        let standing = self.family.run(&self.spec, WalkLab { workload: Replayed(program), collection })?;
-        let standing = standing.map_err(|error| FamilyError::Failed(format!("{self}: {}", self.explained(&error))))?;
+        let refused = || {
+            FamilyError::Wrong(format!(
+                "{self} does not tell where its chunks, free blocks and headers lie"
+            ))
+        };
+        let standing =
+            self.family.run(&self.spec, WalkLab { workload: Replayed(program), collection })?;
+        let standing = standing
+            .map_err(|error| FamilyError::Failed(format!("{self}: {}", self.explained(&error))))?;
         let standing = standing.ok_or_else(refused)?;
         match collection {
             Some(wanted) if standing.collections.len() < wanted || wanted == 0 => {
@@ -190,13 +206,23 @@ impl Lab for CellLab<'_> {
         Ok(crate::collected::run(heap, self.workload.0, self.request))
     }
 
-    fn outside(self, run: &mut dyn FnMut(&dyn Workload) -> Result<OutsideReport, String>) -> Self::Output {
-        let OutsideReport { version, collections, cpu_ns, peak_anonymous_bytes } = match run(&self.workload) {
-            Ok(report) => report,
-            Err(reason) => return Ok(CellReport::Failed { reason }),
-        };
+    fn outside(
+        self,
+        run: &mut dyn FnMut(&dyn Workload) -> Result<OutsideReport, String>,
+    ) -> Self::Output {
+        let OutsideReport { version, collections, cpu_ns, peak_anonymous_bytes } =
+            match run(&self.workload) {
+                Ok(report) => report,
+                Err(reason) => return Ok(CellReport::Failed { reason }),
+            };
         Ok(match self.request.kind {
-            CellKind::Time => CellReport::Time(TimeReport { version, passes_ns: vec![cpu_ns], cpu_ns, minor_faults: 0, collections }),
+            CellKind::Time => CellReport::Time(TimeReport {
+                version,
+                passes_ns: vec![cpu_ns],
+                cpu_ns,
+                minor_faults: 0,
+                collections,
+            }),
             // The heap's own checks are not this process's to run.
             CellKind::Verify => CellReport::Verified { version },
             CellKind::Space | CellKind::Canary => CellReport::Space(SpaceReport {
@@ -209,16 +235,26 @@ impl Lab for CellLab<'_> {
     }
 }
 
-/// What is known of a runtime's space at each checkpoint: committed bytes as its last collection left them. Anonymous
-/// memory is known at its peak alone, which stands at each of them.
-fn samples(program: &Program, peak_anonymous_bytes: Option<u64>, collections: &[Collection]) -> Vec<SpaceSample> {
+/// What is known of a runtime's space at each checkpoint: committed bytes as its last collection
+/// left them. Anonymous memory is known at its peak alone, which stands at each of them.
+fn samples(
+    program: &Program,
+    peak_anonymous_bytes: Option<u64>,
+    collections: &[Collection],
+) -> Vec<SpaceSample> {
     let births = births_at_checkpoints(program);
     let committed = |births: u64| {
         let before = collections.partition_point(|collection| collection.births <= births);
         before.checked_sub(1).map(|last| collections[last].after.committed_bytes)
     };
     let anonymous_bytes = peak_anonymous_bytes.unwrap_or(0);
-    births.map(|births| SpaceSample { anonymous_bytes, committed_bytes: committed(births), ..SpaceSample::default() }).collect()
+    births
+        .map(|births| SpaceSample {
+            anonymous_bytes,
+            committed_bytes: committed(births),
+            ..SpaceSample::default()
+        })
+        .collect()
 }
 
 /// Births before each checkpoint.
@@ -233,7 +269,8 @@ fn births_at_checkpoints(program: &Program) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Runs a heap to the program's end, or until it has collected so often, and walks it. `None`: it cannot be walked.
+/// Runs a heap to the program's end, or until it has collected so often, and walks it. `None`: it
+/// cannot be walked.
 struct WalkLab<'a> {
     workload: Replayed<'a>,
     collection: Option<usize>,
@@ -255,22 +292,39 @@ impl Lab for WalkLab<'_> {
         let mut driver = Driver::new(program, heap)?;
         // What a block holds is not looked at.
         driver.run(Touch::None)?;
-        let blocks = (0..program.facts().slots).map(|slot| driver.block(slot).map(|block| block.addr().get())).collect();
+        let blocks = (0..program.facts().slots)
+            .map(|slot| driver.block(slot).map(|block| block.addr().get()))
+            .collect();
         let heap = driver.heap();
-        Ok(heap.walk().map(|parts| Standing { parts, footprint: heap.footprint(), blocks, collections: Vec::new() }))
+        Ok(heap.walk().map(|parts| Standing {
+            parts,
+            footprint: heap.footprint(),
+            blocks,
+            collections: Vec::new(),
+        }))
     }
 
     fn collected<H: Collected>(self, heap: H) -> Self::Output {
         let program = self.workload.0;
         let mut driver = collected::Driver::new(program, heap, Slots::new(program.facts().slots)?);
         driver.run_until(self.collection)?;
-        let blocks = (0..program.facts().slots).map(|slot| driver.world().object(slot).map(|object| object.address.addr().get())).collect();
+        let blocks = (0..program.facts().slots)
+            .map(|slot| driver.world().object(slot).map(|object| object.address.addr().get()))
+            .collect();
         let heap = driver.heap();
         let collections = heap.collections().to_vec();
-        Ok(heap.walk().map(|parts| Standing { parts, footprint: heap.footprint(), blocks, collections }))
+        Ok(heap.walk().map(|parts| Standing {
+            parts,
+            footprint: heap.footprint(),
+            blocks,
+            collections,
+        }))
     }
 
-    fn outside(self, _run: &mut dyn FnMut(&dyn Workload) -> Result<OutsideReport, String>) -> Self::Output {
+    fn outside(
+        self,
+        _run: &mut dyn FnMut(&dyn Workload) -> Result<OutsideReport, String>,
+    ) -> Self::Output {
         Ok(None)
     }
 }
@@ -293,7 +347,8 @@ impl Families {
     /// The heap of a name.
     ///
     /// # Errors
-    /// No heap has the name, or a parameter is wrong; says what there is, what was probably meant, and an example.
+    /// No heap has the name, or a parameter is wrong; says what there is, what was probably meant,
+    /// and an example.
     pub fn parse(&self, text: &str) -> Result<Box<dyn Selected>, FamilyError> {
         self.parse_name(&Name::parse(text))
     }
@@ -311,26 +366,46 @@ impl Families {
         let rows = self.rows();
         let known = rows.iter().map(|row| row.name.as_str());
         let heads = rows.iter().map(|row| row.name.split(':').next().unwrap_or_default());
-        let close = name::closest(&name.heap(), known.clone()).or_else(|| name::closest(&name.head, heads));
+        let close =
+            name::closest(&name.heap(), known.clone()).or_else(|| name::closest(&name.head, heads));
         let meant = close.map(|close| format!("did you mean {close}? ")).unwrap_or_default();
         if name.head.starts_with(['/', '.']) {
-            return FamilyError::Wrong(format!("there is no heap {:?}; a library is named lib:{}", name.head, name.text));
+            return FamilyError::Wrong(format!(
+                "there is no heap {:?}; a library is named lib:{}",
+                name.head, name.text
+            ));
         }
         let known = known.collect::<Vec<_>>().join(", ");
-        FamilyError::Wrong(format!("there is no heap {:?}; {meant}there are {known} (heaplab heaps lists their parameters)", name.head))
+        FamilyError::Wrong(format!(
+            "there is no heap {:?}; {meant}there are {known} (heaplab heaps lists their parameters)",
+            name.head
+        ))
     }
 
     /// What was probably meant by a parameter or a variant, and how the heap is named with some.
     fn hint(&self, name: &Name) -> String {
         let rows = self.rows();
-        let Some(row) = rows.iter().find(|row| row.name == name.heap()).or_else(|| rows.iter().find(|row| row.name == name.head)) else {
-            let variants = rows.iter().filter_map(|row| row.name.strip_prefix(&format!("{}:", name.head)));
+        let Some(row) = rows
+            .iter()
+            .find(|row| row.name == name.heap())
+            .or_else(|| rows.iter().find(|row| row.name == name.head))
+        else {
+            let variants =
+                rows.iter().filter_map(|row| row.name.strip_prefix(&format!("{}:", name.head)));
             let close = name::closest(name.variant.as_deref().unwrap_or_default(), variants);
-            return close.map(|close| format!("; did you mean {}:{close}?", name.head)).unwrap_or_default();
+            return close
+                .map(|close| format!("; did you mean {}:{close}?", name.head))
+                .unwrap_or_default();
         };
         let known = || row.parameters.iter().map(|parameter| parameter.name);
-        let unknown = name.parameters.iter().map(|(key, _)| key).find(|key| known().all(|known| known != key.as_str()));
-        let meant = unknown.and_then(|key| name::closest(key, known())).map(|close| format!("; did you mean {close}?"));
+        let unknown = name
+            .parameters
+            .iter()
+            .map(|(key, _)| key)
+            .find(|key| known().all(|known| known != key.as_str()));
+        let meant = unknown
+            .and_then(|key| name::closest(key, known()))
+            .map(|close| format!("; did you mean {close}?"));
         let example = row.example.map(|example| format!("; for example {example}"));
         meant.unwrap_or_default() + &example.unwrap_or_default()
     }
@@ -354,7 +429,9 @@ impl Families {
             heaps.push(heap);
         }
         if heaps.is_empty() {
-            return Err(FamilyError::Wrong("no heap is named; for example --on glibc,jemalloc".into()));
+            return Err(FamilyError::Wrong(
+                "no heap is named; for example --on glibc,jemalloc".into(),
+            ));
         }
         Ok(heaps)
     }
@@ -367,7 +444,8 @@ impl Families {
         if heap.traits().walked {
             return Ok(());
         }
-        let known: Vec<String> = self.rows().into_iter().filter(|row| row.is_walked).map(|row| row.name).collect();
+        let known: Vec<String> =
+            self.rows().into_iter().filter(|row| row.is_walked).map(|row| row.name).collect();
         Err(FamilyError::Wrong(format!(
             "{heap} does not tell where its chunks, free blocks and headers lie, so it cannot be walked; the heaps that can are {}",
             known.join(", ")

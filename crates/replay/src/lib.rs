@@ -1,8 +1,8 @@
 //! Drives a workload through any heap that fulfils a contract.
 //!
-//! The driver is generic over the heap (monomorphised: no virtual call an event) and keeps its own data out of it: one
-//! of the heaps it measures is the process's malloc, which is also Rust's, so its tables are mapped pages
-//! ([`pages`]), touched before the first measurement.
+//! The driver is generic over the heap (monomorphised: no virtual call an event) and keeps its own
+//! data out of it: one of the heaps it measures is the process's malloc, which is also Rust's, so
+//! its tables are mapped pages ([`pages`]), touched before the first measurement.
 //!
 //! - [`driver`]: the loop: decode, call the heap, keep the block in its slot.
 //! - [`collected`]: the loop for heaps that collect; [`slots`]: their objects.

@@ -1,5 +1,6 @@
-//! Memory of the driver's own, outside of every heap: anonymous pages that grow by `mremap` and are written when they
-//! are obtained, so that they weigh the same before the first event as after the last.
+//! Memory of the driver's own, outside of every heap: anonymous pages that grow by `mremap` and are
+//! written when they are obtained, so that they weigh the same before the first event as after the
+//! last.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -58,21 +59,32 @@ impl<T: Zeroable> Pages<T> {
             return Ok(());
         }
         let grown = bytes.max(self.mapped_bytes * 2).next_multiple_of(FIRST_BYTES);
-        // SAFETY: a new map, or a larger one in place of the pages this array owns alone; the result is checked.
+        // SAFETY: a new map, or a larger one in place of the pages this array owns alone; the
+        // result is checked.
         let start = unsafe {
             if self.mapped_bytes == 0 {
-                let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+                let (access, flags) =
+                    (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
                 libc::mmap(std::ptr::null_mut(), grown, access, flags | libc::MAP_POPULATE, -1, 0)
             } else {
-                libc::mremap(self.start.as_ptr().cast(), self.mapped_bytes, grown, libc::MREMAP_MAYMOVE)
+                libc::mremap(
+                    self.start.as_ptr().cast(),
+                    self.mapped_bytes,
+                    grown,
+                    libc::MREMAP_MAYMOVE,
+                )
             }
         };
         if start == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error());
         }
-        let Some(start) = NonNull::new(start.cast::<T>()) else { return Err(std::io::ErrorKind::OutOfMemory.into()) };
+        let Some(start) = NonNull::new(start.cast::<T>()) else {
+            return Err(std::io::ErrorKind::OutOfMemory.into());
+        };
         // SAFETY: the bytes behind the old length are mapped, writable, and hold no element.
-        unsafe { start.cast::<u8>().add(self.mapped_bytes).write_bytes(0, grown - self.mapped_bytes) };
+        unsafe {
+            start.cast::<u8>().add(self.mapped_bytes).write_bytes(0, grown - self.mapped_bytes)
+        };
         (self.start, self.mapped_bytes) = (start, grown);
         Ok(())
     }
@@ -93,7 +105,12 @@ impl<T: Zeroable> Pages<T> {
     {
         self.reserve(self.length + values.len())?;
         // SAFETY: `reserve` made room, and the pages are nobody else's.
-        unsafe { self.start.add(self.length).as_ptr().copy_from_nonoverlapping(values.as_ptr(), values.len()) };
+        unsafe {
+            self.start
+                .add(self.length)
+                .as_ptr()
+                .copy_from_nonoverlapping(values.as_ptr(), values.len())
+        };
         self.length += values.len();
         Ok(())
     }
@@ -142,7 +159,9 @@ mod tests {
         }
         pages.extend(&[7, 8]).unwrap();
         assert_eq!(pages.len(), 200_002);
-        assert!(pages.iter().take(200_000).enumerate().all(|(index, number)| index as u64 == *number));
+        assert!(
+            pages.iter().take(200_000).enumerate().all(|(index, number)| index as u64 == *number)
+        );
         assert!(Pages::<u64>::zeroed(100_000).unwrap().iter().all(|number| *number == 0));
     }
 }

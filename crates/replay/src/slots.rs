@@ -1,4 +1,5 @@
-//! The world of a measured replay: one entry a slot, in mapped pages that were written before anything is measured.
+//! The world of a measured replay: one entry a slot, in mapped pages that were written before
+//! anything is measured.
 
 use crate::driver::ReplayError;
 use crate::pages::{Pages, Zeroable};
@@ -51,7 +52,11 @@ impl World for Slots {
     fn object(&self, slot: u32) -> Option<Object> {
         let entry = self.entries.get(slot as usize)?;
         let address = NonNull::new(entry.address as *mut u8)?;
-        Some(Object { address, size: (entry.size & !RELEASED) as usize, root: entry.size & RELEASED == 0 })
+        Some(Object {
+            address,
+            size: (entry.size & !RELEASED) as usize,
+            root: entry.size & RELEASED == 0,
+        })
     }
 
     fn fields(&self, slot: u32, visit: &mut dyn FnMut(u32)) {

@@ -15,14 +15,19 @@ pub struct Anonymous {
 
 /// Anonymous memory that is resident.
 ///
-/// From the page tables (`/proc/self/smaps_rollup`), which is exact. `RssAnon` in `/proc/self/status` comes from
-/// counters that each CPU keeps for itself and adds to the sum in batches (the kernel's `percpu_counter`: of max(32, 2 a CPU) pages), so that
-/// with 2 CPUs it may be 256 KiB off, as much as a small program's heap. It is used where there is no rollup. `None` where neither can be read.
+/// From the page tables (`/proc/self/smaps_rollup`), which is exact. `RssAnon` in
+/// `/proc/self/status` comes from counters that each CPU keeps for itself and adds to the sum in
+/// batches (the kernel's `percpu_counter`: of max(32, 2 a CPU) pages), so that with 2 CPUs it may
+/// be 256 KiB off, as much as a small program's heap. It is used where there is no rollup. `None`
+/// where neither can be read.
 pub fn anonymous() -> Option<Anonymous> {
     let mut buffer = [0_u8; 8192];
     let rollup = read_start(c"/proc/self/smaps_rollup", &mut buffer);
     if let Some(bytes) = parse_kib(rollup, b"\nAnonymous:") {
-        return Some(Anonymous { bytes, huge_bytes: parse_kib(rollup, b"\nAnonHugePages:").unwrap_or(0) });
+        return Some(Anonymous {
+            bytes,
+            huge_bytes: parse_kib(rollup, b"\nAnonHugePages:").unwrap_or(0),
+        });
     }
     let status = read_start(c"/proc/self/status", &mut buffer);
     Some(Anonymous { bytes: parse_kib(status, b"\nRssAnon:")?, huge_bytes: 0 })
@@ -43,7 +48,8 @@ fn read_start<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
             return &[];
         }
         while length < buffer.len() {
-            let read = libc::read(file, buffer[length..].as_mut_ptr().cast(), buffer.len() - length);
+            let read =
+                libc::read(file, buffer[length..].as_mut_ptr().cast(), buffer.len() - length);
             if read <= 0 {
                 break;
             }
@@ -57,7 +63,10 @@ fn read_start<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
 /// The number of KiB that follows `field`, in bytes.
 fn parse_kib(text: &[u8], field: &[u8]) -> Option<u64> {
     let start = text.windows(field.len()).position(|window| window == field)? + field.len();
-    let digits = text[start..].iter().skip_while(|byte| byte.is_ascii_whitespace()).take_while(|byte| byte.is_ascii_digit());
+    let digits = text[start..]
+        .iter()
+        .skip_while(|byte| byte.is_ascii_whitespace())
+        .take_while(|byte| byte.is_ascii_digit());
     let mut seen = false;
     let kib = digits.fold(0_u64, |value, digit| {
         seen = true;
@@ -94,7 +103,8 @@ pub fn minor_faults() -> u64 {
     }
 }
 
-/// Keeps this process on one processor. Does nothing where the system refuses: the cell is then noisier, not wrong.
+/// Keeps this process on one processor. Does nothing where the system refuses: the cell is then
+/// noisier, not wrong.
 pub fn pin_to(core: u32) {
     // SAFETY: all-zero bytes are an empty set, and the index is bounded.
     unsafe {
@@ -106,18 +116,38 @@ pub fn pin_to(core: u32) {
     }
 }
 
-/// Sleeps until [`wake_all`] is called for `word`, at most for `limit`; returns at once where `word` is not `expected` any
-/// more, as far as its lower half tells. It may also return for no reason.
+/// Sleeps until [`wake_all`] is called for `word`, at most for `limit`; returns at once where
+/// `word` is not `expected` any more, as far as its lower half tells. It may also return for no
+/// reason.
 pub fn sleep_while(word: &AtomicU64, expected: u64, limit: Duration) {
-    let timeout = libc::timespec { tv_sec: limit.as_secs() as libc::time_t, tv_nsec: limit.subsec_nanos().into() };
-    // SAFETY: the address is of four bytes that live as long as `word`, and the timeout lives through the call.
-    unsafe { libc::syscall(libc::SYS_futex, lower_half(word), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, expected as u32, &timeout) };
+    let timeout = libc::timespec {
+        tv_sec: limit.as_secs() as libc::time_t,
+        tv_nsec: limit.subsec_nanos().into(),
+    };
+    // SAFETY: the address is of four bytes that live as long as `word`, and the timeout lives
+    // through the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            lower_half(word),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            expected as u32,
+            &timeout,
+        )
+    };
 }
 
 /// Wakes all who sleep on `word`.
 pub fn wake_all(word: &AtomicU64) {
     // SAFETY: the address is of four bytes that live as long as `word`.
-    unsafe { libc::syscall(libc::SYS_futex, lower_half(word), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            lower_half(word),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            i32::MAX,
+        )
+    };
 }
 
 /// The half that changes, which is what futexes look at.
@@ -143,7 +173,11 @@ mod tests {
         const ALONE: &str = "HEAPLAB_TEST_ALONE";
         if std::env::var_os(ALONE).is_none() {
             let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-            let output = command.args(["--exact", "system::tests::touched_pages_are_seen_exactly"]).env(ALONE, "1").output().unwrap();
+            let output = command
+                .args(["--exact", "system::tests::touched_pages_are_seen_exactly"])
+                .env(ALONE, "1")
+                .output()
+                .unwrap();
             let said = String::from_utf8_lossy(&output.stdout);
             assert!(output.status.success() && said.contains("1 passed"), "{said}");
             return;

@@ -1,10 +1,12 @@
-//! The live blocks of a replay, by slot, and the regions that are alive: what the driver knows and no heap has to.
+//! The live blocks of a replay, by slot, and the regions that are alive: what the driver knows and
+//! no heap has to.
 //!
-//! Columns lie apart, so that a heap that reads addresses only ([`Manual::SIZED`]) costs one store a birth. Entries are
-//! atomic so that threads may share a table; on one thread that costs nothing.
+//! Columns lie apart, so that a heap that reads addresses only ([`Manual::SIZED`]) costs one store
+//! a birth. Entries are atomic so that threads may share a table; on one thread that costs nothing.
 //!
-//! A slot says of its block all that the heap will be told at its death. So no program, a damaged one included, makes the
-//! heap free a block twice, with another size, or in another region, and none keeps a block of a region that has ended.
+//! A slot says of its block all that the heap will be told at its death. So no program, a damaged
+//! one included, makes the heap free a block twice, with another size, or in another region, and
+//! none keeps a block of a region that has ended.
 
 use crate::driver::ReplayError;
 use crate::pages::Pages;
@@ -24,12 +26,14 @@ pub struct Table {
     shapes: Pages<AtomicU64>,
     /// Empty where the heap has no regions.
     regions: Pages<AtomicU32>,
-    /// By region: one more than its live blocks; 0: it is not alive. Empty where the heap has no regions.
+    /// By region: one more than its live blocks; 0: it is not alive. Empty where the heap has no
+    /// regions.
     alive: Pages<AtomicU32>,
 }
 
 impl Table {
-    /// An empty table for `program` on a heap of type `H`, written here, before anything is measured.
+    /// An empty table for `program` on a heap of type `H`, written here, before anything is
+    /// measured.
     ///
     /// # Errors
     /// The system has no memory for the table.
@@ -49,7 +53,8 @@ impl Table {
         NonNull::new(self.addresses.get(slot as usize)?.load(Relaxed))
     }
 
-    /// Fetches the address column's entry of `slot` into the cache, and the shape's where there is one.
+    /// Fetches the address column's entry of `slot` into the cache, and the shape's where there is
+    /// one.
     #[inline(always)]
     pub(crate) fn prefetch<H: Manual>(&self, slot: usize) {
         prefetch(self.addresses.as_ptr().wrapping_add(slot));
@@ -60,12 +65,21 @@ impl Table {
 
     #[inline(always)]
     fn entry(&self, slot: u32, word: usize) -> Result<&AtomicPtr<u8>, ReplayError> {
-        self.addresses.get(slot as usize).ok_or(ReplayError::Slot { word, slot, found: "outside of the table" })
+        self.addresses.get(slot as usize).ok_or(ReplayError::Slot {
+            word,
+            slot,
+            found: "outside of the table",
+        })
     }
 
     /// An error unless a block may be born in `slot` and `region`.
     #[inline(always)]
-    pub(crate) fn check_birth<H: Manual>(&self, slot: u32, region: Region, word: usize) -> Result<(), ReplayError> {
+    pub(crate) fn check_birth<H: Manual>(
+        &self,
+        slot: u32,
+        region: Region,
+        word: usize,
+    ) -> Result<(), ReplayError> {
         if !self.entry(slot, word)?.load(Relaxed).is_null() {
             return Err(ReplayError::Slot { word, slot, found: "taken already" });
         }
@@ -75,9 +89,16 @@ impl Table {
         Ok(())
     }
 
-    /// Puts a block that was just allocated into its slot, for which [`Table::check_birth`] was asked.
+    /// Puts a block that was just allocated into its slot, for which [`Table::check_birth`] was
+    /// asked.
     #[inline(always)]
-    pub(crate) fn put<H: Manual>(&self, slot: u32, address: NonNull<u8>, request: Request, word: usize) -> Result<(), ReplayError> {
+    pub(crate) fn put<H: Manual>(
+        &self,
+        slot: u32,
+        address: NonNull<u8>,
+        request: Request,
+        word: usize,
+    ) -> Result<(), ReplayError> {
         self.entry(slot, word)?.store(address.as_ptr(), Relaxed);
         if H::SIZED {
             self.put_shape(slot, request.size, request.align);
@@ -93,7 +114,12 @@ impl Table {
 
     /// The block in `slot` has another address and size.
     #[inline(always)]
-    pub(crate) fn moved<H: Manual>(&self, slot: u32, block: Block, word: usize) -> Result<(), ReplayError> {
+    pub(crate) fn moved<H: Manual>(
+        &self,
+        slot: u32,
+        block: Block,
+        word: usize,
+    ) -> Result<(), ReplayError> {
         self.entry(slot, word)?.store(block.address.as_ptr(), Relaxed);
         if H::SIZED {
             self.put_shape(slot, block.size, block.align);
@@ -112,7 +138,11 @@ impl Table {
     #[inline(always)]
     pub(crate) fn block<H: Manual>(&self, slot: u32, word: usize) -> Result<Block, ReplayError> {
         let entry = self.entry(slot, word)?;
-        let address = NonNull::new(entry.load(Relaxed)).ok_or(ReplayError::Slot { word, slot, found: "empty" })?;
+        let address = NonNull::new(entry.load(Relaxed)).ok_or(ReplayError::Slot {
+            word,
+            slot,
+            found: "empty",
+        })?;
         Ok(self.described::<H>(slot as usize, address))
     }
 
@@ -133,7 +163,8 @@ impl Table {
         let mut block = Block::at(address);
         if let Some(shape) = self.shapes.get(slot).filter(|_| H::SIZED) {
             let shape = shape.load(Relaxed);
-            (block.size, block.align) = ((shape & ((1 << SIZE_BITS) - 1)) as usize, 1 << (shape >> SIZE_BITS));
+            (block.size, block.align) =
+                ((shape & ((1 << SIZE_BITS) - 1)) as usize, 1 << (shape >> SIZE_BITS));
         }
         if let Some(region) = self.regions.get(slot).filter(|_| H::REGIONS) {
             block.region = Region(region.load(Relaxed));
@@ -158,11 +189,23 @@ impl Table {
     }
 
     /// `region` begins.
-    pub(crate) fn begin<H: Manual>(&self, heap: &mut H, region: Region, word: usize) -> Result<(), ReplayError> {
+    pub(crate) fn begin<H: Manual>(
+        &self,
+        heap: &mut H,
+        region: Region,
+        word: usize,
+    ) -> Result<(), ReplayError> {
         if H::REGIONS {
-            let entry = self.alive.get(region.0 as usize).filter(|count| region != Region::MALLOC && count.load(Relaxed) == 0);
+            let entry = self
+                .alive
+                .get(region.0 as usize)
+                .filter(|count| region != Region::MALLOC && count.load(Relaxed) == 0);
             let Some(entry) = entry else {
-                return Err(ReplayError::Region { word, region: region.0, found: "begins and is alive already".into() });
+                return Err(ReplayError::Region {
+                    word,
+                    region: region.0,
+                    found: "begins and is alive already".into(),
+                });
             };
             entry.store(1, Relaxed);
         }
@@ -172,12 +215,19 @@ impl Table {
 
     /// `region` ends, with the blocks in `members` and no other.
     #[cold]
-    pub(crate) fn end<H: Manual>(&self, heap: &mut H, region: Region, members: &[u32], word: usize) -> Result<(), ReplayError> {
+    pub(crate) fn end<H: Manual>(
+        &self,
+        heap: &mut H,
+        region: Region,
+        members: &[u32],
+        word: usize,
+    ) -> Result<(), ReplayError> {
         let wrong = |found: String| ReplayError::Region { word, region: region.0, found };
         if !H::REGIONS {
             for slot in members {
                 let block = self.take::<H>(*slot, word)?;
-                // SAFETY: the table holds only live blocks of this heap, and this one has just left it.
+                // SAFETY: the table holds only live blocks of this heap, and this one has just left
+                // it.
                 unsafe { heap.deallocate(block) };
             }
             return Ok(());
@@ -186,13 +236,18 @@ impl Table {
         for slot in members {
             let block = self.block::<H>(*slot, word)?;
             if block.region != region {
-                return Err(wrong(format!("ends with the block in slot {slot}, which lives in region {}", block.region.0)));
+                return Err(wrong(format!(
+                    "ends with the block in slot {slot}, which lives in region {}",
+                    block.region.0
+                )));
             }
             self.take::<H>(*slot, word)?;
         }
         let left = count.load(Relaxed) - 1;
         if left > 0 {
-            return Err(wrong(format!("ends and {left} of its live blocks are not among those that die with it")));
+            return Err(wrong(format!(
+                "ends and {left} of its live blocks are not among those that die with it"
+            )));
         }
         count.store(0, Relaxed);
         // SAFETY: the region is alive, and all of its blocks have left the table.
@@ -200,11 +255,13 @@ impl Table {
         Ok(())
     }
 
-    /// Frees every block and ends every region. Regions that go on living would grow with the next pass.
+    /// Frees every block and ends every region. Regions that go on living would grow with the next
+    /// pass.
     pub(crate) fn release<H: Manual>(&self, heap: &mut H) {
         for (slot, entry) in self.addresses.iter().enumerate() {
             if let Some(address) = NonNull::new(entry.swap(null_mut(), Relaxed)) {
-                // SAFETY: the table holds only live blocks of this heap, and this one has just left it.
+                // SAFETY: the table holds only live blocks of this heap, and this one has just left
+                // it.
                 unsafe { heap.deallocate(self.described::<H>(slot, address)) };
             }
         }
@@ -217,7 +274,8 @@ impl Table {
     }
 }
 
-/// One more than the largest number of a region that begins. A damaged program's number cannot be larger than the program.
+/// One more than the largest number of a region that begins. A damaged program's number cannot be
+/// larger than the program.
 fn regions(program: &Program) -> usize {
     let numbers = program.steps().flatten().filter_map(|(_, step)| match step {
         Step::RegionBirth { region } => Some(region as usize + 1),

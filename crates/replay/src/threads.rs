@@ -1,21 +1,23 @@
 //! One OS thread a recorded thread, with what one thread does to another's block kept in order.
 //!
-//! What must stay in order is what happens to one slot: a block is born, grows and dies in that order, and its slot is
-//! used again only then. Each instruction on a slot has a number, counted per slot. Where two that follow each other
-//! are by different threads, the earlier one **publishes** its number in the slot's counter (with release order) and the
-//! later one **waits** until it is there (with acquire order). Everything else runs freely: threads that do not share
-//! blocks never wait for each other. Since slots go back to the thread that freed them (the compiler sees to it), most
-//! of these edges are real cross-thread frees.
+//! What must stay in order is what happens to one slot: a block is born, grows and dies in that
+//! order, and its slot is used again only then. Each instruction on a slot has a number, counted
+//! per slot. Where two that follow each other are by different threads, the earlier one
+//! **publishes** its number in the slot's counter (with release order) and the later one **waits**
+//! until it is there (with acquire order). Everything else runs freely: threads that do not share
+//! blocks never wait for each other. Since slots go back to the thread that freed them (the
+//! compiler sees to it), most of these edges are real cross-thread frees.
 //!
-//! The edges come from a recorded order in which every instruction comes after all that it waits for, so there is no
-//! cycle and no deadlock. Marks are barriers: all threads reach one before any goes on. When space is measured every
-//! checkpoint is one.
+//! The edges come from a recorded order in which every instruction comes after all that it waits
+//! for, so there is no cycle and no deadlock. Marks are barriers: all threads reach one before any
+//! goes on. When space is measured every checkpoint is one.
 //!
-//! A thread ends with its last instruction, so that what allocators do at a thread's end happens, and begins in the
-//! recorded order of first instructions, not before there is room: no more exist at once than did in the recording. That
-//! cannot block. If a thread waits for room, one of those that exist had its last instruction, in recorded order, before
-//! that thread's first; all that it still has to do comes before that too, and so does all that it waits for, whose
-//! threads have begun. The recorded order goes on wherever it stands.
+//! A thread ends with its last instruction, so that what allocators do at a thread's end happens,
+//! and begins in the recorded order of first instructions, not before there is room: no more exist
+//! at once than did in the recording. That cannot block. If a thread waits for room, one of those
+//! that exist had its last instruction, in recorded order, before that thread's first; all that it
+//! still has to do comes before that too, and so does all that it waits for, whose threads have
+//! begun. The recorded order goes on wherever it stands.
 
 mod order;
 mod plan;
@@ -34,7 +36,8 @@ use std::thread::{Builder, Scope, Thread};
 
 /// Threads that may exist at once.
 const ALIVE_MAX: usize = 2048;
-/// Threads that a pass starts: each costs the system some 80 us, which are twenty seconds of nothing else.
+/// Threads that a pass starts: each costs the system some 80 us, which are twenty seconds of
+/// nothing else.
 pub const STARTED_MAX: u32 = 1 << 18;
 
 /// What all threads of a pass share.
@@ -64,7 +67,8 @@ impl Shared<'_> {
     }
 }
 
-/// A thread that exists. However it ends, the others learn of it: they would wait for ever for one that panicked.
+/// A thread that exists. However it ends, the others learn of it: they would wait for ever for one
+/// that panicked.
 struct Presence<'a>(&'a Shared<'a>);
 
 impl Drop for Presence<'_> {
@@ -93,8 +97,17 @@ impl<H: Manual> Worker<'_, H> {
     }
 
     fn stretch(&mut self, end: u64, shared: &Shared) -> Result<(), ReplayError> {
-        while let Some(edge) = self.lane.edges.get(self.edge).filter(|edge| edge.at < end + u64::from(edge.waits == 0)) {
-            run(shared.touch, self.lane.words, &mut self.at, edge.at as usize, shared.table, &mut self.heap)?;
+        while let Some(edge) =
+            self.lane.edges.get(self.edge).filter(|edge| edge.at < end + u64::from(edge.waits == 0))
+        {
+            run(
+                shared.touch,
+                self.lane.words,
+                &mut self.at,
+                edge.at as usize,
+                shared.table,
+                &mut self.heap,
+            )?;
             if edge.waits == 0 {
                 shared.order.publish(edge.slot, edge.number);
             } else if !shared.order.wait(edge.slot, edge.number, &shared.failed) {
@@ -122,11 +135,16 @@ pub(crate) struct Threaded<'a, H> {
 }
 
 impl<'a, H: Manual + Clone + Send> Threaded<'a, H> {
-    pub(crate) fn new(program: &'a Program, heap: H, every_checkpoint: bool) -> Result<Self, ReplayError> {
+    pub(crate) fn new(
+        program: &'a Program,
+        heap: H,
+        every_checkpoint: bool,
+    ) -> Result<Self, ReplayError> {
         let threads = program.facts().threads;
         if threads > STARTED_MAX {
-            let why =
-                format!("{threads} threads, and no more than {STARTED_MAX} are started: replay it in recorded order (without --threads)");
+            let why = format!(
+                "{threads} threads, and no more than {STARTED_MAX} are started: replay it in recorded order (without --threads)"
+            );
             return Err(ReplayError::Threads(why));
         }
         let slots = program.facts().slots as usize;
@@ -143,7 +161,11 @@ impl<'a, H: Manual + Clone + Send> Threaded<'a, H> {
         Ok(Threaded { program, heap, plan, table, order, goals, handles, every_checkpoint })
     }
 
-    fn run_pass(&mut self, touch: Touch, mut at_barrier: impl FnMut(&mut H) -> Result<(), ReplayError>) -> Result<(), ReplayError> {
+    fn run_pass(
+        &mut self,
+        touch: Touch,
+        mut at_barrier: impl FnMut(&mut H) -> Result<(), ReplayError>,
+    ) -> Result<(), ReplayError> {
         let Threaded { heap, plan, table, order, goals, handles, .. } = self;
         let (plan, goals) = (&*plan, &*goals);
         for goal in goals.iter() {
@@ -215,13 +237,19 @@ fn start<'scope, 'env, H: Manual + Clone + Send + 'scope>(
     }
     shared.alive.fetch_add(1, Ordering::AcqRel);
     let (goal, heap) = (&goals[index], heap.clone());
-    match Builder::new().stack_size(256 << 10).spawn_scoped(scope, move || work(lane, heap, goal, shared)) {
+    match Builder::new()
+        .stack_size(256 << 10)
+        .spawn_scoped(scope, move || work(lane, heap, goal, shared))
+    {
         Ok(handle) => handles[index] = Some(handle.thread().clone()).filter(|_| !is_last),
-        Err(error) => shared.fail(ReplayError::Threads(format!("{error}: replay it in recorded order (without --threads)"))),
+        Err(error) => shared.fail(ReplayError::Threads(format!(
+            "{error}: replay it in recorded order (without --threads)"
+        ))),
     }
 }
 
-/// The life of a thread: run to the goal, say so, sleep until there is another; end with the last instruction.
+/// The life of a thread: run to the goal, say so, sleep until there is another; end with the last
+/// instruction.
 fn work<H: Manual>(lane: Lane<'_>, heap: H, goal: &AtomicU64, shared: &Shared) {
     // Dropped after the heap.
     let _presence = Presence(shared);
@@ -259,8 +287,15 @@ impl<H: Manual + Clone + Send> Runs for Threaded<'_, H> {
         self.run_pass(touch, |_| Ok(()))
     }
 
-    fn pass_with(&mut self, touch: Touch, each: impl FnMut(&mut H) -> Result<(), ReplayError>) -> Result<(), ReplayError> {
-        debug_assert!(self.every_checkpoint && self.plan.segments().count() == self.program.checkpoints().len());
+    fn pass_with(
+        &mut self,
+        touch: Touch,
+        each: impl FnMut(&mut H) -> Result<(), ReplayError>,
+    ) -> Result<(), ReplayError> {
+        debug_assert!(
+            self.every_checkpoint
+                && self.plan.segments().count() == self.program.checkpoints().len()
+        );
         self.run_pass(touch, each)
     }
 

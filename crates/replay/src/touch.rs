@@ -1,5 +1,5 @@
-//! Which blocks the driver writes to. A page becomes resident when it is first written, so the policy is part of every
-//! result about space.
+//! Which blocks the driver writes to. A page becomes resident when it is first written, so the
+//! policy is part of every result about space.
 
 use heaplab_heap::Request;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,8 @@ use std::ptr::NonNull;
 pub enum Touch {
     /// One store in every page of every block.
     All,
-    /// As `All`, but blocks asked for zeroed stay untouched: nothing says that the program wrote them.
+    /// As `All`, but blocks asked for zeroed stay untouched: nothing says that the program wrote
+    /// them.
     #[default]
     Known,
     /// No block is written.
@@ -39,7 +40,8 @@ pub(crate) unsafe fn touch<const POLICY: u8>(block: NonNull<u8>, request: Reques
         return;
     }
     let last = request.size - 1;
-    // SAFETY: `last` is the block's last byte. The stores are volatile so that they are made although nobody reads them.
+    // SAFETY: `last` is the block's last byte. The stores are volatile so that they are made
+    // although nobody reads them.
     unsafe {
         block.add(last).write_volatile(1);
         if last >= PAGE_BYTES {

@@ -1,4 +1,5 @@
-//! A replay program as families see it: facts, what is known of regions, and steps to feed a runtime outside.
+//! A replay program as families see it: facts, what is known of regions, and steps to feed a
+//! runtime outside.
 
 use heaplab_heap::{Ask, Region, RegionFacts, Workload, WorkloadFacts, WorkloadStep};
 use heaplab_trace::program::{Managed, Program, Step};
@@ -22,25 +23,43 @@ impl Workload for Replayed<'_> {
 
     fn region(&self, region: Region) -> RegionFacts<'_> {
         let facts = self.0.facts();
-        let index = facts.kind_of_region.get(region.0 as usize).filter(|_| region != Region::MALLOC);
+        let index =
+            facts.kind_of_region.get(region.0 as usize).filter(|_| region != Region::MALLOC);
         let kind = index.and_then(|index| facts.region_kinds.get(*index as usize));
-        kind.map_or(RegionFacts::default(), |kind| RegionFacts { kind: &kind.kind, growth_policy: &kind.growth_policy })
+        kind.map_or(RegionFacts::default(), |kind| RegionFacts {
+            kind: &kind.kind,
+            growth_policy: &kind.growth_policy,
+        })
     }
 
-    fn steps(&self, visit: &mut dyn FnMut(WorkloadStep) -> Result<(), String>) -> Result<(), String> {
+    fn steps(
+        &self,
+        visit: &mut dyn FnMut(WorkloadStep) -> Result<(), String>,
+    ) -> Result<(), String> {
         let mut checkpoints = (0..).zip(self.0.checkpoints()).peekable();
         let mut old = false;
         for step in self.0.steps() {
             let (word, step) = step.map_err(|damaged| damaged.to_string())?;
-            while let Some((index, _)) = checkpoints.next_if(|(_, checkpoint)| checkpoint.word <= word as u64) {
+            while let Some((index, _)) =
+                checkpoints.next_if(|(_, checkpoint)| checkpoint.word <= word as u64)
+            {
                 visit(WorkloadStep::Checkpoint { index })?;
             }
             match step {
                 Step::Allocate { slot, size, align_log2, zeroed, region } => {
                     let (align, region) = (1 << align_log2, Region(region));
-                    visit(WorkloadStep::Allocate { slot, size, align, zeroed, region, old: std::mem::take(&mut old) })?;
+                    visit(WorkloadStep::Allocate {
+                        slot,
+                        size,
+                        align,
+                        zeroed,
+                        region,
+                        old: std::mem::take(&mut old),
+                    })?;
                 }
-                Step::Reallocate { slot, size, .. } => visit(WorkloadStep::Reallocate { slot, size })?,
+                Step::Reallocate { slot, size, .. } => {
+                    visit(WorkloadStep::Reallocate { slot, size })?
+                }
                 Step::Free { slot } => visit(WorkloadStep::Free { slot })?,
                 Step::RegionBirth { region } => visit(WorkloadStep::BeginRegion(Region(region)))?,
                 Step::RegionDeath { region, first, members } => {
@@ -56,7 +75,9 @@ impl Workload for Replayed<'_> {
                     Managed::NextOld => old = true,
                     Managed::Promote { slot } => visit(WorkloadStep::Promote { slot })?,
                     Managed::Release { slot } => visit(WorkloadStep::Release { slot })?,
-                    Managed::Reference { from, field, to } => visit(WorkloadStep::Reference { from, field, to })?,
+                    Managed::Reference { from, field, to } => {
+                        visit(WorkloadStep::Reference { from, field, to })?
+                    }
                 },
                 Step::UsableSize { .. } | Step::Thread { .. } => {}
             }

@@ -1,5 +1,6 @@
-//! The driver on collected heaps: births, deaths, growth, forced collections and references arrive as the program says
-//! them, contents survive, and no damaged program makes the driver do what a program cannot.
+//! The driver on collected heaps: births, deaths, growth, forced collections and references arrive
+//! as the program says them, contents survive, and no damaged program makes the driver do what a
+//! program cannot.
 
 use heaplab_heap::Collection;
 use heaplab_heap::witness::Witness;
@@ -32,7 +33,8 @@ fn event(op: Op, object: u64, size: u64) -> Event {
 fn workload(length: usize) -> Vec<Event> {
     let mut state = 9_u64;
     let mut next = move |bound: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % bound
     };
     let (mut events, mut live, mut births) = (Vec::new(), Vec::new(), 0);
@@ -44,8 +46,12 @@ fn workload(length: usize) -> Vec<Event> {
                 events.push(event(Op::Alloc, births, size));
                 births += 1;
             }
-            5..=8 if !live.is_empty() => events.push(event(Op::Free, live.swap_remove(next(live.len() as u64) as usize), 0)),
-            9 if !live.is_empty() => events.push(event(Op::Realloc, live[next(live.len() as u64) as usize], size)),
+            5..=8 if !live.is_empty() => {
+                events.push(event(Op::Free, live.swap_remove(next(live.len() as u64) as usize), 0))
+            }
+            9 if !live.is_empty() => {
+                events.push(event(Op::Realloc, live[next(live.len() as u64) as usize], size))
+            }
             _ => {}
         }
         if row % 500 == 499 {
@@ -68,8 +74,10 @@ fn contents_survive_and_forced_collections_are_rows() {
     let program = program(&workload(20_000), FREED_BY_PROGRAM);
     assert_eq!(program.facts().forced_collections, 40);
     for kind in [CellKind::Verify, CellKind::Space, CellKind::Time] {
-        let swept = collected::run(MarkSweep::new(Options::default()).unwrap(), &program, &request(kind));
-        let copied = collected::run(SemiSpace::new(Options::default()).unwrap(), &program, &request(kind));
+        let swept =
+            collected::run(MarkSweep::new(Options::default()).unwrap(), &program, &request(kind));
+        let copied =
+            collected::run(SemiSpace::new(Options::default()).unwrap(), &program, &request(kind));
         if kind == CellKind::Verify {
             assert!(matches!(swept, CellReport::Verified { .. }), "{swept:?}");
             assert!(matches!(copied, CellReport::Verified { .. }), "{copied:?}");
@@ -77,10 +85,17 @@ fn contents_survive_and_forced_collections_are_rows() {
         }
         let (swept, copied) = (collections(swept), collections(copied));
         let forced = |rows: &[Collection]| -> Vec<(u64, u64)> {
-            rows.iter().filter(|row| row.cause == "forced").map(|row| (row.births, row.work.marked_objects)).collect()
+            rows.iter()
+                .filter(|row| row.cause == "forced")
+                .map(|row| (row.births, row.work.marked_objects))
+                .collect()
         };
         assert_eq!(forced(&swept).len(), 40);
-        assert_eq!(forced(&swept), forced(&copied), "the same objects are alive at the same births");
+        assert_eq!(
+            forced(&swept),
+            forced(&copied),
+            "the same objects are alive at the same births"
+        );
     }
 }
 
@@ -96,7 +111,11 @@ fn references_keep_objects_alive_until_no_root_reaches_them() {
         event(Op::Collect, 0, 0),
     ];
     let program = program(&events, BY_REACHABILITY);
-    let report = collected::run(SemiSpace::new(Options::default()).unwrap(), &program, &request(CellKind::Space));
+    let report = collected::run(
+        SemiSpace::new(Options::default()).unwrap(),
+        &program,
+        &request(CellKind::Space),
+    );
     let marked: Vec<u64> = collections(report).iter().map(|row| row.work.marked_objects).collect();
     assert_eq!(marked, [2, 0]);
 }
@@ -105,12 +124,19 @@ fn references_keep_objects_alive_until_no_root_reaches_them() {
 fn a_full_heap_and_a_damaged_program_are_errors() {
     let events: Vec<Event> = (0..100).map(|object| event(Op::Alloc, object, 100_000)).collect();
     let small = Options { limit_bytes: 2 << 20 };
-    let report = collected::run(MarkSweep::new(small).unwrap(), &program(&events, ""), &request(CellKind::Space));
+    let report = collected::run(
+        MarkSweep::new(small).unwrap(),
+        &program(&events, ""),
+        &request(CellKind::Space),
+    );
     let CellReport::Failed { reason } = report else { panic!("{report:?}") };
     assert!(reason.starts_with("out of memory: 100000 bytes asked for, 20"), "{reason}");
-    // Objects share no slot, and what is empty does not die: the compiler refuses such events, so the words are forged.
-    // Four words that change nothing stand before: a table of two slots takes so many at least.
-    let forged = |words: &[u32]| Program::from_bytes(&forge(&[&[6; 4], words].concat()), Path::new("forged")).unwrap();
+    // Objects share no slot, and what is empty does not die: the compiler refuses such events, so
+    // the words are forged. Four words that change nothing stand before: a table of two slots takes
+    // so many at least.
+    let forged = |words: &[u32]| {
+        Program::from_bytes(&forge(&[&[6; 4], words].concat()), Path::new("forged")).unwrap()
+    };
     for (words, found) in [
         (&[1_u32, 8, 1, 8][..], "taken already"),
         (&[0], "empty"),
@@ -119,9 +145,13 @@ fn a_full_heap_and_a_damaged_program_are_errors() {
         (&[5 << 6 | 3 << 3 | 6, 0], "empty"),
     ] {
         let program = forged(words);
-        let mut driver = collected::Driver::new(&program, MarkSweep::new(small).unwrap(), Witness::new(2));
+        let mut driver =
+            collected::Driver::new(&program, MarkSweep::new(small).unwrap(), Witness::new(2));
         let error = driver.run_to(usize::MAX, Touch::None).unwrap_err();
-        assert!(matches!(&error, ReplayError::Slot { found: what, .. } if *what == found), "{words:?}: {error}");
+        assert!(
+            matches!(&error, ReplayError::Slot { found: what, .. } if *what == found),
+            "{words:?}: {error}"
+        );
     }
 }
 
@@ -129,11 +159,14 @@ fn a_full_heap_and_a_damaged_program_are_errors() {
 fn forge(words: &[u32]) -> Vec<u8> {
     use xxhash_rust::xxh3::xxh3_64;
     let mut out = Cursor::new(Vec::new());
-    compile(&mut Slice(&[]), &Tables::default(), Facts::default(), 0, Path::new("empty"), &mut out).unwrap();
+    compile(&mut Slice(&[]), &Tables::default(), Facts::default(), 0, Path::new("empty"), &mut out)
+        .unwrap();
     let empty = out.into_inner();
     let trailer_bytes = u64::from_le_bytes(empty[32..40].try_into().unwrap()) as usize;
     let trailer = std::str::from_utf8(&empty[empty.len() - trailer_bytes..]).unwrap();
-    let trailer = trailer.replace("\"word\":0", &format!("\"word\":{}", words.len())).replace("\"slots\":0", "\"slots\":2");
+    let trailer = trailer
+        .replace("\"word\":0", &format!("\"word\":{}", words.len()))
+        .replace("\"slots\":0", "\"slots\":2");
     let mut rest: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     rest.resize(rest.len().next_multiple_of(8), 0);
     rest.extend_from_slice(trailer.as_bytes());

@@ -11,7 +11,8 @@ use std::io::Cursor;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// Of each live arena, its blocks, all of which stay until it ends. No arena may begin twice or end twice.
+/// Of each live arena, its blocks, all of which stay until it ends. No arena may begin twice or end
+/// twice.
 #[derive(Default)]
 struct Arenas {
     alive: BTreeMap<u32, Vec<Box<[u64]>>>,
@@ -38,11 +39,19 @@ impl Manual for Arenas {
     }
 
     fn begin_region(&mut self, region: Region) {
-        assert!(self.alive.insert(region.0, Vec::new()).is_none(), "region {} begins while it is alive", region.0);
+        assert!(
+            self.alive.insert(region.0, Vec::new()).is_none(),
+            "region {} begins while it is alive",
+            region.0
+        );
     }
 
     unsafe fn end_region(&mut self, region: Region) {
-        assert!(self.alive.remove(&region.0).is_some(), "region {} ends and is not alive", region.0);
+        assert!(
+            self.alive.remove(&region.0).is_some(),
+            "region {} ends and is not alive",
+            region.0
+        );
         self.ended += 1;
     }
 }
@@ -71,14 +80,27 @@ fn program() -> Program {
     for arena in 1..=100 {
         events.push(Event { op: Op::ArenaBirth, arena, ..Event::default() });
         for nth in 0..10 {
-            events.push(Event { arena, object: u64::from(arena) * 10 + nth, size: 100, ..Event::default() });
+            events.push(Event {
+                arena,
+                object: u64::from(arena) * 10 + nth,
+                size: 100,
+                ..Event::default()
+            });
         }
         if arena % 3 == 0 {
             events.push(Event { op: Op::ArenaDeath, arena, ..Event::default() });
         }
     }
     let mut out = Cursor::new(Vec::new());
-    compile(&mut Slice(&events), &Tables::default(), Facts::default(), 0, Path::new("test"), &mut out).unwrap();
+    compile(
+        &mut Slice(&events),
+        &Tables::default(),
+        Facts::default(),
+        0,
+        Path::new("test"),
+        &mut out,
+    )
+    .unwrap();
     Program::from_bytes(&out.into_inner(), Path::new("test")).unwrap()
 }
 
@@ -134,12 +156,25 @@ mod forged {
 /// A program of these words and four slots, with right checksums.
 fn of_words(words: &[u32]) -> Program {
     // Four blocks of no arena: as many words and slots as wanted, which are then written over.
-    let mut events: Vec<Event> = (0..4).map(|object| Event { object, size: 8, ..Event::default() }).collect();
+    let mut events: Vec<Event> =
+        (0..4).map(|object| Event { object, size: 8, ..Event::default() }).collect();
     let frees = words.len().saturating_sub(8);
     assert!(words.len() >= 8, "pad the program");
-    events.extend((0..frees as u64).map(|_| Event { op: Op::UsableSizeRead, object: 0, ..Event::default() }));
+    events.extend((0..frees as u64).map(|_| Event {
+        op: Op::UsableSizeRead,
+        object: 0,
+        ..Event::default()
+    }));
     let mut out = Cursor::new(Vec::new());
-    compile(&mut Slice(&events), &Tables::default(), Facts::default(), 0, Path::new("test"), &mut out).unwrap();
+    compile(
+        &mut Slice(&events),
+        &Tables::default(),
+        Facts::default(),
+        0,
+        Path::new("test"),
+        &mut out,
+    )
+    .unwrap();
     let mut bytes = out.into_inner();
     for (index, word) in words.iter().enumerate() {
         bytes[64 + index * 4..68 + index * 4].copy_from_slice(&word.to_le_bytes());
@@ -153,7 +188,8 @@ fn of_words(words: &[u32]) -> Program {
     program
 }
 
-/// An arena heap that aborts the test where it is given a block that it does not hold, of a wrong size, or in the wrong arena.
+/// An arena heap that aborts the test where it is given a block that it does not hold, of a wrong
+/// size, or in the wrong arena.
 #[derive(Default)]
 struct Strict {
     live: BTreeMap<usize, (Region, usize, Box<[u64]>)>,
@@ -164,7 +200,10 @@ impl Manual for Strict {
     const REGIONS: bool = true;
 
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
-        assert!(request.region == Region::MALLOC || self.alive.contains(&request.region.0), "a birth in a dead arena");
+        assert!(
+            request.region == Region::MALLOC || self.alive.contains(&request.region.0),
+            "a birth in a dead arena"
+        );
         let mut memory = vec![0; request.size.div_ceil(8).max(2)].into_boxed_slice();
         let address = NonNull::new(memory.as_mut_ptr().cast::<u8>())?;
         self.live.insert(address.addr().get(), (request.region, request.size, memory));
@@ -172,13 +211,15 @@ impl Manual for Strict {
     }
 
     unsafe fn deallocate(&mut self, block: Block) {
-        let (region, size, _) = self.live.remove(&block.address.addr().get()).expect("a dead block is freed");
+        let (region, size, _) =
+            self.live.remove(&block.address.addr().get()).expect("a dead block is freed");
         assert_eq!((region, size), (block.region, block.size));
     }
 
     unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>> {
         let moved = self.allocate(block.request(new_size))?;
-        // SAFETY: the caller's promise; the blocks are different ones and hold the smaller of both sizes.
+        // SAFETY: the caller's promise; the blocks are different ones and hold the smaller of both
+        // sizes.
         unsafe {
             moved.copy_from_nonoverlapping(block.address, block.size.min(new_size));
             self.deallocate(block);
@@ -219,7 +260,8 @@ impl Heap for Strict {
     }
 }
 
-/// Runs the parts as a program; what the driver says of it. Whatever the program does, everything is freed in the end.
+/// Runs the parts as a program; what the driver says of it. Whatever the program does, everything
+/// is freed in the end.
 fn forge(parts: &[Vec<u32>]) -> String {
     let mut words = parts.concat();
     // Switches to thread 0 say nothing.
@@ -230,7 +272,8 @@ fn forge(parts: &[Vec<u32>]) -> String {
     driver.rewind();
     driver.heap().finish().unwrap();
     // A heap without arenas runs it, or is as safe.
-    let mut plain = Driver::new(&program, heaplab_system::System(heaplab_system::glibc::Glibc)).unwrap();
+    let mut plain =
+        Driver::new(&program, heaplab_system::System(heaplab_system::glibc::Glibc)).unwrap();
     let _ = plain.run(Touch::Known);
     plain.rewind();
     said
@@ -239,22 +282,49 @@ fn forge(parts: &[Vec<u32>]) -> String {
 #[test]
 fn no_forged_program_reaches_a_dead_block() {
     use forged::{begin, birth, end, free, growth};
-    assert_eq!(forge(&[begin(1), birth(0, 1), growth(0, 1), birth(1, 1), free(1), end(1, &[0]), birth(0, 0), free(0)]), "ran");
+    assert_eq!(
+        forge(&[
+            begin(1),
+            birth(0, 1),
+            growth(0, 1),
+            birth(1, 1),
+            free(1),
+            end(1, &[0]),
+            birth(0, 0),
+            free(0)
+        ]),
+        "ran"
+    );
     // A region may begin again when it has ended.
-    assert_eq!(forge(&[begin(1), birth(0, 1), end(1, &[0]), begin(1), birth(0, 1), end(1, &[0])]), "ran");
+    assert_eq!(
+        forge(&[begin(1), birth(0, 1), end(1, &[0]), begin(1), birth(0, 1), end(1, &[0])]),
+        "ran"
+    );
     let cases: [(&str, &[Vec<u32>]); 16] = [
         (
             "region 1 ends with the block in slot 1, which lives in region 2",
             &[begin(1), begin(2), birth(0, 1), birth(1, 2), end(1, &[0, 1])],
         ),
-        ("region 1 ends with the block in slot 1, which lives in region 0", &[begin(1), birth(0, 1), birth(1, 0), end(1, &[0, 1])]),
-        ("region 1 ends and 1 of its live blocks are not", &[begin(1), birth(0, 1), birth(1, 1), end(1, &[0]), free(1)]),
-        ("region 1 ends and 2 of its live blocks are not", &[begin(1), birth(0, 1), birth(1, 1), end(1, &[])]),
+        (
+            "region 1 ends with the block in slot 1, which lives in region 0",
+            &[begin(1), birth(0, 1), birth(1, 0), end(1, &[0, 1])],
+        ),
+        (
+            "region 1 ends and 1 of its live blocks are not",
+            &[begin(1), birth(0, 1), birth(1, 1), end(1, &[0]), free(1)],
+        ),
+        (
+            "region 1 ends and 2 of its live blocks are not",
+            &[begin(1), birth(0, 1), birth(1, 1), end(1, &[])],
+        ),
         ("slot 0 is empty", &[begin(1), birth(0, 1), birth(1, 1), end(1, &[0, 0])]),
         ("slot 0 is empty", &[begin(1), birth(0, 1), end(1, &[0]), free(0)]),
         ("slot 0 is empty", &[begin(1), birth(0, 1), end(1, &[0]), growth(0, 1)]),
         ("slot 9 is outside of the table", &[begin(1), birth(0, 1), end(1, &[0, 9])]),
-        ("region 1 begins and is alive already", &[begin(1), birth(0, 1), begin(1), birth(1, 1), end(1, &[0])]),
+        (
+            "region 1 begins and is alive already",
+            &[begin(1), birth(0, 1), begin(1), birth(1, 1), end(1, &[0])],
+        ),
         ("region 1 is not alive", &[begin(1), birth(0, 1), end(1, &[0]), end(1, &[]), birth(0, 0)]),
         ("region 1 is not alive", &[begin(1), birth(0, 1), end(1, &[0]), birth(0, 1)]),
         ("region 7 is not alive", &[begin(1), birth(0, 7), birth(1, 1)]),
@@ -263,7 +333,10 @@ fn no_forged_program_reaches_a_dead_block() {
         // A region that the program numbers beyond its own length.
         ("region 4000 begins and is alive already", &[begin(4000), birth(0, 4000), birth(1, 0)]),
         // A growth that claims another region changes nothing: the driver knows better.
-        ("region 2 ends with the block in slot 0, which lives in region 1", &[begin(1), begin(2), birth(0, 1), growth(0, 2), end(2, &[0])]),
+        (
+            "region 2 ends with the block in slot 0, which lives in region 1",
+            &[begin(1), begin(2), birth(0, 1), growth(0, 2), end(2, &[0])],
+        ),
     ];
     for (expected, parts) in cases {
         let said = forge(parts);

@@ -1,5 +1,5 @@
-//! The driver on real heaps: what it calls is what the program says, on one thread and on many, and no program makes it
-//! do what a program cannot.
+//! The driver on real heaps: what it calls is what the program says, on one thread and on many, and
+//! no program makes it do what a program cannot.
 
 use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Request, Verified, Violation};
 use heaplab_replay::{CellKind, CellReport, CellRequest, Driver, ReplayError, Touch, cell};
@@ -15,7 +15,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 fn program(events: &[Event]) -> Program {
-    let tables = Tables { marks: vec![Mark { name: "loaded".into(), ..Mark::default() }], ..Tables::default() };
+    let tables = Tables {
+        marks: vec![Mark { name: "loaded".into(), ..Mark::default() }],
+        ..Tables::default()
+    };
     let mut out = Cursor::new(Vec::new());
     compile(&mut Slice(events), &tables, Facts::default(), 0, Path::new("test"), &mut out).unwrap();
     Program::from_bytes(&out.into_inner(), Path::new("test")).unwrap()
@@ -26,11 +29,13 @@ fn request(kind: CellKind) -> CellRequest {
     CellRequest { heap, kind, program, touch: Touch::Known, threads: false, passes: 2, core: None }
 }
 
-/// A workload of `length` events over `threads` threads in which any thread frees and grows what any other allocated.
+/// A workload of `length` events over `threads` threads in which any thread frees and grows what
+/// any other allocated.
 fn workload(length: usize, threads: u32) -> Vec<Event> {
     let mut state = 5_u64;
     let mut next = move |bound: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % bound
     };
     let (mut events, mut live, mut births) = (Vec::new(), Vec::new(), 0);
@@ -54,7 +59,11 @@ fn workload(length: usize, threads: u32) -> Vec<Event> {
                 events.push(Event { op: Op::Free, object, size: 0, ..base });
             }
             _ if !live.is_empty() => {
-                events.push(Event { op: Op::Realloc, object: live[next(live.len() as u64) as usize], ..base });
+                events.push(Event {
+                    op: Op::Realloc,
+                    object: live[next(live.len() as u64) as usize],
+                    ..base
+                });
             }
             _ => {}
         }
@@ -132,7 +141,10 @@ fn the_heap_is_called_as_often_as_the_program_says() {
     let mut driver = Driver::new(&program, Counting::new(System(Glibc), u64::MAX)).unwrap();
     driver.run(Touch::All).unwrap();
     let heap = driver.heap();
-    assert_eq!((heap.allocated, heap.freed, heap.reallocated), (count(Op::Alloc), count(Op::Free), count(Op::Realloc)));
+    assert_eq!(
+        (heap.allocated, heap.freed, heap.reallocated),
+        (count(Op::Alloc), count(Op::Free), count(Op::Realloc))
+    );
     driver.rewind();
     let heap = driver.heap();
     assert_eq!(heap.allocated, heap.freed);
@@ -156,7 +168,8 @@ fn every_allocator_keeps_its_promises_on_a_real_shape() {
 fn the_null_heap_fails_verification() {
     let program = program(&workload(100, 1));
     let heap = Null::new(program.facts().block_size_max).unwrap();
-    let CellReport::Failed { reason } = cell::run(heap, &program, &request(CellKind::Verify)) else {
+    let CellReport::Failed { reason } = cell::run(heap, &program, &request(CellKind::Verify))
+    else {
         panic!("one block for everything is not a heap");
     };
     assert!(reason.contains("overlaps"), "{reason}");
@@ -172,8 +185,9 @@ fn a_heap_that_gives_nothing_is_named_with_the_request() {
     assert!(reason.starts_with("the heap returned NULL for"), "{reason}");
 }
 
-/// Whether this is the process in which `test` runs alone: what is resident belongs to a process, and the other tests of this one allocate
-/// meanwhile. Where it is not, runs that process; its failure is the test's.
+/// Whether this is the process in which `test` runs alone: what is resident belongs to a process,
+/// and the other tests of this one allocate meanwhile. Where it is not, runs that process; its
+/// failure is the test's.
 fn is_alone(test: &str) -> bool {
     const ALONE: &str = "HEAPLAB_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -182,11 +196,16 @@ fn is_alone(test: &str) -> bool {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     let output = command.args(["--exact", test, "--nocapture"]).env(ALONE, "1").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     false
 }
 
-/// What a heap keeps for itself beside a few blocks; a huge page where the system gives those unasked.
+/// What a heap keeps for itself beside a few blocks; a huge page where the system gives those
+/// unasked.
 const KEPT_BYTES: u64 = 3 << 20;
 
 #[test]
@@ -195,10 +214,12 @@ fn space_follows_what_is_held() {
         return;
     }
     let size = 1 << 20;
-    let mut events: Vec<Event> = (0..32).map(|object| Event { object, size, ..Event::default() }).collect();
+    let mut events: Vec<Event> =
+        (0..32).map(|object| Event { object, size, ..Event::default() }).collect();
     events.extend((0..32).map(|object| Event { op: Op::Free, object, ..Event::default() }));
     let program = program(&events);
-    let CellReport::Space(report) = cell::run(System(Glibc), &program, &request(CellKind::Space)) else {
+    let CellReport::Space(report) = cell::run(System(Glibc), &program, &request(CellKind::Space))
+    else {
         panic!("no report");
     };
     assert_eq!(report.samples.len(), program.checkpoints().len());
@@ -221,7 +242,9 @@ fn zeroed_blocks_stay_untouched_under_the_known_policy() {
     let program = program(&events);
     let grown = |touch| {
         let asked = CellRequest { touch, ..request(CellKind::Space) };
-        let CellReport::Space(report) = cell::run(System(Glibc), &program, &asked) else { panic!("no report") };
+        let CellReport::Space(report) = cell::run(System(Glibc), &program, &asked) else {
+            panic!("no report")
+        };
         report.samples[0].anonymous_bytes - report.baseline_bytes
     };
     let (known, all) = (grown(Touch::Known), grown(Touch::All));
@@ -229,12 +252,16 @@ fn zeroed_blocks_stay_untouched_under_the_known_policy() {
     assert!((size..size + KEPT_BYTES).contains(&all), "{all} bytes became resident");
 }
 
-/// A verified heap that threads share; what it finds wrong is kept, and how many threads had it at most.
+/// A verified heap that threads share; what it finds wrong is kept, and how many threads had it at
+/// most.
 struct SharedVerified(Arc<Mutex<Verified<System<Jemalloc>>>>, Arc<AtomicUsize>);
 
 impl SharedVerified {
     fn new() -> Self {
-        SharedVerified(Arc::new(Mutex::new(Verified::new(System(Jemalloc)))), Arc::new(AtomicUsize::new(0)))
+        SharedVerified(
+            Arc::new(Mutex::new(Verified::new(System(Jemalloc)))),
+            Arc::new(AtomicUsize::new(0)),
+        )
     }
 
     fn lock(&self) -> MutexGuard<'_, Verified<System<Jemalloc>>> {
@@ -306,13 +333,22 @@ fn threads_free_each_others_blocks_in_order() {
     }
 }
 
-/// `total` threads, of which `at_once` exist at a time: each allocates two blocks, frees one of the thread before it, and
-/// ends with its own other one.
+/// `total` threads, of which `at_once` exist at a time: each allocates two blocks, frees one of the
+/// thread before it, and ends with its own other one.
 fn short_threads(total: u64, at_once: u64) -> Vec<Event> {
     let mut events = Vec::new();
-    let event = |op, thread, object| Event { op, thread: thread as u32, object, size: 40, ..Event::default() };
+    let event = |op, thread, object| Event {
+        op,
+        thread: thread as u32,
+        object,
+        size: 40,
+        ..Event::default()
+    };
     for thread in 0..total {
-        events.extend([event(Op::Alloc, thread, 2 * thread), event(Op::Alloc, thread, 2 * thread + 1)]);
+        events.extend([
+            event(Op::Alloc, thread, 2 * thread),
+            event(Op::Alloc, thread, 2 * thread + 1),
+        ]);
         if thread > 0 {
             events.push(event(Op::Free, thread, 2 * thread - 1));
         }
@@ -419,14 +455,18 @@ fn a_failure_in_one_thread_ends_them_all() {
 
 #[test]
 fn words_that_no_program_holds_are_an_error() {
-    // A free in an empty slot, a slot outside of the table, and a slot taken twice, each behind a right checksum.
+    // A free in an empty slot, a slot outside of the table, and a slot taken twice, each behind a
+    // right checksum.
     let sound = program(&[Event { size: 8, ..Event::default() }]);
     assert_eq!(sound.words().len(), 2);
-    for (words, expected) in
-        [([0_u32, 0], "slot 0 is empty"), ([9 << 3, 0], "slot 9 is outside of the table"), ([5, 5], "expected an instruction")]
-    {
+    for (words, expected) in [
+        ([0_u32, 0], "slot 0 is empty"),
+        ([9 << 3, 0], "slot 9 is outside of the table"),
+        ([5, 5], "expected an instruction"),
+    ] {
         let damaged = with_words(&sound, &words);
-        let error: ReplayError = Driver::new(&damaged, System(Glibc)).unwrap().run(Touch::Known).unwrap_err();
+        let error: ReplayError =
+            Driver::new(&damaged, System(Glibc)).unwrap().run(Touch::Known).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
@@ -435,7 +475,15 @@ fn words_that_no_program_holds_are_an_error() {
 fn with_words(program: &Program, words: &[u32]) -> Program {
     let events = [Event { size: 8, ..Event::default() }];
     let mut out = Cursor::new(Vec::new());
-    compile(&mut Slice(&events), &Tables::default(), Facts::default(), 0, Path::new("test"), &mut out).unwrap();
+    compile(
+        &mut Slice(&events),
+        &Tables::default(),
+        Facts::default(),
+        0,
+        Path::new("test"),
+        &mut out,
+    )
+    .unwrap();
     let mut bytes = out.into_inner();
     assert_eq!(words.len(), program.words().len());
     for (index, word) in words.iter().enumerate() {

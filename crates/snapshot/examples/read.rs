@@ -1,6 +1,7 @@
-//! Reads and analyses files and says what each phase took, by thread: time, user and system time, and page faults. `THREADS=2` for two threads, `INSTRUCTIONS=avx2` (`sse4`, `sse2`, `portable`)
-//! for a reader without the newest.
-//! What `cargo xtask bench snapshot` measures as a whole is taken apart here.
+//! Reads and analyses files and says what each phase took, by thread: time, user and system time,
+//! and page faults. `THREADS=2` for two threads, `INSTRUCTIONS=avx2` (`sse4`, `sse2`, `portable`)
+//! for a reader without the newest. What `cargo xtask bench snapshot` measures as a whole is taken
+//! apart here.
 
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::{Instructions, ReadOptions, Snapshot};
@@ -25,7 +26,12 @@ impl Used {
             usage
         };
         let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-        Used { at: Instant::now(), user_s: seconds(usage.ru_utime), system_s: seconds(usage.ru_stime), faults: usage.ru_minflt }
+        Used {
+            at: Instant::now(),
+            user_s: seconds(usage.ru_utime),
+            system_s: seconds(usage.ru_stime),
+            faults: usage.ru_minflt,
+        }
     }
 
     fn say(&self, what: &str, from: &Used) {
@@ -54,14 +60,21 @@ fn on_phase(name: &'static str) {
 fn status_mb(key: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(key));
-    line.and_then(|line| line.split_whitespace().next()).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0) / 1024
+    line.and_then(|line| line.split_whitespace().next())
+        .and_then(|word| word.parse::<u64>().ok())
+        .unwrap_or(0)
+        / 1024
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let threads = std::env::var("THREADS").ok().and_then(|threads| threads.parse().ok()).unwrap_or(1);
+    let threads =
+        std::env::var("THREADS").ok().and_then(|threads| threads.parse().ok()).unwrap_or(1);
     let asked = std::env::var("INSTRUCTIONS").ok();
-    let instructions =
-        asked.and_then(|asked| Instructions::ALL.into_iter().find(|known| format!("{known:?}").eq_ignore_ascii_case(&asked)));
+    let instructions = asked.and_then(|asked| {
+        Instructions::ALL
+            .into_iter()
+            .find(|known| format!("{known:?}").eq_ignore_ascii_case(&asked))
+    });
     for path in std::env::args().skip(1) {
         let file = std::fs::File::open(&path)?;
         // SAFETY: a file that shrinks under the mapping kills this example, nothing else.
@@ -71,7 +84,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{path}: {} bytes (sum of samples {touched})", bytes.len());
         let whole = Used::by(libc::RUSAGE_SELF);
         BEFORE.set(Some(Used::by(libc::RUSAGE_THREAD)));
-        let options = ReadOptions { threads, instructions, on_phase: Some(on_phase), ..ReadOptions::default() };
+        let options = ReadOptions {
+            threads,
+            instructions,
+            on_phase: Some(on_phase),
+            ..ReadOptions::default()
+        };
         let snapshot = match Snapshot::read_with(&bytes, &options) {
             Ok(snapshot) => snapshot,
             Err(error) => {
@@ -80,10 +98,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         };
         let graph = &snapshot.graph;
-        println!("  = {} nodes, {} edges, {} strings", graph.node_count(), graph.edge_count(), snapshot.strings.len());
+        println!(
+            "  = {} nodes, {} edges, {} strings",
+            graph.node_count(),
+            graph.edge_count(),
+            snapshot.strings.len()
+        );
         let read = Used::by(libc::RUSAGE_SELF);
         read.say("READ", &whole);
-        let analysis = Analysis::of(&snapshot, &Options { threads, on_phase: Some(on_phase), ..Options::default() });
+        let analysis = Analysis::of(
+            &snapshot,
+            &Options { threads, on_phase: Some(on_phase), ..Options::default() },
+        );
         let done = Used::by(libc::RUSAGE_SELF);
         done.say("ANALYSED", &read);
         println!("  = {} classes, {} bytes", analysis.classes().len(), analysis.total_bytes());

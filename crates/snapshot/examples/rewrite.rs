@@ -1,7 +1,10 @@
-//! Rewrites of a snapshot from the command line of a developer: `rewrite WHAT IN OUT`, where WHAT is `validate`, `redact`, `ladder:K`, or a target of
-//! `convert` (`same`, `lines`, `compact`, `node12`, ...).
+//! Rewrites of a snapshot from the command line of a developer: `rewrite WHAT IN OUT`, where WHAT
+//! is `validate`, `redact`, `ladder:K`, or a target of `convert` (`same`, `lines`, `compact`,
+//! `node12`, ...).
 
-use heaplab_snapshot::rewrite::{Identifiers, Keep, Key, Redaction, Target, convert, ladder, redact};
+use heaplab_snapshot::rewrite::{
+    Identifiers, Keep, Key, Redaction, Target, convert, ladder, redact,
+};
 use heaplab_snapshot::rows::Rows;
 use heaplab_snapshot::validate::validate;
 use std::error::Error;
@@ -23,7 +26,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{:?}", ladder(&rows, copies.parse()?, File::create(to)?, &mut quiet)?.1);
     } else {
         // A fixed key: files of one developer are to be comparable.
-        let redaction = Redaction { keep: Keep::default(), identifiers: Identifiers::own(), key: Key::new([1; 32]) };
+        let redaction = Redaction {
+            keep: Keep::default(),
+            identifiers: Identifiers::own(),
+            key: Key::new([1; 32]),
+        };
         println!("{:?}", redact(&rows, redaction, File::create(to)?, &mut quiet)?.1);
     }
     Ok(())

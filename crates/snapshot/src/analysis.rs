@@ -1,7 +1,9 @@
-//! The answers: classes, retained sizes, distances, dominators, names, as Chrome DevTools gives them.
+//! The answers: classes, retained sizes, distances, dominators, names, as Chrome DevTools gives
+//! them.
 //!
-//! Source: the worker of chrome-devtools-frontend 1.0.1705227 (`HeapSnapshot.ts`), read for its rules; every rule has a file here with what it is and why.
-//! Where DevTools' answer is lossy it stays the default and [`Options`] or a field says what is lost.
+//! Source: the worker of chrome-devtools-frontend 1.0.1705227 (`HeapSnapshot.ts`), read for its
+//! rules; every rule has a file here with what it is and why. Where DevTools' answer is lossy it
+//! stays the default and [`Options`] or a field says what is lost.
 
 mod allocation;
 mod attachment;
@@ -50,8 +52,8 @@ use names::{Known, Names};
 use retained::{Retained, class_retained};
 use std::sync::OnceLock;
 
-/// The version of the rules in this folder. Who changes an answer (a class, a size, a distance) counts it up, so that indices written before are
-/// written anew; `tests/rules_version.rs` notices.
+/// The version of the rules in this folder. Who changes an answer (a class, a size, a distance)
+/// counts it up, so that indices written before are written anew; `tests/rules_version.rs` notices.
 pub const RULES_VERSION: u32 = 2;
 
 /// How to analyse.
@@ -61,7 +63,8 @@ pub struct Options {
     pub threads: usize,
     /// Whether objects of 4 GiB and more have their size. DevTools keeps 32 bits of it.
     pub exact_sizes: bool,
-    /// Interfaces of another snapshot to group plain objects by, for a comparison; `None` infers them.
+    /// Interfaces of another snapshot to group plain objects by, for a comparison; `None` infers
+    /// them.
     pub interfaces: Option<Vec<Interface>>,
     /// Told of each phase's end.
     pub on_phase: Option<OnPhase>,
@@ -127,13 +130,27 @@ impl<'s, 'a> Analysis<'s, 'a> {
         ended(on_phase, "names");
         let page = reach::page_objects(graph, &names);
         ended(on_phase, "page objects");
-        let tree = |pool: &mut Pool| dominators::dominators(&Essential { graph, page: &page, ephemerons: &ephemerons }, pool, on_phase);
+        let tree = |pool: &mut Pool| {
+            dominators::dominators(
+                &Essential { graph, page: &page, ephemerons: &ephemerons },
+                pool,
+                on_phase,
+            )
+        };
         let rest = |names: &mut Names<'s, 'a>, pool: &mut Pool| {
             let sizes = sizes(snapshot, names, &attachment, options.exact_sizes, pool);
             ended(on_phase, "own sizes");
             let distances = reach::distances(graph, names, &ephemerons, pool);
             ended(on_phase, "distances");
-            let classes = grouped(snapshot, names, &attachment, &sizes, &distances, options.interfaces.as_deref(), pool);
+            let classes = grouped(
+                snapshot,
+                names,
+                &attachment,
+                &sizes,
+                &distances,
+                options.interfaces.as_deref(),
+                pool,
+            );
             ended(on_phase, "classes");
             (sizes, distances, classes)
         };
@@ -145,7 +162,8 @@ impl<'s, 'a> Analysis<'s, 'a> {
                     (tree(&mut pool), pool)
                 });
                 let rest = rest(&mut names, &mut pool);
-                let (tree, other) = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                let (tree, other) =
+                    beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 pool.merge(other);
                 (tree, rest)
             })
@@ -156,9 +174,26 @@ impl<'s, 'a> Analysis<'s, 'a> {
         let (counts, order) = room.split_at_mut(tree.vertex.len());
         let retained = Retained::of(&tree, &sizes, counts, &mut pool);
         ended(on_phase, "retained sizes");
-        class_retained(&tree, &retained, counts, order, (|node| sizes.get(node), &classes.class_of), &mut classes.classes);
+        class_retained(
+            &tree,
+            &retained,
+            counts,
+            order,
+            (|node| sizes.get(node), &classes.class_of),
+            &mut classes.classes,
+        );
         ended(on_phase, "classes' retained sizes");
-        Analysis { snapshot, names, attachment, sizes, distances, tree, retained, classes, concatenated: OnceLock::new() }
+        Analysis {
+            snapshot,
+            names,
+            attachment,
+            sizes,
+            distances,
+            tree,
+            retained,
+            classes,
+            concatenated: OnceLock::new(),
+        }
     }
 
     /// The snapshot that was analysed.
@@ -166,7 +201,8 @@ impl<'s, 'a> Analysis<'s, 'a> {
         self.snapshot
     }
 
-    /// The classes, in the order of their first node. Those that are `shadowed` or have no node with a size DevTools does not show.
+    /// The classes, in the order of their first node. Those that are `shadowed` or have no node
+    /// with a size DevTools does not show.
     pub fn classes(&self) -> &[Class] {
         &self.classes.classes
     }
@@ -186,11 +222,20 @@ impl<'s, 'a> Analysis<'s, 'a> {
         &self.classes.interfaces
     }
 
-    /// The classes that the snapshot would have if its plain objects were grouped by other interfaces: what a comparison needs.
+    /// The classes that the snapshot would have if its plain objects were grouped by other
+    /// interfaces: what a comparison needs.
     pub(crate) fn regrouped(&self, interfaces: &[Interface]) -> (Vec<u32>, Vec<Class>) {
         let mut names = self.names.fork();
         let pool = &mut Pool::default();
-        let classes = grouped(self.snapshot, &mut names, &self.attachment, &self.sizes, &self.distances, Some(interfaces), pool);
+        let classes = grouped(
+            self.snapshot,
+            &mut names,
+            &self.attachment,
+            &self.sizes,
+            &self.distances,
+            Some(interfaces),
+            pool,
+        );
         (classes.class_of, classes.classes)
     }
 
@@ -204,7 +249,8 @@ impl<'s, 'a> Analysis<'s, 'a> {
         self.retained.get(self.tree.number[node as usize])
     }
 
-    /// How far from a root: 1 is a user root, from [`BASE_SYSTEM_DISTANCE`] on only internals lead there, [`NO_DISTANCE`] nothing does.
+    /// How far from a root: 1 is a user root, from [`BASE_SYSTEM_DISTANCE`] on only internals lead
+    /// there, [`NO_DISTANCE`] nothing does.
     pub fn distance(&self, node: Node) -> i32 {
         self.distances[node as usize] as i32
     }
@@ -225,27 +271,39 @@ impl<'s, 'a> Analysis<'s, 'a> {
 
     /// All bytes, as DevTools' total.
     pub fn total_bytes(&self) -> u64 {
-        self.retained_size(self.snapshot.graph.root()).saturating_add(self.snapshot.header.extra_native_bytes.unwrap_or(0))
+        self.retained_size(self.snapshot.graph.root())
+            .saturating_add(self.snapshot.header.extra_native_bytes.unwrap_or(0))
     }
 }
 
 /// Own sizes, owned internals moved.
-fn sizes(snapshot: &Snapshot, names: &Names, attachment: &Attachment, exact: bool, pool: &mut Pool) -> Sizes {
+fn sizes(
+    snapshot: &Snapshot,
+    names: &Names,
+    attachment: &Attachment,
+    exact: bool,
+    pool: &mut Pool,
+) -> Sizes {
     let graph = &snapshot.graph;
     let mut sizes = Sizes { low: pool.take(graph.node_count()), large: HashMap::new() };
     sizes.low.copy_from_slice(&graph.self_sizes);
     if exact {
         sizes.large.extend(graph.large_sizes.iter().copied());
     }
-    // Without user roots the heap was taken with its internals exposed: then they are shown as they are.
-    if !graph.edges(graph.root()).any(|edge| reach::is_user_root(graph, names, graph.target(edge))) {
+    // Without user roots the heap was taken with its internals exposed: then they are shown as they
+    // are.
+    if !graph.edges(graph.root()).any(|edge| reach::is_user_root(graph, names, graph.target(edge)))
+    {
         return sizes;
     }
     let mut owned = Bits::new(graph.node_count());
     for node in graph.nodes() {
         let of_kind = match graph.node_type(node) {
             NodeType::Hidden | NodeType::Array => true,
-            NodeType::Native => names.known(graph.node_name(node)) == Known::ExternalStringData && !attachment.renamed.contains_key(&node),
+            NodeType::Native => {
+                names.known(graph.node_name(node)) == Known::ExternalStringData
+                    && !attachment.renamed.contains_key(&node)
+            }
             _ => false,
         };
         if of_kind {

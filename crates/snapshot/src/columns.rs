@@ -1,8 +1,9 @@
 //! Columns: plain vectors, made at once at their final length.
 //!
-//! Most of the time of a fast reader goes into first touches of fresh memory. A column is therefore asked for as zeros (the system's
-//! pages are zero already, so that nothing is written twice), and large ones get huge pages where those are cheap (`huge`).
-//! Lengths come from a header and must have been bounded by the file's size before.
+//! Most of the time of a fast reader goes into first touches of fresh memory. A column is therefore
+//! asked for as zeros (the system's pages are zero already, so that nothing is written twice), and
+//! large ones get huge pages where those are cheap (`huge`). Lengths come from a header and must
+//! have been bounded by the file's size before.
 
 mod huge;
 
@@ -13,14 +14,16 @@ pub(crate) fn zeroed<T: Zero>(len: usize) -> Vec<T> {
     column
 }
 
-/// Columns that are done with, for others to be made of: clearing memory that the process has is cheaper than having the kernel find and clear more.
+/// Columns that are done with, for others to be made of: clearing memory that the process has is
+/// cheaper than having the kernel find and clear more.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     narrow: Vec<Vec<u32>>,
 }
 
 impl Pool {
-    /// A column of zeros to keep: the smallest that is large enough and no more than twice too large.
+    /// A column of zeros to keep: the smallest that is large enough and no more than twice too
+    /// large.
     pub fn take(&mut self, len: usize) -> Vec<u32> {
         take(&mut self.narrow, len, 2 * len + 64)
     }
@@ -41,7 +44,9 @@ impl Pool {
 
 fn take<T: Zero>(columns: &mut Vec<Vec<T>>, len: usize, most: usize) -> Vec<T> {
     let fits = |column: &Vec<T>| (len..=most).contains(&column.capacity());
-    let best = (0..columns.len()).filter(|place| fits(&columns[*place])).min_by_key(|place| columns[*place].capacity());
+    let best = (0..columns.len())
+        .filter(|place| fits(&columns[*place]))
+        .min_by_key(|place| columns[*place].capacity());
     match best {
         Some(place) => {
             let mut column = columns.swap_remove(place);

@@ -1,8 +1,11 @@
-//! What changed between snapshots of one process: DevTools' Comparison of two, and what grows in each of a series.
+//! What changed between snapshots of one process: DevTools' Comparison of two, and what grows in
+//! each of a series.
 //!
-//! Source: `aggregatesForDiff`, `calculateSnapshotDiff`. Classes are matched by key, objects within a class by id: the same id is the same object even
-//! if its size or content changed, and an object that was renamed is a deletion and an addition. Plain objects of the older snapshot are grouped by the
-//! interfaces of the newer one. Classes of one key that overwrite each other (see [`Class::shadowed`]) are compared as DevTools sees them.
+//! Source: `aggregatesForDiff`, `calculateSnapshotDiff`. Classes are matched by key, objects within
+//! a class by id: the same id is the same object even if its size or content changed, and an object
+//! that was renamed is a deletion and an addition. Plain objects of the older snapshot are grouped
+//! by the interfaces of the newer one. Classes of one key that overwrite each other (see
+//! [`Class::shadowed`]) are compared as DevTools sees them.
 
 use crate::analysis::{Analysis, Class, Interface};
 use crate::graph::Node;
@@ -37,22 +40,31 @@ impl ClassDiff {
     }
 }
 
-/// The comparison of `newer` against `older`: classes in which something was added or removed, those of the older first.
+/// The comparison of `newer` against `older`: classes in which something was added or removed,
+/// those of the older first.
 pub fn compare(older: &Analysis, newer: &Analysis) -> Vec<ClassDiff> {
     let (class_of, classes) = older.regrouped(newer.interfaces());
     let before = Members::of(older, &class_of, &classes);
-    let after_class_of: Vec<u32> = newer.snapshot().graph.nodes().map(|node| newer.class_of(node)).collect();
+    let after_class_of: Vec<u32> =
+        newer.snapshot().graph.nodes().map(|node| newer.class_of(node)).collect();
     let after = Members::of(newer, &after_class_of, newer.classes());
     drop((class_of, after_class_of));
-    let mut by_key: HashMap<Vec<u8>, u32> = newer.shown_classes().map(|(number, class)| (class.key(), number)).collect();
+    let mut by_key: HashMap<Vec<u8>, u32> =
+        newer.shown_classes().map(|(number, class)| (class.key(), number)).collect();
     let mut diffs = Vec::new();
-    for (number, class) in (0u32..).zip(&classes).filter(|(_, class)| class.count > 0 && !class.shadowed) {
+    for (number, class) in
+        (0u32..).zip(&classes).filter(|(_, class)| class.count > 0 && !class.shadowed)
+    {
         let key = class.key();
         let other = by_key.remove(&key);
-        let mut diff = merge((older, before.of_class(number)), (newer, other.map_or(&[], |other| after.of_class(other))));
+        let mut diff = merge(
+            (older, before.of_class(number)),
+            (newer, other.map_or(&[], |other| after.of_class(other))),
+        );
         diff.name = match other {
             Some(other) => newer.classes()[other as usize].name.clone(),
-            // DevTools asks the last object, after it has gone back to the older snapshot's own interfaces.
+            // DevTools asks the last object, after it has gone back to the older snapshot's own
+            // interfaces.
             None => {
                 let last = before.of_class(number).last().copied().unwrap_or(0);
                 older.classes()[older.class_of(last) as usize].name.clone()
@@ -61,7 +73,9 @@ pub fn compare(older: &Analysis, newer: &Analysis) -> Vec<ClassDiff> {
         diff.key = key;
         diffs.push(diff);
     }
-    for (number, class) in newer.shown_classes().filter(|(number, class)| by_key.get(&class.key()) == Some(number)) {
+    for (number, class) in
+        newer.shown_classes().filter(|(number, class)| by_key.get(&class.key()) == Some(number))
+    {
         let mut diff = merge((older, &[]), (newer, after.of_class(number)));
         (diff.key, diff.name) = (class.key(), class.name.clone());
         diffs.push(diff);
@@ -140,11 +154,14 @@ pub struct Point {
 }
 
 impl Point {
-    /// Groups plain objects by `interfaces`, which must be the same for the whole series: those of its last snapshot, say.
+    /// Groups plain objects by `interfaces`, which must be the same for the whole series: those of
+    /// its last snapshot, say.
     pub fn of(analysis: &Analysis, interfaces: &[Interface]) -> Point {
         let (_, classes) = analysis.regrouped(interfaces);
         let shown = classes.iter().filter(|class| class.count > 0 && !class.shadowed);
-        Point { classes: shown.map(|class| (class.key(), (class.count, class.self_size))).collect() }
+        Point {
+            classes: shown.map(|class| (class.key(), (class.count, class.self_size))).collect(),
+        }
     }
 }
 
@@ -162,19 +179,35 @@ pub struct Growth {
 impl Growth {
     /// From the first snapshot to the last, bytes.
     pub fn bytes(&self) -> u64 {
-        self.sizes.last().copied().unwrap_or(0).saturating_sub(self.sizes.first().copied().unwrap_or(0))
+        self.sizes
+            .last()
+            .copied()
+            .unwrap_or(0)
+            .saturating_sub(self.sizes.first().copied().unwrap_or(0))
     }
 }
 
-/// The classes that have more objects in each snapshot than in the one before, those that grew by most bytes first.
+/// The classes that have more objects in each snapshot than in the one before, those that grew by
+/// most bytes first.
 pub fn growing(series: &[Point]) -> Vec<Growth> {
     let Some((last, _)) = series.split_last() else { return Vec::new() };
     let of = |key: &[u8]| Growth {
         key: key.to_vec(),
-        counts: series.iter().map(|point| point.classes.get(key).map_or(0, |class| class.0)).collect(),
-        sizes: series.iter().map(|point| point.classes.get(key).map_or(0, |class| class.1)).collect(),
+        counts: series
+            .iter()
+            .map(|point| point.classes.get(key).map_or(0, |class| class.0))
+            .collect(),
+        sizes: series
+            .iter()
+            .map(|point| point.classes.get(key).map_or(0, |class| class.1))
+            .collect(),
     };
-    let mut growing: Vec<Growth> = last.classes.keys().map(|key| of(key)).filter(|class| class.counts.is_sorted_by(|a, b| a < b)).collect();
+    let mut growing: Vec<Growth> = last
+        .classes
+        .keys()
+        .map(|key| of(key))
+        .filter(|class| class.counts.is_sorted_by(|a, b| a < b))
+        .collect();
     growing.sort_by(|a, b| b.bytes().cmp(&a.bytes()).then_with(|| a.key.cmp(&b.key)));
     if series.len() < 2 { Vec::new() } else { growing }
 }

@@ -1,4 +1,5 @@
-//! What a reader says of a file that it refuses: where, what was expected there, and what stands there instead.
+//! What a reader says of a file that it refuses: where, what was expected there, and what stands
+//! there instead.
 
 use std::fmt;
 
@@ -17,11 +18,19 @@ pub struct ReadError {
 impl ReadError {
     /// An error at a place of `bytes`; what was found is shown from there.
     pub(crate) fn at(bytes: &[u8], offset: usize, expected: impl Into<String>) -> ReadError {
-        ReadError { offset: offset as u64, expected: expected.into(), found: Shown(bytes, offset).to_string() }
+        ReadError {
+            offset: offset as u64,
+            expected: expected.into(),
+            found: Shown(bytes, offset).to_string(),
+        }
     }
 
     /// An error whose finding is said in words.
-    pub(crate) fn saying(offset: usize, expected: impl Into<String>, found: impl Into<String>) -> ReadError {
+    pub(crate) fn saying(
+        offset: usize,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> ReadError {
         ReadError { offset: offset as u64, expected: expected.into(), found: found.into() }
     }
 }
@@ -33,8 +42,12 @@ impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shown(bytes, offset) = *self;
         match bytes.get(offset..) {
-            _ if bytes.is_empty() => f.write_str("an empty file (a writer that was killed leaves one)"),
-            None | Some([]) => f.write_str("the end of the file (it was cut, or its writer has not finished)"),
+            _ if bytes.is_empty() => {
+                f.write_str("an empty file (a writer that was killed leaves one)")
+            }
+            None | Some([]) => {
+                f.write_str("the end of the file (it was cut, or its writer has not finished)")
+            }
             Some(rest) => write!(f, "`{}`", rest[..rest.len().min(16)].escape_ascii()),
         }
     }

@@ -1,8 +1,11 @@
-//! The objects and references of a snapshot as columns: one plain vector a field, in the file's order.
+//! The objects and references of a snapshot as columns: one plain vector a field, in the file's
+//! order.
 //!
-//! A node is its ordinal (its row in `nodes`), an edge its row in `edges`; both are `u32`, which bounds a snapshot to 2^32 - 2 nodes
-//! and as many edges (12.9 thousand million edge fields; DevTools ends at its arrays' length). Edges of a node are consecutive, so that one
-//! offset a node is the forward adjacency ([`Graph::edges`]); the backward one is made when it is asked for ([`Retainers`]).
+//! A node is its ordinal (its row in `nodes`), an edge its row in `edges`; both are `u32`, which
+//! bounds a snapshot to 2^32 - 2 nodes and as many edges (12.9 thousand million edge fields;
+//! DevTools ends at its arrays' length). Edges of a node are consecutive, so that one offset a node
+//! is the forward adjacency ([`Graph::edges`]); the backward one is made when it is asked for
+//! ([`Retainers`]).
 
 use crate::columns;
 use crate::meta::{EdgeType, NodeType};
@@ -21,7 +24,8 @@ pub struct Graph {
     pub(crate) node_names: Vec<StringId>,
     pub(crate) ids: Vec<u32>,
     pub(crate) self_sizes: Vec<u32>,
-    /// Sizes of 2^32 bytes and more, by node; `self_sizes` has their lower 32 bits, which is what DevTools sees.
+    /// Sizes of 2^32 bytes and more, by node; `self_sizes` has their lower 32 bits, which is what
+    /// DevTools sees.
     pub(crate) large_sizes: Vec<(Node, u64)>,
     /// One more than nodes: where the edges of each begin.
     pub(crate) first_edges: Vec<Edge>,
@@ -121,7 +125,8 @@ impl Graph {
         (self.first_edges.partition_point(|first| *first <= edge) - 1) as Node
     }
 
-    /// The last id that an object of the language's heap has (those of its embedder are even): what came later has a larger one.
+    /// The last id that an object of the language's heap has (those of its embedder are even): what
+    /// came later has a larger one.
     pub fn last_object_id(&self) -> u32 {
         self.ids.iter().copied().filter(|id| id % 2 == 1).max().unwrap_or(0)
     }

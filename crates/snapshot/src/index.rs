@@ -1,10 +1,15 @@
-//! An index beside a snapshot: everything that a summary shows, so that a file that was opened once is summed up at once the next time.
+//! An index beside a snapshot: everything that a summary shows, so that a file that was opened once
+//! is summed up at once the next time.
 //!
-//! What is kept is small (a row a class), not the graph: questions about objects read the file again, which takes as long as reading it ever did.
+//! What is kept is small (a row a class), not the graph: questions about objects read the file
+//! again, which takes as long as reading it ever did.
 //!
-//! Format, version 2, little-endian: the magic `HLSNAPIX`, version (u32), the version of the rules that made the answers (u32, since format 2), the key of the file (its length u64, time of modification in ns as i128, hash of
-//! samples u64), then the summary (counts u64, strings as length u64 and bytes), then the xxh3 of all before. An index is refused, and then to be
-//! written anew, if any of it differs: another version, another file, a damaged or cut index. Lengths are bounded by the index's own.
+//! Format, version 2, little-endian: the magic `HLSNAPIX`, version (u32), the version of the rules
+//! that made the answers (u32, since format 2), the key of the file (its length u64, time of
+//! modification in ns as i128, hash of samples u64), then the summary (counts u64, strings as
+//! length u64 and bytes), then the xxh3 of all before. An index is refused, and then to be written
+//! anew, if any of it differs: another version, another file, a damaged or cut index. Lengths are
+//! bounded by the index's own.
 
 use crate::analysis::{Analysis, Class, RULES_VERSION, Statistics};
 use crate::graph::Graph;
@@ -34,13 +39,17 @@ pub enum IndexError {
         found: u32,
     },
     /// The rules of analysis have changed since: its answers may not be those of today.
-    #[error("the index was made by version {found} of the rules of analysis, expected {RULES_VERSION}; it is to be written anew")]
+    #[error(
+        "the index was made by version {found} of the rules of analysis, expected {RULES_VERSION}; it is to be written anew"
+    )]
     Rules {
         /// Their version.
         found: u32,
     },
     /// It belongs to another file, or to this one before it changed.
-    #[error("the index belongs to another state of the file (length, time or content differ); it is to be written anew")]
+    #[error(
+        "the index belongs to another state of the file (length, time or content differ); it is to be written anew"
+    )]
     Stale,
 }
 
@@ -100,14 +109,27 @@ impl Summary {
         out.extend(VERSION.to_le_bytes());
         out.extend(RULES_VERSION.to_le_bytes());
         out.extend(key_bytes(key));
-        let counts = [self.node_count, self.edge_count].into_iter().chain(sums(&self.statistics)).chain([self.classes.len() as u64]);
+        let counts = [self.node_count, self.edge_count]
+            .into_iter()
+            .chain(sums(&self.statistics))
+            .chain([self.classes.len() as u64]);
         counts.for_each(|count| out.extend(count.to_le_bytes()));
         for class in &self.classes {
             let (script, line, column) = class.place.unwrap_or_default();
             let distance = i64::from(class.distance) as u64;
-            let numbers = [class.count, class.self_size, class.retained_size, distance, u64::from(class.place.is_some())];
+            let numbers = [
+                class.count,
+                class.self_size,
+                class.retained_size,
+                distance,
+                u64::from(class.place.is_some()),
+            ];
             let place = [script, line, column].map(u64::from);
-            numbers.into_iter().chain(place).chain([class.name.len() as u64]).for_each(|number| out.extend(number.to_le_bytes()));
+            numbers
+                .into_iter()
+                .chain(place)
+                .chain([class.name.len() as u64])
+                .for_each(|number| out.extend(number.to_le_bytes()));
             out.extend(&class.name);
         }
         let checksum = xxh3_64(&out);
@@ -130,7 +152,11 @@ impl Summary {
         if rules != RULES_VERSION {
             return Err(IndexError::Rules { found: rules });
         }
-        let body = index.len().checked_sub(8).filter(|end| *end >= read.at).ok_or(damaged(index.len(), "a checksum"))?;
+        let body = index
+            .len()
+            .checked_sub(8)
+            .filter(|end| *end >= read.at)
+            .ok_or(damaged(index.len(), "a checksum"))?;
         if index[body..] != xxh3_64(&index[..body]).to_le_bytes() {
             return Err(damaged(body, "the checksum of what stands before"));
         }
@@ -144,12 +170,33 @@ impl Summary {
 }
 
 fn key_bytes(key: &Key) -> Vec<u8> {
-    [&key.file_bytes.to_le_bytes()[..], &key.modified_ns.to_le_bytes(), &key.samples_hash.to_le_bytes()].concat()
+    [
+        &key.file_bytes.to_le_bytes()[..],
+        &key.modified_ns.to_le_bytes(),
+        &key.samples_hash.to_le_bytes(),
+    ]
+    .concat()
 }
 
 fn sums(sums: &Statistics) -> [u64; 7] {
-    let Statistics { total_bytes, native_bytes, typed_array_bytes, code_bytes, string_bytes, js_array_bytes, system_bytes } = *sums;
-    [total_bytes, native_bytes, typed_array_bytes, code_bytes, string_bytes, js_array_bytes, system_bytes]
+    let Statistics {
+        total_bytes,
+        native_bytes,
+        typed_array_bytes,
+        code_bytes,
+        string_bytes,
+        js_array_bytes,
+        system_bytes,
+    } = *sums;
+    [
+        total_bytes,
+        native_bytes,
+        typed_array_bytes,
+        code_bytes,
+        string_bytes,
+        js_array_bytes,
+        system_bytes,
+    ]
 }
 
 /// A place in an index.
@@ -180,9 +227,24 @@ impl<'i> Reader<'i> {
         for sum in &mut sums {
             *sum = self.number()?;
         }
-        let [total_bytes, native_bytes, typed_array_bytes, code_bytes, string_bytes, js_array_bytes, system_bytes] = sums;
-        let statistics =
-            Statistics { total_bytes, native_bytes, typed_array_bytes, code_bytes, string_bytes, js_array_bytes, system_bytes };
+        let [
+            total_bytes,
+            native_bytes,
+            typed_array_bytes,
+            code_bytes,
+            string_bytes,
+            js_array_bytes,
+            system_bytes,
+        ] = sums;
+        let statistics = Statistics {
+            total_bytes,
+            native_bytes,
+            typed_array_bytes,
+            code_bytes,
+            string_bytes,
+            js_array_bytes,
+            system_bytes,
+        };
         let mut classes = Vec::new();
         for _ in 0..self.number()? {
             classes.push(self.class()?);
@@ -198,7 +260,15 @@ impl<'i> Reader<'i> {
         let place = (place()?, place()?, place()?);
         let length = usize::try_from(self.number()?).ok()?;
         let name = self.take(length)?.to_vec();
-        Some(Class { name, place: has_place.then_some(place), count, self_size, retained_size, distance, shadowed: false })
+        Some(Class {
+            name,
+            place: has_place.then_some(place),
+            count,
+            self_size,
+            retained_size,
+            distance,
+            shadowed: false,
+        })
     }
 }
 

@@ -1,9 +1,11 @@
-//! Heap snapshots (`.heapsnapshot`): read, analyse and compare them as Chrome DevTools does, at any size; write and check them.
-//! No I/O here: bytes in (a mapped file is best), answers out.
+//! Heap snapshots (`.heapsnapshot`): read, analyse and compare them as Chrome DevTools does, at any
+//! size; write and check them. No I/O here: bytes in (a mapped file is best), answers out.
 //!
-//! For whom: tools that ask questions of heap snapshots, in a terminal, in CI, in a notebook. Constraints: the answers are DevTools'
-//! answers, class by class and object by object; time and memory stay near what touching the data costs; a file is untrusted.
-//! Limits: 2^32 - 2 nodes and as many edges; ids below 2^32 (V8's and DevTools' own); strings and the file as large as memory can map.
+//! For whom: tools that ask questions of heap snapshots, in a terminal, in CI, in a notebook.
+//! Constraints: the answers are DevTools' answers, class by class and object by object; time and
+//! memory stay near what touching the data costs; a file is untrusted. Limits: 2^32 - 2 nodes and
+//! as many edges; ids below 2^32 (V8's and DevTools' own); strings and the file as large as memory
+//! can map.
 //!
 //! ```
 //! use heaplab_snapshot::Snapshot;

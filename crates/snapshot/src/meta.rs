@@ -1,8 +1,10 @@
-//! The header of a snapshot: what its fields and types are called, how many rows follow, and where the root is.
+//! The header of a snapshot: what its fields and types are called, how many rows follow, and where
+//! the root is.
 //!
-//! Fields are found by name and never by place: Node 12 has six node fields, 16 to 20 have seven, 24 has another six, and
-//! `node_types` keeps an entry for a field that is gone. Types are translated once, while reading, into [`NodeType`] and
-//! [`EdgeType`], so that nothing behind the reader depends on the numbers of one V8; a type that we do not know keeps its name.
+//! Fields are found by name and never by place: Node 12 has six node fields, 16 to 20 have seven,
+//! 24 has another six, and `node_types` keeps an entry for a field that is gone. Types are
+//! translated once, while reading, into [`NodeType`] and [`EdgeType`], so that nothing behind the
+//! reader depends on the numbers of one V8; a type that we do not know keeps its name.
 
 use crate::ReadError;
 use crate::reader::Cursor;
@@ -63,7 +65,8 @@ macro_rules! types {
         #[allow(non_upper_case_globals, reason = "they read as variants of an enum that the file may extend")]
         impl $name {
             $($(#[$variant_doc])* pub const $variant: $name = $name($number);)*
-            /// Types from this number on are the file's own: their number in the file is what is left.
+            /// Types from this number on are the file's own: their number in the file is what is
+            /// left.
             pub(crate) const OWN: u8 = 64;
 
             /// The type of that name in V8's files.
@@ -171,8 +174,10 @@ pub(crate) const FIELDS_MAX: usize = 16;
 /// The longest list of types that is believed.
 const TYPES_MAX: usize = 128;
 /// V8's fields of the small lists, which other programs leave unnamed where they have no rows.
-pub(crate) const TRACE_FUNCTION_FIELDS: [&str; 6] = ["function_id", "name", "script_name", "script_id", "line", "column"];
-pub(crate) const TRACE_NODE_FIELDS: [&str; 5] = ["id", "function_info_index", "count", "size", "children"];
+pub(crate) const TRACE_FUNCTION_FIELDS: [&str; 6] =
+    ["function_id", "name", "script_name", "script_id", "line", "column"];
+pub(crate) const TRACE_NODE_FIELDS: [&str; 5] =
+    ["id", "function_info_index", "count", "size", "children"];
 pub(crate) const SAMPLE_FIELDS: [&str; 2] = ["timestamp_us", "last_assigned_id"];
 pub(crate) const LOCATION_FIELDS: [&str; 4] = ["object_index", "script_id", "line", "column"];
 
@@ -207,16 +212,27 @@ impl Header {
                     header.edge_count = cursor.integer("the number of edges")?;
                     (has_edges, places.edges) = (true, at);
                 }
-                b"trace_function_count" => header.trace_function_count = cursor.integer("the number of functions")?,
-                b"root_index" => (header.root_index, places.root) = (cursor.integer("the root's index")?, at),
-                b"extra_native_bytes" => header.extra_native_bytes = Some(cursor.integer("a number of bytes")?),
+                b"trace_function_count" => {
+                    header.trace_function_count = cursor.integer("the number of functions")?
+                }
+                b"root_index" => {
+                    (header.root_index, places.root) = (cursor.integer("the root's index")?, at)
+                }
+                b"extra_native_bytes" => {
+                    header.extra_native_bytes = Some(cursor.integer("a number of bytes")?)
+                }
                 _ => cursor.skip().map(|_| ())?,
             }
             Ok(())
         })?;
-        for (has, key) in [(has_meta, "meta"), (has_nodes, "node_count"), (has_edges, "edge_count")] {
+        for (has, key) in [(has_meta, "meta"), (has_nodes, "node_count"), (has_edges, "edge_count")]
+        {
             if !has {
-                return Err(ReadError::saying(from, format!("a header with the key `{key}`"), "a header without it"));
+                return Err(ReadError::saying(
+                    from,
+                    format!("a header with the key `{key}`"),
+                    "a header without it",
+                ));
             }
         }
         header.check_root(cursor.bytes, places.root)?;
@@ -226,10 +242,19 @@ impl Header {
     /// Every heap has a root, and it is one of its nodes.
     fn check_root(&self, bytes: &[u8], at: usize) -> Result<(), ReadError> {
         let fields = self.meta.node_fields.len() as u64;
-        if self.root_index.is_multiple_of(fields) && (self.root_index == 0 || self.root_index / fields < self.node_count) {
+        if self.root_index.is_multiple_of(fields)
+            && (self.root_index == 0 || self.root_index / fields < self.node_count)
+        {
             return Ok(());
         }
-        Err(ReadError::at(bytes, at, format!("a multiple of {fields} below {}, the root's index", self.node_count.saturating_mul(fields))))
+        Err(ReadError::at(
+            bytes,
+            at,
+            format!(
+                "a multiple of {fields} below {}, the root's index",
+                self.node_count.saturating_mul(fields)
+            ),
+        ))
     }
 
     /// Bounds the counts by what the file can hold, and by what an ordinal can.
@@ -242,15 +267,24 @@ impl Header {
             // A digit and a comma a field; the last has no comma.
             let most = (bytes.len() as u64 + 1) / (2 * fields as u64);
             if count > most {
-                let expected = format!("a `{key}` of at most {most}, which {} bytes can hold", bytes.len());
+                let expected =
+                    format!("a `{key}` of at most {most}, which {} bytes can hold", bytes.len());
                 return Err(ReadError::saying(at, expected, count.to_string()));
             }
             if count >= u64::from(u32::MAX) {
-                return Err(ReadError::saying(at, format!("a `{key}` below 2^32 - 1, the most that is supported"), count.to_string()));
+                return Err(ReadError::saying(
+                    at,
+                    format!("a `{key}` below 2^32 - 1, the most that is supported"),
+                    count.to_string(),
+                ));
             }
         }
         if self.node_count == 0 {
-            return Err(ReadError::saying(places.nodes, "a `node_count` of at least 1, the root", "0"));
+            return Err(ReadError::saying(
+                places.nodes,
+                "a `node_count` of at least 1, the root",
+                "0",
+            ));
         }
         Ok(())
     }
@@ -272,8 +306,16 @@ impl Names {
     /// These must be among them.
     fn needed(&self, names: &[&str], of: &str) -> Result<(), ReadError> {
         match names.iter().find(|name| field(&self.names, name).is_none()) {
-            Some(name) => Err(ReadError::saying(self.at, format!("the {of} field `{name}`"), format!("the fields {:?}", self.names))),
-            None if self.names.len() > FIELDS_MAX => Err(ReadError::saying(self.at, "at most 16 fields", format!("{}", self.names.len()))),
+            Some(name) => Err(ReadError::saying(
+                self.at,
+                format!("the {of} field `{name}`"),
+                format!("the fields {:?}", self.names),
+            )),
+            None if self.names.len() > FIELDS_MAX => Err(ReadError::saying(
+                self.at,
+                "at most 16 fields",
+                format!("{}", self.names.len()),
+            )),
             None => Ok(()),
         }
     }
@@ -307,11 +349,17 @@ impl Types {
         match self.lists.into_iter().nth(place).flatten() {
             Some(names) if named_twice(&names).is_some() => {
                 let twice = named_twice(&names).unwrap_or_default();
-                Err(ReadError::saying(self.at, format!("names of {of} types, each once"), format!("`{twice}` twice")))
+                Err(ReadError::saying(
+                    self.at,
+                    format!("names of {of} types, each once"),
+                    format!("`{twice}` twice"),
+                ))
             }
             Some(names) if (1..=TYPES_MAX).contains(&names.len()) => Ok(names),
             _ => {
-                let expected = format!("1 to {TYPES_MAX} names of {of} types at the place of the field `type`");
+                let expected = format!(
+                    "1 to {TYPES_MAX} names of {of} types at the place of the field `type`"
+                );
                 Err(ReadError::saying(self.at, expected, "no such list"))
             }
         }
@@ -339,20 +387,29 @@ impl Meta {
         cursor.peek();
         // What is not there at all is missed at the beginning.
         let missing = || Names { at: cursor.at, names: Vec::new() };
-        let mut raw = RawMeta { node_fields: missing(), edge_fields: missing(), ..RawMeta::default() };
+        let mut raw =
+            RawMeta { node_fields: missing(), edge_fields: missing(), ..RawMeta::default() };
         (raw.node_types.at, raw.edge_types.at) = (cursor.at, cursor.at);
         object(cursor, "`meta`, an object", |cursor, key| {
             match key {
                 b"node_types" => raw.node_types = Types::read(cursor)?,
                 b"edge_types" => raw.edge_types = Types::read(cursor)?,
-                b"node_fields" => raw.node_fields = Names::read(cursor, "the names of node fields")?,
-                b"edge_fields" => raw.edge_fields = Names::read(cursor, "the names of edge fields")?,
-                b"trace_function_info_fields" => raw.trace_functions = Names::read(cursor, "a list of names")?,
+                b"node_fields" => {
+                    raw.node_fields = Names::read(cursor, "the names of node fields")?
+                }
+                b"edge_fields" => {
+                    raw.edge_fields = Names::read(cursor, "the names of edge fields")?
+                }
+                b"trace_function_info_fields" => {
+                    raw.trace_functions = Names::read(cursor, "a list of names")?
+                }
                 b"trace_node_fields" => raw.trace_nodes = Names::read(cursor, "a list of names")?,
                 b"sample_fields" => raw.samples = Names::read(cursor, "a list of names")?,
                 b"location_fields" => raw.locations = Names::read(cursor, "a list of names")?,
                 b"scope_fields" => raw.scopes = Names::read(cursor, "a list of names")?,
-                b"scope_context_var_fields" => raw.scope_variables = Names::read(cursor, "a list of names")?,
+                b"scope_context_var_fields" => {
+                    raw.scope_variables = Names::read(cursor, "a list of names")?
+                }
                 b"scope_use_fields" => raw.scope_uses = Names::read(cursor, "a list of names")?,
                 _ => cursor.skip().map(|_| ())?,
             }
@@ -363,9 +420,19 @@ impl Meta {
 
     fn of(raw: RawMeta) -> Result<Meta, ReadError> {
         raw.node_fields.needed(&["type", "name", "id", "self_size", "edge_count"], "node")?;
-        let known = raw.node_fields.names.iter().filter(|field| NodeField::of_name(field).is_some()).cloned().collect::<Vec<_>>();
+        let known = raw
+            .node_fields
+            .names
+            .iter()
+            .filter(|field| NodeField::of_name(field).is_some())
+            .cloned()
+            .collect::<Vec<_>>();
         if let Some(name) = named_twice(&known) {
-            return Err(ReadError::saying(raw.node_fields.at, "each node field once", format!("`{name}` twice")));
+            return Err(ReadError::saying(
+                raw.node_fields.at,
+                "each node field once",
+                format!("`{name}` twice"),
+            ));
         }
         raw.edge_fields.needed(&["type", "name_or_index", "to_node"], "edge")?;
         let trace_nodes_at = raw.trace_nodes.at;
@@ -375,7 +442,9 @@ impl Meta {
             edge_types: raw.edge_types.of(&raw.edge_fields.names, "edge")?,
             node_fields: raw.node_fields.names,
             edge_fields: raw.edge_fields.names,
-            trace_function_info_fields: raw.trace_functions.or_usual(&TRACE_FUNCTION_FIELDS, "function's")?,
+            trace_function_info_fields: raw
+                .trace_functions
+                .or_usual(&TRACE_FUNCTION_FIELDS, "function's")?,
             trace_node_fields: raw.trace_nodes.or_usual(&TRACE_NODE_FIELDS, "allocation tree's")?,
             sample_fields: raw.samples.or_usual(&SAMPLE_FIELDS, "sample's")?,
             location_fields: raw.locations.or_usual(&LOCATION_FIELDS, "location's")?,
@@ -385,11 +454,19 @@ impl Meta {
         };
         if meta.trace_node_fields.last().is_some_and(|last| last != "children") {
             let found = format!("the fields {:?}", meta.trace_node_fields);
-            return Err(ReadError::saying(trace_nodes_at, "`children` as the last of `trace_node_fields`", found));
+            return Err(ReadError::saying(
+                trace_nodes_at,
+                "`children` as the last of `trace_node_fields`",
+                found,
+            ));
         }
         for fields in [&meta.scope_fields, &meta.scope_context_var_fields, &meta.scope_use_fields] {
             if fields.len() > FIELDS_MAX {
-                return Err(ReadError::saying(raw.scopes.at, "at most 16 fields", format!("{}", fields.len())));
+                return Err(ReadError::saying(
+                    raw.scopes.at,
+                    "at most 16 fields",
+                    format!("{}", fields.len()),
+                ));
             }
         }
         Ok(meta)
@@ -403,7 +480,11 @@ pub(crate) fn field(fields: &[String], name: &str) -> Option<usize> {
 
 /// A type's name that stands twice: readers differ in which of the two they then mean.
 pub(crate) fn named_twice(names: &[String]) -> Option<&str> {
-    names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name.as_str())
+    names
+        .iter()
+        .enumerate()
+        .find(|(at, name)| names[..*at].contains(name))
+        .map(|(_, name)| name.as_str())
 }
 
 /// Lists of type names; entries that are words (`"number"`) are none.

@@ -1,7 +1,9 @@
-//! Snapshots that were packed for the archive (`.gz`, `.zst`): unpacked into memory, by what they begin with and whatever they are called.
+//! Snapshots that were packed for the archive (`.gz`, `.zst`): unpacked into memory, by what they
+//! begin with and whatever they are called.
 //!
-//! A small file may unpack to anything. So the caller says how much may come of it, not a byte more is unpacked, and what does not begin as a
-//! snapshot does is given up when its first piece is there.
+//! A small file may unpack to anything. So the caller says how much may come of it, not a byte more
+//! is unpacked, and what does not begin as a snapshot does is given up when its first piece is
+//! there.
 
 use flate2::read::MultiGzDecoder;
 use std::io::{self, Read};
@@ -51,18 +53,32 @@ impl Packing {
     }
 
     /// All of it, if that is at most `limit_bytes`. `progress` hears how much there is so far.
-    pub fn unpack(self, packed: &[u8], limit_bytes: u64, progress: &mut dyn FnMut(u64)) -> Result<Vec<u8>, UnpackError> {
-        let damaged = |all: &Vec<u8>, source| UnpackError::Damaged { unpacked_bytes: all.len() as u64, source };
+    pub fn unpack(
+        self,
+        packed: &[u8],
+        limit_bytes: u64,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Vec<u8>, UnpackError> {
+        let damaged = |all: &Vec<u8>, source| UnpackError::Damaged {
+            unpacked_bytes: all.len() as u64,
+            source,
+        };
         let mut all = Vec::new();
         let mut unpacking: Box<dyn Read> = match self {
             Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),
-            Packing::Zstandard => Box::new(zstd::Decoder::with_buffer(packed).map_err(|error| damaged(&all, error))?),
+            Packing::Zstandard => {
+                Box::new(zstd::Decoder::with_buffer(packed).map_err(|error| damaged(&all, error))?)
+            }
         };
         loop {
             let there = all.len() as u64;
             // One byte more than may be there tells that there is more.
             let piece = PIECE_BYTES.min((limit_bytes - there).saturating_add(1));
-            let read = unpacking.by_ref().take(piece).read_to_end(&mut all).map_err(|error| damaged(&all, error))?;
+            let read = unpacking
+                .by_ref()
+                .take(piece)
+                .read_to_end(&mut all)
+                .map_err(|error| damaged(&all, error))?;
             if read == 0 {
                 return Ok(all);
             }
@@ -98,7 +114,10 @@ mod tests {
     }
 
     fn unpack(packed: &[u8], limit_bytes: u64) -> Result<Vec<u8>, String> {
-        Packing::of(packed).unwrap().unpack(packed, limit_bytes, &mut |_| ()).map_err(|error| error.to_string())
+        Packing::of(packed)
+            .unwrap()
+            .unpack(packed, limit_bytes, &mut |_| ())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -109,7 +128,10 @@ mod tests {
             assert_eq!(unpack(&pack(&text), text.len() as u64).unwrap(), text);
             assert_eq!(unpack(&pack(b""), 0).unwrap(), b"");
             // As `cat a.gz b.gz` makes one.
-            assert_eq!(unpack(&[pack(b"{\"snap"), pack(b"shot\":")].concat(), u64::MAX).unwrap(), b"{\"snapshot\":");
+            assert_eq!(
+                unpack(&[pack(b"{\"snap"), pack(b"shot\":")].concat(), u64::MAX).unwrap(),
+                b"{\"snapshot\":"
+            );
         }
         assert_eq!(Packing::of(b"{\"snapshot\":"), None);
         assert_eq!(Packing::of(b""), None);
@@ -122,12 +144,19 @@ mod tests {
             assert!(large.len() < 1 << 20, "a small file");
             assert_eq!(unpack(&large, 1 << 20).unwrap_err(), "unpacks to more than 1048576 bytes");
             assert_eq!(unpack(&pack(b"{}"), 1).unwrap_err(), "unpacks to more than 1 bytes");
-            assert!(unpack(&pack(&vec![0; 64 << 20]), u64::MAX).unwrap_err().contains("does not begin as a heap snapshot"));
+            assert!(
+                unpack(&pack(&vec![0; 64 << 20]), u64::MAX)
+                    .unwrap_err()
+                    .contains("does not begin as a heap snapshot")
+            );
             let packed = pack(&[b'{'; 100_000]);
             let cut = unpack(&packed[..packed.len() - 6], u64::MAX).unwrap_err();
             assert!(cut.contains("cannot be unpacked behind"), "{cut}");
             let mut heard = Vec::new();
-            Packing::of(&packed).unwrap().unpack(&packed, u64::MAX, &mut |there| heard.push(there)).unwrap();
+            Packing::of(&packed)
+                .unwrap()
+                .unpack(&packed, u64::MAX, &mut |there| heard.push(there))
+                .unwrap();
             assert_eq!(heard, [100_000]);
         }
     }

@@ -1,5 +1,6 @@
-//! What a benchmark is told while a snapshot is read and analysed: the name of each phase when it ends, on the thread that ran it, so that time and CPU time can be
-//! told apart by phase and thread. The library looks at no clock itself.
+//! What a benchmark is told while a snapshot is read and analysed: the name of each phase when it
+//! ends, on the thread that ran it, so that time and CPU time can be told apart by phase and
+//! thread. The library looks at no clock itself.
 
 /// Called with a phase's name at its end.
 pub type OnPhase = fn(&'static str);

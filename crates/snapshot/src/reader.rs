@@ -1,9 +1,12 @@
-//! Reads a `.heapsnapshot`: bytes in, columns out; strict, and bounded by the file's size in time and memory.
+//! Reads a `.heapsnapshot`: bytes in, columns out; strict, and bounded by the file's size in time
+//! and memory.
 //!
-//! Source: V8's `HeapSnapshotJSONSerializer` and DevTools' `HeapSnapshotLoader`. The order of keys is part of the format (DevTools scans
-//! forward for each; a Julia release that reordered them wrote files that nothing opened), so it is checked. Deviations: a list that
-//! is absent is taken for an empty one (older writers leave some out), keys that we do not know are skipped, and what DevTools takes
-//! silently is refused here: numbers out of range, lists of another length than the header says, a cut end.
+//! Source: V8's `HeapSnapshotJSONSerializer` and DevTools' `HeapSnapshotLoader`. The order of keys
+//! is part of the format (DevTools scans forward for each; a Julia release that reordered them
+//! wrote files that nothing opened), so it is checked. Deviations: a list that is absent is taken
+//! for an empty one (older writers leave some out), keys that we do not know are skipped, and what
+//! DevTools takes silently is refused here: numbers out of range, lists of another length than the
+//! header says, a cut end.
 
 mod blocks;
 mod cursor;
@@ -69,14 +72,18 @@ struct Reading<'a> {
     scopes: [Option<Range<usize>>; Section::ALL.len()],
 }
 
-/// Reads a file. Of one that is damaged in several places the error is the first of them, which what reads the lists in large pieces, and
-/// names only when it has the strings, need not have met first: [`crate::validate`] looks at every number in the order of the file.
+/// Reads a file. Of one that is damaged in several places the error is the first of them, which
+/// what reads the lists in large pieces, and names only when it has the strings, need not have met
+/// first: [`crate::validate`] looks at every number in the order of the file.
 pub(crate) fn read<'a>(bytes: &'a [u8], options: &ReadOptions) -> Result<Snapshot<'a>, ReadError> {
     read_in_order(bytes, options).map_err(|error| crate::validate::first_damage(bytes, error))
 }
 
 /// The same, with the error that it meets first.
-pub(crate) fn read_in_order<'a>(bytes: &'a [u8], options: &ReadOptions) -> Result<Snapshot<'a>, ReadError> {
+pub(crate) fn read_in_order<'a>(
+    bytes: &'a [u8],
+    options: &ReadOptions,
+) -> Result<Snapshot<'a>, ReadError> {
     let mut cursor = Cursor::new(bytes);
     let mut reading = Reading::default();
     cursor.expect(b'{', BEGINNING)?;
@@ -99,7 +106,11 @@ pub(crate) fn read_in_order<'a>(bytes: &'a [u8], options: &ReadOptions) -> Resul
     if cursor.peek().is_some() {
         return Err(cursor.error("the end of the file"));
     }
-    Key::needed(end, |section| reading.has[section as usize + 1], reading.snapshot.header.trace_function_count)?;
+    Key::needed(
+        end,
+        |section| reading.has[section as usize + 1],
+        reading.snapshot.header.trace_function_count,
+    )?;
     reading.finish(bytes, options)
 }
 
@@ -107,14 +118,20 @@ impl<'a> Reading<'a> {
     fn header(&mut self, cursor: &mut Cursor<'a>) -> Result<(), ReadError> {
         let (header, places) = Header::read(cursor)?;
         if let Err(error) = header.check_counts(&places, cursor.bytes) {
-            // Of a file that was cut the counts are right: what is wrong is its end, or something before.
+            // Of a file that was cut the counts are right: what is wrong is its end, or something
+            // before.
             return Err(crate::validate::damage_but_of_counts(cursor.bytes).unwrap_or(error));
         }
         self.snapshot.header = header;
         Ok(())
     }
 
-    fn list(&mut self, section: Section, cursor: &mut Cursor<'a>, options: &ReadOptions) -> Result<(), ReadError> {
+    fn list(
+        &mut self,
+        section: Section,
+        cursor: &mut Cursor<'a>,
+        options: &ReadOptions,
+    ) -> Result<(), ReadError> {
         let header = &self.snapshot.header;
         if section.is_of_scopes() {
             let rows = crate::rows::rows(cursor.bytes, header);
@@ -131,7 +148,8 @@ impl<'a> Reading<'a> {
         cursor.at = match section {
             Section::Nodes => {
                 self.places.nodes = at;
-                let (end, ahead) = rows::nodes(bytes, at, header, options, graph, &mut self.largest)?;
+                let (end, ahead) =
+                    rows::nodes(bytes, at, header, options, graph, &mut self.largest)?;
                 ended(options.on_phase, "nodes");
                 self.ahead = ahead;
                 end
@@ -143,14 +161,25 @@ impl<'a> Reading<'a> {
                     None => rows::edges(bytes, at, header, options)?,
                 };
                 self.largest.edge_name = edges.largest_name;
-                (graph.edge_types, graph.edge_names, graph.edge_targets) = (edges.types, edges.names, edges.targets);
+                (graph.edge_types, graph.edge_names, graph.edge_targets) =
+                    (edges.types, edges.names, edges.targets);
                 end
             }
-            Section::TraceFunctionInfos => lists::trace_functions(&list, header, &mut self.snapshot.traces, &mut self.trace_names)?,
+            Section::TraceFunctionInfos => lists::trace_functions(
+                &list,
+                header,
+                &mut self.snapshot.traces,
+                &mut self.trace_names,
+            )?,
             Section::Samples => lists::samples(&list, header, &mut self.snapshot.samples)?,
             Section::Locations => lists::locations(&list, header, &mut self.snapshot.locations)?,
             _ => {
-                let found = strings::scan(bytes, at, rows::strings_expected(&self.largest, bytes.len() - at), options.instructions)?;
+                let found = strings::scan(
+                    bytes,
+                    at,
+                    rows::strings_expected(&self.largest, bytes.len() - at),
+                    options.instructions,
+                )?;
                 self.snapshot.strings = Strings::new(bytes, found.starts, found.end);
                 ended(options.on_phase, "strings");
                 found.end
@@ -167,14 +196,19 @@ impl<'a> Reading<'a> {
         let strings = snapshot.strings.len() as u64;
         let expected = || format!("a string's number below {strings}, the strings there are");
         if self.largest.node_name.is_some_and(|name| u64::from(name) >= strings) {
-            let row = graph.node_names.iter().position(|name| u64::from(*name) >= strings).unwrap_or(0);
+            let row =
+                graph.node_names.iter().position(|name| u64::from(*name) >= strings).unwrap_or(0);
             let at = rows::offset(bytes, self.places.nodes, row, &meta.node_fields, "name");
             return Err(ReadError::at(bytes, at, expected()));
         }
         if self.largest.edge_name.is_some_and(|name| u64::from(name) >= strings) {
-            let bad = |edge: usize| !EdgeType(graph.edge_types[edge]).is_indexed() && u64::from(graph.edge_names[edge]) >= strings;
+            let bad = |edge: usize| {
+                !EdgeType(graph.edge_types[edge]).is_indexed()
+                    && u64::from(graph.edge_names[edge]) >= strings
+            };
             let row = (0..graph.edge_count()).find(|edge| bad(*edge)).unwrap_or(0);
-            let at = rows::offset(bytes, self.places.edges, row, &meta.edge_fields, "name_or_index");
+            let at =
+                rows::offset(bytes, self.places.edges, row, &meta.edge_fields, "name_or_index");
             return Err(ReadError::at(bytes, at, expected()));
         }
         if let Some(at) = self.trace_names.beyond(strings) {

@@ -1,13 +1,16 @@
 //! Whether two files are snapshots of one session, so that equal ids mean equal objects.
 //!
-//! V8 numbers objects in the order of its walk when it first has to, and forgets the numbers when the inspector's session ends: the next session
-//! begins at 1 again. Two files of two sessions then have nearly all ids in common, for different objects, and a comparison by id says nothing.
-//! No file tells its session, but it shows. Within a session an object keeps its type (a flattened string is the exception, and rare), so
-//! common ids of different types are different objects. And a file whose ids rise by 2 from node to node is the first of its session: nothing
-//! older shares that with it.
+//! V8 numbers objects in the order of its walk when it first has to, and forgets the numbers when
+//! the inspector's session ends: the next session begins at 1 again. Two files of two sessions then
+//! have nearly all ids in common, for different objects, and a comparison by id says nothing. No
+//! file tells its session, but it shows. Within a session an object keeps its type (a flattened
+//! string is the exception, and rare), so common ids of different types are different objects. And
+//! a file whose ids rise by 2 from node to node is the first of its session: nothing older shares
+//! that with it.
 //!
-//! Measured on pairs that Node 12 to 24 and Chromium wrote in one session: no common id changed its type, and the second file never rises throughout.
-//! On two sessions of an idle Node 20: 3 % of the types, and it does. `tests/devtools.rs` holds the pairs to that.
+//! Measured on pairs that Node 12 to 24 and Chromium wrote in one session: no common id changed its
+//! type, and the second file never rises throughout. On two sessions of an idle Node 20: 3 % of the
+//! types, and it does. `tests/devtools.rs` holds the pairs to that.
 
 use crate::snapshot::Snapshot;
 use hashbrown::HashMap;
@@ -33,13 +36,17 @@ impl Session {
     pub fn of(older: &Snapshot, newer: &Snapshot) -> Session {
         let graph = &newer.graph;
         let stride = graph.node_count().div_ceil(SAMPLES).max(1);
-        let types = graph.nodes().step_by(stride).map(|node| (graph.id(node), newer.node_type_name(graph.node_type(node))));
+        let types = graph
+            .nodes()
+            .step_by(stride)
+            .map(|node| (graph.id(node), newer.node_type_name(graph.node_type(node))));
         let types: HashMap<u32, &str> = types.collect();
         let mut session = Session { newer_is_first: rises(newer), ..Session::default() };
         for node in older.graph.nodes() {
             if let Some(now) = types.get(&older.graph.id(node)) {
                 session.common += 1;
-                session.changed += u64::from(*now != older.node_type_name(older.graph.node_type(node)));
+                session.changed +=
+                    u64::from(*now != older.node_type_name(older.graph.node_type(node)));
             }
         }
         session
@@ -47,7 +54,8 @@ impl Session {
 
     /// Whether equal ids are evidently not equal objects.
     pub fn is_broken(&self) -> bool {
-        (self.newer_is_first && self.changed > 0) || self.changed as f64 > CHANGED_MAX * self.common as f64
+        (self.newer_is_first && self.changed > 0)
+            || self.changed as f64 > CHANGED_MAX * self.common as f64
     }
 }
 
@@ -85,10 +93,16 @@ mod tests {
         let first = [(3, 3), (5, 3), (7, 8), (9, 3)];
         // @5 is gone and @11 is new.
         let next = of(&first, &[(3, 3), (11, 3), (7, 8), (9, 3)]);
-        assert_eq!((next, next.is_broken()), (Session { common: 4, changed: 0, newer_is_first: false }, false));
+        assert_eq!(
+            (next, next.is_broken()),
+            (Session { common: 4, changed: 0, newer_is_first: false }, false)
+        );
         // The same gone, and all behind it is numbered anew.
         let anew = of(&first, &[(3, 3), (5, 8), (7, 3), (9, 3)]);
-        assert_eq!((anew, anew.is_broken()), (Session { common: 5, changed: 2, newer_is_first: true }, true));
+        assert_eq!(
+            (anew, anew.is_broken()),
+            (Session { common: 5, changed: 2, newer_is_first: true }, true)
+        );
         assert!(!of(&first, &first).is_broken(), "a file and its copy");
     }
 

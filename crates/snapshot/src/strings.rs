@@ -1,13 +1,15 @@
 //! The strings of a snapshot: slices of the file, decoded when somebody asks.
 //!
-//! A string of JavaScript is a list of 16-bit units, which need not be Unicode: lone surrogates are real (a cut emoji). Decoded
-//! strings are therefore WTF-8: UTF-8 in which a lone surrogate has the three bytes that UTF-8 would give it. Two strings are the same
-//! for DevTools exactly if their WTF-8 bytes are the same. What is shown replaces what is not Unicode by U+FFFD.
-//! Bytes of the file that are not UTF-8 decode as U+FFFD, as a browser's decoder does.
+//! A string of JavaScript is a list of 16-bit units, which need not be Unicode: lone surrogates are
+//! real (a cut emoji). Decoded strings are therefore WTF-8: UTF-8 in which a lone surrogate has the
+//! three bytes that UTF-8 would give it. Two strings are the same for DevTools exactly if their
+//! WTF-8 bytes are the same. What is shown replaces what is not Unicode by U+FFFD. Bytes of the
+//! file that are not UTF-8 decode as U+FFFD, as a browser's decoder does.
 
 use std::borrow::Cow;
 
-/// The number of a string: in the file's list, or behind it in a list of names that an analysis made.
+/// The number of a string: in the file's list, or behind it in a list of names that an analysis
+/// made.
 pub type StringId = u32;
 
 /// The strings of a file.
@@ -35,26 +37,33 @@ impl<'a> Strings<'a> {
         self.len() == 0
     }
 
-    /// What stands between the quotes, escapes as they are in the file. A number that is not in the list gives an empty string.
+    /// What stands between the quotes, escapes as they are in the file. A number that is not in the
+    /// list gives an empty string.
     pub fn raw(&self, id: StringId) -> &'a [u8] {
         let id = id as usize;
         if id >= self.len() {
             return &[];
         }
         let from = self.starts[id] as usize;
-        // The next string begins behind its own quote; the quote that closes this one is the last before that.
+        // The next string begins behind its own quote; the quote that closes this one is the last
+        // before that.
         let last = id + 1 == self.len();
         let next = self.starts[id + 1] as usize - usize::from(!last);
         let region = &self.bytes[from..next];
         region.iter().rposition(|byte| *byte == b'"').map_or(region, |quote| &region[..quote])
     }
 
-    /// The strings in whose undecoded text `needle` occurs, which must hold nothing that JSON may escape.
+    /// The strings in whose undecoded text `needle` occurs, which must hold nothing that JSON may
+    /// escape.
     pub(crate) fn containing(&self, needle: &[u8]) -> Vec<StringId> {
-        let (Some(from), Some(to)) = (self.starts.first(), self.starts.last()) else { return Vec::new() };
+        let (Some(from), Some(to)) = (self.starts.first(), self.starts.last()) else {
+            return Vec::new();
+        };
         let (from, region) = (*from as usize, &self.bytes[(*from).min(*to) as usize..*to as usize]);
         let mut found: Vec<StringId> = memchr::memmem::find_iter(region, needle)
-            .map(|at| (self.starts.partition_point(|start| *start as usize <= from + at) - 1) as StringId)
+            .map(|at| {
+                (self.starts.partition_point(|start| *start as usize <= from + at) - 1) as StringId
+            })
             .collect();
         found.dedup();
         found
@@ -111,7 +120,11 @@ pub fn decode(raw: &[u8]) -> Cow<'_, [u8]> {
     if unicode && memchr::memchr(b'\\', raw).is_none() {
         return Cow::Borrowed(raw);
     }
-    let source: Cow<[u8]> = if unicode { Cow::Borrowed(raw) } else { Cow::Owned(String::from_utf8_lossy(raw).into_owned().into_bytes()) };
+    let source: Cow<[u8]> = if unicode {
+        Cow::Borrowed(raw)
+    } else {
+        Cow::Owned(String::from_utf8_lossy(raw).into_owned().into_bytes())
+    };
     Cow::Owned(unescape(&source))
 }
 
@@ -147,7 +160,8 @@ fn unescape(source: &[u8]) -> Vec<u8> {
 /// The four hexadecimal digits at `at`; the reader has checked them.
 fn unit(source: &[u8], at: usize) -> u16 {
     let hex = source.get(at..at + 4).unwrap_or_default();
-    hex.iter().fold(0, |value, digit| value << 4 | (*digit as char).to_digit(16).unwrap_or(0) as u16)
+    hex.iter()
+        .fold(0, |value, digit| value << 4 | (*digit as char).to_digit(16).unwrap_or(0) as u16)
 }
 
 /// Appends a 16-bit unit to WTF-8: a low surrogate behind a high one makes a character of both.
@@ -158,7 +172,9 @@ pub(crate) fn push_unit(out: &mut Vec<u8>, unit: u16) {
         let high = (u32::from(second & 0x0f) << 6 | u32::from(third & 0x3f)) << 10;
         let character = 0x10000 + high + u32::from(unit - 0xdc00);
         out.truncate(out.len() - 3);
-        out.extend(char::from_u32(character).unwrap_or('\u{fffd}').encode_utf8(&mut [0; 4]).as_bytes());
+        out.extend(
+            char::from_u32(character).unwrap_or('\u{fffd}').encode_utf8(&mut [0; 4]).as_bytes(),
+        );
         return;
     }
     match char::from_u32(u32::from(unit)) {
@@ -172,8 +188,8 @@ pub fn units(bytes: &[u8]) -> usize {
     bytes.iter().map(|byte| usize::from(byte & 0xc0 != 0x80) + usize::from(*byte >= 0xf0)).sum()
 }
 
-/// The order that JavaScript gives WTF-8 strings: by 16-bit units. It differs from that of bytes where a character of two units meets one
-/// of the last 8192 single units.
+/// The order that JavaScript gives WTF-8 strings: by 16-bit units. It differs from that of bytes
+/// where a character of two units meets one of the last 8192 single units.
 pub fn compare_units(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
     let place = a.iter().zip(b).position(|(a, b)| a != b);
     let Some(place) = place else { return a.len().cmp(&b.len()) };

@@ -1,9 +1,12 @@
 //! `validate`: how far a file is good, and which of its lists are whole.
 //!
-//! A program that dies while it writes its snapshot leaves half of one. What is in it may still be worth having: nodes with their sizes are readable
-//! without edges, and a graph without names is a graph. So a damaged file is not only refused: each list is read on its own, and the first byte that
-//! is not what the format has is named. Whether it is damaged is the reader's word ([`crate::Snapshot::read`]): what is called good here is read, and
-//! what is read is good; tests/damage.rs holds both to that, and to the same byte. What readers take and may trip over is told as an oddity.
+//! A program that dies while it writes its snapshot leaves half of one. What is in it may still be
+//! worth having: nodes with their sizes are readable without edges, and a graph without names is a
+//! graph. So a damaged file is not only refused: each list is read on its own, and the first byte
+//! that is not what the format has is named. Whether it is damaged is the reader's word
+//! ([`crate::Snapshot::read`]): what is called good here is read, and what is read is good;
+//! tests/damage.rs holds both to that, and to the same byte. What readers take and may trip over is
+//! told as an oddity.
 
 use crate::reader::read_in_order;
 use crate::rows::{Located, Rows};
@@ -39,7 +42,8 @@ pub enum Oddity {
     DuplicateIds(u64, u64),
     /// A size that DevTools, which has 32 bits for it, reads as another number.
     Beyond32Bits(u64),
-    /// Bytes that are not ASCII: V8 escapes them, and the chunks of a debugging protocol may tear them.
+    /// Bytes that are not ASCII: V8 escapes them, and the chunks of a debugging protocol may tear
+    /// them.
     NotAscii(u64),
     /// Bytes that are no UTF-8, which JSON is made of: where the first of them is.
     NotUtf8(u64),
@@ -48,15 +52,24 @@ pub enum Oddity {
 impl std::fmt::Display for Oddity {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Oddity::Missing(section) => write!(out, "no list `{}`: some readers ask for it", section.key()),
-            Oddity::DuplicateIds(count, id) => write!(out, "{count} nodes with the id of another, such as {id}: a diff would mix them up"),
-            Oddity::Beyond32Bits(size) => write!(out, "a size of {size}: DevTools has 32 bits for it"),
+            Oddity::Missing(section) => {
+                write!(out, "no list `{}`: some readers ask for it", section.key())
+            }
+            Oddity::DuplicateIds(count, id) => write!(
+                out,
+                "{count} nodes with the id of another, such as {id}: a diff would mix them up"
+            ),
+            Oddity::Beyond32Bits(size) => {
+                write!(out, "a size of {size}: DevTools has 32 bits for it")
+            }
             Oddity::NotUtf8(offset) => write!(
                 out,
                 "byte {offset} is not UTF-8, as JSON has to be (a character was torn apart, or the text is in another encoding): it is read as U+FFFD, \
                  the sign for what is no character, as browsers do, and written so by what writes the file anew"
             ),
-            Oddity::NotAscii(offset) => write!(out, "byte {offset} is not ASCII: V8 escapes such characters"),
+            Oddity::NotAscii(offset) => {
+                write!(out, "byte {offset} is not ASCII: V8 escapes such characters")
+            }
         }
     }
 }
@@ -66,7 +79,8 @@ impl std::fmt::Display for Oddity {
 pub struct Report {
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// Bytes up to the first damage, and in a list that is cut up to the end of its last whole row; all of them where nothing is damaged.
+    /// Bytes up to the first damage, and in a list that is cut up to the end of its last whole row;
+    /// all of them where nothing is damaged.
     pub good_bytes: u64,
     /// The first damage.
     pub damage: Option<ReadError>,
@@ -86,7 +100,8 @@ impl Report {
 
     /// Whether nothing is wrong but that it ends too early.
     pub fn is_cut(&self) -> bool {
-        self.file_bytes > 0 && self.damage.as_ref().is_some_and(|damage| damage.offset == self.file_bytes)
+        self.file_bytes > 0
+            && self.damage.as_ref().is_some_and(|damage| damage.offset == self.file_bytes)
     }
 
     /// The list in which it is cut; none where it is not cut, or between lists.
@@ -105,7 +120,8 @@ impl Report {
 /// Rows between two calls of a progress function.
 const PROGRESS_ROWS: u64 = 1 << 18;
 
-/// Reads all of a file, its lists one by one and then as the reader does. `progress` hears bytes done, of so many. Memory is that of a graph.
+/// Reads all of a file, its lists one by one and then as the reader does. `progress` hears bytes
+/// done, of so many. Memory is that of a graph.
 pub fn validate(bytes: &[u8], progress: &mut dyn FnMut(u64, u64)) -> Report {
     let located = Rows::locate(bytes);
     let mut report = streamed(bytes, located, progress);
@@ -115,7 +131,8 @@ pub fn validate(bytes: &[u8], progress: &mut dyn FnMut(u64, u64)) -> Report {
     if let Some(damage) = &report.damage {
         report.good_bytes = damage.offset;
         let wrong = damage.offset;
-        for list in report.lists.iter_mut().filter(|list| (list.offset..list.end).contains(&wrong)) {
+        for list in report.lists.iter_mut().filter(|list| (list.offset..list.end).contains(&wrong))
+        {
             list.whole = false;
         }
     }
@@ -134,7 +151,8 @@ pub fn validate(bytes: &[u8], progress: &mut dyn FnMut(u64, u64)) -> Report {
     report
 }
 
-/// What is wrong with a file whose counts cannot be: of one that was cut, its end, or what is wrong before. None where it is the counts that are wrong.
+/// What is wrong with a file whose counts cannot be: of one that was cut, its end, or what is wrong
+/// before. None where it is the counts that are wrong.
 #[cold]
 pub(crate) fn damage_but_of_counts(bytes: &[u8]) -> Option<ReadError> {
     let located = Rows::locate(bytes);
@@ -164,7 +182,8 @@ fn streamed(bytes: &[u8], located: Located<'_>, progress: &mut dyn FnMut(u64, u6
     if let Some((section, start)) = cut {
         rows.accept_cut(section, start);
     }
-    // Without the end of the file, or with another than it should have, no name can be held against the strings.
+    // Without the end of the file, or with another than it should have, no name can be held against
+    // the strings.
     if report.damage.is_some() {
         rows.trust_names();
     }
@@ -185,7 +204,13 @@ fn streamed(bytes: &[u8], located: Located<'_>, progress: &mut dyn FnMut(u64, u6
 }
 
 /// Reads one list to its end or its damage.
-fn list(rows: &Rows<'_>, section: Section, range: Range<usize>, report: &mut Report, progress: &mut dyn FnMut(u64, u64)) -> ListState {
+fn list(
+    rows: &Rows<'_>,
+    section: Section,
+    range: Range<usize>,
+    report: &mut Report,
+    progress: &mut dyn FnMut(u64, u64),
+) -> ListState {
     let (mut read, mut good_to) = (0, range.start as u64);
     let total = report.file_bytes;
     let mut tick = |at: usize| {
@@ -197,15 +222,33 @@ fn list(rows: &Rows<'_>, section: Section, range: Range<usize>, report: &mut Rep
     };
     let result = match section {
         Section::Nodes => nodes(rows, report, &mut tick),
-        Section::Edges => each(rows.edges(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick),
-        Section::Strings => each(rows.strings(), |rows| Ok(rows.read()?.is_some().then(|| rows.offset())), &mut tick),
+        Section::Edges => {
+            each(rows.edges(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick)
+        }
+        Section::Strings => each(
+            rows.strings(),
+            |rows| Ok(rows.read()?.is_some().then(|| rows.offset())),
+            &mut tick,
+        ),
         Section::TraceTree => trace_tree(rows, &mut tick),
-        Section::TraceFunctionInfos => each(rows.trace_functions(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick),
-        Section::Samples => each(rows.samples(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick),
-        Section::Locations => each(rows.locations(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick),
-        Section::Scopes => each(rows.scopes(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick),
-        Section::ScopeContextVars => each(rows.scope_variables(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick),
-        Section::ScopeUses => each(rows.scope_uses(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick),
+        Section::TraceFunctionInfos => {
+            each(rows.trace_functions(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick)
+        }
+        Section::Samples => {
+            each(rows.samples(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick)
+        }
+        Section::Locations => {
+            each(rows.locations(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick)
+        }
+        Section::Scopes => {
+            each(rows.scopes(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick)
+        }
+        Section::ScopeContextVars => {
+            each(rows.scope_variables(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick)
+        }
+        Section::ScopeUses => {
+            each(rows.scope_uses(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick)
+        }
     };
     let counts = rows.counts;
     let declared = match section {
@@ -221,10 +264,22 @@ fn list(rows: &Rows<'_>, section: Section, range: Range<usize>, report: &mut Rep
     if let Err(damage) = result {
         report.add(damage);
     }
-    ListState { section, offset: range.start as u64, end: range.end as u64, rows: read, good_to, declared, whole }
+    ListState {
+        section,
+        offset: range.start as u64,
+        end: range.end as u64,
+        rows: read,
+        good_to,
+        declared,
+        whole,
+    }
 }
 
-fn nodes(rows: &Rows<'_>, report: &mut Report, tick: &mut dyn FnMut(usize)) -> Result<(), ReadError> {
+fn nodes(
+    rows: &Rows<'_>,
+    report: &mut Report,
+    tick: &mut dyn FnMut(usize),
+) -> Result<(), ReadError> {
     let mut ids = Vec::new();
     let mut beyond = None;
     let mut nodes = rows.nodes();
@@ -243,7 +298,8 @@ fn nodes(rows: &Rows<'_>, report: &mut Report, tick: &mut dyn FnMut(usize)) -> R
     };
     report.oddities.extend(beyond.map(Oddity::Beyond32Bits));
     ids.sort_unstable();
-    let copies: Vec<u32> = ids.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+    let copies: Vec<u32> =
+        ids.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
     if let Some(first) = copies.first() {
         report.oddities.push(Oddity::DuplicateIds(copies.len() as u64, u64::from(*first)));
     }
@@ -251,7 +307,11 @@ fn nodes(rows: &Rows<'_>, report: &mut Report, tick: &mut dyn FnMut(usize)) -> R
 }
 
 /// Reads all of a list's rows; `read` gives where it has come to, or none at the end.
-fn each<R>(mut rows: R, read: impl Fn(&mut R) -> Result<Option<usize>, ReadError>, tick: &mut dyn FnMut(usize)) -> Result<(), ReadError> {
+fn each<R>(
+    mut rows: R,
+    read: impl Fn(&mut R) -> Result<Option<usize>, ReadError>,
+    tick: &mut dyn FnMut(usize),
+) -> Result<(), ReadError> {
     while let Some(at) = read(&mut rows)? {
         tick(at);
     }
@@ -279,7 +339,9 @@ mod tests {
         let counts = Counts { nodes: 2, edges: 1, trace_functions: 0 };
         let mut writer = Writer::new(Vec::new(), Layout::node_24(), counts, Hash::Mixed).unwrap();
         let name = writer.string("name").unwrap();
-        writer.node(&Node { edge_count: 1, ..Node::new(node_type::SYNTHETIC, name, 1, 0) }).unwrap();
+        writer
+            .node(&Node { edge_count: 1, ..Node::new(node_type::SYNTHETIC, name, 1, 0) })
+            .unwrap();
         writer.node(&Node::new(node_type::OBJECT, name, 3, 8)).unwrap();
         writer.edge(0, edge_type::ELEMENT, EdgeName::Index(0), 1).unwrap();
         writer.finish().unwrap().0
@@ -307,7 +369,10 @@ mod tests {
             assert!(!report.is_good() && report.good_bytes <= length as u64, "{report:?}");
             let before = |key: &str| length > text.find(key).unwrap();
             if before("\"edges\":") {
-                assert!(report.lists[0].whole && report.lists[0].rows == 2, "cut at {length}: {report:?}");
+                assert!(
+                    report.lists[0].whole && report.lists[0].rows == 2,
+                    "cut at {length}: {report:?}"
+                );
             }
             if before("\"trace_function_infos\":") {
                 assert!(report.lists[1].whole, "cut at {length}: {report:?}");
@@ -315,9 +380,16 @@ mod tests {
         }
         let cut = text.find(",3,0,3").unwrap() + 3;
         let report = of(&bytes[..cut]);
-        assert_eq!((report.lists.len(), report.lists[0].rows, report.lists[0].whole), (1, 1, false), "{report:?}");
+        assert_eq!(
+            (report.lists.len(), report.lists[0].rows, report.lists[0].whole),
+            (1, 1, false),
+            "{report:?}"
+        );
         // The half of a node is not good.
-        assert_eq!((report.good_bytes, report.damage.map(|damage| damage.offset)), (text.find(",3,0,3").unwrap() as u64, Some(cut as u64)));
+        assert_eq!(
+            (report.good_bytes, report.damage.map(|damage| damage.offset)),
+            (text.find(",3,0,3").unwrap() as u64, Some(cut as u64))
+        );
     }
 
     #[test]
@@ -334,7 +406,11 @@ mod tests {
         // A character torn in the middle, and one in Latin-1.
         for (bytes, wrong) in [(&b"Gr\xc3\xb6\xc3"[..], 4), (b"Gr\xf6", 2)] {
             let (report, at) = name(bytes);
-            assert_eq!((report.is_good(), report.oddities.last().cloned()), (true, Some(Oddity::NotUtf8(at + wrong))), "{bytes:?}");
+            assert_eq!(
+                (report.is_good(), report.oddities.last().cloned()),
+                (true, Some(Oddity::NotUtf8(at + wrong))),
+                "{bytes:?}"
+            );
         }
         assert!(Oddity::NotUtf8(7).to_string().starts_with("byte 7 is not UTF-8"));
     }
@@ -347,7 +423,10 @@ mod tests {
             of(text.replace(from, to).as_bytes())
         };
         let report = change(",3,0,3,8,", ",3,0,3,5000000000,");
-        assert_eq!((report.is_good(), report.oddities), (true, vec![Oddity::Beyond32Bits(5_000_000_000)]));
+        assert_eq!(
+            (report.is_good(), report.oddities),
+            (true, vec![Oddity::Beyond32Bits(5_000_000_000)])
+        );
         let report = change(",3,0,3,8,", ",3,0,1,8,");
         assert_eq!((report.is_good(), report.oddities), (false, vec![Oddity::DuplicateIds(1, 1)]));
         assert_eq!(change("\"samples\":[],\n", "").oddities, [Oddity::Missing(Section::Samples)]);
@@ -370,7 +449,12 @@ mod tests {
             return;
         }
         let offset = |error: &Option<ReadError>| error.as_ref().map(|error| error.offset);
-        assert_eq!(offset(&lists), offset(&reader), "{lists:?}\n{reader:?}\n{}", String::from_utf8_lossy(bytes));
+        assert_eq!(
+            offset(&lists),
+            offset(&reader),
+            "{lists:?}\n{reader:?}\n{}",
+            String::from_utf8_lossy(bytes)
+        );
     }
 
     #[test]
@@ -398,8 +482,16 @@ mod tests {
         let counts = Counts { nodes: 2, edges: 1, trace_functions: 1 };
         let mut writer = Writer::new(Vec::new(), Layout::node_20(), counts, Hash::Mixed).unwrap();
         let name = writer.string("name").unwrap();
-        writer.node(&Node { edge_count: 1, ..Node::new(node_type::SYNTHETIC, name, 1, 0) }).unwrap();
-        writer.node(&Node { trace_node_id: 2, detachedness: 1, ..Node::new(node_type::OBJECT, name, 3, 8) }).unwrap();
+        writer
+            .node(&Node { edge_count: 1, ..Node::new(node_type::SYNTHETIC, name, 1, 0) })
+            .unwrap();
+        writer
+            .node(&Node {
+                trace_node_id: 2,
+                detachedness: 1,
+                ..Node::new(node_type::OBJECT, name, 3, 8)
+            })
+            .unwrap();
         writer.edge(0, edge_type::PROPERTY, EdgeName::Text(name), 1).unwrap();
         writer.trace_function_info(1, name, name, [2, 3, 4]).unwrap();
         writer.open_trace_node([1, 0, 5, 6]).unwrap();

@@ -1,6 +1,9 @@
-//! Generating takes no allocation an object or a reference: twice as many of both take no more calls of the allocator, but for tables that double.
+//! Generating takes no allocation an object or a reference: twice as many of both take no more
+//! calls of the allocator, but for tables that double.
 
-use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink, Options, Position, generate};
+use heaplab_snapshot::generate::{
+    Description, EdgeSink, Embedder, NameSink, Options, Position, generate,
+};
 use heaplab_snapshot::write::{EdgeName, edge_type, node_type};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -16,7 +19,8 @@ fn count() {
     let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
 }
 
-// SAFETY: every call goes on to the system's allocator as it came; counting touches a plain cell of this thread, which needs no destructor.
+// SAFETY: every call goes on to the system's allocator as it came; counting touches a plain cell of
+// this thread, which needs no destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -39,7 +43,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Objects with scattered addresses that refer to the next one and to three others, by name and by index; every eighth has a place in a script.
+/// Objects with scattered addresses that refer to the next one and to three others, by name and by
+/// index; every eighth has a place in a script.
 struct Heap {
     objects: u64,
     source: Vec<u8>,
@@ -61,12 +66,18 @@ impl Heap {
     }
 
     fn number(handle: u64) -> u64 {
-        let inverse = (0..5).fold(1u32, |inverse, _| inverse.wrapping_mul(2u32.wrapping_sub((SPREAD as u32).wrapping_mul(inverse))));
+        let inverse = (0..5).fold(1u32, |inverse, _| {
+            inverse.wrapping_mul(2u32.wrapping_sub((SPREAD as u32).wrapping_mul(inverse)))
+        });
         u64::from((((handle - 0x5000_0000_0000) / 16) as u32).wrapping_mul(inverse))
     }
 
     fn target(&self, number: u64, which: u64) -> u64 {
-        if which == 0 { (number + 1) % self.objects } else { (number * 7 + which * 1_000_003) % self.objects }
+        if which == 0 {
+            (number + 1) % self.objects
+        } else {
+            (number * 7 + which * 1_000_003) % self.objects
+        }
     }
 }
 
@@ -83,7 +94,14 @@ impl Embedder for Heap {
     fn describe(&mut self, object: u64, names: &mut impl NameSink) -> Description {
         let number = Self::number(object);
         let name = names.intern([&b"Point"[..], b"Line", b"Plane"][number as usize % 3]);
-        Description { node_type: node_type::OBJECT, name, id: 2 * number + 1, self_size: 32, trace_node_id: 0, detachedness: 0 }
+        Description {
+            node_type: node_type::OBJECT,
+            name,
+            id: 2 * number + 1,
+            self_size: 32,
+            trace_node_id: 0,
+            detachedness: 0,
+        }
     }
 
     fn references(&mut self, object: u64, edges: &mut impl EdgeSink) {
@@ -96,7 +114,9 @@ impl Embedder for Heap {
 
     fn position(&mut self, object: u64) -> Option<Position> {
         let number = Self::number(object);
-        number.is_multiple_of(8).then(|| Position::Offset { script: SCRIPT, offset: number % self.source.len() as u64 })
+        number
+            .is_multiple_of(8)
+            .then(|| Position::Offset { script: SCRIPT, offset: number % self.source.len() as u64 })
     }
 
     fn scripts(&self) -> Vec<u64> {

@@ -1,5 +1,5 @@
-//! Files that are cut, lie, or are something else: each is refused with a byte offset and what was expected there, in time and memory bounded by
-//! the file's size.
+//! Files that are cut, lie, or are something else: each is refused with a byte offset and what was
+//! expected there, in time and memory bounded by the file's size.
 
 mod heaps;
 
@@ -21,7 +21,8 @@ fn error(file: &str) -> ReadError {
     Snapshot::read(file.as_bytes()).map(|_| ()).expect_err(file)
 }
 
-/// Replaces a piece of the good file; the error must stand at `at` (found in the changed file) and expect what is said.
+/// Replaces a piece of the good file; the error must stand at `at` (found in the changed file) and
+/// expect what is said.
 fn refused(from: &str, to: &str, at: &str, expected: &str) {
     let good = heap().file();
     assert!(good.contains(from), "{from} is not in {good}");
@@ -32,16 +33,23 @@ fn refused(from: &str, to: &str, at: &str, expected: &str) {
     assert!(error.expected.contains(expected), "{error}");
 }
 
-// The good file's lists: nodes [9,0,1,0,1,0, 3,2,3,16,1,0, 1,3,5,32,0,0], edges [2,1,6, 1,3,12], locations [6,5,1,2].
+// The good file's lists: nodes [9,0,1,0,1,0, 3,2,3,16,1,0, 1,3,5,32,0,0], edges [2,1,6, 1,3,12],
+// locations [6,5,1,2].
 const NODES: &str = "\"nodes\":[9, 0, 1, 0, 1, 0, 3, 2, 3, 16, 1, 0, 1, 3, 5, 32, 0, 0]";
 const EDGES: &str = "\"edges\":[2, 1, 6, 1, 3, 12]";
 
-/// What is changed in the good file, into what, where the error must then stand, and what it must expect.
+/// What is changed in the good file, into what, where the error must then stand, and what it must
+/// expect.
 const REFUSED: &[(&str, &str, &str, &str)] = &[
     // Keys in another order.
     ("\"nodes\"", "\"edges\":[],\"nodes\"", "\"edges\"", "the key `nodes`"),
     ("\"edges\"", "\"edge5\"", "\"locations\"", "the key `edges`"),
-    ("\"locations\"", "\"strings\":[],\"locations\"", "\"locations\":[6", "a key that comes behind `strings`"),
+    (
+        "\"locations\"",
+        "\"strings\":[],\"locations\"",
+        "\"locations\":[6",
+        "a key that comes behind `strings`",
+    ),
     ("\"strings\":", "\"string5\":", "}\n", "the key `strings`"),
     ("\"edges\"", "\"nodes\":[],\"edges\"", "\"nodes\":[],", "a key that comes behind `nodes`"),
     // Indices out of range.
@@ -55,18 +63,38 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ("[6, 5, 1, 2]", "[7, 5, 1, 2]", "7, 5, 1, 2", "a multiple of 6"),
     ("[6, 5, 1, 2]", "[6, 5, 1, 4294967296]", "4294967296", "a column below 2^32"),
     ("9, 0, 1, 0", "9, 0, 4294967296, 0", "4294967296", "an id below 2^32"),
-    ("9, 0, 1, 0", "9, 0, 99999999999999999999, 0", "99999999999999999999", "an integer below 2^64"),
+    (
+        "9, 0, 1, 0",
+        "9, 0, 99999999999999999999, 0",
+        "99999999999999999999",
+        "an integer below 2^64",
+    ),
     // Counts that lie.
     ("\"node_count\":3", "\"node_count\":2", "1, 3, 5, 32", "`]` behind 2 nodes"),
-    ("\"node_count\":3", "\"node_count\":4", "],\n\"edges\"", "4 nodes, as the header says (3 are there)"),
+    (
+        "\"node_count\":3",
+        "\"node_count\":4",
+        "],\n\"edges\"",
+        "4 nodes, as the header says (3 are there)",
+    ),
     ("\"edge_count\":2", "\"edge_count\":3", "],\n\"edges\"", "nodes with 3 edges together"),
     ("\"edge_count\":2", "\"edge_count\":1", "1, 0, 1, 3, 5", "at most 1 edges together"),
     ("1, 3, 12]", "1, 3]", "],\n\"locations", "a comma: rows have 3 fields"),
     ("1, 3, 12]", "1, 3, 12, 4, 5, 6]", "4, 5, 6", "`]` behind 2 edges"),
     // Before any memory is asked for.
-    ("\"node_count\":3", "\"node_count\":3000000000000000000", "3000000000000000000", "a `node_count` of at most"),
+    (
+        "\"node_count\":3",
+        "\"node_count\":3000000000000000000",
+        "3000000000000000000",
+        "a `node_count` of at most",
+    ),
     ("\"edge_count\":2", "\"edge_count\":4000000000", "4000000000", "a `edge_count` of at most"),
-    ("32, 0, 0]", "32, 18446744073709551615, 0]", "18446744073709551615", "at most 2 edges together"),
+    (
+        "32, 0, 0]",
+        "32, 18446744073709551615, 0]",
+        "18446744073709551615",
+        "at most 2 edges together",
+    ),
     // Headers without what is needed.
     ("\"self_size\"", "\"size\"", "[\"type\", \"name\"", "the node field `self_size`"),
     ("\"to_node\"", "\"target\"", "[\"type\", \"name_or_index\"", "the edge field `to_node`"),
@@ -118,7 +146,11 @@ fn element_indices_are_no_strings() {
 #[test]
 fn duplicated_ids_are_refused_unless_they_are_allowed() {
     refused("3, 2, 3, 16", "3, 2, 1, 16", "1, 16, 1", "an id that no other node has");
-    let far = heap().file().replacen("3, 2, 3, 16", "3, 2, 4000000001, 16", 1).replacen("1, 3, 5, 32", "1, 3, 4000000001, 32", 1);
+    let far = heap().file().replacen("3, 2, 3, 16", "3, 2, 4000000001, 16", 1).replacen(
+        "1, 3, 5, 32",
+        "1, 3, 4000000001, 32",
+        1,
+    );
     assert!(error(&far).expected.contains("an id that no other"));
     let options = ReadOptions { allow_duplicate_ids: true, ..ReadOptions::default() };
     assert!(Snapshot::read_with(far.as_bytes(), &options).is_ok());
@@ -126,7 +158,11 @@ fn duplicated_ids_are_refused_unless_they_are_allowed() {
 
 #[test]
 fn lone_surrogates_are_kept_apart_and_shown_as_one_sign() {
-    let file = heap().file().replacen("\"Session\"", "\"a\\ud83d\"", 1).replacen("\"cache\"", "\"a\\ud83e\"", 1);
+    let file = heap().file().replacen("\"Session\"", "\"a\\ud83d\"", 1).replacen(
+        "\"cache\"",
+        "\"a\\ud83e\"",
+        1,
+    );
     let snapshot = Snapshot::read(file.as_bytes()).unwrap();
     let (one, other) = (snapshot.graph.node_name(1), snapshot.graph.node_name(2));
     assert_ne!(snapshot.strings.bytes(one), snapshot.strings.bytes(other));
@@ -155,21 +191,32 @@ fn a_type_that_is_named_twice_is_refused_by_every_reader() {
 
 #[test]
 fn deep_nesting_takes_no_stack() {
-    let deep = format!("{},\"x\":{}", heap().file().trim_end().strip_suffix('}').unwrap(), "[".repeat(1_000_000));
+    let deep = format!(
+        "{},\"x\":{}",
+        heap().file().trim_end().strip_suffix('}').unwrap(),
+        "[".repeat(1_000_000)
+    );
     assert!(error(&deep).to_string().contains("the end of the file"));
     let tree = heap().file().replacen("\"location_fields\"", "\"trace_function_info_fields\":[\"function_id\",\"name\",\"script_name\",\"script_id\",\"line\",\"column\"],\"trace_node_fields\":[\"id\",\"function_info_index\",\"count\",\"size\",\"children\"],\"location_fields\"", 1);
     let tree = tree.replacen("\"edge_count\":2", "\"edge_count\":2,\"trace_function_count\":1", 1);
     let calls = (0..200_000).map(|id| format!("{id},0,1,8,[")).collect::<String>();
-    let lists = format!("\"trace_function_infos\":[1,0,0,3,4,5],\"trace_tree\":[{calls}{}],\"locations\"", "]".repeat(200_000));
+    let lists = format!(
+        "\"trace_function_infos\":[1,0,0,3,4,5],\"trace_tree\":[{calls}{}],\"locations\"",
+        "]".repeat(200_000)
+    );
     let tree = tree.replacen("\"locations\"", &lists, 1);
     let snapshot = Snapshot::read(tree.as_bytes()).unwrap();
-    assert_eq!((snapshot.traces.nodes.len(), snapshot.traces.nodes[199_999].parent), (200_000, Some(199_998)));
+    assert_eq!(
+        (snapshot.traces.nodes.len(), snapshot.traces.nodes[199_999].parent),
+        (200_000, Some(199_998))
+    );
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// One byte is another, or some are gone: an answer or an error within the file, and the same with two threads.
+    /// One byte is another, or some are gone: an answer or an error within the file, and the same
+    /// with two threads.
     #[test]
     fn damage_never_panics(at in any::<prop::sample::Index>(), byte in any::<u8>(), gone in 0usize..4) {
         let mut bytes = heap().file().into_bytes();

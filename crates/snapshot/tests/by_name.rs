@@ -1,4 +1,5 @@
-//! Nodes in the order of their names, the first few and all, against names that are made and sorted.
+//! Nodes in the order of their names, the first few and all, against names that are made and
+//! sorted.
 
 mod heaps;
 
@@ -7,11 +8,13 @@ use heaplab_snapshot::analysis::{Analysis, Options, SameNames};
 use heaps::Heap;
 use proptest::prelude::*;
 
-/// Characters whose orders differ: by bytes, by 16-bit units, as shown; escaped in the file and not. The last two stand for halves of a surrogate pair.
+/// Characters whose orders differ: by bytes, by 16-bit units, as shown; escaped in the file and
+/// not. The last two stand for halves of a surrogate pair.
 const LETTERS: [char; 9] = ['a', 'b', ' ', '\n', '"', 'é', '\u{fffd}', '\u{1f600}', '\u{e000}'];
 
 fn word() -> impl Strategy<Value = String> {
-    prop::collection::vec(prop::sample::select(&LETTERS[..]), 0..4).prop_map(|letters| letters.into_iter().collect())
+    prop::collection::vec(prop::sample::select(&LETTERS[..]), 0..4)
+        .prop_map(|letters| letters.into_iter().collect())
 }
 
 /// A node: what it is, its name, and what it refers to: properties' names and targets' numbers.
@@ -30,7 +33,11 @@ fn heap(rows: &[Row]) -> Heap {
     }
     for ((number, (kind, _, edges)), state) in (1..).zip(rows).zip([0, 1, 2].into_iter().cycle()) {
         for (place, (name, to)) in edges.iter().enumerate() {
-            let (edge_type, name) = if *kind == 1 { ("internal", ["first", "second"][place % 2]) } else { ("property", name.as_str()) };
+            let (edge_type, name) = if *kind == 1 {
+                ("internal", ["first", "second"][place % 2])
+            } else {
+                ("property", name.as_str())
+            };
             heap.edge(edge_type, number, name, to % (rows.len() + 1));
         }
         heap.detached(number, if *kind == 4 { state } else { 0 });

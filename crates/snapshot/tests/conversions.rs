@@ -1,5 +1,6 @@
-//! What `convert` to another writer's columns promises: DevTools answers about the new file, class by class and object by object, as it does about the
-//! old one without what has no place there; and what that is, is counted. The old one without it is made here by other means, number by number.
+//! What `convert` to another writer's columns promises: DevTools answers about the new file, class
+//! by class and object by object, as it does about the old one without what has no place there; and
+//! what that is, is counted. The old one without it is made here by other means, number by number.
 
 use heaplab_snapshot::rewrite::{Lost, Target, convert};
 use heaplab_snapshot::rows::Rows;
@@ -12,7 +13,8 @@ use std::process::Command;
 /// Columns and types of the Nodes, written down once more.
 const NODE_12: [&str; 6] = ["type", "name", "id", "self_size", "edge_count", "trace_node_id"];
 const NODE_24: [&str; 6] = ["type", "name", "id", "self_size", "edge_count", "detachedness"];
-const ALL: [&str; 7] = ["type", "name", "id", "self_size", "edge_count", "trace_node_id", "detachedness"];
+const ALL: [&str; 7] =
+    ["type", "name", "id", "self_size", "edge_count", "trace_node_id", "detachedness"];
 const LATER_TYPES: [&str; 2] = ["object shape", "wasm object"];
 const LISTS: [&str; 10] = [
     "nodes",
@@ -28,14 +30,16 @@ const LISTS: [&str; 10] = [
 ];
 
 fn unpacked(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/devtools/{name}.heapsnapshot.gz"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("tests/devtools/{name}.heapsnapshot.gz"));
     let mut bytes = Vec::new();
     flate2::read::GzDecoder::new(fs::File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
     bytes
 }
 
 fn converted(bytes: &[u8], target: Target) -> (Vec<u8>, Lost) {
-    let (new, converted) = convert(&Rows::find(bytes).unwrap(), target, Vec::new(), &mut |_, _| ()).unwrap();
+    let (new, converted) =
+        convert(&Rows::find(bytes).unwrap(), target, Vec::new(), &mut |_, _| ()).unwrap();
     (new, converted.lost)
 }
 
@@ -56,8 +60,11 @@ impl File {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let lists: Vec<String> =
-            ["snapshot"].iter().chain(&LISTS).map(|key| format!("\"{key}\":{}", self.0.get(*key).unwrap_or(&json!([])))).collect();
+        let lists: Vec<String> = ["snapshot"]
+            .iter()
+            .chain(&LISTS)
+            .map(|key| format!("\"{key}\":{}", self.0.get(*key).unwrap_or(&json!([]))))
+            .collect();
         format!("{{{}}}", lists.join(",\n")).into_bytes()
     }
 
@@ -65,7 +72,8 @@ impl File {
         self.0["snapshot"]["meta"].as_object_mut().unwrap()
     }
 
-    /// Has its nodes in these columns (a new one is 0) and those of the types hidden; counts what that loses.
+    /// Has its nodes in these columns (a new one is 0) and those of the types hidden; counts what
+    /// that loses.
     fn nodes_in(&mut self, columns: &[&str], gone: &[&str]) -> Lost {
         let had = names(&self.meta()["node_fields"]);
         let types = names(&self.meta()["node_types"][0]);
@@ -74,17 +82,25 @@ impl File {
         let mut hidden: Vec<(String, u64)> = types.iter().map(|name| (name.clone(), 0)).collect();
         for row in numbers(&self.0["nodes"]).chunks(had.len()) {
             let of = |field: &str| had.iter().position(|name| name == field).map(|at| row[at]);
-            let (kind, name) = (of("type").unwrap() as usize, &strings[of("name").unwrap() as usize]);
+            let (kind, name) =
+                (of("type").unwrap() as usize, &strings[of("name").unwrap() as usize]);
             let is_gone = gone.contains(&types[kind].as_str());
             hidden[kind].1 += u64::from(is_gone);
             if !columns.contains(&"detachedness") {
                 lost.attached += u64::from(of("detachedness") == Some(1));
                 lost.detached += u64::from(of("detachedness") == Some(2));
             } else if of("detachedness").is_none() {
-                lost.detached_by_name += u64::from(types[kind] == "native" && name.starts_with("Detached "));
+                lost.detached_by_name +=
+                    u64::from(types[kind] == "native" && name.starts_with("Detached "));
             }
-            lost.allocated += u64::from(!columns.contains(&"trace_node_id") && of("trace_node_id").unwrap_or(0) != 0);
-            nodes.extend(columns.iter().map(|field| if *field == "type" && is_gone { 0 } else { of(field).unwrap_or(0) }));
+            lost.allocated += u64::from(
+                !columns.contains(&"trace_node_id") && of("trace_node_id").unwrap_or(0) != 0,
+            );
+            nodes.extend(
+                columns.iter().map(|field| {
+                    if *field == "type" && is_gone { 0 } else { of(field).unwrap_or(0) }
+                }),
+            );
         }
         assert_eq!(types[0], "hidden");
         hidden.retain(|(_, count)| *count > 0);
@@ -99,8 +115,15 @@ impl File {
         lost
     }
 
-    fn move_indices(&mut self, list: &str, fields: &[&str], field: &str, moved: impl Fn(i64) -> i64) {
-        let (at, mut rows) = (fields.iter().position(|name| *name == field).unwrap(), numbers(&self.0[list]));
+    fn move_indices(
+        &mut self,
+        list: &str,
+        fields: &[&str],
+        field: &str,
+        moved: impl Fn(i64) -> i64,
+    ) {
+        let (at, mut rows) =
+            (fields.iter().position(|name| *name == field).unwrap(), numbers(&self.0[list]));
         rows.chunks_mut(fields.len()).for_each(|row| row[at] = moved(row[at]));
         self.0[list] = json!(rows);
     }
@@ -120,7 +143,8 @@ impl File {
         if let Some(at) = fields.iter().position(|name| name == "script_object_index") {
             let rows = numbers(&self.0["locations"]);
             lost.script_objects = (rows.len() / fields.len()) as u64;
-            let kept = rows.chunks(fields.len()).flat_map(|row| [&row[..at], &row[at + 1..]].concat());
+            let kept =
+                rows.chunks(fields.len()).flat_map(|row| [&row[..at], &row[at + 1..]].concat());
             self.0["locations"] = json!(kept.collect::<Vec<i64>>());
             fields.remove(at);
             self.meta().insert("location_fields".into(), json!(fields));
@@ -142,7 +166,11 @@ fn without(bytes: &[u8], target: Target) -> (Vec<u8>, Lost) {
     };
     let mut lost = file.nodes_in(columns, gone);
     file.without_scopes(&mut lost);
-    let extra = file.0["snapshot"].as_object_mut().unwrap().remove("extra_native_bytes").unwrap_or(json!(0));
+    let extra = file.0["snapshot"]
+        .as_object_mut()
+        .unwrap()
+        .remove("extra_native_bytes")
+        .unwrap_or(json!(0));
     if target == Target::Node24 {
         file.0["snapshot"]["extra_native_bytes"] = extra;
     } else {
@@ -151,7 +179,8 @@ fn without(bytes: &[u8], target: Target) -> (Vec<u8>, Lost) {
     (file.bytes(), lost)
 }
 
-/// Chromium's file as one of a heap that lost more: what is of Node's, other bytes outside of the heap, names that say what no column does.
+/// Chromium's file as one of a heap that lost more: what is of Node's, other bytes outside of the
+/// heap, names that say what no column does.
 fn with_more(bytes: &[u8], change: impl FnOnce(&mut File)) -> Vec<u8> {
     let mut file = File::of(bytes);
     change(&mut file);
@@ -159,7 +188,9 @@ fn with_more(bytes: &[u8], change: impl FnOnce(&mut File)) -> Vec<u8> {
 }
 
 fn heaps() -> Vec<(&'static str, Vec<u8>)> {
-    let chromium = with_more(&unpacked("chromium-dom"), |file| file.0["snapshot"]["extra_native_bytes"] = json!(123_456));
+    let chromium = with_more(&unpacked("chromium-dom"), |file| {
+        file.0["snapshot"]["extra_native_bytes"] = json!(123_456)
+    });
     // Every hundredth object is one of WebAssembly's.
     let wasm = with_more(&chromium, |file| {
         file.meta()["node_types"][0].as_array_mut().unwrap().push(json!("wasm object"));
@@ -175,7 +206,12 @@ fn heaps() -> Vec<(&'static str, Vec<u8>)> {
         file.0["strings"] = json!(strings);
         file.nodes_in(&NODE_12, &[]);
     });
-    vec![("chromium", chromium), ("wasm", wasm), ("by-name", by_name), ("tracking", unpacked("node24-tracking"))]
+    vec![
+        ("chromium", chromium),
+        ("wasm", wasm),
+        ("by-name", by_name),
+        ("tracking", unpacked("node24-tracking")),
+    ]
 }
 
 const TARGETS: [Target; 4] = [Target::Node12, Target::Node16, Target::Node20, Target::Node24];
@@ -197,8 +233,14 @@ fn what_is_lost_is_counted() {
             assert!(converted(&bytes, target).1.is_nothing(), "{name} to {target:?}");
         }
     }
-    assert!(all.attached > 0 && all.detached > 0 && all.detached_by_name > 0 && all.scopes > 0, "{all:?}");
-    assert!(LATER_TYPES.iter().all(|name| all.hidden.iter().any(|(hidden, _)| hidden == name)), "{all:?}");
+    assert!(
+        all.attached > 0 && all.detached > 0 && all.detached_by_name > 0 && all.scopes > 0,
+        "{all:?}"
+    );
+    assert!(
+        LATER_TYPES.iter().all(|name| all.hidden.iter().any(|(hidden, _)| hidden == name)),
+        "{all:?}"
+    );
     // Allocations that no function is named for.
     let (tracked, _) = converted(&unpacked("node24-tracking"), Target::Node20);
     let untold = with_more(&tracked, |file| {
@@ -218,26 +260,45 @@ fn what_is_not_known_is_named() {
         fields.push(json!("mood"));
         file.meta()["scope_use_fields"].as_array_mut().unwrap()[0] = json!("other");
     });
-    let text = String::from_utf8(bytes).unwrap().replacen("\"strings\":", "\"more\":[1,{}],\n\"strings\":", 1);
+    let text = String::from_utf8(bytes).unwrap().replacen(
+        "\"strings\":",
+        "\"more\":[1,{}],\n\"strings\":",
+        1,
+    );
     // An empty list of whatever name loses nothing.
     let text = text.replacen("\"strings\":", "\"empty\":[ ],\n\"strings\":", 1);
     let (_, lost) = converted(text.as_bytes(), Target::Same);
-    let unknown = ["samples.mood", "scopes", "scope_context_vars", "scope_uses", "more"].map(String::from).to_vec();
+    let unknown = ["samples.mood", "scopes", "scope_context_vars", "scope_uses", "more"]
+        .map(String::from)
+        .to_vec();
     assert_eq!(lost, Lost { unknown, ..Lost::default() });
 }
 
-/// DevTools' answers (studies/heap-snapshots): of the file, and of every object; says so where it is not installed.
+/// DevTools' answers (studies/heap-snapshots): of the file, and of every object; says so where it
+/// is not installed.
 fn answers(folder: &Path, name: &str, bytes: &[u8]) -> Option<(Value, String)> {
     let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/heap-snapshots");
     let node: PathBuf = study.join("node_modules/node24/bin/node");
     if !node.exists() {
-        assert!(std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"), "npm ci in studies/heap-snapshots is required");
-        eprintln!("skipped: DevTools is not installed (npm ci --omit=dev in studies/heap-snapshots)");
+        assert!(
+            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
+            "npm ci in studies/heap-snapshots is required"
+        );
+        eprintln!(
+            "skipped: DevTools is not installed (npm ci --omit=dev in studies/heap-snapshots)"
+        );
         return None;
     }
     let (path, out) = (folder.join(name).with_extension("heapsnapshot"), folder.join(name));
     fs::write(&path, bytes).unwrap();
-    let asked = Command::new(node).arg(study.join("judge/ask.mjs")).arg("answers").arg(&path).arg("-o").arg(&out).output().unwrap();
+    let asked = Command::new(node)
+        .arg(study.join("judge/ask.mjs"))
+        .arg("answers")
+        .arg(&path)
+        .arg("-o")
+        .arg(&out)
+        .output()
+        .unwrap();
     assert!(asked.status.success(), "{name}: {}", String::from_utf8_lossy(&asked.stderr));
     let of_file = serde_json::from_slice(&fs::read(out.join("answers.json")).unwrap()).unwrap();
     Some((of_file, fs::read_to_string(out.join("objects.tsv")).unwrap()))
@@ -255,23 +316,55 @@ fn devtools_answers_as_about_the_file_without_what_is_lost() {
         let Some((before, _)) = answers(folder.path(), name, &bytes) else { return };
         let named = |answers: &Value, class: &str| -> u64 {
             let classes = answers["classes"].as_array().unwrap().iter();
-            classes.filter(|found| found["name"].as_str().unwrap().starts_with(class)).map(|found| found["count"].as_u64().unwrap()).sum()
+            classes
+                .filter(|found| found["name"].as_str().unwrap().starts_with(class))
+                .map(|found| found["count"].as_u64().unwrap())
+                .sum()
         };
         for target in targets.iter().copied() {
             let (new, lost) = converted(&bytes, target);
             let Some((after, objects)) = answers(folder.path(), "new", &new) else { return };
-            let Some((expected, expected_objects)) = answers(folder.path(), "expected", &without(&bytes, target).0) else { return };
-            let differing = expected.as_object().unwrap().iter().find(|(key, value)| after[key.as_str()] != **value);
-            assert!(differing.is_none(), "{name} to {target:?}: {:?}", differing.map(|(key, _)| key));
+            let Some((expected, expected_objects)) =
+                answers(folder.path(), "expected", &without(&bytes, target).0)
+            else {
+                return;
+            };
+            let differing = expected
+                .as_object()
+                .unwrap()
+                .iter()
+                .find(|(key, value)| after[key.as_str()] != **value);
+            assert!(
+                differing.is_none(),
+                "{name} to {target:?}: {:?}",
+                differing.map(|(key, _)| key)
+            );
             assert!(objects == expected_objects, "{name} to {target:?}: objects differ");
             // What --help says of it, in figures.
             let total = |answers: &Value| answers["total_bytes"].as_u64().unwrap();
-            assert_eq!(total(&before), total(&after) + lost.extra_native_bytes, "{name} to {target:?}");
-            assert_eq!((&before["nodes"], &before["edges"]), (&after["nodes"], &after["edges"]), "{name} to {target:?}");
+            assert_eq!(
+                total(&before),
+                total(&after) + lost.extra_native_bytes,
+                "{name} to {target:?}"
+            );
+            assert_eq!(
+                (&before["nodes"], &before["edges"]),
+                (&after["nodes"], &after["edges"]),
+                "{name} to {target:?}"
+            );
             let loses_shapes = lost.hidden.iter().any(|(name, _)| name == "object shape");
-            assert_eq!(named(&after, "(object shape)") == 0, loses_shapes || named(&before, "(object shape)") == 0, "{name} to {target:?}");
-            assert_eq!(named(&after, "Detached ") == 0, lost.detached > 0 || named(&before, "Detached ") == 0, "{name} to {target:?}");
-            if lost.hidden.is_empty() && lost.detached + lost.attached + lost.detached_by_name == 0 {
+            assert_eq!(
+                named(&after, "(object shape)") == 0,
+                loses_shapes || named(&before, "(object shape)") == 0,
+                "{name} to {target:?}"
+            );
+            assert_eq!(
+                named(&after, "Detached ") == 0,
+                lost.detached > 0 || named(&before, "Detached ") == 0,
+                "{name} to {target:?}"
+            );
+            if lost.hidden.is_empty() && lost.detached + lost.attached + lost.detached_by_name == 0
+            {
                 assert_eq!(before["classes"], after["classes"], "{name} to {target:?}");
             }
         }

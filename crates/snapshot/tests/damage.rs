@@ -1,5 +1,6 @@
-//! What is wrong with a file is told the same by whatever reads it: what each list can have wrong, and the byte at which that is said. A file is good for
-//! `validate` exactly where it can be read, and rewritten.
+//! What is wrong with a file is told the same by whatever reads it: what each list can have wrong,
+//! and the byte at which that is said. A file is good for `validate` exactly where it can be read,
+//! and rewritten.
 
 use heaplab_snapshot::rewrite::{Target, convert};
 use heaplab_snapshot::rows::Rows;
@@ -7,7 +8,8 @@ use heaplab_snapshot::validate::{Oddity, validate};
 use heaplab_snapshot::write::Section;
 use heaplab_snapshot::{ReadOptions, Snapshot};
 
-/// A file with every list, in V8's order of fields. The root has two edges, the object and the code one each.
+/// A file with every list, in V8's order of fields. The root has two edges, the object and the code
+/// one each.
 const GOOD: &str = r#"{"snapshot":{"meta":{"node_fields":["type","name","id","self_size","edge_count","trace_node_id","detachedness"],"node_types":[["hidden","array","string","object","code","synthetic"],"string","number","number","number","number","number"],"edge_fields":["type","name_or_index","to_node"],"edge_types":[["context","element","property","internal","hidden","shortcut","weak"],"string_or_number","node"],"trace_function_info_fields":["function_id","name","script_name","script_id","line","column"],"trace_node_fields":["id","function_info_index","count","size","children"],"sample_fields":["timestamp_us","last_assigned_id"],"location_fields":["object_index","script_id","script_object_index","line","column"],"scope_fields":["script_node_index","scope_id","depth","scope_context_vars_count","scope_uses_count"],"scope_context_var_fields":["name"],"scope_use_fields":["declaring_scope_id","slot_index"]},"node_count":3,"edge_count":4,"trace_function_count":2},
 "nodes":[5,0,1,0,2,0,0,3,1,3,16,1,2,1,4,2,5,64,1,0,2],
 "edges":[1,33,7,2,3,14,3,3,14,6,4,7],
@@ -20,7 +22,8 @@ const GOOD: &str = r#"{"snapshot":{"meta":{"node_fields":["type","name","id","se
 "scope_uses":[-2,0,-2,40],
 "strings":["(root)","Session","a\n.js","user","weak\u00e9"]}"#;
 
-/// What is changed in the good file, into what, where in the changed file the first wrong byte then stands, and what is expected there.
+/// What is changed in the good file, into what, where in the changed file the first wrong byte then
+/// stands, and what is expected there.
 type Case = (&'static str, &'static str, &'static str, &'static str);
 
 const HEADER: &[Case] = &[
@@ -32,15 +35,30 @@ const HEADER: &[Case] = &[
     ("\"node_count\":3", "\"node_count\":99999", "99999,", "a `node_count` of at most"),
     ("\"edge_count\":4", "\"edge_count\":99999", "99999,", "a `edge_count` of at most"),
     ("\"edge_count\":4", "\"edge_count\":-1", "-1,", "the number of edges"),
-    (",\"trace_function_count\":2", ",\"trace_function_count\":2,\"root_index\":8", "8},", "a multiple of 7 below 21"),
-    (",\"trace_function_count\":2", ",\"trace_function_count\":2,\"root_index\":21", "21},", "a multiple of 7 below 21"),
+    (
+        ",\"trace_function_count\":2",
+        ",\"trace_function_count\":2,\"root_index\":8",
+        "8},",
+        "a multiple of 7 below 21",
+    ),
+    (
+        ",\"trace_function_count\":2",
+        ",\"trace_function_count\":2,\"root_index\":21",
+        "21},",
+        "a multiple of 7 below 21",
+    ),
     ("\"self_size\"", "\"size\"", "[\"type\",\"name\",\"id\"", "the node field `self_size`"),
     ("\"detachedness\"]", "\"id\"]", "[\"type\",\"name\",\"id\"", "each node field once"),
     ("[[\"hidden\"", "[\"number\",[\"hidden\"", "[\"number\",[\"hidden\"", "names of node types"),
     ("\"synthetic\"]", "\"array\"]", "[[\"hidden\",\"array\"", "each once"),
     ("\"to_node\"", "\"end\"", "[\"type\",\"name_or_index\"", "the edge field `to_node`"),
     ("\"script_name\"", "\"script\"", "[\"function_id\"", "field `script_name`"),
-    ("\"size\",\"children\"", "\"children\",\"size\"", "[\"id\",\"function_info_index\"", "`children` as the last"),
+    (
+        "\"size\",\"children\"",
+        "\"children\",\"size\"",
+        "[\"id\",\"function_info_index\"",
+        "`children` as the last",
+    ),
     ("\"timestamp_us\"", "\"time\"", "[\"time\"", "field `timestamp_us`"),
     ("\"line\",\"column\"],\"scope", "\"line\"],\"scope", "[\"object_index\"", "field `column`"),
 ];
@@ -49,9 +67,19 @@ const KEYS: &[Case] = &[
     ("\"nodes\":[", "\"edges\":[],\"nodes\":[", "\"edges\":[],", "the key `nodes`"),
     ("\"edges\":[", "\"edge\":[", "\"trace_function_infos\":[", "the key `edges`"),
     ("\"edges\":[", "\"nodes\":[],\"edges\":[", "\"nodes\":[],", "a key that comes behind `nodes`"),
-    ("\"trace_function_infos\":[", "\"infos\":[", "\"trace_tree\":[", "the key `trace_function_infos`"),
+    (
+        "\"trace_function_infos\":[",
+        "\"infos\":[",
+        "\"trace_tree\":[",
+        "the key `trace_function_infos`",
+    ),
     ("\"samples\":[1001,3,1002,5],", "", "", ""),
-    ("\"strings\":[", "\"locations\":[],\"strings\":[", "\"locations\":[],", "a key that comes behind `scope_uses`"),
+    (
+        "\"strings\":[",
+        "\"locations\":[],\"strings\":[",
+        "\"locations\":[],",
+        "a key that comes behind `scope_uses`",
+    ),
     ("\"strings\":[", "\"words\":[", "}", "the key `strings`"),
     ("\"edges\":[", "edges\":[", "edges\":[1,33", "a key in quotes"),
     ("\"edges\":[", "\"edges\"[", "[1,33", "a colon"),
@@ -67,14 +95,24 @@ const NODES: &[Case] = &[
     ("3,1,3,16,1", "3,1,1,16,1", "1,16,1,2", "an id that no other node has (byte "),
     ("3,1,3,16,1", "3,1,3,18446744073709551616,1", "18446744073709551616", "an integer below 2^64"),
     ("3,1,3,16,1", "3,1,3,16,3", "3,2,1,4,2", "at most 4 edges together"),
-    ("3,1,3,16,1", "3,1,3,16,0", "],\n\"edges\"", "nodes with 4 edges together, as the header says (3 are announced)"),
+    (
+        "3,1,3,16,1",
+        "3,1,3,16,0",
+        "],\n\"edges\"",
+        "nodes with 4 edges together, as the header says (3 are announced)",
+    ),
     ("16,1,2,1,", "16,1,4294967296,1,", "4294967296", "a trace node's id below 2^32"),
     ("16,1,2,1,", "16,1,2,3,", "3,4,2,5,64", "a detachedness below 3"),
     ("4,2,5,64,1,0,2]", "4,2,5,64,1,0]", "],\n\"edges\"", "a comma: rows have 7 fields"),
     ("64,1,0,2]", "64,1,0,2,3]", "],\n\"edges\"", "a comma: rows have 7 fields"),
     ("64,1,0,2]", "64,1,0,2,3,0,7,0,0,0,0]", "3,0,7,0,0,0,0]", "`]` behind 3 nodes"),
     ("\"node_count\":3", "\"node_count\":2", "4,2,5,64", "`]` behind 2 nodes"),
-    ("\"node_count\":3", "\"node_count\":5", "],\n\"edges\"", "5 nodes, as the header says (3 are there)"),
+    (
+        "\"node_count\":3",
+        "\"node_count\":5",
+        "],\n\"edges\"",
+        "5 nodes, as the header says (3 are there)",
+    ),
     ("3,1,3,16,1", "3,1,-3,16,1", "-3,16", "an integer"),
     ("3,1,3,16,1", "3,1,3.5,16,1", ".5,16", "a comma"),
     ("3,1,3,16,1", "3,1,,16,1", ",16,1,2", "an integer"),
@@ -98,8 +136,18 @@ const EDGES: &[Case] = &[
 const SMALL_LISTS: &[Case] = &[
     ("[70,1,2,80", "[70,5,2,80", "5,2,80", "a string's number below 5"),
     ("[70,1,2,80", "[70,1,9,80", "9,80", "a string's number below 5"),
-    (",71,3,4,80,83,84]", "]", "],\n\"trace_tree\"", "2 functions, as the header says (1 are there)"),
-    ("\"trace_function_count\":2", "\"trace_function_count\":1", "71,3,4", "`]` behind 1 functions"),
+    (
+        ",71,3,4,80,83,84]",
+        "]",
+        "],\n\"trace_tree\"",
+        "2 functions, as the header says (1 are there)",
+    ),
+    (
+        "\"trace_function_count\":2",
+        "\"trace_function_count\":1",
+        "71,3,4",
+        "`]` behind 1 functions",
+    ),
     ("80,83,84]", "80,83]", "],\n\"trace_tree\"", "a comma: rows have 6 fields"),
     ("[2,1,93", "[2,2,93", "2,93", "a function below 2"),
     ("[1,0,91,92,[", "[1,0,91,[", "[2,1,93", "an integer"),
@@ -113,7 +161,12 @@ const SMALL_LISTS: &[Case] = &[
     ("[14,-2,0", "[15,-2,0", "15,-2", "a multiple of 7 below 21"),
     ("[14,-2,0", "[14,-2,-1", "-1,1,0", "a depth below 2^32"),
     ("[14,-2,0,1,", "[14,-2,0,0,", "3],\n\"scope_uses\"", "`]` behind 0 rows"),
-    ("[14,-2,0,1,", "[14,-2,0,2,", "],\n\"scope_uses\"", "2 rows of `scope_context_vars`, as `scopes` say (1 are there)"),
+    (
+        "[14,-2,0,1,",
+        "[14,-2,0,2,",
+        "],\n\"scope_uses\"",
+        "2 rows of `scope_context_vars`, as `scopes` say (1 are there)",
+    ),
     ("vars\":[3]", "vars\":[5]", "5],\n\"scope_uses\"", "a string's number below 5"),
     (",-2,40]", "]", "],\n\"strings\"", "2 rows of `scope_uses`, as `scopes` say (1 are there)"),
     (",-2,40]", ",-2]", "],\n\"strings\"", "a comma: rows have 2 fields"),
@@ -133,8 +186,14 @@ const STRINGS: &[Case] = &[
 
 #[test]
 fn each_damage_is_told_at_its_byte_by_whatever_reads() {
-    assert!(validate(GOOD.as_bytes(), &mut |_, _| ()).is_good(), "{:?}", validate(GOOD.as_bytes(), &mut |_, _| ()));
-    for (from, to, at, expected) in [HEADER, KEYS, NODES, EDGES, SMALL_LISTS, STRINGS].into_iter().flatten() {
+    assert!(
+        validate(GOOD.as_bytes(), &mut |_, _| ()).is_good(),
+        "{:?}",
+        validate(GOOD.as_bytes(), &mut |_, _| ())
+    );
+    for (from, to, at, expected) in
+        [HEADER, KEYS, NODES, EDGES, SMALL_LISTS, STRINGS].into_iter().flatten()
+    {
         assert!(GOOD.contains(from), "{from}");
         let bad = GOOD.replacen(from, to, 1);
         let report = validate(bad.as_bytes(), &mut |_, _| ());
@@ -147,15 +206,28 @@ fn each_damage_is_told_at_its_byte_by_whatever_reads() {
             continue;
         }
         let damage = report.damage.unwrap_or_else(|| panic!("{from} -> {to} is taken"));
-        let place = if *at == "}" { bad.len() - 1 } else { bad.rfind(at).unwrap_or_else(|| panic!("no {at} in {bad}")) };
+        let place = if *at == "}" {
+            bad.len() - 1
+        } else {
+            bad.rfind(at).unwrap_or_else(|| panic!("no {at} in {bad}"))
+        };
         let shown = &bad[..bad.len().min(place + 20)][place.saturating_sub(20)..];
         assert_eq!(damage.offset, place as u64, "{from} -> {to}: {damage}, not at {shown:?}");
         assert!(damage.expected.contains(expected), "{from} -> {to}: {damage}");
         assert_eq!(report.good_bytes, damage.offset);
-        assert!(report.lists.iter().all(|list| !(list.offset..list.end).contains(&damage.offset) || !list.whole), "{from} -> {to}");
-        let rewritten = Rows::find(bad.as_bytes())
-            .map_err(|error| error.to_string())
-            .and_then(|rows| convert(&rows, Target::Same, Vec::new(), &mut |_, _| ()).map(|_| ()).map_err(|error| error.to_string()));
+        assert!(
+            report
+                .lists
+                .iter()
+                .all(|list| !(list.offset..list.end).contains(&damage.offset) || !list.whole),
+            "{from} -> {to}"
+        );
+        let rewritten =
+            Rows::find(bad.as_bytes()).map_err(|error| error.to_string()).and_then(|rows| {
+                convert(&rows, Target::Same, Vec::new(), &mut |_, _| ())
+                    .map(|_| ())
+                    .map_err(|error| error.to_string())
+            });
         assert!(rewritten.is_err(), "{from} -> {to} is written anew");
     }
 }
@@ -164,7 +236,11 @@ fn each_damage_is_told_at_its_byte_by_whatever_reads() {
 fn wherever_a_file_is_cut_its_end_is_blamed() {
     // The counts of a large file are more than what is there of it can hold.
     let rows = (1..500).map(|node| format!(",3,1,{},16,0,0,0", 2 * node + 7)).collect::<String>();
-    let large = GOOD.replacen("64,1,0,2]", &format!("64,1,0,2{rows}]"), 1).replacen("\"node_count\":3", "\"node_count\":502", 1);
+    let large = GOOD.replacen("64,1,0,2]", &format!("64,1,0,2{rows}]"), 1).replacen(
+        "\"node_count\":3",
+        "\"node_count\":502",
+        1,
+    );
     assert!(validate(large.as_bytes(), &mut |_, _| ()).is_good());
     for good in [GOOD, &large] {
         let step = if good.len() > 4000 { 7 } else { 1 };
@@ -172,17 +248,28 @@ fn wherever_a_file_is_cut_its_end_is_blamed() {
             let report = validate(&good.as_bytes()[..length], &mut |_, _| ());
             let damage = report.damage.clone().unwrap_or_else(|| panic!("cut at {length}: good"));
             assert!(
-                damage.to_string().ends_with("the end of the file (it was cut, or its writer has not finished)")
+                damage
+                    .to_string()
+                    .ends_with("the end of the file (it was cut, or its writer has not finished)")
                     || damage.expected.starts_with("an escape"),
                 "cut at {length}: {damage}"
             );
             assert_eq!(Snapshot::read(&good.as_bytes()[..length]).err(), Some(damage));
             if let Some(list) = report.cut_in() {
-                assert!(report.is_cut() && report.good_bytes == list.good_to && list.good_to <= length as u64, "{report:?}");
+                assert!(
+                    report.is_cut()
+                        && report.good_bytes == list.good_to
+                        && list.good_to <= length as u64,
+                    "{report:?}"
+                );
                 // What is said to be good is: the list ends there with as many rows.
                 if list.section == Section::Nodes && list.rows > 0 {
                     let numbers = &good[list.offset as usize + 1..list.good_to as usize];
-                    assert_eq!(numbers.split(',').count() as u64, 7 * list.rows, "cut at {length}: {report:?}");
+                    assert_eq!(
+                        numbers.split(',').count() as u64,
+                        7 * list.rows,
+                        "cut at {length}: {report:?}"
+                    );
                 }
             }
         }

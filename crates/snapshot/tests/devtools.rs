@@ -1,9 +1,12 @@
-//! Our answers against DevTools': class by class, object by object, and every view beside them; for the small files in `tests/devtools`, and
-//! for all files of a folder that `HEAPLAB_SNAPSHOTS` names (studies/heap-snapshots makes such a folder).
+//! Our answers against DevTools': class by class, object by object, and every view beside them; for
+//! the small files in `tests/devtools`, and for all files of a folder that `HEAPLAB_SNAPSHOTS`
+//! names (studies/heap-snapshots makes such a folder).
 //!
-//! In such a folder NAME.heapsnapshot has NAME.answers/answers.json, NAME.answers/objects.tsv and, if there is a second one of the same
-//! process, NAME.2.heapsnapshot and NAME.diff.json; NAME.filters.json has the Summary under its filters. Here files are compressed, and of the rows of objects only hashes are
-//! kept; `judge/golden.mjs` of the study makes them anew, and with `--check` says whether they are still what DevTools answers.
+//! In such a folder NAME.heapsnapshot has NAME.answers/answers.json, NAME.answers/objects.tsv and,
+//! if there is a second one of the same process, NAME.2.heapsnapshot and NAME.diff.json;
+//! NAME.filters.json has the Summary under its filters. Here files are compressed, and of the rows
+//! of objects only hashes are kept; `judge/golden.mjs` of the study makes them anew, and with
+//! `--check` says whether they are still what DevTools answers.
 
 use heaplab_snapshot::analysis::{Analysis, Class, Filter, Options, Retaining};
 use heaplab_snapshot::{ReadOptions, Retainers, Snapshot, TraceFunction, diff};
@@ -43,7 +46,8 @@ fn rows(analysis: &Analysis) -> Vec<String> {
     let keys: Vec<String> = analysis.classes().iter().map(|class| text(&class.key())).collect();
     let row = |node| {
         let (id, dominator) = (graph.id(node), graph.id(analysis.dominator(node)));
-        let (size, retained, distance) = (analysis.self_size(node), analysis.retained_size(node), analysis.distance(node));
+        let (size, retained, distance) =
+            (analysis.self_size(node), analysis.retained_size(node), analysis.distance(node));
         format!(
             "{id}\t{size}\t{retained}\t{distance}\t{dominator}\t{}\t{}",
             keys[analysis.class_of(node) as usize],
@@ -54,28 +58,53 @@ fn rows(analysis: &Analysis) -> Vec<String> {
 }
 
 fn hashes(rows: &[String]) -> Vec<String> {
-    rows.chunks(ROWS_A_HASH).map(|rows| format!("{:016x}", fnv1a(rows.join("\n").as_bytes()))).collect()
+    rows.chunks(ROWS_A_HASH)
+        .map(|rows| format!("{:016x}", fnv1a(rows.join("\n").as_bytes())))
+        .collect()
 }
 
 /// FNV-1a in 64 bits, which studies/heap-snapshots/judge/golden.mjs has too.
 fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
 fn compare(analysis: &Analysis, answers: &Value, their_rows: Option<Vec<String>>) -> Differences {
     let mut differences = Differences::default();
     let classes = analysis.shown_classes().map(|(_, class)| {
-        let row = json!([text(&class.name), class.count, class.self_size, class.retained_size, class.distance]);
+        let row = json!([
+            text(&class.name),
+            class.count,
+            class.self_size,
+            class.retained_size,
+            class.distance
+        ]);
         (text(&class.key()), row)
     });
     let ours: BTreeMap<String, Value> = classes.collect();
     let theirs: BTreeMap<String, Value> = list(&answers["classes"])
         .iter()
-        .map(|class| (word(&class["key"]), json!([class["name"], class["count"], class["self"], class["retained"], class["distance"]])))
+        .map(|class| {
+            (
+                word(&class["key"]),
+                json!([
+                    class["name"],
+                    class["count"],
+                    class["self"],
+                    class["retained"],
+                    class["distance"]
+                ]),
+            )
+        })
         .collect();
     assert!(!theirs.is_empty());
     for key in theirs.keys().chain(ours.keys().filter(|key| !theirs.contains_key(*key))) {
-        differences.check(key, theirs.get(key).unwrap_or(&Value::Null), ours.get(key).unwrap_or(&Value::Null));
+        differences.check(
+            key,
+            theirs.get(key).unwrap_or(&Value::Null),
+            ours.get(key).unwrap_or(&Value::Null),
+        );
     }
     let our_rows = rows(analysis);
     (differences.classes, differences.objects) = (theirs.len(), our_rows.len());
@@ -86,7 +115,9 @@ fn compare(analysis: &Analysis, answers: &Value, their_rows: Option<Vec<String>>
                 differences.check("object", &theirs.into(), &ours.into());
             }
         }
-        None => differences.check("hashes of objects", &answers["hashes"], &json!(hashes(&our_rows))),
+        None => {
+            differences.check("hashes of objects", &answers["hashes"], &json!(hashes(&our_rows)))
+        }
     }
     views(&mut differences, answers, analysis);
     differences
@@ -117,16 +148,35 @@ fn views(differences: &mut Differences, answers: &Value, analysis: &Analysis) {
     });
     differences.check("statistics", &answers["statistics"], &ours);
     let interfaces = analysis.interfaces().iter().map(|interface| {
-        let properties: Vec<String> = interface.properties.iter().map(|property| text(property)).collect();
+        let properties: Vec<String> =
+            interface.properties.iter().map(|property| text(property)).collect();
         json!({"name": text(&interface.name), "properties": properties, "count": interface.count})
     });
     differences.check("interfaces", &answers["interfaces"], &interfaces.collect());
     let duplicates = |group: &heaplab_snapshot::analysis::DuplicateStrings| {
-        json!([analysis.name(group.nodes[0]), group.nodes.len(), group.self_size, group.retained_size, group.truncated])
+        json!([
+            analysis.name(group.nodes[0]),
+            group.nodes.len(),
+            group.self_size,
+            group.retained_size,
+            group.truncated
+        ])
     };
     let theirs = list(&answers["duplicates"]).iter();
-    let theirs = theirs.map(|group| json!([group["value"], group["count"], group["self"], group["retained"], group["truncated"]]));
-    differences.check("duplicates", &theirs.collect(), &analysis.duplicate_strings().iter().map(duplicates).collect());
+    let theirs = theirs.map(|group| {
+        json!([
+            group["value"],
+            group["count"],
+            group["self"],
+            group["retained"],
+            group["truncated"]
+        ])
+    });
+    differences.check(
+        "duplicates",
+        &theirs.collect(),
+        &analysis.duplicate_strings().iter().map(duplicates).collect(),
+    );
     retainers(differences, answers, analysis);
     let samples = analysis.sample_sizes();
     if !samples.is_empty() {
@@ -147,7 +197,9 @@ fn views(differences: &mut Differences, answers: &Value, analysis: &Analysis) {
         ])
     });
     let fields = ["name", "scriptId", "line", "column", "count", "size", "liveCount", "liveSize"];
-    let theirs = list(&answers["allocations"]).iter().map(|site| fields.iter().map(|field| site[field].clone()).collect::<Value>());
+    let theirs = list(&answers["allocations"])
+        .iter()
+        .map(|site| fields.iter().map(|field| site[field].clone()).collect::<Value>());
     differences.check("allocations", &theirs.collect(), &sites.collect());
 }
 
@@ -165,13 +217,23 @@ fn retainers(differences: &mut Differences, answers: &Value, analysis: &Analysis
                 "from": graph.id(*from), "name": analysis.name(*from), "distance": analysis.retaining_distance(*from)})
         };
         let shown = list(&sampled["shown"]).len();
-        differences.check("retainers", &sampled["shown"], &retaining[..shown].iter().map(show).collect());
+        differences.check(
+            "retainers",
+            &sampled["shown"],
+            &retaining[..shown].iter().map(show).collect(),
+        );
         shortest_paths_end_at_roots(differences, &backward, analysis, node);
     }
 }
 
-/// Not DevTools' answer but a property of it: every edge of a shortest path leads one step farther, or is an ephemeron's.
-fn shortest_paths_end_at_roots(differences: &mut Differences, backward: &Retainers, analysis: &Analysis, node: u32) {
+/// Not DevTools' answer but a property of it: every edge of a shortest path leads one step farther,
+/// or is an ephemeron's.
+fn shortest_paths_end_at_roots(
+    differences: &mut Differences,
+    backward: &Retainers,
+    analysis: &Analysis,
+    node: u32,
+) {
     let path = analysis.shortest_path(backward, node);
     let graph = &analysis.snapshot().graph;
     let mut at = path.first().map_or(node, |first| first.from);
@@ -182,7 +244,11 @@ fn shortest_paths_end_at_roots(differences: &mut Differences, backward: &Retaine
     }
     let start = analysis.distance(path.first().map_or(node, |first| first.from));
     let from_root = start < 0 || path.first().map_or(node, |first| first.from) == graph.root();
-    differences.check("shortest path", &json!([true, true, node]), &json!([chained, from_root, at]));
+    differences.check(
+        "shortest path",
+        &json!([true, true, node]),
+        &json!([chained, from_root, at]),
+    );
 }
 
 fn compare_diff(first: &[u8], second: &[u8], answers: &Value) -> Differences {
@@ -190,8 +256,11 @@ fn compare_diff(first: &[u8], second: &[u8], answers: &Value) -> Differences {
     let (older, newer) = (Snapshot::read(first).unwrap(), Snapshot::read(second).unwrap());
     let session = heaplab_snapshot::session::Session::of(&older, &newer);
     assert!(!session.is_broken() && !session.newer_is_first, "one session wrote both: {session:?}");
-    let (older, newer) = (Analysis::of(&older, &Options::default()), Analysis::of(&newer, &Options::default()));
-    let ids = |analysis: &Analysis, nodes: &[u32]| nodes.iter().map(|node| analysis.snapshot().graph.id(*node)).collect::<Vec<_>>();
+    let (older, newer) =
+        (Analysis::of(&older, &Options::default()), Analysis::of(&newer, &Options::default()));
+    let ids = |analysis: &Analysis, nodes: &[u32]| {
+        nodes.iter().map(|node| analysis.snapshot().graph.id(*node)).collect::<Vec<_>>()
+    };
     let ours: BTreeMap<String, Value> = diff::compare(&older, &newer)
         .into_iter()
         .map(|class| {
@@ -201,10 +270,15 @@ fn compare_diff(first: &[u8], second: &[u8], answers: &Value) -> Differences {
             (text(&class.key), row)
         })
         .collect();
-    let theirs: BTreeMap<String, Value> = list(answers).iter().map(|class| (word(&class["key"]), class.clone())).collect();
+    let theirs: BTreeMap<String, Value> =
+        list(answers).iter().map(|class| (word(&class["key"]), class.clone())).collect();
     assert!(!theirs.is_empty());
     for key in theirs.keys().chain(ours.keys().filter(|key| !theirs.contains_key(*key))) {
-        differences.check(key, theirs.get(key).unwrap_or(&Value::Null), ours.get(key).unwrap_or(&Value::Null));
+        differences.check(
+            key,
+            theirs.get(key).unwrap_or(&Value::Null),
+            ours.get(key).unwrap_or(&Value::Null),
+        );
     }
     differences
 }
@@ -216,8 +290,19 @@ fn compare_filters(analysis: &Analysis, answers: &Value) -> Differences {
     let mut check = |what: &str, filter: Filter, theirs: &Value| {
         let by_key = |row: &Value| (word(&row[0]), row.clone());
         let theirs: BTreeMap<String, Value> = list(theirs).iter().map(by_key).collect();
-        let classes = analysis.filtered_classes(filter).into_iter().filter(|class| class.count > 0 && !class.shadowed);
-        let row = |class: Class| json!([text(&class.key()), class.count, class.self_size, class.retained_size, class.distance]);
+        let classes = analysis
+            .filtered_classes(filter)
+            .into_iter()
+            .filter(|class| class.count > 0 && !class.shadowed);
+        let row = |class: Class| {
+            json!([
+                text(&class.key()),
+                class.count,
+                class.self_size,
+                class.retained_size,
+                class.distance
+            ])
+        };
         let ours: BTreeMap<String, Value> = classes.map(|class| by_key(&row(class))).collect();
         for key in theirs.keys().chain(ours.keys().filter(|key| !theirs.contains_key(*key))) {
             let of = |rows: &BTreeMap<String, Value>| rows.get(key).cloned().unwrap_or_default();
@@ -234,7 +319,8 @@ fn compare_filters(analysis: &Analysis, answers: &Value) -> Differences {
         ("sharedNativeContext", Filter::SharedByNativeContexts),
         ("noNativeContext", Filter::WithoutNativeContext),
     ];
-    let mut classes: usize = named.into_iter().map(|(name, filter)| check(name, filter, &answers["named"][name])).sum();
+    let mut classes: usize =
+        named.into_iter().map(|(name, filter)| check(name, filter, &answers["named"][name])).sum();
     for range in list(&answers["ids"]) {
         let [after, until] = ["after", "until"].map(|key| range[key].as_i64().unwrap());
         // Ids begin at 1, and theirs after -1.
@@ -247,18 +333,28 @@ fn compare_filters(analysis: &Analysis, answers: &Value) -> Differences {
     for site in list(&answers["functions"]) {
         let place = json!([site["name"], site["scriptId"], site["line"], site["column"]]);
         let is_it = |function: &TraceFunction| {
-            json!([snapshot.strings.text(function.name), function.script_id, function.line, function.column]) == place
+            json!([
+                snapshot.strings.text(function.name),
+                function.script_id,
+                function.line,
+                function.column
+            ]) == place
         };
         let function = snapshot.traces.functions.iter().position(is_it).unwrap() as u32;
         classes += check("allocated by", Filter::AllocatedBy(function), &site["classes"]);
     }
     assert!(classes > 0, "no filter shows a class");
-    differences.check("native contexts", &answers["context_count"], &json!(analysis.native_contexts().contexts.len()));
+    differences.check(
+        "native contexts",
+        &answers["context_count"],
+        &json!(analysis.native_contexts().contexts.len()),
+    );
     differences
 }
 
 fn unpacked(path: &Path) -> Vec<u8> {
-    let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let file =
+        std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut bytes = Vec::new();
     flate2::read::GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
     bytes
@@ -276,13 +372,18 @@ fn small_files_have_devtools_answers() {
     let mut failures = String::new();
     for name in ["node12-weak", "node20-names", "node24-tracking", "chromium-dom", "made-places"] {
         let bytes = unpacked(&folder.join(format!("{name}.heapsnapshot.gz")));
-        let answers = serde_json::from_slice(&unpacked(&folder.join(format!("{name}.json.gz")))).unwrap();
+        let answers =
+            serde_json::from_slice(&unpacked(&folder.join(format!("{name}.json.gz")))).unwrap();
         let one = Snapshot::read(&bytes).unwrap();
         let analysis = Analysis::of(&one, &Options::default());
         report(&mut failures, name, compare(&analysis, &answers, None));
-        let filters = serde_json::from_slice(&unpacked(&folder.join(format!("{name}.filters.json.gz")))).unwrap();
+        let filters =
+            serde_json::from_slice(&unpacked(&folder.join(format!("{name}.filters.json.gz"))))
+                .unwrap();
         report(&mut failures, name, compare_filters(&analysis, &filters));
-        let two = Snapshot::read_with(&bytes, &ReadOptions { threads: 2, ..ReadOptions::default() }).unwrap();
+        let two =
+            Snapshot::read_with(&bytes, &ReadOptions { threads: 2, ..ReadOptions::default() })
+                .unwrap();
         let beside = Analysis::of(&two, &Options { threads: 2, ..Options::default() });
         assert_eq!(rows(&analysis), rows(&beside), "{name}: two threads");
     }
@@ -295,7 +396,8 @@ fn a_wrong_answer_is_seen() {
     let bytes = unpacked(&folder.join("node24-tracking.heapsnapshot.gz"));
     let snapshot = Snapshot::read(&bytes).unwrap();
     let analysis = Analysis::of(&snapshot, &Options::default());
-    let right: Value = serde_json::from_slice(&unpacked(&folder.join("node24-tracking.json.gz"))).unwrap();
+    let right: Value =
+        serde_json::from_slice(&unpacked(&folder.join("node24-tracking.json.gz"))).unwrap();
     for path in [
         "/classes/3/retained",
         "/hashes/7",
@@ -308,8 +410,14 @@ fn a_wrong_answer_is_seen() {
         *wrong.pointer_mut(path).unwrap() = json!(1);
         assert_eq!(compare(&analysis, &wrong, None).words.len(), 1, "{path}");
     }
-    let right: Value = serde_json::from_slice(&unpacked(&folder.join("node24-tracking.filters.json.gz"))).unwrap();
-    for path in ["/named/duplicatedStrings/0/1", "/ids/1/classes/0/3", "/contexts/0/classes/2/2", "/functions/0/classes/0/4"] {
+    let right: Value =
+        serde_json::from_slice(&unpacked(&folder.join("node24-tracking.filters.json.gz"))).unwrap();
+    for path in [
+        "/named/duplicatedStrings/0/1",
+        "/ids/1/classes/0/3",
+        "/contexts/0/classes/2/2",
+        "/functions/0/classes/0/4",
+    ] {
         let mut wrong = right.clone();
         *wrong.pointer_mut(path).unwrap() = json!(999_999);
         assert_eq!(compare_filters(&analysis, &wrong).words.len(), 1, "{path}");
@@ -327,7 +435,8 @@ fn rows_of(path: &Path, answers: &Value) -> Vec<String> {
     std::fs::read_to_string(path).unwrap().lines().map(named).collect()
 }
 
-/// Needs a folder of snapshots with answers, which takes Nodes of seven versions to make; without one there is nothing to compare.
+/// Needs a folder of snapshots with answers, which takes Nodes of seven versions to make; without
+/// one there is nothing to compare.
 #[test]
 fn all_files_of_a_folder_have_devtools_answers() {
     let Some(folder) = std::env::var_os("HEAPLAB_SNAPSHOTS") else {
@@ -340,9 +449,13 @@ fn all_files_of_a_folder_have_devtools_answers() {
     };
     let mut failures = String::new();
     let (mut compared, mut filtered, mut diffs, mut classes, mut objects) = (0, 0, 0, 0, 0);
-    let mut paths: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<_> =
+        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "heapsnapshot")) {
+    for path in paths
+        .iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "heapsnapshot"))
+    {
         let name = path.file_stem().unwrap().to_string_lossy();
         let answers = std::fs::read(path.with_extension("answers").join("answers.json"));
         let filters = std::fs::read(path.with_extension("filters.json"));
@@ -360,13 +473,24 @@ fn all_files_of_a_folder_have_devtools_answers() {
                 report(&mut failures, &name, differences);
             }
             if let Ok(json) = filters {
-                report(&mut failures, &format!("{name} filters"), compare_filters(&analysis, &serde_json::from_slice(&json).unwrap()));
+                report(
+                    &mut failures,
+                    &format!("{name} filters"),
+                    compare_filters(&analysis, &serde_json::from_slice(&json).unwrap()),
+                );
                 filtered += 1;
             }
         }
         if let Ok(json) = std::fs::read(path.with_extension("diff.json")) {
-            let (first, second) = (std::fs::read(path).unwrap(), std::fs::read(path.with_extension("2.heapsnapshot")).unwrap());
-            report(&mut failures, &format!("{name} diff"), compare_diff(&first, &second, &serde_json::from_slice(&json).unwrap()));
+            let (first, second) = (
+                std::fs::read(path).unwrap(),
+                std::fs::read(path.with_extension("2.heapsnapshot")).unwrap(),
+            );
+            report(
+                &mut failures,
+                &format!("{name} diff"),
+                compare_diff(&first, &second, &serde_json::from_slice(&json).unwrap()),
+            );
             diffs += 1;
         }
     }

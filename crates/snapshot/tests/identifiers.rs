@@ -1,4 +1,5 @@
-//! No word of a text, comment, template or regular expression is taken for an identifier: random programs, and acorn (the copy in Node) for a judge.
+//! No word of a text, comment, template or regular expression is taken for an identifier: random
+//! programs, and acorn (the copy in Node) for a judge.
 
 use heaplab_snapshot::rewrite::Identifiers;
 use serde_json::Value;
@@ -20,7 +21,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 
@@ -30,8 +32,17 @@ impl Random {
 
     /// What stands in quotes: words, and what begins something elsewhere.
     fn text(&mut self) -> String {
-        let pieces = ["/", "//", "/*", "*/", "}", "{", "(", ")", "<!--", "-->", " ", "\\\\", "=", "</"];
-        (0..self.below(4)).map(|_| if self.below(2) == 0 { self.word() + " " } else { pieces[self.below(14) as usize].into() }).collect()
+        let pieces =
+            ["/", "//", "/*", "*/", "}", "{", "(", ")", "<!--", "-->", " ", "\\\\", "=", "</"];
+        (0..self.below(4))
+            .map(|_| {
+                if self.below(2) == 0 {
+                    self.word() + " "
+                } else {
+                    pieces[self.below(14) as usize].into()
+                }
+            })
+            .collect()
     }
 
     fn expression(&mut self, depth: u64) -> String {
@@ -49,12 +60,19 @@ impl Random {
             9 => format!("{{{}: {}}}", self.word(), self.expression(depth - 1)),
             10 => format!("function {}() {{{}}}", self.word(), self.statement(depth - 1)),
             11 => format!("({} => {{{}}})", self.word(), self.statement(depth - 1)),
-            12 | 13 => format!("`{}\n${{{}}}{}'`", self.text(), self.expression(depth - 1), self.text()),
+            12 | 13 => {
+                format!("`{}\n${{{}}}{}'`", self.text(), self.expression(depth - 1), self.text())
+            }
             14 => format!("{}.if({}) / {}", self.word(), self.word(), self.word()),
             15 => format!("{}++ / {}", self.word(), self.expression(depth - 1)),
             16 => format!("[{}] /{}/ {}", inner(), inner(), inner()),
             17 => format!("typeof {}", inner()),
-            _ => format!("class {{ #a = {}; static {}() {{{}}} }}", self.expression(depth - 1), self.word(), self.statement(depth - 1)),
+            _ => format!(
+                "class {{ #a = {}; static {}() {{{}}} }}",
+                self.expression(depth - 1),
+                self.word(),
+                self.statement(depth - 1)
+            ),
         }
     }
 
@@ -76,22 +94,38 @@ impl Random {
 
 /// What Node says of the programs.
 fn judged(programs: &[String]) -> Option<Vec<Option<HashSet<String>>>> {
-    let judge = Command::new("node").args(["--expose-internals", "-e", JUDGE]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let judge = Command::new("node")
+        .args(["--expose-internals", "-e", JUDGE])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
     let Ok(mut judge) = judge else {
-        assert!(std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"), "node is required and not installed");
+        assert!(
+            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
+            "node is required and not installed"
+        );
         eprintln!("skipped: node is not installed");
         return None;
     };
-    judge.stdin.take().unwrap().write_all(serde_json::to_string(programs).unwrap().as_bytes()).unwrap();
-    let answer: Vec<Value> = serde_json::from_slice(&judge.wait_with_output().unwrap().stdout).unwrap();
-    let names = |each: &Value| Some(each.as_array()?.iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect());
+    judge
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(serde_json::to_string(programs).unwrap().as_bytes())
+        .unwrap();
+    let answer: Vec<Value> =
+        serde_json::from_slice(&judge.wait_with_output().unwrap().stdout).unwrap();
+    let names = |each: &Value| {
+        Some(each.as_array()?.iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect())
+    };
     Some(answer.iter().map(names).collect())
 }
 
 #[test]
 fn what_acorn_does_not_call_a_name_is_none() {
     let mut random = Random(20_260_722);
-    let programs: Vec<String> = (0..PROGRAMS).map(|_| (0..4).map(|_| random.statement(4)).collect()).collect();
+    let programs: Vec<String> =
+        (0..PROGRAMS).map(|_| (0..4).map(|_| random.statement(4)).collect()).collect();
     let Some(judged) = judged(&programs) else { return };
     let (mut kept, mut of, mut valid) = (0, 0, 0);
     for (program, names) in programs.iter().zip(judged) {

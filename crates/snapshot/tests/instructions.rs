@@ -1,4 +1,5 @@
-//! Whatever instructions lists are read with, columns and errors are the same: on real files, on made ones with numbers of every length, and on damaged ones.
+//! Whatever instructions lists are read with, columns and errors are the same: on real files, on
+//! made ones with numbers of every length, and on damaged ones.
 
 mod heaps;
 
@@ -8,18 +9,30 @@ use heaps::Heap;
 use proptest::prelude::*;
 use std::io::Read;
 
-fn read(bytes: &[u8], instructions: Instructions, threads: usize) -> Result<Snapshot<'_>, ReadError> {
+fn read(
+    bytes: &[u8],
+    instructions: Instructions,
+    threads: usize,
+) -> Result<Snapshot<'_>, ReadError> {
     assert!(instructions.is_usable());
-    Snapshot::read_with(bytes, &ReadOptions { instructions: Some(instructions), threads, ..ReadOptions::default() })
+    Snapshot::read_with(
+        bytes,
+        &ReadOptions { instructions: Some(instructions), threads, ..ReadOptions::default() },
+    )
 }
 
 /// Reads with all that this processor has, and compares everything that was read.
 fn same_by_all(bytes: &[u8]) -> Result<Snapshot<'_>, ReadError> {
     let portable = read(bytes, Instructions::Portable, 1);
-    for instructions in Instructions::ALL.into_iter().filter(|instructions| instructions.is_usable()) {
+    for instructions in
+        Instructions::ALL.into_iter().filter(|instructions| instructions.is_usable())
+    {
         for threads in if instructions == Instructions::best() { 1..=2 } else { 1..=1 } {
             // Not `assert_eq`: the message would be the whole file.
-            assert!(read(bytes, instructions, threads) == portable, "{instructions:?} with {threads} threads reads something else");
+            assert!(
+                read(bytes, instructions, threads) == portable,
+                "{instructions:?} with {threads} threads reads something else"
+            );
         }
     }
     portable
@@ -28,7 +41,10 @@ fn same_by_all(bytes: &[u8]) -> Result<Snapshot<'_>, ReadError> {
 #[test]
 fn real_files_are_the_same() {
     assert!(Instructions::best().is_usable());
-    println!("this processor's: {:?}", Instructions::ALL.map(|instructions| (instructions, instructions.is_usable())));
+    println!(
+        "this processor's: {:?}",
+        Instructions::ALL.map(|instructions| (instructions, instructions.is_usable()))
+    );
     let files: [&[u8]; 3] = [
         include_bytes!("devtools/chromium-dom.heapsnapshot.gz"),
         include_bytes!("devtools/node12-weak.heapsnapshot.gz"),
@@ -48,10 +64,18 @@ fn real_files_are_the_same() {
 /// A heap whose numbers have 1 to 20 digits.
 fn heap(sizes: &[u64]) -> Heap {
     let mut heap = Heap::new();
-    let nodes: Vec<usize> = sizes.iter().map(|size| heap.node("object", &format!("Class{}", size % 7), *size)).collect();
+    let nodes: Vec<usize> = sizes
+        .iter()
+        .map(|size| heap.node("object", &format!("Class{}", size % 7), *size))
+        .collect();
     for (place, node) in nodes.iter().enumerate() {
         heap.edge("property", 0, &format!("p{place}"), *node);
-        heap.edge("element", *node, &(sizes[place] as u32).to_string(), nodes[sizes[place] as usize % nodes.len()]);
+        heap.edge(
+            "element",
+            *node,
+            &(sizes[place] as u32).to_string(),
+            nodes[sizes[place] as usize % nodes.len()],
+        );
     }
     heap
 }

@@ -1,5 +1,6 @@
-//! Random heaps against independent answers: petgraph's dominators, retained sizes by taking each node away, distances by a textbook walk, owners by
-//! their definition; and heaps of the shapes that make simple algorithms quadratic or deep.
+//! Random heaps against independent answers: petgraph's dominators, retained sizes by taking each
+//! node away, distances by a textbook walk, owners by their definition; and heaps of the shapes
+//! that make simple algorithms quadratic or deep.
 
 mod heaps;
 
@@ -22,7 +23,12 @@ fn essential(graph: &heaplab_snapshot::Graph) -> Vec<(u32, u32)> {
         }
     }
     let referred: HashSet<u32> = edges.iter().map(|edge| edge.1).collect();
-    edges.extend(graph.nodes().filter(|node| *node != 0 && !referred.contains(node)).map(|orphan| (0, orphan)));
+    edges.extend(
+        graph
+            .nodes()
+            .filter(|node| *node != 0 && !referred.contains(node))
+            .map(|orphan| (0, orphan)),
+    );
     let reached = reach(&edges, graph.node_count(), None);
     edges.retain(|edge| reached.contains(&edge.0));
     edges.extend(graph.nodes().filter(|node| !reached.contains(node)).map(|node| (0, node)));
@@ -50,10 +56,15 @@ fn check_dominators(snapshot: &Snapshot, analysis: &Analysis) -> Result<(), Test
     let total: u64 = graph.nodes().map(|node| analysis.self_size(node)).sum();
     for node in graph.nodes() {
         if node != 0 {
-            let theirs = dominators.immediate_dominator(NodeIndex::new(node as usize)).map(|node| node.index() as Node);
+            let theirs = dominators
+                .immediate_dominator(NodeIndex::new(node as usize))
+                .map(|node| node.index() as Node);
             prop_assert_eq!(Some(analysis.dominator(node)), theirs, "dominator of {}", node);
         }
-        let left: u64 = reach(&edges, graph.node_count(), Some(node)).iter().map(|node| analysis.self_size(*node)).sum();
+        let left: u64 = reach(&edges, graph.node_count(), Some(node))
+            .iter()
+            .map(|node| analysis.self_size(*node))
+            .sum();
         prop_assert_eq!(analysis.retained_size(node), total - left, "retained size of {}", node);
     }
     Ok(())
@@ -63,14 +74,17 @@ fn check_distances(snapshot: &Snapshot, analysis: &Analysis) -> Result<(), TestC
     let graph = &snapshot.graph;
     let synthetic = |node: Node| graph.node_type(node).known_name() == Some("synthetic");
     let mut distances = vec![NO_DISTANCE; graph.node_count()];
-    let roots: Vec<Node> = graph.edges(0).map(|edge| graph.target(edge)).filter(|node| !synthetic(*node)).collect();
+    let roots: Vec<Node> =
+        graph.edges(0).map(|edge| graph.target(edge)).filter(|node| !synthetic(*node)).collect();
     roots.iter().for_each(|root| distances[*root as usize] = 1);
     let mut queue: VecDeque<Node> = roots.iter().copied().collect();
     for phase in 0..2 {
         while let Some(node) = queue.pop_front() {
             for edge in graph.edges(node) {
                 let target = graph.target(edge) as usize;
-                if graph.edge_type(edge).known_name() != Some("weak") && distances[target] == NO_DISTANCE {
+                if graph.edge_type(edge).known_name() != Some("weak")
+                    && distances[target] == NO_DISTANCE
+                {
                     distances[target] = distances[node as usize] + 1;
                     queue.push_back(target as Node);
                 }
@@ -89,7 +103,8 @@ fn check_distances(snapshot: &Snapshot, analysis: &Analysis) -> Result<(), TestC
 /// An internal's size goes to the only other node from which a path through internals leads to it.
 fn check_owners(snapshot: &Snapshot, analysis: &Analysis) -> Result<(), TestCaseError> {
     let graph = &snapshot.graph;
-    let internal = |node: Node| matches!(graph.node_type(node).known_name(), Some("hidden" | "array"));
+    let internal =
+        |node: Node| matches!(graph.node_type(node).known_name(), Some("hidden" | "array"));
     let synthetic = |node: Node| graph.node_type(node).known_name() == Some("synthetic");
     let mut sizes: Vec<u64> = graph.nodes().map(|node| graph.self_size(node)).collect();
     if graph.edges(0).any(|edge| !synthetic(graph.target(edge))) {
@@ -97,8 +112,12 @@ fn check_owners(snapshot: &Snapshot, analysis: &Analysis) -> Result<(), TestCase
         for from in graph.nodes().filter(|node| !internal(*node)) {
             let (mut seen, mut stack) = (HashSet::new(), vec![from]);
             while let Some(node) = stack.pop() {
-                let strong = graph.edges(node).filter(|edge| graph.edge_type(*edge).known_name() != Some("weak"));
-                for target in strong.map(|edge| graph.target(edge)).filter(|target| internal(*target)) {
+                let strong = graph
+                    .edges(node)
+                    .filter(|edge| graph.edge_type(*edge).known_name() != Some("weak"));
+                for target in
+                    strong.map(|edge| graph.target(edge)).filter(|target| internal(*target))
+                {
                     owners[target as usize].insert(from);
                     if seen.insert(target) {
                         stack.push(target);
@@ -125,10 +144,16 @@ const EDGES: [&str; 5] = ["property", "element", "internal", "weak", "context"];
 
 fn heap() -> impl Strategy<Value = Heap> {
     let nodes = prop::collection::vec((0..KINDS.len(), 0u64..100), 1..40);
-    let edges = prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..EDGES.len()), 0..120);
-    let fields = Just(["type", "name", "id", "self_size", "edge_count", "detachedness", "trace_node_id"].to_vec()).prop_shuffle();
-    (nodes, edges, fields, Just(["to_node", "type", "name_or_index"].to_vec()).prop_shuffle()).prop_map(
-        |(nodes, edges, node_fields, edge_fields)| {
+    let edges = prop::collection::vec(
+        (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..EDGES.len()),
+        0..120,
+    );
+    let fields = Just(
+        ["type", "name", "id", "self_size", "edge_count", "detachedness", "trace_node_id"].to_vec(),
+    )
+    .prop_shuffle();
+    (nodes, edges, fields, Just(["to_node", "type", "name_or_index"].to_vec()).prop_shuffle())
+        .prop_map(|(nodes, edges, node_fields, edge_fields)| {
             let mut heap = Heap::new();
             (heap.node_fields, heap.edge_fields) = (node_fields, edge_fields);
             nodes.iter().for_each(|(kind, size)| {
@@ -138,8 +163,7 @@ fn heap() -> impl Strategy<Value = Heap> {
                 heap.edge(EDGES[kind], from.index(nodes.len() + 1), "7", to.index(nodes.len() + 1));
             }
             heap
-        },
-    )
+        })
 }
 
 proptest! {
@@ -158,8 +182,9 @@ proptest! {
     }
 }
 
-/// A chain with an index beside it: every link has a child that the index refers to too, so that finding a child's dominator climbs the whole chain
-/// unless it jumps. A simple algorithm takes 8e9 steps here.
+/// A chain with an index beside it: every link has a child that the index refers to too, so that
+/// finding a child's dominator climbs the whole chain unless it jumps. A simple algorithm takes 8e9
+/// steps here.
 #[test]
 fn deep_chains_with_an_index_take_near_linear_time() {
     const LINKS: usize = 130_000;
@@ -181,7 +206,11 @@ fn deep_chains_with_an_index_take_near_linear_time() {
     let analysis = Analysis::of(&snapshot, &Options::default());
     assert_eq!(analysis.retained_size(chain as Node), 8 * (LINKS as u64 + 1));
     assert_eq!(analysis.retained_size(index as Node), 8);
-    assert!((3..snapshot.graph.node_count() as Node).step_by(2).all(|child| analysis.dominator(child) == 0));
+    assert!(
+        (3..snapshot.graph.node_count() as Node)
+            .step_by(2)
+            .all(|child| analysis.dominator(child) == 0)
+    );
     assert_eq!(analysis.distance(link as Node), LINKS as i32 + 1);
     let chain = analysis.shown_classes().find(|(_, class)| class.name == b"Link").unwrap().1;
     assert_eq!((chain.count, chain.retained_size), (LINKS as u64 + 1, 8 * (LINKS as u64 + 1)));
@@ -201,5 +230,8 @@ fn very_wide_objects() {
     let file = heap.file();
     let snapshot = Snapshot::read(file.as_bytes()).unwrap();
     let analysis = Analysis::of(&snapshot, &Options::default());
-    assert_eq!((analysis.dominator(hub as Node), analysis.retained_size(all as Node)), (all as Node, 400_020));
+    assert_eq!(
+        (analysis.dominator(hub as Node), analysis.retained_size(all as Node)),
+        (all as Node, 400_020)
+    );
 }

@@ -1,8 +1,11 @@
-//! Real files written anew: to the byte where nothing is to change, and opened by DevTools' own worker where something is.
+//! Real files written anew: to the byte where nothing is to change, and opened by DevTools' own
+//! worker where something is.
 
 use heaplab_snapshot::Snapshot;
 use heaplab_snapshot::analysis::{Analysis, Options};
-use heaplab_snapshot::rewrite::{Identifiers, Keep, Key, Redaction, Target, Trimming, convert, ladder, redact, trim};
+use heaplab_snapshot::rewrite::{
+    Identifiers, Keep, Key, Redaction, Target, Trimming, convert, ladder, redact, trim,
+};
 use heaplab_snapshot::rows::Rows;
 use heaplab_snapshot::validate::validate;
 use serde_json::Value;
@@ -14,9 +17,12 @@ use std::process::Command;
 const FILES: [&str; 4] = ["node12-weak", "node20-names", "node24-tracking", "chromium-dom"];
 
 fn unpacked(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/devtools/{name}.heapsnapshot.gz"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("tests/devtools/{name}.heapsnapshot.gz"));
     let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
+    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap())
+        .read_to_end(&mut bytes)
+        .unwrap();
     bytes
 }
 
@@ -28,7 +34,10 @@ fn classes(bytes: &[u8]) -> Vec<String> {
     let analysis = Analysis::of(&snapshot, &Options::default());
     let row = |(_, class): (u32, &heaplab_snapshot::analysis::Class)| {
         let key = heaplab_snapshot::strings::to_text(class.key().into()).into_owned();
-        format!("{key} {} {} {} {}", class.count, class.self_size, class.retained_size, class.distance)
+        format!(
+            "{key} {} {} {} {}",
+            class.count, class.self_size, class.retained_size, class.distance
+        )
     };
     let mut rows: Vec<String> = analysis.shown_classes().map(row).collect();
     rows.sort();
@@ -36,17 +45,23 @@ fn classes(bytes: &[u8]) -> Vec<String> {
 }
 
 fn redacted(bytes: &[u8]) -> Vec<u8> {
-    let redaction = Redaction { keep: Keep::Identifiers, identifiers: Identifiers::own(), key: Key::new([3; 32]) };
+    let redaction = Redaction {
+        keep: Keep::Identifiers,
+        identifiers: Identifiers::own(),
+        key: Key::new([3; 32]),
+    };
     redact(&Rows::find(bytes).unwrap(), redaction, Vec::new(), &mut quiet).unwrap().0
 }
 
 fn trimmed(bytes: &[u8], class: &str) -> (Vec<u8>, usize) {
     let snapshot = Snapshot::read(bytes).unwrap();
     let analysis = Analysis::of(&snapshot, &Options::default());
-    let of_class = |node: &u32| analysis.classes()[analysis.class_of(*node) as usize].name == class.as_bytes();
+    let of_class =
+        |node: &u32| analysis.classes()[analysis.class_of(*node) as usize].name == class.as_bytes();
     let objects: Vec<u32> = snapshot.graph.nodes().filter(of_class).collect();
     let trimming = Trimming { objects: &objects, referrers_max: 3 };
-    let (small, trimmed) = trim(&Rows::find(bytes).unwrap(), &analysis, &trimming, Vec::new(), &mut quiet).unwrap();
+    let (small, trimmed) =
+        trim(&Rows::find(bytes).unwrap(), &analysis, &trimming, Vec::new(), &mut quiet).unwrap();
     assert!(trimmed.nodes.0 < trimmed.nodes.1);
     (small, objects.len())
 }
@@ -55,7 +70,8 @@ fn trimmed(bytes: &[u8], class: &str) -> (Vec<u8>, usize) {
 fn a_real_file_comes_out_to_the_byte() {
     for name in FILES {
         let bytes = unpacked(name);
-        let (same, _) = convert(&Rows::find(&bytes).unwrap(), Target::Same, Vec::new(), &mut quiet).unwrap();
+        let (same, _) =
+            convert(&Rows::find(&bytes).unwrap(), Target::Same, Vec::new(), &mut quiet).unwrap();
         assert!(same == bytes, "{name}");
         let report = validate(&bytes, &mut quiet);
         assert!(report.is_good() && report.oddities.is_empty(), "{name}: {report:?}");
@@ -85,7 +101,8 @@ fn scopes_go_where_their_scripts_go() {
     let snapshot = Snapshot::read(&tall).unwrap();
     let analysis = Analysis::of(&snapshot, &Options::default());
     let trimming = Trimming { objects: &[script], referrers_max: 3 };
-    let (small, _) = trim(&Rows::find(&tall).unwrap(), &analysis, &trimming, Vec::new(), &mut quiet).unwrap();
+    let (small, _) =
+        trim(&Rows::find(&tall).unwrap(), &analysis, &trimming, Vec::new(), &mut quiet).unwrap();
     assert_eq!(scopes(&small), all);
     let (none, _) = trimmed(&bytes, "Detached <div>");
     assert_eq!(scopes(&none), (0, 0, 0));
@@ -112,7 +129,10 @@ fn names_that_a_program_computed_do_not_survive() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let bytes = std::fs::read(&path).unwrap();
     let has = |bytes: &[u8], text: &str| memchr::memmem::find(bytes, text.as_bytes()).is_some();
-    assert!((1..=7).all(|number| has(&bytes, &format!("alice_example_{number}"))), "the snapshot has them");
+    assert!(
+        (1..=7).all(|number| has(&bytes, &format!("alice_example_{number}"))),
+        "the snapshot has them"
+    );
     let new = redacted(&bytes);
     assert!(!has(&new, "alice") && has(&new, "\"writtenInSource\""));
 }
@@ -122,7 +142,8 @@ fn other_columns_are_the_same_heap() {
     let bytes = unpacked("node24-tracking");
     let expected = classes(&bytes);
     for target in [Target::Lines, Target::Node20, Target::Node24] {
-        let (converted, _) = convert(&Rows::find(&bytes).unwrap(), target, Vec::new(), &mut quiet).unwrap();
+        let (converted, _) =
+            convert(&Rows::find(&bytes).unwrap(), target, Vec::new(), &mut quiet).unwrap();
         assert!(classes(&converted) == expected, "{target:?}");
     }
 }
@@ -134,7 +155,12 @@ fn a_ladder_of_a_real_file_has_every_class_so_many_times() {
     let count = |bytes: &[u8], name: &str| {
         let snapshot = Snapshot::read(bytes).unwrap();
         let analysis = Analysis::of(&snapshot, &Options::default());
-        analysis.classes().iter().filter(|class| class.name == name.as_bytes()).map(|class| class.count).sum::<u64>()
+        analysis
+            .classes()
+            .iter()
+            .filter(|class| class.name == name.as_bytes())
+            .map(|class| class.count)
+            .sum::<u64>()
     };
     for name in ["(closure)", "Function", "Array", "(string)"] {
         assert_eq!(count(&tall, name), 3 * count(&bytes, name), "{name}");
@@ -147,20 +173,34 @@ fn nothing_long_survives_redaction_but_names_of_a_program() {
     for name in ["node12-weak", "chromium-dom"] {
         let bytes = unpacked(name);
         let new = redacted(&bytes);
-        let (old_snapshot, new_snapshot) = (Snapshot::read(&bytes).unwrap(), Snapshot::read(&new).unwrap());
+        let (old_snapshot, new_snapshot) =
+            (Snapshot::read(&bytes).unwrap(), Snapshot::read(&new).unwrap());
         let contents = |snapshot: &Snapshot<'_>| -> HashSet<String> {
             let graph = &snapshot.graph;
-            let is_content = |node: &u32| snapshot.node_type_name(graph.node_type(*node)).contains("string");
-            graph.nodes().filter(is_content).map(|node| snapshot.strings.text(graph.node_name(node)).into_owned()).collect()
+            let is_content =
+                |node: &u32| snapshot.node_type_name(graph.node_type(*node)).contains("string");
+            graph
+                .nodes()
+                .filter(is_content)
+                .map(|node| snapshot.strings.text(graph.node_name(node)).into_owned())
+                .collect()
         };
         let (old, new_contents) = (contents(&old_snapshot), contents(&new_snapshot));
         assert_eq!(old.len(), new_contents.len(), "{name}: what differed still differs");
-        let survived: Vec<&String> = old.intersection(&new_contents).filter(|text| !text.is_empty()).collect();
+        let survived: Vec<&String> =
+            old.intersection(&new_contents).filter(|text| !text.is_empty()).collect();
         assert!(survived.is_empty(), "{name}: {survived:?}");
-        // Contents of some length that are not shaped like names are nowhere in the file, not even as a part.
-        let is_prose = |text: &&String| text.len() > 20 && text.is_ascii() && text.contains(' ') && !text.contains(['\n', '\t', '"', '\\']);
+        // Contents of some length that are not shaped like names are nowhere in the file, not even
+        // as a part.
+        let is_prose = |text: &&String| {
+            text.len() > 20
+                && text.is_ascii()
+                && text.contains(' ')
+                && !text.contains(['\n', '\t', '"', '\\'])
+        };
         let own = Identifiers::own();
-        let long = old.iter().filter(is_prose).filter(|text| !own.contains(text.as_bytes())).take(200);
+        let long =
+            old.iter().filter(is_prose).filter(|text| !own.contains(text.as_bytes())).take(200);
         for text in long {
             assert!(memchr::memmem::find(&new, text.as_bytes()).is_none(), "{name}: {text}");
         }
@@ -176,11 +216,19 @@ fn a_trimmed_file_has_the_class_and_what_it_retained() {
     let of_class = |bytes: &[u8]| -> Vec<(u64, u64)> {
         let snapshot = Snapshot::read(bytes).unwrap();
         let analysis = Analysis::of(&snapshot, &Options::default());
-        analysis.classes().iter().filter(|class| class.name == b"Twin").map(|class| (class.count, class.retained_size)).collect()
+        analysis
+            .classes()
+            .iter()
+            .filter(|class| class.name == b"Twin")
+            .map(|class| (class.count, class.retained_size))
+            .collect()
     };
     let (before, after) = (of_class(&bytes), of_class(&small));
     assert_eq!(before.len(), after.len());
-    assert!(before.iter().zip(&after).all(|(before, after)| before.0 == after.0 && before.1 <= after.1), "{before:?} {after:?}");
+    assert!(
+        before.iter().zip(&after).all(|(before, after)| before.0 == after.0 && before.1 <= after.1),
+        "{before:?} {after:?}"
+    );
 }
 
 /// DevTools' worker under a Node (studies/heap-snapshots); says so where it is not installed.
@@ -190,7 +238,10 @@ fn judge() -> Option<(PathBuf, PathBuf)> {
     if node.exists() {
         return Some((node, study.join("judge/ask.mjs")));
     }
-    assert!(std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"), "npm ci in studies/heap-snapshots is required");
+    assert!(
+        std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
+        "npm ci in studies/heap-snapshots is required"
+    );
     eprintln!("skipped: DevTools is not installed (npm ci --omit=dev in studies/heap-snapshots)");
     None
 }
@@ -200,13 +251,25 @@ fn devtools_opens_what_is_written_and_answers_as_we_do() {
     let Some((node, ask)) = judge() else { return };
     let folder = tempfile::tempdir().unwrap();
     let names = unpacked("node20-names");
-    let lines = convert(&Rows::find(&unpacked("chromium-dom")).unwrap(), Target::Node16, Vec::new(), &mut quiet).unwrap().0;
-    let mut files = vec![("redacted", redacted(&names)), ("trimmed", trimmed(&names, "Twin").0), ("converted", lines)];
-    let python = PathBuf::from(std::env::var_os("HEAPLAB_PYTHON").unwrap_or_else(|| "python3".into()));
+    let lines = convert(
+        &Rows::find(&unpacked("chromium-dom")).unwrap(),
+        Target::Node16,
+        Vec::new(),
+        &mut quiet,
+    )
+    .unwrap()
+    .0;
+    let mut files = vec![
+        ("redacted", redacted(&names)),
+        ("trimmed", trimmed(&names, "Twin").0),
+        ("converted", lines),
+    ];
+    let python =
+        PathBuf::from(std::env::var_os("HEAPLAB_PYTHON").unwrap_or_else(|| "python3".into()));
     let path = folder.path().join("python");
-    let program =
-        "import sys, heaplab.snapshot\nclass Session: pass\nkept = [Session() for _ in range(7)]\nheaplab.snapshot.write(sys.argv[1])";
-    let ran = Command::new(python).args(["-c", program]).arg(&path).current_dir(folder.path()).output();
+    let program = "import sys, heaplab.snapshot\nclass Session: pass\nkept = [Session() for _ in range(7)]\nheaplab.snapshot.write(sys.argv[1])";
+    let ran =
+        Command::new(python).args(["-c", program]).arg(&path).current_dir(folder.path()).output();
     if ran.is_ok_and(|output| output.status.success()) {
         files.push(("python", std::fs::read(&path).unwrap()));
     }
@@ -214,9 +277,17 @@ fn devtools_opens_what_is_written_and_answers_as_we_do() {
         let path = folder.path().join(format!("{name}.heapsnapshot"));
         let answers = folder.path().join(name).with_extension("answers");
         std::fs::write(&path, &bytes).unwrap();
-        let output = Command::new(&node).arg(&ask).arg("answers").arg(&path).arg("-o").arg(&answers).output().unwrap();
+        let output = Command::new(&node)
+            .arg(&ask)
+            .arg("answers")
+            .arg(&path)
+            .arg("-o")
+            .arg(&answers)
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
-        let answers: Value = serde_json::from_slice(&std::fs::read(answers.join("answers.json")).unwrap()).unwrap();
+        let answers: Value =
+            serde_json::from_slice(&std::fs::read(answers.join("answers.json")).unwrap()).unwrap();
         let mut theirs: Vec<String> = answers["classes"]
             .as_array()
             .unwrap()
@@ -224,12 +295,23 @@ fn devtools_opens_what_is_written_and_answers_as_we_do() {
             .map(|class| {
                 let number = |key: &str| class[key].to_string();
                 let key = class["key"].as_str().unwrap();
-                format!("{key} {} {} {} {}", number("count"), number("self"), number("retained"), number("distance"))
+                format!(
+                    "{key} {} {} {} {}",
+                    number("count"),
+                    number("self"),
+                    number("retained"),
+                    number("distance")
+                )
             })
             .collect();
         theirs.sort();
         let ours = classes(&bytes);
         let first = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
-        assert!(ours.len() == theirs.len() && first.is_none(), "{name}: {} and {} classes, {first:?}", ours.len(), theirs.len());
+        assert!(
+            ours.len() == theirs.len() && first.is_none(),
+            "{name}: {} and {} classes, {first:?}",
+            ours.len(),
+            theirs.len()
+        );
     }
 }

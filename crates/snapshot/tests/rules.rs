@@ -1,4 +1,5 @@
-//! DevTools' rules one by one, on heaps of a few nodes: what each rule is for is in the module of the analysis that has it.
+//! DevTools' rules one by one, on heaps of a few nodes: what each rule is for is in the module of
+//! the analysis that has it.
 
 mod heaps;
 
@@ -17,7 +18,10 @@ fn dominators(analysis: &Analysis) -> Vec<u32> {
 }
 
 fn keys(analysis: &Analysis) -> Vec<String> {
-    analysis.shown_classes().map(|(_, class)| String::from_utf8_lossy(&class.key()).into_owned()).collect()
+    analysis
+        .shown_classes()
+        .map(|(_, class)| String::from_utf8_lossy(&class.key()).into_owned())
+        .collect()
 }
 
 #[test]
@@ -36,7 +40,11 @@ fn weak_and_own_references_retain_nothing() {
 #[test]
 fn shortcuts_count_from_the_root_alone() {
     let mut heap = Heap::new();
-    let (global, a, b) = (heap.node("object", "Window", 8), heap.node("object", "A", 8), heap.node("object", "B", 8));
+    let (global, a, b) = (
+        heap.node("object", "Window", 8),
+        heap.node("object", "A", 8),
+        heap.node("object", "B", 8),
+    );
     heap.edge("shortcut", 0, "1", global);
     heap.edge("property", global, "a", a);
     heap.edge("property", a, "b", b);
@@ -59,7 +67,8 @@ fn what_the_debugger_holds_of_a_page_does_not_count() {
 #[test]
 fn documents_make_page_objects_too() {
     let mut heap = Heap::new();
-    let (documents, div) = (heap.node("synthetic", "(Document DOM trees)", 0), heap.node("native", "<div>", 8));
+    let (documents, div) =
+        (heap.node("synthetic", "(Document DOM trees)", 0), heap.node("native", "<div>", 8));
     let other = heap.node("synthetic", "(Other)", 0);
     heap.edge("element", 0, "1", documents);
     heap.edge("element", 0, "2", other);
@@ -67,20 +76,29 @@ fn documents_make_page_objects_too() {
     heap.edge("element", other, "1", div);
     analysed(&heap, |analysis| {
         assert_eq!(dominators(analysis), [0, 0, 1, 0]);
-        assert_eq!((analysis.distance(1), analysis.distance(2), analysis.distance(3)), (1, 2, BASE_SYSTEM_DISTANCE + 1));
+        assert_eq!(
+            (analysis.distance(1), analysis.distance(2), analysis.distance(3)),
+            (1, 2, BASE_SYSTEM_DISTANCE + 1)
+        );
     });
 }
 
 #[test]
 fn a_weak_maps_value_is_its_keys() {
     let mut heap = Heap::new();
-    let (map, key, far) = (heap.node("object", "WeakMap", 8), heap.node("object", "Key", 8), heap.node("object", "Far", 8));
+    let (map, key, far) = (
+        heap.node("object", "WeakMap", 8),
+        heap.node("object", "Key", 8),
+        heap.node("object", "Far", 8),
+    );
     let (table, value) = (heap.node("object", "table", 8), heap.node("object", "Value", 8));
     heap.edge("property", 0, "map", map);
     heap.edge("property", 0, "far", far);
     heap.edge("property", far, "key", key);
     heap.edge("internal", map, "table", table);
-    let name = |number: u32| format!("{number} / part of key (Key @5) -> value (Value @11) pair in WeakMap (table @9)");
+    let name = |number: u32| {
+        format!("{number} / part of key (Key @5) -> value (Value @11) pair in WeakMap (table @9)")
+    };
     heap.edge("internal", table, &name(1), value);
     heap.edge("internal", key, &name(2), value);
     analysed(&heap, |analysis| {
@@ -94,7 +112,11 @@ fn a_weak_maps_value_is_its_keys() {
 #[test]
 fn orphans_and_cycles_hang_off_the_root() {
     let mut heap = Heap::new();
-    let (kept, orphan, child) = (heap.node("object", "Kept", 8), heap.node("object", "Orphan", 8), heap.node("object", "Child", 8));
+    let (kept, orphan, child) = (
+        heap.node("object", "Kept", 8),
+        heap.node("object", "Orphan", 8),
+        heap.node("object", "Child", 8),
+    );
     let (one, two) = (heap.node("object", "One", 8), heap.node("object", "Two", 8));
     heap.edge("property", 0, "kept", kept);
     heap.edge("property", orphan, "child", child);
@@ -108,7 +130,11 @@ fn orphans_and_cycles_hang_off_the_root() {
 fn owned_internals_give_their_sizes_to_their_only_owner() {
     let mut heap = Heap::new();
     let (a, b) = (heap.node("object", "A", 8), heap.node("object", "B", 8));
-    let (own, inner, shared) = (heap.node("array", "", 100), heap.node("hidden", "system / X", 50), heap.node("array", "", 30));
+    let (own, inner, shared) = (
+        heap.node("array", "", 100),
+        heap.node("hidden", "system / X", 50),
+        heap.node("array", "", 30),
+    );
     let external = heap.node("native", "system / ExternalStringData", 7);
     for (kind, from, name, to) in [
         ("property", 0, "a", a),
@@ -121,21 +147,29 @@ fn owned_internals_give_their_sizes_to_their_only_owner() {
     ] {
         heap.edge(kind, from, name, to);
     }
-    let sizes = |analysis: &Analysis| (1..7).map(|node| analysis.self_size(node)).collect::<Vec<_>>();
+    let sizes =
+        |analysis: &Analysis| (1..7).map(|node| analysis.self_size(node)).collect::<Vec<_>>();
     analysed(&heap, |analysis| assert_eq!(sizes(analysis), [158, 15, 0, 0, 30, 0]));
     // Without user roots (internals exposed on purpose) everything stays where it is.
     let mut exposed = Heap::new();
-    let (root, a, own) = (exposed.node("synthetic", "(GC roots)", 0), exposed.node("object", "A", 8), exposed.node("array", "", 100));
+    let (root, a, own) = (
+        exposed.node("synthetic", "(GC roots)", 0),
+        exposed.node("object", "A", 8),
+        exposed.node("array", "", 100),
+    );
     exposed.edge("element", 0, "1", root);
     exposed.edge("element", root, "1", a);
     exposed.edge("internal", a, "elements", own);
-    analysed(&exposed, |analysis| assert_eq!((analysis.self_size(2), analysis.self_size(3)), (8, 100)));
+    analysed(&exposed, |analysis| {
+        assert_eq!((analysis.self_size(2), analysis.self_size(3)), (8, 100))
+    });
 }
 
 #[test]
 fn descriptors_and_the_sloppy_function_map_are_no_way() {
     let mut heap = Heap::new();
-    let (a, descriptors) = (heap.node("object", "A", 8), heap.node("array", "(map descriptors)", 8));
+    let (a, descriptors) =
+        (heap.node("object", "A", 8), heap.node("array", "(map descriptors)", 8));
     let targets: Vec<usize> = (0..6).map(|_| heap.node("object", "T", 8)).collect();
     let context = heap.node("hidden", "system / NativeContext", 8);
     let map = heap.node("object shape", "system / Map", 8);
@@ -147,7 +181,8 @@ fn descriptors_and_the_sloppy_function_map_are_no_way() {
         heap.edge("hidden", descriptors, &slot.to_string(), *target);
     }
     analysed(&heap, |analysis| {
-        let reached: Vec<bool> = targets.iter().map(|target| analysis.distance(*target as u32) == 3).collect();
+        let reached: Vec<bool> =
+            targets.iter().map(|target| analysis.distance(*target as u32) == 3).collect();
         assert_eq!(reached, [true, true, true, true, false, true]);
         assert_eq!(analysis.distance(map as u32), NO_DISTANCE);
     });
@@ -173,7 +208,8 @@ fn classes_are_made_of_types_names_tags_and_places() {
         heap.edge("property", 0, name, node);
     }
     heap.node("object", "Empty", 0);
-    // The last place of an object counts, that of a function (2) and of a native node (7) says nothing: in whatever order the file has them.
+    // The last place of an object counts, that of a function (2) and of a native node (7) says
+    // nothing: in whatever order the file has them.
     heap.locations = vec![[10, 9, 9, 9], [10, 5, 1, 2], [2, 7, 7, 7], [7, 3, 73, 9]];
     analysed(&heap, |analysis| assert_eq!(keys(analysis), kinds.map(|kind| kind.2)));
     heap.locations.sort_by_key(|place| place[0]);
@@ -189,7 +225,15 @@ fn of_two_classes_with_one_key_devtools_shows_the_later() {
     analysed(&heap, |analysis| {
         let shown: Vec<u64> = analysis.shown_classes().map(|(_, class)| class.self_size).collect();
         assert_eq!(shown, [16]);
-        assert_eq!(analysis.classes().iter().filter(|class| class.shadowed).map(|class| class.self_size).collect::<Vec<_>>(), [8]);
+        assert_eq!(
+            analysis
+                .classes()
+                .iter()
+                .filter(|class| class.shadowed)
+                .map(|class| class.self_size)
+                .collect::<Vec<_>>(),
+            [8]
+        );
     });
 }
 
@@ -209,13 +253,26 @@ fn plain(objects: &[&[&str]]) -> Heap {
 
 #[test]
 fn interfaces_need_two_objects_and_one_in_a_thousand() {
-    analysed(&plain(&[&["a", "b"], &["a", "b", "c"], &["b", "a"], &["__proto__", "a", "b"], &["c"], &[]]), |analysis| {
-        let interfaces: Vec<_> =
-            analysis.interfaces().iter().map(|one| (String::from_utf8_lossy(&one.name).into_owned(), one.count)).collect();
-        assert_eq!(interfaces, [("{a, b}".to_owned(), 2)]);
-        // Whatever has both is one, in any order; the others stay plain objects.
-        assert_eq!(keys(analysis), [",{a, b}", ",Object"]);
-    });
+    analysed(
+        &plain(&[
+            &["a", "b"],
+            &["a", "b", "c"],
+            &["b", "a"],
+            &["__proto__", "a", "b"],
+            &["c"],
+            &[],
+        ]),
+        |analysis| {
+            let interfaces: Vec<_> = analysis
+                .interfaces()
+                .iter()
+                .map(|one| (String::from_utf8_lossy(&one.name).into_owned(), one.count))
+                .collect();
+            assert_eq!(interfaces, [("{a, b}".to_owned(), 2)]);
+            // Whatever has both is one, in any order; the others stay plain objects.
+            assert_eq!(keys(analysis), [",{a, b}", ",Object"]);
+        },
+    );
     let mut many = vec![&["a"][..]; 2001];
     many.extend([&["rare"][..]; 2]);
     analysed(&plain(&many), |analysis| assert_eq!(keys(analysis), [",{a}", ",Object"]));
@@ -225,17 +282,33 @@ fn interfaces_need_two_objects_and_one_in_a_thousand() {
 
 #[test]
 fn the_interface_with_most_properties_wins_then_the_most_frequent() {
-    let objects: [&[&str]; 8] = [&["a"], &["a"], &["a"], &["b"], &["b"], &["a", "b", "x,'"], &["a", "b", "x,'"], &["a", "b", "q"]];
+    let objects: [&[&str]; 8] = [
+        &["a"],
+        &["a"],
+        &["a"],
+        &["b"],
+        &["b"],
+        &["a", "b", "x,'"],
+        &["a", "b", "x,'"],
+        &["a", "b", "q"],
+    ];
     analysed(&plain(&objects), |analysis| {
-        let class = |node: u32| String::from_utf8_lossy(&analysis.classes()[analysis.class_of(node) as usize].name).into_owned();
-        assert_eq!((class(7), class(9), analysis.name(7).into_owned()), ("{a, b, \"x,'\"}".into(), "{a}".into(), "{a, b, \"x,'\"}".into()));
+        let class = |node: u32| {
+            String::from_utf8_lossy(&analysis.classes()[analysis.class_of(node) as usize].name)
+                .into_owned()
+        };
+        assert_eq!(
+            (class(7), class(9), analysis.name(7).into_owned()),
+            ("{a, b, \"x,'\"}".into(), "{a}".into(), "{a, b, \"x,'\"}".into())
+        );
     });
 }
 
 #[test]
 fn attachment_spreads_over_native_nodes_and_renames() {
     let mut heap = Heap::new();
-    let nodes: Vec<usize> = ["<a>", "<b>", "<c>", "<d>"].iter().map(|name| heap.node("native", name, 8)).collect();
+    let nodes: Vec<usize> =
+        ["<a>", "<b>", "<c>", "<d>"].iter().map(|name| heap.node("native", name, 8)).collect();
     let script = heap.node("object", "Wrapper", 8);
     let beyond = heap.node("native", "<e>", 8);
     heap.detached(nodes[0], 2);
@@ -261,7 +334,11 @@ fn attachment_spreads_over_native_nodes_and_renames() {
 #[test]
 fn concatenated_strings_are_shown_whole() {
     let mut heap = Heap::new();
-    let (all, left, right) = (heap.node("concatenated string", "", 8), heap.node("string", "one ", 8), heap.node("string", "two", 8));
+    let (all, left, right) = (
+        heap.node("concatenated string", "", 8),
+        heap.node("string", "one ", 8),
+        heap.node("string", "two", 8),
+    );
     heap.edge("internal", all, "second", right);
     heap.edge("internal", all, "first", left);
     heap.edge("property", 0, "s", all);
@@ -272,34 +349,47 @@ fn concatenated_strings_are_shown_whole() {
 fn the_same_id_is_unchanged_and_another_name_is_another_object() {
     let (mut before, mut after) = (Heap::new(), Heap::new());
     for (name, size, new_name, new_size) in [("A", 8, "A", 800), ("B", 8, "C", 8)] {
-        let (old, new) = (before.node("object", name, size), after.node("object", new_name, new_size));
+        let (old, new) =
+            (before.node("object", name, size), after.node("object", new_name, new_size));
         before.edge("property", 0, "x", old);
         after.edge("property", 0, "x", new);
     }
     let (before, after) = (before.file(), after.file());
-    let (before, after) = (Snapshot::read(before.as_bytes()).unwrap(), Snapshot::read(after.as_bytes()).unwrap());
-    let [before, after] = [&before, &after].map(|snapshot| Analysis::of(snapshot, &Options::default()));
-    let changes: Vec<_> =
-        diff::compare(&before, &after).iter().map(|class| (class.key.clone(), class.count_delta(), class.size_delta())).collect();
+    let (before, after) =
+        (Snapshot::read(before.as_bytes()).unwrap(), Snapshot::read(after.as_bytes()).unwrap());
+    let [before, after] =
+        [&before, &after].map(|snapshot| Analysis::of(snapshot, &Options::default()));
+    let changes: Vec<_> = diff::compare(&before, &after)
+        .iter()
+        .map(|class| (class.key.clone(), class.count_delta(), class.size_delta()))
+        .collect();
     assert_eq!(changes, [(b",B".to_vec(), -1, -8), (b",C".to_vec(), 1, 8)]);
-    let points = [&before, &after, &after].map(|analysis| diff::Point::of(analysis, after.interfaces()));
+    let points =
+        [&before, &after, &after].map(|analysis| diff::Point::of(analysis, after.interfaces()));
     assert_eq!(diff::growing(&points), []);
-    assert_eq!(diff::growing(&points[..2]).iter().map(|class| class.key.clone()).collect::<Vec<_>>(), [b",C".to_vec()]);
+    assert_eq!(
+        diff::growing(&points[..2]).iter().map(|class| class.key.clone()).collect::<Vec<_>>(),
+        [b",C".to_vec()]
+    );
 }
 
 #[test]
 fn sizes_beyond_32_bits_are_cut_as_in_devtools_unless_exact_ones_are_wanted() {
     let mut heap = Heap::new();
-    let (buffer, data) = (heap.node("object", "ArrayBuffer", 8), heap.node("array", "data", (1 << 32) + 100));
+    let (buffer, data) =
+        (heap.node("object", "ArrayBuffer", 8), heap.node("array", "data", (1 << 32) + 100));
     heap.edge("property", 0, "buffer", buffer);
     heap.edge("internal", buffer, "data", data);
     let file = heap.file();
     let snapshot = Snapshot::read(file.as_bytes()).unwrap();
-    let size = |exact_sizes| Analysis::of(&snapshot, &Options { exact_sizes, ..Options::default() }).retained_size(0);
+    let size = |exact_sizes| {
+        Analysis::of(&snapshot, &Options { exact_sizes, ..Options::default() }).retained_size(0)
+    };
     assert_eq!((size(false), size(true)), (108, (1 << 32) + 108));
 }
 
-/// Concatenated strings in a chain, each made of the one behind it and a piece: all names by the rule itself, step by step.
+/// Concatenated strings in a chain, each made of the one behind it and a piece: all names by the
+/// rule itself, step by step.
 fn chain(links: usize, first: bool, pieces: &[&str]) -> (Heap, Vec<String>) {
     let mut heap = Heap::new();
     let leaves: Vec<usize> = pieces.iter().map(|piece| heap.node("string", piece, 16)).collect();
@@ -340,8 +430,12 @@ fn names_of_concatenated_strings_are_their_leaves_up_to_1024_units() {
         let (heap, names) = chain(2000, first, &pieces);
         analysed(&heap, |analysis| {
             let graph = &analysis.snapshot().graph;
-            let ropes: Vec<u32> =
-                graph.nodes().filter(|node| analysis.snapshot().node_type_name(graph.node_type(*node)).starts_with("conc")).collect();
+            let ropes: Vec<u32> = graph
+                .nodes()
+                .filter(|node| {
+                    analysis.snapshot().node_type_name(graph.node_type(*node)).starts_with("conc")
+                })
+                .collect();
             for (node, name) in ropes.iter().zip(&names) {
                 assert_eq!(analysis.name(*node), name.as_str(), "{first} {pieces:?}");
             }
@@ -365,8 +459,11 @@ fn empty_strings_add_nothing_and_cycles_end() {
         assert!(analysis.duplicate_strings().is_empty(), "flat strings are V8's own business");
     });
     let mut heap = Heap::new();
-    let (a, around, left) =
-        (heap.node("string", "ab", 16), heap.node("concatenated string", "", 20), heap.node("concatenated string", "", 20));
+    let (a, around, left) = (
+        heap.node("string", "ab", 16),
+        heap.node("concatenated string", "", 20),
+        heap.node("concatenated string", "", 20),
+    );
     for (rope, first, second) in [(around, a, around), (left, left, a)] {
         heap.edge("internal", rope, "first", first);
         heap.edge("internal", rope, "second", second);
@@ -391,7 +488,10 @@ fn strings_of_which_beginnings_alone_are_known_say_so() {
     }
     analysed(&heap, |analysis| {
         let found = analysis.duplicate_strings();
-        let known: Vec<_> = found.iter().map(|group| (analysis.name(group.nodes[0]).len(), group.beginnings_alone)).collect();
+        let known: Vec<_> = found
+            .iter()
+            .map(|group| (analysis.name(group.nodes[0]).len(), group.beginnings_alone))
+            .collect();
         assert_eq!(known, [(2000, false), (1024, true), (1, false)]);
     });
 }

@@ -1,5 +1,6 @@
-//! Who changes an answer of the analysis must count [`RULES_VERSION`] up: summaries that indices have kept are otherwise those of the old rules. This notices, by
-//! a hash of the summaries of real snapshots.
+//! Who changes an answer of the analysis must count [`RULES_VERSION`] up: summaries that indices
+//! have kept are otherwise those of the old rules. This notices, by a hash of the summaries of real
+//! snapshots.
 
 use flate2::read::GzDecoder;
 use heaplab_snapshot::Snapshot;
@@ -25,8 +26,11 @@ fn answers_change_with_the_version_of_the_rules_alone() {
         let mut bytes = Vec::new();
         GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
         let snapshot = Snapshot::read(&bytes).unwrap();
-        let index =
-            Summary::of(&Analysis::of(&snapshot, &Options::default())).to_index(&Key { file_bytes: 0, modified_ns: 0, samples_hash: 0 });
+        let index = Summary::of(&Analysis::of(&snapshot, &Options::default())).to_index(&Key {
+            file_bytes: 0,
+            modified_ns: 0,
+            samples_hash: 0,
+        });
         // Behind the magic and the two versions; before the checksum.
         hash.update(&index[16..index.len() - 8]);
     }

@@ -1,9 +1,10 @@
 //! Bounds on abbreviations, before anything is read by them.
 //!
-//! Every unit of debug information names a table of abbreviations by its offset, and whoever reads the unit reads that table. Units of
-//! a dozen bytes may all name overlapping tables that end nowhere, which would be the product of both to read; and an entry of one byte may
-//! have an abbreviation of any number of attributes that take no bytes. Compilers write tables apart and entries with some tens of
-//! attributes. Source: DWARF 5, 7.5.1 and 7.5.3.
+//! Every unit of debug information names a table of abbreviations by its offset, and whoever reads
+//! the unit reads that table. Units of a dozen bytes may all name overlapping tables that end
+//! nowhere, which would be the product of both to read; and an entry of one byte may have an
+//! abbreviation of any number of attributes that take no bytes. Compilers write tables apart and
+//! entries with some tens of attributes. Source: DWARF 5, 7.5.1 and 7.5.3.
 
 use crate::{SymbolError, image::Slice};
 use addr2line::gimli::{Dwarf, Reader, Section, constants};
@@ -27,7 +28,8 @@ impl Bounds {
         Bounds { left_bytes: section_bytes.saturating_mul(OVERLAP_MAX), known: HashSet::new() }
     }
 
-    /// Looks at the tables of all units of `dwarf`, each once. What is damaged is left to who reads it.
+    /// Looks at the tables of all units of `dwarf`, each once. What is damaged is left to who reads
+    /// it.
     ///
     /// # Errors
     /// They are more than can be in earnest.
@@ -35,7 +37,9 @@ impl Bounds {
         let mut units = dwarf.units();
         while let Ok(Some(header)) = units.next() {
             let mut table = *dwarf.debug_abbrev.reader();
-            if table.skip(header.debug_abbrev_offset().0).is_ok() && self.known.insert(table.slice().as_ptr()) {
+            if table.skip(header.debug_abbrev_offset().0).is_ok()
+                && self.known.insert(table.slice().as_ptr())
+            {
                 self.table(table)?;
             }
         }
@@ -58,12 +62,20 @@ impl Bounds {
 
 /// Passes over one abbreviation; whether there was one.
 fn abbreviation(table: &mut Slice<'_>) -> Result<bool, SymbolError> {
-    let mut head = || (table.read_uleb128().ok().filter(|code| *code != 0), table.read_uleb128().ok(), table.read_u8().ok());
+    let mut head = || {
+        (
+            table.read_uleb128().ok().filter(|code| *code != 0),
+            table.read_uleb128().ok(),
+            table.read_u8().ok(),
+        )
+    };
     if !matches!(head(), (Some(_), Some(_), Some(_))) {
         return Ok(false);
     }
     for _ in 0..=ATTRIBUTES_MAX {
-        let (Ok(name), Ok(form)) = (table.read_uleb128(), table.read_uleb128()) else { return Ok(false) };
+        let (Ok(name), Ok(form)) = (table.read_uleb128(), table.read_uleb128()) else {
+            return Ok(false);
+        };
         if form == u64::from(constants::DW_FORM_implicit_const.0) && table.read_sleb128().is_err() {
             return Ok(false);
         }
@@ -81,7 +93,10 @@ mod tests {
 
     /// Units of DWARF 4 with an entry of one byte each, and the offsets of their abbreviations.
     fn units(offsets: impl Iterator<Item = u32>) -> Vec<u8> {
-        let unit = |offset: u32| [&8_u32.to_le_bytes()[..], &4_u16.to_le_bytes(), &offset.to_le_bytes(), &[8, 1]].concat();
+        let unit = |offset: u32| {
+            [&8_u32.to_le_bytes()[..], &4_u16.to_le_bytes(), &offset.to_le_bytes(), &[8, 1]]
+                .concat()
+        };
         offsets.flat_map(unit).collect()
     }
 
@@ -91,11 +106,14 @@ mod tests {
             SectionId::DebugAbbrev => abbreviations,
             _ => &[],
         };
-        let dwarf = Dwarf::load(|id| Ok::<_, ()>(EndianSlice::new(section(id), RunTimeEndian::Little))).unwrap();
+        let dwarf =
+            Dwarf::load(|id| Ok::<_, ()>(EndianSlice::new(section(id), RunTimeEndian::Little)))
+                .unwrap();
         Bounds::new(abbreviations.len()).check(&dwarf).map_err(|error| error.to_string())
     }
 
-    /// An abbreviation with so many attributes that take no bytes (DW_AT_external, DW_FORM_flag_present).
+    /// An abbreviation with so many attributes that take no bytes (DW_AT_external,
+    /// DW_FORM_flag_present).
     fn abbreviation_of(attributes: usize) -> Vec<u8> {
         [&[1, 0x11, 0][..], &[0x3f, 0x19].repeat(attributes), &[0, 0]].concat()
     }
@@ -111,7 +129,11 @@ mod tests {
         let apart = [&one[..], &[0]].concat();
         let offsets = (0..1000).map(|unit| unit * (step + 1));
         assert_eq!(checked(&units(offsets), &apart.repeat(1000)), Ok(()), "apart");
-        assert_eq!(checked(&units([7, u32::MAX].into_iter()), &[1, 0x80]), Ok(()), "damaged ones are not read either");
+        assert_eq!(
+            checked(&units([7, u32::MAX].into_iter()), &[1, 0x80]),
+            Ok(()),
+            "damaged ones are not read either"
+        );
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! Readable names for mangled ones, C++ and Rust.
 //!
-//! Mangled names refer back to their own parts, so that a short hostile name can stand for gigabytes of text. Output is
-//! therefore written through a bound; a name that does not fit is shown mangled.
+//! Mangled names refer back to their own parts, so that a short hostile name can stand for
+//! gigabytes of text. Output is therefore written through a bound; a name that does not fit is
+//! shown mangled.
 
 use std::fmt::{self, Write};
 
 /// Longest name kept, in bytes.
 pub(crate) const NAME_MAX_BYTES: usize = 16 * 1024;
 
-/// The readable form of `name`, or `name` itself where it is not mangled or its readable form is unreasonably long.
-/// Rust's disambiguating hash is left out. At most 16 KiB.
+/// The readable form of `name`, or `name` itself where it is not mangled or its readable form is
+/// unreasonably long. Rust's disambiguating hash is left out. At most 16 KiB.
 ///
 /// ```
 /// assert_eq!(heaplab_symbols::demangle("_ZNSt6vectorIiSaIiEE9push_backEOi"), "std::vector<int, std::allocator<int> >::push_back(int&&)");
@@ -17,7 +18,8 @@ pub(crate) const NAME_MAX_BYTES: usize = 16 * 1024;
 /// assert_eq!(heaplab_symbols::demangle("sqlite3_exec"), "sqlite3_exec");
 /// ```
 pub fn demangle(name: &str) -> String {
-    let readable = if name.len() > NAME_MAX_BYTES { None } else { rust(name).or_else(|| cpp(name)) };
+    let readable =
+        if name.len() > NAME_MAX_BYTES { None } else { rust(name).or_else(|| cpp(name)) };
     readable.unwrap_or_else(|| cut(name, NAME_MAX_BYTES).to_owned())
 }
 
@@ -75,7 +77,10 @@ mod tests {
 
     #[test]
     fn rust_names_lose_their_hash() {
-        assert_eq!(demangle("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE"), "core::fmt::Formatter::pad");
+        assert_eq!(
+            demangle("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE"),
+            "core::fmt::Formatter::pad"
+        );
     }
 
     #[test]
@@ -84,7 +89,10 @@ mod tests {
         let mut name = String::from("_Z1f1AI");
         name.push_str("iE");
         for step in 0..40u32 {
-            name.push_str(&format!("1BIS{0}_S{0}_E", if step == 0 { String::new() } else { to_base_36(step - 1) }));
+            name.push_str(&format!(
+                "1BIS{0}_S{0}_E",
+                if step == 0 { String::new() } else { to_base_36(step - 1) }
+            ));
         }
         assert!(demangle(&name).len() <= NAME_MAX_BYTES);
         let long = "x".repeat(NAME_MAX_BYTES * 2);
@@ -92,7 +100,9 @@ mod tests {
     }
 
     fn to_base_36(number: u32) -> String {
-        char::from_digit(number % 36, 36).map(|digit| digit.to_ascii_uppercase().to_string()).unwrap_or_default()
+        char::from_digit(number % 36, 36)
+            .map(|digit| digit.to_ascii_uppercase().to_string())
+            .unwrap_or_default()
     }
 
     proptest::proptest! {

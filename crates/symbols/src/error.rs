@@ -13,7 +13,8 @@ pub enum SymbolError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A directory, pipe or device stands where a file was expected; opening one could wait for ever.
+    /// A directory, pipe or device stands where a file was expected; opening one could wait for
+    /// ever.
     #[error("{} is not a regular file", .0.display())]
     NotAFile(PathBuf),
     /// The bytes are no ELF file, or a damaged one.
@@ -26,7 +27,9 @@ pub enum SymbolError {
     #[error("the symbols in .gnu_debugdata are not used: {0}")]
     Mini(String),
     /// A compressed section claims more bytes than a file of this length can hold in earnest.
-    #[error("section {section} claims {claimed_bytes} bytes when decompressed; at most {limit_bytes} are believed in this file")]
+    #[error(
+        "section {section} claims {claimed_bytes} bytes when decompressed; at most {limit_bytes} are believed in this file"
+    )]
     TooLarge {
         /// Name of the section.
         section: String,

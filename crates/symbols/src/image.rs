@@ -1,11 +1,14 @@
-//! One ELF file in memory: its identity, its links to debug files, and its debug sections, decompressed where they are
-//! compressed (`.zdebug_*`, `SHF_COMPRESSED` with zlib or zstd). The sections of split DWARF (`.debug_*.dwo`, and the index
-//! of a package) are read in the same way.
+//! One ELF file in memory: its identity, its links to debug files, and its debug sections,
+//! decompressed where they are compressed (`.zdebug_*`, `SHF_COMPRESSED` with zlib or zstd). The
+//! sections of split DWARF (`.debug_*.dwo`, and the index of a package) are read in the same way.
 //!
-//! An [`Image`] owns bytes; a [`crate::Resolver`] borrows them. That keeps lookups free of reference counts.
+//! An [`Image`] owns bytes; a [`crate::Resolver`] borrows them. That keeps lookups free of
+//! reference counts.
 
 use crate::{SymbolError, mini, split::SplitIndex, symbol_table::SymbolTable};
-use addr2line::gimli::{self, Dwarf, DwarfPackage, DwarfSections, EndianSlice, Reader, RunTimeEndian, SectionId};
+use addr2line::gimli::{
+    self, Dwarf, DwarfPackage, DwarfSections, EndianSlice, Reader, RunTimeEndian, SectionId,
+};
 use object::{CompressionFormat, Object, ObjectSection, SectionFlags, SectionIndex};
 use std::{
     borrow::Cow,
@@ -14,7 +17,8 @@ use std::{
     ops::{Deref, Range},
 };
 
-/// Decompressed debug information is at most this many times the length of its file (real files stay below 20) ...
+/// Decompressed debug information is at most this many times the length of its file (real files
+/// stay below 20) ...
 const EXPANSION_MAX: u64 = 256;
 /// ... and small files may have this many bytes anyway.
 const EXPANSION_MIN_BYTES: u64 = 1 << 20;
@@ -22,15 +26,18 @@ const EXPANSION_MIN_BYTES: u64 = 1 << 20;
 /// A reader of debug sections.
 pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// The GNU build id of a file: what it was linked from, the same for a program and its separate debug file.
+/// The GNU build id of a file: what it was linked from, the same for a program and its separate
+/// debug file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BuildId(Vec<u8>);
 
 impl BuildId {
     /// The build id written as hexadecimal digits; `None` for an empty text or anything else.
     pub fn from_hex(text: &str) -> Option<BuildId> {
-        let digits: Option<Vec<u8>> = text.chars().map(|digit| digit.to_digit(16).map(|value| value as u8)).collect();
-        let digits = digits.filter(|digits| !digits.is_empty() && digits.len().is_multiple_of(2))?;
+        let digits: Option<Vec<u8>> =
+            text.chars().map(|digit| digit.to_digit(16).map(|value| value as u8)).collect();
+        let digits =
+            digits.filter(|digits| !digits.is_empty() && digits.len().is_multiple_of(2))?;
         Some(BuildId(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()))
     }
 
@@ -64,7 +71,11 @@ pub struct Image {
 
 impl fmt::Debug for Image {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Image").field("bytes", &self.bytes.len()).field("build_id", &self.build_id).finish_non_exhaustive()
+        formatter
+            .debug_struct("Image")
+            .field("bytes", &self.bytes.len())
+            .field("build_id", &self.build_id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -72,7 +83,8 @@ impl Image {
     /// Reads the headers of `bytes` and decompresses its debug sections.
     ///
     /// # Errors
-    /// The bytes are no ELF file, a damaged one, or a compressed section claims an unreasonable length.
+    /// The bytes are no ELF file, a damaged one, or a compressed section claims an unreasonable
+    /// length.
     pub fn parse(bytes: impl Bytes + 'static) -> Result<Image, SymbolError> {
         let file_bytes = bytes.len() as u64;
         Image::parse_of(bytes, file_bytes)
@@ -83,18 +95,32 @@ impl Image {
         let bytes: Box<dyn Bytes> = Box::new(bytes);
         let file = object::File::parse(&**bytes).map_err(elf)?;
         let build_id = file.build_id().map_err(elf)?.map(|id| BuildId(id.to_vec()));
-        let debug_link = file.gnu_debuglink().map_err(elf)?.map(|(name, checksum)| (name.to_vec(), checksum));
-        let gnu_link = file.gnu_debugaltlink().map_err(elf)?.map(|(name, id)| (name.to_vec(), BuildId(id.to_vec())));
-        let (dwarf5_link, shared_id) =
-            match file.section_by_name(".debug_sup").and_then(|section| supplementary(section.data().ok()?, endian(&file))) {
-                Some((true, _, id)) => (None, Some(id)),
-                Some((false, name, id)) => (Some((name, id)), None),
-                None => (None, None),
-            };
+        let debug_link =
+            file.gnu_debuglink().map_err(elf)?.map(|(name, checksum)| (name.to_vec(), checksum));
+        let gnu_link = file
+            .gnu_debugaltlink()
+            .map_err(elf)?
+            .map(|(name, id)| (name.to_vec(), BuildId(id.to_vec())));
+        let (dwarf5_link, shared_id) = match file
+            .section_by_name(".debug_sup")
+            .and_then(|section| supplementary(section.data().ok()?, endian(&file)))
+        {
+            Some((true, _, id)) => (None, Some(id)),
+            Some((false, name, id)) => (Some((name, id)), None),
+            None => (None, None),
+        };
         let alternate_link = gnu_link.or(dwarf5_link);
         let decompressed = decompress(&file, file_bytes)?;
         drop(file);
-        Ok(Image { bytes, build_id, debug_link, alternate_link, shared_id, decompressed, split_index: OnceCell::new() })
+        Ok(Image {
+            bytes,
+            build_id,
+            debug_link,
+            alternate_link,
+            shared_id,
+            decompressed,
+            split_index: OnceCell::new(),
+        })
     }
 
     /// Its build id, where it has one.
@@ -107,7 +133,8 @@ impl Image {
         self.debug_link.as_ref().map(|(name, checksum)| (name.as_slice(), *checksum))
     }
 
-    /// Name and build id of the file that several debug files share (`.gnu_debugaltlink` or DWARF 5's `.debug_sup`, made by dwz).
+    /// Name and build id of the file that several debug files share (`.gnu_debugaltlink` or DWARF
+    /// 5's `.debug_sup`, made by dwz).
     pub fn alternate_link(&self) -> Option<(&[u8], &BuildId)> {
         self.alternate_link.as_ref().map(|(name, id)| (name.as_slice(), id))
     }
@@ -124,26 +151,30 @@ impl Image {
 
     /// Whether it has debug information on functions (and not only line tables or symbols).
     pub fn has_debug_information(&self) -> bool {
-        self.file().is_ok_and(|file| self.section(&file, SectionId::DebugInfo.name()).is_some_and(|bytes| !bytes.is_empty()))
+        self.file().is_ok_and(|file| {
+            self.section(&file, SectionId::DebugInfo.name()).is_some_and(|bytes| !bytes.is_empty())
+        })
     }
 
-    /// The ELF file inside it that has the symbols its own tables lack (`.gnu_debugdata`, called MiniDebugInfo): `None` if
-    /// there is none.
+    /// The ELF file inside it that has the symbols its own tables lack (`.gnu_debugdata`, called
+    /// MiniDebugInfo): `None` if there is none.
     ///
     /// # Errors
     /// It is damaged, expands beyond bounds, or is the one of another build.
     pub fn mini_debug_information(&self) -> Option<Result<Image, SymbolError>> {
         let file = self.file().ok()?;
         let section = file.section_by_name(".gnu_debugdata")?;
-        // What is compressed in what is compressed has the bounds of the latter, not those of what came of it.
+        // What is compressed in what is compressed has the bounds of the latter, not those of what
+        // came of it.
         let parse = |packed: &[u8]| {
-            Image::parse_of(mini::unpack(packed)?, packed.len() as u64).map_err(|error| SymbolError::Mini(error.to_string()))
+            Image::parse_of(mini::unpack(packed)?, packed.len() as u64)
+                .map_err(|error| SymbolError::Mini(error.to_string()))
         };
         let inner = section.data().map_err(elf).and_then(parse);
         Some(inner.and_then(|inner| match (inner.build_id(), self.build_id()) {
-            (Some(found), Some(wanted)) if found != wanted => {
-                Err(SymbolError::Mini(format!("they are those of another build (build id {found})")))
-            }
+            (Some(found), Some(wanted)) if found != wanted => Err(SymbolError::Mini(format!(
+                "they are those of another build (build id {found})"
+            ))),
             _ => Ok(inner),
         }))
     }
@@ -153,12 +184,20 @@ impl Image {
         Ok(self.load(|id| Some(id.name()))?.borrow(|section| *section))
     }
 
-    /// The debug sections of a file of split DWARF, for reading, and its sections of units: there is one for each type that
-    /// the compiler put apart (`-fdebug-types-section`), all of the same name.
-    pub(crate) fn split_dwarf(&self) -> Result<(DwarfSections<Slice<'_>>, Vec<Slice<'_>>), SymbolError> {
+    /// The debug sections of a file of split DWARF, for reading, and its sections of units: there
+    /// is one for each type that the compiler put apart (`-fdebug-types-section`), all of the same
+    /// name.
+    pub(crate) fn split_dwarf(
+        &self,
+    ) -> Result<(DwarfSections<Slice<'_>>, Vec<Slice<'_>>), SymbolError> {
         let file = self.file()?;
-        let are_units = |section: &object::Section<'_, '_>| section.name().ok().and_then(wanted) == SectionId::DebugInfo.dwo_name();
-        let units = file.sections().filter(are_units).filter_map(|section| Some(Slice::new(self.content(&section)?, endian(&file))));
+        let are_units = |section: &object::Section<'_, '_>| {
+            section.name().ok().and_then(wanted) == SectionId::DebugInfo.dwo_name()
+        };
+        let units = file
+            .sections()
+            .filter(are_units)
+            .filter_map(|section| Some(Slice::new(self.content(&section)?, endian(&file))));
         Ok((self.load(|id| id.dwo_name())?, units.collect()))
     }
 
@@ -170,11 +209,20 @@ impl Image {
     /// The index and the debug sections of a package of split DWARF.
     pub(crate) fn package(&self) -> Result<DwarfPackage<Slice<'_>>, SymbolError> {
         let file = self.file()?;
-        let slice = |name: Option<&str>| Slice::new(name.and_then(|name| self.section(&file, name)).unwrap_or_default(), endian(&file));
-        DwarfPackage::load(|id| Ok(slice(id.dwo_name())), slice(None)).map_err(|error: gimli::Error| SymbolError::Dwarf(error.to_string()))
+        let slice = |name: Option<&str>| {
+            Slice::new(
+                name.and_then(|name| self.section(&file, name)).unwrap_or_default(),
+                endian(&file),
+            )
+        };
+        DwarfPackage::load(|id| Ok(slice(id.dwo_name())), slice(None))
+            .map_err(|error: gimli::Error| SymbolError::Dwarf(error.to_string()))
     }
 
-    fn load(&self, name: impl Fn(SectionId) -> Option<&'static str>) -> Result<DwarfSections<Slice<'_>>, SymbolError> {
+    fn load(
+        &self,
+        name: impl Fn(SectionId) -> Option<&'static str>,
+    ) -> Result<DwarfSections<Slice<'_>>, SymbolError> {
         let file = self.file()?;
         let section = |id| name(id).and_then(|name| self.section(&file, name)).unwrap_or_default();
         DwarfSections::load(|id| Ok(Slice::new(section(id), endian(&file))))
@@ -190,7 +238,8 @@ impl Image {
         let Ok(file) = self.file() else { return Vec::new() };
         let is_code = |flags| matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.contains(object::elf::SHF_EXECINSTR));
         let code = file.sections().filter(|section| is_code(section.flags()));
-        code.map(|section| section.address()..section.address().saturating_add(section.size())).collect()
+        code.map(|section| section.address()..section.address().saturating_add(section.size()))
+            .collect()
     }
 
     fn file(&self) -> Result<object::File<'_>, SymbolError> {
@@ -212,19 +261,23 @@ fn endian(file: &object::File<'_>) -> RunTimeEndian {
     if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big }
 }
 
-/// A section `.debug_sup` (DWARF 5, 7.3.6): whether this is the file that others share, the name of that file, and its id, a
-/// checksum of any length. `None` for a damaged one.
+/// A section `.debug_sup` (DWARF 5, 7.3.6): whether this is the file that others share, the name of
+/// that file, and its id, a checksum of any length. `None` for a damaged one.
 fn supplementary(section: &[u8], endian: RunTimeEndian) -> Option<(bool, Vec<u8>, BuildId)> {
     let mut rest = Slice::new(section, endian);
     let (version, is_shared) = (rest.read_u16().ok()?, rest.read_u8().ok()?);
     let name = rest.read_null_terminated_slice().ok()?;
     let length = rest.read_uleb128().ok()?;
     let id = rest.split(usize::try_from(length).ok()?).ok()?;
-    (version == 5 && is_shared <= 1 && length > 0).then(|| (is_shared == 1, name.slice().to_vec(), BuildId(id.slice().to_vec())))
+    (version == 5 && is_shared <= 1 && length > 0)
+        .then(|| (is_shared == 1, name.slice().to_vec(), BuildId(id.slice().to_vec())))
 }
 
 /// The sections that are compressed, decompressed, within bounds.
-fn decompress(file: &object::File<'_>, file_bytes: u64) -> Result<Vec<(SectionIndex, Vec<u8>)>, SymbolError> {
+fn decompress(
+    file: &object::File<'_>,
+    file_bytes: u64,
+) -> Result<Vec<(SectionIndex, Vec<u8>)>, SymbolError> {
     let mut left_bytes = file_bytes.saturating_mul(EXPANSION_MAX).max(EXPANSION_MIN_BYTES);
     let mut sections = Vec::new();
     for section in file.sections() {
@@ -235,7 +288,11 @@ fn decompress(file: &object::File<'_>, file_bytes: u64) -> Result<Vec<(SectionIn
         }
         let claimed_bytes = compressed.uncompressed_size;
         if claimed_bytes > left_bytes {
-            return Err(SymbolError::TooLarge { section: name.into(), claimed_bytes, limit_bytes: left_bytes });
+            return Err(SymbolError::TooLarge {
+                section: name.into(),
+                claimed_bytes,
+                limit_bytes: left_bytes,
+            });
         }
         left_bytes -= claimed_bytes;
         if let Cow::Owned(bytes) = compressed.decompress().map_err(elf)? {
@@ -260,8 +317,8 @@ const SECTIONS: [SectionId; 11] = [
     SectionId::DebugTypes,
 ];
 
-/// The sections of split DWARF: those of them that have a name of their own there, the index of a package, and what that
-/// index describes (it must lie within its section, used or not).
+/// The sections of split DWARF: those of them that have a name of their own there, the index of a
+/// package, and what that index describes (it must lie within its section, used or not).
 const SPLIT_SECTIONS: [SectionId; 12] = [
     SectionId::DebugAbbrev,
     SectionId::DebugInfo,
@@ -277,10 +334,14 @@ const SPLIT_SECTIONS: [SectionId; 12] = [
     SectionId::DebugCuIndex,
 ];
 
-/// The standard name of a section called `name`, if it is one of these; `.zdebug_info` is an older name of `.debug_info`.
+/// The standard name of a section called `name`, if it is one of these; `.zdebug_info` is an older
+/// name of `.debug_info`.
 fn wanted(name: &str) -> Option<&'static str> {
     let plain = name.strip_prefix(".z").or(name.strip_prefix('.'))?;
-    let mut names = SECTIONS.iter().map(|id| id.name()).chain(SPLIT_SECTIONS.iter().filter_map(|id| id.dwo_name()));
+    let mut names = SECTIONS
+        .iter()
+        .map(|id| id.name())
+        .chain(SPLIT_SECTIONS.iter().filter_map(|id| id.dwo_name()));
     names.find(|known| known[1..] == *plain)
 }
 

@@ -1,24 +1,27 @@
 //! From module and offset to function, file, line and inlined frames.
 //!
-//! For anyone who has addresses of a program and wants names: the end of a recording, `heaplab symbolize`, or another
-//! tool altogether. It knows nothing of traces.
+//! For anyone who has addresses of a program and wants names: the end of a recording, `heaplab
+//! symbolize`, or another tool altogether. It knows nothing of traces.
 //!
 //! Three layers, each usable without the ones below it in this list:
 //! - [`Image`] and [`Resolver`]: bytes of ELF files in, names out. No I/O.
-//! - [`locate`]: which files on this machine belong to a module, by build id, `.gnu_debuglink` and `.gnu_debugaltlink`,
-//!   the symbols inside it (`.gnu_debugdata`), and the files of split DWARF (`.dwo`, `.dwp`).
-//! - [`resolve_module`]: both together, for all addresses of one module at once, so that at most one module's debug
-//!   information is in memory.
+//! - [`locate`]: which files on this machine belong to a module, by build id, `.gnu_debuglink` and
+//!   `.gnu_debugaltlink`, the symbols inside it (`.gnu_debugdata`), and the files of split DWARF
+//!   (`.dwo`, `.dwp`).
+//! - [`resolve_module`]: both together, for all addresses of one module at once, so that at most
+//!   one module's debug information is in memory.
 //!
 //! # A missing name is better than a wrong one
-//! A name is given only when a function of the debug information or a sized symbol *contains* the address. Many tools
-//! take the nearest symbol before it, which in a stripped library names an unrelated exported function. Symbols of size
-//! zero (hand-written assembler without `.size`) are therefore never used. A file whose build id is not the recorded one
-//! is another program: it gives no names at all.
+//! A name is given only when a function of the debug information or a sized symbol *contains* the
+//! address. Many tools take the nearest symbol before it, which in a stripped library names an
+//! unrelated exported function. Symbols of size zero (hand-written assembler without `.size`) are
+//! therefore never used. A file whose build id is not the recorded one is another program: it gives
+//! no names at all.
 //!
 //! # Addresses
-//! An address is a virtual address as the file numbers it (address in memory less the load bias). For a return address
-//! ask one byte lower: the call may be the last instruction of a function that does not return.
+//! An address is a virtual address as the file numbers it (address in memory less the load bias).
+//! For a return address ask one byte lower: the call may be the last instruction of a function that
+//! does not return.
 //!
 //! # Example
 //! ```

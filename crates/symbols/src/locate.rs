@@ -1,15 +1,17 @@
 //! Which files on this machine belong to a module.
 //!
-//! The places and their order are gdb's ("Debugging Information in Separate Files"): by build id below each debug
-//! directory, then by `.gnu_debuglink` beside the module, in its `.debug`, and below each debug directory. A file found by
-//! build id must have it; one found by name must have the module's build id or the link's checksum.
+//! The places and their order are gdb's ("Debugging Information in Separate Files"): by build id
+//! below each debug directory, then by `.gnu_debuglink` beside the module, in its `.debug`, and
+//! below each debug directory. A file found by build id must have it; one found by name must have
+//! the module's build id or the link's checksum.
 //!
-//! - `.gnu_debugdata` (symbols inside the module itself) is opened where the module has no debug information and no debug
-//!   file was found.
-//! - What dwz took out of several debug files into one (`.gnu_debugaltlink`, `.debug_sup` of DWARF 5) is looked for under the
-//!   name that the link has, which is relative to the real folder of the file with the link; by build id below each debug
-//!   directory; and, for a name with `/.dwz/` in it, as the part from there on below each debug directory. Wherever it is,
-//!   it must have the link's id.
+//! - `.gnu_debugdata` (symbols inside the module itself) is opened where the module has no debug
+//!   information and no debug file was found.
+//! - What dwz took out of several debug files into one (`.gnu_debugaltlink`, `.debug_sup` of
+//!   DWARF 5) is looked for under the name that the link has, which is relative to the real folder of the
+//!   file with the link; by build id below each debug directory; and, for a name with `/.dwz/` in
+//!   it, as the part from there on below each debug directory. Wherever it is, it must have the
+//!   link's id.
 //! - The files of split DWARF: see [`locate_split`].
 
 mod split;
@@ -27,7 +29,8 @@ use std::{
 /// Where to look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Folders of debug files, the first searched first. Each may hold `.build-id/xx/yyyy.debug`, the module's own path, or the debug file itself.
+    /// Folders of debug files, the first searched first. Each may hold `.build-id/xx/yyyy.debug`,
+    /// the module's own path, or the debug file itself.
     pub debug_dirs: Vec<PathBuf>,
 }
 
@@ -68,9 +71,10 @@ pub fn open(path: &Path) -> Result<Image, SymbolError> {
         return Err(SymbolError::Elf("the file is empty".into()));
     }
     let file = File::open(path).map_err(io)?;
-    // SAFETY: the mapping is private and only read. Its content is untrusted and checked by every reader; that someone
-    // truncates an installed program in place while it is being read (which would raise SIGBUS) is the accepted risk of
-    // mapping files, as in debuggers: installers replace files by renaming.
+    // SAFETY: the mapping is private and only read. Its content is untrusted and checked by every
+    // reader; that someone truncates an installed program in place while it is being read (which
+    // would raise SIGBUS) is the accepted risk of mapping files, as in debuggers: installers
+    // replace files by renaming.
     let bytes = unsafe { memmap2::Mmap::map(&file) }.map_err(io)?;
     Image::parse(bytes)
 }
@@ -87,7 +91,11 @@ pub fn locate(image: Image, path: &Path, options: &Options) -> Located {
                 notes.push(format!("{} is the debug file of another build", candidate.display()));
                 None
             }
-            Err(SymbolError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
+            Err(SymbolError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                None
+            }
             Err(error) => {
                 notes.push(format!("{}: {error}", candidate.display()));
                 None
@@ -96,14 +104,24 @@ pub fn locate(image: Image, path: &Path, options: &Options) -> Located {
     };
     let has_better = debug.is_some() || image.has_debug_information();
     let embedded = if has_better { None } else { image.mini_debug_information() };
-    let embedded = embedded.and_then(|found| found.map_err(|error| notes.push(error.to_string())).ok());
-    let (linked, linked_path) = debug.as_ref().map_or((&image, path), |(debug, path)| (debug, path.as_path()));
-    let alternate = linked.alternate_link().and_then(|(name, id)| alternate(name, id, linked_path, options, &mut notes));
+    let embedded =
+        embedded.and_then(|found| found.map_err(|error| notes.push(error.to_string())).ok());
+    let (linked, linked_path) =
+        debug.as_ref().map_or((&image, path), |(debug, path)| (debug, path.as_path()));
+    let alternate = linked
+        .alternate_link()
+        .and_then(|(name, id)| alternate(name, id, linked_path, options, &mut notes));
     Located { image, debug, embedded, alternate, notes }
 }
 
 /// The shared debug file `name` of the build `id` that the file at `linked` refers to.
-fn alternate(name: &[u8], id: &BuildId, linked: &Path, options: &Options, notes: &mut Vec<String>) -> Option<(Image, PathBuf)> {
+fn alternate(
+    name: &[u8],
+    id: &BuildId,
+    linked: &Path,
+    options: &Options,
+    notes: &mut Vec<String>,
+) -> Option<(Image, PathBuf)> {
     let known = notes.len();
     for candidate in alternate_candidates(name, id, linked, options) {
         match open(&candidate) {
@@ -111,8 +129,10 @@ fn alternate(name: &[u8], id: &BuildId, linked: &Path, options: &Options, notes:
                 notes.truncate(known);
                 return Some((found, candidate));
             }
-            Ok(_) => notes.push(format!("{} is the shared debug file of another build", candidate.display())),
-            Err(SymbolError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+            Ok(_) => notes
+                .push(format!("{} is the shared debug file of another build", candidate.display())),
+            Err(SymbolError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => notes.push(format!("{}: {error}", candidate.display())),
         }
     }
@@ -126,7 +146,9 @@ fn alternate(name: &[u8], id: &BuildId, linked: &Path, options: &Options, notes:
 /// The debug file of the build `id`, for a module that is no longer there.
 pub fn debug_file_of(id: &BuildId, options: &Options) -> Option<(Image, PathBuf)> {
     let places = options.debug_dirs.iter().filter_map(|dir| Some(dir.join(by_build_id(id)?)));
-    let mut fitting = places.filter_map(|place| Some((open(&place).ok().filter(|image| image.build_id() == Some(id))?, place)));
+    let mut fitting = places.filter_map(|place| {
+        Some((open(&place).ok().filter(|image| image.build_id() == Some(id))?, place))
+    });
     fitting.next()
 }
 
@@ -136,26 +158,39 @@ fn candidates(image: &Image, path: &Path, options: &Options) -> impl Iterator<It
     if let Some(id) = image.build_id() {
         places.extend(options.debug_dirs.iter().filter_map(|dir| Some(dir.join(by_build_id(id)?))));
     }
-    // Symbolic links are followed first: /lib may be /usr/lib, and debug files lie below the real name.
+    // Symbolic links are followed first: /lib may be /usr/lib, and debug files lie below the real
+    // name.
     let real = path.canonicalize().unwrap_or_else(|_| path.into());
     let folder = real.parent().unwrap_or(Path::new("/"));
     let below = folder.strip_prefix("/").unwrap_or(folder);
     if let Some((name, _)) = image.debug_link().filter(|(name, _)| is_plain_name(name)) {
         let name = OsStr::from_bytes(name);
         places.extend([folder.join(name), folder.join(".debug").join(name)]);
-        places.extend(options.debug_dirs.iter().flat_map(|dir| [dir.join(below).join(name), dir.join(name)]));
+        places.extend(
+            options.debug_dirs.iter().flat_map(|dir| [dir.join(below).join(name), dir.join(name)]),
+        );
     }
     // Without a link (`objcopy --only-keep-debug` and no more), the customary name.
     if let Some(name) = real.file_name() {
         let mut name = name.to_owned();
         name.push(".debug");
-        places.extend(options.debug_dirs.iter().flat_map(|dir| [dir.join(below).join(&name), dir.join(&name)]));
+        places.extend(
+            options
+                .debug_dirs
+                .iter()
+                .flat_map(|dir| [dir.join(below).join(&name), dir.join(&name)]),
+        );
     }
     places.retain(|place| *place != real);
     places.into_iter()
 }
 
-fn alternate_candidates(name: &[u8], id: &BuildId, linked: &Path, options: &Options) -> impl Iterator<Item = PathBuf> {
+fn alternate_candidates(
+    name: &[u8],
+    id: &BuildId,
+    linked: &Path,
+    options: &Options,
+) -> impl Iterator<Item = PathBuf> {
     let real = linked.canonicalize().unwrap_or_else(|_| linked.into());
     let mut places = vec![real.parent().unwrap_or(Path::new("/")).join(OsStr::from_bytes(name))];
     places.extend(options.debug_dirs.iter().filter_map(|dir| Some(dir.join(by_build_id(id)?))));
@@ -165,11 +200,13 @@ fn alternate_candidates(name: &[u8], id: &BuildId, linked: &Path, options: &Opti
     places.into_iter()
 }
 
-/// What follows `/.dwz/` in the name of a shared debug file, such as `x86_64-linux-gnu/coreutils.debug`; only downwards.
+/// What follows `/.dwz/` in the name of a shared debug file, such as
+/// `x86_64-linux-gnu/coreutils.debug`; only downwards.
 fn below_dwz(name: &[u8]) -> Option<&Path> {
     let at = name.windows(6).position(|window| window == b"/.dwz/")?;
     let below = Path::new(OsStr::from_bytes(&name[at + b"/.dwz/".len()..]));
-    let is_downwards = below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    let is_downwards =
+        below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
     (is_downwards && below.file_name().is_some()).then_some(below)
 }
 
@@ -215,7 +252,10 @@ mod tests {
 
     #[test]
     fn shared_debug_files_keep_their_folders_below_dwz() {
-        assert_eq!(below_dwz(b"/usr/lib/debug/.dwz/x86_64-linux-gnu/a.debug"), Some(Path::new("x86_64-linux-gnu/a.debug")));
+        assert_eq!(
+            below_dwz(b"/usr/lib/debug/.dwz/x86_64-linux-gnu/a.debug"),
+            Some(Path::new("x86_64-linux-gnu/a.debug"))
+        );
         assert_eq!(below_dwz(b"../../.dwz/a.debug"), Some(Path::new("a.debug")));
         for name in [&b"a.debug"[..], b"/.dwz/", b"/.dwz/../etc/passwd", b"/.dwz//etc/passwd"] {
             assert_eq!(below_dwz(name), None, "{}", String::from_utf8_lossy(name));
@@ -224,7 +264,10 @@ mod tests {
 
     #[test]
     fn build_ids_lead_to_their_folder() {
-        assert_eq!(by_build_id(&BuildId::from_hex("abcdef").unwrap()), Some(PathBuf::from(".build-id/ab/cdef.debug")));
+        assert_eq!(
+            by_build_id(&BuildId::from_hex("abcdef").unwrap()),
+            Some(PathBuf::from(".build-id/ab/cdef.debug"))
+        );
         assert_eq!(by_build_id(&BuildId::from_hex("ab").unwrap()), None);
     }
 }

@@ -1,4 +1,5 @@
-//! All addresses of one module at once: find its files, check that they are the recorded ones, resolve, forget.
+//! All addresses of one module at once: find its files, check that they are the recorded ones,
+//! resolve, forget.
 
 use crate::{
     BuildId, Options, Place, Resolver, SymbolError,
@@ -37,12 +38,14 @@ pub struct ModuleReport {
     pub notes: Vec<String>,
 }
 
-/// Resolves `addresses` of the module recorded as `path` with `build_id` (hexadecimal; empty: none recorded), and calls
-/// `each` with the number of an address and its [`Place`]s, innermost first (empty: nothing contains it).
+/// Resolves `addresses` of the module recorded as `path` with `build_id` (hexadecimal; empty: none
+/// recorded), and calls `each` with the number of an address and its [`Place`]s, innermost first
+/// (empty: nothing contains it).
 ///
-/// `addresses` are as the file numbers them; for a return address pass one less. A file whose build id is another than
-/// `build_id` is not used, nor is a debug file that is none of the module's; [`ModuleReport::notes`] says so. Where the
-/// module itself is gone, its debug file alone is used when found by build id.
+/// `addresses` are as the file numbers them; for a return address pass one less. A file whose build
+/// id is another than `build_id` is not used, nor is a debug file that is none of the module's;
+/// [`ModuleReport::notes`] says so. Where the module itself is gone, its debug file alone is used
+/// when found by build id.
 pub fn resolve_module(
     path: &Path,
     build_id: &str,
@@ -51,8 +54,11 @@ pub fn resolve_module(
     mut each: impl FnMut(usize, Vec<Place>),
 ) -> ModuleReport {
     let mut report = ModuleReport::default();
-    let Some((image, file)) = find(path, build_id, options, &mut report.notes) else { return report };
-    let Located { image, debug, embedded, alternate, notes } = locate::locate(image, &file, options);
+    let Some((image, file)) = find(path, build_id, options, &mut report.notes) else {
+        return report;
+    };
+    let Located { image, debug, embedded, alternate, notes } =
+        locate::locate(image, &file, options);
     report.notes.extend(notes);
     report.file = Some(file);
     report.debug_file = debug.as_ref().map(|(_, path)| path.clone());
@@ -100,7 +106,12 @@ fn add_split<'a>(resolver: &mut Resolver<'a>, split: &'a LocatedSplit, report: &
 }
 
 /// The module's file, or its debug file, if it has the recorded build id.
-fn find(path: &Path, build_id: &str, options: &Options, notes: &mut Vec<String>) -> Option<(crate::Image, PathBuf)> {
+fn find(
+    path: &Path,
+    build_id: &str,
+    options: &Options,
+    notes: &mut Vec<String>,
+) -> Option<(crate::Image, PathBuf)> {
     let wanted = BuildId::from_hex(build_id);
     if wanted.is_none() && !build_id.is_empty() {
         notes.push(format!("the recorded build id {build_id:?} is not hexadecimal"));
@@ -118,7 +129,9 @@ fn find(path: &Path, build_id: &str, options: &Options, notes: &mut Vec<String>)
             }
             _ => return Some((image, path.into())),
         },
-        Err(SymbolError::Io { source, .. }) => notes.push(format!("the file cannot be read ({source})")),
+        Err(SymbolError::Io { source, .. }) => {
+            notes.push(format!("the file cannot be read ({source})"))
+        }
         Err(error) => notes.push(error.to_string()),
     }
     let wanted = wanted?;

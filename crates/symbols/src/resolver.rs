@@ -1,7 +1,8 @@
 //! From an address to the functions it lies in: debug information first, then symbol tables.
 //!
-//! Debug information also describes functions that the linker threw away; their code then "begins" at address 0 and would
-//! cover whatever lies at low addresses. Such a function is recognised by its beginning, which is in no section of code.
+//! Debug information also describes functions that the linker threw away; their code then "begins"
+//! at address 0 and would cover whatever lies at low addresses. Such a function is recognised by
+//! its beginning, which is in no section of code.
 
 use crate::{
     Image, SymbolError,
@@ -47,17 +48,26 @@ pub struct Resolver<'a> {
 impl std::fmt::Debug for Resolver<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Resolver { debug, symbols, problems, .. } = self;
-        formatter.debug_struct("Resolver").field("debug", &debug.is_some()).field("symbols", symbols).field("problems", problems).finish()
+        formatter
+            .debug_struct("Resolver")
+            .field("debug", &debug.is_some())
+            .field("symbols", symbols)
+            .field("problems", problems)
+            .finish()
     }
 }
 
 impl<'a> Resolver<'a> {
-    /// Names from `image`, its separate `debug` file, and the `alternate` file that the debug file shares with others.
-    /// What is damaged is left out and listed by [`Resolver::problems`].
+    /// Names from `image`, its separate `debug` file, and the `alternate` file that the debug file
+    /// shares with others. What is damaged is left out and listed by [`Resolver::problems`].
     ///
-    /// A program with split DWARF gives lines and the names of its symbol table, until the files with the rest are added:
-    /// see [`Resolver::split_units`].
-    pub fn new(image: &'a Image, debug: Option<&'a Image>, alternate: Option<&'a Image>) -> Resolver<'a> {
+    /// A program with split DWARF gives lines and the names of its symbol table, until the files
+    /// with the rest are added: see [`Resolver::split_units`].
+    pub fn new(
+        image: &'a Image,
+        debug: Option<&'a Image>,
+        alternate: Option<&'a Image>,
+    ) -> Resolver<'a> {
         let mut problems = Vec::new();
         let mut symbols = Vec::new();
         for file in debug.into_iter().chain([image]) {
@@ -68,14 +78,28 @@ impl<'a> Resolver<'a> {
             }
         }
         let source = debug.into_iter().chain([image]).find(|file| file.has_debug_information());
-        let sections = source.and_then(|file| sections(file, alternate).map_err(|problem| problems.push(problem)).ok()).map(Arc::new);
-        let context = sections.clone().map(|sections| Context::from_arc_dwarf(sections).map_err(damaged));
-        let context = context.and_then(|context| context.map_err(|problem| problems.push(problem)).ok());
-        Resolver { debug: context, sections, split: SplitUnits::new(), symbols, code: image.code(), problems }
+        let sections = source
+            .and_then(|file| {
+                sections(file, alternate).map_err(|problem| problems.push(problem)).ok()
+            })
+            .map(Arc::new);
+        let context =
+            sections.clone().map(|sections| Context::from_arc_dwarf(sections).map_err(damaged));
+        let context =
+            context.and_then(|context| context.map_err(|problem| problems.push(problem)).ok());
+        Resolver {
+            debug: context,
+            sections,
+            split: SplitUnits::new(),
+            symbols,
+            code: image.code(),
+            problems,
+        }
     }
 
-    /// The units that say more of `addresses` and lie in other files, each once. To be asked, and answered by
-    /// [`Resolver::add_split`], before these addresses are resolved: a unit is looked at once.
+    /// The units that say more of `addresses` and lie in other files, each once. To be asked, and
+    /// answered by [`Resolver::add_split`], before these addresses are resolved: a unit is looked
+    /// at once.
     pub fn split_units(&self, addresses: &[u64]) -> Vec<SplitUnit> {
         let Some(context) = &self.debug else { return Vec::new() };
         let mut units = BTreeMap::new();
@@ -98,8 +122,9 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// The functions at `address` (as the file numbers it), innermost first: the last one has code of its own, the ones
-    /// before it are inlined into the one after them. Empty: nothing that is known contains the address.
+    /// The functions at `address` (as the file numbers it), innermost first: the last one has code
+    /// of its own, the ones before it are inlined into the one after them. Empty: nothing that is
+    /// known contains the address.
     pub fn resolve(&mut self, address: u64) -> Vec<Place> {
         if !is_code(&self.code, address) {
             return Vec::new();
@@ -113,16 +138,20 @@ impl<'a> Resolver<'a> {
                 if self.problems.is_empty() {
                     self.problems.push(damaged(error));
                 }
-                // Functions and lines are apart, in different files even where the DWARF is split: one may be sound.
+                // Functions and lines are apart, in different files even where the DWARF is split:
+                // one may be sound.
                 line(context, address).into_iter().collect()
             })
         });
-        let symbol = self.symbols.iter().find_map(|table| table.find(address)).map(String::from_utf8_lossy);
+        let symbol =
+            self.symbols.iter().find_map(|table| table.find(address)).map(String::from_utf8_lossy);
         let Some(mangled) = symbol else { return places };
         let symbol = demangle(&mangled);
         match places.last_mut() {
-            // A symbol that is not mangled is C's, and at best an alias or a clone (`f.constprop.0`) of what is described.
-            Some(Place { function: Some(name), .. }) if symbol == mangled || !is_fuller(&symbol, name) => {}
+            // A symbol that is not mangled is C's, and at best an alias or a clone
+            // (`f.constprop.0`) of what is described.
+            Some(Place { function: Some(name), .. })
+                if symbol == mangled || !is_fuller(&symbol, name) => {}
             Some(outermost) => outermost.function = Some(symbol),
             None => places.push(Place { function: Some(symbol), ..Place::default() }),
         }
@@ -140,7 +169,10 @@ impl<'a> Resolver<'a> {
     }
 }
 
-fn sections<'a>(file: &'a Image, alternate: Option<&'a Image>) -> Result<gimli::Dwarf<Slice<'a>>, SymbolError> {
+fn sections<'a>(
+    file: &'a Image,
+    alternate: Option<&'a Image>,
+) -> Result<gimli::Dwarf<Slice<'a>>, SymbolError> {
     let bounded = |file: &'a Image| {
         let mut dwarf = file.dwarf()?;
         Bounds::new(dwarf.debug_abbrev.reader().len()).check(&dwarf)?;
@@ -159,20 +191,30 @@ fn damaged(error: gimli::Error) -> SymbolError {
     SymbolError::Dwarf(error.to_string())
 }
 
-/// Whether the demangled symbol says more than the debug information's `name`: for static and generic functions that may
-/// have only the bare name, and the symbol the path and the parameters. It must be the same function: identical code of
-/// two functions may have been folded, and then the symbol can be the other one's.
+/// Whether the demangled symbol says more than the debug information's `name`: for static and
+/// generic functions that may have only the bare name, and the symbol the path and the parameters.
+/// It must be the same function: identical code of two functions may have been folded, and then the
+/// symbol can be the other one's.
 fn is_fuller(symbol: &str, name: &str) -> bool {
     let bare = name.split('<').next().unwrap_or_default();
-    !bare.is_empty() && !bare.contains("::") && !bare.contains('(') && symbol.len() > bare.len() && symbol.contains(bare)
+    !bare.is_empty()
+        && !bare.contains("::")
+        && !bare.contains('(')
+        && symbol.len() > bare.len()
+        && symbol.contains(bare)
 }
 
 fn is_code(code: &[Range<u64>], address: u64) -> bool {
     code.iter().any(|section| section.contains(&address))
 }
 
-/// What the debug information says of `address`; empty where that is a function the linker threw away.
-fn described(context: &Context<Slice<'_>>, code: &[Range<u64>], address: u64) -> Result<Vec<Place>, gimli::Error> {
+/// What the debug information says of `address`; empty where that is a function the linker threw
+/// away.
+fn described(
+    context: &Context<Slice<'_>>,
+    code: &[Range<u64>],
+    address: u64,
+) -> Result<Vec<Place>, gimli::Error> {
     let mut places = Vec::new();
     let mut function = None;
     let mut frames = context.find_frames(address).skip_all_loads()?;
@@ -180,7 +222,10 @@ fn described(context: &Context<Slice<'_>>, code: &[Range<u64>], address: u64) ->
         function = frame.dw_die_offset;
         let place = Place {
             function: frame.function.and_then(|name| Some(demangle(&name.raw_name().ok()?))),
-            file: frame.location.as_ref().and_then(|location| Some(cut(location.file?, FILE_MAX_BYTES).to_owned())),
+            file: frame
+                .location
+                .as_ref()
+                .and_then(|location| Some(cut(location.file?, FILE_MAX_BYTES).to_owned())),
             line: frame.location.and_then(|location| location.line).unwrap_or(0),
         };
         if place != Place::default() && places.len() < INLINED_MAX {
@@ -188,7 +233,9 @@ fn described(context: &Context<Slice<'_>>, code: &[Range<u64>], address: u64) ->
         }
     }
     match (function, context.find_dwarf_and_unit(address).skip_all_loads()) {
-        (Some(function), Some(unit)) if !is_linked(unit, function, code, address)? => Ok(Vec::new()),
+        (Some(function), Some(unit)) if !is_linked(unit, function, code, address)? => {
+            Ok(Vec::new())
+        }
         _ => Ok(places),
     }
 }
@@ -201,7 +248,8 @@ fn line(context: &Context<Slice<'_>>, address: u64) -> Option<Place> {
     (place != Place::default()).then_some(place)
 }
 
-/// Whether the range of `function` that contains `address` begins in code, as it does unless the linker threw it away.
+/// Whether the range of `function` that contains `address` begins in code, as it does unless the
+/// linker threw it away.
 fn is_linked(
     unit: gimli::UnitRef<'_, Slice<'_>>,
     function: gimli::UnitOffset,
@@ -224,7 +272,10 @@ mod tests {
     #[test]
     fn a_symbol_adds_its_path_to_the_same_function_only() {
         assert!(is_fuller("shop::hidden(int)", "hidden"));
-        assert!(is_fuller("heaplab::resolve::<heaplab::main::{closure#0}>", "resolve<heaplab::main::{closure_env#0}>"));
+        assert!(is_fuller(
+            "heaplab::resolve::<heaplab::main::{closure#0}>",
+            "resolve<heaplab::main::{closure_env#0}>"
+        ));
         assert!(is_fuller("heaplab::main::{closure#0}", "{closure#0}"));
         assert!(!is_fuller("shop::other(int)", "hidden"), "folded code");
         assert!(!is_fuller("main", "main"));

@@ -1,21 +1,25 @@
-//! Split DWARF: the compiler leaves a skeleton of each unit in the program and writes the rest, functions and what is
-//! inlined into them, to another file (`-gsplit-dwarf`). That is a `.dwo` file a unit, or one `.dwp` package of them all.
+//! Split DWARF: the compiler leaves a skeleton of each unit in the program and writes the rest,
+//! functions and what is inlined into them, to another file (`-gsplit-dwarf`). That is a `.dwo`
+//! file a unit, or one `.dwp` package of them all.
 //!
-//! Skeleton and unit have an id of 64 bits in common, which is all that says that they belong together: a unit is used only
-//! if it has the skeleton's id, wherever its file was found. Source: DWARF 5, sections 3.1.2 and 7.3, and GNU's older form
-//! of it for DWARF 4.
+//! Skeleton and unit have an id of 64 bits in common, which is all that says that they belong
+//! together: a unit is used only if it has the skeleton's id, wherever its file was found. Source:
+//! DWARF 5, sections 3.1.2 and 7.3, and GNU's older form of it for DWARF 4.
 //!
-//! A `.dwo` file may hold other units too (types, or several units after link-time optimisation), and addr2line takes the
-//! first one; therefore it is shown the one that is meant, and nothing else.
+//! A `.dwo` file may hold other units too (types, or several units after link-time optimisation),
+//! and addr2line takes the first one; therefore it is shown the one that is meant, and nothing
+//! else.
 
 use crate::{Image, SymbolError, abbreviations::Bounds, image::Slice};
 use addr2line::gimli::{
-    self, Abbreviations, AttributeValue, DebugInfo, DebugInfoOffset, Dwarf, DwoId, Reader, Section, UnitHeader, UnitType, constants,
+    self, Abbreviations, AttributeValue, DebugInfo, DebugInfoOffset, Dwarf, DwoId, Reader, Section,
+    UnitHeader, UnitType, constants,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Bytes of abbreviations that are read at most to find out the ids of a file's units, where those stand behind them (DWARF 4). Units
-/// that use the same ones have them read once; there are less than 1 MB of different ones in a file of real units.
+/// Bytes of abbreviations that are read at most to find out the ids of a file's units, where those
+/// stand behind them (DWARF 4). Units that use the same ones have them read once; there are less
+/// than 1 MB of different ones in a file of real units.
 const ABBREVIATIONS_MAX_BYTES: usize = 1 << 28;
 /// Units that one row of a package's index may hold and still be found; tools write one.
 const ROW_UNITS_MAX: usize = 16;
@@ -56,8 +60,9 @@ impl Image {
     }
 }
 
-/// Where the units of a file of split DWARF are. Made once a file: whoever wrote the file says how many units it has and how many are wanted
-/// of it, and a search for each would take the product of both.
+/// Where the units of a file of split DWARF are. Made once a file: whoever wrote the file says how
+/// many units it has and how many are wanted of it, and a search for each would take the product of
+/// both.
 #[derive(Debug, Default)]
 pub(crate) struct SplitIndex {
     units: BTreeMap<u64, UnitPlace>,
@@ -79,7 +84,8 @@ struct UnitPlace {
 impl SplitIndex {
     /// Of the units in `file`.
     pub(crate) fn of(file: &Image) -> SplitIndex {
-        let mut scan = Scan { index: SplitIndex::default(), left_bytes: ABBREVIATIONS_MAX_BYTES, last: None };
+        let mut scan =
+            Scan { index: SplitIndex::default(), left_bytes: ABBREVIATIONS_MAX_BYTES, last: None };
         let found = scan.file(file);
         scan.note(found);
         scan.index
@@ -111,8 +117,10 @@ impl<'a> Scan<'a> {
             self.index.is_package = true;
             let parent = file.dwarf()?;
             for row in 1..=rows {
-                let found =
-                    package.cu_sections(row, &parent).map_err(damaged).and_then(|dwarf| self.part(&dwarf, row as usize, ROW_UNITS_MAX));
+                let found = package
+                    .cu_sections(row, &parent)
+                    .map_err(damaged)
+                    .and_then(|dwarf| self.part(&dwarf, row as usize, ROW_UNITS_MAX));
                 self.note(found);
             }
             return Ok(());
@@ -136,21 +144,34 @@ impl<'a> Scan<'a> {
     }
 
     /// The first `units_max` units of `dwarf`; of several with one id the first.
-    fn part(&mut self, dwarf: &Dwarf<Slice<'a>>, part: usize, units_max: usize) -> Result<(), SymbolError> {
+    fn part(
+        &mut self,
+        dwarf: &Dwarf<Slice<'a>>,
+        part: usize,
+        units_max: usize,
+    ) -> Result<(), SymbolError> {
         let mut units = dwarf.units();
         for _ in 0..units_max {
             let Some(header) = units.next().map_err(damaged)? else { break };
             if let Some(DebugInfoOffset(start)) = header.debug_info_offset()
                 && let Some(id) = self.id_of(dwarf, header)?
             {
-                self.index.units.entry(id).or_insert(UnitPlace { part, start, bytes: header.length_including_self() });
+                self.index.units.entry(id).or_insert(UnitPlace {
+                    part,
+                    start,
+                    bytes: header.length_including_self(),
+                });
             }
         }
         Ok(())
     }
 
     /// The id is in the header since DWARF 5, and was an attribute before.
-    fn id_of(&mut self, dwarf: &Dwarf<Slice<'a>>, header: UnitHeader<Slice<'a>>) -> Result<Option<u64>, SymbolError> {
+    fn id_of(
+        &mut self,
+        dwarf: &Dwarf<Slice<'a>>,
+        header: UnitHeader<Slice<'a>>,
+    ) -> Result<Option<u64>, SymbolError> {
         match header.type_() {
             UnitType::SplitCompilation(DwoId(id)) => Ok(Some(id)),
             UnitType::Compilation => {
@@ -158,16 +179,22 @@ impl<'a> Scan<'a> {
                 let mut entries = header.entries(&abbreviations);
                 entries.next_dfs().map_err(damaged)?;
                 let Some(root) = entries.current() else { return Ok(None) };
-                Ok(root.attrs().iter().find_map(|attribute| match (attribute.name(), attribute.value()) {
-                    (constants::DW_AT_GNU_dwo_id, AttributeValue::DwoId(DwoId(id))) => Some(id),
-                    _ => None,
+                Ok(root.attrs().iter().find_map(|attribute| {
+                    match (attribute.name(), attribute.value()) {
+                        (constants::DW_AT_GNU_dwo_id, AttributeValue::DwoId(DwoId(id))) => Some(id),
+                        _ => None,
+                    }
                 }))
             }
             _ => Ok(None),
         }
     }
 
-    fn abbreviations(&mut self, dwarf: &Dwarf<Slice<'a>>, header: UnitHeader<Slice<'a>>) -> Result<Arc<Abbreviations>, SymbolError> {
+    fn abbreviations(
+        &mut self,
+        dwarf: &Dwarf<Slice<'a>>,
+        header: UnitHeader<Slice<'a>>,
+    ) -> Result<Arc<Abbreviations>, SymbolError> {
         let mut from = *dwarf.debug_abbrev.reader();
         from.skip(header.debug_abbrev_offset().0).map_err(damaged)?;
         if let Some((last, abbreviations)) = &self.last
@@ -185,9 +212,13 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Those of the units `ids` that are in `file`, and whose skeletons are in `parent`: all sections, with no other unit. What stands in the
-/// way of one ends it with an error.
-pub(crate) fn units<'a>(file: &'a Image, ids: &[u64], parent: &Dwarf<Slice<'a>>) -> Result<Vec<(u64, Dwarf<Slice<'a>>)>, SymbolError> {
+/// Those of the units `ids` that are in `file`, and whose skeletons are in `parent`: all sections,
+/// with no other unit. What stands in the way of one ends it with an error.
+pub(crate) fn units<'a>(
+    file: &'a Image,
+    ids: &[u64],
+    parent: &Dwarf<Slice<'a>>,
+) -> Result<Vec<(u64, Dwarf<Slice<'a>>)>, SymbolError> {
     let index = file.split_index();
     let (package, (sections, parts)) = (file.package()?, file.split_dwarf()?);
     let mut found = Vec::new();
@@ -225,15 +256,22 @@ mod tests {
         let mut names = vec![0];
         let mut bytes = vec![0; HEADER];
         let mut headers = vec![0; 64];
-        let named: Vec<(&str, &[u8])> = sections.iter().copied().chain([(".shstrtab", &[][..])]).collect();
+        let named: Vec<(&str, &[u8])> =
+            sections.iter().copied().chain([(".shstrtab", &[][..])]).collect();
         for (name, content) in &named {
             let (name_at, start) = (names.len() as u32, bytes.len() as u64);
             names.extend(name.bytes().chain([0]));
             let is_names = *name == ".shstrtab";
             bytes.extend(if is_names { &names } else { *content });
             let length = bytes.len() as u64 - start;
-            headers.extend([name_at, if is_names { 3 } else { 1 }].iter().flat_map(|field| field.to_le_bytes()));
-            headers.extend([0, 0, start, length, 0, 1, 0].iter().flat_map(|field: &u64| field.to_le_bytes()));
+            headers.extend(
+                [name_at, if is_names { 3 } else { 1 }]
+                    .iter()
+                    .flat_map(|field| field.to_le_bytes()),
+            );
+            headers.extend(
+                [0, 0, start, length, 0, 1, 0].iter().flat_map(|field: &u64| field.to_le_bytes()),
+            );
         }
         let at = bytes.len() as u64;
         bytes.extend(headers);
@@ -241,7 +279,9 @@ mod tests {
         bytes[20] = 1;
         bytes[0x28..0x30].copy_from_slice(&at.to_le_bytes());
         let numbers = [64, 0, 0, 64, named.len() as u16 + 1, named.len() as u16];
-        bytes[0x34..0x40].copy_from_slice(&numbers.iter().flat_map(|number: &u16| number.to_le_bytes()).collect::<Vec<u8>>());
+        bytes[0x34..0x40].copy_from_slice(
+            &numbers.iter().flat_map(|number: &u16| number.to_le_bytes()).collect::<Vec<u8>>(),
+        );
         bytes
     }
 
@@ -262,13 +302,15 @@ mod tests {
         [(unit.len() as u32).to_le_bytes().to_vec(), unit].concat()
     }
 
-    /// A compile unit without children that has its id (form 0x07, eight bytes), or that has nothing.
+    /// A compile unit without children that has its id (form 0x07, eight bytes), or that has
+    /// nothing.
     const WITH_ID: &[u8] = &[1, 0x11, 0, 0xb1, 0x42, 0x07, 0, 0, 0];
     const WITHOUT: &[u8] = &[1, 0x11, 0, 0, 0, 0];
 
     fn dwo(version: u16, ids: std::ops::Range<u64>, step: u32, abbreviations: &[u8]) -> Image {
         let units: Vec<u8> = ids.flat_map(|id| unit(version, id, id as u32 * step)).collect();
-        Image::parse(elf(&[(".debug_info.dwo", &units), (".debug_abbrev.dwo", abbreviations)])).unwrap()
+        Image::parse(elf(&[(".debug_info.dwo", &units), (".debug_abbrev.dwo", abbreviations)]))
+            .unwrap()
     }
 
     /// A search for each would look at 5,000,000,000 units.
@@ -302,7 +344,9 @@ mod tests {
     fn damage_costs_what_is_behind_it() {
         let mut units: Vec<u8> = [unit(5, 1, 0), unit(5, 2, 0)].concat();
         units.extend([0xff; 3]);
-        let file = Image::parse(elf(&[(".debug_info.dwo", &units), (".debug_abbrev.dwo", WITHOUT)])).unwrap();
+        let file =
+            Image::parse(elf(&[(".debug_info.dwo", &units), (".debug_abbrev.dwo", WITHOUT)]))
+                .unwrap();
         assert!(file.holds_split_unit(2).unwrap());
         assert!(matches!(file.holds_split_unit(3), Err(SymbolError::Dwarf(_))));
     }

@@ -1,8 +1,8 @@
 //! Symbol tables (`.symtab`, `.dynsym`) as disjoint ranges, for lookups by exact containment.
 //!
-//! Symbols may share an address (aliases) and may lie inside each other. Both are settled once, so that a lookup is one
-//! binary search however the file is made: the innermost symbol wins, and among aliases the one a reader would expect
-//! (`malloc`, not `__libc_malloc`).
+//! Symbols may share an address (aliases) and may lie inside each other. Both are settled once, so
+//! that a lookup is one binary search however the file is made: the innermost symbol wins, and
+//! among aliases the one a reader would expect (`malloc`, not `__libc_malloc`).
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
@@ -33,15 +33,21 @@ pub(crate) struct SymbolTable<'a> {
 impl<'a> SymbolTable<'a> {
     /// Reads `.symtab` and, for what that does not cover (stripped libraries), `.dynsym`.
     pub(crate) fn of(file: &object::File<'a>) -> Self {
-        let mut symbols: Vec<Symbol<'a>> = file.symbols().filter_map(|symbol| function(&symbol)).collect();
+        let mut symbols: Vec<Symbol<'a>> =
+            file.symbols().filter_map(|symbol| function(&symbol)).collect();
         symbols.extend(file.dynamic_symbols().filter_map(|symbol| function(&symbol)));
         Self::new(symbols)
     }
 
     fn new(mut symbols: Vec<Symbol<'a>>) -> Self {
-        // Outer before inner; among aliases the preferred one last, because the last one pushed covers the others.
+        // Outer before inner; among aliases the preferred one last, because the last one pushed
+        // covers the others.
         symbols.sort_by(|a, b| {
-            a.start.cmp(&b.start).then(b.end.cmp(&a.end)).then_with(|| b.rank.cmp(&a.rank)).then_with(|| b.name.cmp(a.name))
+            a.start
+                .cmp(&b.start)
+                .then(b.end.cmp(&a.end))
+                .then_with(|| b.rank.cmp(&a.rank))
+                .then_with(|| b.name.cmp(a.name))
         });
         let segments = disjoint(&symbols);
         SymbolTable { symbols, segments }
@@ -68,10 +74,16 @@ fn function<'a>(symbol: &impl ObjectSymbol<'a>) -> Option<Symbol<'a>> {
     let name = symbol.name_bytes().ok().filter(|name| !name.is_empty())?;
     let underscores = name.iter().take_while(|byte| **byte == b'_').count();
     let end = symbol.address().checked_add(symbol.size())?;
-    Some(Symbol { start: symbol.address(), end, name, rank: (symbol.is_local(), symbol.is_weak() && underscores > 0, underscores) })
+    Some(Symbol {
+        start: symbol.address(),
+        end,
+        name,
+        rank: (symbol.is_local(), symbol.is_weak() && underscores > 0, underscores),
+    })
 }
 
-/// Splits symbols sorted by start (outer first) into ranges that do not overlap, at most two a symbol.
+/// Splits symbols sorted by start (outer first) into ranges that do not overlap, at most two a
+/// symbol.
 fn disjoint(symbols: &[Symbol<'_>]) -> Vec<Segment> {
     let mut segments = Vec::with_capacity(symbols.len());
     let mut open: Vec<usize> = Vec::new();
@@ -120,7 +132,8 @@ mod tests {
 
     #[test]
     fn the_innermost_symbol_wins_and_the_outer_one_resumes() {
-        let table = SymbolTable::new(vec![symbol(0x100, 0x100, "outer"), symbol(0x140, 0x10, "inner")]);
+        let table =
+            SymbolTable::new(vec![symbol(0x100, 0x100, "outer"), symbol(0x140, 0x10, "inner")]);
         assert_eq!(table.find(0x13f), Some(&b"outer"[..]));
         assert_eq!(table.find(0x140), Some(&b"inner"[..]));
         assert_eq!(table.find(0x150), Some(&b"outer"[..]));
@@ -128,7 +141,10 @@ mod tests {
 
     #[test]
     fn among_aliases_the_plain_name_wins() {
-        let alias = |name: &'static str, underscores| Symbol { rank: (false, false, underscores), ..symbol(0x10, 4, name) };
+        let alias = |name: &'static str, underscores| Symbol {
+            rank: (false, false, underscores),
+            ..symbol(0x10, 4, name)
+        };
         let table = SymbolTable::new(vec![alias("malloc", 0), alias("__libc_malloc", 2)]);
         assert_eq!(table.find(0x12), Some(&b"malloc"[..]));
         let table = SymbolTable::new(vec![alias("__libc_malloc", 2), alias("malloc", 0)]);

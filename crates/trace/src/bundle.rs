@@ -1,8 +1,10 @@
-//! The finished recording: a folder `NAME.heaplab/` of Parquet tables and `meta.json` (docs/bundle-format.md).
+//! The finished recording: a folder `NAME.heaplab/` of Parquet tables and `meta.json`
+//! (docs/bundle-format.md).
 //!
-//! A bundle is written into a hidden folder beside its name and renamed when it is complete, so that it is there whole
-//! or not at all. It is read as untrusted input: every reference between tables and from events is checked against the
-//! table it names; the order of events is checked by [`Bundle::verify`], which takes a pass of its own.
+//! A bundle is written into a hidden folder beside its name and renamed when it is complete, so
+//! that it is there whole or not at all. It is read as untrusted input: every reference between
+//! tables and from events is checked against the table it names; the order of events is checked by
+//! [`Bundle::verify`], which takes a pass of its own.
 
 mod columns;
 mod left;
@@ -28,8 +30,8 @@ use std::io::{BufWriter, Read};
 use std::path::{Path, PathBuf};
 use write_events::EventWriter;
 
-/// The files that every bundle holds, handed to the macro `$with`: the one list of them, as literals, so that a program can carry
-/// a bundle by `include_bytes!`.
+/// The files that every bundle holds, handed to the macro `$with`: the one list of them, as
+/// literals, so that a program can carry a bundle by `include_bytes!`.
 #[macro_export]
 macro_rules! with_bundle_files {
     ($with:ident) => {
@@ -52,11 +54,13 @@ macro_rules! array {
     ($($name:literal),+) => { [$($name),+] };
 }
 
-/// The files that every bundle holds. A recording that shows chunks has `chunks.parquet` beside them.
+/// The files that every bundle holds. A recording that shows chunks has `chunks.parquet` beside
+/// them.
 pub const FILES: [&str; 10] = with_bundle_files!(array);
 /// The first of [`FILES`], by which a folder is known for a bundle.
 pub const META_FILE: &str = FILES[0];
-/// What follows the name of a bundle that is set aside, and comes before the number of the process that replaces it.
+/// What follows the name of a bundle that is set aside, and comes before the number of the process
+/// that replaces it.
 const SET_ASIDE: &str = ".replaced-";
 /// What follows the name of a bundle that is being written.
 const UNFINISHED: &str = "unfinished";
@@ -82,11 +86,14 @@ pub struct Meta {
     pub writer: String,
     /// The command that was recorded, or where the trace was imported from.
     pub program: String,
-    /// The allocator recorded under: "glibc 2.36", "jemalloc (libjemalloc.so.2)"; empty: not known (usable sizes are not measured then).
+    /// The allocator recorded under: "glibc 2.36", "jemalloc (libjemalloc.so.2)"; empty: not known
+    /// (usable sizes are not measured then).
     pub allocator: String,
-    /// How deaths were learnt: "freed by the program", "noticed at a collection", "by reachability".
+    /// How deaths were learnt: "freed by the program", "noticed at a collection", "by
+    /// reachability".
     pub death_rule: String,
-    /// Of deaths that collections noticed: the bytes of the young generation between two of these, as was asked for; 0: not known.
+    /// Of deaths that collections noticed: the bytes of the young generation between two of these,
+    /// as was asked for; 0: not known.
     #[serde(skip_serializing_if = "is_zero")]
     pub granularity_bytes: u64,
     /// Frames kept a stack; 0: none were recorded.
@@ -102,7 +109,8 @@ pub struct Meta {
     /// Rows in `chunks.parquet`; 0: there is no such file.
     #[serde(skip_serializing_if = "is_zero")]
     pub chunks: u64,
-    /// Some reallocations may have moved their object, which the trace did not say: the events' `moved` is the least that is known.
+    /// Some reallocations may have moved their object, which the trace did not say: the events'
+    /// `moved` is the least that is known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub moves_unknown: bool,
     /// Lines of an imported trace are missing between others; `losses` says how much at the least.
@@ -141,7 +149,10 @@ impl Bundle {
         if path.symlink_metadata().is_err()
             && let Some(old) = set_aside(path)
         {
-            let text = format!("it was being replaced when heaplab was ended, and is {} now: give it its name back", old.display());
+            let text = format!(
+                "it was being replaced when heaplab was ended, and is {} now: give it its name back",
+                old.display()
+            );
             let source = std::io::Error::new(std::io::ErrorKind::NotFound, text);
             return Err(TraceError::Io { path: path.into(), action: "open", source });
         }
@@ -167,22 +178,29 @@ impl Bundle {
 
     /// The events, from the first, those of `selection` only.
     ///
-    /// Each has an `object` under `meta().objects` and names rows that its tables have; whether frees are of live
-    /// objects is left to [`Bundle::verify`].
+    /// Each has an `object` under `meta().objects` and names rows that its tables have; whether
+    /// frees are of live objects is left to [`Bundle::verify`].
     pub fn events(&self, selection: Selection) -> Result<Events, TraceError> {
         Events::open(self, selection)
     }
 
     /// Replaces the table of frames, on disk and here: the file changes whole or not at all.
     ///
-    /// Stacks keep their rows, so row n must still be the frame that it was; new rows (of functions inlined there) go to
-    /// the end. That makes the change one of a single file, and leaves cached replay programs valid.
+    /// Stacks keep their rows, so row n must still be the frame that it was; new rows (of functions
+    /// inlined there) go to the end. That makes the change one of a single file, and leaves cached
+    /// replay programs valid.
     ///
     /// # Errors
     /// `frames` lacks a row that a stack refers to, or the folder cannot be written.
     pub fn rewrite_frames(&mut self, frames: Vec<Frame>) -> Result<(), TraceError> {
         let path = self.path.join("frames.parquet");
-        let missing = self.tables.stacks.iter().skip(1).map(|node| node.frame).find(|frame| *frame as usize >= frames.len());
+        let missing = self
+            .tables
+            .stacks
+            .iter()
+            .skip(1)
+            .map(|node| node.frame)
+            .find(|frame| *frame as usize >= frames.len());
         if let Some(frame) = missing {
             let found = format!("{} rows", frames.len());
             return Err(TraceError::Malformed {
@@ -195,7 +213,8 @@ impl Bundle {
         let unfinished = hidden_name(&path, UNFINISHED)?;
         // One that an earlier process of this number left behind is nobody's.
         let _ = fs::remove_file(&unfinished);
-        let written = tables_codec::write_frames(&unfinished, &frames).and_then(|()| rename_finished(&unfinished, &path, false));
+        let written = tables_codec::write_frames(&unfinished, &frames)
+            .and_then(|()| rename_finished(&unfinished, &path, false));
         if written.is_err() {
             // The error that is returned says more than one about the remains.
             let _ = fs::remove_file(&unfinished);
@@ -205,7 +224,8 @@ impl Bundle {
         Ok(())
     }
 
-    /// Reads all events and checks their order ([`OrderChecker`]). Takes memory for the live objects only.
+    /// Reads all events and checks their order ([`OrderChecker`]). Takes memory for the live
+    /// objects only.
     pub fn verify(&self) -> Result<(), TraceError> {
         let mut checker = OrderChecker::new(self.path.join(EVENTS_FILE), &self.tables);
         self.events(Selection::default())?.for_each(|event| checker.check(event))?;
@@ -227,7 +247,13 @@ fn read_meta(path: &Path) -> Result<Meta, TraceError> {
     file.take(META_BYTES_LIMIT + 1).read_to_end(&mut text).map_err(TraceError::io(path, "read"))?;
     if text.len() as u64 > META_BYTES_LIMIT {
         let (found, limit) = (text.len() as u64, META_BYTES_LIMIT);
-        return Err(TraceError::Limit { path: path.into(), place: "its length".into(), what: "the number of bytes", found, limit });
+        return Err(TraceError::Limit {
+            path: path.into(),
+            place: "its length".into(),
+            what: "the number of bytes",
+            found,
+            limit,
+        });
     }
     let malformed = |error: serde_json::Error| TraceError::Malformed {
         path: path.into(),
@@ -242,7 +268,11 @@ fn read_meta(path: &Path) -> Result<Meta, TraceError> {
     }
     let version: Version = serde_json::from_slice(&text).map_err(malformed)?;
     if version.format_version != u64::from(FORMAT_VERSION) {
-        return Err(TraceError::Version { path: path.into(), found: version.format_version.to_string(), supported: SUPPORTED });
+        return Err(TraceError::Version {
+            path: path.into(),
+            found: version.format_version.to_string(),
+            supported: SUPPORTED,
+        });
     }
     serde_json::from_slice(&text).map_err(malformed)
 }
@@ -258,11 +288,15 @@ pub struct BundleWriter {
 
 /// The folder being written; removed unless it was given its name.
 #[derive(Debug)]
-struct Unfinished(PathBuf, #[allow(dead_code, reason = "its lock says that somebody writes there")] File);
+struct Unfinished(
+    PathBuf,
+    #[allow(dead_code, reason = "its lock says that somebody writes there")] File,
+);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After the rename there is nothing under this name: the error says so and is of no interest.
+        // After the rename there is nothing under this name: the error says so and is of no
+        // interest.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -270,15 +304,23 @@ impl Drop for Unfinished {
 impl BundleWriter {
     /// Begins a bundle that will appear at `path`; fails where something is there already.
     pub fn create(path: &Path) -> Result<BundleWriter, TraceError> {
-        let taken = std::io::Error::new(std::io::ErrorKind::AlreadyExists, "something of that name exists; remove it or choose another");
+        let taken = std::io::Error::new(
+            std::io::ErrorKind::AlreadyExists,
+            "something of that name exists; remove it or choose another",
+        );
         if path.symlink_metadata().is_ok() {
-            return Err(TraceError::Io { path: path.into(), action: "create a bundle", source: taken });
+            return Err(TraceError::Io {
+                path: path.into(),
+                action: "create a bundle",
+                source: taken,
+            });
         }
         BundleWriter::begin(path, false)
     }
 
-    /// As [`BundleWriter::create`], but a bundle or an empty folder at `path` is replaced: it stays what it is until the new
-    /// one is whole, whatever happens before. Fails where something else is there.
+    /// As [`BundleWriter::create`], but a bundle or an empty folder at `path` is replaced: it stays
+    /// what it is until the new one is whole, whatever happens before. Fails where something else
+    /// is there.
     pub fn replace(path: &Path) -> Result<BundleWriter, TraceError> {
         if path.symlink_metadata().is_ok() && !may_be_replaced(path) {
             return Err(not_a_bundle(path));
@@ -290,11 +332,13 @@ impl BundleWriter {
         let folder = begin_folder(path)?;
         let file = folder.0.join(EVENTS_FILE);
         let out = File::create_new(&file).map_err(TraceError::io(&file, "create"))?;
-        let events = EventWriter::new(BufWriter::new(out)).map_err(TraceError::io(&file, "write"))?;
+        let events =
+            EventWriter::new(BufWriter::new(out)).map_err(TraceError::io(&file, "write"))?;
         Ok(BundleWriter { path: path.into(), folder, events, replaces })
     }
 
-    /// Writes no addresses, which nothing but a check of the order needs and which compress worst. Call it before the first event.
+    /// Writes no addresses, which nothing but a check of the order needs and which compress worst.
+    /// Call it before the first event.
     pub fn leave_out_addresses(&mut self) {
         self.events.leave_out_addresses();
     }
@@ -309,7 +353,8 @@ impl BundleWriter {
         &self.folder.0
     }
 
-    /// Writes the tables and `meta` (its version and counts are filled in here) and gives the bundle its name.
+    /// Writes the tables and `meta` (its version and counts are filled in here) and gives the
+    /// bundle its name.
     ///
     /// `meta.duration_ns` is raised to the time of the last event where that is later.
     pub fn finish(self, tables: &Tables, meta: Meta) -> Result<(), TraceError> {
@@ -317,21 +362,28 @@ impl BundleWriter {
     }
 
     /// As [`BundleWriter::finish`]; gives the sizes of the event columns, for measurements.
-    pub fn finish_measured(self, tables: &Tables, mut meta: Meta) -> Result<Vec<RowGroup>, TraceError> {
+    pub fn finish_measured(
+        self,
+        tables: &Tables,
+        mut meta: Meta,
+    ) -> Result<Vec<RowGroup>, TraceError> {
         let BundleWriter { path, folder, events, replaces } = self;
         let file = folder.0.join(EVENTS_FILE);
         let (out, groups, counts) = events.finish().map_err(TraceError::io(&file, "write"))?;
-        let out = out.into_inner().map_err(|error| TraceError::io(&file, "write")(error.into_error()))?;
+        let out =
+            out.into_inner().map_err(|error| TraceError::io(&file, "write")(error.into_error()))?;
         out.sync_all().map_err(TraceError::io(&file, "write"))?;
         tables_codec::write_all(&folder.0, tables)?;
         meta.format_version = FORMAT_VERSION;
         if meta.writer.is_empty() {
             meta.writer = concat!("heaplab ", env!("CARGO_PKG_VERSION")).into();
         }
-        (meta.events, meta.objects, meta.chunks) = (counts.events, counts.objects, tables.chunks.len() as u64);
+        (meta.events, meta.objects, meta.chunks) =
+            (counts.events, counts.objects, tables.chunks.len() as u64);
         meta.duration_ns = meta.duration_ns.max(counts.end_ns);
         let file = folder.0.join(META_FILE);
-        let mut text = serde_json::to_vec_pretty(&meta).map_err(|error| TraceError::io(&file, "write")(error.into()))?;
+        let mut text = serde_json::to_vec_pretty(&meta)
+            .map_err(|error| TraceError::io(&file, "write")(error.into()))?;
         text.push(b'\n');
         fs::write(&file, text).map_err(TraceError::io(&file, "write"))?;
         rename_finished(&folder.0, &path, replaces)?;
@@ -345,15 +397,17 @@ pub fn may_be_replaced(path: &Path) -> bool {
     path.join(META_FILE).exists() || is_empty()
 }
 
-/// A new hidden folder beside `path`. A process of this number may have left one (in a container all may have the same), or be writing
-/// to it in another container: then the next name is taken.
+/// A new hidden folder beside `path`. A process of this number may have left one (in a container
+/// all may have the same), or be writing to it in another container: then the next name is taken.
 fn begin_folder(path: &Path) -> Result<Unfinished, TraceError> {
     left::remove(path);
     let mut hidden = hidden_name(path, UNFINISHED)?;
     for more in 1.. {
         match fs::create_dir(&hidden) {
             Ok(()) => break,
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && more < FOLDERS_LEFT_MAX => {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::AlreadyExists && more < FOLDERS_LEFT_MAX =>
+            {
                 hidden = hidden_name(path, &format!("{UNFINISHED}.{more}"))?;
             }
             Err(error) => return Err(TraceError::io(&hidden, "create the folder")(error)),
@@ -365,18 +419,21 @@ fn begin_folder(path: &Path) -> Result<Unfinished, TraceError> {
 
 /// A hidden name beside `path`, with the process's number so that two writers do not meet.
 fn hidden_name(path: &Path, what: &str) -> Result<PathBuf, TraceError> {
-    let nameless = || std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path ends in no name");
-    let name = path.file_name().ok_or_else(nameless).map_err(TraceError::io(path, "create a bundle"))?;
+    let nameless =
+        || std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path ends in no name");
+    let name =
+        path.file_name().ok_or_else(nameless).map_err(TraceError::io(path, "create a bundle"))?;
     let mut hidden = OsString::from(".");
     hidden.push(name);
     hidden.push(format!(".{what}-{}", std::process::id()));
     Ok(path.with_file_name(hidden))
 }
 
-/// Renames what is finished to its name. A folder that appeared there meanwhile is only replaced where it is empty, or where
-/// that was asked for.
+/// Renames what is finished to its name. A folder that appeared there meanwhile is only replaced
+/// where it is empty, or where that was asked for.
 fn rename_finished(from: &Path, to: &Path, replaces: bool) -> Result<(), TraceError> {
-    let name = || fs::rename(from, to).map_err(TraceError::io(to, "give what is finished its name"));
+    let name =
+        || fs::rename(from, to).map_err(TraceError::io(to, "give what is finished its name"));
     if !(replaces && to.symlink_metadata().is_ok()) {
         return name();
     }
@@ -385,13 +442,20 @@ fn rename_finished(from: &Path, to: &Path, replaces: bool) -> Result<(), TraceEr
         return Err(not_a_bundle(to));
     }
     // In one step, so that the name is never without one of the two, whatever ends this process.
-    let exchanged = rustix::fs::renameat_with(rustix::fs::CWD, from, rustix::fs::CWD, to, rustix::fs::RenameFlags::EXCHANGE);
+    let exchanged = rustix::fs::renameat_with(
+        rustix::fs::CWD,
+        from,
+        rustix::fs::CWD,
+        to,
+        rustix::fs::RenameFlags::EXCHANGE,
+    );
     let old = if exchanged.is_ok() { from.to_owned() } else { replace_in_two_steps(from, to)? };
     fs::remove_dir_all(&old).map_err(TraceError::io(&old, "remove the bundle that was replaced"))
 }
 
-/// Where the file system cannot exchange two names. Between the steps the old bundle has the name that is given back, which is not hidden:
-/// should this process end there, [`Bundle::open`] says where the bundle is.
+/// Where the file system cannot exchange two names. Between the steps the old bundle has the name
+/// that is given back, which is not hidden: should this process end there, [`Bundle::open`] says
+/// where the bundle is.
 fn replace_in_two_steps(from: &Path, to: &Path) -> Result<PathBuf, TraceError> {
     let mut name = to.file_name().unwrap_or_default().to_owned();
     name.push(format!("{SET_ASIDE}{}", std::process::id()));
@@ -401,31 +465,44 @@ fn replace_in_two_steps(from: &Path, to: &Path) -> Result<PathBuf, TraceError> {
         let _ = fs::remove_dir_all(&old);
     }
     fs::rename(to, &old).map_err(TraceError::io(to, "set aside the old bundle"))?;
-    fs::rename(from, to).map_err(TraceError::io(to, "give what is finished its name")).inspect_err(|_| {
-        // Back to where it was; where even that fails, it stays where it is.
-        let _ = fs::rename(&old, to);
-    })?;
+    fs::rename(from, to)
+        .map_err(TraceError::io(to, "give what is finished its name"))
+        .inspect_err(|_| {
+            // Back to where it was; where even that fails, it stays where it is.
+            let _ = fs::rename(&old, to);
+        })?;
     Ok(old)
 }
 
-/// A bundle that was to be replaced at `path`, which is not there, because who replaced it was ended on the way.
+/// A bundle that was to be replaced at `path`, which is not there, because who replaced it was
+/// ended on the way.
 fn set_aside(path: &Path) -> Option<PathBuf> {
     let prefix = [path.file_name()?.as_encoded_bytes(), SET_ASIDE.as_bytes()].concat();
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let entries = fs::read_dir(folder).ok()?.flatten();
-    let mut candidates = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(&prefix)).map(|entry| entry.path());
+    let mut candidates = entries
+        .filter(|entry| entry.file_name().as_encoded_bytes().starts_with(&prefix))
+        .map(|entry| entry.path());
     candidates.find(|candidate| candidate.join(META_FILE).exists())
 }
 
 fn not_a_bundle(path: &Path) -> TraceError {
-    let other = std::io::Error::new(std::io::ErrorKind::AlreadyExists, "what stands there is no bundle; choose another name");
+    let other = std::io::Error::new(
+        std::io::ErrorKind::AlreadyExists,
+        "what stands there is no bundle; choose another name",
+    );
     TraceError::Io { path: path.into(), action: "replace a bundle", source: other }
 }
 
 impl EventSink for BundleWriter {
     #[inline(always)]
     fn push(&mut self, event: &Event) -> Result<(), TraceError> {
-        self.events.push(event).map_err(|source| TraceError::Io { path: self.folder.0.join(EVENTS_FILE), action: "write", source })
+        self.events.push(event).map_err(|source| TraceError::Io {
+            path: self.folder.0.join(EVENTS_FILE),
+            action: "write",
+            source,
+        })
     }
 }
 

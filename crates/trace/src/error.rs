@@ -1,8 +1,10 @@
-//! One error type for every reader and writer of workloads: which file, where in it, what was expected, what was found.
+//! One error type for every reader and writer of workloads: which file, where in it, what was
+//! expected, what was found.
 
 use std::path::PathBuf;
 
-/// Why a workload could not be read or written. Every variant names the file and, where there is one, the place in it.
+/// Why a workload could not be read or written. Every variant names the file and, where there is
+/// one, the place in it.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system refused.
@@ -65,7 +67,10 @@ pub enum TraceError {
 
 impl TraceError {
     /// An [`TraceError::Io`] for `map_err`.
-    pub fn io(path: impl Into<PathBuf>, action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+    pub fn io(
+        path: impl Into<PathBuf>,
+        action: &'static str,
+    ) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| TraceError::Io { path, action, source }
     }

@@ -1,16 +1,19 @@
 //! The event model: one row of a workload.
 //!
-//! A plain struct, not an enum: events travel in batches between a columnar file and passes that look at two or three
-//! fields, and a struct of integers is what both sides want. Fields that an operation does not use are zero.
+//! A plain struct, not an enum: events travel in batches between a columnar file and passes that
+//! look at two or three fields, and a struct of integers is what both sides want. Fields that an
+//! operation does not use are zero.
 //!
 //! # Identity
-//! An object keeps its id through reallocation, so a growth chain is the rows of one id. Ids are dense and in birth
-//! order over the whole bundle: the n-th `Alloc` row (failed ones excepted) makes object n.
+//! An object keeps its id through reallocation, so a growth chain is the rows of one id. Ids are
+//! dense and in birth order over the whole bundle: the n-th `Alloc` row (failed ones excepted)
+//! makes object n.
 //!
 //! # Processes
-//! An object belongs to the process that allocated it. After a fork the child holds a copy; when the child frees or
-//! reallocates its copy, the row carries [`Flags::INHERITED`]: it ends the copy only, and passes over live bytes skip
-//! it. (A reallocation of an inherited object is an inherited free followed by a birth.)
+//! An object belongs to the process that allocated it. After a fork the child holds a copy; when
+//! the child frees or reallocates its copy, the row carries [`Flags::INHERITED`]: it ends the copy
+//! only, and passes over live bytes skip it. (A reallocation of an inherited object is an inherited
+//! free followed by a birth.)
 
 /// The n-th object born in the bundle, from 0.
 pub type ObjectId = u64;
@@ -23,7 +26,8 @@ pub const NO_STACK: StackId = 0;
 pub const FREED_BY_PROGRAM: &str = "freed by the program";
 /// Death rule: a collection noticed the death; the object became unreachable at some moment before.
 pub const NOTICED_AT_COLLECTION: &str = "noticed at a collection";
-/// Death rule: a `Free` row says that the program let go; the object lives while `Reference` rows keep it reachable.
+/// Death rule: a `Free` row says that the program let go; the object lives while `Reference` rows
+/// keep it reachable.
 pub const BY_REACHABILITY: &str = "by reachability";
 
 /// What happened.
@@ -36,7 +40,8 @@ pub enum Op {
     Alloc = 0,
     /// An object died: `object`. For collected heaps, `collection` says which collection noticed.
     Free = 1,
-    /// An object got a new `size`, `usable` and, with [`Flags::MOVED`], a new `address`. With [`Flags::FAILED`] it is as before.
+    /// An object got a new `size`, `usable` and, with [`Flags::MOVED`], a new `address`. With
+    /// [`Flags::FAILED`] it is as before.
     Realloc = 2,
     /// The program asked for the usable size of `object` (and may use all of it).
     UsableSizeRead = 3,
@@ -136,7 +141,9 @@ pub enum Family {
 impl Family {
     /// The family with this number, if there is one.
     pub fn from_number(number: u8) -> Option<Family> {
-        [Family::Malloc, Family::Aligned, Family::New, Family::Managed, Family::Arena].get(usize::from(number)).copied()
+        [Family::Malloc, Family::Aligned, Family::New, Family::Managed, Family::Arena]
+            .get(usize::from(number))
+            .copied()
     }
 }
 
@@ -181,7 +188,8 @@ pub struct Event {
     pub stack: StackId,
     /// Row of the `arenas` table; 0: the malloc arena that never dies.
     pub arena: u32,
-    /// Number of the collection (CollectBegin, CollectEnd; Free: the one that noticed the death; Promote: the one that promoted).
+    /// Number of the collection (CollectBegin, CollectEnd; Free: the one that noticed the death;
+    /// Promote: the one that promoted).
     pub collection: u32,
     /// Reference: index of the field in its object.
     pub field: u32,

@@ -1,9 +1,9 @@
-//! Workloads from a stated distribution, for benchmarks and tests: any length in memory of its live objects only, the
-//! same for the same seed.
+//! Workloads from a stated distribution, for benchmarks and tests: any length in memory of its live
+//! objects only, the same for the same seed.
 //!
-//! The defaults are shaped after what SQLite asks for (few sizes, most objects dead after the next few calls, some that
-//! stay), so that a generated bundle compresses and replays like a recorded one; what is generated proves nothing
-//! about a real program.
+//! The defaults are shaped after what SQLite asks for (few sizes, most objects dead after the next
+//! few calls, some that stay), so that a generated bundle compresses and replays like a recorded
+//! one; what is generated proves nothing about a real program.
 
 use crate::tables::{Arena, Frame, Process, StackNode, Tables, Thread};
 use crate::{Event, EventSource, Flags, ObjectId, Op, TraceError};
@@ -72,7 +72,10 @@ impl Generator {
     /// # Panics
     /// Where the distribution has no sizes, stacks or threads.
     pub fn new(distribution: Distribution, events: u64, seed: u64) -> Generator {
-        assert!(distribution.stacks > 0 && distribution.threads > 0, "a workload has stacks and threads");
+        assert!(
+            distribution.stacks > 0 && distribution.threads > 0,
+            "a workload has stacks and threads"
+        );
         let weights: Vec<u64> = distribution
             .sizes
             .iter()
@@ -82,17 +85,31 @@ impl Generator {
             })
             .collect();
         assert!(weights.last().is_some_and(|sum| *sum > 0), "a workload has sizes");
-        Generator { distribution, weights, left: events, random: seed, live: Vec::new(), born: 0, time_ns: 0 }
+        Generator {
+            distribution,
+            weights,
+            left: events,
+            random: seed,
+            live: Vec::new(),
+            born: 0,
+            time_ns: 0,
+        }
     }
 
     /// The tables that the events refer to.
     pub fn tables(&self) -> Tables {
         let stacks = self.distribution.stacks;
         Tables {
-            stacks: (0..=stacks).map(|row| StackNode { parent: row / 8, frame: row % stacks.min(64) }).collect(),
-            frames: (0..stacks.min(64)).map(|row| Frame { function: Some(format!("generated_{row}")), ..Frame::default() }).collect(),
+            stacks: (0..=stacks)
+                .map(|row| StackNode { parent: row / 8, frame: row % stacks.min(64) })
+                .collect(),
+            frames: (0..stacks.min(64))
+                .map(|row| Frame { function: Some(format!("generated_{row}")), ..Frame::default() })
+                .collect(),
             processes: vec![Process { executable: "generated".into(), ..Process::default() }],
-            threads: (0..self.distribution.threads).map(|row| Thread { process: 0, tid: row + 1, ..Thread::default() }).collect(),
+            threads: (0..self.distribution.threads)
+                .map(|row| Thread { process: 0, tid: row + 1, ..Thread::default() })
+                .collect(),
             arenas: vec![Arena { kind: "malloc".into(), ..Arena::default() }],
             ..Tables::default()
         }
@@ -116,12 +133,21 @@ impl Generator {
         let thread = self.below(self.distribution.threads.into()) as u32;
         let common = Event { thread, time_ns: self.time_ns, ..Event::default() };
         let live = self.live.len() as u64;
-        let reallocates = live > 0 && self.below(1000) < self.distribution.reallocations_permille.into();
+        let reallocates =
+            live > 0 && self.below(1000) < self.distribution.reallocations_permille.into();
         if reallocates {
             let object = self.live[self.live.len() - 1];
             let (size, stack) = self.request();
             let flags = if self.below(4) == 0 { Flags::MOVED } else { Flags::default() };
-            return Event { op: Op::Realloc, object, flags, size, usable: usable(size), stack, ..common };
+            return Event {
+                op: Op::Realloc,
+                object,
+                flags,
+                size,
+                usable: usable(size),
+                stack,
+                ..common
+            };
         }
         // Deaths become as likely as births when the target is reached; twice it is never passed.
         if live > 0 && self.below(2 * self.distribution.live_objects.max(1)) < live {
@@ -147,8 +173,10 @@ impl Generator {
     fn request(&mut self) -> (u64, u32) {
         let chosen = self.below(self.weights[self.weights.len() - 1]);
         let at = self.weights.partition_point(|sum| *sum <= chosen);
-        let spread = self.below(1 + u64::from(self.distribution.stacks) / self.weights.len() as u64);
-        let stack = (at as u64 + spread * self.weights.len() as u64) % u64::from(self.distribution.stacks);
+        let spread =
+            self.below(1 + u64::from(self.distribution.stacks) / self.weights.len() as u64);
+        let stack =
+            (at as u64 + spread * self.weights.len() as u64) % u64::from(self.distribution.stacks);
         (self.distribution.sizes[at].0, stack as u32 + 1)
     }
 }
@@ -175,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_generated_workload_is_legal_stays_its_size_and_repeats() {
-        let distribution = Distribution { live_objects: 500, threads: 3, ..Distribution::default() };
+        let distribution =
+            Distribution { live_objects: 500, threads: 3, ..Distribution::default() };
         let events = |seed| {
             let mut generator = Generator::new(distribution.clone(), 50_000, seed);
             let mut checker = OrderChecker::new("generated", &generator.tables());

@@ -1,10 +1,12 @@
 //! Other tools' traces as events.
 //!
-//! Each importer takes a stream of bytes and pushes events; nothing is held but live objects and the tables. Compressed
-//! input (zstd, gzip) is recognised by its first bytes and expanded as it is read, at most [`EXPANSION_LIMIT`]-fold.
+//! Each importer takes a stream of bytes and pushes events; nothing is held but live objects and
+//! the tables. Compressed input (zstd, gzip) is recognised by its first bytes and expanded as it is
+//! read, at most [`EXPANSION_LIMIT`]-fold.
 //!
-//! A trace that frees what it never allocated is refused, because whatever is measured on it would be wrong; with
-//! [`Options::lenient`] such lines are dropped, counted, and named in `meta.losses`, and so is a last line without a line feed.
+//! A trace that frees what it never allocated is refused, because whatever is measured on it would
+//! be wrong; with [`Options::lenient`] such lines are dropped, counted, and named in `meta.losses`,
+//! and so is a last line without a line feed.
 
 mod android;
 mod book;
@@ -31,9 +33,11 @@ pub const EXPANSION_LIMIT: u64 = 2000;
 /// A format that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// heap-replay-text 1: one letter, numbers; objects named by how many allocations ago they were made.
+    /// heap-replay-text 1: one letter, numbers; objects named by how many allocations ago they were
+    /// made.
     Text,
-    /// Android's memory_replay (malloc_debug's record_allocs): `tid: malloc ptr size`, with or without time stamps.
+    /// Android's memory_replay (malloc_debug's record_allocs): `tid: malloc ptr size`, with or
+    /// without time stamps.
     Android,
     /// Firefox's logalloc: `pid tid malloc(32)=0x7f90495120e0`, raw or munged.
     Logalloc,
@@ -50,7 +54,8 @@ pub enum Format {
 pub struct Options {
     /// Where the bytes come from, for messages and `meta.program`.
     pub name: PathBuf,
-    /// Drop what contradicts the order of events, and a last line that may have been cut, and say so, instead of refusing the trace.
+    /// Drop what contradicts the order of events, and a last line that may have been cut, and say
+    /// so, instead of refusing the trace.
     pub lenient: bool,
 }
 
@@ -63,8 +68,14 @@ pub struct Imported {
     pub meta: Meta,
 }
 
-/// Imports `input`, expanding it if it is compressed; `None`: the format is told from its first line.
-pub fn import(input: impl BufRead, format: Option<Format>, options: &Options, sink: &mut impl EventSink) -> Result<Imported, TraceError> {
+/// Imports `input`, expanding it if it is compressed; `None`: the format is told from its first
+/// line.
+pub fn import(
+    input: impl BufRead,
+    format: Option<Format>,
+    options: &Options,
+    sink: &mut impl EventSink,
+) -> Result<Imported, TraceError> {
     let mut input = expand(input).map_err(TraceError::io(&options.name, "read"))?;
     let start = input.fill_buf().map_err(TraceError::io(&options.name, "read"))?;
     let format = match format.or_else(|| detect(start)) {
@@ -93,7 +104,9 @@ pub fn import(input: impl BufRead, format: Option<Format>, options: &Options, si
     };
     let mut done = done.map_err(|error| if lines.line().is_cut() { cut(error) } else { error })?;
     if let Some(number) = lines.dropped() {
-        done.meta.losses.push(format!("line {number}, the last one, has no line feed: it may be half a line, and was dropped"));
+        done.meta.losses.push(format!(
+            "line {number}, the last one, has no line feed: it may be half a line, and was dropped"
+        ));
     }
     Ok(done)
 }
@@ -102,14 +115,17 @@ pub fn import(input: impl BufRead, format: Option<Format>, options: &Options, si
 fn cut(error: TraceError) -> TraceError {
     match error {
         TraceError::Malformed { path, place, expected, found } => {
-            let found = format!("{found} without a line feed, as where a file was cut (--lenient drops such a line)");
+            let found = format!(
+                "{found} without a line feed, as where a file was cut (--lenient drops such a line)"
+            );
             TraceError::Malformed { path, place, expected, found }
         }
         other => other,
     }
 }
 
-/// The text of a small file that lies beside a trace, expanded where it is compressed; at most 256 MB.
+/// The text of a small file that lies beside a trace, expanded where it is compressed; at most 256
+/// MB.
 pub fn text(input: impl BufRead) -> io::Result<String> {
     let mut text = String::new();
     expand(input)?.take(256 << 20).read_to_string(&mut text)?;
@@ -122,7 +138,9 @@ pub fn detect(start: &[u8]) -> Option<Format> {
     let line = std::str::from_utf8(line).ok()?.trim_end();
     let mut words = line.split_ascii_whitespace();
     let (first, second) = (words.next()?, words.next().unwrap_or_default());
-    if line.starts_with("# heap-replay-text") || (first.len() == 1 && "aAcmrf".contains(first) && number(second)) {
+    if line.starts_with("# heap-replay-text")
+        || (first.len() == 1 && "aAcmrf".contains(first) && number(second))
+    {
         return Some(Format::Text);
     }
     if line.starts_with(metaspace_trace::HEADER) {
@@ -196,7 +214,8 @@ impl<R: BufRead> BufRead for Counted<R> {
     }
 }
 
-/// Ends with an error where a decoder gives far more than it takes, and says where the compressed data is no good.
+/// Ends with an error where a decoder gives far more than it takes, and says where the compressed
+/// data is no good.
 struct Bounded<D, T> {
     decoder: D,
     /// The command that unpacks such files.
@@ -208,11 +227,15 @@ struct Bounded<D, T> {
 impl<D: Read, T: Fn(&D) -> u64> Read for Bounded<D, T> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.decoder.read(out);
-        let length = read.map_err(|error| damaged(&error, (self.taken)(&self.decoder), self.unpack))?;
+        let length =
+            read.map_err(|error| damaged(&error, (self.taken)(&self.decoder), self.unpack))?;
         self.given += length as u64;
         let taken = (self.taken)(&self.decoder);
         if self.given > 64 << 20 && self.given > taken.saturating_mul(EXPANSION_LIMIT) {
-            let message = format!("{taken} compressed bytes expand to {} and more, over {EXPANSION_LIMIT}-fold", self.given);
+            let message = format!(
+                "{taken} compressed bytes expand to {} and more, over {EXPANSION_LIMIT}-fold",
+                self.given
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         Ok(length)
@@ -226,7 +249,9 @@ fn damaged(error: &io::Error, taken: u64, unpack: &str) -> io::Error {
     } else {
         format!("the compressed data is damaged before its byte {taken}: {error}")
     };
-    let message = format!("{what}. Fetch it again, or import what there is: {unpack} FILE | head -n -1 | heaplab import - -o BUNDLE");
+    let message = format!(
+        "{what}. Fetch it again, or import what there is: {unpack} FILE | head -n -1 | heaplab import - -o BUNDLE"
+    );
     io::Error::new(error.kind(), message)
 }
 

@@ -1,18 +1,21 @@
 //! Which orders of events a program can have produced, checked as they pass.
 //!
-//! Births are dense; what is freed, reallocated, promoted or asked about is live; rows about a forked copy
-//! ([`Flags::INHERITED`]) are exempt, because the copy's owner still has the object. Arenas are born once and die once,
-//! with what is in them. Rows of tables exist, and no process can hold more than [`OBJECT_BYTES_MAX`].
+//! Births are dense; what is freed, reallocated, promoted or asked about is live; rows about a
+//! forked copy ([`Flags::INHERITED`]) are exempt, because the copy's owner still has the object.
+//! Arenas are born once and die once, with what is in them. Rows of tables exist, and no process
+//! can hold more than [`OBJECT_BYTES_MAX`].
 //!
-//! Memory: a bit an object in pages that are given back when all of their objects are dead, so that it follows the live
-//! objects (and their spread over birth order), not the length of the recording.
+//! Memory: a bit an object in pages that are given back when all of their objects are dead, so that
+//! it follows the live objects (and their spread over birth order), not the length of the
+//! recording.
 
 use crate::tables::Tables;
 use crate::{Event, Flags, Op, TraceError};
 use hashbrown::HashMap;
 use std::path::PathBuf;
 
-/// No object is larger, in bytes asked for or usable: processors have no more address space for a process.
+/// No object is larger, in bytes asked for or usable: processors have no more address space for a
+/// process.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 48;
 
 /// A set of object ids that takes memory for the neighbourhoods of its members only.
@@ -43,7 +46,10 @@ impl LiveSet {
 
     /// Adds `id`; false where it was there.
     pub fn insert(&mut self, id: u64) -> bool {
-        let page = self.pages.entry(id / PAGE_IDS).or_insert_with(|| Box::new(Page { bits: [0; 64], members: 0 }));
+        let page = self
+            .pages
+            .entry(id / PAGE_IDS)
+            .or_insert_with(|| Box::new(Page { bits: [0; 64], members: 0 }));
         let (word, bit) = ((id % PAGE_IDS / 64) as usize, 1u64 << (id % 64));
         if page.bits[word] & bit != 0 {
             return false;
@@ -56,7 +62,9 @@ impl LiveSet {
 
     /// Whether `id` is a member.
     pub fn contains(&self, id: u64) -> bool {
-        self.pages.get(&(id / PAGE_IDS)).is_some_and(|page| page.bits[(id % PAGE_IDS / 64) as usize] >> (id % 64) & 1 == 1)
+        self.pages
+            .get(&(id / PAGE_IDS))
+            .is_some_and(|page| page.bits[(id % PAGE_IDS / 64) as usize] >> (id % 64) & 1 == 1)
     }
 
     /// Takes `id` out; false where it was not there.
@@ -132,7 +140,8 @@ impl OrderChecker {
 
     /// Checks the next event.
     pub fn check(&mut self, event: &Event) -> Result<(), TraceError> {
-        let outcome = self.rows_exist(event).and_then(|()| has_room(event)).and_then(|()| self.apply(event));
+        let outcome =
+            self.rows_exist(event).and_then(|()| has_room(event)).and_then(|()| self.apply(event));
         let row = self.row;
         self.row += 1;
         outcome.map_err(|what| TraceError::Order { path: self.path.clone(), row, what })
@@ -149,7 +158,11 @@ impl OrderChecker {
         within("thread", event.thread.into(), self.counts.threads, false)?;
         within("stack", event.stack.into(), self.counts.stacks, true)?;
         within("arena", event.arena.into(), self.counts.arenas, true)?;
-        if event.op == Op::Mark { within("mark", event.object, self.counts.marks, false) } else { Ok(()) }
+        if event.op == Op::Mark {
+            within("mark", event.object, self.counts.marks, false)
+        } else {
+            Ok(())
+        }
     }
 
     fn apply(&mut self, event: &Event) -> Result<(), String> {
@@ -166,16 +179,27 @@ impl OrderChecker {
             }
             Op::Realloc if event.has(Flags::INHERITED) => self.was_born(event.object),
             Op::Realloc => self.is_live("reallocated", event.object),
-            Op::UsableSizeRead | Op::Promote | Op::Reference if event.has(Flags::INHERITED) => self.was_born(event.object),
+            Op::UsableSizeRead | Op::Promote | Op::Reference if event.has(Flags::INHERITED) => {
+                self.was_born(event.object)
+            }
             Op::UsableSizeRead => self.is_live("asked for its usable size", event.object),
             Op::Promote => self.is_live("promoted", event.object),
             Op::Reference => {
                 self.is_live("made to refer", event.object)?;
-                if event.target == u64::MAX { Ok(()) } else { self.is_live("referred to", event.target) }
+                if event.target == u64::MAX {
+                    Ok(())
+                } else {
+                    self.is_live("referred to", event.target)
+                }
             }
             Op::ArenaBirth => self.arena_birth(event.arena),
             Op::ArenaDeath => self.arena_death(event.arena),
-            Op::CollectBegin | Op::CollectEnd | Op::Mark | Op::Collect | Op::CollectYoung | Op::Trim => Ok(()),
+            Op::CollectBegin
+            | Op::CollectEnd
+            | Op::Mark
+            | Op::Collect
+            | Op::CollectYoung
+            | Op::Trim => Ok(()),
         }
     }
 
@@ -187,7 +211,10 @@ impl OrderChecker {
         self.live.insert(event.object);
         if event.arena != 0 {
             if self.dead_arenas.contains(event.arena.into()) {
-                return Err(format!("object {} is born in arena {}, which is dead", event.object, event.arena));
+                return Err(format!(
+                    "object {} is born in arena {}, which is dead",
+                    event.object, event.arena
+                ));
             }
             self.arenas.entry(event.arena).or_default().push(event.object);
             self.arena_of.insert(event.object, event.arena);
@@ -203,7 +230,8 @@ impl OrderChecker {
     }
 
     fn arena_birth(&mut self, arena: u32) -> Result<(), String> {
-        if arena == 0 || self.arenas.contains_key(&arena) || self.dead_arenas.contains(arena.into()) {
+        if arena == 0 || self.arenas.contains_key(&arena) || self.dead_arenas.contains(arena.into())
+        {
             return Err(format!("arena {arena} is born, but it has been there before"));
         }
         self.arenas.insert(arena, Vec::new());
@@ -228,7 +256,11 @@ impl OrderChecker {
     }
 
     fn was_born(&self, object: u64) -> Result<(), String> {
-        if object < self.objects { Ok(()) } else { Err(self.not_live("named as a forked copy", object)) }
+        if object < self.objects {
+            Ok(())
+        } else {
+            Err(self.not_live("named as a forked copy", object))
+        }
     }
 
     fn not_live(&self, done: &str, object: u64) -> String {
@@ -241,7 +273,9 @@ fn has_room(event: &Event) -> Result<(), String> {
     let bytes = event.size.max(event.usable);
     let is_given = matches!(event.op, Op::Alloc | Op::Realloc) && !event.has(Flags::FAILED);
     if is_given && bytes > OBJECT_BYTES_MAX {
-        return Err(format!("an object of {bytes} bytes; no process can hold more than {OBJECT_BYTES_MAX}"));
+        return Err(format!(
+            "an object of {bytes} bytes; no process can hold more than {OBJECT_BYTES_MAX}"
+        ));
     }
     Ok(())
 }

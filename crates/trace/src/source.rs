@@ -1,5 +1,5 @@
-//! The streaming contract: events move in batches, so that no pass needs the whole workload in memory and none pays a
-//! virtual call an event.
+//! The streaming contract: events move in batches, so that no pass needs the whole workload in
+//! memory and none pays a virtual call an event.
 
 use crate::{Event, TraceError};
 
@@ -9,7 +9,10 @@ pub trait EventSource {
     fn next_batch(&mut self, batch: &mut Vec<Event>) -> Result<(), TraceError>;
 
     /// Calls `each` for every event until the end.
-    fn for_each(&mut self, mut each: impl FnMut(&Event) -> Result<(), TraceError>) -> Result<(), TraceError>
+    fn for_each(
+        &mut self,
+        mut each: impl FnMut(&Event) -> Result<(), TraceError>,
+    ) -> Result<(), TraceError>
     where
         Self: Sized,
     {
@@ -81,7 +84,8 @@ mod tests {
 
     #[test]
     fn the_first_events_are_as_many_as_asked_for() {
-        let events: Vec<Event> = (0..100_000).map(|object| Event { object, ..Event::default() }).collect();
+        let events: Vec<Event> =
+            (0..100_000).map(|object| Event { object, ..Event::default() }).collect();
         for rows in [0, 1, 65_536, 65_537, 100_000, u64::MAX] {
             let mut seen = 0;
             let mut first = First { source: Slice(&events), rows };

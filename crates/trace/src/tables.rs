@@ -1,7 +1,7 @@
 //! The tables that events refer to. All are small beside the events and are held in memory whole.
 //!
-//! Ids are row numbers. Row 0 of `stacks` is "no stack", row 0 of `arenas` the malloc arena that never dies; the other
-//! tables begin with their first real row.
+//! Ids are row numbers. Row 0 of `stacks` is "no stack", row 0 of `arenas` the malloc arena that
+//! never dies; the other tables begin with their first real row.
 
 mod processes;
 mod site;
@@ -11,21 +11,25 @@ pub use processes::{process_label, recorded_first};
 use crate::StackId;
 use serde::{Deserialize, Serialize};
 
-/// A node of the stack tree: this frame, called from the frames of `parent`. `parent` is always a smaller row, so that a cycle cannot be written.
+/// A node of the stack tree: this frame, called from the frames of `parent`. `parent` is always a
+/// smaller row, so that a cycle cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct StackNode {
     /// The caller's node; 0 for the outermost frame.
     pub parent: StackId,
-    /// Row of `frames`: the innermost frame at this return address (its `inlined_into` leads outwards).
+    /// Row of `frames`: the innermost frame at this return address (its `inlined_into` leads
+    /// outwards).
     pub frame: u32,
 }
 
-/// A place in code. Physical frames (a return address) and, after symbolizing, the functions inlined there.
+/// A place in code. Physical frames (a return address) and, after symbolizing, the functions
+/// inlined there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Frame {
     /// Row of `modules`; `None` where the address lay in no module (JIT code).
     pub module: Option<u32>,
-    /// Offset in the module as its file numbers addresses (virtual address less load bias), or the absolute address without a module. It is the return address; look symbols up at one less.
+    /// Offset in the module as its file numbers addresses (virtual address less load bias), or the
+    /// absolute address without a module. It is the return address; look symbols up at one less.
     pub address: u64,
     /// Demangled; `None` where no symbol covers the address: show module + offset then.
     pub function: Option<String>,
@@ -67,7 +71,8 @@ pub struct Process {
     pub executable: String,
     /// Its arguments, the program's name first.
     pub arguments: Vec<String>,
-    /// How it began: the recording's own child, fork, or exec (the same pid with a new program is a new row).
+    /// How it began: the recording's own child, fork, or exec (the same pid with a new program is a
+    /// new row).
     pub began: Began,
     /// When, ns since the recording began.
     pub began_ns: u64,
@@ -153,13 +158,15 @@ pub struct Sample {
     pub resident_bytes: u64,
     /// Resident anonymous bytes: what heaps are made of.
     pub resident_anonymous_bytes: u64,
-    /// The most resident bytes that the kernel has counted until then; 0: not known. It forgets nothing between two samples.
+    /// The most resident bytes that the kernel has counted until then; 0: not known. It forgets
+    /// nothing between two samples.
     pub resident_peak_bytes: u64,
     /// Committed bytes where a heap says so; 0: not known.
     pub committed_bytes: u64,
 }
 
-/// HotSpot's reclaim policy (`-XX:MetaspaceReclaimPolicy`), as the address of a row [`ChunkOp::Granule`] has it.
+/// HotSpot's reclaim policy (`-XX:MetaspaceReclaimPolicy`), as the address of a row
+/// [`ChunkOp::Granule`] has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reclaim {
@@ -177,7 +184,8 @@ pub enum Reclaim {
 }
 
 impl Reclaim {
-    const ALL: [Reclaim; 5] = [Reclaim::Unknown, Reclaim::Balanced, Reclaim::Aggressive, Reclaim::None, Reclaim::Removed];
+    const ALL: [Reclaim; 5] =
+        [Reclaim::Unknown, Reclaim::Balanced, Reclaim::Aggressive, Reclaim::None, Reclaim::Removed];
 
     /// As the row has it.
     pub fn code(self) -> u64 {
@@ -186,7 +194,10 @@ impl Reclaim {
 
     /// From a row.
     pub fn from_code(code: u64) -> Reclaim {
-        usize::try_from(code).ok().and_then(|code| Reclaim::ALL.get(code).copied()).unwrap_or_default()
+        usize::try_from(code)
+            .ok()
+            .and_then(|code| Reclaim::ALL.get(code).copied())
+            .unwrap_or_default()
     }
 }
 
@@ -219,9 +230,11 @@ pub enum ChunkOp {
     Leftover,
     /// Everything that could be uncommitted was asked to be.
     Purge,
-    /// A free chunk was taken for a request, split if it was larger, and went back whole, because it could not be committed.
+    /// A free chunk was taken for a request, split if it was larger, and went back whole, because
+    /// it could not be committed.
     Refused,
-    /// A commit was refused: `bytes` more could have been committed until the size limit, `address` bytes until the threshold for collecting.
+    /// A commit was refused: `bytes` more could have been committed until the size limit, `address`
+    /// bytes until the threshold for collecting.
     Limit,
 }
 
@@ -293,7 +306,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// The rows of `frames` for `stack`, innermost first, inlined frames included. Ends at the root; bounded, because parents are smaller rows.
+    /// The rows of `frames` for `stack`, innermost first, inlined frames included. Ends at the
+    /// root; bounded, because parents are smaller rows.
     pub fn frames_of(&self, stack: StackId) -> impl Iterator<Item = u32> + '_ {
         let mut node = stack;
         let mut inline = None;

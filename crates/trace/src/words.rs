@@ -1,6 +1,8 @@
-//! Counts in sentences: what was lost of a recording is told by people's grammar, one block as one block.
+//! Counts in sentences: what was lost of a recording is told by people's grammar, one block as one
+//! block.
 
-/// The sentence `text` behind its count. Where it depends on whether that is one, `text` has both ways: `[block was|blocks were] given back`.
+/// The sentence `text` behind its count. Where it depends on whether that is one, `text` has both
+/// ways: `[block was|blocks were] given back`.
 ///
 /// ```
 /// use heaplab_trace::words::so_many;
@@ -32,8 +34,14 @@ mod tests {
 
     #[test]
     fn one_is_one_and_what_is_no_choice_stays() {
-        assert_eq!(so_many(1, "[free|frees] of what [was|were] not there"), "1 free of what was not there");
-        assert_eq!(so_many(0, "[free|frees] of what [was|were] not there"), "0 frees of what were not there");
+        assert_eq!(
+            so_many(1, "[free|frees] of what [was|were] not there"),
+            "1 free of what was not there"
+        );
+        assert_eq!(
+            so_many(0, "[free|frees] of what [was|were] not there"),
+            "0 frees of what were not there"
+        );
         for plain in ["lines", "a [b", "a ] b [", "[x] y", ""] {
             assert_eq!(so_many(1, plain), format!("1 {plain}"));
         }

@@ -1,4 +1,5 @@
-//! Bundles as other tools see them: DuckDB and pandas read the same numbers, and the document's SQL runs.
+//! Bundles as other tools see them: DuckDB and pandas read the same numbers, and the document's SQL
+//! runs.
 
 use heaplab_trace::bundle::{Bundle, BundleWriter, Selection};
 use heaplab_trace::import::{self, Options};
@@ -8,7 +9,8 @@ use std::process::Command;
 
 /// A Python that has duckdb, pandas and pyarrow: the one named by HEAPLAB_PYTHON, or python3.
 fn python() -> Option<PathBuf> {
-    let python = PathBuf::from(std::env::var_os("HEAPLAB_PYTHON").unwrap_or_else(|| "python3".into()));
+    let python =
+        PathBuf::from(std::env::var_os("HEAPLAB_PYTHON").unwrap_or_else(|| "python3".into()));
     let probe = Command::new(&python).args(["-c", "import duckdb, pandas, pyarrow"]).output();
     if probe.is_ok_and(|output| output.status.success()) {
         return Some(python);
@@ -21,8 +23,11 @@ fn python() -> Option<PathBuf> {
 
 fn read_by_python(python: &Path, bundle: &Path) -> serde_json::Value {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let output =
-        Command::new(python).arg(here.join("tests/readers.py")).args([bundle, &here.join("../../docs/bundle-format.md")]).output().unwrap();
+    let output = Command::new(python)
+        .arg(here.join("tests/readers.py"))
+        .args([bundle, &here.join("../../docs/bundle-format.md")])
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -62,7 +67,8 @@ fn duckdb_and_pandas_read_what_was_written() {
     assert_eq!(read["duckdb"], serde_json::json!(expected));
     assert_eq!(read["pandas"], serde_json::json!(expected));
     assert_eq!(read["tables"]["stacks"], bundle.tables().stacks.len());
-    let types = ["op", "object", "size", "zeroed", "process", "time_ns"].map(|column| read["types"][column].as_str().unwrap());
+    let types = ["op", "object", "size", "zeroed", "process", "time_ns"]
+        .map(|column| read["types"][column].as_str().unwrap());
     // pandas shows text as "object" or "str" by version, and a column with nulls as float.
     assert_eq!(types[1..], ["int64", "float64", "bool", "uint32", "int64"]);
     let answers = read["answers"].as_array().unwrap();
@@ -75,8 +81,12 @@ fn duckdb_and_pandas_read_what_was_written() {
 #[test]
 fn every_kind_of_column_is_read() {
     let Some(python) = python() else { return };
-    let read = read_by_python(&python, &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/version-1.bundle"));
-    let ops: Vec<&str> = read["duckdb"].as_array().unwrap().iter().map(|row| row[0].as_str().unwrap()).collect();
+    let read = read_by_python(
+        &python,
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/version-1.bundle"),
+    );
+    let ops: Vec<&str> =
+        read["duckdb"].as_array().unwrap().iter().map(|row| row[0].as_str().unwrap()).collect();
     let all = [
         "alloc",
         "arena_birth",

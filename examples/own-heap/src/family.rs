@@ -28,7 +28,11 @@ impl Family for Segregate {
     type Spec = Plain;
 
     fn rows(&self) -> Vec<Row> {
-        vec![Row { name: "segregated".into(), summary: "powers of two, one free list each", ..Row::default() }]
+        vec![Row {
+            name: "segregated".into(),
+            summary: "powers of two, one free list each",
+            ..Row::default()
+        }]
     }
 
     fn parse(&self, name: &Name) -> Option<Result<Plain, FamilyError>> {

@@ -1,6 +1,8 @@
-//! Compares the heap of `segregated.rs` with glibc's on a recording: `cargo run --release -p own-heap -- app.heaplab`.
+//! Compares the heap of `segregated.rs` with glibc's on a recording: `cargo run --release -p
+//! own-heap -- app.heaplab`.
 //!
-//! This is all that a heap of one's own needs: a contract implemented, a family of one name, and this main.
+//! This is all that a heap of one's own needs: a contract implemented, a family of one name, and
+//! this main.
 
 mod family;
 mod segregated;
@@ -20,7 +22,10 @@ fn main() -> anyhow::Result<()> {
     let results = own::compare(&FAMILIES, "glibc,segregated", Path::new(&path), 10)?;
     for found in results.comparisons {
         let (ratio, measure) = (found.ratio, format!("{:?}", found.measure).to_lowercase());
-        println!("{measure} of {} over {}: {:.3} ({:.3} to {:.3})", found.heap, found.baseline, ratio.value, ratio.low, ratio.high);
+        println!(
+            "{measure} of {} over {}: {:.3} ({:.3} to {:.3})",
+            found.heap, found.baseline, ratio.value, ratio.low, ratio.high
+        );
     }
     results.verdict.iter().chain(&results.cautions).for_each(|sentence| println!("{sentence}"));
     Ok(())

@@ -1,8 +1,9 @@
-//! Segregated fit with powers of two, as in Knuth's exercise 2.5-33 and many first allocators since: one free list a
-//! class, blocks never split and never merged. Simple and quick, and it wastes a quarter of its memory by rounding: a good heap to
-//! try a replay on.
+//! Segregated fit with powers of two, as in Knuth's exercise 2.5-33 and many first allocators
+//! since: one free list a class, blocks never split and never merged. Simple and quick, and it
+//! wastes a quarter of its memory by rounding: a good heap to try a replay on.
 //!
-//! Blocks above 64 KiB are mappings of their own. Every block has a header of 16 bytes directly before it.
+//! Blocks above 64 KiB are mappings of their own. Every block has a header of 16 bytes directly
+//! before it.
 
 use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Request};
 use std::ptr::{NonNull, null_mut};
@@ -19,7 +20,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Header {
-    /// Bytes of the cell or mapping, which begins `back` bytes before the block; its class follows from it.
+    /// Bytes of the cell or mapping, which begins `back` bytes before the block; its class follows
+    /// from it.
     cell_bytes: usize,
     class: u32,
     back: u32,
@@ -46,12 +48,20 @@ pub struct Segregated {
 impl Default for Segregated {
     fn default() -> Self {
         let free = [null_mut(); CLASSES];
-        Segregated { free, free_bytes: 0, fresh: null_mut(), fresh_bytes: 0, committed_bytes: 0, live_bytes: 0 }
+        Segregated {
+            free,
+            free_bytes: 0,
+            fresh: null_mut(),
+            fresh_bytes: 0,
+            committed_bytes: 0,
+            live_bytes: 0,
+        }
     }
 }
 
 fn map(bytes: usize) -> Option<*mut u8> {
-    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let (access, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping; the result is checked.
     let start = unsafe { libc::mmap(null_mut(), bytes, access, flags, -1, 0) };
     (start != libc::MAP_FAILED).then_some(start.cast())
@@ -76,10 +86,12 @@ impl Segregated {
             return Some((head.cast(), bytes, class));
         }
         if self.fresh_bytes < bytes {
-            // The rest of the chunk, less than a cell of this class, is cut into smaller cells, so that nothing is lost.
+            // The rest of the chunk, less than a cell of this class, is cut into smaller cells, so
+            // that nothing is lost.
             self.cut_rest();
             self.fresh = map(CHUNK_BYTES)?;
-            (self.fresh_bytes, self.committed_bytes) = (CHUNK_BYTES, self.committed_bytes + CHUNK_BYTES);
+            (self.fresh_bytes, self.committed_bytes) =
+                (CHUNK_BYTES, self.committed_bytes + CHUNK_BYTES);
         }
         let start = self.fresh;
         // SAFETY: the chunk has this many bytes left.
@@ -122,10 +134,15 @@ impl Manual for Segregated {
         let bytes = request.size.checked_add(HEADER_BYTES + padding)?;
         let (start, cell_bytes, class) = self.cell(bytes)?;
         let back = (start as usize + HEADER_BYTES).next_multiple_of(align) - start as usize;
-        // SAFETY: the cell holds the padding, the header and the block, and the header's place is aligned to 16 bytes.
+        // SAFETY: the cell holds the padding, the header and the block, and the header's place is
+        // aligned to 16 bytes.
         let block = unsafe {
             let block = start.add(back);
-            block.sub(HEADER_BYTES).cast::<Header>().write(Header { cell_bytes, class, back: back as u32 });
+            block.sub(HEADER_BYTES).cast::<Header>().write(Header {
+                cell_bytes,
+                class,
+                back: back as u32,
+            });
             if request.zeroed && class != MAPPED {
                 block.write_bytes(0, request.size);
             }
@@ -192,7 +209,8 @@ impl Heap for Segregated {
         if known == self.committed_bytes {
             return Ok(());
         }
-        let (expected, found) = (format!("{} bytes", self.committed_bytes), format!("{known} bytes"));
+        let (expected, found) =
+            (format!("{} bytes", self.committed_bytes), format!("{known} bytes"));
         Err(CheckError { place: "live, free and fresh".into(), expected, found })
     }
 

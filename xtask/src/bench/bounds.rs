@@ -1,8 +1,10 @@
-//! Bounds and what was measured, as one table: what docs/benchmarks.md says is met must be what the command itself says, and a missed bound ends the
-//! command with an error.
+//! Bounds and what was measured, as one table: what docs/benchmarks.md says is met must be what the
+//! command itself says, and a missed bound ends the command with an error.
 //!
-//! A bound is judged by the median, or by an estimate that the benchmark has made, where a thing was measured several times. Beside it stands an interval. For a median
-//! it holds the true one with the probability given: order statistics, whatever the distribution, so that few repetitions show how little they say.
+//! A bound is judged by the median, or by an estimate that the benchmark has made, where a thing
+//! was measured several times. Beside it stands an interval. For a median it holds the true one
+//! with the probability given: order statistics, whatever the distribution, so that few repetitions
+//! show how little they say.
 
 use super::measure::Spread;
 use super::sign_test::{COVERAGE, Interval};
@@ -35,30 +37,76 @@ struct Row {
 impl Bounds {
     /// One value that may be `bound` at most.
     pub fn at_most(&mut self, what: &str, measured: f64, unit: &'static str, bound: f64) {
-        self.rows.push(Row { what: what.into(), measured, interval: None, unit, side: Side::AtMost, bound });
+        self.rows.push(Row {
+            what: what.into(),
+            measured,
+            interval: None,
+            unit,
+            side: Side::AtMost,
+            bound,
+        });
     }
 
     /// An estimate with its interval at 95 %, which may be `bound` at most.
-    pub fn estimate_at_most(&mut self, what: &str, measured: &Estimate, unit: &'static str, bound: f64) {
+    pub fn estimate_at_most(
+        &mut self,
+        what: &str,
+        measured: &Estimate,
+        unit: &'static str,
+        bound: f64,
+    ) {
         let Estimate { value, low, high } = *measured;
         let interval = Some(Interval { least: low, most: high, covers: COVERAGE });
-        self.rows.push(Row { what: what.into(), measured: value, interval, unit, side: Side::AtMost, bound });
+        self.rows.push(Row {
+            what: what.into(),
+            measured: value,
+            interval,
+            unit,
+            side: Side::AtMost,
+            bound,
+        });
     }
 
     /// Values, at least one, whose median may be `bound` at most.
-    pub fn median_at_most(&mut self, what: &str, measured: impl IntoIterator<Item = f64>, unit: &'static str, bound: f64) {
+    pub fn median_at_most(
+        &mut self,
+        what: &str,
+        measured: impl IntoIterator<Item = f64>,
+        unit: &'static str,
+        bound: f64,
+    ) {
         self.median(what, measured, unit, Side::AtMost, bound);
     }
 
     /// Values, at least one, whose median must be `bound` at least.
-    pub fn median_at_least(&mut self, what: &str, measured: impl IntoIterator<Item = f64>, unit: &'static str, bound: f64) {
+    pub fn median_at_least(
+        &mut self,
+        what: &str,
+        measured: impl IntoIterator<Item = f64>,
+        unit: &'static str,
+        bound: f64,
+    ) {
         self.median(what, measured, unit, Side::AtLeast, bound);
     }
 
-    fn median(&mut self, what: &str, measured: impl IntoIterator<Item = f64>, unit: &'static str, side: Side, bound: f64) {
+    fn median(
+        &mut self,
+        what: &str,
+        measured: impl IntoIterator<Item = f64>,
+        unit: &'static str,
+        side: Side,
+        bound: f64,
+    ) {
         let values: Vec<f64> = measured.into_iter().collect();
         let interval = Interval::of(&values);
-        self.rows.push(Row { what: what.into(), measured: Spread::of(values).median, interval, unit, side, bound });
+        self.rows.push(Row {
+            what: what.into(),
+            measured: Spread::of(values).median,
+            interval,
+            unit,
+            side,
+            bound,
+        });
     }
 
     /// Prints the table. Fails where a bound is missed.
@@ -66,7 +114,8 @@ impl Bounds {
         if !self.rows.is_empty() {
             println!("\n{}", self.table());
         }
-        let (bounds, missed) = (self.rows.len(), self.rows.iter().filter(|row| !row.is_met(row.measured)).count());
+        let (bounds, missed) =
+            (self.rows.len(), self.rows.iter().filter(|row| !row.is_met(row.measured)).count());
         println!("\n{bounds} bounds, {missed} not met");
         ensure!(missed == 0, "{missed} of {bounds} bounds not met");
         Ok(())
@@ -74,7 +123,11 @@ impl Bounds {
 
     fn table(&self) -> String {
         let rows = self.rows.iter().map(Row::line);
-        ["| bound | measured | |".to_owned(), "|---|---|---|".to_owned()].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
+        ["| bound | measured | |".to_owned(), "|---|---|---|".to_owned()]
+            .into_iter()
+            .chain(rows)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 
@@ -89,14 +142,19 @@ impl Row {
     fn line(&self) -> String {
         let Row { what, measured, unit, bound, .. } = self;
         let sign = if self.side == Side::AtMost { "<=" } else { ">=" };
-        let interval = self.interval.as_ref().map(|interval| format!(" ({interval})")).unwrap_or_default();
-        // Bounds are written down with two digits at most; those that are scaled to a file's size are not.
+        let interval =
+            self.interval.as_ref().map(|interval| format!(" ({interval})")).unwrap_or_default();
+        // Bounds are written down with two digits at most; those that are scaled to a file's size
+        // are not.
         let bound = (bound * 100.0).round() / 100.0;
         format!("| {what} {sign} {bound} {unit} | {measured:.2}{interval} | {} |", self.verdict())
     }
 
     fn verdict(&self) -> &'static str {
-        let whole = self.interval.as_ref().is_none_or(|interval| self.is_met(interval.least) && self.is_met(interval.most));
+        let whole = self
+            .interval
+            .as_ref()
+            .is_none_or(|interval| self.is_met(interval.least) && self.is_met(interval.most));
         match (self.is_met(self.measured), whole) {
             (true, true) => "met",
             (true, false) => "met, not by the whole interval",
@@ -128,7 +186,13 @@ mod tests {
         let mut bounds = Bounds::default();
         bounds.at_most("time", 2.4, "s", 2.5);
         bounds.median_at_least("reading", [1.4, 1.48, 1.6], "GB/s", 1.5);
-        assert!(bounds.table().ends_with("| reading >= 1.5 GB/s | 1.48 (75 %: 1.40 to 1.60) | MISSED |"), "{}", bounds.table());
+        assert!(
+            bounds
+                .table()
+                .ends_with("| reading >= 1.5 GB/s | 1.48 (75 %: 1.40 to 1.60) | MISSED |"),
+            "{}",
+            bounds.table()
+        );
         assert_eq!(bounds.finish().unwrap_err().to_string(), "1 of 2 bounds not met");
     }
 }

@@ -1,8 +1,9 @@
-//! `cargo xtask bench jvm`: what recording a JVM's metaspace costs: the time of the run and the CPU of all processes, beside the plain
-//! run and the JVM writing the same log to a file.
+//! `cargo xtask bench jvm`: what recording a JVM's metaspace costs: the time of the run and the CPU
+//! of all processes, beside the plain run and the JVM writing the same log to a file.
 //!
-//! Each repetition runs the program in each way, in this order, so that a slow minute of the machine falls on all of them; what is
-//! reported are ratios within a repetition, as median and range.
+//! Each repetition runs the program in each way, in this order, so that a slow minute of the
+//! machine falls on all of them; what is reported are ratios within a repetition, as median and
+//! range.
 
 use super::{measure, programs};
 use anyhow::{Context, Result, bail};
@@ -35,11 +36,15 @@ pub fn run(args: &Args) -> Result<()> {
     let heaplab = programs::heaplab(args.heaplab.as_deref())?;
     let folder = tempfile::tempdir()?;
     let classes = folder.path().display().to_string();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/heaplab/tests/java/Loaders.java");
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/heaplab/tests/java/Loaders.java");
     measure::run(Command::new("javac").arg("-d").arg(&classes).arg(&source))?;
     let source = source.display().to_string();
     let programs: [(&str, Vec<&str>); 3] = [
-        ("java, 4,000 class loaders, 90 % dropped", vec!["java", "-Xshare:auto", "-cp", &classes, "Loaders", "4000", "10", "0"]),
+        (
+            "java, 4,000 class loaders, 90 % dropped",
+            vec!["java", "-Xshare:auto", "-cp", &classes, "Loaders", "4000", "10", "0"],
+        ),
         ("javac of one file", vec!["javac", "-d", &classes, &source]),
         ("java -version", vec!["java", "-version"]),
     ];
@@ -51,7 +56,8 @@ pub fn run(args: &Args) -> Result<()> {
         for _ in 0..args.reps {
             let mut row = [Run::default(); 3];
             for (way, run) in row.iter_mut().enumerate() {
-                *run = once(folder.path(), &heaplab, command, way, &mut allocations, &mut log_bytes)?;
+                *run =
+                    once(folder.path(), &heaplab, command, way, &mut allocations, &mut log_bytes)?;
             }
             rows.push(row);
         }
@@ -73,16 +79,34 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn once(folder: &Path, heaplab: &Path, command: &[&str], way: usize, allocations: &mut u64, log_bytes: &mut u64) -> Result<Run> {
+fn once(
+    folder: &Path,
+    heaplab: &Path,
+    command: &[&str],
+    way: usize,
+    allocations: &mut u64,
+    log_bytes: &mut u64,
+) -> Result<Run> {
     let (log, bundle) = (folder.join("jvm.log"), folder.join("run.heaplab"));
-    let mut started = Command::new(if way == 2 { heaplab.as_os_str() } else { command[0].as_ref() });
+    let mut started =
+        Command::new(if way == 2 { heaplab.as_os_str() } else { command[0].as_ref() });
     if way == 2 {
-        started.args(["record", "--jvm-metaspace", "--json", "--force", "-o"]).arg(&bundle).arg("--").args(command);
+        started
+            .args(["record", "--jvm-metaspace", "--json", "--force", "-o"])
+            .arg(&bundle)
+            .arg("--")
+            .args(command);
     } else {
         started.args(&command[1..]);
     }
     if way == 1 {
-        started.env("JAVA_TOOL_OPTIONS", format!("-Xlog:metaspace*=trace:file={}:uptimenanos,pid,tid:filecount=0", log.display()));
+        started.env(
+            "JAVA_TOOL_OPTIONS",
+            format!(
+                "-Xlog:metaspace*=trace:file={}:uptimenanos,pid,tid:filecount=0",
+                log.display()
+            ),
+        );
     }
     let said = folder.join("said");
     started.stdin(Stdio::null()).stdout(Stdio::null()).stderr(std::fs::File::create(&said)?);
@@ -93,7 +117,8 @@ fn once(folder: &Path, heaplab: &Path, command: &[&str], way: usize, allocations
         1 => *log_bytes = std::fs::metadata(&log)?.len(),
         2 => {
             let text = std::fs::read_to_string(&said)?;
-            let summary: serde_json::Value = serde_json::from_str(text.lines().last().context("heaplab printed nothing")?)?;
+            let summary: serde_json::Value =
+                serde_json::from_str(text.lines().last().context("heaplab printed nothing")?)?;
             *allocations = summary["allocations"].as_u64().context("no number of allocations")?;
             if let Some(cut) = summary["cut"].as_str() {
                 bail!("the recording was cut: {cut}");

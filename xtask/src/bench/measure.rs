@@ -1,8 +1,9 @@
-//! What benchmarks of whole programs need: CPU time and memory of one process, apart from what measures it, and medians with
-//! their spread.
+//! What benchmarks of whole programs need: CPU time and memory of one process, apart from what
+//! measures it, and medians with their spread.
 //!
-//! The kernel adds up the CPU time of a process when its parent waits for it. To see a recorded program apart from its recorder,
-//! it is started through `xtask bench child FILE`, which waits for it and writes down what it used.
+//! The kernel adds up the CPU time of a process when its parent waits for it. To see a recorded
+//! program apart from its recorder, it is started through `xtask bench child FILE`, which waits for
+//! it and writes down what it used.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -31,16 +32,18 @@ pub struct Used {
 
 /// Runs the command to its end; it must succeed.
 pub fn run(command: &mut Command) -> Result<Used> {
-    // A child that is started in its parent's memory (vfork) would count the parent's largest resident size as its own; a forked
-    // one has what is resident now. That there is something to do in between makes it a forked one.
-    // SAFETY: the closure does nothing, which is allowed between fork and exec.
+    // A child that is started in its parent's memory (vfork) would count the parent's largest
+    // resident size as its own; a forked one has what is resident now. That there is something to
+    // do in between makes it a forked one. SAFETY: the closure does nothing, which is allowed
+    // between fork and exec.
     unsafe { command.pre_exec(|| Ok(())) };
     let began = Instant::now();
     let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
     let (mut status, pid) = (0, child.id() as libc::pid_t);
     let children_s = ended(pid)?;
     let wall_s = began.elapsed().as_secs_f64();
-    // SAFETY: a rusage of zeros is valid; the call fills it and the status, and the child has not been waited for.
+    // SAFETY: a rusage of zeros is valid; the call fills it and the status, and the child has not
+    // been waited for.
     let (waited, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         (libc::wait4(pid, &mut status, 0, &mut usage), usage)
@@ -51,11 +54,18 @@ pub fn run(command: &mut Command) -> Result<Used> {
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
     let system_s = seconds(usage.ru_stime);
     let cpu_s = seconds(usage.ru_utime) + system_s;
-    Ok(Used { cpu_s, wall_s, system_s, children_s, resident_kib: usage.ru_maxrss, faults: usage.ru_minflt as u64 })
+    Ok(Used {
+        cpu_s,
+        wall_s,
+        system_s,
+        children_s,
+        resident_kib: usage.ru_maxrss,
+        faults: usage.ru_minflt as u64,
+    })
 }
 
-/// Waits until the child has ended and leaves it to be waited for again: until then the kernel tells its own time from that of the
-/// descendants it waited for, which is what this gives, s.
+/// Waits until the child has ended and leaves it to be waited for again: until then the kernel
+/// tells its own time from that of the descendants it waited for, which is what this gives, s.
 fn ended(pid: libc::pid_t) -> Result<f64> {
     // SAFETY: a siginfo of zeros is valid, and the call fills it.
     let waited = unsafe {
@@ -65,10 +75,16 @@ fn ended(pid: libc::pid_t) -> Result<f64> {
     if waited != 0 {
         return Err(std::io::Error::last_os_error()).context("waiting for a child");
     }
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).with_context(|| format!("/proc/{pid}/stat"))?;
-    // Behind the name, which may hold anything, in parentheses: the state, and 12 fields later cutime and cstime.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .with_context(|| format!("/proc/{pid}/stat"))?;
+    // Behind the name, which may hold anything, in parentheses: the state, and 12 fields later
+    // cutime and cstime.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(13);
-    let ticks: Vec<f64> = fields.take(2).map(str::parse).collect::<Result<_, _>>().context("cutime and cstime in /proc/PID/stat")?;
+    let ticks: Vec<f64> = fields
+        .take(2)
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .context("cutime and cstime in /proc/PID/stat")?;
     // SAFETY: the call has no preconditions.
     let ticks_a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
     Ok(ticks.iter().sum::<f64>() / ticks_a_second)
@@ -100,8 +116,13 @@ pub fn child(args: &ChildArgs) -> Result<()> {
 }
 
 /// The words that start `command` so that what it uses is written to `file`.
-pub fn through_child(file: &Path, environment: &[String], command: &[OsString]) -> Result<Vec<OsString>> {
-    let mut words: Vec<OsString> = vec![std::env::current_exe()?.into(), "bench".into(), "child".into()];
+pub fn through_child(
+    file: &Path,
+    environment: &[String],
+    command: &[OsString],
+) -> Result<Vec<OsString>> {
+    let mut words: Vec<OsString> =
+        vec![std::env::current_exe()?.into(), "bench".into(), "child".into()];
     for pair in environment {
         words.extend(["--env".into(), pair.into()]);
     }
@@ -119,7 +140,10 @@ pub fn read_child(file: &Path) -> Result<Used> {
 /// A line `KEY NUMBER kB` of a file of the kernel (`/proc/self/status`, `/proc/meminfo`), as bytes.
 pub fn status_bytes(file: &str, key: &str) -> Result<u64> {
     let status = std::fs::read_to_string(file).with_context(|| file.to_owned())?;
-    let line = status.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("{key} in {file}"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(key))
+        .with_context(|| format!("{key} in {file}"))?;
     let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kilobytes * 1024)
 }
@@ -141,7 +165,11 @@ impl Spread {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
         let middle = values.len() / 2;
-        let median = if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
+        let median = if values.len() % 2 == 1 {
+            values[middle]
+        } else {
+            (values[middle - 1] + values[middle]) / 2.0
+        };
         Spread { median, least: values[0], most: values[values.len() - 1] }
     }
 }
@@ -164,7 +192,10 @@ mod tests {
 
     #[test]
     fn a_childs_time_is_its_own() {
-        let used = run(Command::new("sh").args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"])).unwrap();
+        let used = run(
+            Command::new("sh").args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"])
+        )
+        .unwrap();
         assert!(used.cpu_s > 0.0 && used.cpu_s < 10.0 && used.resident_kib > 100, "{used:?}");
         assert!(used.children_s == 0.0, "{used:?}");
         assert!(run(&mut Command::new("false")).is_err());
@@ -180,7 +211,8 @@ mod tests {
     #[test]
     fn a_childs_memory_is_its_own() {
         const BYTES: usize = 256 << 20;
-        let memory = memmap2::MmapMut::map_anon(BYTES).map(|mut memory| memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1));
+        let memory = memmap2::MmapMut::map_anon(BYTES)
+            .map(|mut memory| memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1));
         memory.unwrap();
         let used = run(&mut Command::new("true")).unwrap();
         assert!(used.resident_kib < (BYTES >> 10) as i64 / 2, "{used:?}");

@@ -1,4 +1,5 @@
-//! Measurements whose figures stand in docs/benchmarks.md: one file or folder a benchmark, peers in the same run where there are any.
+//! Measurements whose figures stand in docs/benchmarks.md: one file or folder a benchmark, peers in
+//! the same run where there are any.
 //!
 //! | benchmark | peers |
 //! |---|---|
@@ -11,7 +12,8 @@
 //! | snapshot | DevTools' worker, memlab, VS Code's parser, heap-snapshot |
 //! | snapshot-write, snapshot-limits | none in the run: what others took stands in the text |
 //!
-//! docs/benchmarks.md says where each is got. A peer that is not there is left out with a line that says so.
+//! docs/benchmarks.md says where each is got. A peer that is not there is left out with a line that
+//! says so.
 
 mod bounds;
 mod bundle;

@@ -1,4 +1,5 @@
-//! Programs that benchmarks record, the build of heaplab that records them, and heaptrack, which records the same beside it.
+//! Programs that benchmarks record, the build of heaplab that records them, and heaptrack, which
+//! records the same beside it.
 
 use super::measure::{Used, run as run_command};
 use anyhow::{Context, Result, bail};
@@ -20,7 +21,8 @@ pub struct Program {
 impl Program {
     /// Gives `command`, which runs the program in some way, its input, and takes its output away.
     pub fn attach(&self, command: &mut Command) -> Result<()> {
-        let input = self.input.as_ref().map_or(Ok(Stdio::null()), |path| File::open(path).map(Stdio::from));
+        let input =
+            self.input.as_ref().map_or(Ok(Stdio::null()), |path| File::open(path).map(Stdio::from));
         command.stdin(input?).stdout(Stdio::null());
         Ok(())
     }
@@ -41,11 +43,14 @@ pub fn heaplab(given: Option<&Path>) -> Result<PathBuf> {
 
 fn release_build() -> Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let status = Command::new(cargo).args(["build", "--release", "--quiet", "--package", "heaplab"]).status()?;
+    let status = Command::new(cargo)
+        .args(["build", "--release", "--quiet", "--package", "heaplab"])
+        .status()?;
     if !status.success() {
         bail!("cannot build heaplab");
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     Ok(target.join("release/heaplab"))
 }
 
@@ -53,15 +58,19 @@ fn words(words: &[&str]) -> Vec<OsString> {
     words.iter().map(OsString::from).collect()
 }
 
-/// SQLite's workload, `times` over, so that what a recording costs once (starting, looking functions up) does not weigh more than
-/// it does in a program that lasts.
+/// SQLite's workload, `times` over, so that what a recording costs once (starting, looking
+/// functions up) does not weigh more than it does in a program that lasts.
 pub fn sqlite(folder: &Path, times: usize) -> Result<Program> {
     if times == 0 {
         bail!("a workload done 0 times is none: 1 or more");
     }
     let once = std::fs::read_to_string(root().join("traces/sqlite-workload.sql"))?;
     let file = folder.join("workload.sql");
-    let text = if times == 1 { once } else { format!("{once}DROP TABLE a; DROP TABLE t;\n").repeat(times) };
+    let text = if times == 1 {
+        once
+    } else {
+        format!("{once}DROP TABLE a; DROP TABLE t;\n").repeat(times)
+    };
     std::fs::write(&file, text)?;
     Ok(Program { name: "sqlite", command: words(&["sqlite3", ":memory:"]), input: Some(file) })
 }
@@ -69,7 +78,12 @@ pub fn sqlite(folder: &Path, times: usize) -> Result<Program> {
 /// A C++ compiler at its work, without the driver and the preprocessor before it.
 pub fn compiler(folder: &Path) -> Result<Program> {
     let preprocessed = folder.join("templates.ii");
-    run_command(Command::new("g++").args(["-std=c++17", "-E", "-o"]).arg(&preprocessed).arg(root().join("traces/templates.cpp")))?;
+    run_command(
+        Command::new("g++")
+            .args(["-std=c++17", "-E", "-o"])
+            .arg(&preprocessed)
+            .arg(root().join("traces/templates.cpp")),
+    )?;
     let compiler = Command::new("g++").args(["-print-prog-name=cc1plus"]).output()?;
     let compiler = String::from_utf8(compiler.stdout)?.trim().to_string();
     let mut command = words(&[&compiler, "-quiet", "-std=c++17", "-O1", "-o", "/dev/null"]);
@@ -81,7 +95,12 @@ pub fn compiler(folder: &Path) -> Result<Program> {
 pub fn threads(folder: &Path) -> Result<[Program; 2]> {
     let binary = folder.join("threads");
     let source = root().join("xtask/src/bench/recorder_threads.c");
-    run_command(Command::new("cc").args(["-O2", "-pthread", "-fno-builtin-malloc", "-o"]).arg(&binary).arg(source))?;
+    run_command(
+        Command::new("cc")
+            .args(["-O2", "-pthread", "-fno-builtin-malloc", "-o"])
+            .arg(&binary)
+            .arg(source),
+    )?;
     let command = |n: &str| vec![binary.clone().into(), n.into(), "8000000".into()];
     Ok([
         Program { name: "one thread", command: command("1"), input: None },
@@ -89,8 +108,9 @@ pub fn threads(folder: &Path) -> Result<[Program; 2]> {
     ])
 }
 
-/// heaptrack 1.4 as distributions install it. Its script starts the program with a library preloaded, which writes "raw" lines, and
-/// pipes them through an interpreter, which looks functions up and puts equal allocations together, and a compressor.
+/// heaptrack 1.4 as distributions install it. Its script starts the program with a library
+/// preloaded, which writes "raw" lines, and pipes them through an interpreter, which looks
+/// functions up and puts equal allocations together, and a compressor.
 pub struct Heaptrack {
     preload: PathBuf,
     interpreter: PathBuf,
@@ -100,29 +120,42 @@ impl Heaptrack {
     /// Where it is installed. Says so where it is not.
     pub fn find() -> Option<Heaptrack> {
         let folder = Path::new("/usr/lib/heaptrack");
-        let heaptrack =
-            Heaptrack { preload: folder.join("libheaptrack_preload.so"), interpreter: folder.join("libexec/heaptrack_interpret") };
+        let heaptrack = Heaptrack {
+            preload: folder.join("libheaptrack_preload.so"),
+            interpreter: folder.join("libexec/heaptrack_interpret"),
+        };
         if heaptrack.preload.exists() && heaptrack.interpreter.exists() {
             return Some(heaptrack);
         }
-        println!("heaptrack is not in {}: no peer in this run (Debian's package is heaptrack)", folder.display());
+        println!(
+            "heaptrack is not in {}: no peer in this run (Debian's package is heaptrack)",
+            folder.display()
+        );
         None
     }
 
     /// The environment in which a program writes its raw file itself.
     pub fn environment(&self, raw: &Path) -> Vec<String> {
-        vec![format!("LD_PRELOAD={}", self.preload.display()), format!("DUMP_HEAPTRACK_OUTPUT={}", raw.display())]
+        vec![
+            format!("LD_PRELOAD={}", self.preload.display()),
+            format!("DUMP_HEAPTRACK_OUTPUT={}", raw.display()),
+        ]
     }
 
     /// Records the program into a raw file.
     pub fn record(&self, program: &Program, raw: &Path) -> Result<Used> {
         let mut command = Command::new(&program.command[0]);
-        command.args(&program.command[1..]).env("LD_PRELOAD", &self.preload).env("DUMP_HEAPTRACK_OUTPUT", raw).stderr(Stdio::null());
+        command
+            .args(&program.command[1..])
+            .env("LD_PRELOAD", &self.preload)
+            .env("DUMP_HEAPTRACK_OUTPUT", raw)
+            .stderr(Stdio::null());
         program.attach(&mut command)?;
         run_command(&mut command)
     }
 
-    /// Makes of a raw file what the script leaves: interpreted and compressed by zstd. Gives the CPU time of both, s.
+    /// Makes of a raw file what the script leaves: interpreted and compressed by zstd. Gives the
+    /// CPU time of both, s.
     pub fn finish(&self, raw: &Path, finished: &Path) -> Result<f64> {
         let interpreted = finished.with_extension("interpreted");
         let mut command = Command::new(&self.interpreter);
@@ -138,19 +171,35 @@ impl Heaptrack {
 /// Compresses a file with `program -c`, as heaptrack's script does. Gives the CPU time, s.
 pub fn compress(program: &str, file: &Path, compressed: &Path) -> Result<f64> {
     let mut command = Command::new(program);
-    command.arg("-c").stdin(File::open(file)?).stdout(File::create(compressed)?).stderr(Stdio::null());
+    command
+        .arg("-c")
+        .stdin(File::open(file)?)
+        .stdout(File::create(compressed)?)
+        .stderr(Stdio::null());
     Ok(run_command(&mut command)?.cpu_s)
 }
 
-/// Records the program with `heaplab record --json` into `bundle`; `words` are what is started, which is the program's own command or
-/// runs it. Gives what all processes used and the number of events.
-pub fn record(heaplab: &Path, depth: u32, program: &Program, started: &[OsString], bundle: &Path) -> Result<(Used, u64)> {
+/// Records the program with `heaplab record --json` into `bundle`; `words` are what is started,
+/// which is the program's own command or runs it. Gives what all processes used and the number of
+/// events.
+pub fn record(
+    heaplab: &Path,
+    depth: u32,
+    program: &Program,
+    started: &[OsString],
+    bundle: &Path,
+) -> Result<(Used, u64)> {
     let summary = bundle.with_extension("summary");
     let mut command = Command::new(heaplab);
-    command.args(["record", "--quiet", "--json", "--force", "--stack-depth", &depth.to_string(), "-o"]).arg(bundle).arg("--").args(started);
+    command
+        .args(["record", "--quiet", "--json", "--force", "--stack-depth", &depth.to_string(), "-o"])
+        .arg(bundle)
+        .arg("--")
+        .args(started);
     program.attach(&mut command)?;
     command.stderr(File::create(&summary)?);
-    let all = run_command(&mut command).with_context(|| std::fs::read_to_string(&summary).unwrap_or_default())?;
+    let all = run_command(&mut command)
+        .with_context(|| std::fs::read_to_string(&summary).unwrap_or_default())?;
     Ok((all, events_of(&summary)?))
 }
 

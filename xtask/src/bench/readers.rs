@@ -1,12 +1,14 @@
 //! A program's recording read and analysed, by heaplab and by heaptrack's own reader, in turns.
 //!
-//! Both read what their recorder left of the same program (`traces/sqlite-workload.sql`, several times over). heaptrack_print cannot
-//! read without analysing; what its reading takes at least is its file decompressed and thrown away. It prints the stacks behind most
-//! calls, behind the peak and behind short-lived blocks; a report of heaplab has sizes and slop, its findings with their
+//! Both read what their recorder left of the same program (`traces/sqlite-workload.sql`, several
+//! times over). heaptrack_print cannot read without analysing; what its reading takes at least is
+//! its file decompressed and thrown away. It prints the stacks behind most calls, behind the peak
+//! and behind short-lived blocks; a report of heaplab has sizes and slop, its findings with their
 //! stacks, and the stacks behind the peak and the end.
 //!
-//! A bundle's events are Parquet, so that readers of Parquet are peers too: DuckDB and pyarrow, on one thread, decode the same file in a
-//! Python that has them (`HEAPLAB_PYTHON`, as for the tests). They count their own CPU time, from when they are loaded.
+//! A bundle's events are Parquet, so that readers of Parquet are peers too: DuckDB and pyarrow, on
+//! one thread, decode the same file in a Python that has them (`HEAPLAB_PYTHON`, as for the tests).
+//! They count their own CPU time, from when they are loaded.
 
 use super::measure::{Spread, Used, run as run_command};
 use super::programs::{self, Heaptrack};
@@ -52,7 +54,8 @@ impl Reader {
         matches!(self, Reader::Decompressed | Reader::HeaptrackPrint)
     }
 
-    /// For a reader in Python: the module it needs, and what it runs on the file that is its argument, printing its own CPU time, s.
+    /// For a reader in Python: the module it needs, and what it runs on the file that is its
+    /// argument, printing its own CPU time, s.
     const fn script(self) -> Option<(&'static str, &'static str)> {
         match self {
             Reader::DuckDb => Some(("duckdb", DUCKDB)),
@@ -121,9 +124,15 @@ fn python() -> PathBuf {
 fn is_installed(reader: &Reader) -> bool {
     let Some((module, _)) = reader.script() else { return true };
     let python = python();
-    let found = Command::new(&python).args(["-c", &format!("import {module}")]).output().is_ok_and(|output| output.status.success());
+    let found = Command::new(&python)
+        .args(["-c", &format!("import {module}")])
+        .output()
+        .is_ok_and(|output| output.status.success());
     if !found {
-        println!("{} has no {module}: left out (HEAPLAB_PYTHON names a Python that has it)", python.display());
+        println!(
+            "{} has no {module}: left out (HEAPLAB_PYTHON names a Python that has it)",
+            python.display()
+        );
     }
     found
 }
@@ -148,7 +157,8 @@ pub fn bench(readers: &[Reader], args: &Args) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let heaplab = programs::heaplab(args.heaplab.as_deref())?;
     let program = programs::sqlite(folder.path(), args.times)?;
-    let (bundle, file) = (folder.path().join("recorded.heaplab"), folder.path().join("heaptrack.zst"));
+    let (bundle, file) =
+        (folder.path().join("recorded.heaplab"), folder.path().join("heaptrack.zst"));
     let (_, events) = programs::record(&heaplab, 64, &program, &program.command, &bundle)?;
     let mut readers = readers.to_vec();
     match Heaptrack::find() {
@@ -165,20 +175,31 @@ pub fn bench(readers: &[Reader], args: &Args) -> Result<()> {
         let used = |reader: &Reader| {
             let mut command = reader.command(&heaplab, &bundle, &file)?;
             let printed = folder.path().join("printed");
-            let out = if reader.script().is_some() { File::create(&printed)?.into() } else { Stdio::null() };
+            let out = if reader.script().is_some() {
+                File::create(&printed)?.into()
+            } else {
+                Stdio::null()
+            };
             let used = run_command(command.stdin(Stdio::null()).stdout(out).stderr(Stdio::null()))?;
             let cpu_s = match reader.script() {
-                Some(_) => std::fs::read_to_string(printed)?.trim().parse().context("the script's own CPU time")?,
+                Some(_) => std::fs::read_to_string(printed)?
+                    .trim()
+                    .parse()
+                    .context("the script's own CPU time")?,
                 None => used.cpu_s,
             };
             Ok(Used { cpu_s, ..used })
         };
         rows.push(readers.iter().map(used).collect::<Result<_>>()?);
     }
-    println!("{}, {events} events, recorded at depth 64; median (range) of {}", program.name, args.reps);
+    println!(
+        "{}, {events} events, recorded at depth 64; median (range) of {}",
+        program.name, args.reps
+    );
     println!("{:<28} {:>28} {:>20}", "", "CPU, ns an event", "peak resident, kB");
     for (place, reader) in readers.iter().enumerate() {
-        let time = Spread::of(rows.iter().map(|row| row[place].cpu_s / events as f64 * 1e9)).to_string();
+        let time =
+            Spread::of(rows.iter().map(|row| row[place].cpu_s / events as f64 * 1e9)).to_string();
         let resident = Spread::of(rows.iter().map(|row| row[place].resident_kib as f64)).median;
         println!("{:<28} {time:>28} {resident:>20}", reader.name());
     }

@@ -1,5 +1,6 @@
-//! `cargo xtask bench reading`: time an event when a program's bundle is read, beside other readers of
-//! Parquet and heaptrack's reader of its own file in the same run, and whether memory grows with a bundle's length.
+//! `cargo xtask bench reading`: time an event when a program's bundle is read, beside other readers
+//! of Parquet and heaptrack's reader of its own file in the same run, and whether memory grows with
+//! a bundle's length.
 
 use super::readers::{self, Reader};
 use super::release;
@@ -13,12 +14,14 @@ use std::process::Command;
 /// Arguments of `cargo xtask bench reading`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Millions of events of the long bundle; the short one has a twentieth. 0: only the recorded program
+    /// Millions of events of the long bundle; the short one has a twentieth. 0: only the recorded
+    /// program
     #[arg(long, default_value_t = 200)]
     millions: u64,
     #[command(flatten)]
     program: readers::Args,
-    /// Read this bundle once and print what it took (what the benchmark runs in a process of its own)
+    /// Read this bundle once and print what it took (what the benchmark runs in a process of its
+    /// own)
     #[arg(long, hide = true)]
     read: Option<PathBuf>,
     /// With --read: check the order of events too
@@ -35,7 +38,11 @@ pub fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     let heaptrack = [Reader::Decompressed, Reader::HeaptrackPrint];
-    readers::bench(&[&[Reader::Events, Reader::Verified, Reader::DuckDb, Reader::Pyarrow][..], &heaptrack].concat(), &args.program)?;
+    readers::bench(
+        &[&[Reader::Events, Reader::Verified, Reader::DuckDb, Reader::Pyarrow][..], &heaptrack]
+            .concat(),
+        &args.program,
+    )?;
     if args.millions == 0 {
         return Ok(());
     }
@@ -49,7 +56,11 @@ pub fn run(args: &Args) -> Result<()> {
         generator.for_each(|event| writer.push(event))?;
         writer.finish(&tables, Meta::default())?;
         for mode in [&[][..], &["--verify"][..]] {
-            let reader = Command::new(std::env::current_exe()?).args(["bench", "reading", "--read"]).arg(&path).args(mode).status()?;
+            let reader = Command::new(std::env::current_exe()?)
+                .args(["bench", "reading", "--read"])
+                .arg(&path)
+                .args(mode)
+                .status()?;
             if !reader.success() {
                 bail!("the reading process failed ({reader})");
             }
@@ -72,8 +83,15 @@ fn read(path: &Path, verify: bool) -> Result<()> {
     }
     let ns = (release::cpu_ns()? - from) as f64 / bundle.meta().events as f64;
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("VmHWM in /proc/self/status")?;
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .context("VmHWM in /proc/self/status")?;
     let what = if verify { "verified" } else { "read" };
-    println!("{:>11} events {what:<8}: {ns:5.1} ns of CPU an event, peak resident {}", bundle.meta().events, peak.trim());
+    println!(
+        "{:>11} events {what:<8}: {ns:5.1} ns of CPU an event, peak resident {}",
+        bundle.meta().events,
+        peak.trim()
+    );
     Ok(())
 }

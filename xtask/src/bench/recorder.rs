@@ -1,12 +1,15 @@
-//! `cargo xtask bench recorder`: what recording costs, in the program that is recorded and in all processes until the bundle is
-//! finished, beside heaptrack in the same run.
+//! `cargo xtask bench recorder`: what recording costs, in the program that is recorded and in all
+//! processes until the bundle is finished, beside heaptrack in the same run.
 //!
-//! Each repetition runs the program under `heaplab record` at each stack depth, under another build of heaplab where one is
-//! given, and under heaptrack (raw), with a plain run before and after each of these, and every other repetition in the opposite order, so
-//! that a slow minute of the machine falls on all of them. An event is a malloc, free or realloc, counted by heaplab. Two rows say what no
-//! recorder can undercut (`recorder_floor.c`): hooks that only call on, and hooks that also write a record where nobody reads it. What the
-//! kernel did of it stands beside the sum, because page faults and waiting are mended otherwise than instructions are. What it costs to
-//! start a process is measured apart (`recorder_starts.rs`). What the figures are made of: `recorder_table.rs`.
+//! Each repetition runs the program under `heaplab record` at each stack depth, under another build
+//! of heaplab where one is given, and under heaptrack (raw), with a plain run before and after each
+//! of these, and every other repetition in the opposite order, so that a slow minute of the machine
+//! falls on all of them. An event is a malloc, free or realloc, counted by heaplab. Two rows say
+//! what no recorder can undercut (`recorder_floor.c`): hooks that only call on, and hooks that also
+//! write a record where nobody reads it. What the kernel did of it stands beside the sum, because
+//! page faults and waiting are mended otherwise than instructions are. What it costs to start a
+//! process is measured apart (`recorder_starts.rs`). What the figures are made of:
+//! `recorder_table.rs`.
 
 use super::bounds::Bounds;
 use super::measure::{Used, read_child, run as run_command, through_child};
@@ -56,7 +59,8 @@ pub enum Way {
 }
 
 /// Names of the builds of `recorder_floor.c`, and what makes them.
-pub const FLOORS: [(&str, &[&str]); 2] = [("calls passed on", &[]), ("a record stored", &["-DSTORE"])];
+pub const FLOORS: [(&str, &[&str]); 2] =
+    [("calls passed on", &[]), ("a record stored", &["-DSTORE"])];
 
 /// What is measured, and where it may write.
 struct Bench<'a> {
@@ -81,10 +85,13 @@ pub struct Run {
 /// Runs the benchmark.
 pub fn run(args: &Args) -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let before = args.before.as_ref().map(|path| path.canonicalize().context("--before")).transpose()?;
-    let wants_starts = args.only.as_ref().is_none_or(|only| recorder_starts::NAME.contains(only.as_str()));
+    let before =
+        args.before.as_ref().map(|path| path.canonicalize().context("--before")).transpose()?;
+    let wants_starts =
+        args.only.as_ref().is_none_or(|only| recorder_starts::NAME.contains(only.as_str()));
     let [one, two] = programs::threads(folder.path())?;
-    let mut programs = vec![programs::sqlite(folder.path(), 4)?, programs::compiler(folder.path())?, one, two];
+    let mut programs =
+        vec![programs::sqlite(folder.path(), 4)?, programs::compiler(folder.path())?, one, two];
     let names: Vec<&str> = programs.iter().map(|program| program.name).collect();
     programs.retain(|p| args.only.as_ref().is_none_or(|only| p.name.contains(only.as_str())));
     if programs.is_empty() && !wants_starts {
@@ -99,7 +106,13 @@ pub fn run(args: &Args) -> Result<()> {
         let object = floor_object(folder.path(), place);
         run_command(
             Command::new("cc")
-                .args(["-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-ftls-model=initial-exec"])
+                .args([
+                    "-O2",
+                    "-fPIC",
+                    "-shared",
+                    "-fvisibility=hidden",
+                    "-ftls-model=initial-exec",
+                ])
                 .args(["-fno-builtin", "-fno-plt", "-o"])
                 .arg(object)
                 .args(*flags)
@@ -111,20 +124,35 @@ pub fn run(args: &Args) -> Result<()> {
         ways.extend(before.is_some().then_some(Way::Before(depth)));
     }
     ways.extend(heaptrack.is_some().then_some(Way::Heaptrack));
-    let bench = Bench { folder: folder.path(), heaplab: &heaplab, before: before.as_deref(), heaptrack, ways };
+    let bench = Bench {
+        folder: folder.path(),
+        heaplab: &heaplab,
+        before: before.as_deref(),
+        heaptrack,
+        ways,
+    };
     println!("load of the machine before: {}", load());
     if !programs.is_empty() {
         bench.programs(&programs, args.reps)?;
     }
     if wants_starts {
         let Bench { folder, heaplab, before, heaptrack, .. } = &bench;
-        recorder_starts::run(&recorder_starts::Bench { folder, heaplab, before: *before, heaptrack: heaptrack.as_ref() }, args.reps)?;
+        recorder_starts::run(
+            &recorder_starts::Bench {
+                folder,
+                heaplab,
+                before: *before,
+                heaptrack: heaptrack.as_ref(),
+            },
+            args.reps,
+        )?;
     }
     println!("load of the machine after: {}", load());
     Ok(())
 }
 
-/// The means of running processes over 1, 5 and 15 minutes, so that a busy machine shows in what is printed.
+/// The means of running processes over 1, 5 and 15 minutes, so that a busy machine shows in what is
+/// printed.
 fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_else(|_| "not known".into());
     text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
@@ -143,8 +171,11 @@ impl Bench<'_> {
                 rows.push(self.repetition(program, repetition % 2 == 1)?);
             }
         }
-        let tables: Vec<Table> =
-            programs.iter().zip(rows).map(|(program, rows)| Table { name: program.name, ways: &self.ways, rows }).collect();
+        let tables: Vec<Table> = programs
+            .iter()
+            .zip(rows)
+            .map(|(program, rows)| Table { name: program.name, ways: &self.ways, rows })
+            .collect();
         let mut bounds = Bounds::default();
         recorder_table::print(&tables, &mut bounds)?;
         bounds.finish()
@@ -171,14 +202,26 @@ impl Bench<'_> {
         let raw = self.folder.join("heaptrack.raw");
         let environment = match way {
             Way::Heaptrack => self.heaptrack.as_ref().context("no heaptrack")?.environment(&raw),
-            Way::Floor(place) => vec![format!("LD_PRELOAD={}", floor_object(self.folder, place).display())],
+            Way::Floor(place) => {
+                vec![format!("LD_PRELOAD={}", floor_object(self.folder, place).display())]
+            }
             _ => Vec::new(),
         };
         let words = through_child(&used, &environment, &program.command)?;
         let bundle = self.folder.join("run.heaplab");
         let (all, events) = match way {
             Way::Heaplab(depth) => programs::record(self.heaplab, depth, program, &words, &bundle)?,
-            Way::Before(depth) => (programs::record(self.before.context("no --before")?, depth, program, &words, &bundle)?.0, 0),
+            Way::Before(depth) => (
+                programs::record(
+                    self.before.context("no --before")?,
+                    depth,
+                    program,
+                    &words,
+                    &bundle,
+                )?
+                .0,
+                0,
+            ),
             Way::Plain | Way::Heaptrack | Way::Floor(_) => {
                 let mut command = Command::new(&words[0]);
                 command.args(&words[1..]);

@@ -1,9 +1,11 @@
 //! What the benchmark of recording prints: CPU time added, as two estimates, and the bounds.
 //!
-//! Other load on the machine only ever adds to a run's CPU time, by caches and memory that it takes, and it comes and goes over seconds. So the figure that is
-//! judged is the lower quartile of many runs less the lower quartile of the plain runs between them, with a bootstrap interval of 95 %: of
-//! runs that differ by a third of their time among themselves, that quartile stays where it is. Beside it stands what the median says: the
-//! Hodges-Lehmann estimate of the differences of each run to the two plain runs next to it.
+//! Other load on the machine only ever adds to a run's CPU time, by caches and memory that it
+//! takes, and it comes and goes over seconds. So the figure that is judged is the lower quartile of
+//! many runs less the lower quartile of the plain runs between them, with a bootstrap interval of
+//! 95 %: of runs that differ by a third of their time among themselves, that quartile stays where
+//! it is. Beside it stands what the median says: the Hodges-Lehmann estimate of the differences of
+//! each run to the two plain runs next to it.
 
 use super::bounds::Bounds;
 use super::measure::{Spread, Used};
@@ -54,8 +56,12 @@ pub struct Table<'a> {
 /// Nothing was recorded.
 pub fn print(tables: &[Table], bounds: &mut Bounds) -> Result<()> {
     let reps = tables[0].rows.len();
-    println!("CPU added, ns an event, {reps} repetitions: lower quartile less that of the plain runs (95 % interval);");
-    println!("pairs: each run less the plain runs next to it; system: the kernel's share; KiB: resident memory added");
+    println!(
+        "CPU added, ns an event, {reps} repetitions: lower quartile less that of the plain runs (95 % interval);"
+    );
+    println!(
+        "pairs: each run less the plain runs next to it; system: the kernel's share; KiB: resident memory added"
+    );
     for table in tables {
         table.print()?;
         table.judge(bounds)?;
@@ -72,15 +78,25 @@ impl Table<'_> {
     fn print(&self) -> Result<()> {
         let events = self.events()?;
         let Spread { median, least, most } = Spread::of(self.plain(|used| used.cpu_s));
-        println!("\n{}: {events:.0} events, {median:.3} s of CPU when not recorded ({least:.3} to {most:.3})", self.name);
-        println!("{:<17} {:>22} {:>7} {:>6} {:>22} {:>7}", "", "in the target", "pairs", "system", "in all processes", "KiB");
+        println!(
+            "\n{}: {events:.0} events, {median:.3} s of CPU when not recorded ({least:.3} to {most:.3})",
+            self.name
+        );
+        println!(
+            "{:<17} {:>22} {:>7} {:>6} {:>22} {:>7}",
+            "", "in the target", "pairs", "system", "in all processes", "KiB"
+        );
         for (place, &way) in self.ways.iter().enumerate() {
             let target = self.added(place, |used| used.cpu_s, |run| run.target)?;
             let system = self.added(place, |used| used.system_s, |run| run.target)?.value;
             let all = self.added(place, |used| used.cpu_s, |run| run.all)?;
             let pairs = self.pairs(place)?.value;
-            let (target, all, kib) = (text(&target), text(&all), Spread::of(self.resident_added(place)).median);
-            println!("{:<17} {target:>22} {pairs:>7.1} {system:>6.1} {all:>22} {kib:>7.0}", name(way));
+            let (target, all, kib) =
+                (text(&target), text(&all), Spread::of(self.resident_added(place)).median);
+            println!(
+                "{:<17} {target:>22} {pairs:>7.1} {system:>6.1} {all:>22} {kib:>7.0}",
+                name(way)
+            );
         }
         Ok(())
     }
@@ -92,7 +108,9 @@ impl Table<'_> {
         for (place, &way) in self.ways.iter().enumerate() {
             let Way::Heaplab(depth) = way else { continue };
             let what = format!("{}, depth {depth}", self.name);
-            if let Some((_, most)) = IN_TARGET.iter().find(|(of, _)| *of == depth && REAL.contains(&self.name)) {
+            if let Some((_, most)) =
+                IN_TARGET.iter().find(|(of, _)| *of == depth && REAL.contains(&self.name))
+            {
                 bounds.estimate_at_most(
                     &format!("{what}, in the target"),
                     &self.added(place, |used| used.cpu_s, |run| run.target)?,
@@ -101,7 +119,11 @@ impl Table<'_> {
                 );
             }
             if let Some(peer) = peer {
-                let samples = [self.sample(place, |run| run.all), self.sample(peer, |run| run.all), self.plain(|used| used.cpu_s)];
+                let samples = [
+                    self.sample(place, |run| run.all),
+                    self.sample(peer, |run| run.all),
+                    self.plain(|used| used.cpu_s),
+                ];
                 bounds.estimate_at_most(
                     &format!("{what}, all processes"),
                     &ratio_beyond(&samples, [0, 2], [1, 2])?,
@@ -110,7 +132,12 @@ impl Table<'_> {
                 );
             }
             let resident = self.resident_added(place);
-            bounds.median_at_most(&format!("{what}, memory added"), resident, "KiB", MEMORY_KIB.0 + threads * MEMORY_KIB.1);
+            bounds.median_at_most(
+                &format!("{what}, memory added"),
+                resident,
+                "KiB",
+                MEMORY_KIB.0 + threads * MEMORY_KIB.1,
+            );
         }
         Ok(())
     }
@@ -119,17 +146,31 @@ impl Table<'_> {
     fn beside_one_thread(&self, one: &Table, bounds: &mut Bounds) -> Result<()> {
         let events = [one.events()?, self.events()?];
         for (place, &way) in self.ways.iter().enumerate() {
-            let an_event = |values: Vec<f64>, events: f64| values.into_iter().map(|value| value / events).collect::<Vec<f64>>();
+            let an_event = |values: Vec<f64>, events: f64| {
+                values.into_iter().map(|value| value / events).collect::<Vec<f64>>()
+            };
             let of = |table: &Table, events| {
-                [an_event(table.sample(place, |run| run.target), events), an_event(table.plain(|used| used.cpu_s), events)]
+                [
+                    an_event(table.sample(place, |run| run.target), events),
+                    an_event(table.plain(|used| used.cpu_s), events),
+                ]
             };
             let ([two, two_plain], [one, one_plain]) = (of(self, events[1]), of(one, events[0]));
             let ratio = ratio_beyond(&[two, two_plain, one, one_plain], [0, 1], [2, 3])?;
             match way {
                 Way::Heaplab(depth) => {
-                    bounds.estimate_at_most(&format!("two threads, depth {depth}, in the target"), &ratio, "times one thread", TWO_THREADS);
+                    bounds.estimate_at_most(
+                        &format!("two threads, depth {depth}, in the target"),
+                        &ratio,
+                        "times one thread",
+                        TWO_THREADS,
+                    );
                 }
-                _ => println!("two threads in times of one, {}, in the target: {}", name(way), text(&ratio)),
+                _ => println!(
+                    "two threads in times of one, {}, in the target: {}",
+                    name(way),
+                    text(&ratio)
+                ),
             }
         }
         Ok(())
@@ -137,7 +178,10 @@ impl Table<'_> {
 
     fn events(&self) -> Result<f64> {
         let most = self.rows.iter().flatten().map(|beside| beside.run.events).max();
-        Ok(most.filter(|events| *events > 0).with_context(|| format!("{}: heaplab recorded no event", self.name))? as f64)
+        Ok(most
+            .filter(|events| *events > 0)
+            .with_context(|| format!("{}: heaplab recorded no event", self.name))?
+            as f64)
     }
 
     /// CPU seconds of the runs in one way.
@@ -151,34 +195,60 @@ impl Table<'_> {
     }
 
     /// ns an event beyond the plain runs, by lower quartiles.
-    fn added(&self, place: usize, of: impl Fn(&Used) -> f64, run: impl Fn(&Run) -> Used) -> Result<Estimate> {
+    fn added(
+        &self,
+        place: usize,
+        of: impl Fn(&Used) -> f64,
+        run: impl Fn(&Run) -> Used,
+    ) -> Result<Estimate> {
         let events = self.events()?;
-        let recorded: Vec<f64> = self.rows.iter().map(|row| of(&run(&row[place].run)) / events * 1e9).collect();
-        let plain: Vec<f64> = self.plain(of).into_iter().map(|seconds| seconds / events * 1e9).collect();
-        let difference = |samples: &[Vec<f64>]| Some(lower_quartile(&samples[0])? - lower_quartile(&samples[1])?);
-        bootstrap_apart(&[&recorded, &plain], difference, CONFIDENCE, RESAMPLES, SEED).context("no repetition")
+        let recorded: Vec<f64> =
+            self.rows.iter().map(|row| of(&run(&row[place].run)) / events * 1e9).collect();
+        let plain: Vec<f64> =
+            self.plain(of).into_iter().map(|seconds| seconds / events * 1e9).collect();
+        let difference = |samples: &[Vec<f64>]| {
+            Some(lower_quartile(&samples[0])? - lower_quartile(&samples[1])?)
+        };
+        bootstrap_apart(&[&recorded, &plain], difference, CONFIDENCE, RESAMPLES, SEED)
+            .context("no repetition")
     }
 
     /// ns an event in the target beyond the plain runs next to each run.
     fn pairs(&self, place: usize) -> Result<Estimate> {
         let events = self.events()?;
-        let difference = |beside: &Beside| beside.run.target.cpu_s - (beside.before.cpu_s + beside.after.cpu_s) / 2.0;
-        let values: Vec<f64> = self.rows.iter().map(|row| difference(&row[place]) / events * 1e9).collect();
+        let difference = |beside: &Beside| {
+            beside.run.target.cpu_s - (beside.before.cpu_s + beside.after.cpu_s) / 2.0
+        };
+        let values: Vec<f64> =
+            self.rows.iter().map(|row| difference(&row[place]) / events * 1e9).collect();
         hodges_lehmann(&values, CONFIDENCE).context("no repetition")
     }
 
     /// KiB beyond the plain run after.
     fn resident_added(&self, place: usize) -> Vec<f64> {
-        self.rows.iter().map(|row| row[place].run.target.resident_kib as f64 - row[place].after.resident_kib as f64).collect()
+        self.rows
+            .iter()
+            .map(|row| {
+                row[place].run.target.resident_kib as f64 - row[place].after.resident_kib as f64
+            })
+            .collect()
     }
 }
 
-/// How many times the difference of the lower quartiles of two samples (their places) is that of two others.
-fn ratio_beyond(samples: &[Vec<f64>], [upper, upper_plain]: [usize; 2], [lower, lower_plain]: [usize; 2]) -> Result<Estimate> {
+/// How many times the difference of the lower quartiles of two samples (their places) is that of
+/// two others.
+fn ratio_beyond(
+    samples: &[Vec<f64>],
+    [upper, upper_plain]: [usize; 2],
+    [lower, lower_plain]: [usize; 2],
+) -> Result<Estimate> {
     let samples: Vec<&[f64]> = samples.iter().map(Vec::as_slice).collect();
     let ratio = |of: &[Vec<f64>]| {
         let quartile = |place: usize| lower_quartile(&of[place]);
-        Some((quartile(upper)? - quartile(upper_plain)?) / (quartile(lower)? - quartile(lower_plain)?))
+        Some(
+            (quartile(upper)? - quartile(upper_plain)?)
+                / (quartile(lower)? - quartile(lower_plain)?),
+        )
     };
     bootstrap_apart(&samples, ratio, CONFIDENCE, RESAMPLES, SEED).context("no repetition")
 }
@@ -205,12 +275,20 @@ mod tests {
         Used { cpu_s, resident_kib: (cpu_s * 1000.0) as i64, ..Used::default() }
     }
 
-    /// 1,000 events; plain runs of 1 s, but for every other one, which is disturbed; recorded ones take 2 s, disturbed alike.
+    /// 1,000 events; plain runs of 1 s, but for every other one, which is disturbed; recorded ones
+    /// take 2 s, disturbed alike.
     fn table(ways: &[Way]) -> Table<'_> {
         let row = |repetition: usize| {
             let disturbed = if repetition.is_multiple_of(2) { 0.0 } else { 5.0 };
-            let run = Run { target: used(2.0 + disturbed), all: used(4.0 + disturbed), events: 1000 };
-            ways.iter().map(|_| Beside { run, before: used(1.0 + disturbed), after: used(1.0 + disturbed) }).collect()
+            let run =
+                Run { target: used(2.0 + disturbed), all: used(4.0 + disturbed), events: 1000 };
+            ways.iter()
+                .map(|_| Beside {
+                    run,
+                    before: used(1.0 + disturbed),
+                    after: used(1.0 + disturbed),
+                })
+                .collect()
         };
         Table { name: "sqlite", ways, rows: (0..20).map(row).collect() }
     }
@@ -227,7 +305,11 @@ mod tests {
     #[test]
     fn a_peer_that_costs_as_much_is_once() {
         let table = table(&[Way::Heaplab(0), Way::Heaptrack]);
-        let samples = [table.sample(0, |run| run.all), table.sample(1, |run| run.all), table.plain(|used| used.cpu_s)];
+        let samples = [
+            table.sample(0, |run| run.all),
+            table.sample(1, |run| run.all),
+            table.plain(|used| used.cpu_s),
+        ];
         assert!((ratio_beyond(&samples, [0, 2], [1, 2]).unwrap().value - 1.0).abs() < 1e-9);
         let mut bounds = Bounds::default();
         print(&[table], &mut bounds).unwrap();

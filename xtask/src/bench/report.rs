@@ -1,6 +1,7 @@
-//! `cargo xtask bench report`: what `heaplab report` costs on a program's recording, beside heaptrack_print on heaptrack's of the same
-//! program in the same run; what the pass behind a report costs an event, and whether its memory grows with the number of events (it may
-//! grow with live objects and distinct stacks only, and the generated workload has a fixed number of both).
+//! `cargo xtask bench report`: what `heaplab report` costs on a program's recording, beside
+//! heaptrack_print on heaptrack's of the same program in the same run; what the pass behind a
+//! report costs an event, and whether its memory grows with the number of events (it may grow with
+//! live objects and distinct stacks only, and the generated workload has a fixed number of both).
 
 use super::readers::{self, Reader};
 use super::release;
@@ -14,12 +15,14 @@ use std::process::Command;
 /// Arguments of `cargo xtask bench report`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Millions of events of the long workload; the short one has a twentieth. 0: only the recorded program
+    /// Millions of events of the long workload; the short one has a twentieth. 0: only the recorded
+    /// program
     #[arg(long, default_value_t = 200)]
     millions: u64,
     #[command(flatten)]
     program: readers::Args,
-    /// Analyse so many events once and print what it took (what the benchmark runs in a process of its own)
+    /// Analyse so many events once and print what it took (what the benchmark runs in a process of
+    /// its own)
     #[arg(long, hide = true, requires = "what")]
     events: Option<u64>,
     /// With --events: which part
@@ -38,8 +41,9 @@ enum What {
     Findings,
 }
 
-/// Resident memory may differ by so much between the two lengths: tables keyed by the 20,000 live objects double late (chains of
-/// reallocations take up to 300 bytes an object). Over 190 million more events that is 0.04 bytes an event.
+/// Resident memory may differ by so much between the two lengths: tables keyed by the 20,000 live
+/// objects double late (chains of reallocations take up to 300 bytes an object). Over 190 million
+/// more events that is 0.04 bytes an event.
 const SLACK_KB: u64 = 8192;
 
 /// Runs the benchmark.
@@ -55,17 +59,26 @@ pub fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     println!("\ngenerated events, a process a row");
-    for (what, name) in [(What::Generate, "generate"), (What::Profile, "profile"), (What::Findings, "findings")] {
+    for (what, name) in
+        [(What::Generate, "generate"), (What::Profile, "profile"), (What::Findings, "findings")]
+    {
         let mut resident = Vec::new();
         for events in [args.millions * 50_000, args.millions * 1_000_000] {
             let mut child = Command::new(std::env::current_exe()?);
-            let output = child.args(["bench", "report", "--events", &events.to_string(), "--what", name]).output()?;
+            let output = child
+                .args(["bench", "report", "--events", &events.to_string(), "--what", name])
+                .output()?;
             if !output.status.success() {
-                bail!("the analysing process failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr));
+                bail!(
+                    "the analysing process failed ({}): {}",
+                    output.status,
+                    String::from_utf8_lossy(&output.stderr)
+                );
             }
             let text = String::from_utf8(output.stdout)?;
             print!("{text}");
-            let kilobytes = text.split_whitespace().rev().nth(1).and_then(|word| word.parse::<u64>().ok());
+            let kilobytes =
+                text.split_whitespace().rev().nth(1).and_then(|word| word.parse::<u64>().ok());
             resident.push(kilobytes.context("the analysing process printed no peak")?);
         }
         if what != What::Generate && resident[1] > resident[0] + SLACK_KB {
@@ -99,8 +112,14 @@ fn analyse(events: u64, what: What) -> Result<()> {
     };
     let ns = (release::cpu_ns()? - from) as f64 / events as f64;
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("VmHWM in /proc/self/status")?;
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .context("VmHWM in /proc/self/status")?;
     let name = format!("{what:?}").to_lowercase();
-    println!("{events:>11} events {name:<8}: {ns:5.1} ns an event, {live} live, {stacks} stacks, resident {}", peak.trim());
+    println!(
+        "{events:>11} events {name:<8}: {ns:5.1} ns an event, {live} live, {stacks} stacks, resident {}",
+        peak.trim()
+    );
     Ok(())
 }

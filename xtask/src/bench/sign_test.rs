@@ -1,7 +1,9 @@
-//! The interval that the sign test gives for a median: order statistics, which hold whatever the distribution of what was measured. Every
-//! benchmark that says an interval of a median takes it from here.
+//! The interval that the sign test gives for a median: order statistics, which hold whatever the
+//! distribution of what was measured. Every benchmark that says an interval of a median takes it
+//! from here.
 //!
-//! Source: any table of the sign test; the probabilities are the binomial's own, without an approximation.
+//! Source: any table of the sign test; the probabilities are the binomial's own, without an
+//! approximation.
 
 /// What an interval should cover, where there are values enough.
 pub const COVERAGE: f64 = 0.95;
@@ -18,15 +20,17 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The narrowest that covers [`COVERAGE`]; of fewer than six values, which cannot, the whole range and what that covers. None of fewer than two.
+    /// The narrowest that covers [`COVERAGE`]; of fewer than six values, which cannot, the whole
+    /// range and what that covers. None of fewer than two.
     pub fn of(values: &[f64]) -> Option<Interval> {
         if values.len() < 2 {
             return None;
         }
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
-        // Of n values, `place` or fewer lie under the median with the binomial probability `tail`: the interval between the values next to them
-        // misses twice that. A single term is kept as a logarithm, because 2^-n is no number any more beyond a thousand values.
+        // Of n values, `place` or fewer lie under the median with the binomial probability `tail`:
+        // the interval between the values next to them misses twice that. A single term is kept as
+        // a logarithm, because 2^-n is no number any more beyond a thousand values.
         let mut term_ln = -(values.len() as f64) * std::f64::consts::LN_2;
         let (mut place, mut tail) = (0, term_ln.exp());
         loop {
@@ -36,7 +40,11 @@ impl Interval {
             }
             (term_ln, tail, place) = (next_ln, tail + next_ln.exp(), place + 1);
         }
-        Some(Interval { least: sorted[place], most: sorted[sorted.len() - 1 - place], covers: 1.0 - 2.0 * tail })
+        Some(Interval {
+            least: sorted[place],
+            most: sorted[sorted.len() - 1 - place],
+            covers: 1.0 - 2.0 * tail,
+        })
     }
 }
 
@@ -52,9 +60,12 @@ mod tests {
 
     #[test]
     fn an_interval_covers_what_a_table_of_the_binomial_says() {
-        let interval = |count: u32| Interval::of(&(1..=count).rev().map(f64::from).collect::<Vec<_>>()).unwrap();
+        let interval = |count: u32| {
+            Interval::of(&(1..=count).rev().map(f64::from).collect::<Vec<_>>()).unwrap()
+        };
         let covers = |count: u32, share: f64| (interval(count).covers - share).abs() < 1e-3;
-        // The sign test's tables: of 41 values the 14th from both ends (97.2 %), of 31 the 10th (97.1 %), of 10 the 2nd (97.9 %), of 6 the range (96.9 %).
+        // The sign test's tables: of 41 values the 14th from both ends (97.2 %), of 31 the 10th
+        // (97.1 %), of 10 the 2nd (97.9 %), of 6 the range (96.9 %).
         assert_eq!((interval(41).least, interval(41).most), (14.0, 28.0));
         assert!(covers(41, 0.9725), "{:?}", interval(41));
         assert_eq!((interval(31).least, interval(31).most), (10.0, 22.0));
@@ -73,7 +84,10 @@ mod tests {
     fn thousands_of_values_have_an_interval_too() {
         let many = Interval::of(&(1..=4000).map(f64::from).collect::<Vec<_>>()).unwrap();
         // The normal approximation, which is good to a place there: 2000 -+ 1.96 * sqrt(4000) / 2.
-        assert!((many.least - 1938.5).abs() <= 1.0 && (many.most - 2062.5).abs() <= 1.0, "{many:?}");
+        assert!(
+            (many.least - 1938.5).abs() <= 1.0 && (many.most - 2062.5).abs() <= 1.0,
+            "{many:?}"
+        );
         assert!((0.95..0.953).contains(&many.covers), "{many:?}");
     }
 }

@@ -1,8 +1,11 @@
-//! `cargo xtask bench snapshot-limits`: DevTools' limits, passed for real: a snapshot with more than 2^29 characters of strings goes through `heaplab snapshot summary`,
-//! and one with more than 2^32 edge fields through reader and analysis. What both hold is known exactly and compared.
+//! `cargo xtask bench snapshot-limits`: DevTools' limits, passed for real: a snapshot with more
+//! than 2^29 characters of strings goes through `heaplab snapshot summary`, and one with more than
+//! 2^32 edge fields through reader and analysis. What both hold is known exactly and compared.
 //!
-//! The second file would have 8.6 GB. Its rows repeat, so that it is mapped instead of written: the same 6 MB of memory stand at 1,366 addresses behind
-//! each other, which a reader of bytes cannot tell from a file. Its columns take 13 GB; where so much is not free, it says so and leaves it out.
+//! The second file would have 8.6 GB. Its rows repeat, so that it is mapped instead of written: the
+//! same 6 MB of memory stand at 1,366 addresses behind each other, which a reader of bytes cannot
+//! tell from a file. Its columns take 13 GB; where so much is not free, it says so and leaves it
+//! out.
 
 use anyhow::{Context, Result, ensure};
 use heaplab_snapshot::analysis::{Analysis, Options};
@@ -30,7 +33,8 @@ pub fn run(args: &Args) -> Result<()> {
     if super::release::again()? {
         return Ok(());
     }
-    let checked = write_strings(&args.scratch).and_then(|()| check_strings(&args.heaplab, &args.scratch));
+    let checked =
+        write_strings(&args.scratch).and_then(|()| check_strings(&args.heaplab, &args.scratch));
     std::fs::remove_file(&args.scratch).ok();
     checked?;
     let needed = 14 << 30;
@@ -51,8 +55,15 @@ const STRING_CHARACTERS: u64 = 1 << 20;
 
 /// A root, and strings of a million characters each, all different.
 fn write_strings(path: &Path) -> Result<()> {
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(path).with_context(|| path.display().to_string())?);
-    write!(out, "{META},\"node_count\":{},\"edge_count\":{STRINGS}}},\n\"nodes\":[0,0,1,0,{STRINGS}", STRINGS + 1)?;
+    let mut out = BufWriter::with_capacity(
+        1 << 20,
+        File::create(path).with_context(|| path.display().to_string())?,
+    );
+    write!(
+        out,
+        "{META},\"node_count\":{},\"edge_count\":{STRINGS}}},\n\"nodes\":[0,0,1,0,{STRINGS}",
+        STRINGS + 1
+    )?;
     for string in 0..STRINGS {
         write!(out, ",2,{},{},{},0", string + 1, 2 * string + 3, STRING_CHARACTERS + 16)?;
     }
@@ -71,16 +82,26 @@ fn write_strings(path: &Path) -> Result<()> {
 
 fn check_strings(heaplab: &Path, path: &Path) -> Result<()> {
     let start = Instant::now();
-    let output = Command::new(heaplab).args(["snapshot", "summary", "--json"]).arg(path).output()?;
-    ensure!(output.status.success(), "heaplab snapshot summary: {}", String::from_utf8_lossy(&output.stderr));
+    let output =
+        Command::new(heaplab).args(["snapshot", "summary", "--json"]).arg(path).output()?;
+    ensure!(
+        output.status.success(),
+        "heaplab snapshot summary: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let seconds = start.elapsed().as_secs_f64();
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     let bytes = STRINGS * (STRING_CHARACTERS + 16);
     let classes = summary["classes"].as_array().context("`classes` in the summary")?;
-    let strings = classes.iter().find(|class| class["name"] == "(string)").context("the class (string)")?;
-    let found =
-        [&summary["nodes"], &summary["edges"], &summary["total_bytes"], &strings["count"]].map(|number| number.as_u64().unwrap_or(0));
-    ensure!(found == [STRINGS + 1, STRINGS, bytes, STRINGS], "{found:?}, expected {} nodes, {STRINGS} edges, {bytes} bytes", STRINGS + 1);
+    let strings =
+        classes.iter().find(|class| class["name"] == "(string)").context("the class (string)")?;
+    let found = [&summary["nodes"], &summary["edges"], &summary["total_bytes"], &strings["count"]]
+        .map(|number| number.as_u64().unwrap_or(0));
+    ensure!(
+        found == [STRINGS + 1, STRINGS, bytes, STRINGS],
+        "{found:?}, expected {} nodes, {STRINGS} edges, {bytes} bytes",
+        STRINGS + 1
+    );
     println!(
         "strings: {} characters ({:.2} times 2^29):\n  `heaplab snapshot summary` gives {STRINGS} strings and {bytes} bytes,\n  as they were written, in {seconds:.2} s",
         STRINGS * STRING_CHARACTERS,
@@ -102,7 +123,8 @@ struct Repeated {
 }
 
 impl Repeated {
-    /// `head` and `tail` once (filled with spaces before the tail's and behind the head's end), and `piece` so many times between them.
+    /// `head` and `tail` once (filled with spaces before the tail's and behind the head's end), and
+    /// `piece` so many times between them.
     fn new(head: &[u8], piece: &[u8], times: usize, tail: &[u8]) -> Result<Repeated> {
         let page = 4096;
         ensure!(piece.len().is_multiple_of(page), "a piece of whole pages");
@@ -115,20 +137,43 @@ impl Repeated {
         let len = head.len() + times * piece.len() + tail.len();
         // SAFETY: a reservation of addresses that the kernel chooses.
         let address = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
         };
-        ensure!(address != libc::MAP_FAILED, "reserving {len} bytes: {}", std::io::Error::last_os_error());
+        ensure!(
+            address != libc::MAP_FAILED,
+            "reserving {len} bytes: {}",
+            std::io::Error::last_os_error()
+        );
         let repeated = Repeated { address, len };
         let mut at = 0;
         for (bytes, times) in [(&head[..], 1), (piece, times), (&tail[..], 1)] {
             let file = memory_file(bytes)?;
             for _ in 0..times {
-                // SAFETY: the place lies within the reservation, which nobody has seen yet; the file has as many bytes.
+                // SAFETY: the place lies within the reservation, which nobody has seen yet; the
+                // file has as many bytes.
                 let mapped = unsafe {
                     let place = address.cast::<u8>().add(at).cast();
-                    libc::mmap(place, bytes.len(), libc::PROT_READ, libc::MAP_SHARED | libc::MAP_FIXED, file.as_raw_fd(), 0)
+                    libc::mmap(
+                        place,
+                        bytes.len(),
+                        libc::PROT_READ,
+                        libc::MAP_SHARED | libc::MAP_FIXED,
+                        file.as_raw_fd(),
+                        0,
+                    )
                 };
-                ensure!(mapped != libc::MAP_FAILED, "mapping a piece: {}", std::io::Error::last_os_error());
+                ensure!(
+                    mapped != libc::MAP_FAILED,
+                    "mapping a piece: {}",
+                    std::io::Error::last_os_error()
+                );
                 at += bytes.len();
             }
         }
@@ -136,7 +181,8 @@ impl Repeated {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: all of it is mapped readable until this is dropped, and nobody writes to the files behind it.
+        // SAFETY: all of it is mapped readable until this is dropped, and nobody writes to the
+        // files behind it.
         unsafe { std::slice::from_raw_parts(self.address.cast(), self.len) }
     }
 }
@@ -160,7 +206,8 @@ fn memory_file(bytes: &[u8]) -> Result<File> {
     Ok(file)
 }
 
-/// A root, an object with more than 2^32 / 3 references to the root, and at its very last edge an object that only this one reaches.
+/// A root, an object with more than 2^32 / 3 references to the root, and at its very last edge an
+/// object that only this one reaches.
 fn check_edges() -> Result<()> {
     let edges = ROWS + 2;
     let head = format!(
@@ -168,19 +215,40 @@ fn check_edges() -> Result<()> {
         ROWS + 1
     );
     let piece = ROW.repeat(PIECE_BYTES / ROW.len());
-    let file = Repeated::new(head.as_bytes(), &piece, PIECES as usize, b"0,3,10],\n\"strings\":[\"(root)\",\"Wide\",\"Last\",\"last\"]}")?;
+    let file = Repeated::new(
+        head.as_bytes(),
+        &piece,
+        PIECES as usize,
+        b"0,3,10],\n\"strings\":[\"(root)\",\"Wide\",\"Last\",\"last\"]}",
+    )?;
     let start = Instant::now();
     let snapshot = Snapshot::read_with(file.bytes(), &ReadOptions::default())?;
     let read_s = start.elapsed().as_secs_f64();
     let graph = &snapshot.graph;
     ensure!(graph.edge_count() as u64 == edges, "{} edges, expected {edges}", graph.edge_count());
-    ensure!(graph.edges(1) == (1..edges as u32), "the edges of the wide object: {:?}", graph.edges(1));
+    ensure!(
+        graph.edges(1) == (1..edges as u32),
+        "the edges of the wide object: {:?}",
+        graph.edges(1)
+    );
     let last = graph.edges(1).end - 1;
-    ensure!(graph.target(last) == 2 && graph.target(last - 1) == 0, "the last edge leads to {}", graph.target(last));
-    ensure!(snapshot.strings.text(graph.edge_name(last)) == "last" && graph.source(last) == 1, "the last edge's name and source");
+    ensure!(
+        graph.target(last) == 2 && graph.target(last - 1) == 0,
+        "the last edge leads to {}",
+        graph.target(last)
+    );
+    ensure!(
+        snapshot.strings.text(graph.edge_name(last)) == "last" && graph.source(last) == 1,
+        "the last edge's name and source"
+    );
     let analysis = Analysis::of(&snapshot, &Options::default());
-    let answers = [1, 2].map(|node| (analysis.dominator(node), analysis.retained_size(node), analysis.distance(node)));
-    ensure!(answers == [(0, 1100, 1), (1, 1000, 2)], "dominator, retained size, distance: {answers:?}");
+    let answers = [1, 2].map(|node| {
+        (analysis.dominator(node), analysis.retained_size(node), analysis.distance(node))
+    });
+    ensure!(
+        answers == [(0, 1100, 1), (1, 1000, 2)],
+        "dominator, retained size, distance: {answers:?}"
+    );
     println!(
         "edge fields: {} ({:.3} times 2^32) in {} bytes:\n  {edges} edges, the last of them found and analysed,\n  read in {read_s:.1} s, all in {:.1} s",
         3 * edges,

@@ -1,9 +1,12 @@
-//! Source text with comments and literals blanked out, so that a rule can look for words and braces without a parser.
+//! Source text with comments and literals blanked out, so that a rule can look for words and braces
+//! without a parser.
 //!
-//! A scan over characters that knows just what can hide a brace: comments (nested in Rust), strings, raw strings and
-//! character literals, which it tells from lifetimes by the quote that closes them.
+//! A scan over characters that knows just what can hide a brace: comments (nested in Rust),
+//! strings, raw strings and character literals, which it tells from lifetimes by the quote that
+//! closes them.
 
-/// The text of a file, character for character: blanked where a comment or the inside of a literal stood.
+/// The text of a file, character for character: blanked where a comment or the inside of a literal
+/// stood.
 #[derive(Debug)]
 pub struct Code {
     lines: Vec<String>,
@@ -25,8 +28,8 @@ impl Code {
         &self.lines
     }
 
-    /// The line (from 0) on which the brace that opens at `line` or after it is closed again; `None` where a `;` comes
-    /// first or it never is.
+    /// The line (from 0) on which the brace that opens at `line` or after it is closed again;
+    /// `None` where a `;` comes first or it never is.
     pub fn end_of_block(&self, line: usize, column: usize) -> Option<usize> {
         let mut depth = 0usize;
         let mut parentheses = 0usize;
@@ -54,7 +57,11 @@ impl Code {
         while at < characters.len() {
             let end = hidden_end(&characters, at, rust).unwrap_or(at + 1).min(characters.len());
             let hidden = end > at + 1;
-            out.extend(characters[at..end].iter().map(|character| if hidden && *character != '\n' { ' ' } else { *character }));
+            out.extend(
+                characters[at..end]
+                    .iter()
+                    .map(|character| if hidden && *character != '\n' { ' ' } else { *character }),
+            );
             at = end;
         }
         Code { lines: out.split('\n').map(str::to_owned).collect() }
@@ -112,7 +119,11 @@ fn raw_string_end(characters: &[char], at: usize) -> Option<usize> {
     if characters.get(at + 1 + hashes) != Some(&'"') {
         return None;
     }
-    let closed = |rest: &[char]| rest[0] == '"' && rest.len() > hashes && rest[1..=hashes].iter().all(|character| *character == '#');
+    let closed = |rest: &[char]| {
+        rest[0] == '"'
+            && rest.len() > hashes
+            && rest[1..=hashes].iter().all(|character| *character == '#')
+    };
     Some(find(characters, at + 2 + hashes, closed) + 1 + hashes)
 }
 
@@ -127,7 +138,11 @@ mod tests {
         assert_eq!(code.lines()[0].trim_end(), "a {");
         assert_eq!(code.lines()[1].split_whitespace().collect::<Vec<_>>(), ["b", "c<'a>"]);
         assert_eq!(code.end_of_block(0, 0), Some(2));
-        assert_eq!(code.lines()[1].len(), text.lines().nth(1).unwrap().len(), "columns stay where they were");
+        assert_eq!(
+            code.lines()[1].len(),
+            text.lines().nth(1).unwrap().len(),
+            "columns stay where they were"
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! A heap's folder reads as every other: constants with their sources, choices as plain data, the heap, its invariants.
+//! A heap's folder reads as every other: constants with their sources, choices as plain data, the
+//! heap, its invariants.
 //!
-//! A folder below `crates/heaps` that has one of these files holds a design of its own and has all of them. Wrappers of
-//! real allocators and runtimes have none.
+//! A folder below `crates/heaps` that has one of these files holds a design of its own and has all
+//! of them. Wrappers of real allocators and runtimes have none.
 
 use super::{Finding, SourceFile};
 
@@ -15,12 +16,16 @@ pub fn check(files: &[SourceFile]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in files.iter().filter(|file| file.path.starts_with("crates/heaps/")) {
         let Some((folder, name)) = file.path.rsplit_once('/') else { continue };
-        let is_first_sign = SIGNS.iter().find(|sign| has(&format!("{folder}/{sign}"))) == Some(&name);
+        let is_first_sign =
+            SIGNS.iter().find(|sign| has(&format!("{folder}/{sign}"))) == Some(&name);
         if !is_first_sign || !folder.contains("/src") {
             continue;
         }
         for missing in FILES.iter().filter(|one| !has(&format!("{folder}/{one}"))) {
-            findings.push(file.finding(1, format!("a design's folder has {}; {missing} is missing", FILES.join(", "))));
+            findings.push(file.finding(
+                1,
+                format!("a design's folder has {}; {missing} is missing", FILES.join(", ")),
+            ));
         }
     }
     findings
@@ -34,13 +39,28 @@ mod tests {
     fn a_design_has_all_four_files_and_a_wrapper_none() {
         let tree = |paths: &[&str]| -> Vec<String> {
             let file = |path: &&str| SourceFile { path: path.to_string(), text: String::new() };
-            check(&paths.iter().map(file).collect::<Vec<_>>()).iter().map(ToString::to_string).collect()
+            check(&paths.iter().map(file).collect::<Vec<_>>())
+                .iter()
+                .map(ToString::to_string)
+                .collect()
         };
-        let sound = ["facts.rs", "strategy.rs", "heap.rs", "check.rs"].map(|name| format!("crates/heaps/v8/src/{name}"));
+        let sound = ["facts.rs", "strategy.rs", "heap.rs", "check.rs"]
+            .map(|name| format!("crates/heaps/v8/src/{name}"));
         assert!(tree(&sound.each_ref().map(String::as_str)).is_empty());
-        assert!(tree(&["crates/heaps/system/src/lib.rs", "crates/heap/src/heap.rs", "crates/heaps/size-class/src/strategy.rs"]).is_empty());
+        assert!(
+            tree(&[
+                "crates/heaps/system/src/lib.rs",
+                "crates/heap/src/heap.rs",
+                "crates/heaps/size-class/src/strategy.rs"
+            ])
+            .is_empty()
+        );
         let broken = tree(&["crates/heaps/v8/src/old/heap.rs", "crates/heaps/v8/src/old/check.rs"]);
         assert_eq!(broken.len(), 2, "{broken:?}");
-        assert!(broken[0].starts_with("crates/heaps/v8/src/old/heap.rs:1: ") && broken[0].ends_with("facts.rs is missing"), "{broken:?}");
+        assert!(
+            broken[0].starts_with("crates/heaps/v8/src/old/heap.rs:1: ")
+                && broken[0].ends_with("facts.rs is missing"),
+            "{broken:?}"
+        );
     }
 }

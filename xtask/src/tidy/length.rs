@@ -1,4 +1,5 @@
-//! Length of files and functions: long ones usually hide a second idea, which wants a name and a file of its own.
+//! Length of files and functions: long ones usually hide a second idea, which wants a name and a
+//! file of its own.
 
 use super::{Finding, SourceFile, code::Code};
 
@@ -14,14 +15,24 @@ const LANGUAGES: [&str; 7] = ["rs", "c", "h", "py", "js", "css", "sh"];
 /// Whether the file is too long.
 pub fn file(file: &SourceFile) -> Option<Finding> {
     let lines = source_lines(file)?;
-    (lines > FILE_LINES_MAX)
-        .then(|| file.finding(1, format!("{lines} lines; at most {FILE_LINES_MAX}: name the second idea and give it its file")))
+    (lines > FILE_LINES_MAX).then(|| {
+        file.finding(
+            1,
+            format!(
+                "{lines} lines; at most {FILE_LINES_MAX}: name the second idea and give it its file"
+            ),
+        )
+    })
 }
 
 /// Whether the file is worth a look, though not forbidden.
 pub fn nearly_too_long(file: &SourceFile) -> Option<String> {
-    let lines = source_lines(file).filter(|lines| (FILE_LINES_LONG + 1..=FILE_LINES_MAX).contains(lines))?;
-    Some(format!("{}:1: warning: {lines} lines; most files stay below {FILE_LINES_LONG}", file.path))
+    let lines = source_lines(file)
+        .filter(|lines| (FILE_LINES_LONG + 1..=FILE_LINES_MAX).contains(lines))?;
+    Some(format!(
+        "{}:1: warning: {lines} lines; most files stay below {FILE_LINES_LONG}",
+        file.path
+    ))
 }
 
 /// Files, their median and their longest, in words.
@@ -35,10 +46,11 @@ pub fn summary(files: &[SourceFile]) -> String {
 
 /// Functions that are too long.
 pub fn functions(file: &SourceFile, code: &Code) -> Vec<Finding> {
-    let starts: Vec<(usize, usize)> = if file.extension() == "rs" { rust_functions(code) } else { c_functions(code) };
+    let starts: Vec<(usize, usize)> =
+        if file.extension() == "rs" { rust_functions(code) } else { c_functions(code) };
     let too_long = starts.into_iter().filter_map(|(line, column)| {
         let end = code.end_of_block(line, column)?;
-        let lines = code.lines()[line..=end].iter().filter(|line| !line.trim().is_empty()).count();
+        let lines = code.lines()[line..=end].iter().filter(|line| says_something(line)).count();
         (lines > FUNCTION_LINES_MAX).then(|| {
             file.finding(
                 line + 1,
@@ -49,6 +61,11 @@ pub fn functions(file: &SourceFile, code: &Code) -> Vec<Finding> {
     too_long.collect()
 }
 
+/// Whether a line holds more than brackets, which are where the formatter puts them.
+fn says_something(line: &str) -> bool {
+    line.contains(|character: char| character.is_alphanumeric())
+}
+
 fn source_lines(file: &SourceFile) -> Option<usize> {
     LANGUAGES.contains(&file.extension()).then(|| file.text.lines().count())
 }
@@ -57,16 +74,19 @@ fn source_lines(file: &SourceFile) -> Option<usize> {
 fn rust_functions(code: &Code) -> Vec<(usize, usize)> {
     let mut starts = Vec::new();
     for (number, line) in code.lines().iter().enumerate() {
-        let words =
-            line.match_indices("fn ").filter(|(at, _)| !line[..*at].ends_with(|before: char| before.is_alphanumeric() || before == '_'));
+        let words = line.match_indices("fn ").filter(|(at, _)| {
+            !line[..*at].ends_with(|before: char| before.is_alphanumeric() || before == '_')
+        });
         starts.extend(words.map(|(at, _)| (number, line[..at].chars().count())));
     }
     starts
 }
 
-/// Where a line at the outermost level begins something with parameters; a declaration ends in `;` and has no block.
+/// Where a line at the outermost level begins something with parameters; a declaration ends in `;`
+/// and has no block.
 fn c_functions(code: &Code) -> Vec<(usize, usize)> {
-    let starts_at_margin = |line: &str| line.starts_with(|first: char| first.is_alphabetic() || first == '_');
+    let starts_at_margin =
+        |line: &str| line.starts_with(|first: char| first.is_alphabetic() || first == '_');
     code.lines()
         .iter()
         .enumerate()
@@ -95,10 +115,19 @@ mod tests {
 
     #[test]
     fn long_functions_are_found_in_rust_and_c() {
-        for (path, head) in [("a.rs", "pub(crate) fn f(a: u8) -> u8"), ("a.c", "static int f(int a)")] {
+        for (path, head) in
+            [("a.rs", "pub(crate) fn f(a: u8) -> u8"), ("a.c", "static int f(int a)")]
+        {
             let of = |lines: usize| {
-                let file = source(path, format!("// a comment\n{head}\n{{\n{}\n// not code\n}}\n", "  a += 1;\n".repeat(lines)));
-                let code = if path == "a.rs" { Code::of_rust(&file.text) } else { Code::of_c(&file.text) };
+                let file = source(
+                    path,
+                    format!(
+                        "// a comment\n{head}\n{{\n{}\n// not code\n}}\n",
+                        "  a += 1;\n".repeat(lines)
+                    ),
+                );
+                let code =
+                    if path == "a.rs" { Code::of_rust(&file.text) } else { Code::of_c(&file.text) };
                 functions(&file, &code)
             };
             assert_eq!(of(67), [], "{path}");
@@ -111,7 +140,11 @@ mod tests {
 
     #[test]
     fn the_summary_counts_sources_only() {
-        let files = [source("a.rs", "x\n".repeat(3)), source("b.md", "x\n".repeat(99)), source("c.c", "x\n".repeat(5))];
+        let files = [
+            source("a.rs", "x\n".repeat(3)),
+            source("b.md", "x\n".repeat(99)),
+            source("c.c", "x\n".repeat(5)),
+        ];
         assert_eq!(summary(&files), "2 source files, median 5 lines, longest 5");
     }
 }

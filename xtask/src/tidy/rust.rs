@@ -11,7 +11,10 @@ pub fn check(file: &SourceFile, code: &Code) -> Vec<Finding> {
     // Attributes of the whole file (`#![no_main]`) may stand before.
     let first = file.text.lines().find(|line| !line.trim().is_empty() && !line.starts_with("#!["));
     if !first.is_some_and(|line| line.starts_with("//!")) {
-        findings.push(file.finding(1, "open the module with `//!`: what it is, why it is so, its source, where it deviates"));
+        findings.push(file.finding(
+            1,
+            "open the module with `//!`: what it is, why it is so, its source, where it deviates",
+        ));
     }
     findings.extend(undocumented_unsafe(file, code));
     if is_library(&file.path) {
@@ -25,7 +28,9 @@ fn undocumented_unsafe(file: &SourceFile, code: &Code) -> Vec<Finding> {
     let text: Vec<&str> = file.text.lines().collect();
     let undocumented = code.lines().iter().enumerate().filter(|(number, line)| {
         is_unsafe_block(line, code.lines().get(number + 1))
-            && !text[number.saturating_sub(SAFETY_LINES)..=*number].iter().any(|line| line.contains("SAFETY"))
+            && !text[number.saturating_sub(SAFETY_LINES)..=*number]
+                .iter()
+                .any(|line| line.contains("SAFETY"))
     });
     undocumented
         .map(|(number, _)| {
@@ -39,10 +44,12 @@ fn undocumented_unsafe(file: &SourceFile, code: &Code) -> Vec<Finding> {
 
 /// Whether the line opens an unsafe block or impl; the brace may stand on the `next` line.
 fn is_unsafe_block(line: &str, next: Option<&String>) -> bool {
-    let ends_word = |before: &str| !before.ends_with(|last: char| last.is_alphanumeric() || last == '_');
+    let ends_word =
+        |before: &str| !before.ends_with(|last: char| last.is_alphanumeric() || last == '_');
     line.match_indices("unsafe").filter(|(at, _)| ends_word(&line[..*at])).any(|(at, word)| {
         let after = line[at + word.len()..].trim_start();
-        let after = if after.is_empty() { next.map_or("", |next| next.trim_start()) } else { after };
+        let after =
+            if after.is_empty() { next.map_or("", |next| next.trim_start()) } else { after };
         after.starts_with('{') || after.starts_with("impl")
     })
 }
@@ -71,9 +78,14 @@ fn prints(file: &SourceFile, code: &Code) -> Vec<Finding> {
             continue;
         }
         for name in ["println!", "print!", "eprintln!", "eprint!", "dbg!"] {
-            let whole = |at: usize| !line[..at].ends_with(|last: char| last.is_alphanumeric() || last == '_');
+            let whole = |at: usize| {
+                !line[..at].ends_with(|last: char| last.is_alphanumeric() || last == '_')
+            };
             if line.match_indices(name).any(|(at, _)| whole(at)) {
-                findings.push(file.finding(number + 1, format!("`{name}` in a library: return it, the command line prints")));
+                findings.push(file.finding(
+                    number + 1,
+                    format!("`{name}` in a library: return it, the command line prints"),
+                ));
             }
         }
         number += 1;
@@ -101,18 +113,36 @@ mod tests {
     #[test]
     fn unsafe_needs_its_sentence_near() {
         assert_eq!(lines("a.rs", "//! A.\nfn f() {\n    unsafe { g() }\n}\n"), [3]);
-        assert_eq!(lines("a.rs", "//! A.\n// SAFETY: g is pure.\nlet x = unsafe { g() };\n"), [0usize; 0]);
-        assert_eq!(lines("a.rs", "//! A.\n// SAFETY: far.\n\n\n\n\n\n\n\n\nunsafe impl Send for A {}\n"), [11]);
+        assert_eq!(
+            lines("a.rs", "//! A.\n// SAFETY: g is pure.\nlet x = unsafe { g() };\n"),
+            [0usize; 0]
+        );
+        assert_eq!(
+            lines("a.rs", "//! A.\n// SAFETY: far.\n\n\n\n\n\n\n\n\nunsafe impl Send for A {}\n"),
+            [11]
+        );
         assert_eq!(lines("a.rs", "//! A.\nlet x = unsafe\n{ g() };\n"), [2]);
-        // A function that is unsafe to call says so in its docs; words in comments and strings are no code.
-        assert_eq!(lines("a.rs", "//! unsafe {\nunsafe fn f() {}\nlet a = \"unsafe {\"; #[unsafe(no_mangle)]\n"), [0usize; 0]);
+        // A function that is unsafe to call says so in its docs; words in comments and strings are
+        // no code.
+        assert_eq!(
+            lines(
+                "a.rs",
+                "//! unsafe {\nunsafe fn f() {}\nlet a = \"unsafe {\"; #[unsafe(no_mangle)]\n"
+            ),
+            [0usize; 0]
+        );
     }
 
     #[test]
     fn libraries_do_not_print() {
         let text = "//! A.\nfn f() { println!(); }\n#[cfg(test)]\nmod tests {\n    fn t() { eprintln!(); }\n}\nfn g() { dbg!(1); }\n";
         assert_eq!(lines("crates/trace/src/a.rs", text), [2, 7]);
-        for path in ["crates/heaplab/src/main.rs", "crates/trace/tests/a.rs", "crates/recorder/build.rs", "xtask/src/a.rs"] {
+        for path in [
+            "crates/heaplab/src/main.rs",
+            "crates/trace/tests/a.rs",
+            "crates/recorder/build.rs",
+            "xtask/src/a.rs",
+        ] {
             assert_eq!(lines(path, text), [0usize; 0], "{path}");
         }
     }

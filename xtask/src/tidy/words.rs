@@ -1,4 +1,5 @@
-//! Words that do not belong into the tree: unfinished code, skipped tests, paths of someone's machine, addresses of registries.
+//! Words that do not belong into the tree: unfinished code, skipped tests, paths of someone's
+//! machine, addresses of registries.
 
 use super::{Finding, SourceFile};
 
@@ -6,7 +7,11 @@ use super::{Finding, SourceFile};
 const WORDS: [(&str, &str, &str); 13] = [
     ("todo", "!(", "unfinished: finish it"),
     ("unimplemented", "!(", "unfinished: finish it"),
-    ("#[ign", "ore", "a test that never runs: make it run, or skip it with a line on standard error where its program is absent"),
+    (
+        "#[ign",
+        "ore",
+        "a test that never runs: make it run, or skip it with a line on standard error where its program is absent",
+    ),
     ("FIX", "ME", "fix it, or open an issue"),
     ("XX", "X", "say what is wrong in an issue"),
     ("/wo", "rk/", "a path of someone's machine"),
@@ -39,9 +44,13 @@ pub fn check(file: &SourceFile) -> Vec<Finding> {
 /// Whether the match is no part of a longer word or path (`XXXXXX` of mkstemp, `a/work/b`).
 fn stands_alone(line: &str, at: usize, word: &str) -> bool {
     let continues = |character: char| character.is_alphanumeric() || character == '_';
-    let joins = |character: char| continues(character) || (word.starts_with('/') && "./-*}~".contains(character));
+    let joins = |character: char| {
+        continues(character) || (word.starts_with('/') && "./-*}~".contains(character))
+    };
     let before = line[..at].chars().next_back().is_some_and(joins);
-    let after = word.ends_with(continues) && !word.contains('.') && line[at + word.len()..].starts_with(continues);
+    let after = word.ends_with(continues)
+        && !word.contains('.')
+        && line[at + word.len()..].starts_with(continues);
     !before && !after
 }
 
@@ -50,7 +59,10 @@ mod tests {
     use super::*;
 
     fn findings(text: &str) -> Vec<usize> {
-        check(&SourceFile { path: "a.md".into(), text: text.into() }).iter().map(|finding| finding.line).collect()
+        check(&SourceFile { path: "a.md".into(), text: text.into() })
+            .iter()
+            .map(|finding| finding.line)
+            .collect()
     }
 
     #[test]
@@ -62,7 +74,9 @@ mod tests {
 
     #[test]
     fn longer_words_are_left_alone() {
-        let text = ["mkstemp(\"XX", "XXXX\")\ncrates/wo", "rk/file, ../wo", "rk/x\nmy_todo", "_list!()\n"].concat();
+        let text =
+            ["mkstemp(\"XX", "XXXX\")\ncrates/wo", "rk/file, ../wo", "rk/x\nmy_todo", "_list!()\n"]
+                .concat();
         assert_eq!(findings(&text), [0usize; 0]);
     }
 }

@@ -27,7 +27,13 @@ impl Drop for Browser {
 /// Starts a browser and gives the port that it chose.
 fn browser(profile: &Path) -> (Browser, String) {
     let child = Command::new("chromium")
-        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0"])
+        .args([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--remote-debugging-port=0",
+        ])
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg(PAGE)
         .stdout(Stdio::null())
@@ -66,7 +72,8 @@ fn a_page_is_found_by_its_title() {
     };
     let mut connection = Connection::open(&endpoint, &options).unwrap();
     assert!(watch::limit_bytes(&mut connection).unwrap() > 100 << 20);
-    // A page has its title before its script has run, and that makes the element before the worker says that it is there.
+    // A page has its title before its script has run, and that makes the element before the worker
+    // says that it is there.
     let until = Instant::now() + Duration::from_secs(600);
     while connection.number("window.up || 0").unwrap() == 0.0 {
         assert!(Instant::now() < until, "the page's worker does not begin");
@@ -74,12 +81,19 @@ fn a_page_is_found_by_its_title() {
     }
     let path = folder.path().join("page.heapsnapshot");
     take::take(&mut connection, &path, Request { numbers: true }, &mut |_| {}).unwrap();
-    let snapshot: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let snapshot: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     let strings = snapshot["strings"].as_array().unwrap();
-    assert!(strings.iter().any(|text| text.as_str().is_some_and(|text| text.contains("<article"))), "the detached element is in it");
+    assert!(
+        strings.iter().any(|text| text.as_str().is_some_and(|text| text.contains("<article"))),
+        "the detached element is in it"
+    );
     // Its worker's heap is another, and that of the worker's own worker a third.
     let workers = connection.workers().unwrap();
-    assert_eq!(workers.iter().map(|worker| worker.title.as_str()).collect::<Vec<_>>(), ["mail", "index"]);
+    assert_eq!(
+        workers.iter().map(|worker| worker.title.as_str()).collect::<Vec<_>>(),
+        ["mail", "index"]
+    );
     let mut objects = Vec::new();
     for worker in [None, workers.first(), workers.last()] {
         connection.turn_to(worker);

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Longer than a busy machine keeps a thread or a process waiting.
-pub const PATIENT: Options = Options { connect: Duration::from_secs(600), silence: Duration::from_secs(600) };
+pub const PATIENT: Options =
+    Options { connect: Duration::from_secs(600), silence: Duration::from_secs(600) };
 
 fn take_from(url: &str, path: &Path) -> Result<take::Taken, CaptureError> {
     take_with(PATIENT, url, path)
@@ -30,7 +31,11 @@ fn fragments_pings_and_progress_are_taken_as_they_come() {
         client.send_frame(0x01, br#"{"method":"HeapProfiler.addHeap"#);
         client.raw(&[0x89, 2, b'h', b'i']);
         client.send_frame(0x80, br#"SnapshotChunk","params":{"chunk":"{\"a\":\"\\u00e9\"}\n"}}"#);
-        assert_eq!(client.frame(), Some((10, b"hi".to_vec())), "a ping is answered with what it says");
+        assert_eq!(
+            client.frame(),
+            Some((10, b"hi".to_vec())),
+            "a ping is answered with what it says"
+        );
         client.say(r#"{"id":2,"result":{}}"#);
     });
     let folder = tempfile::tempdir().unwrap();
@@ -39,13 +44,16 @@ fn fragments_pings_and_progress_are_taken_as_they_come() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"a\":\"\\u00e9\"}\n");
     assert_eq!(taken.bytes, std::fs::metadata(&path).unwrap().len());
     assert!(!part_of(&path).exists());
-    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
     assert_eq!(mode & 0o077, 0, "a heap is its owner's alone");
     served.join().unwrap();
 }
 
 /// What a capture of a target that does `end` after its first chunk says, and what it leaves.
-fn cut(end: impl FnOnce(&mut crate::server::Client) + Send + 'static) -> (String, Option<String>, bool) {
+fn cut(
+    end: impl FnOnce(&mut crate::server::Client) + Send + 'static,
+) -> (String, Option<String>, bool) {
     let served = serve(|client| {
         client.command();
         client.say(r#"{"id":1,"result":{}}"#);
@@ -56,7 +64,10 @@ fn cut(end: impl FnOnce(&mut crate::server::Client) + Send + 'static) -> (String
     cut_from(PATIENT, served)
 }
 
-fn cut_from(options: Options, (url, served): (String, std::thread::JoinHandle<()>)) -> (String, Option<String>, bool) {
+fn cut_from(
+    options: Options,
+    (url, served): (String, std::thread::JoinHandle<()>),
+) -> (String, Option<String>, bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.heapsnapshot");
     std::fs::write(&path, "an older one").unwrap();
@@ -70,11 +81,16 @@ fn cut_from(options: Options, (url, served): (String, std::thread::JoinHandle<()
 fn what_came_before_the_end_is_kept_beside_the_older_file() {
     let kept = Some(String::from("{\"snapshot\":"));
     let (error, part, older) = cut(|_| {});
-    assert!(error.contains("closed the connection") && error.contains("the 12 bytes that came are in"), "{error}");
+    assert!(
+        error.contains("closed the connection") && error.contains("the 12 bytes that came are in"),
+        "{error}"
+    );
     assert_eq!((part, older), (kept.clone(), true));
     // All that it says comes at once, so that nothing but its silence is waited for.
     let silence = Duration::from_secs(1);
-    let said = [r#"{"id":1,"result":{}}"#, &chunk("{\"snapshot\":")].map(|text| frame(0x81, text.as_bytes())).concat();
+    let said = [r#"{"id":1,"result":{}}"#, &chunk("{\"snapshot\":")]
+        .map(|text| frame(0x81, text.as_bytes()))
+        .concat();
     let served = serve_after(said, |client| while client.frame().is_some() {});
     let (error, part, _) = cut_from(Options { silence, ..PATIENT }, served);
     assert!(error.contains("nothing was heard"), "{error}");
@@ -82,14 +98,16 @@ fn what_came_before_the_end_is_kept_beside_the_older_file() {
     let (error, part, _) = cut(|client| client.say(r#"{"id":2,"result":{}}"#));
     assert!(error.contains("the text has no end"), "{error}");
     assert_eq!(part, kept);
-    let (error, part, _) = cut(|client| client.say(r#"{"id":2,"error":{"code":-1,"message":"out of luck"}}"#));
+    let (error, part, _) =
+        cut(|client| client.say(r#"{"id":2,"error":{"code":-1,"message":"out of luck"}}"#));
     assert!(error.contains("refused HeapProfiler.takeHeapSnapshot: out of luck"), "{error}");
     assert_eq!(part, kept);
 }
 
 #[test]
 fn frames_that_lie_are_refused_without_the_memory_they_claim() {
-    let (error, ..) = cut(|client| client.raw(&[0x81, 127, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]));
+    let (error, ..) =
+        cut(|client| client.raw(&[0x81, 127, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]));
     assert!(error.contains("a message of more than"), "{error}");
     let (error, ..) = cut(|client| client.raw(&[0x83, 0]));
     assert!(error.contains("invalid opcode: 3"), "{error}");
@@ -118,7 +136,10 @@ fn what_is_no_inspector_is_told_from_what_is_not_there() {
     let said = |address: &str| take_from(address, &path).unwrap_err().to_string();
     let shop = answer(b"HTTP/1.1 200 OK\r\n\r\n<html>");
     let error = said(&shop);
-    assert!(error.contains("is no inspector") && error.contains("/json/list is no list"), "{error}");
+    assert!(
+        error.contains("is no inspector") && error.contains("/json/list is no list"),
+        "{error}"
+    );
     let error = said(&format!("ws://{}/x", answer(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
     assert!(error.contains("400 Bad Request"), "{error}");
     let error = said(&format!(

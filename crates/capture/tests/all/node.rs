@@ -8,9 +8,13 @@ use std::process::{Child, Command, Stdio};
 
 /// Whether `program` runs. Says so where it does not; fails where `HEAPLAB_REQUIRE_ORACLES=1`.
 pub fn have(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    let found =
+        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
-        assert!(std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"), "{program} is required and not installed");
+        assert!(
+            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
+            "{program} is required and not installed"
+        );
         std::eprintln!("skipped: {program} is not installed");
     }
     found
@@ -26,8 +30,13 @@ impl Target {
 
     fn start_as(node: &std::path::Path, options: &[&str], program: &str) -> Target {
         let script = format!("{program}; console.log('ready'); setInterval(() => {{}}, 1000)");
-        let mut child =
-            Command::new(node).args(options).args(["-e", &script]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = Command::new(node)
+            .args(options)
+            .args(["-e", &script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
@@ -47,7 +56,10 @@ fn a_node_that_was_not_asked_to_listen_is_named_by_its_pid() {
     if !have("node") {
         return;
     }
-    let target = Target::start(&["--inspect-port=0"], "globalThis.held = Array.from({length: 20000}, (_, i) => ({i, text: 'text ' + i}))");
+    let target = Target::start(
+        &["--inspect-port=0"],
+        "globalThis.held = Array.from({length: 20000}, (_, i) => ({i, text: 'text ' + i}))",
+    );
     let options = PATIENT;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.heapsnapshot");
@@ -56,11 +68,19 @@ fn a_node_that_was_not_asked_to_listen_is_named_by_its_pid() {
         let endpoint = Endpoint::of_process(target.0.id(), &options).unwrap();
         let mut connection = Connection::open(&endpoint, &options).unwrap();
         let (mut walked, mut received) = (false, 0);
-        let taken = take::take(&mut connection, &path, Request::default(), &mut |progress| match progress {
-            Progress::Walking { done, total } => walked = walked || (done > 0 && total >= done),
-            Progress::Receiving { bytes } => received = bytes,
-        })
-        .unwrap();
+        let taken =
+            take::take(
+                &mut connection,
+                &path,
+                Request::default(),
+                &mut |progress| match progress {
+                    Progress::Walking { done, total } => {
+                        walked = walked || (done > 0 && total >= done)
+                    }
+                    Progress::Receiving { bytes } => received = bytes,
+                },
+            )
+            .unwrap();
         assert!(walked, "V8 told how far it was");
         assert_eq!((taken.bytes, received), (std::fs::metadata(&path).unwrap().len(), taken.bytes));
         let text = std::fs::read_to_string(&path).unwrap();
@@ -73,7 +93,8 @@ fn a_node_that_was_not_asked_to_listen_is_named_by_its_pid() {
     }
 }
 
-/// As an Electron program or one in a container goes by another name, and an update deletes the executable of what runs.
+/// As an Electron program or one in a container goes by another name, and an update deletes the
+/// executable of what runs.
 #[test]
 fn node_is_known_under_another_name_and_when_its_file_is_gone() {
     if !have("node") {
@@ -85,7 +106,9 @@ fn node_is_known_under_another_name_and_when_its_file_is_gone() {
     std::fs::copy(std::str::from_utf8(&real).unwrap().trim_end(), &copy).unwrap();
     let target = Target::start_as(&copy, &["--inspect-port=0"], "globalThis.held = 1");
     std::fs::remove_file(&copy).unwrap();
-    let mut connection = Connection::open(&Endpoint::of_process(target.0.id(), &PATIENT).unwrap(), &PATIENT).unwrap();
+    let mut connection =
+        Connection::open(&Endpoint::of_process(target.0.id(), &PATIENT).unwrap(), &PATIENT)
+            .unwrap();
     assert_eq!(connection.number("40 + 2").unwrap(), 42.0);
     connection.end(&PATIENT).unwrap();
 }
@@ -96,9 +119,16 @@ fn a_node_that_does_not_listen_for_the_signal_says_how_to_start_it() {
         return;
     }
     // As with --disable-sigusr1 of later Nodes: nothing handles the signal.
-    let target = Target::start(&["--inspect-port=0"], "const on = () => {}; process.on('SIGUSR1', on); process.off('SIGUSR1', on)");
+    let target = Target::start(
+        &["--inspect-port=0"],
+        "const on = () => {}; process.on('SIGUSR1', on); process.off('SIGUSR1', on)",
+    );
     let error = Endpoint::of_process(target.0.id(), &PATIENT).unwrap_err().to_string();
-    assert!(error.contains("is Node, but listens on no inspector") && error.contains("start it with --inspect"), "{error}");
+    assert!(
+        error.contains("is Node, but listens on no inspector")
+            && error.contains("start it with --inspect"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -107,12 +137,17 @@ fn a_shell_that_started_node_names_it() {
         return;
     }
     let script = "trap 'exit 9' USR1; node --inspect-port=0 -e 'console.log(process.pid); setInterval(() => {}, 1000)' & wait";
-    let mut shell = Command::new("bash").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut shell =
+        Command::new("bash").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let node = line.trim_end();
     let error = Endpoint::of_process(shell.id(), &PATIENT).unwrap_err().to_string();
-    assert!(error.contains("is bash (") && error.contains(&format!("--node {node} (node --inspect-port=0 -e")), "{error}");
+    assert!(
+        error.contains("is bash (")
+            && error.contains(&format!("--node {node} (node --inspect-port=0 -e")),
+        "{error}"
+    );
     assert_eq!(shell.try_wait().unwrap(), None, "the shell got no signal");
     let _ = Command::new("kill").args(["-9", node]).status();
     let _ = Target(shell);
@@ -120,13 +155,19 @@ fn a_shell_that_started_node_names_it() {
 
 /// How many objects of a snapshot have that name.
 pub fn named(path: &std::path::Path, name: &str) -> usize {
-    let snapshot: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let snapshot: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let strings = snapshot["strings"].as_array().unwrap();
     let Some(number) = strings.iter().position(|text| text == name) else { return 0 };
     let fields = snapshot["snapshot"]["meta"]["node_fields"].as_array().unwrap().len();
     let types = snapshot["snapshot"]["meta"]["node_types"][0].as_array().unwrap();
     let object = types.iter().position(|kind| kind == "object").unwrap();
-    let numbers: Vec<u64> = snapshot["nodes"].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect();
+    let numbers: Vec<u64> = snapshot["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|number| number.as_u64().unwrap())
+        .collect();
     numbers.chunks(fields).filter(|row| row[0] == object as u64 && row[1] == number as u64).count()
 }
 
@@ -143,25 +184,37 @@ fn the_heap_of_a_worker_is_taken_from_the_worker() {
         const nested = `new Worker(${JSON.stringify(text(50, 'up()'))}, {eval: true}).on('message', up)`;\
         job(30, 'up()').on('message', () => job(40, nested).on('message', () => console.log('workers')))";
     let script = format!("{program}; setInterval(() => {{}}, 1000)");
-    let mut child =
-        Command::new("node").args(["--inspect-port=0", "-e", &script]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = Command::new("node")
+        .args(["--inspect-port=0", "-e", &script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let target = Target(child);
     assert_eq!(line, "workers\n");
     let options = PATIENT;
     let folder = tempfile::tempdir().unwrap();
-    let mut connection = Connection::open(&Endpoint::of_process(target.0.id(), &options).unwrap(), &options).unwrap();
+    let mut connection =
+        Connection::open(&Endpoint::of_process(target.0.id(), &options).unwrap(), &options)
+            .unwrap();
     let workers = connection.workers().unwrap();
-    assert_eq!(workers.iter().map(|worker| worker.number).collect::<Vec<_>>(), [1, 2, 3], "{workers:?}");
+    assert_eq!(
+        workers.iter().map(|worker| worker.number).collect::<Vec<_>>(),
+        [1, 2, 3],
+        "{workers:?}"
+    );
     assert_eq!(connection.workers().unwrap(), workers, "asked again");
     let mut objects = Vec::new();
     for worker in std::iter::once(None).chain(workers.iter().map(Some)) {
         connection.turn_to(worker);
         let path = folder.path().join("a.heapsnapshot");
         let mut walked = false;
-        take::take(&mut connection, &path, Request::default(), &mut |progress| walked |= matches!(progress, Progress::Walking { .. }))
-            .unwrap();
+        take::take(&mut connection, &path, Request::default(), &mut |progress| {
+            walked |= matches!(progress, Progress::Walking { .. })
+        })
+        .unwrap();
         assert!(walked, "its progress is heard");
         objects.push(named(&path, "OfWorker"));
     }
@@ -181,8 +234,14 @@ fn the_heap_of_a_worker_is_taken_from_the_worker() {
 
 /// Sockets on which the process listens.
 fn listeners(pid: u32) -> usize {
-    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
-    let held: Vec<String> = links.filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())).collect();
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd"))
+        .unwrap()
+        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    let held: Vec<String> = links
+        .filter_map(|link| {
+            Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())
+        })
+        .collect();
     let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap();
     let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<&str>>());
     rows.filter(|cells| cells[3] == "0A" && held.iter().any(|inode| inode == cells[9])).count()
@@ -211,7 +270,11 @@ fn a_connection_that_fails_closes_what_it_opened_and_leaves_what_was_open() {
     assert_eq!(endpoint.opened, None);
     Connection::open(&endpoint, &options).unwrap().end(&options).unwrap();
     let again = Endpoint::of_process(target.0.id(), &options).unwrap();
-    assert_eq!((again.opened, again.address), (None, endpoint.address), "somebody else's, who may need it");
+    assert_eq!(
+        (again.opened, again.address),
+        (None, endpoint.address),
+        "somebody else's, who may need it"
+    );
 }
 
 #[test]
@@ -221,12 +284,17 @@ fn a_port_that_another_has_is_said_at_once_with_its_owner() {
     }
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port();
-    let target = Target::start(&[&format!("--inspect-port=127.0.0.1:{port}")], "globalThis.held = 1");
+    let target =
+        Target::start(&[&format!("--inspect-port=127.0.0.1:{port}")], "globalThis.held = 1");
     let error = Endpoint::of_process(target.0.id(), &PATIENT).unwrap_err().to_string();
-    let owner = format!("port {port}, where that would listen, is taken by process {}", std::process::id());
+    let owner =
+        format!("port {port}, where that would listen, is taken by process {}", std::process::id());
     assert!(error.contains(&owner) && error.contains("--inspect-port=0"), "{error}");
     drop(other);
-    assert!(Endpoint::of_process(target.0.id(), &PATIENT).is_ok(), "the process was left as it was");
+    assert!(
+        Endpoint::of_process(target.0.id(), &PATIENT).is_ok(),
+        "the process was left as it was"
+    );
 }
 
 #[test]
@@ -234,9 +302,14 @@ fn the_heap_and_its_limit_are_told() {
     if !have("node") {
         return;
     }
-    let target = Target::start(&["--max-old-space-size=100", "--inspect=127.0.0.1:0"], "globalThis.held = 'x'.repeat(1e6)");
+    let target = Target::start(
+        &["--max-old-space-size=100", "--inspect=127.0.0.1:0"],
+        "globalThis.held = 'x'.repeat(1e6)",
+    );
     let options = PATIENT;
-    let mut connection = Connection::open(&Endpoint::of_process(target.0.id(), &options).unwrap(), &options).unwrap();
+    let mut connection =
+        Connection::open(&Endpoint::of_process(target.0.id(), &options).unwrap(), &options)
+            .unwrap();
     let limit = watch::limit_bytes(&mut connection).unwrap();
     assert_eq!(limit, 100 << 20, "what old objects may take, not what heap_size_limit says");
     let used = watch::used_bytes(&mut connection).unwrap();
@@ -250,10 +323,14 @@ fn a_target_that_dies_leaves_what_it_had_sent() {
     if !have("node") {
         return;
     }
-    let mut target =
-        Target::start(&["--inspect=127.0.0.1:0"], "globalThis.held = Array.from({length: 200000}, (_, i) => ({i, text: 'text ' + i}))");
+    let mut target = Target::start(
+        &["--inspect=127.0.0.1:0"],
+        "globalThis.held = Array.from({length: 200000}, (_, i) => ({i, text: 'text ' + i}))",
+    );
     let options = PATIENT;
-    let mut connection = Connection::open(&Endpoint::of_process(target.0.id(), &options).unwrap(), &options).unwrap();
+    let mut connection =
+        Connection::open(&Endpoint::of_process(target.0.id(), &options).unwrap(), &options)
+            .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.heapsnapshot");
     let error = take::take(&mut connection, &path, Request::default(), &mut |progress| {

@@ -5,12 +5,18 @@ use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
 /// Serves one connection: the opening handshake, then whatever `talk` does.
-pub fn serve<T: Send + 'static>(talk: impl FnOnce(&mut Client) -> T + Send + 'static) -> (String, JoinHandle<T>) {
+pub fn serve<T: Send + 'static>(
+    talk: impl FnOnce(&mut Client) -> T + Send + 'static,
+) -> (String, JoinHandle<T>) {
     serve_after(Vec::new(), talk)
 }
 
-/// The same, with bytes that come together with the handshake: who has the one need not wait for the others.
-pub fn serve_after<T: Send + 'static>(first: Vec<u8>, talk: impl FnOnce(&mut Client) -> T + Send + 'static) -> (String, JoinHandle<T>) {
+/// The same, with bytes that come together with the handshake: who has the one need not wait for
+/// the others.
+pub fn serve_after<T: Send + 'static>(
+    first: Vec<u8>,
+    talk: impl FnOnce(&mut Client) -> T + Send + 'static,
+) -> (String, JoinHandle<T>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let served = std::thread::spawn(move || {
@@ -48,7 +54,8 @@ impl Client {
             request.push(byte[0]);
         }
         let request = String::from_utf8(request).unwrap();
-        let key = request.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap();
+        let key =
+            request.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap();
         let accept = accept(key);
         let answer = format!(
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"

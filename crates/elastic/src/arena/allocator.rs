@@ -1,7 +1,9 @@
-//! `allocator_api2::Allocator` for `&Arena`, so that collections live in an arena: the crate's `Vec` and `Box`, hashbrown's maps.
+//! `allocator_api2::Allocator` for `&Arena`, so that collections live in an arena: the crate's
+//! `Vec` and `Box`, hashbrown's maps.
 //!
-//! Arenas fill downwards, so that a block has its neighbour of before above it and what is free below: unlike in an arena that fills upwards, the
-//! last block cannot become longer where it is. What that costs is a copy of its bytes; it leaves no hole.
+//! Arenas fill downwards, so that a block has its neighbour of before above it and what is free
+//! below: unlike in an arena that fills upwards, the last block cannot become longer where it is.
+//! What that costs is a copy of its bytes; it leaves no hole.
 
 use super::alone::ALONE_BYTES;
 use super::{Arena, round_up};
@@ -13,8 +15,8 @@ fn slice(block: NonNull<u8>, bytes: usize) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(block, bytes)
 }
 
-// SAFETY: a block stays where it is and valid until it is given back or the arena dies, which the borrow excludes; copies
-// of a reference are the same allocator.
+// SAFETY: a block stays where it is and valid until it is given back or the arena dies, which the
+// borrow excludes; copies of a reference are the same allocator.
 unsafe impl Allocator for &Arena {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -30,8 +32,10 @@ unsafe impl Allocator for &Arena {
 
     /// The block with more bytes, perhaps elsewhere, and then nothing may point into the old place:
     ///
-    /// - It stays where the rounding to whole words has room for the new size, and its address is aligned as asked.
-    /// - The last block allocated moves down by what is missing, if the arena's window has room: its bytes are copied, no hole is left.
+    /// - It stays where the rounding to whole words has room for the new size, and its address is
+    ///   aligned as asked.
+    /// - The last block allocated moves down by what is missing, if the arena's window has room:
+    ///   its bytes are copied, no hole is left.
     /// - Any other block gets a new place; the old one is given back, for reuse by the arena.
     /// - With debugging aids it always gets a new place.
     ///
@@ -45,16 +49,23 @@ unsafe impl Allocator for &Arena {
     /// let last = arena.allocate(bytes(16))?;
     /// // SAFETY: each block lives, with the size given, until it is grown.
     /// unsafe {
-    ///     assert_eq!((&arena).grow(first, bytes(13), bytes(16)).unwrap().cast(), first, "16 bytes were there");
-    ///     let longer = (&arena).grow(last, bytes(16), bytes(40)).unwrap().cast::<u8>();
-    ///     assert_eq!(longer.addr().get(), last.addr().get() - 24, "the last block begins lower");
-    ///     assert_ne!((&arena).grow(first, bytes(16), bytes(17)).unwrap().cast(), first, "another one is copied");
+    ///     assert_eq!((&arena).grow(first, bytes(13), bytes(16)).unwrap().cast(), first, "16 bytes
+    ///     were there"); let longer = (&arena).grow(last, bytes(16),
+    ///     bytes(40)).unwrap().cast::<u8>(); assert_eq!(longer.addr().get(), last.addr().get() -
+    ///     24, "the last block begins lower"); assert_ne!((&arena).grow(first, bytes(16),
+    ///     bytes(17)).unwrap().cast(), first, "another one is copied");
     /// }
     /// # Ok::<(), heaplab_elastic::Error>(())
     /// ```
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    unsafe fn grow(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         let head = self.head();
-        let fits = round_up(new.size()) == round_up(old.size()) && block.addr().get().is_multiple_of(new.align());
+        let fits = round_up(new.size()) == round_up(old.size())
+            && block.addr().get().is_multiple_of(new.align());
         if fits && old.size() > 0 && !head.debug() {
             // The rounding has room for it, and giving it back will round to the same size.
             return Ok(slice(block, new.size()));
@@ -64,7 +75,8 @@ unsafe impl Allocator for &Arena {
             return Ok(slice(moved, new.size()));
         }
         let moved = Arena::allocate(self, new).map_err(|_| AllocError)?;
-        // SAFETY: both blocks hold the old size and are different ones; the old one is the caller's to give back.
+        // SAFETY: both blocks hold the old size and are different ones; the old one is the caller's
+        // to give back.
         unsafe {
             moved.copy_from_nonoverlapping(block, old.size());
             Arena::deallocate(self, block, old);
@@ -72,7 +84,12 @@ unsafe impl Allocator for &Arena {
         Ok(slice(moved, new.size()))
     }
 
-    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    unsafe fn grow_zeroed(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's promise; the bytes behind the old ones are the block's.
         unsafe {
             let moved = self.grow(block, old, new)?;
@@ -81,9 +98,14 @@ unsafe impl Allocator for &Arena {
         }
     }
 
-    /// The block with fewer bytes, where it is; elsewhere only where its address is not aligned as asked, where no byte is left, and with
-    /// debugging aids. What is cut off is given back.
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+    /// The block with fewer bytes, where it is; elsewhere only where its address is not aligned as
+    /// asked, where no byte is left, and with debugging aids. What is cut off is given back.
+    unsafe fn shrink(
+        &self,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
         let (before, after) = (round_up(old.size()), round_up(new.size()));
         let stays = block.addr().get().is_multiple_of(new.align()) && !self.head().debug();
         if before == after && stays {
@@ -99,7 +121,8 @@ unsafe impl Allocator for &Arena {
             return Ok(slice(block, new.size()));
         }
         let moved = Arena::allocate(self, new).map_err(|_| AllocError)?;
-        // SAFETY: both blocks hold the new size and are different ones; the old one is the caller's to give back.
+        // SAFETY: both blocks hold the new size and are different ones; the old one is the caller's
+        // to give back.
         unsafe {
             moved.copy_from_nonoverlapping(block, new.size());
             Arena::deallocate(self, block, old);
@@ -118,7 +141,8 @@ impl Arena {
             return None;
         }
         let moved = head.cursor.get().with_addr(at);
-        // SAFETY: from `at` to the block's old end is the window's free part and the block itself; the two may overlap.
+        // SAFETY: from `at` to the block's old end is the window's free part and the block itself;
+        // the two may overlap.
         unsafe { moved.copy_from(block.as_ptr(), old.size()) };
         head.cursor.set(moved);
         NonNull::new(moved)

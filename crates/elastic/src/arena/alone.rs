@@ -1,8 +1,9 @@
-//! Large blocks: each has its chunk to itself, which goes back to the space when the block does, so that a trim or the reclaim policy gives
-//! its pages back while the arena lives.
+//! Large blocks: each has its chunk to itself, which goes back to the space when the block does, so
+//! that a trim or the reclaim policy gives its pages back while the arena lives.
 //!
-//! Blocks in shared chunks cannot do that: a chunk is committed from its end down to one line, without holes. An arena that
-//! kept the holes' bounds would have to commit again what it reuses, and could be refused.
+//! Blocks in shared chunks cannot do that: a chunk is committed from its end down to one line,
+//! without holes. An arena that kept the holes' bounds would have to commit again what it reuses,
+//! and could be refused.
 
 use super::Arena;
 use super::grow::return_and_reclaim;
@@ -10,12 +11,14 @@ use super::head::Chunk;
 use heaplab_buddy::marks::mark;
 use std::ptr::NonNull;
 
-/// A block of this size or more has a chunk of its own, which goes back to the space when the block does, whether its arena lives or not.
+/// A block of this size or more has a chunk of its own, which goes back to the space when the block
+/// does, whether its arena lives or not.
 pub(super) const ALONE_BYTES: usize = 512 << 10;
 
 impl Arena {
-    /// The pool is told of a chunk that is taken for one block, to be asked by the block's address. The list of chunks alone would
-    /// have to be walked, which takes quadratic time where many such blocks are given back oldest first.
+    /// The pool is told of a chunk that is taken for one block, to be asked by the block's address.
+    /// The list of chunks alone would have to be walked, which takes quadratic time where many such
+    /// blocks are given back oldest first.
     pub(super) fn note_alone(&self, chunk: Chunk) -> Chunk {
         let first = chunk.top - chunk.lines;
         self.shared().shards.of(first).lock().note_alone(first, chunk.top);
@@ -26,7 +29,8 @@ impl Arena {
     /// The chunk that was taken for this block alone.
     fn alone(&self, block: NonNull<u8>) -> Option<Chunk> {
         let shared = self.shared();
-        let line = ((block.addr().get() - shared.reservation.base().addr().get()) >> shared.shape.line_log2()) as u32;
+        let line = ((block.addr().get() - shared.reservation.base().addr().get())
+            >> shared.shape.line_log2()) as u32;
         let top = shared.shards.of(line).lock().alone_at(line)?;
         Some(self.chunk(top))
     }
@@ -44,7 +48,11 @@ impl Arena {
 
     /// Gives the chunk of a block back that has it alone; false where the block shares one.
     pub(super) fn return_alone(&self, block: NonNull<u8>) -> bool {
-        let Some((chunk, newer)) = self.alone(block).and_then(|chunk| chunk.alone.map(|newer| (chunk, newer))) else { return false };
+        let Some((chunk, newer)) =
+            self.alone(block).and_then(|chunk| chunk.alone.map(|newer| (chunk, newer)))
+        else {
+            return false;
+        };
         mark("a large block goes back with its chunk");
         let before = self.chunk(newer);
         debug_assert_eq!(before.other, chunk.top);
@@ -57,7 +65,8 @@ impl Arena {
         true
     }
 
-    /// Before a part of a large block becomes a free block: its chunk is one like others from now on.
+    /// Before a part of a large block becomes a free block: its chunk is one like others from now
+    /// on.
     pub(super) fn share_chunk(&self, block: NonNull<u8>) {
         if let Some(chunk) = self.alone(block) {
             mark("a large block that has its chunk alone shrinks");

@@ -1,8 +1,8 @@
-//! What an arena with debugging aids knows of its blocks, apart from them: no write of the program's reaches it, so that what it says of
-//! where a block lies holds after any overrun.
+//! What an arena with debugging aids knows of its blocks, apart from them: no write of the
+//! program's reaches it, so that what it says of where a block lies holds after any overrun.
 //!
-//! All of it is addresses in ordered maps on the program's heap. The arena's memory holds blocks, canaries and poison and
-//! nothing else: no link, no list, no head.
+//! All of it is addresses in ordered maps on the program's heap. The arena's memory holds blocks,
+//! canaries and poison and nothing else: no link, no list, no head.
 
 use super::guarded::Overwritten;
 use super::head::{Chunk, WORD};
@@ -42,7 +42,8 @@ pub struct Book {
     blocks: BTreeMap<usize, Block>,
     /// What the next block may be cut from: bytes and address.
     free: BTreeSet<(usize, usize)>,
-    /// Ranges that hold poison and nothing else, by address: they do not overlap each other, nor any live block.
+    /// Ranges that hold poison and nothing else, by address: they do not overlap each other, nor
+    /// any live block.
     poisoned: BTreeMap<usize, Poisoned>,
     /// Offsets of guard pages.
     pub guards: Vec<usize>,
@@ -58,7 +59,8 @@ pub trait Bytes {
     fn poison(&self, range: Range<usize>);
 }
 
-/// The canary's byte at an address: another one at each, so that a block that is copied over the next one is found, too.
+/// The canary's byte at an address: another one at each, so that a block that is copied over the
+/// next one is found, too.
 pub fn canary(address: usize) -> u8 {
     let word = CANARY ^ ((address & !(WORD - 1)) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     match word.to_ne_bytes()[address % WORD] {
@@ -85,7 +87,10 @@ impl Book {
 
     /// Whether any block is to be looked at or given poison.
     pub fn live(&self) -> impl Iterator<Item = (usize, Block)> + '_ {
-        self.blocks.iter().filter(|(_, block)| block.alive).map(|(address, block)| (*address, *block))
+        self.blocks
+            .iter()
+            .filter(|(_, block)| block.alive)
+            .map(|(address, block)| (*address, *block))
     }
 
     /// Memory that blocks may be cut from, aligned to words.
@@ -95,7 +100,8 @@ impl Book {
         }
     }
 
-    /// A place of so many bytes, as high as possible in the smallest free piece that holds it. It is still free.
+    /// A place of so many bytes, as high as possible in the smallest free piece that holds it. It
+    /// is still free.
     pub fn find(&self, bytes: usize, align: usize) -> Option<(Range<usize>, Range<usize>)> {
         self.free.range((bytes, 0)..).find_map(|&(length, start)| {
             let at = (start + length - bytes) & !(align - 1);
@@ -110,11 +116,22 @@ impl Book {
         self.put_free(place.end..piece.end);
     }
 
-    /// A block begins; of its memory nothing counts as poisoned any more. Refused, with nothing changed, where that was written to.
-    pub fn begin(&mut self, address: usize, block: Block, bytes: &impl Bytes) -> Result<(), Overwritten> {
-        let before = self.poisoned.range(..address).next_back().filter(|(start, poisoned)| **start + poisoned.length > address);
+    /// A block begins; of its memory nothing counts as poisoned any more. Refused, with nothing
+    /// changed, where that was written to.
+    pub fn begin(
+        &mut self,
+        address: usize,
+        block: Block,
+        bytes: &impl Bytes,
+    ) -> Result<(), Overwritten> {
+        let before = self
+            .poisoned
+            .range(..address)
+            .next_back()
+            .filter(|(start, poisoned)| **start + poisoned.length > address);
         let first = before.map_or(address, |(start, _)| *start);
-        let touched: Vec<(usize, Poisoned)> = self.poisoned.range(first..block.limit).map(|(start, was)| (*start, *was)).collect();
+        let touched: Vec<(usize, Poisoned)> =
+            self.poisoned.range(first..block.limit).map(|(start, was)| (*start, *was)).collect();
         for (start, poisoned) in &touched {
             intact(*start, poisoned, bytes)?;
         }
@@ -139,16 +156,21 @@ impl Book {
         }
     }
 
-    /// Fills the memory of a block that is gone with poison, to be looked at until a block begins there.
+    /// Fills the memory of a block that is gone with poison, to be looked at until a block begins
+    /// there.
     pub fn poison(&mut self, address: usize, block: Block, bytes: &impl Bytes) {
         bytes.poison(address..block.limit);
-        self.poisoned.insert(address, Poisoned { length: block.limit - address, address, bytes: block.bytes });
+        self.poisoned.insert(
+            address,
+            Poisoned { length: block.limit - address, address, bytes: block.bytes },
+        );
     }
 
     /// Looks at canaries, where there are any, and at all poison.
     pub fn check(&self, canaries: bool, bytes: &impl Bytes) -> Result<(), Overwritten> {
         if canaries {
-            let unpoisoned = self.blocks.iter().filter(|(address, _)| !self.poisoned.contains_key(address));
+            let unpoisoned =
+                self.blocks.iter().filter(|(address, _)| !self.poisoned.contains_key(address));
             for (address, block) in unpoisoned {
                 check_canary(*address, block, bytes)?;
             }
@@ -156,7 +178,8 @@ impl Book {
         self.poisoned.iter().try_for_each(|(start, poisoned)| intact(*start, poisoned, bytes))
     }
 
-    /// All blocks end, and the chunks' memory is free; without `poisoned` nothing of it is remembered as filled.
+    /// All blocks end, and the chunks' memory is free; without `poisoned` nothing of it is
+    /// remembered as filled.
     pub fn clear(&mut self, poisoned: bool) {
         self.blocks.clear();
         self.free.clear();
@@ -172,7 +195,13 @@ pub fn check_canary(address: usize, block: &Block, bytes: &impl Bytes) -> Result
     for (nth, found) in bytes.read(end..block.limit).iter().enumerate() {
         let expected = canary(end + nth);
         if *found != expected {
-            return Err(Overwritten::BeyondEnd { address, bytes: block.bytes, offset: block.bytes + nth, expected, found: *found });
+            return Err(Overwritten::BeyondEnd {
+                address,
+                bytes: block.bytes,
+                offset: block.bytes + nth,
+                expected,
+                found: *found,
+            });
         }
     }
     Ok(())
@@ -180,12 +209,18 @@ pub fn check_canary(address: usize, block: &Block, bytes: &impl Bytes) -> Result
 
 fn intact(start: usize, poisoned: &Poisoned, bytes: &impl Bytes) -> Result<(), Overwritten> {
     let Poisoned { length, address, bytes: asked_bytes } = *poisoned;
-    // Piece by piece, which is a comparison of memory; byte by byte takes a hundred times as long where nothing is optimized.
+    // Piece by piece, which is a comparison of memory; byte by byte takes a hundred times as long
+    // where nothing is optimized.
     let pieces = bytes.read(start..start + length).chunks(POISONED.len());
     for (nth, piece) in pieces.enumerate().filter(|(_, piece)| **piece != POISONED[..piece.len()]) {
         if let Some((at, found)) = piece.iter().enumerate().find(|(_, found)| **found != POISON) {
             let offset = start - address + nth * POISONED.len() + at;
-            return Err(Overwritten::AfterFree { address, bytes: asked_bytes, offset, found: *found });
+            return Err(Overwritten::AfterFree {
+                address,
+                bytes: asked_bytes,
+                offset,
+                found: *found,
+            });
         }
     }
     Ok(())

@@ -1,16 +1,20 @@
 //! Free blocks of an arena: leftovers of retired chunks, and blocks that were given back.
 //!
-//! Most arenas have a few leftovers and nothing else (leftovers outnumber deallocations 13 to 50 times in recordings of
-//! real class loaders), so it begins as a short list, searched to its end. The ninth block makes bins of it: one for each
-//! size up to 32 words, above that two for each power of two; searched upwards by a bit mask, so that a block is found in
-//! constant time if there is one. HotSpot searches upwards within its 32 bins only and keeps larger blocks in a tree.
+//! Most arenas have a few leftovers and nothing else (leftovers outnumber deallocations 13 to 50
+//! times in recordings of real class loaders), so it begins as a short list, searched to its end.
+//! The ninth block makes bins of it: one for each size up to 32 words, above that two for each
+//! power of two; searched upwards by a bit mask, so that a block is found in constant time if there
+//! is one. HotSpot searches upwards within its 32 bins only and keeps larger blocks in a tree.
 //!
-//! Free neighbours do not merge, here as in HotSpot: nobody could tell a neighbour that is free from one that is used without a header on each
-//! block or a search, and recordings of class loaders give 0 to 1 of 10,000 blocks back. What that costs at worst: an arena that gives all it
+//! Free neighbours do not merge, here as in HotSpot: nobody could tell a neighbour that is free
+//! from one that is used without a header on each block or a search, and recordings of class
+//! loaders give 0 to 1 of 10,000 blocks back. What that costs at worst: an arena that gives all it
 //! has back and then asks for larger blocks, again and again, takes memory for each size anew, once
-//! (`tests::blocks::phases_of_larger_blocks_take_memory_once_each`); whoever does that resets it, or begins another arena.
+//! (`tests::blocks::phases_of_larger_blocks_take_memory_once_each`); whoever does that resets it,
+//! or begins another arena.
 //!
-//! Blocks hold their own links, hence 16 bytes at least; smaller ones are lost until the arena dies.
+//! Blocks hold their own links, hence 16 bytes at least; smaller ones are lost until the arena
+//! dies.
 
 use super::head::WORD;
 use heaplab_buddy::marks::mark;
@@ -30,8 +34,8 @@ const LOOKS: usize = 8;
 #[derive(Clone, Copy)]
 struct Node {
     next: *mut Node,
-    /// Whole words. The low bits say how many follow in the list at most, up to [`LIST_BLOCKS`] - 1, so that the list need not be walked
-    /// to learn that it is short.
+    /// Whole words. The low bits say how many follow in the list at most, up to [`LIST_BLOCKS`] -
+    /// 1, so that the list need not be walked to learn that it is short.
     tagged_bytes: usize,
 }
 
@@ -102,7 +106,8 @@ impl FreeList {
 
     /// Whether the list is long enough to be worth bins.
     pub fn wants_bins(&self) -> bool {
-        // Blocks were taken out of the middle perhaps, so that what the first one says is the most there can be.
+        // Blocks were taken out of the middle perhaps, so that what the first one says is the most
+        // there can be.
         self.bins().is_none()
             && self.list().next().is_some_and(|(_, first)| first.following() == FOLLOWING)
             && self.list().nth(LIST_BLOCKS - 1).is_some()
@@ -115,7 +120,8 @@ impl FreeList {
     /// Moves the list into bins made of `memory`.
     ///
     /// # Safety
-    /// `memory` has [`BINS_BYTES`] bytes, aligned to a word, that belong to the arena and to nobody else while it lives.
+    /// `memory` has [`BINS_BYTES`] bytes, aligned to a word, that belong to the arena and to nobody
+    /// else while it lives.
     pub unsafe fn make_bins(&self, memory: NonNull<u8>) {
         mark("a list of free blocks becomes bins");
         // All of it: the list grows longer than is searched while there is no room for bins.
@@ -126,7 +132,8 @@ impl FreeList {
         self.0.set(bins.cast::<u8>().wrapping_add(1));
         for (node, read) in list {
             let (block, bytes) = piece(node, read.bytes());
-            // SAFETY: it was in the list, so it is free and large enough; the walk has read its link already.
+            // SAFETY: it was in the list, so it is free and large enough; the walk has read its
+            // link already.
             unsafe { self.put(block, bytes) };
         }
     }
@@ -134,13 +141,15 @@ impl FreeList {
     /// Adds a block; false where it is too small to be kept.
     ///
     /// # Safety
-    /// The block belongs to the arena, nobody uses it, it is aligned to a word and a multiple of words, and committed.
+    /// The block belongs to the arena, nobody uses it, it is aligned to a word and a multiple of
+    /// words, and committed.
     pub unsafe fn put(&self, block: NonNull<u8>, bytes: usize) -> bool {
         if bytes < SMALLEST_BYTES {
             return false;
         }
         let node = block.cast::<Node>().as_ptr();
-        // SAFETY: bins live as long as the arena that has them; the first block of a list is a node.
+        // SAFETY: bins live as long as the arena that has them; the first block of a list is a
+        // node.
         let (head, following): (*mut *mut Node, usize) = unsafe {
             match self.bins() {
                 Some(bins) => {
@@ -150,11 +159,15 @@ impl FreeList {
                 }
                 None => {
                     let first = self.0.get().cast::<Node>();
-                    (self.0.as_ptr().cast(), first.as_ref().map_or(0, |first| (first.following() + 1).min(FOLLOWING)))
+                    (
+                        self.0.as_ptr().cast(),
+                        first.as_ref().map_or(0, |first| (first.following() + 1).min(FOLLOWING)),
+                    )
                 }
             }
         };
-        // SAFETY: the block is free, aligned and large enough for a node; `head` is the list's or a bin's.
+        // SAFETY: the block is free, aligned and large enough for a node; `head` is the list's or a
+        // bin's.
         unsafe {
             node.write(Node { next: *head, tagged_bytes: bytes | following });
             *head = node;
@@ -162,8 +175,9 @@ impl FreeList {
         true
     }
 
-    /// Takes a block that holds `bytes` aligned to `align`, at least a word each, and puts back what is left on both sides. Where
-    /// there is none and all were looked at, also says how large the largest is.
+    /// Takes a block that holds `bytes` aligned to `align`, at least a word each, and puts back
+    /// what is left on both sides. Where there is none and all were looked at, also says how large
+    /// the largest is.
     pub fn take(&self, bytes: usize, align: usize) -> (Option<NonNull<u8>>, Option<usize>) {
         let found = match self.bins() {
             Some(bins) => take_binned(bins, bytes, align).ok_or(None),
@@ -176,8 +190,15 @@ impl FreeList {
     }
 
     /// The part that is asked for of a block that was just taken from its list.
-    fn cut(&self, block: NonNull<u8>, found: usize, bytes: usize, align: usize) -> Option<NonNull<u8>> {
-        // Placed as high as the alignment allows, so that what is left is in front and in one piece.
+    fn cut(
+        &self,
+        block: NonNull<u8>,
+        found: usize,
+        bytes: usize,
+        align: usize,
+    ) -> Option<NonNull<u8>> {
+        // Placed as high as the alignment allows, so that what is left is in front and in one
+        // piece.
         let end = block.addr().get() + found;
         let at = (end - bytes) & !(align - 1);
         let chosen = block.as_ptr().wrapping_add(at - block.addr().get());
@@ -194,9 +215,13 @@ impl FreeList {
     pub fn each(&self, mut see: impl FnMut(Piece)) {
         match self.bins() {
             Some(bins) => {
-                // SAFETY: bins live as long as the arena that has them; nobody changes them during the walk.
+                // SAFETY: bins live as long as the arena that has them; nobody changes them during
+                // the walk.
                 let heads = unsafe { (*bins).heads };
-                heads.into_iter().flat_map(walk).for_each(|(node, read)| see(piece(node, read.bytes())));
+                heads
+                    .into_iter()
+                    .flat_map(walk)
+                    .for_each(|(node, read)| see(piece(node, read.bytes())));
             }
             None => self.list().for_each(|(node, read)| see(piece(node, read.bytes()))),
         }
@@ -209,7 +234,8 @@ fn piece(node: *mut Node, bytes: usize) -> Piece {
 
 fn walk(first: *mut Node) -> impl Iterator<Item = (*mut Node, Node)> {
     let read = |node: *mut Node| {
-        // SAFETY: a list holds free blocks of the arena, each with a node written when it was put there.
+        // SAFETY: a list holds free blocks of the arena, each with a node written when it was put
+        // there.
         (!node.is_null()).then(|| (node, unsafe { node.read() }))
     };
     std::iter::successors(read(first), move |(_, node)| read(node.next))
@@ -231,9 +257,14 @@ fn holds(node: *mut Node, found: usize, bytes: usize, align: usize) -> bool {
     found >= bytes && ((node.addr() + found - bytes) & !(align - 1)) >= node.addr()
 }
 
-/// Takes the first of at most `looks` blocks that holds the request from the list at `head`. An error says how large the largest
-/// of them is, where the list has no more.
-fn take_fitting(mut head: *mut *mut Node, bytes: usize, align: usize, looks: usize) -> Result<Piece, Option<usize>> {
+/// Takes the first of at most `looks` blocks that holds the request from the list at `head`. An
+/// error says how large the largest of them is, where the list has no more.
+fn take_fitting(
+    mut head: *mut *mut Node,
+    bytes: usize,
+    align: usize,
+    looks: usize,
+) -> Result<Piece, Option<usize>> {
     let mut largest = 0;
     for _ in 0..looks {
         // SAFETY: `head` is the list's or a bin's, or the link of a free block.

@@ -1,10 +1,11 @@
 //! The slow path: what an arena does when its window is used up, and how its chunks come and go.
 //!
-//! Order, after HotSpot: free blocks; the current chunk's uncommitted part; the current chunk enlarged in place; a chunk kept
-//! by a reset; a new chunk. Deviations: enlarging goes by a few lines instead of doubling; a request that does not fit looks
-//! in leftovers before a new chunk is taken; and when a new chunk leaves less room than the old one still has, the old one
-//! stays current, so that one large block does not retire a small chunk. What is retired is salvaged: its committed rest
-//! becomes a free block.
+//! Order, after HotSpot: free blocks; the current chunk's uncommitted part; the current chunk
+//! enlarged in place; a chunk kept by a reset; a new chunk. Deviations: enlarging goes by a few
+//! lines instead of doubling; a request that does not fit looks in leftovers before a new chunk is
+//! taken; and when a new chunk leaves less room than the old one still has, the old one stays
+//! current, so that one large block does not retire a small chunk. What is retired is salvaged: its
+//! committed rest becomes a free block.
 
 use super::alone::ALONE_BYTES;
 use super::free_blocks::{BINS_BYTES, SMALLEST_BYTES};
@@ -21,24 +22,29 @@ use std::alloc::Layout;
 use std::num::NonZero;
 use std::ptr::NonNull;
 
-/// Enlarging in place goes by this share of what the arena has, of the chunk it would take next, and by this many lines at least.
+/// Enlarging in place goes by this share of what the arena has, of the chunk it would take next,
+/// and by this many lines at least.
 const ENLARGE_SHARE: u32 = 16;
 const ENLARGE_CHUNK_SHARE: usize = 1;
 const ENLARGE_LINES: u32 = 2;
-/// A chunk above a granule has this share of what the arena has at least: it is committed step by step, so that its size costs nothing
-/// but addresses, and fewer chunks are retired, linked and returned.
+/// A chunk above a granule has this share of what the arena has at least: it is committed step by
+/// step, so that its size costs nothing but addresses, and fewer chunks are retired, linked and
+/// returned.
 const LARGE_SHARE: usize = 6;
 /// A large chunk's committed part grows by this share of what the arena has, up to this much.
 const COMMIT_SHARE: usize = 64;
-/// Where idle memory is kept until a trim anyway it grows by this much at least: each step is a visit to the pool. Less than what is
-/// given its pages in one call, so that none is resident that is not used.
+/// Where idle memory is kept until a trim anyway it grows by this much at least: each step is a
+/// visit to the pool. Less than what is given its pages in one call, so that none is resident that
+/// is not used.
 const COMMIT_BYTES_KEPT: usize = 16 << 10;
-/// And by this much where the kernel gives huge pages: a part of one is resident whether it is committed or not.
+/// And by this much where the kernel gives huge pages: a part of one is resident whether it is
+/// committed or not.
 const COMMIT_BYTES_HUGE: usize = 64 << 10;
 const COMMIT_BYTES_MAX: usize = 1 << 20;
-/// From this size on a fresh part is given its pages in one call instead of a fault a page, which saves a seventh of what a page costs and
-/// more (`cargo xtask bench elastic --only fresh`). With 32 KB it saves half as much or nothing, less than what it costs to give pages that
-/// nobody touches, as inside of larger blocks.
+/// From this size on a fresh part is given its pages in one call instead of a fault a page, which
+/// saves a seventh of what a page costs and more (`cargo xtask bench elastic --only fresh`). With
+/// 32 KB it saves half as much or nothing, less than what it costs to give pages that nobody
+/// touches, as inside of larger blocks.
 const POPULATE_BYTES: usize = 256 << 10;
 /// And up to this one; larger parts than an arena's steps are single blocks.
 const POPULATE_BYTES_MAX: usize = 2 * COMMIT_BYTES_MAX;
@@ -61,18 +67,20 @@ impl Shared {
         }
     }
 
-    /// Has the kernel give pages that will be written soon anyway. Not those of a single huge block, of which perhaps a little is
-    /// ever used; nor huge pages, most of which are there and need not be asked for.
+    /// Has the kernel give pages that will be written soon anyway. Not those of a single huge
+    /// block, of which perhaps a little is ever used; nor huge pages, most of which are there and
+    /// need not be asked for.
     fn populate(&self, range: std::ops::Range<usize>) {
-        if !self.options.huge_pages && (POPULATE_BYTES..=POPULATE_BYTES_MAX).contains(&range.len()) {
+        if !self.options.huge_pages && (POPULATE_BYTES..=POPULATE_BYTES_MAX).contains(&range.len())
+        {
             // Where the kernel cannot, pages come at their first touch.
             let _ = self.reservation.populate(range);
         }
     }
 }
 
-/// The first chunk of an arena, with room for `beside` bytes next to its link. Small ones prefer a hole of nearly the wanted size, so
-/// that an arena starts where it can go on.
+/// The first chunk of an arena, with room for `beside` bytes next to its link. Small ones prefer a
+/// hole of nearly the wanted size, so that an arena starts where it can go on.
 fn take_first_chunk(shared: &Shared, growth: Growth, beside: usize) -> Result<Chunk, Error> {
     let want = growth.wanted_bytes(0, 0);
     take_chunk_near(shared, beside, want, want / 12 * 11)
@@ -124,19 +132,22 @@ enum Extended {
     Elsewhere(Chunk),
 }
 
-/// What a block may take of a chunk. The end of a chunk is aligned to a line and its links to words; a larger alignment may cost its size.
+/// What a block may take of a chunk. The end of a chunk is aligned to a line and its links to
+/// words; a larger alignment may cost its size.
 #[inline]
 fn room_for(size: usize, align: usize) -> usize {
     size + if align > WORD { align } else { 0 }
 }
 
-/// Lines that a chunk of at most a granule needs for `room` bytes, and those of `want` bytes; `None` where it is a larger one.
+/// Lines that a chunk of at most a granule needs for `room` bytes, and those of `want` bytes;
+/// `None` where it is a larger one.
 #[inline]
 fn small_lines(shared: &Shared, room: usize, want: usize) -> Option<(u32, u32)> {
     let (shape, links) = (shared.shape, size_of::<super::head::Link>());
     let lines = |bytes: usize| shape.lines_for(bytes) as u32;
     let need = lines(room + links);
-    (room + links <= shape.granule_bytes() && want <= shape.granule_bytes()).then(|| (need, lines(want).max(need)))
+    (room + links <= shape.granule_bytes() && want <= shape.granule_bytes())
+        .then(|| (need, lines(want).max(need)))
 }
 
 /// So many chunks are returned before the lock is let go for a moment.
@@ -149,28 +160,39 @@ pub(super) fn return_and_reclaim(shared: &Shared, top: u32) {
     }
 }
 
-/// Returns the chunks of lists that begin with these tops (0: an empty list), and how much is idle then in the shard of those
-/// that has the most. `last` runs in the last visit; where it returns true nothing of the space is used afterwards, and `None` returned.
+/// Returns the chunks of lists that begin with these tops (0: an empty list), and how much is idle
+/// then in the shard of those that has the most. `last` runs in the last visit; where it returns
+/// true nothing of the space is used afterwards, and `None` returned.
 ///
 /// A pointer, because a reference would have to be valid until this returns.
-pub fn return_chunks(shared: *const Shared, lists: [u32; 2], last: impl FnOnce(&Shard, &mut Held<'_>, usize) -> bool) -> Option<usize> {
-    // SAFETY: whoever returns chunks of a space has something that keeps it alive, until `last` gives that up.
+pub fn return_chunks(
+    shared: *const Shared,
+    lists: [u32; 2],
+    last: impl FnOnce(&Shard, &mut Held<'_>, usize) -> bool,
+) -> Option<usize> {
+    // SAFETY: whoever returns chunks of a space has something that keeps it alive, until `last`
+    // gives that up.
     let shared = unsafe { &*shared };
     let (mut idle_bytes, mut returned) = (0, 0);
     let mut visited: Option<(&Shard, Held<'_>)> = None;
     for mut top in lists {
         while top != 0 {
-            // SAFETY: the chunk was its arena's, whose last act this is; its link stays until the pool has it.
+            // SAFETY: the chunk was its arena's, whose last act this is; its link stays until the
+            // pool has it.
             let chunk = unsafe { super::read_chunk(shared.line_address(top), top) };
             top = chunk.other;
-            // Links that nobody read since their chunks were retired are out of the cache; they arrive while this chunk is returned.
+            // Links that nobody read since their chunks were retired are out of the cache; they
+            // arrive while this chunk is returned.
             for older in [top, chunk.older[0], chunk.older[1]] {
                 fetch(shared.line_address(older).wrapping_sub(size_of::<super::Link>()));
             }
             // An arena that stayed with one thread has all of them in one shard.
             let shard = shared.shards.of(chunk.top - chunk.lines);
-            if visited.as_ref().is_none_or(|(of, _)| !std::ptr::eq(*of, shard)) || returned % RETURNED_AT_ONCE == 0 {
-                idle_bytes = idle_bytes.max(visited.take().map_or(0, |(_, held)| held.idle_bytes()));
+            if visited.as_ref().is_none_or(|(of, _)| !std::ptr::eq(*of, shard))
+                || returned % RETURNED_AT_ONCE == 0
+            {
+                idle_bytes =
+                    idle_bytes.max(visited.take().map_or(0, |(_, held)| held.idle_bytes()));
                 visited = Some((shard, shard.lock()));
             }
             if let Some((_, held)) = &mut visited {
@@ -223,19 +245,32 @@ impl Arena {
         if head.is_plain() {
             return self.serve(size, align);
         }
-        if head.debug() { self.allocate_checked(layout) } else { self.allocate_first(layout, size, align) }
+        if head.debug() {
+            self.allocate_checked(layout)
+        } else {
+            self.allocate_first(layout, size, align)
+        }
     }
 
     /// The first allocation: the arena takes its first chunk, and a head of its own in it.
     #[inline(never)]
-    fn allocate_first(&self, layout: Layout, size: usize, align: usize) -> Result<NonNull<u8>, Error> {
+    fn allocate_first(
+        &self,
+        layout: Layout,
+        size: usize,
+        align: usize,
+    ) -> Result<NonNull<u8>, Error> {
         if size == 0 {
-            return Ok(NonNull::without_provenance(NonZero::new(align).expect("an alignment is not zero")));
+            return Ok(NonNull::without_provenance(
+                NonZero::new(align).expect("an alignment is not zero"),
+            ));
         }
         let (seed, shared) = (self.head.get(), self.shared());
-        let (growth, pointer, shard) = (self.head().growth, self.head().shared, self.head().shard());
+        let (growth, pointer, shard) =
+            (self.head().growth, self.head().shared, self.head().shard());
         let together = size < ALONE_BYTES && align <= shared.shape.granule_bytes();
-        let beside = if together { size_of::<Head>() + room_for(size, align) } else { size_of::<Head>() };
+        let beside =
+            if together { size_of::<Head>() + room_for(size, align) } else { size_of::<Head>() };
         let chunk = take_first_chunk(shared, growth, beside)?;
         // SAFETY: the chunk was just taken, with room for a head.
         self.head.set(unsafe { super::write_head(pointer, growth, &chunk, shard) });
@@ -257,7 +292,9 @@ impl Arena {
                 return Ok(block);
             }
             // Only where it was closed: otherwise the fast path has looked.
-            if let Some(block) = self.bump(self.true_floor(&self.chunk(head.current.get())), size, align) {
+            if let Some(block) =
+                self.bump(self.true_floor(&self.chunk(head.current.get())), size, align)
+            {
                 return Ok(block);
             }
         }
@@ -269,8 +306,10 @@ impl Arena {
             return Ok(block);
         }
         let chunk = self.chunk(head.current.get());
-        // A large block is not committed at the end of a chunk that others share, from where it could not go back.
-        let next = if size < ALONE_BYTES { self.extend(&chunk, size, align)? } else { Next::Nothing };
+        // A large block is not committed at the end of a chunk that others share, from where it
+        // could not go back.
+        let next =
+            if size < ALONE_BYTES { self.extend(&chunk, size, align)? } else { Next::Nothing };
         match next {
             Next::Block(block) => Ok(block),
             Next::Chunk(taken) => {
@@ -322,7 +361,8 @@ impl Arena {
         NonNull::new(block)
     }
 
-    /// Lengthens the current chunk's window downwards: by its uncommitted part, or by free lines below it.
+    /// Lengthens the current chunk's window downwards: by its uncommitted part, or by free lines
+    /// below it.
     #[inline]
     fn extend(&self, chunk: &Chunk, size: usize, align: usize) -> Result<Next, Error> {
         let cursor = self.head().cursor.get();
@@ -347,8 +387,9 @@ impl Arena {
         Ok(NonNull::new(block).map_or(Next::Nothing, Next::Block))
     }
 
-    /// By free lines below. Where there are not enough, a small chunk of `room` bytes from elsewhere is had in the same visit to
-    /// the pool, if that is what comes next and the pool has one; `None` where neither is so.
+    /// By free lines below. Where there are not enough, a small chunk of `room` bytes from
+    /// elsewhere is had in the same visit to the pool, if that is what comes next and the pool has
+    /// one; `None` where neither is so.
     #[inline]
     fn extend_small(&self, chunk: &Chunk, missing: usize, room: usize) -> Option<Extended> {
         let (shared, head) = (self.shared(), self.head());
@@ -356,8 +397,14 @@ impl Arena {
         if missing_lines >= GRANULE_LINES {
             return None;
         }
-        let policy = shared.shape.lines_for(head.growth.chunk_bytes(head.chunks.get().into()) / ENLARGE_CHUNK_SHARE) as u32;
-        let want = (head.owned_lines.get() / ENLARGE_SHARE).max(policy).max(ENLARGE_LINES).max(missing_lines);
+        let policy = shared
+            .shape
+            .lines_for(head.growth.chunk_bytes(head.chunks.get().into()) / ENLARGE_CHUNK_SHARE)
+            as u32;
+        let want = (head.owned_lines.get() / ENLARGE_SHARE)
+            .max(policy)
+            .max(ENLARGE_LINES)
+            .max(missing_lines);
         let first = chunk.top - chunk.lines;
         let shard = shared.shards.of(first);
         let mut held = shard.lock();
@@ -385,7 +432,12 @@ impl Arena {
     }
 
     /// By what of the chunk is not committed; `None` where that is not enough.
-    fn extend_large(&self, mut large: Large, chunk: &Chunk, missing: usize) -> Result<Option<Chunk>, Error> {
+    fn extend_large(
+        &self,
+        mut large: Large,
+        chunk: &Chunk,
+        missing: usize,
+    ) -> Result<Option<Chunk>, Error> {
         let (shared, head) = (self.shared(), self.head());
         let shape = shared.shape;
         let left = large.range.len() - large.committed_bytes;
@@ -395,14 +447,30 @@ impl Arena {
         let before = large.committed_bytes;
         let grown = shape.line_offset(head.owned_lines.get()).saturating_sub(left) / COMMIT_SHARE;
         let least = shape.whole_granules(missing);
-        let step = least.max(shape.whole_granules(grown.clamp(shared.commit_bytes_min(), COMMIT_BYTES_MAX))).min(left);
-        shared.shards.commit_large(&mut large, before + step, before + least, &shared.reservation)?;
+        let step = least
+            .max(shape.whole_granules(grown.clamp(shared.commit_bytes_min(), COMMIT_BYTES_MAX)))
+            .min(left);
+        shared.shards.commit_large(
+            &mut large,
+            before + step,
+            before + least,
+            &shared.reservation,
+        )?;
         shared.populate(large.range.end - large.committed_bytes..large.range.end - before);
-        Ok(Some(Chunk { other: chunk.other, older: chunk.older, ..Chunk::of_large(&large, shape.line_bytes()) }))
+        Ok(Some(Chunk {
+            other: chunk.other,
+            older: chunk.older,
+            ..Chunk::of_large(&large, shape.line_bytes())
+        }))
     }
 
     /// Takes the block from a chunk kept by a reset, or from a new one.
-    fn continue_elsewhere(&self, current: &Chunk, size: usize, align: usize) -> Result<NonNull<u8>, Error> {
+    fn continue_elsewhere(
+        &self,
+        current: &Chunk,
+        size: usize,
+        align: usize,
+    ) -> Result<NonNull<u8>, Error> {
         let (shared, head) = (self.shared(), self.head());
         let shape = shared.shape;
         let room = room_for(size, align);
@@ -413,10 +481,15 @@ impl Arena {
                 let room = if alone { room + size_of::<AloneLink>() } else { room };
                 let policy = self.next_bytes();
                 let owned_bytes = shape.line_offset(head.owned_lines.get());
-                let want = if policy > shape.granule_bytes() { policy.max(owned_bytes / LARGE_SHARE) } else { policy };
+                let want = if policy > shape.granule_bytes() {
+                    policy.max(owned_bytes / LARGE_SHARE)
+                } else {
+                    policy
+                };
                 let want = if alone { 0 } else { want };
                 let mut taken = take_chunk(shared, room, want);
-                // Afterwards, so that a refused request gives up what was kept only where it could have helped.
+                // Afterwards, so that a refused request gives up what was kept only where it could
+                // have helped.
                 if room > shape.root_bytes() && self.return_spare_runs() && taken.is_err() {
                     mark("spare runs of roots went back for a block that did not fit beside them");
                     taken = take_chunk(shared, room, want);
@@ -444,7 +517,8 @@ impl Arena {
             return NonNull::new(block).expect("an address of the reservation");
         }
         let (old_floor, old_cursor) = (self.true_floor(current), head.cursor.get());
-        // What the window of each has left; the larger one goes on, the other one's rest is salvaged.
+        // What the window of each has left; the larger one goes on, the other one's rest is
+        // salvaged.
         let (rest, old_rest) = (self.reach(&chunk, at), self.reach(current, old_cursor.addr()));
         if rest >= old_rest {
             let top = chunk.top;
@@ -471,16 +545,22 @@ impl Arena {
     fn insert_behind_current(&self, chunk: &Chunk) {
         let current = self.chunk(self.head().current.get());
         self.set_newer(current.other, chunk.top);
-        self.write_chunk(&Chunk { other: current.other, alone: chunk.alone.map(|_| current.top), ..chunk.clone() });
+        self.write_chunk(&Chunk {
+            other: current.other,
+            alone: chunk.alone.map(|_| current.top),
+            ..chunk.clone()
+        });
         self.write_chunk(&Chunk { other: chunk.top, ..current });
     }
 
-    /// How much a chunk of which everything from `at` upwards is used has left, uncommitted parts included.
+    /// How much a chunk of which everything from `at` upwards is used has left, uncommitted parts
+    /// included.
     fn reach(&self, chunk: &Chunk, at: usize) -> usize {
         at - self.shared().line_address(chunk.top - chunk.lines).addr()
     }
 
-    /// The first chunk kept by a reset that has the room, of those looked at; committed as far as the room needs.
+    /// The first chunk kept by a reset that has the room, of those looked at; committed as far as
+    /// the room needs.
     fn take_spare(&self, room: usize) -> Result<Option<Chunk>, Error> {
         let (shared, head) = (self.shared(), self.head());
         let shape = shared.shape;
@@ -516,12 +596,14 @@ impl Arena {
         Ok(None)
     }
 
-    /// For a block that no root holds and no spare chunk: spare runs of roots, of those looked at, go back to the pool. Kept,
-    /// they would add up where each such block is a little larger than the one before. Returns whether there were any.
+    /// For a block that no root holds and no spare chunk: spare runs of roots, of those looked at,
+    /// go back to the pool. Kept, they would add up where each such block is a little larger than
+    /// the one before. Returns whether there were any.
     fn return_spare_runs(&self) -> bool {
         let (shared, head) = (self.shared(), self.head());
         let root_lines = shared.shape.lines_for(shared.shape.root_bytes()) as u32;
-        let (mut before, mut top, mut returned): (Option<Chunk>, u32, bool) = (None, head.spare.get(), false);
+        let (mut before, mut top, mut returned): (Option<Chunk>, u32, bool) =
+            (None, head.spare.get(), false);
         for _ in 0..SPARES_LOOKED_AT {
             if top == 0 {
                 break;
@@ -555,7 +637,8 @@ impl Arena {
         if bytes >= SMALLEST_BYTES
             && let Some(block) = NonNull::new(floor)
         {
-            // SAFETY: it lies between floor and cursor of a chunk of this arena, committed and handed to nobody.
+            // SAFETY: it lies between floor and cursor of a chunk of this arena, committed and
+            // handed to nobody.
             unsafe { self.put_free(block, bytes) };
         }
     }
@@ -582,7 +665,9 @@ impl Arena {
     fn room_for_bins(&self) -> Option<NonNull<u8>> {
         let head = self.head();
         let from_free = self.take_free(BINS_BYTES, WORD);
-        from_free.or_else(|| self.bump(self.true_floor(&self.chunk(head.current.get())), BINS_BYTES, WORD))
+        from_free.or_else(|| {
+            self.bump(self.true_floor(&self.chunk(head.current.get())), BINS_BYTES, WORD)
+        })
     }
 
     /// Debugging aids want the size as it was asked for; without them it is rounded to words here.

@@ -1,9 +1,11 @@
-//! Aids against memory errors: canaries, guard pages, poison, no reuse. With any of them on, every block comes through here.
+//! Aids against memory errors: canaries, guard pages, poison, no reuse. With any of them on, every
+//! block comes through here.
 //!
-//! Such an arena is another allocator: its head and all that is known of its blocks lie apart ([`Book`]), because an overrun
-//! that could change where a block is said to lie would have the aids write there. Blocks are cut from chunks, the smallest free piece
-//! first; with guard pages each has a chunk of its own. The document ("More improvements possible") lists buffer zones, canaries
-//! and disabled deallocation as simple, guard pages as costly but possible.
+//! Such an arena is another allocator: its head and all that is known of its blocks lie apart
+//! ([`Book`]), because an overrun that could change where a block is said to lie would have the
+//! aids write there. Blocks are cut from chunks, the smallest free piece first; with guard pages
+//! each has a chunk of its own. The document ("More improvements possible") lists buffer zones,
+//! canaries and disabled deallocation as simple, guard pages as costly but possible.
 
 use super::book::{Block, Book, Bytes, POISON, canary, check_canary};
 use super::head::{Chunk, Head, WORD};
@@ -38,14 +40,16 @@ pub enum Overwritten {
         found: u8,
     },
     /// To a block that had been given back, or had ended with a reset.
-    #[error("the freed block of {bytes} bytes at {address:#x} was written to: expected 0xf5 at offset {offset}, found {found:#04x}")]
+    #[error(
+        "the freed block of {bytes} bytes at {address:#x} was written to: expected 0xf5 at offset {offset}, found {found:#04x}"
+    )]
     AfterFree {
         /// Where the freed block began.
         address: usize,
         /// What had been asked for.
         bytes: usize,
-        /// The first changed byte, counted from the block's beginning; behind its end where it lies in what the block had for canaries and
-        /// alignment.
+        /// The first changed byte, counted from the block's beginning; behind its end where it lies
+        /// in what the block had for canaries and alignment.
         offset: usize,
         /// What is there.
         found: u8,
@@ -67,14 +71,16 @@ pub fn checked_head(shared: *const Shared, growth: Growth, shard: usize) -> NonN
 
 /// Addresses of a chunk's committed part.
 fn memory_of(shared: &Shared, chunk: &Chunk) -> Range<usize> {
-    shared.line_address(chunk.top - chunk.committed_lines()).addr()..shared.line_address(chunk.top).addr()
+    shared.line_address(chunk.top - chunk.committed_lines()).addr()
+        ..shared.line_address(chunk.top).addr()
 }
 
 impl Bytes for Shared {
     fn read(&self, range: Range<usize>) -> &[u8] {
         let start = self.reservation.base().as_ptr().with_addr(range.start);
-        // SAFETY: ranges of a book are committed parts of its arena's chunks, outside of guard pages, in canaries or poison, which
-        // nobody has a reference to; the arena is not shared with other threads.
+        // SAFETY: ranges of a book are committed parts of its arena's chunks, outside of guard
+        // pages, in canaries or poison, which nobody has a reference to; the arena is not shared
+        // with other threads.
         unsafe { std::slice::from_raw_parts(start, range.len()) }
     }
 
@@ -88,13 +94,16 @@ impl Bytes for Shared {
 
     fn poison(&self, range: Range<usize>) {
         // SAFETY: as for `read`; the block is its user's no more.
-        unsafe { self.reservation.base().as_ptr().with_addr(range.start).write_bytes(POISON, range.len()) };
+        unsafe {
+            self.reservation.base().as_ptr().with_addr(range.start).write_bytes(POISON, range.len())
+        };
     }
 }
 
 impl Arena {
-    /// Looks for writes beyond blocks (with [`Debug::canaries`](crate::Debug::canaries)) and to blocks that were given back
-    /// (with [`Debug::poison`](crate::Debug::poison)); `Ok` where both are off.
+    /// Looks for writes beyond blocks (with [`Debug::canaries`](crate::Debug::canaries)) and to
+    /// blocks that were given back (with [`Debug::poison`](crate::Debug::poison)); `Ok` where both
+    /// are off.
     pub fn check(&self) -> Result<(), Overwritten> {
         if !self.head().debug() {
             return Ok(());
@@ -105,7 +114,8 @@ impl Arena {
     /// The book of an arena with debugging aids.
     fn book(&self) -> &RefCell<Book> {
         debug_assert!(self.head().debug());
-        // SAFETY: `checked_head` made the head of every arena with debugging aids, and it lives as long as the handle.
+        // SAFETY: `checked_head` made the head of every arena with debugging aids, and it lives as
+        // long as the handle.
         unsafe { &self.head.get().cast::<Checked>().as_ref().book }
     }
 
@@ -116,7 +126,8 @@ impl Arena {
     pub(super) fn allocate_checked(&self, layout: Layout) -> Result<NonNull<u8>, Error> {
         let (shared, debug) = (self.shared(), self.shared().options.debug);
         if layout.size() == 0 {
-            return Ok(NonNull::new(ptr::without_provenance_mut(layout.align().max(WORD))).expect("an alignment is not zero"));
+            return Ok(NonNull::new(ptr::without_provenance_mut(layout.align().max(WORD)))
+                .expect("an alignment is not zero"));
         }
         let mut book = self.book().borrow_mut();
         let (address, limit) = if debug.guard_pages {
@@ -135,17 +146,28 @@ impl Arena {
         if debug.canaries {
             shared.guard(address + layout.size()..limit);
         }
-        Ok(NonNull::new(shared.reservation.base().as_ptr().with_addr(address)).expect("an address of the reservation"))
+        Ok(NonNull::new(shared.reservation.base().as_ptr().with_addr(address))
+            .expect("an address of the reservation"))
     }
 
     /// A free place, in a new chunk where there is none.
-    fn place(&self, book: &mut Book, bytes: usize, align: usize) -> Result<(Range<usize>, Range<usize>), Error> {
+    fn place(
+        &self,
+        book: &mut Book,
+        bytes: usize,
+        align: usize,
+    ) -> Result<(Range<usize>, Range<usize>), Error> {
         if let Some(found) = book.find(bytes, align) {
             return Ok(found);
         }
         let shared = self.shared();
-        let owned_bytes = book.chunks.iter().map(|chunk| chunk.lines as usize * shared.shape.line_bytes()).sum();
-        let want = self.head().growth.wanted_bytes(book.chunks.len(), owned_bytes).min(shared.shape.granule_bytes());
+        let owned_bytes =
+            book.chunks.iter().map(|chunk| chunk.lines as usize * shared.shape.line_bytes()).sum();
+        let want = self
+            .head()
+            .growth
+            .wanted_bytes(book.chunks.len(), owned_bytes)
+            .min(shared.shape.granule_bytes());
         let room = bytes + if align > WORD { align } else { 0 };
         let chunk = grow::take_chunk(shared, room, want)?;
         book.put_free(memory_of(shared, &chunk));
@@ -153,17 +175,20 @@ impl Arena {
         Ok(book.find(bytes, align).expect("a new chunk holds what it was taken for"))
     }
 
-    /// A block in a chunk of its own, with a page behind it that cannot be accessed: it ends there, or as close as its alignment allows.
+    /// A block in a chunk of its own, with a page behind it that cannot be accessed: it ends there,
+    /// or as close as its alignment allows.
     fn guarded_place(&self, book: &mut Book, layout: Layout) -> Result<(usize, usize), Error> {
         let (shared, page) = (self.shared(), page_bytes());
         let bytes = shared.shape.whole_granules(layout.size() + layout.align() - 1 + page);
         let large = shared.shards.take_large(home(), bytes, bytes, &shared.reservation)?;
         let base = shared.reservation.base().addr().get();
-        // As high as possible; the page is the chunk's last one unless the block is aligned to more than a page.
+        // As high as possible; the page is the chunk's last one unless the block is aligned to more
+        // than a page.
         let address = (base + large.range.end - page - layout.size()) & !(layout.align() - 1);
         let limit = (address + layout.size()).next_multiple_of(page);
         let guard = limit - base..limit - base + page;
-        // SAFETY: the chunk was just taken and is committed; nobody touches the page until it is opened again.
+        // SAFETY: the chunk was just taken and is committed; nobody touches the page until it is
+        // opened again.
         if let Err(error) = unsafe { shared.reservation.guard(guard.clone(), true) } {
             let line = (large.range.start / shared.shape.line_bytes()) as u32;
             shared.shards.of(line).lock().give_large(&large);
@@ -190,8 +215,16 @@ impl Arena {
         let found = book.block(address).unwrap_or_else(|| {
             panic!("the block of {bytes} bytes at {address:#x} is given back, but the arena has none there: was it given back before?")
         });
-        assert!(found.alive, "the block of {} bytes at {address:#x} was given back twice", found.bytes);
-        assert!(found.bytes == bytes, "the block of {} bytes at {address:#x} is given back as one of {bytes}", found.bytes);
+        assert!(
+            found.alive,
+            "the block of {} bytes at {address:#x} was given back twice",
+            found.bytes
+        );
+        assert!(
+            found.bytes == bytes,
+            "the block of {} bytes at {address:#x} is given back as one of {bytes}",
+            found.bytes
+        );
         if debug.canaries
             && let Err(overwritten) = check_canary(address, &found, shared)
         {
@@ -207,8 +240,8 @@ impl Arena {
         }
     }
 
-    /// Before all blocks go: a last look, poison, and no page may stay inaccessible. Nothing is done where something was
-    /// written over.
+    /// Before all blocks go: a last look, poison, and no page may stay inaccessible. Nothing is
+    /// done where something was written over.
     fn end_blocks(&self, book: &mut Book) -> Result<(), Overwritten> {
         let (shared, debug) = (self.shared(), self.shared().options.debug);
         book.check(debug.canaries, shared)?;
@@ -239,7 +272,8 @@ impl Arena {
             // Each block has a chunk of its own there, and none is used again.
             shared.after_return(give_back(shared, book.chunks.drain(..)));
         }
-        let memory: Vec<Range<usize>> = book.chunks.iter().map(|chunk| memory_of(shared, chunk)).collect();
+        let memory: Vec<Range<usize>> =
+            book.chunks.iter().map(|chunk| memory_of(shared, chunk)).collect();
         memory.into_iter().for_each(|memory| book.put_free(memory));
     }
 
@@ -250,16 +284,19 @@ impl Arena {
         let shared = unsafe { &*pointer };
         let ended = self.end_blocks(&mut self.book().borrow_mut());
         if let Err(overwritten) = ended {
-            // It keeps its memory, with the blocks and what they were written over with, to be looked at.
+            // It keeps its memory, with the blocks and what they were written over with, to be
+            // looked at.
             mark("an arena with an overrun block is leaked");
             assert!(std::thread::panicking(), "{overwritten}");
             return;
         }
-        // SAFETY: `checked_head` leaked the box for this handle, and nothing of it is borrowed any more.
+        // SAFETY: `checked_head` leaked the box for this handle, and nothing of it is borrowed any
+        // more.
         let checked = unsafe { Box::from_raw(self.head.get().cast::<Checked>().as_ptr()) };
         let chunks = checked.book.into_inner().chunks;
         let idle_bytes = give_back(shared, chunks.into_iter());
-        // SAFETY: nothing of the space is used afterwards, and the arena counts as alive until here.
+        // SAFETY: nothing of the space is used afterwards, and the arena counts as alive until
+        // here.
         unsafe { super::leave(pointer, shard, idle_bytes) };
     }
 
@@ -272,7 +309,9 @@ impl Arena {
     /// [`Arena::statistics`]: all that is free counts as free blocks.
     pub(super) fn statistics_checked(&self) -> ArenaStatistics {
         let (book, line_bytes) = (self.book().borrow(), self.shared().shape.line_bytes());
-        let lines = |of: fn(&Chunk) -> u32| book.chunks.iter().map(|chunk| of(chunk) as usize * line_bytes).sum::<usize>();
+        let lines = |of: fn(&Chunk) -> u32| {
+            book.chunks.iter().map(|chunk| of(chunk) as usize * line_bytes).sum::<usize>()
+        };
         let (deallocated_blocks, deallocated_bytes) = book.free();
         let committed_bytes = lines(Chunk::committed_lines);
         ArenaStatistics {

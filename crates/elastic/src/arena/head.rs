@@ -5,9 +5,10 @@
 //! | free, uncommitted | free, committed | blocks ... | Head* | AloneLink* | LargeLink* | Link |
 //!                     ^ floor           ^ cursor       * first chunk      * large chunks
 //! ```
-//! Head and link of a small first chunk fill one cache line of 64 bytes, so that an arena costs its handle (8 bytes) and
-//! that line. HotSpot keeps chunk headers outside, to be able to uncommit chunks that are in use by nobody; here a chunk
-//! that nobody uses has no header at all, the pool's bit masks know it.
+//! Head and link of a small first chunk fill one cache line of 64 bytes, so that an arena costs its
+//! handle (8 bytes) and that line. HotSpot keeps chunk headers outside, to be able to uncommit
+//! chunks that are in use by nobody; here a chunk that nobody uses has no header at all, the pool's
+//! bit masks know it.
 
 use super::free_blocks::FreeList;
 use crate::Growth;
@@ -21,12 +22,14 @@ use std::cell::Cell;
 /// All blocks are multiples of this and aligned to it at least.
 pub const WORD: usize = 8;
 
-/// The arena itself. Handles point to it; it lies in the arena's first chunk, which is taken at the first allocation.
+/// The arena itself. Handles point to it; it lies in the arena's first chunk, which is taken at the
+/// first allocation.
 #[repr(C)]
 pub struct Head {
     /// Blocks lie above, free memory below.
     pub cursor: Cell<*mut u8>,
-    /// The lowest address the fast path may hand out; [`CLOSED`] while every allocation must take the slow path.
+    /// The lowest address the fast path may hand out; [`CLOSED`] while every allocation must take
+    /// the slow path.
     pub floor: Cell<*mut u8>,
     /// The space, of which the shard with this head holds a count.
     pub shared: *const Shared,
@@ -39,12 +42,15 @@ pub struct Head {
     pub spare: Cell<u32>,
     /// Lines of all chunks, spare ones included.
     pub owned_lines: Cell<u32>,
-    /// No free block has more words than this, so that lists whose blocks are out of the cache are not walked in vain;
+    /// No free block has more words than this, so that lists whose blocks are out of the cache are
+    /// not walked in vain;
     /// [`ANY`]: it is not known.
     pub largest_words: Cell<u16>,
-    /// Chunks taken since the arena began or was reset; saturates, because only the first eight matter.
+    /// Chunks taken since the arena began or was reset; saturates, because only the first eight
+    /// matter.
     pub chunks: Cell<u8>,
-    /// What closes the fast path: [`REUSE`], [`DEBUG`], [`EMPTY`]; above those the number of the shard that counts the arena.
+    /// What closes the fast path: [`REUSE`], [`DEBUG`], [`EMPTY`]; above those the number of the
+    /// shard that counts the arena.
     flags: Cell<u8>,
 }
 
@@ -52,7 +58,8 @@ pub struct Head {
 const REUSE: u8 = 1;
 /// The space's debugging aids close the fast path for good.
 const DEBUG: u8 = 2;
-/// The arena has allocated nothing: it has no chunk, and the head is that of all such arenas ([`super::seeds`]).
+/// The arena has allocated nothing: it has no chunk, and the head is that of all such arenas
+/// ([`super::seeds`]).
 const EMPTY: u8 = 4;
 /// Where the number of the shard begins.
 const SHARD: u32 = 4;
@@ -166,7 +173,8 @@ pub const CLOSED: usize = isize::MAX as usize;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
-    /// The line at which the next older chunk ends (in the spare list: the next newer one); 0: none.
+    /// The line at which the next older chunk ends (in the spare list: the next newer one); 0:
+    /// none.
     pub other: u32,
     /// Lines of the chunk; the highest bit says that a [`LargeLink`] lies below.
     tagged_lines: u32,
@@ -177,7 +185,8 @@ pub struct Link {
 #[derive(Clone, Copy, Debug)]
 pub struct LargeLink {
     chunk: ChunkId,
-    /// Lines that are committed, counted from the top; the highest bit says that the chunk has one block and nothing else.
+    /// Lines that are committed, counted from the top; the highest bit says that the chunk has one
+    /// block and nothing else.
     tagged_committed_lines: u32,
     /// See [`Chunk::older`].
     older: [u32; 2],
@@ -187,7 +196,8 @@ pub struct LargeLink {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct AloneLink {
-    /// The line at which the chunk ends that links to this one, so that it can be taken out of the list.
+    /// The line at which the chunk ends that links to this one, so that it can be taken out of the
+    /// list.
     newer: u32,
     unused: u32,
 }
@@ -208,8 +218,9 @@ pub struct Chunk {
     pub other: u32,
     /// It was taken for one large block, and goes back with it: the chunk that links to it.
     pub alone: Option<u32>,
-    /// Of a large chunk, where the chunks after `other` in the list ended when this one became current; 0: nowhere. Their links can be
-    /// fetched before the ones between are there. They may be gone since: nothing else relies on it.
+    /// Of a large chunk, where the chunks after `other` in the list ended when this one became
+    /// current; 0: nowhere. Their links can be fetched before the ones between are there. They may
+    /// be gone since: nothing else relies on it.
     pub older: [u32; 2],
 }
 
@@ -231,7 +242,14 @@ impl Chunk {
     /// A small one of the lines that the pool handed out.
     #[inline]
     pub fn of_lines(Lines { first, count }: Lines) -> Chunk {
-        Chunk { top: first + count, lines: count, large: None, other: 0, alone: None, older: [0; 2] }
+        Chunk {
+            top: first + count,
+            lines: count,
+            large: None,
+            other: 0,
+            alone: None,
+            older: [0; 2],
+        }
     }
 
     /// This one as the current one after another.
@@ -277,7 +295,8 @@ pub unsafe fn read_chunk(end: *mut u8, top: u32) -> Chunk {
     // SAFETY: as above.
     let LargeLink { chunk, tagged_committed_lines: tagged, older } = unsafe { large.read() };
     // SAFETY: and below a large link that is tagged itself lies the third.
-    let alone = (tagged & ALONE != 0).then(|| unsafe { large.cast::<AloneLink>().sub(1).read() }.newer);
+    let alone =
+        (tagged & ALONE != 0).then(|| unsafe { large.cast::<AloneLink>().sub(1).read() }.newer);
     Chunk { top, lines, large: Some((chunk, tagged & !ALONE)), other: link.other, alone, older }
 }
 
@@ -292,7 +311,8 @@ pub unsafe fn write_chunk(end: *mut u8, chunk: &Chunk) {
         let link = end.cast::<Link>().sub(1);
         link.write(Link { other: chunk.other, tagged_lines: chunk.lines | tag });
         if let Some((id, committed_lines)) = chunk.large {
-            let tagged_committed_lines = committed_lines | if chunk.alone.is_some() { ALONE } else { 0 };
+            let tagged_committed_lines =
+                committed_lines | if chunk.alone.is_some() { ALONE } else { 0 };
             let large = link.cast::<LargeLink>().sub(1);
             large.write(LargeLink { chunk: id, tagged_committed_lines, older: chunk.older });
             if let Some(newer) = chunk.alone {

@@ -1,8 +1,10 @@
-//! Arenas. This file is the part that runs at every allocation; [`grow`] is what happens when the window is used up.
+//! Arenas. This file is the part that runs at every allocation; [`grow`] is what happens when the
+//! window is used up.
 //!
-//! Allocation goes downwards, because rounding down to an alignment is one instruction (N. Fitzgerald, "Always Bump
-//! Downwards"), with one comparison: addresses are below 2^63 and sizes at most 2^63 - 1, so cursor minus size, rounded
-//! down, is exact as a signed number, and being at least the floor is all there is to ask.
+//! Allocation goes downwards, because rounding down to an alignment is one instruction (N.
+//! Fitzgerald, "Always Bump Downwards"), with one comparison: addresses are below 2^63 and sizes at
+//! most 2^63 - 1, so cursor minus size, rounded down, is exact as a signed number, and being at
+//! least the floor is all there is to ask.
 
 mod allocator;
 mod alone;
@@ -30,9 +32,10 @@ pub use stats::ArenaStatistics;
 
 /// Blocks that die together: dropped, all of its memory returns to its space.
 ///
-/// An arena may be sent to another thread, and be dropped there; only one thread at a time can use it (it is not `Sync`).
-/// What is allocated in it borrows it, so that nothing outlives it. Destructors of values allocated in it do not run,
-/// unless the value is in a collection that runs them.
+/// An arena may be sent to another thread, and be dropped there; only one thread at a time can use
+/// it (it is not `Sync`). What is allocated in it borrows it, so that nothing outlives it.
+/// Destructors of values allocated in it do not run, unless the value is in a collection that runs
+/// them.
 ///
 /// ```
 /// use heaplab_elastic::{Growth, Space};
@@ -49,8 +52,8 @@ pub struct Arena {
     head: Cell<NonNull<Head>>,
 }
 
-// SAFETY: an arena owns its chunks; what it shares with others, the space, is behind locks and atomics. References to
-// blocks borrow the arena, so none is left behind when it moves.
+// SAFETY: an arena owns its chunks; what it shares with others, the space, is behind locks and
+// atomics. References to blocks borrow the arena, so none is left behind when it moves.
 unsafe impl Send for Arena {}
 
 impl Arena {
@@ -66,8 +69,9 @@ impl Arena {
         };
         drop(held);
         if !anchored {
-            // The shard's count of the space, for all of its arenas. Nobody can drop it before it is there, because this arena
-            // is one of them and is not handed out yet; until then `space` is a handle.
+            // The shard's count of the space, for all of its arenas. Nobody can drop it before it
+            // is there, because this arena is one of them and is not handed out yet; until then
+            // `space` is a handle.
             mark("a shard has its first arena");
             let count = shared.clone();
             if shared.shards.numbered(shard).lock().anchor.hold() {
@@ -79,34 +83,40 @@ impl Arena {
 
     #[inline(always)]
     pub(crate) fn head(&self) -> &Head {
-        // SAFETY: the head lives in the first chunk, which the arena has until it is dropped, or as long as the space; all that changes
-        // in it is in cells, and in one that is shared nothing changes.
+        // SAFETY: the head lives in the first chunk, which the arena has until it is dropped, or as
+        // long as the space; all that changes in it is in cells, and in one that is shared nothing
+        // changes.
         unsafe { self.head.get().as_ref() }
     }
 
     #[inline]
     pub(crate) fn shared(&self) -> &Shared {
-        // SAFETY: the arena is counted by its shard, which holds a count of the Arc while it counts any.
+        // SAFETY: the arena is counted by its shard, which holds a count of the Arc while it counts
+        // any.
         unsafe { &*self.head().shared }
     }
 
     /// The space it belongs to.
     pub fn space(&self) -> Space {
-        // SAFETY: the head's pointer came from an Arc of which the arena's shard holds a count; one more is counted for the handle.
+        // SAFETY: the head's pointer came from an Arc of which the arena's shard holds a count; one
+        // more is counted for the handle.
         Space::handle(unsafe {
             Arc::increment_strong_count(self.head().shared);
             Arc::from_raw(self.head().shared)
         })
     }
 
-    /// A block of this layout, uninitialised. It lives until the arena is dropped or reset, or until it is given back.
+    /// A block of this layout, uninitialised. It lives until the arena is dropped or reset, or
+    /// until it is given back.
     ///
-    /// A layout of no bytes gives an aligned address that is no block. After an error the arena's blocks and what it has for
-    /// more are as before; only empty chunks of several roots that a [`reset`](Arena::reset) kept may have gone back to the space,
-    /// for a request of more than a root that needed their place.
+    /// A layout of no bytes gives an aligned address that is no block. After an error the arena's
+    /// blocks and what it has for more are as before; only empty chunks of several roots that a
+    /// [`reset`](Arena::reset) kept may have gone back to the space, for a request of more than a
+    /// root that needed their place.
     ///
-    /// Chunks are committed from their ends downwards, so that an alignment of many pages may commit as many bytes: 1 MB for a block of 64
-    /// bytes aligned to 1 MB. Only the pages written are resident.
+    /// Chunks are committed from their ends downwards, so that an alignment of many pages may
+    /// commit as many bytes: 1 MB for a block of 64 bytes aligned to 1 MB. Only the pages written
+    /// are resident.
     #[inline(always)]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, Error> {
         let size = layout.size().wrapping_add(WORD - 1) & !(WORD - 1);
@@ -114,8 +124,9 @@ impl Arena {
         let head = self.head();
         let cursor = head.cursor.get();
         let at = cursor.addr().wrapping_sub(size) & !(align - 1);
-        // A size of more than 2^63 - 8 rounds up to 2^63, which as a signed number is the least there is: the difference
-        // then is negative or wraps, and `at` lies beyond every floor only if it were an address of 2^63 or more.
+        // A size of more than 2^63 - 8 rounds up to 2^63, which as a signed number is the least
+        // there is: the difference then is negative or wraps, and `at` lies beyond every floor only
+        // if it were an address of 2^63 or more.
         if at as isize >= head.floor.get().addr() as isize {
             let block = cursor.with_addr(at);
             head.cursor.set(block);
@@ -125,11 +136,12 @@ impl Arena {
         self.allocate_slowly(layout)
     }
 
-    /// Gives a block back before the arena dies, for reuse by this arena. The last block allocated goes back to the bump
-    /// window; others wait in free lists, and while there are any, allocations look there first. They do not merge with free neighbours, and
-    /// their pages stay committed. A block of 512 KB or more has its chunk to itself (unless it shrank, or its arena had as much committed
-    /// already, as after a [`reset`](Arena::reset)), and that goes back to the space at once: a trim, or the reclaim policy, gives its
-    /// pages back.
+    /// Gives a block back before the arena dies, for reuse by this arena. The last block allocated
+    /// goes back to the bump window; others wait in free lists, and while there are any,
+    /// allocations look there first. They do not merge with free neighbours, and their pages stay
+    /// committed. A block of 512 KB or more has its chunk to itself (unless it shrank, or its arena
+    /// had as much committed already, as after a [`reset`](Arena::reset)), and that goes back to
+    /// the space at once: a trim, or the reclaim policy, gives its pages back.
     ///
     /// # Safety
     /// `block` came from this arena with this layout, lives, and is not used afterwards.
@@ -150,7 +162,8 @@ impl Arena {
     #[allow(clippy::mut_from_ref)]
     pub fn alloc<T>(&self, value: T) -> Result<&mut T, Error> {
         let block = self.allocate(Layout::new::<T>())?.cast::<T>();
-        // SAFETY: the block has the layout of T and is nobody else's; it lives as long as the arena is borrowed.
+        // SAFETY: the block has the layout of T and is nobody else's; it lives as long as the arena
+        // is borrowed.
         unsafe {
             block.write(value);
             Ok(&mut *block.as_ptr())
@@ -161,7 +174,8 @@ impl Arena {
     #[allow(clippy::mut_from_ref)]
     pub fn alloc_slice_copy<T: Copy>(&self, values: &[T]) -> Result<&mut [T], Error> {
         let block = self.allocate(Layout::for_value(values))?.cast::<T>();
-        // SAFETY: the block has the slice's layout, is nobody else's, and does not overlap what existed before.
+        // SAFETY: the block has the slice's layout, is nobody else's, and does not overlap what
+        // existed before.
         unsafe {
             ptr::copy_nonoverlapping(values.as_ptr(), block.as_ptr(), values.len());
             Ok(std::slice::from_raw_parts_mut(block.as_ptr(), values.len()))
@@ -175,11 +189,13 @@ impl Arena {
         Ok(unsafe { std::str::from_utf8_unchecked(bytes) })
     }
 
-    /// Ends all blocks at once and keeps the chunks, committed as they are, for what is allocated next.
+    /// Ends all blocks at once and keeps the chunks, committed as they are, for what is allocated
+    /// next.
     ///
     /// # Panics
-    /// Where debugging aids find a block that was overrun or written to after its end: nothing is reset then. While the thread unwinds already, that is all
-    /// that happens; the arena keeps its blocks, and is leaked when it dies.
+    /// Where debugging aids find a block that was overrun or written to after its end: nothing is
+    /// reset then. While the thread unwinds already, that is all that happens; the arena keeps its
+    /// blocks, and is leaked when it dies.
     pub fn reset(&mut self) {
         if self.head().debug() {
             return self.reset_checked();
@@ -188,8 +204,8 @@ impl Arena {
         if head.is_empty() {
             return;
         }
-        // The list runs from the newest chunk to the oldest, the spare list the other way, so that they are used in the
-        // same order again. The chunk with the head stays current.
+        // The list runs from the newest chunk to the oldest, the spare list the other way, so that
+        // they are used in the same order again. The chunk with the head stays current.
         let (mut spare, mut top, mut first) = (head.spare.get(), head.current.get(), None);
         while top != 0 {
             let mut chunk = self.chunk(top);
@@ -219,7 +235,8 @@ impl Arena {
 
     /// The chunk that ends at line `top`.
     fn chunk(&self, top: u32) -> Chunk {
-        // SAFETY: only tops of this arena's chunks come here; their links were written when they were taken.
+        // SAFETY: only tops of this arena's chunks come here; their links were written when they
+        // were taken.
         unsafe { read_chunk(self.shared().line_address(top), top) }
     }
 
@@ -232,7 +249,8 @@ impl Arena {
     /// Whether the arena's head lies in this chunk.
     fn holds_head(&self, chunk: &Chunk) -> bool {
         let address = |line| self.shared().line_address(line).addr();
-        (address(chunk.top - chunk.lines)..address(chunk.top)).contains(&self.head.get().addr().get())
+        (address(chunk.top - chunk.lines)..address(chunk.top))
+            .contains(&self.head.get().addr().get())
     }
 
     /// Where the committed part of a chunk begins.
@@ -257,7 +275,12 @@ pub(crate) fn round_up(bytes: usize) -> usize {
 ///
 /// # Safety
 /// The chunk was taken with room for a head and belongs to nobody else.
-unsafe fn write_head(shared: *const Shared, growth: Growth, chunk: &Chunk, number: usize) -> NonNull<Head> {
+unsafe fn write_head(
+    shared: *const Shared,
+    growth: Growth,
+    chunk: &Chunk,
+    number: usize,
+) -> NonNull<Head> {
     let pointer = shared;
     // SAFETY: whoever has a chunk of the space has an arena, which keeps it alive.
     let shared = unsafe { &*pointer };
@@ -274,7 +297,8 @@ unsafe fn write_head(shared: *const Shared, growth: Growth, chunk: &Chunk, numbe
     }
 }
 
-/// The end of an arena whose chunks went back: `shard` counts it, and `idle_bytes` lie idle in the one of its chunks that has the most.
+/// The end of an arena whose chunks went back: `shard` counts it, and `idle_bytes` lie idle in the
+/// one of its chunks that has the most.
 ///
 /// # Safety
 /// The arena was counted until here. The space may be gone afterwards.
@@ -285,7 +309,8 @@ unsafe fn leave(pointer: *const Shared, shard: usize, idle_bytes: usize) {
     shared.after_return(idle_bytes);
     let last = shared.shards.numbered(shard).lock().anchor.end();
     if last {
-        // SAFETY: the shard's count of the Arc is this thread's now. Arenas that begin meanwhile bring another one.
+        // SAFETY: the shard's count of the Arc is this thread's now. Arenas that begin meanwhile
+        // bring another one.
         drop(unsafe { Arc::from_raw(pointer) });
     }
 }
@@ -294,7 +319,8 @@ impl Arena {
     /// The death of one that has nothing.
     fn drop_empty(&mut self) {
         let (pointer, shard) = (self.head().shared, self.head().shard());
-        // SAFETY: the arena is still counted, so that the space lives; the lock is let go before it may not.
+        // SAFETY: the arena is still counted, so that the space lives; the lock is let go before it
+        // may not.
         let last = unsafe { &*pointer }.shards.numbered(shard).look().anchor.end();
         if last {
             // SAFETY: the shard's count of the Arc is this thread's now.
@@ -309,18 +335,22 @@ impl Drop for Arena {
         if !head.is_plain() {
             return if head.debug() { self.drop_checked() } else { self.drop_empty() };
         }
-        let (current, spare, pointer, number) = (head.current.get(), head.spare.get(), head.shared, head.shard());
-        // SAFETY: the arena is still counted, so that the space lives; the head is not used any more once its chunk is returned.
+        let (current, spare, pointer, number) =
+            (head.current.get(), head.spare.get(), head.shared, head.shard());
+        // SAFETY: the arena is still counted, so that the space lives; the head is not used any
+        // more once its chunk is returned.
         let shared = unsafe { &*pointer };
         let counts = shared.shards.numbered(number);
         let mut last = false;
-        let idle_bytes = grow::return_chunks(shared, [current, spare], |shard, held, idle_bytes| {
-            let here = std::ptr::eq(shard, counts) && !shared.may_reclaim(idle_bytes);
-            last = here && held.anchor.end();
-            here
-        });
+        let idle_bytes =
+            grow::return_chunks(shared, [current, spare], |shard, held, idle_bytes| {
+                let here = std::ptr::eq(shard, counts) && !shared.may_reclaim(idle_bytes);
+                last = here && held.anchor.end();
+                here
+            });
         match idle_bytes {
-            // SAFETY: the shard's count of the Arc is this thread's now. Arenas that begin meanwhile bring another one.
+            // SAFETY: the shard's count of the Arc is this thread's now. Arenas that begin
+            // meanwhile bring another one.
             None if last => drop(unsafe { Arc::from_raw(pointer) }),
             // The space may be gone.
             None => {}

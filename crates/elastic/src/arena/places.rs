@@ -1,7 +1,8 @@
-//! Where everything lies, place by place, for tools that draw a heap or walk it: what a report sums up is here one by one.
+//! Where everything lies, place by place, for tools that draw a heap or walk it: what a report sums
+//! up is here one by one.
 //!
-//! As with reports ([`crate::report`]) the pool tells what is its own, from any thread, and each arena what it does with its chunks, to its owner.
-//! Both together cover every committed byte once.
+//! As with reports ([`crate::report`]) the pool tells what is its own, from any thread, and each
+//! arena what it does with its chunks, to its owner. Both together cover every committed byte once.
 
 use super::Arena;
 use super::head::{Chunk, Head};
@@ -13,15 +14,17 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub enum PlaceKind {
-    /// 64 granules that small chunks share; other places lie in it. Granules that nobody has used since they were given back
-    /// are not committed.
+    /// 64 granules that small chunks share; other places lie in it. Granules that nobody has used
+    /// since they were given back are not committed.
     Region,
-    /// A chunk of an arena. It is committed from its end downwards, this far; the places that follow it lie in that part and cover it.
+    /// A chunk of an arena. It is committed from its end downwards, this far; the places that
+    /// follow it lie in that part and cover it.
     Chunk {
         /// Committed bytes, which end where the chunk does.
         committed_bytes: usize,
     },
-    /// Blocks of an arena, with what rounding and alignment put between them; blocks too small to be kept when they were given back, too.
+    /// Blocks of an arena, with what rounding and alignment put between them; blocks too small to
+    /// be kept when they were given back, too.
     Blocks,
     /// What an arena keeps of itself: its head, its chunks' links, the table of its free blocks.
     Overhead,
@@ -37,8 +40,9 @@ pub enum PlaceKind {
     FreeChunk,
 }
 
-/// A range of a space's addresses, and what lies there. All but [`PlaceKind::Region`] and [`PlaceKind::Chunk`], in which others lie, are
-/// committed from end to end and apart from each other.
+/// A range of a space's addresses, and what lies there. All but [`PlaceKind::Region`] and
+/// [`PlaceKind::Chunk`], in which others lie, are committed from end to end and apart from each
+/// other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub struct Place {
@@ -59,8 +63,9 @@ impl Place {
 }
 
 impl Space {
-    /// The space's own places: regions, and what is committed and in no chunk of an arena. With those of all its arenas
-    /// ([`Arena::places`]) they have [`Space::committed_bytes`] bytes, while no arena begins, grows or ends and nothing is given back.
+    /// The space's own places: regions, and what is committed and in no chunk of an arena. With
+    /// those of all its arenas ([`Arena::places`]) they have [`Space::committed_bytes`] bytes,
+    /// while no arena begins, grows or ends and nothing is given back.
     ///
     /// ```
     /// use heaplab_elastic::{Growth, Place, PlaceKind, Space};
@@ -94,7 +99,8 @@ impl Space {
 }
 
 impl Arena {
-    /// Its chunks, each followed by what lies in its committed part, by address. Takes time in proportion to its chunks and free blocks.
+    /// Its chunks, each followed by what lies in its committed part, by address. Takes time in
+    /// proportion to its chunks and free blocks.
     pub fn places(&self) -> Vec<Place> {
         let head = self.head();
         let (chunks, mut known) = if head.debug() {
@@ -107,17 +113,24 @@ impl Arena {
         let mut places = Vec::with_capacity(2 * (chunks.len() + known.len()));
         for chunk in &chunks {
             let shared = self.shared();
-            let [from, committed, to] =
-                [chunk.lines, chunk.committed_lines(), 0].map(|lines| shared.line_address(chunk.top - lines).addr());
-            places.push(Place { kind: PlaceKind::Chunk { committed_bytes: to - committed }, addresses: from..to });
+            let [from, committed, to] = [chunk.lines, chunk.committed_lines(), 0]
+                .map(|lines| shared.line_address(chunk.top - lines).addr());
+            places.push(Place {
+                kind: PlaceKind::Chunk { committed_bytes: to - committed },
+                addresses: from..to,
+            });
             let first = known.partition_point(|(range, _)| range.start < committed);
             let mut at = committed;
             for (range, kind) in known[first..].iter().take_while(|(range, _)| range.start < to) {
-                places.extend((at < range.start).then_some(Place { kind: PlaceKind::Blocks, addresses: at..range.start }));
+                places.extend(
+                    (at < range.start)
+                        .then_some(Place { kind: PlaceKind::Blocks, addresses: at..range.start }),
+                );
                 places.push(Place { kind: *kind, addresses: range.clone() });
                 at = range.end;
             }
-            places.extend((at < to).then_some(Place { kind: PlaceKind::Blocks, addresses: at..to }));
+            places
+                .extend((at < to).then_some(Place { kind: PlaceKind::Blocks, addresses: at..to }));
         }
         places
     }
@@ -135,7 +148,8 @@ impl Arena {
             let mut top = first;
             while top != 0 {
                 let chunk = self.chunk(top);
-                let (end, floor) = (shared.line_address(top).addr(), self.true_floor(&chunk).addr());
+                let (end, floor) =
+                    (shared.line_address(top).addr(), self.true_floor(&chunk).addr());
                 let links = end - chunk.link_bytes();
                 let is_first = self.holds_head(&chunk);
                 let own = if is_first { links - size_of::<Head>() } else { links };

@@ -1,8 +1,10 @@
-//! What arenas share until they allocate: one head for all arenas of a shard that grow alike and have nothing yet.
+//! What arenas share until they allocate: one head for all arenas of a shard that grow alike and
+//! have nothing yet.
 //!
-//! Such a head has a cursor of zero and a floor that no cursor reaches, so that the first allocation takes the slow path without a test of its
-//! own; the arena then gets a chunk and a head of its own in it ([`Arena::allocate_first`](super::Arena)). An arena that is born and not
-//! used is its handle, and a count in its shard. Nobody writes to a shared head.
+//! Such a head has a cursor of zero and a floor that no cursor reaches, so that the first
+//! allocation takes the slow path without a test of its own; the arena then gets a chunk and a head
+//! of its own in it ([`Arena::allocate_first`](super::Arena)). An arena that is born and not used
+//! is its handle, and a count in its shard. Nobody writes to a shared head.
 
 use super::head::Head;
 use crate::Growth;

@@ -4,7 +4,8 @@ use super::Arena;
 use std::iter::Sum;
 use std::ops::AddAssign;
 
-/// What an arena has, nothing before its first allocation. All bytes; `owned = committed + uncommitted`, `committed = used + free + deallocated + overhead`.
+/// What an arena has, nothing before its first allocation. All bytes; `owned = committed +
+/// uncommitted`, `committed = used + free + deallocated + overhead`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub struct ArenaStatistics {
@@ -14,7 +15,8 @@ pub struct ArenaStatistics {
     pub owned_bytes: usize,
     /// Committed of them.
     pub committed_bytes: usize,
-    /// In blocks, rounding and alignment included; blocks too small to be kept when they were given back too.
+    /// In blocks, rounding and alignment included; blocks too small to be kept when they were given
+    /// back too.
     pub used_bytes: usize,
     /// Still to be bumped through: in the current chunk, and in chunks kept by a reset.
     pub free_bytes: usize,
@@ -69,7 +71,8 @@ impl Arena {
             return ArenaStatistics::default();
         }
         let line_bytes = self.shared().shape.line_bytes();
-        let mut statistics = ArenaStatistics { overhead_bytes: size_of_val(head), ..ArenaStatistics::default() };
+        let mut statistics =
+            ArenaStatistics { overhead_bytes: size_of_val(head), ..ArenaStatistics::default() };
         for (list, first) in [head.current.get(), head.spare.get()].into_iter().enumerate() {
             let mut top = first;
             while top != 0 {
@@ -82,7 +85,8 @@ impl Arena {
                 if list == 1 {
                     statistics.free_bytes += committed - chunk.link_bytes();
                 } else if top == first {
-                    statistics.free_bytes += head.cursor.get().addr() - self.true_floor(&chunk).addr();
+                    statistics.free_bytes +=
+                        head.cursor.get().addr() - self.true_floor(&chunk).addr();
                 }
                 top = chunk.other;
             }
@@ -92,7 +96,8 @@ impl Arena {
             statistics.deallocated_blocks += 1;
             statistics.deallocated_bytes += bytes;
         });
-        let elsewhere = statistics.free_bytes + statistics.deallocated_bytes + statistics.overhead_bytes;
+        let elsewhere =
+            statistics.free_bytes + statistics.deallocated_bytes + statistics.overhead_bytes;
         statistics.used_bytes = statistics.committed_bytes - elsewhere;
         statistics
     }

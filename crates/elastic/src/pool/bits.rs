@@ -1,9 +1,11 @@
 //! Runs of ones in a word, and a tree of words that finds its first one.
 //!
-//! A granule's 64 lines and a region's 64 granules are each one word, so that "where do n free lines lie side by side"
-//! is a handful of shifts. Source: H. S. Warren, "Hacker's Delight", 6-2 (strings of ones of a given length).
+//! A granule's 64 lines and a region's 64 granules are each one word, so that "where do n free
+//! lines lie side by side" is a handful of shifts. Source: H. S. Warren, "Hacker's Delight", 6-2
+//! (strings of ones of a given length).
 
-/// Where the only run of ones begins and how long it is; `None` where there are several, or none. Most granules have one.
+/// Where the only run of ones begins and how long it is; `None` where there are several, or none.
+/// Most granules have one.
 #[inline]
 pub fn only_run(word: u64) -> Option<(u32, u32)> {
     let first = word.trailing_zeros();
@@ -11,7 +13,8 @@ pub fn only_run(word: u64) -> Option<(u32, u32)> {
     (ones & ones.wrapping_add(1) == 0).then(|| (first, ones.trailing_ones()))
 }
 
-/// Length of the longest run of ones: the longest power of two that there is, by doubling, and then what more there is, by halving.
+/// Length of the longest run of ones: the longest power of two that there is, by doubling, and then
+/// what more there is, by halving.
 pub fn longest_run(word: u64) -> u32 {
     match only_run(word) {
         Some((_, length)) => return length,
@@ -41,7 +44,8 @@ pub fn longest_run(word: u64) -> u32 {
     length
 }
 
-/// Bit i is set where a run of at least `length` ones begins at i and goes upwards. `length` is 1 to 64.
+/// Bit i is set where a run of at least `length` ones begins at i and goes upwards. `length` is 1
+/// to 64.
 pub fn starts_of_runs(mut word: u64, length: u32) -> u64 {
     let mut left = length - 1;
     // All of the steps, because whether one is needed cannot be predicted.
@@ -137,7 +141,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn slow_starts(word: u64, length: u32) -> u64 {
-        (0..=64 - length).filter(|from| word & span(*from, length) == span(*from, length)).fold(0, |set, from| set | 1 << from)
+        (0..=64 - length)
+            .filter(|from| word & span(*from, length) == span(*from, length))
+            .fold(0, |set, from| set | 1 << from)
     }
 
     proptest! {

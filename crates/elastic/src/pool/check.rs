@@ -42,7 +42,11 @@ impl Census {
 impl Pool {
     /// Counts everything.
     pub fn census(&self) -> Census {
-        let mut census = Census { large_bytes: self.large_bytes, roots: self.chunks.areas(), ..Census::default() };
+        let mut census = Census {
+            large_bytes: self.large_bytes,
+            roots: self.chunks.areas(),
+            ..Census::default()
+        };
         for (_, region) in self.regions.iter() {
             census.warm_granules += (region.free & region.warm).count_ones() as usize;
             for (bit, granule) in region.granules.iter().enumerate() {
@@ -68,7 +72,11 @@ impl Pool {
         levels
             .map(|level| {
                 let committed = kept(level).map(|(_, kept)| kept.committed_bytes).sum();
-                (self.shape.geometry.bytes(level), self.chunks.free_chunks_of(level) + kept(level).count(), committed)
+                (
+                    self.shape.geometry.bytes(level),
+                    self.chunks.free_chunks_of(level) + kept(level).count(),
+                    committed,
+                )
             })
             .collect()
     }
@@ -81,24 +89,33 @@ impl Pool {
         for (length, granule) in self.holes.walk(&mut self.regions) {
             let longest = longest_run(self.regions.free_lines(granule));
             if longest > length || !listed.insert(granule) {
-                return Err(format!("granule {granule}: in the list of runs of {length}, longest run {longest}"));
+                return Err(format!(
+                    "granule {granule}: in the list of runs of {length}, longest run {longest}"
+                ));
             }
         }
         for number in numbers {
             let region = self.regions.get(number).expect("listed");
             if region.warm & !region.free != 0 {
-                return Err(format!("region {number}: a granule in use counts as free and committed"));
+                return Err(format!(
+                    "region {number}: a granule in use counts as free and committed"
+                ));
             }
             if region.noted != (region.free != 0, region.free & region.warm != 0) {
                 return Err(format!("region {number}: the sets of regions say {:?}", region.noted));
             }
             for (bit, granule) in region.granules.iter().enumerate() {
-                let (free, id) = (region.free >> bit & 1 == 1, number as u32 * REGION_GRANULES + bit as u32);
+                let (free, id) =
+                    (region.free >> bit & 1 == 1, number as u32 * REGION_GRANULES + bit as u32);
                 let longest = longest_run(granule.free_lines);
                 // Of a full one the list may not know yet.
-                let wrong = if free { listed.contains(&id) } else { longest != 0 && !listed.contains(&id) };
+                let wrong =
+                    if free { listed.contains(&id) } else { longest != 0 && !listed.contains(&id) };
                 if free != (longest == GRANULE_LINES) || wrong {
-                    return Err(format!("granule {id}: free {free}, longest run {longest}, listed {}", listed.contains(&id)));
+                    return Err(format!(
+                        "granule {id}: free {free}, longest run {longest}, listed {}",
+                        listed.contains(&id)
+                    ));
                 }
             }
         }
@@ -109,7 +126,10 @@ impl Pool {
         for (level, kept) in self.kept.iter() {
             let header = (self.chunks.level(kept.chunk), self.chunks.offset(kept.chunk) as usize);
             if header != (level, kept.start) {
-                return Err(format!("a kept chunk of level {} at {}: its header says {header:?}", level.0, kept.start));
+                return Err(format!(
+                    "a kept chunk of level {} at {}: its header says {header:?}",
+                    level.0, kept.start
+                ));
             }
         }
         let census = self.census();
@@ -126,6 +146,8 @@ impl Pool {
     /// Committed bytes as the books know them; equals what the reservation counted.
     pub fn committed_bytes(&self) -> usize {
         let census = self.census();
-        (census.shared_granules + census.warm_granules) * self.shape.granule_bytes() + census.large_bytes + census.kept_bytes
+        (census.shared_granules + census.warm_granules) * self.shape.granule_bytes()
+            + census.large_bytes
+            + census.kept_bytes
     }
 }

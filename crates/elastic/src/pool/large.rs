@@ -1,7 +1,8 @@
-//! Large chunks: buddy chunks of whole granules, and runs of whole roots for blocks that no root holds.
+//! Large chunks: buddy chunks of whole granules, and runs of whole roots for blocks that no root
+//! holds.
 //!
-//! A large chunk is committed from its end downwards, because arenas allocate downwards; how far is known to its owner,
-//! and to [`Kept`] while nobody owns it.
+//! A large chunk is committed from its end downwards, because arenas allocate downwards; how far is
+//! known to its owner, and to [`Kept`] while nobody owns it.
 
 use super::{Memory, Pool};
 use crate::error::Error;
@@ -10,8 +11,8 @@ use heaplab_buddy::{ChunkId, Level};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Chunks that came back committed and wait for the next owner: by level, the last one first. Where they lie stands here, too, because
-/// their headers are out of the cache by then.
+/// Chunks that came back committed and wait for the next owner: by level, the last one first. Where
+/// they lie stands here, too, because their headers are out of the cache by then.
 #[derive(Debug, Default)]
 pub struct Kept(Vec<Vec<KeptChunk>>);
 
@@ -35,9 +36,12 @@ impl Kept {
         self.0[level.index()].push(kept);
     }
 
-    /// Takes a chunk of `level`, or of at most two levels larger: address space is cheaper than page faults.
+    /// Takes a chunk of `level`, or of at most two levels larger: address space is cheaper than
+    /// page faults.
     pub fn take(&mut self, level: Level) -> Option<(Level, KeptChunk)> {
-        (level.0.saturating_sub(2)..=level.0).rev().find_map(|level| Some((Level(level), self.0.get_mut(usize::from(level))?.pop()?)))
+        (level.0.saturating_sub(2)..=level.0)
+            .rev()
+            .find_map(|level| Some((Level(level), self.0.get_mut(usize::from(level))?.pop()?)))
     }
 
     /// Takes one of the largest.
@@ -48,12 +52,13 @@ impl Kept {
     /// All of them, with their levels.
     pub fn iter(&self) -> impl Iterator<Item = (Level, KeptChunk)> + '_ {
         let levels = self.0.iter().enumerate();
-        levels.flat_map(|(level, chunks)| chunks.iter().map(move |kept| (Level(level as u8), *kept)))
+        levels
+            .flat_map(|(level, chunks)| chunks.iter().map(move |kept| (Level(level as u8), *kept)))
     }
 }
 
-/// Chunks in use that have one block and nothing else, so that the block's address leads to its chunk: from their last line to their first
-/// one.
+/// Chunks in use that have one block and nothing else, so that the block's address leads to its
+/// chunk: from their last line to their first one.
 #[derive(Debug, Default)]
 pub struct Alone(BTreeMap<u32, u32>);
 
@@ -130,20 +135,41 @@ impl Pool {
         self.chunks.add_free(whole);
     }
 
-    /// A chunk of at least `bytes`, of which the last `committed_bytes` (whole granules) are committed at least.
-    pub fn take_large(&mut self, bytes: usize, committed_bytes: usize, memory: &impl Memory) -> Result<Large, Error> {
+    /// A chunk of at least `bytes`, of which the last `committed_bytes` (whole granules) are
+    /// committed at least.
+    pub fn take_large(
+        &mut self,
+        bytes: usize,
+        committed_bytes: usize,
+        memory: &impl Memory,
+    ) -> Result<Large, Error> {
         let Some(level) = self.shape.geometry.level_fitting(bytes) else {
             return self.take_roots(bytes, committed_bytes, memory);
         };
-        let (level, KeptChunk { chunk, start, committed_bytes: kept_bytes }) = match self.kept.take(level) {
-            Some(kept) => kept,
-            None => {
-                let exhausted = Error::AddressSpace { asked_bytes: bytes, reserved_bytes: self.shape.reserved_bytes() };
-                let chunk = self.take_chunk(level).ok_or(exhausted)?;
-                (level, KeptChunk { chunk, start: self.chunks.offset(chunk) as usize, committed_bytes: 0 })
-            }
+        let (level, KeptChunk { chunk, start, committed_bytes: kept_bytes }) =
+            match self.kept.take(level) {
+                Some(kept) => kept,
+                None => {
+                    let exhausted = Error::AddressSpace {
+                        asked_bytes: bytes,
+                        reserved_bytes: self.shape.reserved_bytes(),
+                    };
+                    let chunk = self.take_chunk(level).ok_or(exhausted)?;
+                    (
+                        level,
+                        KeptChunk {
+                            chunk,
+                            start: self.chunks.offset(chunk) as usize,
+                            committed_bytes: 0,
+                        },
+                    )
+                }
+            };
+        let mut large = Large {
+            range: start..start + self.shape.geometry.bytes(level),
+            committed_bytes: kept_bytes,
+            chunk,
         };
-        let mut large = Large { range: start..start + self.shape.geometry.bytes(level), committed_bytes: kept_bytes, chunk };
         self.idle_bytes -= kept_bytes;
         self.large_bytes += kept_bytes;
         self.counts.chunks_taken += 1;
@@ -154,18 +180,30 @@ impl Pool {
         Ok(large)
     }
 
-    /// Commits a large chunk as far as `committed_bytes` from its end, whole granules; a no-op where that is so already.
-    pub fn commit_large(&mut self, large: &mut Large, committed_bytes: usize, memory: &impl Memory) -> Result<(), Error> {
-        debug_assert!(committed_bytes <= large.range.len() && committed_bytes.is_multiple_of(self.shape.granule_bytes()));
+    /// Commits a large chunk as far as `committed_bytes` from its end, whole granules; a no-op
+    /// where that is so already.
+    pub fn commit_large(
+        &mut self,
+        large: &mut Large,
+        committed_bytes: usize,
+        memory: &impl Memory,
+    ) -> Result<(), Error> {
+        debug_assert!(
+            committed_bytes <= large.range.len()
+                && committed_bytes.is_multiple_of(self.shape.granule_bytes())
+        );
         if committed_bytes > large.committed_bytes {
-            memory.commit(large.range.end - committed_bytes..large.range.end - large.committed_bytes)?;
+            memory.commit(
+                large.range.end - committed_bytes..large.range.end - large.committed_bytes,
+            )?;
             self.large_bytes += committed_bytes - large.committed_bytes;
             large.committed_bytes = committed_bytes;
         }
         Ok(())
     }
 
-    /// Takes a large chunk back. What of it is committed waits for the next owner, or for [`Pool::claim`].
+    /// Takes a large chunk back. What of it is committed waits for the next owner, or for
+    /// [`Pool::claim`].
     pub fn return_large(&mut self, large: Large) {
         self.large_bytes -= large.committed_bytes;
         self.counts.chunks_returned += 1;
@@ -177,21 +215,30 @@ impl Pool {
         } else {
             self.idle_bytes += large.committed_bytes;
             // Chunks are as large as their level, which need not be looked up.
-            let level = self.shape.geometry.level_fitting(large.range.len()).expect("no more than a root");
+            let level =
+                self.shape.geometry.level_fitting(large.range.len()).expect("no more than a root");
             let Large { range, committed_bytes, chunk } = large;
             self.kept.put(level, KeptChunk { chunk, start: range.start, committed_bytes });
         }
     }
 
     /// Neighbouring whole roots for a block that no root holds.
-    fn take_roots(&mut self, bytes: usize, committed_bytes: usize, memory: &impl Memory) -> Result<Large, Error> {
+    fn take_roots(
+        &mut self,
+        bytes: usize,
+        committed_bytes: usize,
+        memory: &impl Memory,
+    ) -> Result<Large, Error> {
         let root_bytes = self.shape.root_bytes();
         let count = bytes.div_ceil(root_bytes);
-        let exhausted = Error::AddressSpace { asked_bytes: bytes, reserved_bytes: self.shape.reserved_bytes() };
+        let exhausted =
+            Error::AddressSpace { asked_bytes: bytes, reserved_bytes: self.shape.reserved_bytes() };
         let free = |pool: &Pool, root: usize| {
             let chunk = pool.chunks.area(root).next();
             // A root that was never added is free too.
-            chunk.is_none_or(|chunk| pool.chunks.is_free(chunk) && pool.chunks.level(chunk) == Level::ROOT)
+            chunk.is_none_or(|chunk| {
+                pool.chunks.is_free(chunk) && pool.chunks.level(chunk) == Level::ROOT
+            })
         };
         let mut run = 0;
         let last = (0..self.shape.roots).find(|root| {
@@ -217,7 +264,8 @@ impl Pool {
         }
         let chunk = self.chunks.area(first).next().expect("added above");
         let start = first * root_bytes;
-        let mut large = Large { range: start..start + count * root_bytes, committed_bytes: 0, chunk };
+        let mut large =
+            Large { range: start..start + count * root_bytes, committed_bytes: 0, chunk };
         self.counts.chunks_taken += 1;
         if let Err(error) = self.commit_large(&mut large, committed_bytes, memory) {
             self.return_large(large);

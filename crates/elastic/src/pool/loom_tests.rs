@@ -1,5 +1,6 @@
-//! The pool behind its locks, every interleaving of two threads tried: what is claimed by one that reclaims is never handed
-//! to one that allocates, the books add up, and at the limit nobody is refused what is on its way.
+//! The pool behind its locks, every interleaving of two threads tried: what is claimed by one that
+//! reclaims is never handed to one that allocates, the books add up, and at the limit nobody is
+//! refused what is on its way.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib loom`
 
@@ -14,15 +15,17 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::ops::Range;
 
-/// Stands in for the kernel: one bit a granule that is committed, and no granule may be committed or uncommitted twice. Of each
-/// shard one root's first granules are used; a shard beyond the first has the upper half of the bits.
+/// Stands in for the kernel: one bit a granule that is committed, and no granule may be committed
+/// or uncommitted twice. Of each shard one root's first granules are used; a shard beyond the first
+/// has the upper half of the bits.
 struct Committed {
     granules: AtomicU64,
     limit: u32,
 }
 
 fn bits(range: &Range<usize>) -> u64 {
-    (range.start / GRANULE..range.end / GRANULE).fold(0, |bits, granule| bits | 1 << (granule % 64 + granule / 512 * 32))
+    (range.start / GRANULE..range.end / GRANULE)
+        .fold(0, |bits, granule| bits | 1 << (granule % 64 + granule / 512 * 32))
 }
 
 impl Memory for Committed {
@@ -30,7 +33,12 @@ impl Memory for Committed {
         let before = self.granules.load(Ordering::Relaxed);
         if (before | bits(&range)).count_ones() > self.limit {
             let (asked_bytes, limit_bytes) = (range.len(), self.limit as usize * GRANULE);
-            return Err(heaplab_address_space::Error::LimitReached { asked_bytes, committed_bytes: limit_bytes, limit_bytes }.into());
+            return Err(heaplab_address_space::Error::LimitReached {
+                asked_bytes,
+                committed_bytes: limit_bytes,
+                limit_bytes,
+            }
+            .into());
         }
         let before = self.granules.fetch_or(bits(&range), Ordering::Relaxed);
         assert_eq!(before & bits(&range), 0, "committed twice: {range:?}");
@@ -127,7 +135,9 @@ fn loom_at_the_limit_one_waits_for_what_the_other_gives_back() {
             let (shared, memory) = (shared.clone(), memory.clone());
             loom::thread::spawn(move || shared.reclaim(By::Trim, 0, 0, &*memory).map(drop).unwrap())
         };
-        let again = shared.take_lines(0, (64, 64, 64), &*memory).expect("the only granule is idle or on its way");
+        let again = shared
+            .take_lines(0, (64, 64, 64), &*memory)
+            .expect("the only granule is idle or on its way");
         other.join().unwrap();
         check(&shared, &memory);
         shared.of(0).lock().give_small(again);
@@ -148,7 +158,9 @@ fn loom_at_the_limit_what_another_shard_gives_back_is_waited_for() {
             let (shared, memory) = (shared.clone(), memory.clone());
             loom::thread::spawn(move || shared.reclaim(By::Trim, 1, 0, &*memory).map(drop).unwrap())
         };
-        let again = shared.take_lines(0, (64, 64, 64), &*memory).expect("the only granule is idle or on its way");
+        let again = shared
+            .take_lines(0, (64, 64, 64), &*memory)
+            .expect("the only granule is idle or on its way");
         other.join().unwrap();
         check(&shared, &memory);
         shared.of(again.first).lock().give_small(again);
@@ -157,7 +169,8 @@ fn loom_at_the_limit_what_another_shard_gives_back_is_waited_for() {
     });
 }
 
-/// An `Arc`'s count as a shard's [`Anchor`] and handles use it; whoever looks at what is gone is found.
+/// An `Arc`'s count as a shard's [`Anchor`] and handles use it; whoever looks at what is gone is
+/// found.
 struct Alive {
     anchor: Brief<Anchor>,
     handles: AtomicUsize,
@@ -169,7 +182,12 @@ impl Alive {
     /// With one handle.
     fn new() -> Arc<Alive> {
         let one = || AtomicUsize::new(1);
-        Arc::new(Alive { anchor: Brief::new(Anchor::default()), handles: one(), strong: one(), gone: AtomicBool::new(false) })
+        Arc::new(Alive {
+            anchor: Brief::new(Anchor::default()),
+            handles: one(),
+            strong: one(),
+            gone: AtomicBool::new(false),
+        })
     }
 
     fn look(&self) -> &Alive {
@@ -189,7 +207,9 @@ impl Alive {
     }
 
     fn drop_handle(&self) {
-        if self.look().handles.fetch_sub(1, Ordering::AcqRel) == 1 && self.look().anchor.lock().close() {
+        if self.look().handles.fetch_sub(1, Ordering::AcqRel) == 1
+            && self.look().anchor.lock().close()
+        {
             self.release();
         }
         self.release();

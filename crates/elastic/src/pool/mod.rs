@@ -1,14 +1,17 @@
-//! The pool: who has which lines, granules and chunks. It keeps books and touches no memory, so that it runs under Miri
-//! and loom; what it decides about commit and uncommit is carried out by whoever holds it.
+//! The pool: who has which lines, granules and chunks. It keeps books and touches no memory, so
+//! that it runs under Miri and loom; what it decides about commit and uncommit is carried out by
+//! whoever holds it.
 //!
-//! Two sizes of chunks: up to a granule, runs of lines in shared granules ([`region`]); above, buddy chunks of whole
-//! granules, committed from the top downwards as the arena grows ([`Pool::take_large`]). The buddy tree holds only
-//! uncommitted chunks: one that comes back with memory waits in `kept` until it is used again or uncommitted.
+//! Two sizes of chunks: up to a granule, runs of lines in shared granules ([`region`]); above,
+//! buddy chunks of whole granules, committed from the top downwards as the arena grows
+//! ([`Pool::take_large`]). The buddy tree holds only uncommitted chunks: one that comes back with
+//! memory waits in `kept` until it is used again or uncommitted.
 //!
 //! A space has several pools, each with roots of its own: [`shards`].
 //!
-//! Giving memory back takes three steps, so that no system call is made under the pool's lock: [`Pool::claim`] takes free
-//! committed ranges out of circulation, the holder uncommits them, [`Pool::settle`] puts them back.
+//! Giving memory back takes three steps, so that no system call is made under the pool's lock:
+//! [`Pool::claim`] takes free committed ranges out of circulation, the holder uncommits them,
+//! [`Pool::settle`] puts them back.
 
 pub mod anchor;
 pub mod bits;
@@ -33,7 +36,8 @@ use std::ops::Range;
 
 /// What commits memory: the reservation, or a test's stand-in.
 pub trait Memory {
-    /// Commits a range of offsets of which nothing is committed; nothing has changed after an error.
+    /// Commits a range of offsets of which nothing is committed; nothing has changed after an
+    /// error.
     fn commit(&self, range: Range<usize>) -> Result<(), Error>;
 
     /// Gives a range back; it is still committed after an error.
@@ -69,11 +73,18 @@ impl Claim {
             Claim::Granules(number, granules) => {
                 let base = number * REGION_GRANULES as usize;
                 let bits = |range: &Range<usize>| {
-                    span((range.start / shape.granule_bytes() - base) as u32, (range.len() / shape.granule_bytes()) as u32)
+                    span(
+                        (range.start / shape.granule_bytes() - base) as u32,
+                        (range.len() / shape.granule_bytes()) as u32,
+                    )
                 };
                 let gone = uncommitted.iter().map(bits).fold(0, |all, bits| all | bits);
                 let parts = [(gone, true), (granules & !gone, false)];
-                parts.into_iter().filter(|part| part.0 != 0).map(|(bits, gone)| (Claim::Granules(number, bits), gone)).collect()
+                parts
+                    .into_iter()
+                    .filter(|part| part.0 != 0)
+                    .map(|(bits, gone)| (Claim::Granules(number, bits), gone))
+                    .collect()
             }
         }
     }
@@ -175,12 +186,23 @@ impl Pool {
         self.counts
     }
 
-    /// Takes at least `need` and at most `want` lines in one granule: from the granule whose longest free run is the
-    /// shortest of at least `hole` lines, or from a new one. With a `hole` of 0 the wanted length is tried first, so that what
-    /// comes next may fit too, and then any hole that holds `need`, before a new granule is taken.
-    pub fn take_lines(&mut self, need: u32, want: u32, hole: u32, memory: &impl Memory) -> Result<Lines, Error> {
+    /// Takes at least `need` and at most `want` lines in one granule: from the granule whose
+    /// longest free run is the shortest of at least `hole` lines, or from a new one. With a `hole`
+    /// of 0 the wanted length is tried first, so that what comes next may fit too, and then any
+    /// hole that holds `need`, before a new granule is taken.
+    pub fn take_lines(
+        &mut self,
+        need: u32,
+        want: u32,
+        hole: u32,
+        memory: &impl Memory,
+    ) -> Result<Lines, Error> {
         debug_assert!(0 < need && need <= want.min(GRANULE_LINES));
-        let found = if hole == 0 { self.best(want).or_else(|| self.best(need)) } else { self.best(hole.max(need)) };
+        let found = if hole == 0 {
+            self.best(want).or_else(|| self.best(need))
+        } else {
+            self.best(hole.max(need))
+        };
         let hole = match found {
             Some(found) => found,
             None => match self.take_granule(memory) {
@@ -207,7 +229,8 @@ impl Pool {
         self.holes.best(&mut self.regions, lines)
     }
 
-    /// Takes up to `want` free lines directly below `first`, if there are `need` of them in its granule: returns how many.
+    /// Takes up to `want` free lines directly below `first`, if there are `need` of them in its
+    /// granule: returns how many.
     pub fn take_below(&mut self, first: u32, need: u32, want: u32) -> Option<u32> {
         let (granule, line) = (first / GRANULE_LINES, first % GRANULE_LINES);
         let free_lines = self.regions.free_lines(granule);
@@ -286,10 +309,15 @@ impl Pool {
     }
 
     fn begin_region(&mut self) -> Result<usize, Error> {
-        let level = self.shape.geometry.level_fitting(self.shape.region_bytes()).expect("a root holds a region");
-        let chunk = self
-            .take_chunk(level)
-            .ok_or(Error::AddressSpace { asked_bytes: self.shape.region_bytes(), reserved_bytes: self.shape.reserved_bytes() })?;
+        let level = self
+            .shape
+            .geometry
+            .level_fitting(self.shape.region_bytes())
+            .expect("a root holds a region");
+        let chunk = self.take_chunk(level).ok_or(Error::AddressSpace {
+            asked_bytes: self.shape.region_bytes(),
+            reserved_bytes: self.shape.reserved_bytes(),
+        })?;
         let number = self.chunks.offset(chunk) as usize / self.shape.region_bytes();
         self.regions.insert(number, Region::new(chunk));
         self.counts.regions_begun += 1;
@@ -311,9 +339,11 @@ impl Pool {
         mark("a region went back to the buddy tree");
     }
 
-    /// Takes something out of circulation that is committed and free, at most one region's granules or one chunk.
+    /// Takes something out of circulation that is committed and free, at most one region's granules
+    /// or one chunk.
     pub fn claim(&mut self) -> Option<Claim> {
-        if let Some(KeptChunk { chunk, committed_bytes: committed, .. }) = self.kept.take_largest() {
+        if let Some(KeptChunk { chunk, committed_bytes: committed, .. }) = self.kept.take_largest()
+        {
             self.idle_bytes -= committed;
             self.claimed_bytes += committed;
             return Some(Claim::Chunk(chunk, committed));
@@ -341,7 +371,8 @@ impl Pool {
                 while granules != 0 {
                     let first = granules.trailing_zeros();
                     let count = (granules >> first).trailing_ones();
-                    ranges.push(self.shape.granules(number as u32 * REGION_GRANULES + first, count));
+                    ranges
+                        .push(self.shape.granules(number as u32 * REGION_GRANULES + first, count));
                     granules &= !span(first, count);
                 }
                 ranges
@@ -356,14 +387,19 @@ impl Pool {
         }
         self.claimed_bytes -= match claim {
             Claim::Chunk(_, committed) => committed,
-            Claim::Granules(_, granules) => granules.count_ones() as usize * self.shape.granule_bytes(),
+            Claim::Granules(_, granules) => {
+                granules.count_ones() as usize * self.shape.granule_bytes()
+            }
         };
         match claim {
             Claim::Chunk(chunk, _) if uncommitted => self.return_chunk(chunk),
             Claim::Chunk(chunk, committed) => {
                 self.idle_bytes += committed;
                 let start = self.chunks.offset(chunk) as usize;
-                self.kept.put(self.chunks.level(chunk), KeptChunk { chunk, start, committed_bytes: committed });
+                self.kept.put(
+                    self.chunks.level(chunk),
+                    KeptChunk { chunk, start, committed_bytes: committed },
+                );
             }
             Claim::Granules(number, granules) => {
                 let region = self.regions.region(number);

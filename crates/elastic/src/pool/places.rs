@@ -26,10 +26,17 @@ impl Pool {
             vacant.push(Vacant::Region(self.shape.granules(first, REGION_GRANULES)));
             // A claimed granule is in use by nobody and still committed.
             let idle = region.warm;
-            vacant.extend(runs(idle).map(|(bit, count)| Vacant::Granules(self.shape.granules(first + bit, count))));
-            for (bit, granule) in (0..).zip(&region.granules).filter(|(bit, _)| (region.free | idle) >> bit & 1 == 0) {
+            vacant.extend(
+                runs(idle)
+                    .map(|(bit, count)| Vacant::Granules(self.shape.granules(first + bit, count))),
+            );
+            for (bit, granule) in
+                (0..).zip(&region.granules).filter(|(bit, _)| (region.free | idle) >> bit & 1 == 0)
+            {
                 let line = (first + bit) * GRANULE_LINES;
-                let bytes = |(from, count): (u32, u32)| self.shape.line_offset(line + from)..self.shape.line_offset(line + from + count);
+                let bytes = |(from, count): (u32, u32)| {
+                    self.shape.line_offset(line + from)..self.shape.line_offset(line + from + count)
+                };
                 vacant.extend(runs(granule.free_lines).map(|run| Vacant::Lines(bytes(run))));
             }
         }
@@ -65,6 +72,9 @@ mod tests {
     fn runs_are_whole() {
         assert_eq!(runs(0).count(), 0);
         assert_eq!(runs(u64::MAX).collect::<Vec<_>>(), [(0, 64)]);
-        assert_eq!(runs(0b1011_0001 | 1 << 63).collect::<Vec<_>>(), [(0, 1), (4, 2), (7, 1), (63, 1)]);
+        assert_eq!(
+            runs(0b1011_0001 | 1 << 63).collect::<Vec<_>>(),
+            [(0, 1), (4, 2), (7, 1), (63, 1)]
+        );
     }
 }

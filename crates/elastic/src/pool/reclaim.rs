@@ -1,8 +1,9 @@
 //! Giving idle memory back, and a request that finds no room while another thread does so.
 //!
-//! No system call is made under a pool's lock, so memory that is being given back is for a while neither idle nor free. A
-//! request at the commit limit must not be refused for that: it waits until the reclaims under way have ended. Only
-//! such a request asks; whoever finds room takes its home shard's lock and nothing else.
+//! No system call is made under a pool's lock, so memory that is being given back is for a while
+//! neither idle nor free. A request at the commit limit must not be refused for that: it waits
+//! until the reclaims under way have ended. Only such a request asks; whoever finds room takes its
+//! home shard's lock and nothing else.
 
 use super::Memory;
 use super::shards::{Asked, Held, Shard, Shards, home};
@@ -15,12 +16,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// How often a request that finds no room has idle memory given back: others may be faster to take it.
+/// How often a request that finds no room has idle memory given back: others may be faster to take
+/// it.
 const ROUNDS: usize = 3;
 
-/// The reclaims under way, by number in the order in which they began. Who waits does so for those that have begun, so that a thread that
-/// reclaims again and again keeps nobody: for a moment without any, as a lock for reading and writing has it, a request could wait as
-/// long as that thread has the only processor.
+/// The reclaims under way, by number in the order in which they began. Who waits does so for those
+/// that have begun, so that a thread that reclaims again and again keeps nobody: for a moment
+/// without any, as a lock for reading and writing has it, a request could wait as long as that
+/// thread has the only processor.
 #[derive(Debug)]
 pub struct Reclaiming {
     under_way: Mutex<UnderWay>,
@@ -56,8 +59,8 @@ impl Reclaiming {
         }
     }
 
-    /// Before a fork: returns when none is under way, and none begins until [`Reclaiming::release`]. A child would wait for ever for one
-    /// that ends in its parent.
+    /// Before a fork: returns when none is under way, and none begins until
+    /// [`Reclaiming::release`]. A child would wait for ever for one that ends in its parent.
     ///
     /// # Safety
     /// As for [`Kept::keep`]; this thread is in no reclaim.
@@ -125,13 +128,14 @@ pub enum By {
     Room,
 }
 
-/// Time spent in the kernel's calls that took memory back, since the beginning: for whom, by the clock. It is taken around the calls for
-/// one claim (a large chunk, or the free pages of a region), with no lock held: two readings of the clock where there is a
-/// system call at least.
+/// Time spent in the kernel's calls that took memory back, since the beginning: for whom, by the
+/// clock. It is taken around the calls for one claim (a large chunk, or the free pages of a
+/// region), with no lock held: two readings of the clock where there is a system call at least.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub struct UncommitTimes {
-    /// Of threads that let an arena or a large block go ([`Reclaim::AtReturn`](crate::Reclaim::AtReturn)).
+    /// Of threads that let an arena or a large block go
+    /// ([`Reclaim::AtReturn`](crate::Reclaim::AtReturn)).
     pub at_return_ns: u64,
     /// Of those that called [`Space::trim`](crate::Space::trim).
     pub at_trim_ns: u64,
@@ -182,8 +186,15 @@ impl Shards {
         self.clock.read()
     }
 
-    /// Gives idle memory back, that of the home shard first, until `keep_bytes` are left in all. Returns how many bytes went.
-    pub fn reclaim(&self, by: By, home: usize, keep_bytes: usize, memory: &impl Memory) -> Result<usize, Error> {
+    /// Gives idle memory back, that of the home shard first, until `keep_bytes` are left in all.
+    /// Returns how many bytes went.
+    pub fn reclaim(
+        &self,
+        by: By,
+        home: usize,
+        keep_bytes: usize,
+        memory: &impl Memory,
+    ) -> Result<usize, Error> {
         let _under_way = self.reclaiming.begin();
         let mut returned = 0;
         for shard in self.from(home) {
@@ -192,7 +203,13 @@ impl Shards {
         Ok(returned)
     }
 
-    fn reclaim_of(&self, by: By, shard: &Shard, keep_bytes: usize, memory: &impl Memory) -> Result<usize, Error> {
+    fn reclaim_of(
+        &self,
+        by: By,
+        shard: &Shard,
+        keep_bytes: usize,
+        memory: &impl Memory,
+    ) -> Result<usize, Error> {
         let mut returned = 0;
         let mut held = shard.lock();
         while held.idle_bytes() + self.idle_bytes_beside(shard) > keep_bytes
@@ -202,7 +219,8 @@ impl Shards {
             drop(held);
             mark("idle memory is being given back");
             let since = Instant::now();
-            // SAFETY: the pool took the ranges out of circulation: they are committed, and no arena has any of them.
+            // SAFETY: the pool took the ranges out of circulation: they are committed, and no arena
+            // has any of them.
             let outcome = unsafe { shard.uncommit(&ranges, memory) };
             self.clock.note(by, since);
             held = shard.lock();
@@ -220,9 +238,9 @@ impl Shards {
         Ok(returned)
     }
 
-    /// Runs `step` on the shards asked; where it meets the commit limit, or the end of the addresses, while memory of any shard lies
-    /// idle or is on its way, has it given back, waits for others who do so, and tries again: idle chunks keep their
-    /// addresses and do not merge.
+    /// Runs `step` on the shards asked; where it meets the commit limit, or the end of the
+    /// addresses, while memory of any shard lies idle or is on its way, has it given back, waits
+    /// for others who do so, and tries again: idle chunks keep their addresses and do not merge.
     #[inline]
     pub fn with_room<T>(
         &self,
@@ -233,7 +251,9 @@ impl Shards {
         // Not in the match itself, which would hold the lock until its end.
         let outcome = step(&mut self.first(asked).lock());
         match outcome {
-            Err(Error::LimitReached { .. } | Error::AddressSpace { .. }) => self.make_room(asked, step, memory),
+            Err(Error::LimitReached { .. } | Error::AddressSpace { .. }) => {
+                self.make_room(asked, step, memory)
+            }
             outcome => outcome,
         }
     }
@@ -253,7 +273,9 @@ impl Shards {
             }
             let (idle, claimed) = self.idle_and_claimed_bytes();
             if claimed > 0 {
-                mark("at the commit limit or out of addresses: what another thread gives back is waited for");
+                mark(
+                    "at the commit limit or out of addresses: what another thread gives back is waited for",
+                );
             }
             if idle + claimed == 0 {
                 break;
@@ -262,7 +284,8 @@ impl Shards {
             self.reclaim(By::Room, home(), 0, memory)?;
             self.reclaiming.wait();
         }
-        // Also where nothing was idle: what was on its way when a shard refused may have arrived before the books were looked at.
+        // Also where nothing was idle: what was on its way when a shard refused may have arrived
+        // before the books were looked at.
         self.ask(asked, &mut step)
     }
 }

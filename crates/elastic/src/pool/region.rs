@@ -1,10 +1,12 @@
-//! Regions: 64 granules that are handed out one by one, and their lines run by run; and the lists of granules that still
-//! have free lines, one list a length of the longest free run. A granule of which lines were taken stays where it is until it is
-//! found there; one that got lines back moves up at once, so that no hole is overlooked.
+//! Regions: 64 granules that are handed out one by one, and their lines run by run; and the lists
+//! of granules that still have free lines, one list a length of the longest free run. A granule of
+//! which lines were taken stays where it is until it is found there; one that got lines back moves
+//! up at once, so that no hole is overlooked.
 //!
-//! This is what keeps one survivor from pinning 64 KB: an arena of 2 KB has a run of lines in one page or two, next to
-//! runs of others, and when all runs of a page are free the page goes back, whatever its neighbours do. The idea of lines
-//! in blocks is Immix's (Blackburn and McKinley 2008); there a collector evacuates, here nothing moves, so a line is 64 bytes.
+//! This is what keeps one survivor from pinning 64 KB: an arena of 2 KB has a run of lines in one
+//! page or two, next to runs of others, and when all runs of a page are free the page goes back,
+//! whatever its neighbours do. The idea of lines in blocks is Immix's (Blackburn and McKinley
+//! 2008); there a collector evacuates, here nothing moves, so a line is 64 bytes.
 
 use super::bits::{longest_run, only_run, span, starts_of_runs};
 use super::shape::{GRANULE_LINES, REGION_GRANULES};
@@ -44,8 +46,16 @@ impl Region {
     /// All free and uncommitted.
     pub fn new(chunk: ChunkId) -> Box<Region> {
         let granule = Granule { free_lines: u64::MAX, prev: NONE, next: NONE };
-        let (granules, longest) = ([granule; REGION_GRANULES as usize], [GRANULE_LINES as u8; REGION_GRANULES as usize]);
-        Box::new(Region { chunk, free: u64::MAX, warm: 0, noted: (false, false), granules, longest })
+        let (granules, longest) =
+            ([granule; REGION_GRANULES as usize], [GRANULE_LINES as u8; REGION_GRANULES as usize]);
+        Box::new(Region {
+            chunk,
+            free: u64::MAX,
+            warm: 0,
+            noted: (false, false),
+            granules,
+            longest,
+        })
     }
 }
 
@@ -99,7 +109,8 @@ impl Regions {
 
     /// Bytes of the table itself.
     pub fn table_bytes(&self) -> usize {
-        self.0.capacity() * size_of::<Option<Box<Region>>>() + self.0.iter().flatten().count() * size_of::<Region>()
+        self.0.capacity() * size_of::<Option<Box<Region>>>()
+            + self.0.iter().flatten().count() * size_of::<Region>()
     }
 }
 
@@ -134,7 +145,8 @@ impl Hole {
         Hole { granule, run: GRANULE_LINES, starts: 1 }
     }
 
-    /// The topmost `lines` of the topmost of the runs: their lowest line. `lines` is not more than the run's.
+    /// The topmost `lines` of the topmost of the runs: their lowest line. `lines` is not more than
+    /// the run's.
     pub fn top(&self, lines: u32) -> u32 {
         63 - self.starts.leading_zeros() + self.run - lines
     }
@@ -156,7 +168,9 @@ impl Holes {
             let granule = self.heads[run as usize];
             let free_lines = regions.free_lines(granule);
             let longest = match only_run(free_lines) {
-                Some((first, length)) if length == run => return Some(Hole { granule, run, starts: 1 << first }),
+                Some((first, length)) if length == run => {
+                    return Some(Hole { granule, run, starts: 1 << first });
+                }
                 Some((_, length)) => length,
                 None => match starts_of_runs(free_lines, run) {
                     0 => longest_run(free_lines),
@@ -167,13 +181,17 @@ impl Holes {
         }
     }
 
-    /// Lines of a granule in use are taken. It stays in its list until it is looked for there: a chunk that is lengthened again and
-    /// again would move its granule from list to list, each time past neighbours that are out of the cache.
+    /// Lines of a granule in use are taken. It stays in its list until it is looked for there: a
+    /// chunk that is lengthened again and again would move its granule from list to list, each time
+    /// past neighbours that are out of the cache.
     #[inline]
     pub fn take(&mut self, regions: &mut Regions, granule: u32, lines: u64) {
         let (region, index) = (regions.of(granule), (granule % REGION_GRANULES) as usize);
         let free_lines = &mut region.granules[index].free_lines;
-        debug_assert!(*free_lines & lines == lines, "lines {lines:#x} of granule {granule} are not free");
+        debug_assert!(
+            *free_lines & lines == lines,
+            "lines {lines:#x} of granule {granule} are not free"
+        );
         *free_lines &= !lines;
         if u32::from(region.longest[index]) == GRANULE_LINES {
             let longest = longest_run(*free_lines);
@@ -186,7 +204,10 @@ impl Holes {
     pub fn give(&mut self, regions: &mut Regions, granule: u32, line: u32, count: u32) -> bool {
         let (region, index) = (regions.of(granule), (granule % REGION_GRANULES) as usize);
         let free_lines = &mut region.granules[index].free_lines;
-        debug_assert!(*free_lines & span(line, count) == 0, "{count} lines from {line} of granule {granule} are free already");
+        debug_assert!(
+            *free_lines & span(line, count) == 0,
+            "{count} lines from {line} of granule {granule} are free already"
+        );
         *free_lines |= span(line, count);
         let above = (!*free_lines >> line).trailing_zeros().min(GRANULE_LINES - line);
         let run = free_below(*free_lines, line) + above;
@@ -268,6 +289,9 @@ mod tests {
         assert_eq!(free_below(0b0111_0011, 7), 3);
         assert_eq!(free_below(0b0111_0011, 5), 1);
         assert_eq!(free_below(0b0111_0011, 4), 0);
-        assert_eq!((free_below(u64::MAX, 63), free_below(u64::MAX, 0), free_below(0, 63)), (63, 0, 0));
+        assert_eq!(
+            (free_below(u64::MAX, 63), free_below(u64::MAX, 0), free_below(0, 63)),
+            (63, 0, 0)
+        );
     }
 }

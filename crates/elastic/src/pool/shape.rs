@@ -1,4 +1,5 @@
-//! The geometry of a space: lines, granules, regions, roots, and how their numbers turn into each other.
+//! The geometry of a space: lines, granules, regions, roots, and how their numbers turn into each
+//! other.
 //!
 //! ```text
 //! root     16 MB   what the reservation is cut into; the largest chunk, level 0 of the buddy tree
@@ -6,8 +7,9 @@
 //! granule  4 KB    64 lines; what is committed and given back (at least a page)
 //! line     64 B    what small chunks are made of
 //! ```
-//! HotSpot's smallest chunk is 1 KB and its granule 16 or 64 KB, so that up to 64 chunks pin a granule together; here a
-//! granule is a page wherever it can be, and small chunks are runs of lines of any length instead of powers of two.
+//! HotSpot's smallest chunk is 1 KB and its granule 16 or 64 KB, so that up to 64 chunks pin a
+//! granule together; here a granule is a page wherever it can be, and small chunks are runs of
+//! lines of any length instead of powers of two.
 
 use heaplab_buddy::Geometry;
 use std::ops::Range;
@@ -28,12 +30,18 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A space of `roots` roots of `root_bytes` in granules of `granule_bytes`; the caller has checked them.
+    /// A space of `roots` roots of `root_bytes` in granules of `granule_bytes`; the caller has
+    /// checked them.
     pub fn new(granule_bytes: usize, root_bytes: usize, roots: usize) -> Option<Shape> {
         let smallest = granule_bytes.checked_mul(2)?;
-        let lines = root_bytes.checked_mul(roots)? / (granule_bytes / GRANULE_LINES as usize).max(1);
-        let fits = granule_bytes >= 64 * 8 && root_bytes >= granule_bytes * REGION_GRANULES as usize && lines < 1 << 31;
-        let geometry = Geometry::new(root_bytes, smallest).ok().filter(|_| fits && granule_bytes.is_power_of_two() && roots > 0)?;
+        let lines =
+            root_bytes.checked_mul(roots)? / (granule_bytes / GRANULE_LINES as usize).max(1);
+        let fits = granule_bytes >= 64 * 8
+            && root_bytes >= granule_bytes * REGION_GRANULES as usize
+            && lines < 1 << 31;
+        let geometry = Geometry::new(root_bytes, smallest)
+            .ok()
+            .filter(|_| fits && granule_bytes.is_power_of_two() && roots > 0)?;
         Some(Shape { granule_log2: granule_bytes.trailing_zeros(), geometry, roots })
     }
 
@@ -54,7 +62,8 @@ impl Shape {
         1 << self.line_log2()
     }
 
-    /// Its logarithm. Everything here is a power of two, and a division takes several times as long as a shift.
+    /// Its logarithm. Everything here is a power of two, and a division takes several times as long
+    /// as a shift.
     #[inline]
     pub fn line_log2(&self) -> u32 {
         self.granule_log2 - GRANULE_LINES.trailing_zeros()

@@ -1,15 +1,18 @@
-//! The pool in parts, one a core about, so that threads with arenas of their own do not wait for each other's cache lines.
+//! The pool in parts, one a core about, so that threads with arenas of their own do not wait for
+//! each other's cache lines.
 //!
-//! With one pool behind one lock, two threads that each filled and dropped their own arenas had 0.40 of one thread's throughput
-//! (`cargo xtask bench elastic --only threads`): not for waiting, but because the lock, the pool's lists and the counter of
-//! arenas moved between the cores at every visit. A shard has all of those for a range of roots of its own, on cache lines of
-//! its own. A thread takes from its home shard; what an arena returns goes where its address says. A home that
-//! has no room, at the commit limit or at the end of its roots, asks the others, so that no request is refused for being in the
-//! wrong shard; only a block of several roots must lie in one of them, and the first has at least seven eighths of all
-//! roots for that: the others are homes, and whoever needs more than his has room in the first.
+//! With one pool behind one lock, two threads that each filled and dropped their own arenas had
+//! 0.40 of one thread's throughput (`cargo xtask bench elastic --only threads`): not for waiting,
+//! but because the lock, the pool's lists and the counter of arenas moved between the cores at
+//! every visit. A shard has all of those for a range of roots of its own, on cache lines of its
+//! own. A thread takes from its home shard; what an arena returns goes where its address says. A
+//! home that has no room, at the commit limit or at the end of its roots, asks the others, so that
+//! no request is refused for being in the wrong shard; only a block of several roots must lie in
+//! one of them, and the first has at least seven eighths of all roots for that: the others are
+//! homes, and whoever needs more than his has room in the first.
 //!
-//! The idea of arenas by thread is ptmalloc's and jemalloc's; there a shard grows without bound, here it is a range of
-//! one reservation, and what lies idle is one sum for the reclaim policy.
+//! The idea of arenas by thread is ptmalloc's and jemalloc's; there a shard grows without bound,
+//! here it is a range of one reservation, and what lies idle is one sum for the reclaim policy.
 
 use super::check::Census;
 use super::large::Large;
@@ -32,7 +35,8 @@ const ROOTS_MIN: usize = 8;
 const OTHERS_SHARE: usize = 8;
 const _: () = assert!(ROOTS_MIN >= OTHERS_SHARE, "each shard has a root");
 
-/// A part of the pool. Its own roots are numbered from 0 in its pool; outside all is counted from the reservation's base.
+/// A part of the pool. Its own roots are numbered from 0 in its pool; outside all is counted from
+/// the reservation's base.
 // Two lines of 64 bytes, because they are fetched in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -101,7 +105,11 @@ impl Shard {
     ///
     /// # Safety
     /// The pool claimed the ranges: they are committed, and nobody has any of them.
-    pub unsafe fn uncommit(&self, ranges: &[Range<usize>], memory: &impl Memory) -> Result<(), (Error, usize)> {
+    pub unsafe fn uncommit(
+        &self,
+        ranges: &[Range<usize>],
+        memory: &impl Memory,
+    ) -> Result<(), (Error, usize)> {
         let part = Part { memory, base_bytes: self.base_bytes };
         for (nth, range) in ranges.iter().enumerate() {
             // SAFETY: the caller's promise.
@@ -111,7 +119,8 @@ impl Shard {
     }
 }
 
-/// A shard's pool behind its lock. What it is asked in lines and offsets of the reservation is translated here.
+/// A shard's pool behind its lock. What it is asked in lines and offsets of the reservation is
+/// translated here.
 pub struct Held<'a> {
     pool: BriefGuard<'a, Pool>,
     shard: &'a Shard,
@@ -145,7 +154,13 @@ impl Held<'_> {
 
     /// [`Pool::take_lines`].
     #[inline]
-    pub fn lines(&mut self, need: u32, want: u32, hole: u32, memory: &impl Memory) -> Result<Lines, Error> {
+    pub fn lines(
+        &mut self,
+        need: u32,
+        want: u32,
+        hole: u32,
+        memory: &impl Memory,
+    ) -> Result<Lines, Error> {
         let part = self.part(memory);
         let Lines { first, count } = self.pool.take_lines(need, want, hole, &part)?;
         Ok(Lines { first: first + self.shard.base_line, count })
@@ -163,14 +178,24 @@ impl Held<'_> {
     }
 
     /// [`Pool::take_large`].
-    pub fn large(&mut self, bytes: usize, committed_bytes: usize, memory: &impl Memory) -> Result<Large, Error> {
+    pub fn large(
+        &mut self,
+        bytes: usize,
+        committed_bytes: usize,
+        memory: &impl Memory,
+    ) -> Result<Large, Error> {
         let (part, base) = (self.part(memory), self.shard.base_bytes);
         let large = self.pool.take_large(bytes, committed_bytes, &part)?;
         Ok(Large { range: large.range.start + base..large.range.end + base, ..large })
     }
 
     /// [`Pool::commit_large`].
-    pub fn commit(&mut self, large: &mut Large, committed_bytes: usize, memory: &impl Memory) -> Result<(), Error> {
+    pub fn commit(
+        &mut self,
+        large: &mut Large,
+        committed_bytes: usize,
+        memory: &impl Memory,
+    ) -> Result<(), Error> {
         let part = self.part(memory);
         let mut inside = self.inside(large);
         self.pool.commit_large(&mut inside, committed_bytes, &part)?;
@@ -232,11 +257,15 @@ impl Shards {
     pub fn new(shape: Shape, wanted: usize) -> Shards {
         let count = wanted.min(SHARDS_MAX).min(shape.roots / ROOTS_MIN).max(1);
         // A power of two each, so that a line's shard is a shift away.
-        let other_roots = if count == 1 { 0 } else { 1 << (shape.roots / OTHERS_SHARE / (count - 1)).ilog2() };
+        let other_roots =
+            if count == 1 { 0 } else { 1 << (shape.roots / OTHERS_SHARE / (count - 1)).ilog2() };
         let first_roots = shape.roots - other_roots * (count - 1);
         let root_lines = shape.root_bytes() / shape.line_bytes();
         let mut shards = vec![Shard::new(shape, 0, first_roots)];
-        shards.extend((1..count).map(|nth| Shard::new(shape, first_roots + (nth - 1) * other_roots, other_roots)));
+        shards.extend(
+            (1..count)
+                .map(|nth| Shard::new(shape, first_roots + (nth - 1) * other_roots, other_roots)),
+        );
         Shards {
             shards: shards.into_boxed_slice(),
             shape,
@@ -254,7 +283,8 @@ impl Shards {
 
     #[inline]
     fn number_of(&self, line: u32) -> usize {
-        line.checked_sub(self.first_lines).map_or(0, |line| 1 + (line >> self.other_lines_log2) as usize)
+        line.checked_sub(self.first_lines)
+            .map_or(0, |line| 1 + (line >> self.other_lines_log2) as usize)
     }
 
     /// The shard that a line lies in.
@@ -321,7 +351,8 @@ impl Shards {
         shard_idle_bytes > keep_bytes / self.shards.len()
     }
 
-    /// Whether more than `keep_bytes` are idle. Looks at the other shards only where this one's part is exceeded.
+    /// Whether more than `keep_bytes` are idle. Looks at the other shards only where this one's
+    /// part is exceeded.
     pub fn more_idle_than(&self, keep_bytes: usize, shard_idle_bytes: usize) -> bool {
         self.maybe_more_idle_than(keep_bytes, shard_idle_bytes) && self.idle_bytes() > keep_bytes
     }
@@ -331,22 +362,41 @@ impl Shards {
         self.shards.iter().map(|shard| shard.lock().anchor.arenas()).sum()
     }
 
-    /// [`Pool::take_lines`] in any shard, after idle memory was given back where there is no room otherwise.
+    /// [`Pool::take_lines`] in any shard, after idle memory was given back where there is no room
+    /// otherwise.
     #[inline]
-    pub fn take_lines(&self, home: usize, (need, want, hole): (u32, u32, u32), memory: &impl Memory) -> Result<Lines, Error> {
+    pub fn take_lines(
+        &self,
+        home: usize,
+        (need, want, hole): (u32, u32, u32),
+        memory: &impl Memory,
+    ) -> Result<Lines, Error> {
         debug_assert!(need <= GRANULE_LINES);
         let step = |held: &mut Held<'_>| held.lines(need, want, hole, memory);
         self.with_room(Asked::From(home), step, memory)
     }
 
     /// [`Pool::take_large`] in any shard, likewise.
-    pub fn take_large(&self, home: usize, bytes: usize, committed_bytes: usize, memory: &impl Memory) -> Result<Large, Error> {
+    pub fn take_large(
+        &self,
+        home: usize,
+        bytes: usize,
+        committed_bytes: usize,
+        memory: &impl Memory,
+    ) -> Result<Large, Error> {
         let step = |held: &mut Held<'_>| held.large(bytes, committed_bytes, memory);
         self.with_room(Asked::From(home), step, memory)
     }
 
-    /// [`Pool::commit_large`], likewise: as far as `wanted_bytes`, or, where that is refused, as `least_bytes`.
-    pub fn commit_large(&self, large: &mut Large, wanted_bytes: usize, least_bytes: usize, memory: &impl Memory) -> Result<(), Error> {
+    /// [`Pool::commit_large`], likewise: as far as `wanted_bytes`, or, where that is refused, as
+    /// `least_bytes`.
+    pub fn commit_large(
+        &self,
+        large: &mut Large,
+        wanted_bytes: usize,
+        least_bytes: usize,
+        memory: &impl Memory,
+    ) -> Result<(), Error> {
         let line = (large.range.start >> self.shape.line_log2()) as u32;
         let step = |held: &mut Held<'_>| match held.commit(large, wanted_bytes, memory) {
             // Near the limit what is needed may fit where what would be handy does not.
@@ -371,8 +421,13 @@ impl Shards {
         }
     }
 
-    /// Runs `step` on the shards asked until one has room. Of several refusals the limit's is told: raising it would help.
-    pub(super) fn ask<T>(&self, asked: Asked, step: &mut impl FnMut(&mut Held<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    /// Runs `step` on the shards asked until one has room. Of several refusals the limit's is told:
+    /// raising it would help.
+    pub(super) fn ask<T>(
+        &self,
+        asked: Asked,
+        step: &mut impl FnMut(&mut Held<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let (first, count) = match asked {
             Asked::From(home) => (self.number_of_home(home), self.shards.len()),
             Asked::Of(line) => (self.number_of(line), 1),
@@ -383,7 +438,10 @@ impl Shards {
             match outcome {
                 Err(error @ Error::LimitReached { .. }) => refused = Some(error),
                 Err(Error::AddressSpace { asked_bytes, .. }) => {
-                    refused.get_or_insert(Error::AddressSpace { asked_bytes, reserved_bytes: self.shape.reserved_bytes() });
+                    refused.get_or_insert(Error::AddressSpace {
+                        asked_bytes,
+                        reserved_bytes: self.shape.reserved_bytes(),
+                    });
                 }
                 outcome => return outcome,
             }
@@ -416,7 +474,8 @@ impl Shards {
         (census, counts, free)
     }
 
-    /// What is committed and in no chunk of an arena, in offsets of the reservation. Shards are visited one after the other.
+    /// What is committed and in no chunk of an arena, in offsets of the reservation. Shards are
+    /// visited one after the other.
     pub fn vacant(&self) -> Vec<Vacant> {
         let moved = |range: Range<usize>, by: usize| range.start + by..range.end + by;
         let of = |shard: &Shard| {
@@ -431,7 +490,8 @@ impl Shards {
         self.shards.iter().flat_map(of).collect()
     }
 
-    /// Checks every invariant of all shards, and returns the committed bytes of their books. No claim may be under way.
+    /// Checks every invariant of all shards, and returns the committed bytes of their books. No
+    /// claim may be under way.
     pub fn check_deep(&self) -> Result<usize, String> {
         let mut committed_bytes = 0;
         for (number, shard) in self.shards.iter().enumerate() {
@@ -440,7 +500,9 @@ impl Shards {
             committed_bytes += held.committed_bytes();
             let (idle, published) = (held.idle_bytes(), shard.idle_bytes.load(Ordering::Relaxed));
             if idle != published {
-                return Err(format!("shard {number}: {idle} bytes are idle, {published} were published"));
+                return Err(format!(
+                    "shard {number}: {idle} bytes are idle, {published} were published"
+                ));
             }
         }
         Ok(committed_bytes)
@@ -475,16 +537,25 @@ mod tests {
 
     #[test]
     fn every_line_lies_in_the_shard_that_has_its_root() {
-        for (roots, wanted, expected) in [(1, 9, 1), (15, 2, 1), (16, 2, 2), (64, 3, 3), (256, 99, 8), (100, 5, 5)] {
+        for (roots, wanted, expected) in
+            [(1, 9, 1), (15, 2, 1), (16, 2, 2), (64, 3, 3), (256, 99, 8), (100, 5, 5)]
+        {
             let shards = Shards::new(Shape::new(4096, 64 * 4096, roots).unwrap(), wanted);
             assert_eq!(shards.all().len(), expected, "{roots} roots");
             let mut first = 0;
             for (number, shard) in shards.all().iter().enumerate() {
                 let own = shard.lock().shape.roots;
-                assert!(own > 0 && (number > 0 || own * 8 >= roots * 7 || wanted == 1), "{own} of {roots} roots");
+                assert!(
+                    own > 0 && (number > 0 || own * 8 >= roots * 7 || wanted == 1),
+                    "{own} of {roots} roots"
+                );
                 assert_eq!(shard.base_bytes, first * 64 * 4096);
                 for line in [first * 4096, (first + own) * 4096 - 1] {
-                    assert_eq!(shards.number_of(line as u32), number, "line {line} of {roots} roots");
+                    assert_eq!(
+                        shards.number_of(line as u32),
+                        number,
+                        "line {line} of {roots} roots"
+                    );
                 }
                 first += own;
             }

@@ -1,14 +1,17 @@
 //! A lock for brief visits that hardly ever meet: a shard's.
 //!
-//! Releasing it is a plain store. A futex lock is released with a locked instruction, because the holder must learn whether
-//! somebody sleeps, and on x86-64 that waits until every store before it has left the core. Here those are the first words of blocks in
-//! fresh memory and the shard's books, many of them cache misses: it was a third of the slow path's time
-//! (`perf annotate` of a replay of churn, `cargo xtask bench elastic --only replay`).
+//! Releasing it is a plain store. A futex lock is released with a locked instruction, because the
+//! holder must learn whether somebody sleeps, and on x86-64 that waits until every store before it
+//! has left the core. Here those are the first words of blocks in fresh memory and the shard's
+//! books, many of them cache misses: it was a third of the slow path's time (`perf annotate` of a
+//! replay of churn, `cargo xtask bench elastic --only replay`).
 //!
-//! The price is that nobody wakes a waiter up: it looks again, soon at first and every 50 microseconds at last, so that a
-//! holder that lost its processor gets it back whatever the waiter's priority. Shards are made so that this is rare.
+//! The price is that nobody wakes a waiter up: it looks again, soon at first and every 50
+//! microseconds at last, so that a holder that lost its processor gets it back whatever the
+//! waiter's priority. Shards are made so that this is rare.
 //!
-//! Loom tries the flag by itself; where it tries the pool, its own lock stands in, because every look of a waiter would be a step to try.
+//! Loom tries the flag by itself; where it tries the pool, its own lock stands in, because every
+//! look of a waiter would be a step to try.
 
 #[cfg(all(loom, test))]
 use loom::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +41,12 @@ impl Flag {
     #[inline(never)]
     fn wait(&self) {
         let mut looks = 0;
-        while self.0.load(Ordering::Relaxed) || self.0.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        while self.0.load(Ordering::Relaxed)
+            || self
+                .0
+                .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+        {
             looks += 1;
             pause(looks);
         }
@@ -69,7 +77,8 @@ mod this {
     use std::ops::{Deref, DerefMut};
     use std::time::Duration;
 
-    /// How often a waiter looks before it lets others run, and how often it has looked when it begins to rest.
+    /// How often a waiter looks before it lets others run, and how often it has looked when it
+    /// begins to rest.
     const LOOKS: usize = 64;
     const LOOKS_AND_YIELDS: usize = 80;
     /// Between two looks of one that rests.
@@ -106,7 +115,8 @@ mod this {
             Brief { flag: Flag::new(), value: UnsafeCell::new(value) }
         }
 
-        /// Waits until nobody else holds it. A holder that panics lets it go, with nothing half done that a check would not see.
+        /// Waits until nobody else holds it. A holder that panics lets it go, with nothing half
+        /// done that a check would not see.
         #[inline]
         pub(crate) fn lock(&self) -> BriefGuard<'_, T> {
             self.flag.take();

@@ -1,4 +1,5 @@
-//! A lock that one thread holds across a fork: taken by a handler before, let go by another one after, in parent and child.
+//! A lock that one thread holds across a fork: taken by a handler before, let go by another one
+//! after, in parent and child.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -20,10 +21,12 @@ impl<T> Kept<T> {
     /// Keeps the guard.
     ///
     /// # Safety
-    /// Nobody else touches this, and the mutex stays where it is, until this thread, or its copy in a forked child, takes the guard.
+    /// Nobody else touches this, and the mutex stays where it is, until this thread, or its copy in
+    /// a forked child, takes the guard.
     pub(crate) unsafe fn keep(&self, guard: MutexGuard<'_, T>) {
         // SAFETY: the mutex outlives the guard, as the caller promises; only the lifetime changes.
-        let guard = unsafe { std::mem::transmute::<MutexGuard<'_, T>, MutexGuard<'static, T>>(guard) };
+        let guard =
+            unsafe { std::mem::transmute::<MutexGuard<'_, T>, MutexGuard<'static, T>>(guard) };
         // SAFETY: the caller's promise.
         unsafe { *self.0.get() = Some(guard) };
     }

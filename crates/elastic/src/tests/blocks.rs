@@ -16,7 +16,8 @@ fn holds(block: NonNull<u8>, bytes: usize, byte: u8) {
     // Miri takes a microsecond a byte.
     let bytes = if cfg!(miri) { bytes.min(64) } else { bytes };
     // SAFETY: tests look at live blocks of this size, which were filled.
-    assert!(unsafe { std::slice::from_raw_parts(block.as_ptr(), bytes) }.iter().all(|found| *found == byte));
+    let found = unsafe { std::slice::from_raw_parts(block.as_ptr(), bytes) };
+    assert!(found.iter().all(|found| *found == byte));
 }
 
 fn many(arena: &Arena, count: usize, layout: Layout) {
@@ -38,7 +39,11 @@ fn the_neighbouring_lines_are_taken_while_they_are_free_and_refused_when_they_ar
     for _ in 0..12 {
         one.allocate(layout(64, 8)).unwrap();
     }
-    assert_eq!((one.statistics().chunks, two.statistics().chunks), (2, 1), "the second arena lies below the first one");
+    assert_eq!(
+        (one.statistics().chunks, two.statistics().chunks),
+        (2, 1),
+        "the second arena lies below the first one"
+    );
     drop((one, two));
     is_empty(&space);
 }
@@ -59,7 +64,8 @@ fn a_large_chunk_says_where_the_two_beyond_the_next_one_end() {
     assert!(tops.len() >= 5, "{tops:?}");
     for (nth, top) in tops.iter().enumerate() {
         let chunk = arena.chunk(*top);
-        // A small chunk's link has no room for that, and a chunk behind one knows what that one is linked to.
+        // A small chunk's link has no room for that, and a chunk behind one knows what that one is
+        // linked to.
         let beyond = |distance: usize| tops.get(nth + distance).copied().unwrap_or(0);
         let expected = if chunk.large.is_some() { [beyond(2), beyond(3)] } else { [0, 0] };
         assert_eq!(chunk.older, expected, "chunk {nth} of {tops:?}");
@@ -92,9 +98,19 @@ fn sizes_that_cannot_be_are_refused_and_change_nothing() {
     arena.allocate(layout(100, 8)).unwrap();
     let before = arena.statistics();
     let most = isize::MAX as usize;
-    for (size, align) in [(most, 1), (most - 7, 8), (1 << 62, 1 << 62), (8, 1 << 62), (0, 1 << 62), (space.options().reserve_bytes, 8)] {
+    for (size, align) in [
+        (most, 1),
+        (most - 7, 8),
+        (1 << 62, 1 << 62),
+        (8, 1 << 62),
+        (0, 1 << 62),
+        (space.options().reserve_bytes, 8),
+    ] {
         let refused = arena.allocate(layout(size, align));
-        assert!(matches!(refused, Err(Error::Layout { .. }) | Err(Error::AddressSpace { .. })), "{size} {align}: {refused:?}");
+        assert!(
+            matches!(refused, Err(Error::Layout { .. }) | Err(Error::AddressSpace { .. })),
+            "{size} {align}: {refused:?}"
+        );
     }
     assert_eq!(arena.statistics(), before);
 }
@@ -102,13 +118,18 @@ fn sizes_that_cannot_be_are_refused_and_change_nothing() {
 #[test]
 fn a_block_larger_than_a_root_gets_neighbouring_roots() {
     let root = small().root_bytes;
-    let space = Space::new(Options { reserve_bytes: 4 * root, reclaim: Reclaim::AtTrim, ..small() }).unwrap();
+    let space =
+        Space::new(Options { reserve_bytes: 4 * root, reclaim: Reclaim::AtTrim, ..small() })
+            .unwrap();
     let arena = space.arena(Growth::STANDARD).unwrap();
     let bytes = root + root / 2;
-    let block = marks::expect("a block larger than a root chunk", || arena.allocate(layout(bytes, 8)).unwrap());
+    let block = marks::expect("a block larger than a root chunk", || {
+        arena.allocate(layout(bytes, 8)).unwrap()
+    });
     fill(block, bytes, 3);
     let exhausted = marks::expect("address space exhausted", || {
-        let roots: Vec<_> = std::iter::from_fn(|| arena.allocate(layout(root / 2, 8)).ok()).collect();
+        let roots: Vec<_> =
+            std::iter::from_fn(|| arena.allocate(layout(root / 2, 8)).ok()).collect();
         assert!(roots.len() < 8);
         arena.allocate(layout(root / 2, 8))
     });
@@ -125,7 +146,9 @@ fn a_large_block_does_not_retire_a_small_chunk() {
     let granule = space.options().granule_bytes;
     let arena = space.arena(Growth::new(&[granule])).unwrap();
     arena.allocate(layout(64, 8)).unwrap();
-    marks::expect("a new chunk has less room than the current one", || arena.allocate(layout(2 * granule - 24, 8)).unwrap());
+    marks::expect("a new chunk has less room than the current one", || {
+        arena.allocate(layout(2 * granule - 24, 8)).unwrap()
+    });
     let chunks = arena.statistics().chunks;
     arena.allocate(layout(64, 8)).unwrap();
     assert_eq!(arena.statistics().chunks, chunks, "the small chunk goes on");
@@ -142,7 +165,8 @@ fn a_large_block_that_is_given_back_goes_back_to_the_system_while_its_arena_live
         fill(kept, 100, 1);
         let before = (arena.statistics(), space.committed_bytes());
         for bytes in if cfg!(miri) { &sizes[..1] } else { &sizes[..] } {
-            let blocks = [8, 64, 1 << 15].map(|align| (arena.allocate(layout(*bytes, align)).unwrap(), align));
+            let blocks = [8, 64, 1 << 15]
+                .map(|align| (arena.allocate(layout(*bytes, align)).unwrap(), align));
             for (block, _) in &blocks {
                 fill(*block, *bytes, 2);
             }
@@ -150,7 +174,9 @@ fn a_large_block_that_is_given_back_goes_back_to_the_system_while_its_arena_live
             for nth in [1, 0, 2] {
                 let (block, align) = blocks[nth];
                 // SAFETY: each is live and given back once.
-                marks::expect("a large block goes back with its chunk", || unsafe { arena.deallocate(block, layout(*bytes, align)) });
+                marks::expect("a large block goes back with its chunk", || unsafe {
+                    arena.deallocate(block, layout(*bytes, align))
+                });
             }
             assert_eq!(arena.statistics(), before.0);
             if reclaim == Reclaim::AtTrim {
@@ -174,20 +200,27 @@ fn phases_of_larger_blocks_take_memory_once_each() {
     let arena = space.arena(Growth::STANDARD).unwrap();
     let phase = |nth: usize| {
         let layout = layout(16 << nth, 8);
-        let blocks: Vec<_> = (0..phase_bytes / layout.size()).map(|_| arena.allocate(layout).unwrap()).collect();
+        let blocks: Vec<_> =
+            (0..phase_bytes / layout.size()).map(|_| arena.allocate(layout).unwrap()).collect();
         // SAFETY: each lives and is given back once.
         blocks.into_iter().for_each(|block| unsafe { arena.deallocate(block, layout) });
     };
     (0..phases).for_each(phase);
     let once = arena.statistics();
     assert!(once.committed_bytes > 2 * phase_bytes, "free neighbours do not merge: {once:?}");
-    assert!(once.committed_bytes <= phases * phase_bytes * 5 / 4 + (16 << 10), "each size takes what it needs: {once:?}");
+    assert!(
+        once.committed_bytes <= phases * phase_bytes * 5 / 4 + (16 << 10),
+        "each size takes what it needs: {once:?}"
+    );
     let mut rounds = (0..5).map(|_| {
         (0..phases).for_each(phase);
         arena.statistics().committed_bytes
     });
     let again = rounds.nth(2).expect("the third round");
-    assert!(again <= once.committed_bytes + (16 << 10), "and finds it again, but for what was cut up: {again} after {once:?}");
+    assert!(
+        again <= once.committed_bytes + (16 << 10),
+        "and finds it again, but for what was cut up: {again} after {once:?}"
+    );
     assert!(rounds.all(|committed_bytes| committed_bytes == again), "for good");
     drop(arena);
     is_empty(&space);
@@ -218,7 +251,8 @@ fn large_blocks_go_back_in_any_order_with_others_between() {
         for _ in 0..count {
             holds(blocks[nth], bytes + nth, nth as u8);
             marks::expect("a large block goes back with its chunk", || {
-                // SAFETY: each is live and given back once, because the stride and the count have no divisor in common.
+                // SAFETY: each is live and given back once, because the stride and the count have
+                // no divisor in common.
                 unsafe { arena.deallocate(blocks[nth], layout(bytes + nth, 8 << (nth % 3))) };
             });
             space.check_deep().unwrap();
@@ -244,7 +278,8 @@ fn a_large_block_that_shrank_or_lies_in_a_chunk_kept_by_a_reset_stays_with_its_a
     let chunks = arena.statistics().chunks;
     marks::expect("a large block that has its chunk alone shrinks", || {
         // SAFETY: it lives with this layout.
-        let same = unsafe { (&&arena).shrink(block, layout(3 * bytes / 2, 8), layout(bytes, 8)).unwrap() };
+        let same =
+            unsafe { (&&arena).shrink(block, layout(3 * bytes / 2, 8), layout(bytes, 8)).unwrap() };
         assert_eq!(same.cast(), block);
     });
     let cut = arena.allocate(layout(bytes / 2, 8)).unwrap();
@@ -273,7 +308,11 @@ fn a_large_blocks_chunk_serves_many_after_a_reset_and_leaves_no_trace_when_it_we
     arena.reset();
     let owned = arena.statistics().owned_bytes;
     many(&arena, (256 << 10) / (granule + 8), layout(granule + 8, 8));
-    assert_eq!(arena.statistics().owned_bytes, owned, "the chunk that was one block's serves others");
+    assert_eq!(
+        arena.statistics().owned_bytes,
+        owned,
+        "the chunk that was one block's serves others"
+    );
     let [plain, after] = [0, 50].map(|large| {
         let arena = space.arena(Growth::STANDARD).unwrap();
         for _ in 0..if cfg!(miri) { large.min(1) } else { large } {
@@ -287,7 +326,10 @@ fn a_large_blocks_chunk_serves_many_after_a_reset_and_leaves_no_trace_when_it_we
         arena
     });
     let most = plain.statistics().owned_bytes + 2 * granule;
-    assert!(after.statistics().owned_bytes <= most, "it grows as if it had never had them: {after:?}, {plain:?}");
+    assert!(
+        after.statistics().owned_bytes <= most,
+        "it grows as if it had never had them: {after:?}, {plain:?}"
+    );
 }
 
 #[test]
@@ -312,8 +354,12 @@ fn blocks_given_back_are_used_before_anything_else_and_then_the_fast_path_opens_
     let arena = space.arena(Growth::LARGE).unwrap();
     let blocks: Vec<_> = (0..20).map(|_| arena.allocate(layout(96, 8)).unwrap()).collect();
     // SAFETY: each is live and given back once.
-    marks::expect("a block was given back: the fast path closes", || unsafe { arena.deallocate(blocks[3], layout(96, 8)) });
-    let reused = marks::expect("no free block is left: the fast path opens again", || arena.allocate(layout(96, 8)).unwrap());
+    marks::expect("a block was given back: the fast path closes", || unsafe {
+        arena.deallocate(blocks[3], layout(96, 8))
+    });
+    let reused = marks::expect("no free block is left: the fast path opens again", || {
+        arena.allocate(layout(96, 8)).unwrap()
+    });
     assert_eq!(reused, blocks[3]);
     marks::expect("a list of free blocks becomes bins", || {
         for block in blocks.iter().skip(4).take(12) {
@@ -347,8 +393,14 @@ fn free_blocks_that_wait_for_bins_are_not_lost() {
     }
     assert_eq!(arena.statistics().deallocated_blocks, 20, "the window has no room for bins");
     // SAFETY: as above.
-    marks::expect("a list of free blocks becomes bins", || unsafe { arena.deallocate(large, layout(600, 8)) });
-    assert_eq!(arena.statistics().deallocated_blocks, 21, "all of them, and what the bins left of the large block");
+    marks::expect("a list of free blocks becomes bins", || unsafe {
+        arena.deallocate(large, layout(600, 8))
+    });
+    assert_eq!(
+        arena.statistics().deallocated_blocks,
+        21,
+        "all of them, and what the bins left of the large block"
+    );
 }
 
 #[test]
@@ -370,7 +422,11 @@ fn a_reset_keeps_the_chunks_and_uses_them_in_the_same_order() {
     let neighbour = reset(&space, Growth::MICRO);
     let mut rounds = Vec::new();
     for _ in 0..3 {
-        rounds.push((0..300).map(|nth| arena.allocate(layout(8 + nth % 90, 8)).unwrap().addr()).collect::<Vec<_>>());
+        rounds.push(
+            (0..300)
+                .map(|nth| arena.allocate(layout(8 + nth % 90, 8)).unwrap().addr())
+                .collect::<Vec<_>>(),
+        );
         let owned = arena.statistics().owned_bytes;
         arena.reset();
         let after = arena.statistics();
@@ -406,16 +462,19 @@ fn collections_live_in_an_arena() {
     // SAFETY: the block is live and was zeroed.
     assert!(unsafe { zeroed.as_ref() }.iter().all(|byte| *byte == 0));
     // SAFETY: it grows once, from its layout.
-    let grown = unsafe { (&&arena).grow_zeroed(zeroed.cast(), layout(300, 8), layout(900, 8)).unwrap() };
+    let grown =
+        unsafe { (&&arena).grow_zeroed(zeroed.cast(), layout(300, 8), layout(900, 8)).unwrap() };
     // SAFETY: as above.
     assert!(unsafe { grown.as_ref() }.iter().all(|byte| *byte == 0));
 }
 
 #[test]
 fn memory_goes_back_page_by_page_and_splits_no_mapping() {
-    let space = Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 0 }, ..small() }).unwrap();
+    let space =
+        Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 0 }, ..small() }).unwrap();
     let granule = space.options().granule_bytes;
-    let mut arenas: Vec<_> = (0..200).map(|_| Some(reset(&space, Growth::new(&[granule])))).collect();
+    let mut arenas: Vec<_> =
+        (0..200).map(|_| Some(reset(&space, Growth::new(&[granule])))).collect();
     assert_eq!(space.committed_bytes(), 200 * granule);
     for arena in arenas.iter_mut().step_by(2) {
         *arena = None;
@@ -457,8 +516,14 @@ fn an_arena_that_is_reset_for_ever_larger_blocks_does_not_keep_them_all() {
             let largest = (round * granule).max(granule);
             let statistics = arena.statistics();
             let committed = space.committed_bytes();
-            assert!(statistics.committed_bytes <= 4 * largest + 16 * granule, "round {round}: {statistics:?}");
-            assert!(committed <= statistics.committed_bytes + granule + (256 << 10), "round {round}: {committed} and {statistics:?}");
+            assert!(
+                statistics.committed_bytes <= 4 * largest + 16 * granule,
+                "round {round}: {statistics:?}"
+            );
+            assert!(
+                committed <= statistics.committed_bytes + granule + (256 << 10),
+                "round {round}: {committed} and {statistics:?}"
+            );
         }
     };
     marks::expect("a chunk kept by a reset is committed further", || {
@@ -492,7 +557,8 @@ fn a_spare_chunk_behind_one_that_is_too_small_is_used() {
     is_empty(&space);
 }
 
-/// Gives blocks of these sizes back, asks for the same in this order, and expects to get every one of them.
+/// Gives blocks of these sizes back, asks for the same in this order, and expects to get every one
+/// of them.
 fn all_come_back(given: &[usize], asked: impl Iterator<Item = usize>, misses: &[(usize, usize)]) {
     let space = space();
     let arena = space.arena(Growth::new(&[64 << 10])).unwrap();
@@ -508,11 +574,17 @@ fn all_come_back(given: &[usize], asked: impl Iterator<Item = usize>, misses: &[
     }
     for (bytes, align) in misses {
         let elsewhere = arena.allocate(layout(*bytes, *align)).unwrap();
-        assert!(!blocks.iter().any(|(block, _)| *block == elsewhere), "{bytes} bytes at {align} are nowhere free");
+        assert!(
+            !blocks.iter().any(|(block, _)| *block == elsewhere),
+            "{bytes} bytes at {align} are nowhere free"
+        );
     }
     for bytes in asked {
         let again = arena.allocate(layout(bytes, 8)).unwrap();
-        assert!(blocks.contains(&(again, bytes)), "a block of {bytes} bytes was given back, and another one is handed out");
+        assert!(
+            blocks.contains(&(again, bytes)),
+            "a block of {bytes} bytes was given back, and another one is handed out"
+        );
     }
     assert_eq!(arena.statistics().deallocated_blocks, 0);
     drop(arena);
@@ -524,7 +596,11 @@ fn what_is_known_of_the_largest_free_block_hides_none() {
     let few = [32, 64, 2048, 16, 512];
     all_come_back(&few, few.into_iter().rev(), &[]);
     // Too large, and too much aligned: both searches fail, and say how large the largest is.
-    all_come_back(&few, [2048, 512, 64, 32, 16].into_iter(), &[(4096, 8), (2048, 1 << 15), (2056, 8)]);
+    all_come_back(
+        &few,
+        [2048, 512, 64, 32, 16].into_iter(),
+        &[(4096, 8), (2048, 1 << 15), (2056, 8)],
+    );
     let many: Vec<usize> = (1..40).map(|nth| nth * 24).collect();
     all_come_back(&many, many.iter().rev().copied(), &[(4096, 8)]);
 }

@@ -1,4 +1,5 @@
-//! Aids against memory errors: each finds what it is for, and no overrun has them write where they should not.
+//! Aids against memory errors: each finds what it is for, and no overrun has them write where they
+//! should not.
 
 #[cfg(not(miri))]
 use super::is_empty;
@@ -10,7 +11,8 @@ use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-const CANARIES: Debug = Debug { canaries: true, guard_pages: false, poison: false, no_reuse: false };
+const CANARIES: Debug =
+    Debug { canaries: true, guard_pages: false, poison: false, no_reuse: false };
 const POISON: Debug = Debug { canaries: false, guard_pages: false, poison: true, no_reuse: false };
 
 fn arena(debug: Debug) -> (Space, Arena) {
@@ -25,7 +27,8 @@ fn panics(run: impl FnOnce()) -> String {
 }
 
 fn free(arena: &Arena, block: NonNull<u8>, bytes: usize) {
-    // SAFETY: tests give blocks of theirs back; what is wrong with it, if anything, is for the aids to find.
+    // SAFETY: tests give blocks of theirs back; what is wrong with it, if anything, is for the aids
+    // to find.
     unsafe { arena.deallocate(block, layout(bytes, 8)) };
 }
 
@@ -51,9 +54,17 @@ fn a_canary_that_was_overwritten_is_found_and_named() {
         write(block, bytes, &[5]);
         let found = arena.check().unwrap_err();
         let address = block.addr().get();
-        assert_eq!(found, Overwritten::BeyondEnd { address, bytes, offset: bytes, expected: canary, found: 5 });
+        assert_eq!(
+            found,
+            Overwritten::BeyondEnd { address, bytes, offset: bytes, expected: canary, found: 5 }
+        );
         let message = panics(|| free(&arena, block, bytes));
-        assert!(message.contains(&format!("the block of {bytes} bytes at {address:#x} was written beyond its end")), "{message}");
+        assert!(
+            message.contains(&format!(
+                "the block of {bytes} bytes at {address:#x} was written beyond its end"
+            )),
+            "{message}"
+        );
         write(block, bytes, &[canary]);
         arena.check().unwrap();
         free(&arena, block, bytes);
@@ -69,7 +80,13 @@ fn every_byte_beyond_every_size_is_looked_at_and_none_within() {
         for offset in bytes..bytes + beyond {
             let canary = read(block, offset);
             write(block, offset, &[!canary]);
-            let expected = Overwritten::BeyondEnd { address: block.addr().get(), bytes, offset, expected: canary, found: !canary };
+            let expected = Overwritten::BeyondEnd {
+                address: block.addr().get(),
+                bytes,
+                offset,
+                expected: canary,
+                found: !canary,
+            };
             assert_eq!(arena.check(), Err(expected), "{bytes} bytes, offset {offset}");
             write(block, offset, &[canary]);
         }
@@ -86,7 +103,10 @@ fn sizes_that_round_to_the_same_words_are_told_apart() {
         let address = block.addr().get();
         for wrong in [9, 12, 14, 16] {
             let message = panics(|| free(&arena, block, wrong));
-            assert_eq!(message, format!("the block of 13 bytes at {address:#x} is given back as one of {wrong}"));
+            assert_eq!(
+                message,
+                format!("the block of 13 bytes at {address:#x} is given back as one of {wrong}")
+            );
         }
         free(&arena, block, 13);
         assert!(panics(|| free(&arena, block, 13)).contains("the block of 13 bytes"));
@@ -99,7 +119,9 @@ fn sizes_that_round_to_the_same_words_are_told_apart() {
         write(block, offset, &[1]);
         let found = arena.check().unwrap_err();
         assert_eq!(found, Overwritten::AfterFree { address, bytes: 13, offset, found: 1 });
-        let named = format!("the freed block of 13 bytes at {address:#x} was written to: expected 0xf5 at offset {offset}, found 0x01");
+        let named = format!(
+            "the freed block of 13 bytes at {address:#x} was written to: expected 0xf5 at offset {offset}, found 0x01"
+        );
         assert_eq!(found.to_string(), named);
         write(block, offset, &[0xf5]);
     }
@@ -112,14 +134,18 @@ fn an_arena_that_dies_looks_at_its_canaries() {
     let other = space.arena(Growth::STANDARD).unwrap();
     write(block, 24, &[1]);
     marks::expect("an arena with an overrun block is leaked", || panics(|| drop(arena)));
-    assert!(space.arenas() == 2 && space.committed_bytes() > 0, "what was written over can be looked at");
+    assert!(
+        space.arenas() == 2 && space.committed_bytes() > 0,
+        "what was written over can be looked at"
+    );
     other.allocate(layout(10_000, 8)).expect("others go on");
     drop(other);
     space.check_deep().unwrap();
 }
 
 #[test]
-fn an_overrun_arena_that_dies_in_a_panic_is_leaked_too_and_the_first_panic_is_the_one_that_is_seen() {
+fn an_overrun_arena_that_dies_in_a_panic_is_leaked_too_and_the_first_panic_is_the_one_that_is_seen()
+{
     let (space, arena) = arena(CANARIES);
     arena.allocate(layout(24, 8)).unwrap();
     let block = arena.allocate(layout(24, 8)).unwrap();
@@ -181,7 +207,9 @@ fn an_overrun_directs_no_poison_elsewhere() {
         let above = arena.allocate(layout(256, 8)).unwrap();
         let block = arena.allocate(layout(24, 8)).unwrap();
         let mut victim = [7u8; 64];
-        let forged = [0, NonNull::from(&mut victim).addr().get() as u64, 64, 0, 0].map(u64::to_ne_bytes).concat();
+        let forged = [0, NonNull::from(&mut victim).addr().get() as u64, 64, 0, 0]
+            .map(u64::to_ne_bytes)
+            .concat();
         write(block, 24, &forged);
         if debug.canaries {
             panics(|| free(&arena, block, 24));
@@ -190,7 +218,11 @@ fn an_overrun_directs_no_poison_elsewhere() {
             free(&arena, block, 24);
             free(&arena, above, 256);
             drop(arena);
-            assert_eq!((space.arenas(), space.trim().is_ok(), space.committed_bytes()), (0, true, 0), "{debug:?}");
+            assert_eq!(
+                (space.arenas(), space.trim().is_ok(), space.committed_bytes()),
+                (0, true, 0),
+                "{debug:?}"
+            );
         }
         assert_eq!(victim, [7; 64], "{debug:?}");
     }
@@ -212,16 +244,25 @@ fn an_overrun_of_an_arenas_first_block_reaches_nothing_that_the_aids_rely_on() {
 
 #[test]
 fn a_block_given_back_twice_or_as_another_is_found() {
-    for debug in [CANARIES, POISON, Debug { no_reuse: true, ..Debug::default() }, Debug { no_reuse: true, ..CANARIES }] {
+    for debug in [
+        CANARIES,
+        POISON,
+        Debug { no_reuse: true, ..Debug::default() },
+        Debug { no_reuse: true, ..CANARIES },
+    ] {
         let (_space, arena) = arena(debug);
         let block = arena.allocate(layout(64, 8)).unwrap();
         assert!(panics(|| free(&arena, block, 72)).contains("given back as one of 72"));
         free(&arena, block, 64);
         let message = panics(|| free(&arena, block, 64));
-        assert!(message.contains("given back twice") || message.contains("was it given back before?"), "{message}");
+        assert!(
+            message.contains("given back twice") || message.contains("was it given back before?"),
+            "{message}"
+        );
         let inner = arena.allocate(layout(64, 8)).unwrap();
         // SAFETY: within the block.
-        assert!(panics(|| free(&arena, unsafe { inner.add(8) }, 8)).contains("the arena has none there"));
+        let within = unsafe { inner.add(8) };
+        assert!(panics(|| free(&arena, within, 8)).contains("the arena has none there"));
         free(&arena, inner, 64);
     }
 }
@@ -265,14 +306,17 @@ fn a_write_to_a_freed_block_is_found_by_a_check_when_it_is_used_again_and_at_dea
         free(&arena, block, 64);
         arena.check().unwrap();
         write(block, offset, &[0x41]);
-        let expected = Overwritten::AfterFree { address: block.addr().get(), bytes: 64, offset, found: 0x41 };
+        let expected =
+            Overwritten::AfterFree { address: block.addr().get(), bytes: 64, offset, found: 0x41 };
         assert_eq!(arena.check(), Err(expected.clone()));
         if !no_reuse {
-            let message =
-                marks::expect("memory that is used again was written to since", || panics(|| drop(arena.allocate(layout(64, 8)))));
+            let message = marks::expect("memory that is used again was written to since", || {
+                panics(|| drop(arena.allocate(layout(64, 8))))
+            });
             assert_eq!(message, expected.to_string());
         }
-        let message = marks::expect("an arena with an overrun block is leaked", || panics(|| drop(arena)));
+        let message =
+            marks::expect("an arena with an overrun block is leaked", || panics(|| drop(arena)));
         assert_eq!(message, expected.to_string());
         space.check_deep().unwrap();
     }
@@ -288,7 +332,15 @@ fn a_part_of_a_freed_block_that_is_used_again_is_looked_at_no_more_and_the_rest_
     write(upper, 0, &[1; 24]);
     arena.check().unwrap();
     write(block, 39, &[9]);
-    assert_eq!(arena.check(), Err(Overwritten::AfterFree { address: block.addr().get(), bytes: 64, offset: 39, found: 9 }));
+    assert_eq!(
+        arena.check(),
+        Err(Overwritten::AfterFree {
+            address: block.addr().get(),
+            bytes: 64,
+            offset: 39,
+            found: 9
+        })
+    );
     write(block, 39, &[0xf5]);
     arena.check().unwrap();
 }
@@ -307,7 +359,8 @@ fn what_an_aligned_block_leaves_on_both_sides_of_a_freed_one_is_still_looked_at(
     for offset in [0, at - start - 1, at + 8 - start, 303] {
         write(block, offset, &[9]);
         assert!(
-            arena.check() == Err(Overwritten::AfterFree { address: start, bytes: 304, offset, found: 9 }),
+            arena.check()
+                == Err(Overwritten::AfterFree { address: start, bytes: 304, offset, found: 9 }),
             "the whole block is named: {:?}",
             arena.check()
         );
@@ -320,10 +373,16 @@ fn what_an_aligned_block_leaves_on_both_sides_of_a_freed_one_is_still_looked_at(
 fn poison_fills_an_arena_that_dies_or_is_reset_and_a_write_after_a_reset_is_found() {
     let (space, mut arena) = arena(POISON);
     let bytes = 3 * space.options().granule_bytes;
-    let blocks = [(100, arena.allocate(layout(100, 8)).unwrap()), (bytes, arena.allocate(layout(bytes, 8)).unwrap())];
+    let blocks = [
+        (100, arena.allocate(layout(100, 8)).unwrap()),
+        (bytes, arena.allocate(layout(bytes, 8)).unwrap()),
+    ];
     blocks.iter().for_each(|(bytes, block)| write(*block, 0, &vec![3; *bytes]));
     arena.reset();
-    assert!(blocks.iter().all(|(bytes, block)| (0..*bytes).all(|at| read(*block, at) == 0xf5)), "reset");
+    assert!(
+        blocks.iter().all(|(bytes, block)| (0..*bytes).all(|at| read(*block, at) == 0xf5)),
+        "reset"
+    );
     write(blocks[0].1, 50, &[4]);
     assert!(matches!(arena.check(), Err(Overwritten::AfterFree { offset: 50, found: 4, .. })));
     write(blocks[0].1, 50, &[0xf5]);
@@ -373,23 +432,32 @@ fn faults(block: NonNull<u8>, bytes: usize, offset: usize) -> bool {
         status
     };
     let faulted = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV;
-    assert!(faulted || libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "wait status {status:#x}");
+    assert!(
+        faulted || libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+        "wait status {status:#x}"
+    );
     faulted
 }
 
 #[test]
 #[cfg(not(miri))]
 fn the_first_byte_beyond_a_guarded_block_faults() {
-    for debug in
-        [Debug { guard_pages: true, ..Debug::default() }, Debug { guard_pages: true, canaries: true, poison: true, no_reuse: true }]
-    {
+    for debug in [
+        Debug { guard_pages: true, ..Debug::default() },
+        Debug { guard_pages: true, canaries: true, poison: true, no_reuse: true },
+    ] {
         let (space, mut arena) = arena(debug);
-        for (bytes, align) in [(40, 8), (8, 8), (13, 1), (4096, 8), (4096, 4096), (10_000, 16), (65536, 32768)] {
+        for (bytes, align) in
+            [(40, 8), (8, 8), (13, 1), (4096, 8), (4096, 4096), (10_000, 16), (65536, 32768)]
+        {
             let block = arena.allocate(layout(bytes, align)).unwrap();
             assert!(block.addr().get().is_multiple_of(align));
             assert!(!faults(block, bytes, bytes - 1), "{bytes} bytes at {align} can be written");
             for beyond in [0, 1, 7, 39] {
-                assert!(faults(block, bytes, bytes + beyond), "{bytes} bytes at {align}, {beyond} beyond");
+                assert!(
+                    faults(block, bytes, bytes + beyond),
+                    "{bytes} bytes at {align}, {beyond} beyond"
+                );
             }
         }
         let kept = arena.allocate(layout(40, 8)).unwrap();
@@ -411,15 +479,30 @@ fn the_first_byte_beyond_a_guarded_block_faults() {
 fn what_alignment_leaves_before_a_guard_page_has_canaries() {
     let (_space, arena) = arena(Debug { guard_pages: true, poison: true, ..CANARIES });
     let block = arena.allocate(layout(20, 16)).unwrap();
-    assert!(!faults(block, 20, 31) && faults(block, 20, 32), "twelve bytes are missing to the next multiple of 16");
+    assert!(
+        !faults(block, 20, 31) && faults(block, 20, 32),
+        "twelve bytes are missing to the next multiple of 16"
+    );
     let canary = read(block, 20);
     write(block, 20, &[0x33]);
     let address = block.addr().get();
-    assert_eq!(arena.check(), Err(Overwritten::BeyondEnd { address, bytes: 20, offset: 20, expected: canary, found: 0x33 }));
+    assert_eq!(
+        arena.check(),
+        Err(Overwritten::BeyondEnd {
+            address,
+            bytes: 20,
+            offset: 20,
+            expected: canary,
+            found: 0x33
+        })
+    );
     write(block, 20, &[canary]);
     // SAFETY: it lives; with guard pages it stays readable.
     unsafe { arena.deallocate(block, layout(20, 16)) };
     write(block, 3, &[0x33]);
-    assert_eq!(arena.check(), Err(Overwritten::AfterFree { address, bytes: 20, offset: 3, found: 0x33 }));
+    assert_eq!(
+        arena.check(),
+        Err(Overwritten::AfterFree { address, bytes: 20, offset: 3, found: 0x33 })
+    );
     write(block, 3, &[0xf5]);
 }

@@ -1,4 +1,5 @@
-//! Arenas that were born and have allocated nothing: they cost their handle, and are arenas in every other way.
+//! Arenas that were born and have allocated nothing: they cost their handle, and are arenas in
+//! every other way.
 
 use super::{is_empty, layout, small, space};
 use crate::pool::shards::{Shards, set_home};
@@ -6,18 +7,27 @@ use crate::{Arena, ArenaStatistics, CommitLimit, Debug, Error, Growth, Options, 
 use allocator_api2::alloc::Allocator;
 use std::sync::Arc;
 
-const GROWTHS: [Growth; 6] = [Growth::MICRO, Growth::SMALL, Growth::STANDARD, Growth::FAST, Growth::LARGE, Growth::new(&[1 << 20])];
+const GROWTHS: [Growth; 6] = [
+    Growth::MICRO,
+    Growth::SMALL,
+    Growth::STANDARD,
+    Growth::FAST,
+    Growth::LARGE,
+    Growth::new(&[1 << 20]),
+];
 
 #[test]
 fn an_arena_that_allocates_nothing_has_nothing_whatever_its_growth() {
     let space = space();
     let count = if cfg!(miri) { 20 } else { 10_000 };
     let before = space.report().unwrap();
-    let arenas: Vec<Arena> = (0..count).map(|nth| space.arena(GROWTHS[nth % GROWTHS.len()]).unwrap()).collect();
+    let arenas: Vec<Arena> =
+        (0..count).map(|nth| space.arena(GROWTHS[nth % GROWTHS.len()]).unwrap()).collect();
     let report = space.report_with(&arenas).unwrap();
     assert_eq!((report.arenas, report.committed_bytes, report.counts.chunks_taken), (count, 0, 0));
     assert_eq!(report.asked, ArenaStatistics::default());
-    let each = size_of::<Arena>() as f64 + (report.table_bytes - before.table_bytes) as f64 / count as f64;
+    let each =
+        size_of::<Arena>() as f64 + (report.table_bytes - before.table_bytes) as f64 / count as f64;
     assert!(each <= 64.0, "{each} bytes an arena");
     assert!(arenas.iter().all(|arena| arena.places().is_empty() && arena.check().is_ok()));
     drop(arenas);
@@ -59,7 +69,14 @@ fn the_first_block_lies_in_the_first_chunk_whatever_its_size() {
     let space = space();
     for align_log2 in 0..=if cfg!(miri) { 13 } else { 19 } {
         let arena = space.arena(Growth::SMALL).unwrap();
-        assert!(arena.allocate(layout(24, 1 << align_log2)).unwrap().addr().get().is_multiple_of(1 << align_log2));
+        assert!(
+            arena
+                .allocate(layout(24, 1 << align_log2))
+                .unwrap()
+                .addr()
+                .get()
+                .is_multiple_of(1 << align_log2)
+        );
     }
     is_empty(&space);
 }
@@ -68,12 +85,17 @@ fn the_first_block_lies_in_the_first_chunk_whatever_its_size() {
 fn a_first_block_that_is_refused_leaves_the_arena_empty() {
     let granule = small().granule_bytes;
     let limit = Arc::new(CommitLimit::new(2 * granule));
-    let space = Space::new(Options { limit: Some(limit.clone()), reclaim: Reclaim::AtTrim, ..small() }).unwrap();
+    let space =
+        Space::new(Options { limit: Some(limit.clone()), reclaim: Reclaim::AtTrim, ..small() })
+            .unwrap();
     let arena = space.arena(Growth::SMALL).unwrap();
     for (bytes, align) in [(4 * granule, 8), (1 << 20, 8)] {
         let refused = arena.allocate(layout(bytes, align));
         assert!(matches!(refused, Err(Error::LimitReached { .. })), "{refused:?}");
-        assert_eq!((arena.statistics(), space.committed_bytes() - space.idle_bytes()), (ArenaStatistics::default(), 0));
+        assert_eq!(
+            (arena.statistics(), space.committed_bytes() - space.idle_bytes()),
+            (ArenaStatistics::default(), 0)
+        );
     }
     limit.set_limit_bytes(usize::MAX);
     arena.allocate(layout(1 << 20, 8)).unwrap();
@@ -88,7 +110,8 @@ fn an_arena_may_begin_on_another_thread_and_outlive_its_space() {
     let space = Space::with_shards(options, |shape| Shards::new(shape, 3)).unwrap();
     let alive = Arc::downgrade(&space.0);
     set_home(0);
-    let arenas: Vec<Arena> = (0..12).map(|nth| space.arena(GROWTHS[nth % GROWTHS.len()]).unwrap()).collect();
+    let arenas: Vec<Arena> =
+        (0..12).map(|nth| space.arena(GROWTHS[nth % GROWTHS.len()]).unwrap()).collect();
     drop(space);
     std::thread::scope(|scope| {
         for (nth, arena) in arenas.into_iter().enumerate() {

@@ -7,7 +7,11 @@ use std::sync::Arc;
 
 fn limited(bytes: usize) -> (Space, Arc<CommitLimit>) {
     let limit = Arc::new(CommitLimit::new(bytes));
-    (Space::new(Options { limit: Some(limit.clone()), reclaim: Reclaim::AtTrim, ..small() }).unwrap(), limit)
+    (
+        Space::new(Options { limit: Some(limit.clone()), reclaim: Reclaim::AtTrim, ..small() })
+            .unwrap(),
+        limit,
+    )
 }
 
 #[test]
@@ -52,13 +56,20 @@ fn what_would_be_committed_beyond_a_request_is_not_held_against_the_limit() {
     }
     let (space, limit) = limited(2 * granule);
     let growth = Growth::new(&[16 * granule]);
-    let arena = marks::expect("a chunk committed as far as the request needs: the limit allows no more", || reset(&space, growth));
+    let arena = marks::expect(
+        "a chunk committed as far as the request needs: the limit allows no more",
+        || reset(&space, growth),
+    );
     arena.allocate(layout(granule, 8)).expect("there is a granule left");
     assert_eq!(space.committed_bytes(), 2 * granule);
     assert!(matches!(arena.allocate(layout(granule, 8)), Err(Error::LimitReached { .. })));
     limit.set_limit_bytes(usize::MAX);
     arena.allocate(layout(granule, 8)).unwrap();
-    assert_eq!(space.committed_bytes(), 6 * granule, "kept until a trim, it is committed by four granules");
+    assert_eq!(
+        space.committed_bytes(),
+        6 * granule,
+        "kept until a trim, it is committed by four granules"
+    );
     drop(arena);
     is_empty(&space);
 }
@@ -71,9 +82,10 @@ fn idle_memory_of_another_size_is_given_back_before_the_limit_refuses() {
     large.allocate(layout(6 * granule, 8)).unwrap();
     drop(large);
     assert!(space.idle_bytes() >= 6 * granule);
-    let small: Vec<Arena> = marks::expect("at the commit limit or out of addresses: idle memory is given back", || {
-        (0..8).map(|_| reset(&space, Growth::new(&[granule]))).collect()
-    });
+    let small: Vec<Arena> =
+        marks::expect("at the commit limit or out of addresses: idle memory is given back", || {
+            (0..8).map(|_| reset(&space, Growth::new(&[granule]))).collect()
+        });
     assert_eq!((small.len(), space.idle_bytes()), (8, 0));
 }
 
@@ -81,7 +93,9 @@ fn idle_memory_of_another_size_is_given_back_before_the_limit_refuses() {
 fn idle_memory_of_another_size_is_given_back_before_the_address_space_is_exhausted() {
     let (root, granule) = (small().root_bytes, small().granule_bytes);
     for bytes in [root / 2, root - granule] {
-        let space = Space::new(Options { reserve_bytes: 2 * root, reclaim: Reclaim::AtTrim, ..small() }).unwrap();
+        let space =
+            Space::new(Options { reserve_bytes: 2 * root, reclaim: Reclaim::AtTrim, ..small() })
+                .unwrap();
         // Its region is a quarter of a root.
         let arena = reset(&space, Growth::MICRO);
         drop((0..14).map(|_| reset(&space, Growth::new(&[root / 8]))).collect::<Vec<_>>());
@@ -108,7 +122,11 @@ fn a_run_of_roots_kept_by_a_reset_makes_way_only_where_the_block_does_not_fit_be
         limit.set_limit_bytes(limit_roots * root);
         let passed = marks::passed(went);
         let outcome = arena.allocate(layout(7 * root / 2, 8));
-        assert_eq!((marks::passed(went) - passed, outcome.is_ok()), (makes_way, served), "at {limit_roots} roots: {outcome:?}");
+        assert_eq!(
+            (marks::passed(went) - passed, outcome.is_ok()),
+            (makes_way, served),
+            "at {limit_roots} roots: {outcome:?}"
+        );
         if !served {
             let after = arena.statistics();
             assert_eq!((after.used_bytes, after.chunks), (before.used_bytes, before.chunks - 1));
@@ -123,7 +141,9 @@ fn a_smaller_hole_serves_where_no_new_granule_can_be_had() {
     let granule = Options::default().granule_bytes;
     let (space, _) = limited(granule);
     let one = reset(&space, Growth::new(&[granule * 3 / 4]));
-    let two = marks::expect("no new granule: a chunk in a smaller hole", || reset(&space, Growth::new(&[granule])));
+    let two = marks::expect("no new granule: a chunk in a smaller hole", || {
+        reset(&space, Growth::new(&[granule]))
+    });
     assert!(two.statistics().owned_bytes < granule / 2);
     drop((one, two));
     is_empty(&space);
@@ -133,8 +153,11 @@ fn a_smaller_hole_serves_where_no_new_granule_can_be_had() {
 fn workload(space: &Space) -> usize {
     let mut refused = 0;
     let mut arenas = Vec::new();
-    for (nth, growth) in
-        [Growth::MICRO, Growth::STANDARD, Growth::LARGE].into_iter().cycle().take(if cfg!(miri) { 6 } else { 9 }).enumerate()
+    for (nth, growth) in [Growth::MICRO, Growth::STANDARD, Growth::LARGE]
+        .into_iter()
+        .cycle()
+        .take(if cfg!(miri) { 6 } else { 9 })
+        .enumerate()
     {
         match space.arena(growth) {
             Ok(arena) => arenas.push(arena),
@@ -147,7 +170,11 @@ fn workload(space: &Space) -> usize {
                     // SAFETY: the block has this size.
                     Ok(block) => unsafe { block.write_bytes(1, size) },
                     Err(_) => {
-                        assert_eq!(arena.statistics(), before, "a refused request changed the arena");
+                        assert_eq!(
+                            arena.statistics(),
+                            before,
+                            "a refused request changed the arena"
+                        );
                         refused += 1;
                     }
                 }
@@ -165,7 +192,12 @@ fn workload(space: &Space) -> usize {
 fn a_fault_at_any_commit_refuses_one_request_and_loses_nothing() {
     let run = |fail: Option<(Call, u64)>| {
         let faults = Arc::new(Faults::new());
-        let space = Space::new(Options { faults: Some(faults.clone()), reclaim: Reclaim::AtTrim, ..small() }).unwrap();
+        let space = Space::new(Options {
+            faults: Some(faults.clone()),
+            reclaim: Reclaim::AtTrim,
+            ..small()
+        })
+        .unwrap();
         if let Some((call, nth)) = fail {
             faults.fail(call, nth, 1);
         }
@@ -185,7 +217,9 @@ fn a_fault_at_any_commit_refuses_one_request_and_loses_nothing() {
         assert!(run(Some((Call::Commit, nth))).0 <= 1, "commit {nth}");
     }
     for nth in every(uncommits) {
-        let refused = marks::expect("the kernel refused to take memory back", || run(Some((Call::Uncommit, nth))).0);
+        let refused = marks::expect("the kernel refused to take memory back", || {
+            run(Some((Call::Uncommit, nth))).0
+        });
         assert_eq!(refused, 0, "uncommit {nth}");
     }
 }
@@ -193,7 +227,10 @@ fn a_fault_at_any_commit_refuses_one_request_and_loses_nothing() {
 #[test]
 fn the_defaults_are_as_they_are_documented() {
     let options = Options::default();
-    assert_eq!((options.reserve_bytes, options.reclaim), (64 << 30, Reclaim::AtReturn { keep_bytes: 256 << 10 }));
+    assert_eq!(
+        (options.reserve_bytes, options.reclaim),
+        (64 << 30, Reclaim::AtReturn { keep_bytes: 256 << 10 })
+    );
     assert!(options.root_bytes == 16 << 20 || options.granule_bytes > 65536);
     assert!(options.limit.is_none() && !options.huge_pages && !options.debug.any());
 }
@@ -214,7 +251,12 @@ fn options_that_no_space_can_have_are_refused() {
         assert!(matches!(Space::new(options.clone()), Err(Error::Options { .. })), "{options:?}");
     }
     let message = |options: Options| Space::new(options).unwrap_err().to_string();
-    let terabyte = Options { reserve_bytes: 1, root_bytes: 1 << 40, granule_bytes: 4096, ..Options::default() };
+    let terabyte = Options {
+        reserve_bytes: 1,
+        root_bytes: 1 << 40,
+        granule_bytes: 4096,
+        ..Options::default()
+    };
     let large_page = granule_bytes > 4096;
     if !large_page {
         assert_eq!(
@@ -227,20 +269,32 @@ fn options_that_no_space_can_have_are_refused() {
         );
     }
     // What the messages say is so.
-    assert!(terabyte.shape().is_err() && Options { root_bytes: 68719476736, ..terabyte.clone() }.shape().is_ok() != large_page);
+    assert!(
+        terabyte.shape().is_err()
+            && Options { root_bytes: 68719476736, ..terabyte.clone() }.shape().is_ok()
+                != large_page
+    );
     assert!(Options { granule_bytes: 65536, ..terabyte }.shape().is_ok());
     assert!(Options { reserve_bytes: 137422176256, ..Options::default() }.shape().is_ok());
     let faults = Arc::new(Faults::new());
     faults.fail(Call::Reserve, 0, 1);
-    assert!(matches!(Space::new(Options { faults: Some(faults), ..small() }), Err(Error::System(_))));
+    assert!(matches!(
+        Space::new(Options { faults: Some(faults), ..small() }),
+        Err(Error::System(_))
+    ));
 }
 
 #[test]
 fn a_larger_granule_works_the_same() {
     for times in [4, 16] {
         let granule_bytes = Options::default().granule_bytes * times;
-        let space =
-            Space::new(Options { granule_bytes, root_bytes: granule_bytes * 64, reserve_bytes: granule_bytes * 1024, ..small() }).unwrap();
+        let space = Space::new(Options {
+            granule_bytes,
+            root_bytes: granule_bytes * 64,
+            reserve_bytes: granule_bytes * 1024,
+            ..small()
+        })
+        .unwrap();
         assert_eq!(workload(&space), 0);
         is_empty(&space);
     }
@@ -250,10 +304,12 @@ fn a_larger_granule_works_the_same() {
 fn the_last_addresses_are_found_in_smaller_chunks_than_an_arena_would_like() {
     let root = small().root_bytes;
     let space = Space::new(Options { reserve_bytes: root, ..small() }).unwrap();
-    let (arena, block) = (space.arena(Growth::new(&[root / 16, root / 4, root])).unwrap(), layout(root / 1024, 8));
-    let blocks = marks::expect("a chunk as large as the request: there are no addresses for more", || {
-        std::iter::from_fn(|| arena.allocate(block).ok()).count()
-    });
+    let (arena, block) =
+        (space.arena(Growth::new(&[root / 16, root / 4, root])).unwrap(), layout(root / 1024, 8));
+    let blocks =
+        marks::expect("a chunk as large as the request: there are no addresses for more", || {
+            std::iter::from_fn(|| arena.allocate(block).ok()).count()
+        });
     assert!(blocks > 900, "{blocks} of less than 1024 blocks");
     drop(arena);
     is_empty(&space);

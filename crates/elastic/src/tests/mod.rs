@@ -1,7 +1,7 @@
 //! Arenas as a user sees them.
 //!
-//! HotSpot's own tests of its metaspace (`test_metaspace*` and others) are the checklist; each has its counterpart here, or with what the
-//! lab's `heaps/metaspace` has of HotSpot, or says why not:
+//! HotSpot's own tests of its metaspace (`test_metaspace*` and others) are the checklist; each has
+//! its counterpart here, or with what the lab's `heaps/metaspace` has of HotSpot, or says why not:
 //!
 //! | HotSpot's | ours |
 //! |---|---|
@@ -44,7 +44,11 @@ fn space() -> Space {
 fn small() -> Options {
     let granule_bytes = Options::default().granule_bytes;
     let granules = if cfg!(miri) { 1024 } else { 65536 };
-    Options { reserve_bytes: granule_bytes * granules, root_bytes: granule_bytes * 256, ..Options::default() }
+    Options {
+        reserve_bytes: granule_bytes * granules,
+        root_bytes: granule_bytes * 256,
+        ..Options::default()
+    }
 }
 
 /// An arena that has its first chunk: a word was allocated.

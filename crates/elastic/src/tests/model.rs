@@ -1,5 +1,6 @@
-//! Operation lists against the shadow model. Few in each run of the tests; for a hunt, `PROPTEST_CASES=20000 cargo test --release
-//! -p heaplab-elastic --config profile.release.debug-assertions=true --lib model`.
+//! Operation lists against the shadow model. Few in each run of the tests; for a hunt,
+//! `PROPTEST_CASES=20000 cargo test --release -p heaplab-elastic --config
+//! profile.release.debug-assertions=true --lib model`.
 
 use crate::operations::{Operation, Setting, run};
 use crate::{Debug, Reclaim};

@@ -2,22 +2,43 @@
 
 use super::{is_empty, layout, reset, small};
 use crate::pool::shards::Shards;
-use crate::{Arena, ArenaStatistics, CommitLimit, Counts, Growth, Level, Options, Reclaim, Report, Space, SystemCalls, UncommitTimes};
+use crate::{
+    Arena, ArenaStatistics, CommitLimit, Counts, Growth, Level, Options, Reclaim, Report, Space,
+    SystemCalls, UncommitTimes,
+};
 #[cfg(not(miri))]
 use heaplab_buddy::marks;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// One shard, so that it is known where everything lies; all memory may be kept, and is committed granule by granule.
+/// One shard, so that it is known where everything lies; all memory may be kept, and is committed
+/// granule by granule.
 fn single(options: Options) -> Space {
-    Space::with_shards(Options { reclaim: Reclaim::AtReturn { keep_bytes: usize::MAX }, ..options }, |shape| Shards::new(shape, 1)).unwrap()
+    Space::with_shards(
+        Options { reclaim: Reclaim::AtReturn { keep_bytes: usize::MAX }, ..options },
+        |shape| Shards::new(shape, 1),
+    )
+    .unwrap()
 }
 
 /// Free chunks that a report names, by how many granules they have.
 fn free(report: &Report) -> Vec<(usize, usize, usize)> {
     let granule = report.granule_bytes;
     let levels = report.free_chunks.iter().filter(|level| level.chunks > 0);
-    levels.map(|level| (level.chunk_bytes / granule, level.chunks, level.committed_bytes / granule)).collect()
+    levels
+        .map(|level| (level.chunk_bytes / granule, level.chunks, level.committed_bytes / granule))
+        .collect()
+}
+
+/// Shared, free of the shared, large, idle, committed.
+fn sums(report: &Report) -> [usize; 5] {
+    [
+        report.shared_bytes,
+        report.shared_free_bytes,
+        report.large_bytes,
+        report.idle_bytes,
+        report.committed_bytes,
+    ]
 }
 
 #[test]
@@ -27,26 +48,36 @@ fn every_sum_of_a_report_is_what_was_done() {
         return;
     }
     let line = granule / 64;
-    let space = single(Options { limit: Some(Arc::new(CommitLimit::new(99 * granule))), ..small() });
+    let space =
+        single(Options { limit: Some(Arc::new(CommitLimit::new(99 * granule))), ..small() });
     let empty = space.report().unwrap();
     assert_eq!(
         (empty.reserved_bytes, empty.limit_bytes, empty.granule_bytes, empty.line_bytes),
         (reserve_bytes, 99 * granule, granule, line)
     );
-    assert_eq!((empty.committed_bytes, empty.arenas, empty.commits, free(&empty)), (0, 0, 0, vec![]));
+    assert_eq!(
+        (empty.committed_bytes, empty.arenas, empty.commits, free(&empty)),
+        (0, 0, 0, vec![])
+    );
     assert!(empty.mappings <= 4 && empty.resident_bytes == 0, "{empty:?}");
 
     let one = reset(&space, Growth::new(&[8 * line]));
     let two = reset(&space, Growth::new(&[24 * line]));
     let large = reset(&space, Growth::new(&[4 * granule]));
     let report = space.report().unwrap();
-    let sums =
-        |report: &Report| [report.shared_bytes, report.shared_free_bytes, report.large_bytes, report.idle_bytes, report.committed_bytes];
-    assert_eq!(sums(&report), [granule, 32 * line, granule, 0, 2 * granule], "32 of 64 lines, and the large chunk's last granule");
-    assert_eq!((report.arenas, report.commits, report.uncommits, report.uncommitted_bytes), (3, 2, 0, 0));
+    assert_eq!(
+        sums(&report),
+        [granule, 32 * line, granule, 0, 2 * granule],
+        "32 of 64 lines, and the large chunk's last granule"
+    );
+    assert_eq!(
+        (report.arenas, report.commits, report.uncommits, report.uncommitted_bytes),
+        (3, 2, 0, 0)
+    );
     // A root of 256: 64 for the region, 4 for the large chunk.
     assert_eq!(free(&report), [(128, 1, 0), (32, 1, 0), (16, 1, 0), (8, 1, 0), (4, 1, 0)]);
-    let counts = Counts { chunks_taken: 3, cold_granules: 1, regions_begun: 1, ..Counts::default() };
+    let counts =
+        Counts { chunks_taken: 3, cold_granules: 1, regions_begun: 1, ..Counts::default() };
     assert_eq!(report.counts, counts);
     assert!(report.table_bytes > empty.table_bytes && report.table_bytes < 1 << 20, "{report:?}");
     if cfg!(not(miri)) {
@@ -56,13 +87,21 @@ fn every_sum_of_a_report_is_what_was_done() {
     two.allocate(layout(30 * line, 8)).unwrap();
     large.allocate(layout(3 * granule, 8)).unwrap();
     let report = space.report().unwrap();
-    assert_eq!(sums(&report), [granule, 8 * line, 4 * granule, 0, 5 * granule], "lengthened by as much as its growth says: {report}");
+    assert_eq!(
+        sums(&report),
+        [granule, 8 * line, 4 * granule, 0, 5 * granule],
+        "lengthened by as much as its growth says: {report}"
+    );
     assert_eq!(report.counts, Counts { chunks_enlarged: 1, ..counts });
 
     drop((two, large));
     let report = space.report().unwrap();
     assert_eq!(sums(&report), [granule, 56 * line, 0, 4 * granule, 5 * granule]);
-    assert_eq!(free(&report), [(128, 1, 0), (32, 1, 0), (16, 1, 0), (8, 1, 0), (4, 2, 4)], "one of them committed");
+    assert_eq!(
+        free(&report),
+        [(128, 1, 0), (32, 1, 0), (16, 1, 0), (8, 1, 0), (4, 2, 4)],
+        "one of them committed"
+    );
     drop(one);
     let report = space.report().unwrap();
     assert_eq!((sums(&report), report.arenas), ([0, 0, 0, 5 * granule, 5 * granule], 0));
@@ -71,9 +110,19 @@ fn every_sum_of_a_report_is_what_was_done() {
     drop(again);
     assert_eq!(space.trim().unwrap(), 5 * granule);
     let report = space.report().unwrap();
-    assert_eq!((sums(&report), report.uncommits, report.uncommitted_bytes), ([0; 5], 2, 5 * granule as u64));
+    assert_eq!(
+        (sums(&report), report.uncommits, report.uncommitted_bytes),
+        ([0; 5], 2, 5 * granule as u64)
+    );
     assert_eq!(free(&report), [(256, 1, 0)], "the root is whole again");
-    let done = Counts { chunks_taken: 4, chunks_returned: 4, chunks_enlarged: 1, warm_granules: 1, regions_ended: 1, ..counts };
+    let done = Counts {
+        chunks_taken: 4,
+        chunks_returned: 4,
+        chunks_enlarged: 1,
+        warm_granules: 1,
+        regions_ended: 1,
+        ..counts
+    };
     assert_eq!(report.counts, done);
     is_empty(&space);
 }
@@ -93,16 +142,28 @@ fn an_arenas_statistics_are_what_was_done() {
         ..ArenaStatistics::default()
     };
     assert_eq!((owned_bytes, arena.statistics()), (8 * line, fresh));
-    let (one, two) = (arena.allocate(layout(45, 8)).unwrap(), arena.allocate(layout(80, 8)).unwrap());
-    assert_eq!(arena.statistics(), ArenaStatistics { used_bytes: 128, free_bytes: fresh.free_bytes - 128, ..fresh });
+    let (one, two) =
+        (arena.allocate(layout(45, 8)).unwrap(), arena.allocate(layout(80, 8)).unwrap());
+    assert_eq!(
+        arena.statistics(),
+        ArenaStatistics { used_bytes: 128, free_bytes: fresh.free_bytes - 128, ..fresh }
+    );
     // SAFETY: each lives and is given back once.
     unsafe { arena.deallocate(one, layout(45, 8)) };
-    let reused =
-        ArenaStatistics { used_bytes: 80, free_bytes: fresh.free_bytes - 128, deallocated_bytes: 48, deallocated_blocks: 1, ..fresh };
+    let reused = ArenaStatistics {
+        used_bytes: 80,
+        free_bytes: fresh.free_bytes - 128,
+        deallocated_bytes: 48,
+        deallocated_blocks: 1,
+        ..fresh
+    };
     assert_eq!(arena.statistics(), reused);
     // SAFETY: as above.
     unsafe { arena.deallocate(two, layout(80, 8)) };
-    assert_eq!(arena.statistics(), ArenaStatistics { used_bytes: 0, free_bytes: fresh.free_bytes - 48, ..reused });
+    assert_eq!(
+        arena.statistics(),
+        ArenaStatistics { used_bytes: 0, free_bytes: fresh.free_bytes - 48, ..reused }
+    );
 }
 
 #[test]
@@ -114,7 +175,12 @@ fn a_space_contains_its_own_addresses_and_no_others() {
     assert!(space.contains(block) && !other.contains(block) && !space.contains(&raw const byte));
     let base = space.0.reservation.base().as_ptr().cast_const();
     let end = base.wrapping_add(space.report().unwrap().reserved_bytes);
-    assert!(space.contains(base) && space.contains(end.wrapping_sub(1)) && !space.contains(end) && !space.contains(base.wrapping_sub(1)));
+    assert!(
+        space.contains(base)
+            && space.contains(end.wrapping_sub(1))
+            && !space.contains(end)
+            && !space.contains(base.wrapping_sub(1))
+    );
 }
 
 /// The sums of many arenas against a shadow that asks each of them.
@@ -135,20 +201,50 @@ fn a_report_is_the_sum_of_its_arenas() {
         }
         let all: Vec<ArenaStatistics> = arenas.iter().map(Arena::statistics).collect();
         for has in &all {
-            assert_eq!(has.committed_bytes, has.used_bytes + has.free_bytes + has.deallocated_bytes + has.overhead_bytes, "{has:?}");
-            assert!(has.owned_bytes >= has.committed_bytes && (has.overhead_bytes >= 64 || has.owned_bytes == 0), "{has:?}");
+            assert_eq!(
+                has.committed_bytes,
+                has.used_bytes + has.free_bytes + has.deallocated_bytes + has.overhead_bytes,
+                "{has:?}"
+            );
+            assert!(
+                has.owned_bytes >= has.committed_bytes
+                    && (has.overhead_bytes >= 64 || has.owned_bytes == 0),
+                "{has:?}"
+            );
         }
         let report = space.report_with(&arenas).unwrap();
         let sum: ArenaStatistics = all.iter().copied().sum();
-        assert_eq!((report.asked_arenas, report.asked, report.not_asked_bytes()), (arenas.len(), sum, 0), "{report}");
+        assert_eq!(
+            (report.asked_arenas, report.asked, report.not_asked_bytes()),
+            (arenas.len(), sum, 0),
+            "{report}"
+        );
         assert_eq!(report.waste_bytes(), report.committed_bytes - sum.used_bytes, "{report}");
         let some = space.report_with(arenas.iter().skip(1)).unwrap();
-        assert_eq!(some.not_asked_bytes(), all.first().map_or(0, |first| first.committed_bytes), "{some}");
+        assert_eq!(
+            some.not_asked_bytes(),
+            all.first().map_or(0, |first| first.committed_bytes),
+            "{some}"
+        );
         let committed: usize = all.iter().map(|has| has.committed_bytes).sum();
-        assert_eq!(report.shared_bytes - report.shared_free_bytes + report.large_bytes, committed, "{report}");
-        assert_eq!(report.committed_bytes, report.shared_bytes + report.large_bytes + report.idle_bytes, "{report}");
-        assert_eq!((report.committed_bytes, report.idle_bytes, report.arenas), (space.committed_bytes(), space.idle_bytes(), arenas.len()));
-        assert!(report.shared_bytes.is_multiple_of(granule) && report.shared_free_bytes.is_multiple_of(line));
+        assert_eq!(
+            report.shared_bytes - report.shared_free_bytes + report.large_bytes,
+            committed,
+            "{report}"
+        );
+        assert_eq!(
+            report.committed_bytes,
+            report.shared_bytes + report.large_bytes + report.idle_bytes,
+            "{report}"
+        );
+        assert_eq!(
+            (report.committed_bytes, report.idle_bytes, report.arenas),
+            (space.committed_bytes(), space.idle_bytes(), arenas.len())
+        );
+        assert!(
+            report.shared_bytes.is_multiple_of(granule)
+                && report.shared_free_bytes.is_multiple_of(line)
+        );
         let chunks: usize = all.iter().map(|has| has.chunks).sum();
         assert_eq!(report.counts.chunks_taken - report.counts.chunks_returned, chunks as u64);
     }
@@ -191,7 +287,14 @@ fn written() -> Report {
         commits: 11,
         uncommits: 12,
         uncommitted_bytes: 13 << 10,
-        system_calls: SystemCalls { mmap: 1, munmap: 2, mprotect: 3, madvise_dontneed: 9, madvise_populate: 6, madvise_huge: 1 },
+        system_calls: SystemCalls {
+            mmap: 1,
+            munmap: 2,
+            mprotect: 3,
+            madvise_dontneed: 9,
+            madvise_populate: 6,
+            madvise_huge: 1,
+        },
         uncommit_times: UncommitTimes {
             at_return_ns: 2_000_000_000,
             at_trim_ns: 3_500_000,
@@ -248,7 +351,10 @@ Uncommitting: 2.00 s, of it at return 2.00 s, at trim 3.50 ms, in the background
 ";
     assert_eq!(written().to_string(), expected);
     let little = Report { idle_bytes: (5 << 20) / 200, ..written() };
-    assert!(little.to_string().contains("given back by trim:     25.60 KB (<1%)\n"), "half a percent: {little}");
+    assert!(
+        little.to_string().contains("given back by trim:     25.60 KB (<1%)\n"),
+        "half a percent: {little}"
+    );
     let nothing = Report {
         committed_bytes: 0,
         shared_bytes: 0,
@@ -261,7 +367,11 @@ Uncommitting: 2.00 s, of it at return 2.00 s, at trim 3.50 ms, in the background
         ..written()
     };
     let text = nothing.to_string();
-    assert!(text.contains("committed:      0 bytes, limit unlimited\n") && text.contains("small chunks:      0 bytes ( 0%)\n"), "{text}");
+    assert!(
+        text.contains("committed:      0 bytes, limit unlimited\n")
+            && text.contains("small chunks:      0 bytes ( 0%)\n"),
+        "{text}"
+    );
     let asked_none = "In chunks of arenas: 0 of 7 arenas asked\n  waste: all but blocks, with idle:      0 bytes ( 0%)\n\nFree chunks";
     assert!(text.contains(asked_none), "{text}");
 }
@@ -272,7 +382,10 @@ fn reports_and_statistics_are_data() {
     let report = written();
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["reserved_bytes"], 32u64 << 30);
-    assert_eq!(json["free_chunks"][2], serde_json::json!({ "chunk_bytes": 8192, "chunks": 1, "committed_bytes": 4096 }));
+    assert_eq!(
+        json["free_chunks"][2],
+        serde_json::json!({ "chunk_bytes": 8192, "chunks": 1, "committed_bytes": 4096 })
+    );
     assert_eq!(json["counts"]["regions_ended"], 8);
     assert_eq!(json.as_object().unwrap().len(), 23, "every field: {json}");
     assert_eq!(serde_json::from_value::<Report>(json).unwrap(), report);
@@ -290,7 +403,9 @@ fn flags_at(address: usize) -> String {
     let mut inside = false;
     for line in smaps.lines() {
         let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
-        let parsed = range.and_then(|(start, end)| Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?)));
+        let parsed = range.and_then(|(start, end)| {
+            Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?))
+        });
         match parsed {
             Some((start, end)) => inside = (start..end).contains(&address),
             None if inside && line.starts_with("VmFlags:") => return format!("{line} "),
@@ -321,7 +436,12 @@ fn of_a_full_shard_and_the_limit_the_limit_is_told() {
     let (root, granule) = (small().root_bytes, small().granule_bytes);
     for home in [0, 1] {
         let limit = Arc::new(CommitLimit::none());
-        let options = Options { reserve_bytes: 16 * root, limit: Some(limit.clone()), reclaim: Reclaim::AtTrim, ..small() };
+        let options = Options {
+            reserve_bytes: 16 * root,
+            limit: Some(limit.clone()),
+            reclaim: Reclaim::AtTrim,
+            ..small()
+        };
         let space = Space::with_shards(options, |shape| Shards::new(shape, 2)).unwrap();
         crate::pool::shards::set_home(1);
         // Its two roots: one with the region of its head, one whole.
@@ -329,20 +449,26 @@ fn of_a_full_shard_and_the_limit_the_limit_is_told() {
         arena.allocate(layout(root - granule, 8)).unwrap();
         limit.set_limit_bytes(space.committed_bytes() + granule);
         crate::pool::shards::set_home(home);
-        let refused = marks::expect("a shard has no room", || arena.allocate(layout(root - granule, 8)));
-        assert!(matches!(refused, Err(crate::Error::LimitReached { .. })), "home {home}: {refused:?}");
+        let refused =
+            marks::expect("a shard has no room", || arena.allocate(layout(root - granule, 8)));
+        assert!(
+            matches!(refused, Err(crate::Error::LimitReached { .. })),
+            "home {home}: {refused:?}"
+        );
     }
     crate::pool::shards::set_home(0);
 }
 
-/// What a report must say of the inside of chunks, kept by adding and taking away nothing but the requests themselves.
+/// What a report must say of the inside of chunks, kept by adding and taking away nothing but the
+/// requests themselves.
 #[derive(Default)]
 struct Plain {
     used_bytes: usize,
     live: Vec<(NonNull<u8>, usize)>,
 }
 
-/// Requests of whole pairs of words in arenas of one chunk, so that no rest is too small to be kept: what is used is then the sum of requests.
+/// Requests of whole pairs of words in arenas of one chunk, so that no rest is too small to be
+/// kept: what is used is then the sum of requests.
 #[test]
 fn used_free_and_left_over_are_what_a_plain_model_says() {
     let space = single(small());
@@ -374,15 +500,22 @@ fn used_free_and_left_over_are_what_a_plain_model_says() {
                 unsafe { arena.deallocate(block, layout(bytes, 8)) };
                 plain.used_bytes -= bytes;
             }
-            _ if plain.used_bytes + bytes <= granule / 2 && arena.statistics().free_bytes >= bytes => {
+            _ if plain.used_bytes + bytes <= granule / 2
+                && arena.statistics().free_bytes >= bytes =>
+            {
                 plain.live.push((arena.allocate(layout(bytes, 8)).unwrap(), bytes));
                 plain.used_bytes += bytes;
             }
             _ => {}
         }
-        let report = space.report_with(arenas.iter().map(|(arena, _)| arena).chain([&other])).unwrap();
+        let report =
+            space.report_with(arenas.iter().map(|(arena, _)| arena).chain([&other])).unwrap();
         let used: usize = arenas.iter().map(|(_, plain)| plain.used_bytes).sum();
-        assert_eq!((report.asked_arenas, report.asked.used_bytes), (arenas.len(), used), "step {step}: {report}");
+        assert_eq!(
+            (report.asked_arenas, report.asked.used_bytes),
+            (arenas.len(), used),
+            "step {step}: {report}"
+        );
         assert_eq!(report.asked.chunks, arenas.len(), "one chunk each");
         let free = report.asked.free_bytes + report.asked.deallocated_bytes;
         let tables = report.asked.overhead_bytes - arenas.len() * 64;
@@ -396,10 +529,22 @@ fn the_time_of_giving_back_is_that_of_whoever_waited() {
     let granule = small().granule_bytes;
     let times = |space: &Space| space.report().unwrap().uncommit_times;
     let noted = |times: UncommitTimes| {
-        [times.at_return_ns, times.at_trim_ns, times.background_ns, times.for_room_ns, times.longest_ns].map(|ns| ns > 0)
+        [
+            times.at_return_ns,
+            times.at_trim_ns,
+            times.background_ns,
+            times.for_room_ns,
+            times.longest_ns,
+        ]
+        .map(|ns| ns > 0)
     };
     let space = single(small());
-    let fill = |space: &Space| reset(space, Growth::new(&[8 * granule])).allocate(layout(7 * granule, 8)).map(drop).unwrap();
+    let fill = |space: &Space| {
+        reset(space, Growth::new(&[8 * granule]))
+            .allocate(layout(7 * granule, 8))
+            .map(drop)
+            .unwrap()
+    };
     fill(&space);
     assert_eq!(times(&space), UncommitTimes::default(), "nothing was given back yet");
     space.trim().unwrap();
@@ -409,7 +554,8 @@ fn the_time_of_giving_back_is_that_of_whoever_waited() {
     assert_eq!(space.trim().unwrap(), 0);
     assert_eq!(times(&space), trimmed, "where nothing is idle no time is taken");
 
-    let returning = Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 0 }, ..small() }).unwrap();
+    let returning =
+        Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 0 }, ..small() }).unwrap();
     fill(&returning);
     assert_eq!(noted(times(&returning)), [true, false, false, false, true]);
 
@@ -420,7 +566,8 @@ fn the_time_of_giving_back_is_that_of_whoever_waited() {
     arena.allocate(layout(9 * granule, 8)).expect("what lies idle makes room");
     assert_eq!(noted(times(&limited)), [false, false, false, true, true]);
 
-    let background = Reclaim::Background { interval: std::time::Duration::from_millis(1), keep_bytes: 0 };
+    let background =
+        Reclaim::Background { interval: std::time::Duration::from_millis(1), keep_bytes: 0 };
     let own = Space::new(Options { reclaim: background, ..small() }).unwrap();
     fill(&own);
     while own.committed_bytes() > 0 || times(&own).background_ns == 0 {

@@ -75,21 +75,32 @@ impl Drop for Marked {
 #[test]
 fn thirty_two_arenas_through_ten_thousand_steps() {
     let steps = if cfg!(miri) { 40 } else { 10_000 };
-    for (arenas, reclaim) in [(32, Reclaim::AtReturn { keep_bytes: 0 }), (32, Reclaim::AtTrim), (1, Reclaim::AtTrim)] {
+    for (arenas, reclaim) in
+        [(32, Reclaim::AtReturn { keep_bytes: 0 }), (32, Reclaim::AtTrim), (1, Reclaim::AtTrim)]
+    {
         let space = Space::new(Options { reclaim, ..small() }).unwrap();
         let mut random = Random(7);
         let mut slots: Vec<Option<Marked>> = (0..arenas).map(|_| None).collect();
         for step in 0..steps {
             let at = random.below(arenas);
             let Some(marked) = &mut slots[at] else {
-                slots[at] = Some(Marked::new(&space, [Growth::MICRO, Growth::SMALL, Growth::STANDARD][step % 3]));
+                slots[at] = Some(Marked::new(
+                    &space,
+                    [Growth::MICRO, Growth::SMALL, Growth::STANDARD][step % 3],
+                ));
                 continue;
             };
             match random.below(100) {
                 0 => slots[at] = None,
-                1..=15 if !marked.blocks.is_empty() => marked.deallocate(random.below(marked.blocks.len())),
+                1..=15 if !marked.blocks.is_empty() => {
+                    marked.deallocate(random.below(marked.blocks.len()))
+                }
                 _ => {
-                    let bytes = if random.below(50) == 0 { random.below(20_000) } else { random.below(600) };
+                    let bytes = if random.below(50) == 0 {
+                        random.below(20_000)
+                    } else {
+                        random.below(600)
+                    };
                     marked.allocate(1 + bytes, step as u8);
                 }
             }
@@ -105,7 +116,9 @@ fn thirty_two_arenas_through_ten_thousand_steps() {
 #[test]
 fn many_threads_with_three_profiles_of_sizes() {
     let (threads, steps) = if cfg!(miri) { (2, 15) } else { (8, 4_000) };
-    let space = Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 64 << 10 }, ..small() }).unwrap();
+    let space =
+        Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 64 << 10 }, ..small() })
+            .unwrap();
     for words in if cfg!(miri) { [64, 32, 8] } else { [2048, 512, 32] } {
         std::thread::scope(|scope| {
             for thread in 0..threads {
@@ -116,9 +129,13 @@ fn many_threads_with_three_profiles_of_sizes() {
                     for step in 0..steps {
                         match random.below(200) {
                             0 => marked = Marked::new(space, Growth::SMALL),
-                            1..=30 if !marked.blocks.is_empty() => marked.deallocate(random.below(marked.blocks.len())),
+                            1..=30 if !marked.blocks.is_empty() => {
+                                marked.deallocate(random.below(marked.blocks.len()))
+                            }
                             // Some sizes are rare, so that the space of all threads stays small.
-                            _ if marked.blocks.len() > 60 => marked = Marked::new(space, Growth::STANDARD),
+                            _ if marked.blocks.len() > 60 => {
+                                marked = Marked::new(space, Growth::STANDARD)
+                            }
                             _ => marked.allocate(8 * (1 + random.below(words)), step as u8),
                         }
                     }
@@ -142,7 +159,8 @@ fn arenas_made_in_one_thread_grow_and_die_in_another() {
     let (threads, arenas, most_bytes) = if cfg!(miri) { (2, 2, 300) } else { (4, 200, 3000) };
     for reclaim in [Reclaim::AtTrim, Reclaim::AtReturn { keep_bytes: 64 << 10 }] {
         let space = sharded(threads, Options { reclaim, ..small() });
-        let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| std::sync::mpsc::channel::<Marked>()).unzip();
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..threads).map(|_| std::sync::mpsc::channel::<Marked>()).unzip();
         std::thread::scope(|scope| {
             for (thread, inbox) in receivers.into_iter().enumerate() {
                 let (space, outbox) = (space.clone(), senders[(thread + 1) % threads].clone());
@@ -150,19 +168,34 @@ fn arenas_made_in_one_thread_grow_and_die_in_another() {
                     set_home(thread);
                     let mut random = Random(thread as u64);
                     for _ in 0..arenas {
-                        let mut marked = Marked::new(&space, [Growth::SMALL, Growth::STANDARD][random.below(2)]);
-                        (0..10).for_each(|_| marked.allocate(1 + random.below(most_bytes), thread as u8));
+                        let mut marked =
+                            Marked::new(&space, [Growth::SMALL, Growth::STANDARD][random.below(2)]);
+                        (0..10).for_each(|_| {
+                            marked.allocate(1 + random.below(most_bytes), thread as u8)
+                        });
                         outbox.send(marked).unwrap();
                         let mut other = inbox.recv().unwrap();
-                        (0..10).for_each(|_| other.allocate(1 + random.below(most_bytes), thread as u8));
+                        (0..10).for_each(|_| {
+                            other.allocate(1 + random.below(most_bytes), thread as u8)
+                        });
                     }
                 });
             }
         });
         is_empty(&space);
-        let begun = space.0.shards.all().iter().filter(|shard| shard.lock().counts().chunks_taken > 0).count();
+        let begun = space
+            .0
+            .shards
+            .all()
+            .iter()
+            .filter(|shard| shard.lock().counts().chunks_taken > 0)
+            .count();
         // Miri's space has roots for one shard.
-        assert_eq!(begun, if cfg!(miri) { 1 } else { threads }, "each thread took from a shard of its own");
+        assert_eq!(
+            begun,
+            if cfg!(miri) { 1 } else { threads },
+            "each thread took from a shard of its own"
+        );
     }
 }
 
@@ -175,7 +208,8 @@ fn the_last_arena_of_several_shards_ends_the_space() {
         set_home(home);
         space.arena(Growth::MICRO).unwrap()
     };
-    let mut arenas: Vec<Arena> = (0..3).map(|home| marks::expect("a shard has its first arena", || begin(home))).collect();
+    let mut arenas: Vec<Arena> =
+        (0..3).map(|home| marks::expect("a shard has its first arena", || begin(home))).collect();
     arenas.extend((3..6).map(begin));
     assert_eq!((Arc::strong_count(&space.0), space.arenas()), (1 + 3, 6), "one count a shard");
     drop(space);
@@ -239,15 +273,20 @@ fn at_the_limit_another_shards_hole_and_idle_memory_serve() {
 #[cfg(not(miri))]
 fn a_shard_without_roots_left_asks_the_others() {
     let root = small().root_bytes;
-    let space = sharded(2, Options { reserve_bytes: 16 * root, reclaim: Reclaim::AtTrim, ..small() });
+    let space =
+        sharded(2, Options { reserve_bytes: 16 * root, reclaim: Reclaim::AtTrim, ..small() });
     set_home(1);
     // A root each with the arena's links, and one of them holds the heads.
     let arenas: Vec<Arena> = (0..15).map(|_| reset(&space, Growth::MICRO)).collect();
     for arena in &arenas {
         arena.allocate(layout(root - 4096, 8)).expect("a root of either shard");
     }
-    let refused = marks::expect("a shard has no room", || arenas[0].allocate(layout(root - 4096, 8)));
-    assert!(matches!(refused, Err(crate::Error::AddressSpace { reserved_bytes, .. }) if reserved_bytes == 16 * root), "{refused:?}");
+    let refused =
+        marks::expect("a shard has no room", || arenas[0].allocate(layout(root - 4096, 8)));
+    assert!(
+        matches!(refused, Err(crate::Error::AddressSpace { reserved_bytes, .. }) if reserved_bytes == 16 * root),
+        "{refused:?}"
+    );
     drop(arenas);
     is_empty(&space);
 }
@@ -259,7 +298,9 @@ fn the_policy_is_about_what_all_shards_have_idle() {
     let space = sharded(2, Options { reclaim: Reclaim::AtReturn { keep_bytes }, ..small() });
     let pages = |home, count: usize| -> Vec<Arena> {
         set_home(home);
-        (0..count).map(|_| reset(&space, Growth::new(&[Options::default().granule_bytes]))).collect()
+        (0..count)
+            .map(|_| reset(&space, Growth::new(&[Options::default().granule_bytes])))
+            .collect()
     };
     let (first, second) = (pages(0, 40), pages(1, 40));
     drop(first);
@@ -278,7 +319,11 @@ fn the_background_gives_idle_memory_back_and_ends_with_its_space() {
     drop(arenas);
     let start = Instant::now();
     while space.committed_bytes() > 0 {
-        assert!(start.elapsed() < Duration::from_secs(60), "{} bytes are still committed", space.committed_bytes());
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "{} bytes are still committed",
+            space.committed_bytes()
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
     space.check_deep().unwrap();
@@ -292,7 +337,8 @@ fn the_background_leaves_what_may_be_kept() {
     let reclaim = Reclaim::Background { interval: Duration::from_millis(1), keep_bytes };
     let space = sharded(1, Options { reclaim, ..small() });
     for round in 0..20 {
-        // Large chunks of 32 granules each, which go back one by one, and a granule for the arenas' heads.
+        // Large chunks of 32 granules each, which go back one by one, and a granule for the arenas'
+        // heads.
         let arenas: Vec<Arena> = (0..4).map(|_| reset(&space, Growth::MICRO)).collect();
         for arena in &arenas {
             arena.allocate(layout(31 * granule, 8)).unwrap();
@@ -300,7 +346,11 @@ fn the_background_leaves_what_may_be_kept() {
         drop(arenas);
         let start = Instant::now();
         while space.idle_bytes() > keep_bytes {
-            assert!(start.elapsed() < Duration::from_secs(60), "{} bytes are still idle", space.idle_bytes());
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "{} bytes are still idle",
+                space.idle_bytes()
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(space.idle_bytes(), keep_bytes, "round {round}");
@@ -312,7 +362,8 @@ fn the_background_leaves_what_may_be_kept() {
 #[cfg(not(miri))]
 fn what_other_shards_have_idle_counts_when_one_gives_back() {
     let granule = small().granule_bytes;
-    let space = sharded(2, Options { reclaim: Reclaim::AtReturn { keep_bytes: usize::MAX }, ..small() });
+    let space =
+        sharded(2, Options { reclaim: Reclaim::AtReturn { keep_bytes: usize::MAX }, ..small() });
     for home in [0, 1] {
         set_home(home);
         let arena = reset(&space, Growth::MICRO);
@@ -320,7 +371,10 @@ fn what_other_shards_have_idle_counts_when_one_gives_back() {
     }
     assert_eq!(space.idle_bytes(), 66 * granule);
     // The chunk of one shard goes, and what is left in both together is little enough.
-    assert_eq!((space.0.reclaim(By::Trim, 40 * granule).unwrap(), space.idle_bytes()), (32 * granule, 34 * granule));
+    assert_eq!(
+        (space.0.reclaim(By::Trim, 40 * granule).unwrap(), space.idle_bytes()),
+        (32 * granule, 34 * granule)
+    );
     is_empty(&space);
 }
 
@@ -328,7 +382,8 @@ fn what_other_shards_have_idle_counts_when_one_gives_back() {
 #[cfg(not(miri))]
 fn at_return_idle_memory_goes_down_to_half_of_what_may_be_kept() {
     let granule = small().granule_bytes;
-    let space = sharded(1, Options { reclaim: Reclaim::AtReturn { keep_bytes: 130 * granule }, ..small() });
+    let space =
+        sharded(1, Options { reclaim: Reclaim::AtReturn { keep_bytes: 130 * granule }, ..small() });
     let mut arenas: Vec<Arena> = (0..5).map(|_| reset(&space, Growth::MICRO)).collect();
     for arena in &arenas {
         arena.allocate(layout(31 * granule, 8)).unwrap();
@@ -372,7 +427,9 @@ fn stay_on_one_processor() {
     unsafe {
         let mut may: libc::cpu_set_t = std::mem::zeroed();
         assert_eq!(libc::sched_getaffinity(0, size_of_val(&may), &raw mut may), 0);
-        let first = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &may)).expect("there is one");
+        let first = (0..libc::CPU_SETSIZE as usize)
+            .find(|cpu| libc::CPU_ISSET(*cpu, &may))
+            .expect("there is one");
         let mut one: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(first, &mut one);
         assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &raw const one), 0);
@@ -406,12 +463,17 @@ fn asks_while_another_gives_back(begin: fn()) {
         let asking = scope.spawn(|| {
             begin();
             for nth in 0..50 {
-                let arena = space.arena(Growth::MICRO).unwrap_or_else(|error| panic!("arena {nth}: {error}"));
-                let block = arena.allocate(layout(BYTES, 8)).unwrap_or_else(|error| panic!("block {nth}: {error}"));
+                let arena = space
+                    .arena(Growth::MICRO)
+                    .unwrap_or_else(|error| panic!("arena {nth}: {error}"));
+                let block = arena
+                    .allocate(layout(BYTES, 8))
+                    .unwrap_or_else(|error| panic!("block {nth}: {error}"));
                 // SAFETY: the block has this size.
                 unsafe { block.write_bytes(1, BYTES) };
                 drop(arena);
-                // Until the other thread has claimed the block, and no longer: the pages are on their way then.
+                // Until the other thread has claimed the block, and no longer: the pages are on
+                // their way then.
                 while space.idle_bytes() > BYTES / 2 {
                     std::thread::yield_now();
                 }
@@ -424,11 +486,13 @@ fn asks_while_another_gives_back(begin: fn()) {
     is_empty(&space);
 }
 
-/// The other thread is held where it has claimed the pages and not given them back yet, until the request has found that out.
+/// The other thread is held where it has claimed the pages and not given them back yet, until the
+/// request has found that out.
 #[test]
 #[cfg(not(miri))]
 fn memory_that_another_thread_is_giving_back_is_waited_for_at_the_limit() {
-    let waited = "at the commit limit or out of addresses: what another thread gives back is waited for";
+    let waited =
+        "at the commit limit or out of addresses: what another thread gives back is waited for";
     let space = with_room_for_one();
     let allocate = |space: &Space| {
         space.arena(Growth::MICRO).unwrap().allocate(layout(BYTES, 8)).expect("it is not refused");

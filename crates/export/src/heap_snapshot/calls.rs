@@ -1,7 +1,9 @@
 //! Processes and their call trees, as the branches of a [`Forest`](super::forest::Forest).
 //!
-//! The recording's stacks are a tree of return addresses already; here inlined functions are nodes of their own, and frames that read the same (function, file,
-//! line) under the same caller are one, as in the other formats. Threads are no level: what two threads do in one function is one node.
+//! The recording's stacks are a tree of return addresses already; here inlined functions are nodes
+//! of their own, and frames that read the same (function, file, line) under the same caller are
+//! one, as in the other formats. Threads are no level: what two threads do in one function is one
+//! node.
 
 use super::forest::{Branch, Branches, Leaf, branch_id, leaf_id};
 use crate::LiveBlock;
@@ -24,14 +26,16 @@ struct Call {
     frame: u32,
 }
 
-/// What a block with these innermost frames is called: the first function that is not the allocation itself.
+/// What a block with these innermost frames is called: the first function that is not the
+/// allocation itself.
 pub(super) fn called(tables: &Tables, frames: &[u32]) -> String {
     let Some(frame) = frames.get(tables.wrappers(frames)) else { return NO_STACK_LABEL.into() };
     let name = tables.frame_label(*frame);
     if name.starts_with('<') && name.contains(' ') { format!("fn {name}") } else { name }
 }
 
-/// The call tree of all stacks of a recording, whichever are live: a place in it is the same at every moment.
+/// The call tree of all stacks of a recording, whichever are live: a place in it is the same at
+/// every moment.
 struct CallTree {
     calls: Vec<Call>,
     of_stack: Vec<u32>,
@@ -45,11 +49,16 @@ impl CallTree {
         let mut known: HashMap<(u32, u32), u32> = HashMap::new();
         for (row, node) in tables.stacks.iter().enumerate().skip(1) {
             let mut at = match node.parent {
-                // Parents are smaller rows; a damaged one counts as the root, as in `Tables::frames_of`.
-                parent if parent != NO_STACK && (parent as usize) < row => tree.of_stack[parent as usize],
+                // Parents are smaller rows; a damaged one counts as the root, as in
+                // `Tables::frames_of`.
+                parent if parent != NO_STACK && (parent as usize) < row => {
+                    tree.of_stack[parent as usize]
+                }
                 _ => TOP,
             };
-            let inlined: Vec<u32> = functions(tables, node.frame).filter_map(|frame| same.get(frame as usize).copied()).collect();
+            let inlined: Vec<u32> = functions(tables, node.frame)
+                .filter_map(|frame| same.get(frame as usize).copied())
+                .collect();
             for frame in inlined.into_iter().rev() {
                 let next = tree.calls.len() as u32;
                 at = *known.entry((at, frame)).or_insert_with(|| {
@@ -71,7 +80,8 @@ impl CallTree {
 fn same_frames(tables: &Tables) -> Vec<u32> {
     let mut known: HashMap<(String, String), u32> = HashMap::new();
     let rows = 0..tables.frames.len() as u32;
-    rows.map(|row| *known.entry((tables.frame_label(row), tables.frame_place(row))).or_insert(row)).collect()
+    rows.map(|row| *known.entry((tables.frame_label(row), tables.frame_place(row))).or_insert(row))
+        .collect()
 }
 
 /// The processes with live blocks, and the calls that lead to these.
@@ -85,10 +95,15 @@ pub(super) struct Calls<'a> {
 
 impl<'a> Calls<'a> {
     /// The branches that hold these blocks, and the blocks as their leaves.
-    pub fn of(tables: &'a Tables, blocks: Vec<LiveBlock>, program: &'a str) -> (Calls<'a>, Vec<Leaf>) {
+    pub fn of(
+        tables: &'a Tables,
+        blocks: Vec<LiveBlock>,
+        program: &'a str,
+    ) -> (Calls<'a>, Vec<Leaf>) {
         let tree = CallTree::of(tables);
         let place = |block: &LiveBlock| {
-            let process = tables.threads.get(block.thread as usize).map_or(0, |thread| thread.process);
+            let process =
+                tables.threads.get(block.thread as usize).map_or(0, |thread| thread.process);
             (process, tree.of_stack(block.stack))
         };
         let mut seen: HashSet<(u32, u32)> = HashSet::new();
@@ -100,7 +115,8 @@ impl<'a> Calls<'a> {
         }
         let mut rows: Vec<(u32, u32)> = seen.into_iter().collect();
         rows.sort_unstable();
-        let numbers: HashMap<(u32, u32), u32> = rows.iter().zip(0..).map(|(row, number)| (*row, number)).collect();
+        let numbers: HashMap<(u32, u32), u32> =
+            rows.iter().zip(0..).map(|(row, number)| (*row, number)).collect();
         let mut leaves = Vec::with_capacity(blocks.len());
         for block in blocks {
             let branch = numbers[&place(&block)];
@@ -111,19 +127,31 @@ impl<'a> Calls<'a> {
 
     /// Whether 32 bits have room for ids that every file of the recording shares.
     pub fn ids_last(&self, leaves: &[Leaf], objects_born: u64) -> bool {
-        let born = leaves.iter().map(|leaf| leaf.object.saturating_add(1)).max().unwrap_or(0).max(objects_born);
+        let born = leaves
+            .iter()
+            .map(|leaf| leaf.object.saturating_add(1))
+            .max()
+            .unwrap_or(0)
+            .max(objects_born);
         let parts = leaves.iter().filter(|leaf| leaf.part > 0).count() as u64;
-        leaf_id(born) <= u64::from(u32::MAX) && self.ids_end().saturating_add(2 * parts) <= u64::from(u32::MAX)
+        leaf_id(born) <= u64::from(u32::MAX)
+            && self.ids_end().saturating_add(2 * parts) <= u64::from(u32::MAX)
     }
 
     /// Its place among the places of all processes' call trees.
     fn number(&self, process: u32, call: u32) -> u64 {
-        (u64::from(process)).saturating_mul(self.tree.calls.len() as u64).saturating_add(u64::from(call))
+        (u64::from(process))
+            .saturating_mul(self.tree.calls.len() as u64)
+            .saturating_add(u64::from(call))
     }
 
     fn process_name(&self, process: u32) -> String {
         match self.tables.processes.get(process as usize) {
-            Some(row) => format!("{} (pid {})", row.program_name(), process_label(&self.tables.processes, process as usize)),
+            Some(row) => format!(
+                "{} (pid {})",
+                row.program_name(),
+                process_label(&self.tables.processes, process as usize)
+            ),
             None => self.program.to_owned(),
         }
     }
@@ -172,13 +200,21 @@ impl Branches for Calls<'_> {
             return NO_STACK_LABEL.into();
         }
         let callers =
-            std::iter::successors(Some(call), |call| Some(self.tree.calls[*call as usize].caller)).take_while(|call| *call != TOP);
-        let frames: Vec<u32> = callers.take(Tables::WRAPPERS_MAX + 1).map(|call| self.tree.calls[call as usize].frame).collect();
+            std::iter::successors(Some(call), |call| Some(self.tree.calls[*call as usize].caller))
+                .take_while(|call| *call != TOP);
+        let frames: Vec<u32> = callers
+            .take(Tables::WRAPPERS_MAX + 1)
+            .map(|call| self.tree.calls[call as usize].frame)
+            .collect();
         called(self.tables, &frames)
     }
 
     fn ids_end(&self) -> u64 {
-        let processes = self.rows.last().map_or(0, |(process, _)| process + 1).max(self.tables.processes.len() as u32);
+        let processes = self
+            .rows
+            .last()
+            .map_or(0, |(process, _)| process + 1)
+            .max(self.tables.processes.len() as u32);
         branch_id(self.number(processes, 0))
     }
 }

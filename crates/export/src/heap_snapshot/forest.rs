@@ -1,6 +1,8 @@
-//! Trees whose leaves are blocks, as an [`Embedder`]: what stands between the root and the blocks is the [`Branches`]' affair.
+//! Trees whose leaves are blocks, as an [`Embedder`]: what stands between the root and the blocks
+//! is the [`Branches`]' affair.
 //!
-//! Handles are places 16 bytes apart in the order root, branches, blocks, so that the generator numbers them as it does addresses, for less than a byte each.
+//! Handles are places 16 bytes apart in the order root, branches, blocks, so that the generator
+//! numbers them as it does addresses, for less than a byte each.
 
 use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink};
 use heaplab_snapshot::names::StringId;
@@ -42,7 +44,8 @@ pub(super) struct Branch {
     pub self_size: u64,
 }
 
-/// The nodes between the root and the blocks. They are numbered from 0, parents before their children.
+/// The nodes between the root and the blocks. They are numbered from 0, parents before their
+/// children.
 pub(super) trait Branches {
     /// How many there are.
     fn len(&self) -> usize;
@@ -105,7 +108,9 @@ impl<B: Branches> Forest<B> {
     pub fn new(branches: B, mut leaves: Vec<Leaf>, root_name: String, ids_last: bool) -> Forest<B> {
         leaves.sort_unstable();
         let count = branches.len();
-        let leaf_starts = (0..=count as u32).map(|branch| leaves.partition_point(|leaf| leaf.branch < branch) as u32).collect();
+        let leaf_starts = (0..=count as u32)
+            .map(|branch| leaves.partition_point(|leaf| leaf.branch < branch) as u32)
+            .collect();
         let slot = |branch: u32| branches.parent(branch).map_or(0, |parent| parent as usize + 1);
         let mut child_starts = vec![0u32; count + 2];
         (0..count as u32).for_each(|branch| child_starts[slot(branch) + 1] += 1);
@@ -117,9 +122,23 @@ impl<B: Branches> Forest<B> {
             children[*next as usize] = branch;
             *next += 1;
         }
-        let mut parts: Vec<(u64, u32)> = leaves.iter().filter(|leaf| leaf.part > 0).map(|leaf| (leaf.object, leaf.part)).collect();
+        let mut parts: Vec<(u64, u32)> = leaves
+            .iter()
+            .filter(|leaf| leaf.part > 0)
+            .map(|leaf| (leaf.object, leaf.part))
+            .collect();
         parts.sort_unstable();
-        Forest { branches, root_name, leaves, leaf_starts, children, child_starts, parts, ids_last, named: None }
+        Forest {
+            branches,
+            root_name,
+            leaves,
+            leaf_starts,
+            children,
+            child_starts,
+            parts,
+            ids_last,
+            named: None,
+        }
     }
 
     /// Whether ids are those of the recording.
@@ -154,7 +173,10 @@ impl<B: Branches> Forest<B> {
             }
             What::Leaf(_) => return (&[], 0..0),
         };
-        (&self.children[self.child_starts[slot] as usize..self.child_starts[slot + 1] as usize], leaves)
+        (
+            &self.children[self.child_starts[slot] as usize..self.child_starts[slot + 1] as usize],
+            leaves,
+        )
     }
 
     /// The branches that a node refers to and does not hold.
@@ -166,7 +188,11 @@ impl<B: Branches> Forest<B> {
         let leaf = self.leaves[index];
         if leaf.part > 0 {
             let rank = self.parts.partition_point(|part| *part < (leaf.object, leaf.part)) as u64;
-            let first = if self.ids_last { self.branches.ids_end() } else { branch_id(self.branches.len() as u64) };
+            let first = if self.ids_last {
+                self.branches.ids_end()
+            } else {
+                branch_id(self.branches.len() as u64)
+            };
             return first + 2 * rank;
         }
         leaf_id(if self.ids_last { leaf.object } else { index as u64 })
@@ -215,7 +241,10 @@ impl<B: Branches> Embedder for Forest<B> {
 
     fn describe(&mut self, object: u64, names: &mut impl NameSink) -> Description {
         let (branch, name) = match self.what(object) {
-            What::Root => (Branch { node_type: node_type::SYNTHETIC, id: ROOT_ID, self_size: 0 }, names.intern(self.root_name.as_bytes())),
+            What::Root => (
+                Branch { node_type: node_type::SYNTHETIC, id: ROOT_ID, self_size: 0 },
+                names.intern(self.root_name.as_bytes()),
+            ),
             What::Branch(number) => {
                 let branch = self.branches.describe(number);
                 let id = if self.ids_last { branch.id } else { branch_id(u64::from(number)) };
@@ -229,7 +258,14 @@ impl<B: Branches> Embedder for Forest<B> {
                     _ => names.intern(self.branches.leaf_name(kind).as_bytes()),
                 };
                 self.named = Some((kind, name));
-                (Branch { node_type: node_type::NATIVE, id: self.leaf_id(index), self_size: leaf.size }, name)
+                (
+                    Branch {
+                        node_type: node_type::NATIVE,
+                        id: self.leaf_id(index),
+                        self_size: leaf.size,
+                    },
+                    name,
+                )
             }
         };
         let Branch { node_type, id, self_size } = branch;
@@ -240,13 +276,21 @@ impl<B: Branches> Embedder for Forest<B> {
         let what = self.what(object);
         let (branches, leaves) = self.held(what);
         for branch in self.beside(what) {
-            edges.named(edge_type::WEAK, self.branches.reference(*branch).as_bytes(), Self::branch_handle(*branch));
+            edges.named(
+                edge_type::WEAK,
+                self.branches.reference(*branch).as_bytes(),
+                Self::branch_handle(*branch),
+            );
         }
         for branch in branches {
             let handle = Self::branch_handle(*branch);
             match self.branches.index(*branch) {
                 Some(index) => edges.edge(edge_type::ELEMENT, EdgeName::Index(index), handle),
-                None => edges.named(edge_type::PROPERTY, self.branches.reference(*branch).as_bytes(), handle),
+                None => edges.named(
+                    edge_type::PROPERTY,
+                    self.branches.reference(*branch).as_bytes(),
+                    handle,
+                ),
             }
         }
         for (nth, leaf) in leaves.enumerate() {

@@ -1,9 +1,11 @@
-//! A JVM's metaspace, as the branches of a [`Forest`]: loaders hold their arenas, these their chunks, and a chunk
-//! its live blocks and what else of it is committed.
+//! A JVM's metaspace, as the branches of a [`Forest`]: loaders hold their arenas, these their
+//! chunks, and a chunk its live blocks and what else of it is committed.
 //!
-//! What is retained is then what is committed: a chunk's retained size is what of it is committed, an arena's and a loader's the sum, and the root's what the
-//! metaspace has committed. The Summary has the kinds of blocks beside what a chunk has besides blocks: `(rounding)` of requests, `(free blocks)` that were given back,
-//! `(free)` in current chunks, `(waste)` in retired ones, and `(free chunks)`. The words are those of `jcmd VM.metaspace`.
+//! What is retained is then what is committed: a chunk's retained size is what of it is committed,
+//! an arena's and a loader's the sum, and the root's what the metaspace has committed. The Summary
+//! has the kinds of blocks beside what a chunk has besides blocks: `(rounding)` of requests, `(free
+//! blocks)` that were given back, `(free)` in current chunks, `(waste)` in retired ones, and `(free
+//! chunks)`. The words are those of `jcmd VM.metaspace`.
 
 use super::forest::{Branch, Branches, Forest, Leaf, branch_id, leaf_id};
 use super::{Written, write_forest};
@@ -67,7 +69,8 @@ enum Kind {
     FreeChunk {
         address: u64,
     },
-    /// Committed, and in no chunk of an arena: JDK 17 with CDS keeps the first 1 KB of class space. Blocks in it are held by their arena itself.
+    /// Committed, and in no chunk of an arena: JDK 17 with CDS keeps the first 1 KB of class space.
+    /// Blocks in it are held by their arena itself.
     Others,
 }
 
@@ -98,7 +101,12 @@ struct Taken {
 impl<'a> Loaders<'a> {
     fn of(snapshot: &MetaspaceSnapshot<'a>) -> (Loaders<'a>, Vec<Leaf>) {
         let (tables, shadow) = (snapshot.tables, snapshot.shadow);
-        let mut loaders = Loaders { tables, rows: Vec::new(), stacks: HashMap::new(), numbers: Numbers::of(snapshot) };
+        let mut loaders = Loaders {
+            tables,
+            rows: Vec::new(),
+            stacks: HashMap::new(),
+            numbers: Numbers::of(snapshot),
+        };
         let taken = taken(shadow);
         let mut by_loader: BTreeMap<u32, Vec<(u32, &LiveArena)>> = BTreeMap::new();
         for (row, arena) in &shadow.arenas {
@@ -107,14 +115,22 @@ impl<'a> Loaders<'a> {
         let mut branches = HashMap::new();
         let mut arenas = HashMap::new();
         for (loader, of_loader) in by_loader {
-            let at_loader = loaders.push(None, Kind::Loader(loader), loaders.numbers.loader(loader), 0);
+            let at_loader =
+                loaders.push(None, Kind::Loader(loader), loaders.numbers.loader(loader), 0);
             for (row, arena) in of_loader {
-                let at_arena = loaders.push(Some(at_loader), Kind::Arena(row), loaders.numbers.arena(row), 0);
+                let at_arena =
+                    loaders.push(Some(at_loader), Kind::Arena(row), loaders.numbers.arena(row), 0);
                 arenas.insert(row, at_arena);
                 for (index, base) in arena.chunks.iter().enumerate() {
                     if let Some(chunk) = shadow.chunks.get(base) {
                         let taken = taken.get(base).copied().unwrap_or_default();
-                        let at_chunk = loaders.chunk(at_arena, (row, *base), chunk, index + 1 == arena.chunks.len(), taken);
+                        let at_chunk = loaders.chunk(
+                            at_arena,
+                            (row, *base),
+                            chunk,
+                            index + 1 == arena.chunks.len(),
+                            taken,
+                        );
                         branches.insert(*base, at_chunk);
                     }
                 }
@@ -123,13 +139,19 @@ impl<'a> Loaders<'a> {
         loaders.free_chunks(shadow);
         let mut leaves = Vec::new();
         for block in shadow.blocks() {
-            let in_chunk = chunk_of(shadow, block.arena, block.address).and_then(|base| branches.get(&base));
+            let in_chunk =
+                chunk_of(shadow, block.arena, block.address).and_then(|base| branches.get(&base));
             if let Some(branch) = in_chunk.or_else(|| arenas.get(&block.arena)) {
                 loaders.stacks.insert(block.object, block.stack);
                 leaves.extend(Leaf::parts(*branch, block.object, block.size));
             }
         }
-        let known = loaders.rows.iter().map(|row| row.bytes).chain(leaves.iter().map(|leaf| leaf.size)).fold(0, u64::saturating_add);
+        let known = loaders
+            .rows
+            .iter()
+            .map(|row| row.bytes)
+            .chain(leaves.iter().map(|leaf| leaf.size))
+            .fold(0, u64::saturating_add);
         let others = shadow.committed_bytes().saturating_sub(known);
         if others > 0 {
             loaders.push(None, Kind::Others, loaders.numbers.others(), others);
@@ -143,14 +165,28 @@ impl<'a> Loaders<'a> {
     }
 
     /// A chunk, and what of it is committed and no live block.
-    fn chunk(&mut self, arena: u32, (row, base): (u32, u64), chunk: &Chunk, is_current: bool, taken: Taken) -> u32 {
+    fn chunk(
+        &mut self,
+        arena: u32,
+        (row, base): (u32, u64),
+        chunk: &Chunk,
+        is_current: bool,
+        taken: Taken,
+    ) -> u32 {
         let number = self.numbers.chunk(row, base);
-        let at = self.push(Some(arena), Kind::Chunk { address: base, bytes: chunk.bytes }, number, 0);
-        let rounding = chunk.used_bytes.saturating_sub(taken.blocks.saturating_add(taken.free_blocks));
+        let at =
+            self.push(Some(arena), Kind::Chunk { address: base, bytes: chunk.bytes }, number, 0);
+        let rounding =
+            chunk.used_bytes.saturating_sub(taken.blocks.saturating_add(taken.free_blocks));
         let rest = chunk.committed_bytes.saturating_sub(chunk.used_bytes);
-        let parts =
-            [(Kind::Rounding, rounding), (Kind::FreeBlocks, taken.free_blocks), (if is_current { Kind::Free } else { Kind::Waste }, rest)];
-        for (index, (kind, bytes)) in parts.into_iter().enumerate().filter(|(_, (_, bytes))| *bytes > 0) {
+        let parts = [
+            (Kind::Rounding, rounding),
+            (Kind::FreeBlocks, taken.free_blocks),
+            (if is_current { Kind::Free } else { Kind::Waste }, rest),
+        ];
+        for (index, (kind, bytes)) in
+            parts.into_iter().enumerate().filter(|(_, (_, bytes))| *bytes > 0)
+        {
             self.push(Some(at), kind, number.saturating_add(1 + index as u64), bytes);
         }
         at
@@ -162,7 +198,12 @@ impl<'a> Loaders<'a> {
             let bytes = in_granules(shadow, *base, chunk.bytes);
             if bytes > 0 {
                 let at = *all.get_or_insert_with(|| {
-                    let row = Row { parent: None, kind: Kind::FreeChunks, number: self.numbers.free_chunks(), bytes: 0 };
+                    let row = Row {
+                        parent: None,
+                        kind: Kind::FreeChunks,
+                        number: self.numbers.free_chunks(),
+                        bytes: 0,
+                    };
                     self.rows.push(row);
                     self.rows.len() as u32 - 1
                 });
@@ -173,7 +214,12 @@ impl<'a> Loaders<'a> {
     }
 
     fn ids_last(&self, leaves: &[Leaf], objects_born: u64) -> bool {
-        let born = leaves.iter().map(|leaf| leaf.object.saturating_add(1)).max().unwrap_or(0).max(objects_born);
+        let born = leaves
+            .iter()
+            .map(|leaf| leaf.object.saturating_add(1))
+            .max()
+            .unwrap_or(0)
+            .max(objects_born);
         let parts = leaves.iter().filter(|leaf| leaf.part > 0).count() as u64;
         self.rows.iter().all(|row| row.number < self.numbers.end)
             && leaf_id(born) <= u64::from(u32::MAX)
@@ -201,10 +247,13 @@ impl Branches for Loaders<'_> {
         let arena = |row: u32| self.tables.arenas.get(row as usize);
         match self.rows[branch as usize].kind {
             Kind::Loader(row) => {
-                let name = arena(row).map(|arena| arena.loader.clone()).filter(|name| !name.is_empty());
+                let name =
+                    arena(row).map(|arena| arena.loader.clone()).filter(|name| !name.is_empty());
                 name.unwrap_or_else(|| format!("arena {row}"))
             }
-            Kind::Arena(row) => arena(row).map_or_else(|| "arena".into(), |arena| format!("{} arena", arena.kind)),
+            Kind::Arena(row) => {
+                arena(row).map_or_else(|| "arena".into(), |arena| format!("{} arena", arena.kind))
+            }
             Kind::Chunk { bytes, .. } => format!("chunk of {} KB", bytes >> 10),
             Kind::Rounding => "(rounding)".into(),
             Kind::FreeBlocks => "(free blocks)".into(),
@@ -229,7 +278,10 @@ impl Branches for Loaders<'_> {
     }
 
     fn leaf_name(&self, stack: u32) -> String {
-        self.tables.frames_of(stack).next().map_or_else(|| "block".into(), |frame| self.tables.frame_label(frame))
+        self.tables
+            .frames_of(stack)
+            .next()
+            .map_or_else(|| "block".into(), |frame| self.tables.frame_label(frame))
     }
 
     fn ids_end(&self) -> u64 {
@@ -237,8 +289,9 @@ impl Branches for Loaders<'_> {
     }
 }
 
-/// Numbers that are the same in every file of a recording: of arenas by their rows, of a chunk in use by the row that tells of its taking (an arena takes a place once), of
-/// free chunks by where they lie.
+/// Numbers that are the same in every file of a recording: of arenas by their rows, of a chunk in
+/// use by the row that tells of its taking (an arena takes a place once), of free chunks by where
+/// they lie.
 struct Numbers {
     arenas: u64,
     /// Rows of `chunks` in which an arena takes a chunk: arena, where.
@@ -253,7 +306,9 @@ impl Numbers {
     fn of(snapshot: &MetaspaceSnapshot) -> Numbers {
         let tables = snapshot.tables;
         let mut takes = HashMap::new();
-        for (row, chunk) in tables.chunks.iter().enumerate().filter(|(_, chunk)| chunk.process == snapshot.process) {
+        for (row, chunk) in
+            tables.chunks.iter().enumerate().filter(|(_, chunk)| chunk.process == snapshot.process)
+        {
             if chunk.op == ChunkOp::Take {
                 takes.entry((chunk.arena, chunk.address)).or_insert(row as u64);
             }
@@ -300,7 +355,11 @@ impl Numbers {
 
 /// The arena that stands for its loader: the first of its two.
 fn loader_of(tables: &Tables, row: u32) -> u32 {
-    tables.arenas.get(row as usize).and_then(|arena| arena.partner).map_or(row, |partner| partner.min(row))
+    tables
+        .arenas
+        .get(row as usize)
+        .and_then(|arena| arena.partner)
+        .map_or(row, |partner| partner.min(row))
 }
 
 /// Where the chunk of that arena begins in which an address lies.

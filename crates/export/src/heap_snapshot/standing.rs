@@ -1,16 +1,23 @@
-//! A heap as it stands, as the branches of a [`Forest`]: what it reserved, its arenas, their chunks, the blocks in these, and what lies between.
+//! A heap as it stands, as the branches of a [`Forest`]: what it reserved, its arenas, their
+//! chunks, the blocks in these, and what lies between.
 //!
-//! The heap says itself what it is made of ([`Part`]); who drove it says which blocks live where. Everything that is committed weighs what it
-//! has, and nothing else weighs anything, so that the root retains what the heap's footprint says is committed, an arena what would go with it, and
-//! a chunk what of it is committed. Names of vacant parts, in brackets, are rows of the Summary.
+//! The heap says itself what it is made of ([`Part`]); who drove it says which blocks live where.
+//! Everything that is committed weighs what it has, and nothing else weighs anything, so that the
+//! root retains what the heap's footprint says is committed, an arena what would go with it, and a
+//! chunk what of it is committed. Names of vacant parts, in brackets, are rows of the Summary.
 //!
-//! - *Who holds what.* Arenas hold their chunks, because a chunk goes when its arena does. Nodes and regions of addresses refer to the chunks that lie in them by
-//!   weak references, which DevTools shows and retains nothing by; free chunks and other vacant parts, which nobody has, they hold.
-//! - *Addresses.* A reference to what has an address is called so; to what lies in a chunk, by how far into it.
-//! - *What lies between blocks.* Less than 16 bytes behind a block are its `(rounding)`, summed up for a chunk; more is a hole of its own among the `(gaps)`:
-//!   alignment, or what was given back and is too small for the heap to keep. Free blocks the heap knows itself.
-//! - *Ids.* A block's is its number in the recording. A part's comes from what it is, whose, and where in its reservation it lies, which is the same in
-//!   every replay, so that two moments can be compared; a chunk that went from one arena to another is another.
+//! - *Who holds what.* Arenas hold their chunks, because a chunk goes when its arena does. Nodes
+//!   and regions of addresses refer to the chunks that lie in them by weak references, which
+//!   DevTools shows and retains nothing by; free chunks and other vacant parts, which nobody has,
+//!   they hold.
+//! - *Addresses.* A reference to what has an address is called so; to what lies in a chunk, by how
+//!   far into it.
+//! - *What lies between blocks.* Less than 16 bytes behind a block are its `(rounding)`, summed up
+//!   for a chunk; more is a hole of its own among the `(gaps)`: alignment, or what was given back
+//!   and is too small for the heap to keep. Free blocks the heap knows itself.
+//! - *Ids.* A block's is its number in the recording. A part's comes from what it is, whose, and
+//!   where in its reservation it lies, which is the same in every replay, so that two moments can
+//!   be compared; a chunk that went from one arena to another is another.
 
 use super::calls::called;
 use super::forest::{Branch, Branches, Forest, Leaf, NODE_BYTES_MAX, branch_id, leaf_id};
@@ -104,10 +111,12 @@ struct Rows<'a> {
 impl<'a> Rows<'a> {
     fn of(heap: &StandingHeap<'a>) -> (Rows<'a>, Vec<Leaf>) {
         let places = Places::of(&heap.parts);
-        let (taken, blocks, lying) = (HashSet::new(), HashMap::with_capacity(heap.blocks.len()), HashMap::new());
+        let (taken, blocks, lying) =
+            (HashSet::new(), HashMap::with_capacity(heap.blocks.len()), HashMap::new());
         let mut rows = Rows { tables: heap.tables, places, rows: Vec::new(), taken, blocks, lying };
         let mut leaves = Vec::with_capacity(heap.blocks.len());
-        // Rows around the part that comes next, one a depth; the region of the arena among them; and where each chunk lies.
+        // Rows around the part that comes next, one a depth; the region of the arena among them;
+        // and where each chunk lies.
         let mut around: Vec<u32> = Vec::new();
         let mut region = None;
         let (mut reserved, mut chunks) = (HashMap::new(), Vec::new());
@@ -121,7 +130,8 @@ impl<'a> Rows<'a> {
             match part.role {
                 Role::Blocks => {
                     let Some(chunk) = parent else { continue };
-                    let (_, range, rest) = rounding.get_or_insert((chunk, part.addresses.clone(), 0));
+                    let (_, range, rest) =
+                        rounding.get_or_insert((chunk, part.addresses.clone(), 0));
                     *rest += rows.fill(heap, (chunk, range.start), region, part, &mut leaves);
                 }
                 Role::Vacant => {
@@ -141,11 +151,19 @@ impl<'a> Rows<'a> {
                 }
                 Role::Group => {
                     region = None;
-                    around.push(rows.push(parent, part.name.clone(), Reference::Word("part"), part, None));
+                    around.push(rows.push(
+                        parent,
+                        part.name.clone(),
+                        Reference::Word("part"),
+                        part,
+                        None,
+                    ));
                 }
                 Role::Reserved | Role::Chunk => {
                     let reference = Reference::Address(part.addresses.start);
-                    let whose = region.filter(|_| part.role == Role::Chunk).map(|region| u64::from(region.0));
+                    let whose = region
+                        .filter(|_| part.role == Role::Chunk)
+                        .map(|region| u64::from(region.0));
                     let row = rows.push(parent, part.name.clone(), reference, part, whose);
                     match part.role {
                         Role::Chunk => {
@@ -163,21 +181,37 @@ impl<'a> Rows<'a> {
         }
         rows.finish_chunk(region, &mut rounding);
         for (chunk, address) in chunks {
-            if let Some(row) = rows.places.around(address).and_then(|range| reserved.get(&(range.start, range.end))) {
+            if let Some(row) = rows
+                .places
+                .around(address)
+                .and_then(|range| reserved.get(&(range.start, range.end)))
+            {
                 rows.lying.entry(*row).or_default().push(chunk);
             }
         }
         (rows, leaves)
     }
 
-    /// The leaves of a part with blocks, which lies in a chunk (its row, its address); returns what rounds them up.
-    fn fill(&mut self, heap: &StandingHeap, chunk: (u32, usize), region: Option<Region>, part: &Part, leaves: &mut Vec<Leaf>) -> u64 {
+    /// The leaves of a part with blocks, which lies in a chunk (its row, its address); returns what
+    /// rounds them up.
+    fn fill(
+        &mut self,
+        heap: &StandingHeap,
+        chunk: (u32, usize),
+        region: Option<Region>,
+        part: &Part,
+        leaves: &mut Vec<Leaf>,
+    ) -> u64 {
         let (mut at, mut rounding) = (part.addresses.start, 0);
         let first = heap.blocks.partition_point(|(address, _)| *address < at);
-        let here = heap.blocks[first..].iter().take_while(|(address, _)| *address < part.addresses.end);
+        let here =
+            heap.blocks[first..].iter().take_while(|(address, _)| *address < part.addresses.end);
         for (address, block) in here {
             rounding += self.between(chunk, region, at..*address);
-            self.blocks.insert(block.object, Block { stack: block.stack, offset: (address - chunk.1) as u64 });
+            self.blocks.insert(
+                block.object,
+                Block { stack: block.stack, offset: (address - chunk.1) as u64 },
+            );
             leaves.extend(Leaf::parts(chunk.0, block.object, block.size));
             at = address.saturating_add(block.size as usize).min(part.addresses.end);
         }
@@ -185,7 +219,12 @@ impl<'a> Rows<'a> {
     }
 
     /// What lies between blocks: a hole, or so many bytes of rounding.
-    fn between(&mut self, (chunk, address): (u32, usize), region: Option<Region>, range: Range<usize>) -> u64 {
+    fn between(
+        &mut self,
+        (chunk, address): (u32, usize),
+        region: Option<Region>,
+        range: Range<usize>,
+    ) -> u64 {
         if range.len() < GAP_BYTES_MIN {
             return range.len() as u64;
         }
@@ -194,9 +233,21 @@ impl<'a> Rows<'a> {
     }
 
     /// The rounding of a chunk that is complete.
-    fn finish_chunk(&mut self, region: Option<Region>, rounding: &mut Option<(u32, Range<usize>, u64)>) {
-        let Some((chunk, range, bytes)) = rounding.take().filter(|(_, _, bytes)| *bytes > 0) else { return };
-        self.weigh(Some(chunk), region, ("(rounding)".into(), Reference::Word("rounding")), range.start, bytes);
+    fn finish_chunk(
+        &mut self,
+        region: Option<Region>,
+        rounding: &mut Option<(u32, Range<usize>, u64)>,
+    ) {
+        let Some((chunk, range, bytes)) = rounding.take().filter(|(_, _, bytes)| *bytes > 0) else {
+            return;
+        };
+        self.weigh(
+            Some(chunk),
+            region,
+            ("(rounding)".into(), Reference::Word("rounding")),
+            range.start,
+            bytes,
+        );
     }
 
     /// A vacant part of what has this row, and this address where it is a chunk.
@@ -207,7 +258,9 @@ impl<'a> Rows<'a> {
         name: Cow<'static, str>,
         range: Range<usize>,
     ) {
-        let reference = chunk.map_or(Reference::Address(range.start), |chunk| Reference::Offset(range.start.saturating_sub(chunk) as u64));
+        let reference = chunk.map_or(Reference::Address(range.start), |chunk| {
+            Reference::Offset(range.start.saturating_sub(chunk) as u64)
+        });
         self.weigh(parent, region, (name, reference), range.start, range.len() as u64);
     }
 
@@ -221,21 +274,35 @@ impl<'a> Rows<'a> {
         bytes: u64,
     ) {
         for leaf in Leaf::parts(0, 0, bytes) {
-            let key = [text_key(&name), region.map_or(0, |region| 1 + u64::from(region.0)), self.places.key(address), leaf.part.into()];
+            let key = [
+                text_key(&name),
+                region.map_or(0, |region| 1 + u64::from(region.0)),
+                self.places.key(address),
+                leaf.part.into(),
+            ];
             let number = self.number(key);
             self.rows.push(Row { parent, name: name.clone(), reference, number, bytes: leaf.size });
         }
     }
 
-    fn push(&mut self, parent: Option<u32>, name: Cow<'static, str>, reference: Reference, part: &Part, whose: Option<u64>) -> u32 {
-        let place = if part.addresses.is_empty() { 0 } else { self.places.key(part.addresses.start) };
+    fn push(
+        &mut self,
+        parent: Option<u32>,
+        name: Cow<'static, str>,
+        reference: Reference,
+        part: &Part,
+        whose: Option<u64>,
+    ) -> u32 {
+        let place =
+            if part.addresses.is_empty() { 0 } else { self.places.key(part.addresses.start) };
         // The name of a chunk changes when it is enlarged.
         let kind = match part.role {
             Role::Chunk => 1,
             Role::Reserved => 2 + u64::from(part.depth),
             _ => text_key(&name),
         };
-        let number = self.number([kind, whose.map_or(0, |whose| whose + 1), place, parent.map_or(0, |_| 1)]);
+        let number =
+            self.number([kind, whose.map_or(0, |whose| whose + 1), place, parent.map_or(0, |_| 1)]);
         self.rows.push(Row { parent, name, reference, number, bytes: 0 });
         self.rows.len() as u32 - 1
     }
@@ -250,13 +317,20 @@ impl<'a> Rows<'a> {
     }
 
     fn ids_last(&self, leaves: &[Leaf], objects_born: u64) -> bool {
-        let born = leaves.iter().map(|leaf| leaf.object.saturating_add(1)).max().unwrap_or(0).max(objects_born);
+        let born = leaves
+            .iter()
+            .map(|leaf| leaf.object.saturating_add(1))
+            .max()
+            .unwrap_or(0)
+            .max(objects_born);
         let parts = leaves.iter().filter(|leaf| leaf.part > 0).count() as u64;
-        leaf_id(born) <= u64::from(u32::MAX) && self.ids_end().saturating_add(2 * parts) <= u64::from(u32::MAX)
+        leaf_id(born) <= u64::from(u32::MAX)
+            && self.ids_end().saturating_add(2 * parts) <= u64::from(u32::MAX)
     }
 }
 
-/// One step of mixing (the finalizer of MurmurHash3): ids must be the same in every version, which the standard library's hash does not promise.
+/// One step of mixing (the finalizer of MurmurHash3): ids must be the same in every version, which
+/// the standard library's hash does not promise.
 fn mixed(state: u64, word: u64) -> u64 {
     let mut mixed = state.rotate_left(23) ^ word.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -272,14 +346,19 @@ fn arena_name(tables: &Tables, region: Option<Region>, row: Option<u32>, name: &
     let known = row.and_then(|row| tables.arenas.get(row as usize));
     match (region, known) {
         (Some(Region::MALLOC), _) => format!("{name} of what has no arena"),
-        (_, Some(arena)) if !arena.loader.is_empty() && !arena.kind.is_empty() => format!("{}, {}", arena.loader, arena.kind),
+        (_, Some(arena)) if !arena.loader.is_empty() && !arena.kind.is_empty() => {
+            format!("{}, {}", arena.loader, arena.kind)
+        }
         (_, Some(arena)) if !arena.loader.is_empty() => arena.loader.clone(),
-        (_, Some(arena)) if !arena.kind.is_empty() => format!("{} arena {}", arena.kind, row.unwrap_or(0)),
+        (_, Some(arena)) if !arena.kind.is_empty() => {
+            format!("{} arena {}", arena.kind, row.unwrap_or(0))
+        }
         _ => row.map_or_else(|| name.to_owned(), |row| format!("{name} {row}")),
     }
 }
 
-/// What is reserved: the ranges that lie in no other, by their order in the walk, and those that lie in one of them.
+/// What is reserved: the ranges that lie in no other, by their order in the walk, and those that
+/// lie in one of them.
 struct Places {
     /// By address, each with its number.
     outer: Vec<(Range<usize>, u64)>,
@@ -304,8 +383,15 @@ impl Places {
 
     /// The innermost range that has the address.
     fn around(&self, address: usize) -> Option<Range<usize>> {
-        let inner = self.inner.partition_point(|range| range.start <= address).checked_sub(1).map(|at| &self.inner[at]);
-        inner.filter(|range| range.contains(&address)).cloned().or_else(|| Some(self.outer_of(address)?.0.clone()))
+        let inner = self
+            .inner
+            .partition_point(|range| range.start <= address)
+            .checked_sub(1)
+            .map(|at| &self.inner[at]);
+        inner
+            .filter(|range| range.contains(&address))
+            .cloned()
+            .or_else(|| Some(self.outer_of(address)?.0.clone()))
     }
 
     fn outer_of(&self, address: usize) -> Option<&(Range<usize>, u64)> {
@@ -315,7 +401,8 @@ impl Places {
 
     /// Where an address lies, as it is the same in every replay.
     fn key(&self, address: usize) -> u64 {
-        self.outer_of(address).map_or(u64::MAX, |(range, number)| mixed(*number, (address - range.start) as u64))
+        self.outer_of(address)
+            .map_or(u64::MAX, |(range, number)| mixed(*number, (address - range.start) as u64))
     }
 }
 
@@ -368,7 +455,8 @@ impl Branches for Rows<'_> {
     }
 
     fn leaf_name(&self, stack: u32) -> String {
-        let frames: Vec<u32> = self.tables.frames_of(stack).take(Tables::WRAPPERS_MAX + 1).collect();
+        let frames: Vec<u32> =
+            self.tables.frames_of(stack).take(Tables::WRAPPERS_MAX + 1).collect();
         called(self.tables, &frames)
     }
 

@@ -1,4 +1,5 @@
-//! The live blocks as a heap snapshot: its reader finds the profile's bytes, of the whole and beneath every frame.
+//! The live blocks as a heap snapshot: its reader finds the profile's bytes, of the whole and
+//! beneath every frame.
 
 use crate::sums::legal;
 use crate::workload::{events, tables, untimed, with_export};
@@ -25,9 +26,17 @@ fn moment(profile: &Profile, moment: Moment) -> &heaplab_profile::Moment {
 
 /// The file, which must be good, and what was said of it.
 fn written(export: &Export<'_>, events: &[Event], objects_born: u64) -> (Vec<u8>, Written) {
-    let blocks = LiveBlocks::at(moment(export.profile, export.moment), export.tables, Slice(events)).unwrap();
+    let blocks =
+        LiveBlocks::at(moment(export.profile, export.moment), export.tables, Slice(events))
+            .unwrap();
     let mut bytes = Vec::new();
-    let snapshot = HeapSnapshot { tables: export.tables, blocks, objects_born, moment: "then", about: &export.about };
+    let snapshot = HeapSnapshot {
+        tables: export.tables,
+        blocks,
+        objects_born,
+        moment: "then",
+        about: &export.about,
+    };
     let written = snapshot.write(&mut bytes).unwrap();
     let report = validate(&bytes, &mut |_, _| ());
     assert!(report.is_good() && report.oddities.is_empty(), "{report:?}");
@@ -39,19 +48,24 @@ fn written(export: &Export<'_>, events: &[Event], objects_born: u64) -> (Vec<u8>
 fn expected(export: &Export<'_>) -> BTreeMap<Vec<String>, u64> {
     let mut beneath = BTreeMap::new();
     let mut add = |stack: StackId, live: Amount| {
-        let mut path: Vec<String> = export.tables.frames_of(stack).map(|frame| export.tables.frame_label(frame)).collect();
+        let mut path: Vec<String> =
+            export.tables.frames_of(stack).map(|frame| export.tables.frame_label(frame)).collect();
         path.reverse();
         if path.is_empty() {
             path.push("(no stack recorded)".into());
         }
         if live.objects > 0 {
-            (1..=path.len()).for_each(|depth| *beneath.entry(path[..depth].to_vec()).or_default() += live.bytes);
+            (1..=path.len()).for_each(|depth| {
+                *beneath.entry(path[..depth].to_vec()).or_default() += live.bytes
+            });
         }
     };
     match export.moment {
         Moment::Peak => export.profile.stacks.iter().for_each(|row| add(row.stack, row.at_peak)),
         Moment::End => export.profile.stacks.iter().for_each(|row| add(row.stack, row.at_end)),
-        Moment::Asked(number) => export.profile.moments[number].stacks.iter().for_each(|row| add(row.stack, row.live)),
+        Moment::Asked(number) => {
+            export.profile.moments[number].stacks.iter().for_each(|row| add(row.stack, row.live))
+        }
     }
     beneath
 }
@@ -85,10 +99,19 @@ fn check(tables: &Tables, events: &[Event]) {
             let snapshot = Snapshot::read(&bytes).unwrap();
             let analysis = Analysis::of(&snapshot, &Options::default());
             let graph = &snapshot.graph;
-            let blocks: Vec<u32> = graph.nodes().filter(|node| graph.id(*node) % 2 == 1 && graph.id(*node) > 1).collect();
+            let blocks: Vec<u32> = graph
+                .nodes()
+                .filter(|node| graph.id(*node) % 2 == 1 && graph.id(*node) > 1)
+                .collect();
             assert_eq!((blocks.len() as u64, analysis.total_bytes()), (live.objects, live.bytes));
-            assert_eq!(blocks.iter().map(|block| analysis.self_size(*block)).sum::<u64>(), live.bytes);
-            assert_eq!((analysis.retained_size(graph.root()), graph.node_count() as u64), (live.bytes, written.profile.nodes));
+            assert_eq!(
+                blocks.iter().map(|block| analysis.self_size(*block)).sum::<u64>(),
+                live.bytes
+            );
+            assert_eq!(
+                (analysis.retained_size(graph.root()), graph.node_count() as u64),
+                (live.bytes, written.profile.nodes)
+            );
             assert_eq!(found(&analysis), expected(export));
             assert!(written.ids_last);
         });
@@ -110,7 +133,9 @@ fn blocks_are_called_as_the_function_that_allocates_and_frames_as_they_are() {
         let analysis = Analysis::of(&snapshot, &Options::default());
         let mut classes: Vec<(String, u64, u64)> = analysis
             .shown_classes()
-            .map(|(_, class)| (String::from_utf8(class.name.clone()).unwrap(), class.count, class.retained_size))
+            .map(|(_, class)| {
+                (String::from_utf8(class.name.clone()).unwrap(), class.count, class.retained_size)
+            })
             .collect();
         classes.sort();
         let hostile = crate::workload::HOSTILE.to_owned();
@@ -118,7 +143,9 @@ fn blocks_are_called_as_the_function_that_allocates_and_frames_as_they_are() {
         let graph = &snapshot.graph;
         let text = |string| snapshot.strings.text(string).into_owned();
         assert_eq!(text(graph.node_name(graph.root())), "shop --open \"now\" at then");
-        let edge = |name: &str| (0..graph.edge_count() as u32).find(|edge| text(graph.edge_name(*edge)) == name);
+        let edge = |name: &str| {
+            (0..graph.edge_count() as u32).find(|edge| text(graph.edge_name(*edge)) == name)
+        };
         assert_eq!(text(graph.node_name(graph.target(edge("shop.c:20").unwrap()))), "copy");
         assert_eq!(text(graph.node_name(graph.target(edge("process").unwrap()))), "shop (pid 77)");
     });
@@ -133,19 +160,32 @@ fn ids_last_from_one_moment_to_another() {
             let snapshot = Snapshot::read(&bytes).unwrap();
             let graph = &snapshot.graph;
             let name = |node| snapshot.strings.text(graph.node_name(node)).into_owned();
-            (graph.nodes().map(|node| (graph.id(node), name(node))).collect::<BTreeMap<u32, String>>(), written.ids_last)
+            (
+                graph
+                    .nodes()
+                    .map(|node| (graph.id(node), name(node)))
+                    .collect::<BTreeMap<u32, String>>(),
+                written.ids_last,
+            )
         })
     };
     let (mark, lasting) = ids(Moment::Asked(0), 8);
     let (end, _) = ids(Moment::End, 8);
     // Object n is 2 n + 3: 0 lives at both moments, 3 at the first, 6 at the second.
     assert!(
-        lasting && mark[&3] == "main" && end[&3] == "main" && mark[&9] == crate::workload::HOSTILE && end[&15] == "copy",
+        lasting
+            && mark[&3] == "main"
+            && end[&3] == "main"
+            && mark[&9] == crate::workload::HOSTILE
+            && end[&15] == "copy",
         "{mark:?} {end:?}"
     );
     assert!(!end.contains_key(&9) && !mark.contains_key(&15));
-    let frames = |ids: &BTreeMap<u32, String>| ids.clone().into_iter().filter(|(id, _)| id % 2 == 0).collect::<BTreeMap<u32, String>>();
-    let both: Vec<(u32, String)> = frames(&mark).into_iter().filter(|(id, _)| end.contains_key(id)).collect();
+    let frames = |ids: &BTreeMap<u32, String>| {
+        ids.clone().into_iter().filter(|(id, _)| id % 2 == 0).collect::<BTreeMap<u32, String>>()
+    };
+    let both: Vec<(u32, String)> =
+        frames(&mark).into_iter().filter(|(id, _)| end.contains_key(id)).collect();
     assert!(both.len() >= 2 && both.iter().all(|(id, name)| end[id] == *name), "{both:?}");
     // More objects than 32 bits have ids for: numbers of their own.
     let (many, lasting) = ids(Moment::End, 1 << 31);
@@ -180,7 +220,8 @@ fn blocks_of_4_gib_and_more_keep_every_byte() {
 fn processes_are_apart_and_allocators_are_not_named() {
     let frame = |function: &str| Frame { function: Some(function.into()), ..Frame::default() };
     let node = |parent, frame| StackNode { parent, frame };
-    let process = |pid, name: &str| Process { pid, executable: format!("/bin/{name}"), ..Process::default() };
+    let process =
+        |pid, name: &str| Process { pid, executable: format!("/bin/{name}"), ..Process::default() };
     let thread = |process| Thread { process, ..Thread::default() };
     let names = ["main", "<Shop as Open>::open", "alloc::raw_vec::RawVec<T>::grow", "__rust_alloc"];
     let tables = Tables {
@@ -190,7 +231,15 @@ fn processes_are_apart_and_allocators_are_not_named() {
         threads: vec![thread(0), thread(1)],
         ..Tables::default()
     };
-    let born = |object, thread, size| Event { op: Op::Alloc, object, size, thread, process: thread, stack: 4, ..Event::default() };
+    let born = |object, thread, size| Event {
+        op: Op::Alloc,
+        object,
+        size,
+        thread,
+        process: thread,
+        stack: 4,
+        ..Event::default()
+    };
     let events = [born(0, 0, 10), born(1, 1, 200), born(2, 1, 3000)];
     with_export(&tables, &events, Moment::End, |export, _| {
         let (bytes, _) = written(export, &events, 3);
@@ -198,12 +247,14 @@ fn processes_are_apart_and_allocators_are_not_named() {
         let analysis = Analysis::of(&snapshot, &Options::default());
         let graph = &snapshot.graph;
         let of = |name: &str| {
-            let named = graph.nodes().filter(|node| snapshot.strings.text(graph.node_name(*node)) == name);
+            let named =
+                graph.nodes().filter(|node| snapshot.strings.text(graph.node_name(*node)) == name);
             named.map(|node| analysis.retained_size(node)).collect::<Vec<u64>>()
         };
         assert_eq!((of("shop (pid 5)"), of("till (pid 6)")), (vec![10], vec![3200]));
         assert_eq!(of("__rust_alloc"), [10, 3200]);
-        let classes: Vec<&[u8]> = analysis.shown_classes().map(|(_, class)| class.name.as_slice()).collect();
+        let classes: Vec<&[u8]> =
+            analysis.shown_classes().map(|(_, class)| class.name.as_slice()).collect();
         assert_eq!(classes, [b"fn <Shop as Open>::open"]);
     });
 }
@@ -212,8 +263,13 @@ fn processes_are_apart_and_allocators_are_not_named() {
 #[test]
 fn another_workload_than_the_profiles_is_an_error() {
     with_export(&tables(), &events(), Moment::Peak, |_, profile| {
-        let error = LiveBlocks::at(&profile.peak, &tables(), Slice(&events()[..1])).unwrap_err().to_string();
-        assert!(error.contains("100 bytes in 1 objects") && error.contains("other events"), "{error}");
+        let error = LiveBlocks::at(&profile.peak, &tables(), Slice(&events()[..1]))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("100 bytes in 1 objects") && error.contains("other events"),
+            "{error}"
+        );
     });
 }
 
@@ -228,9 +284,16 @@ fn a_full_disk_is_an_error() {
             Ok(())
         }
     }
-    let snapshot =
-        HeapSnapshot { tables: &tables(), blocks: LiveBlocks::default(), objects_born: 0, moment: "end", about: &About::default() };
-    assert!(snapshot.write(&mut Full).unwrap_err().to_string().contains("cannot write the snapshot"));
+    let snapshot = HeapSnapshot {
+        tables: &tables(),
+        blocks: LiveBlocks::default(),
+        objects_born: 0,
+        moment: "end",
+        about: &About::default(),
+    };
+    assert!(
+        snapshot.write(&mut Full).unwrap_err().to_string().contains("cannot write the snapshot")
+    );
 }
 
 proptest! {

@@ -1,4 +1,5 @@
-//! A heap as a heap snapshot: parts made by hand, whose every byte is known, as the reader finds them.
+//! A heap as a heap snapshot: parts made by hand, whose every byte is known, as the reader finds
+//! them.
 
 use heaplab_export::{About, LiveBlock, StandingHeap};
 use heaplab_heap::{Part, Region, Role};
@@ -13,7 +14,11 @@ fn tables() -> Tables {
     let arena = Arena { kind: "class".into(), loader: "app".into(), ..Arena::default() };
     Tables {
         frames: vec![frame("read_file"), frame("<Rows as Parse>::row")],
-        stacks: vec![StackNode { parent: 0, frame: 0 }, StackNode { parent: 0, frame: 0 }, StackNode { parent: 0, frame: 1 }],
+        stacks: vec![
+            StackNode { parent: 0, frame: 0 },
+            StackNode { parent: 0, frame: 0 },
+            StackNode { parent: 0, frame: 1 },
+        ],
         arenas: vec![Arena::default(), arena],
         ..Tables::default()
     }
@@ -43,8 +48,21 @@ fn blocks(base: usize) -> Vec<(usize, LiveBlock)> {
 }
 
 fn written(parts: Vec<Part>, blocks: Vec<(usize, LiveBlock)>) -> (Vec<u8>, bool) {
-    let (tables, about, arenas) = (tables(), About { program: "app".into(), ..About::default() }, HashMap::from([(Region(1), 1)]));
-    let heap = StandingHeap { tables: &tables, parts, blocks, arenas, objects_born: 10, heap: "elastic", moment: "peak", about: &about };
+    let (tables, about, arenas) = (
+        tables(),
+        About { program: "app".into(), ..About::default() },
+        HashMap::from([(Region(1), 1)]),
+    );
+    let heap = StandingHeap {
+        tables: &tables,
+        parts,
+        blocks,
+        arenas,
+        objects_born: 10,
+        heap: "elastic",
+        moment: "peak",
+        about: &about,
+    };
     let mut bytes = Vec::new();
     let written = heap.write(&mut bytes).unwrap();
     let report = validate(&bytes, &mut |_, _| ());
@@ -62,7 +80,10 @@ fn found(bytes: &[u8]) -> BTreeMap<String, (u64, u64)> {
     let mut waiting = vec![(graph.root(), String::new())];
     while let Some((node, path)) = waiting.pop() {
         let name = text(graph.node_name(node));
-        found.insert(format!("{path}{name}"), (analysis.self_size(node), analysis.retained_size(node)));
+        found.insert(
+            format!("{path}{name}"),
+            (analysis.self_size(node), analysis.retained_size(node)),
+        );
         for edge in graph.edges(node) {
             let reference = match graph.edge_type(edge) {
                 EdgeType::Element => format!("[{}]", graph.edge_name(edge)),
@@ -106,11 +127,14 @@ fn each_committed_byte_is_a_nodes_own() {
         (format!("{node} / weak 0x101000 chunk of 4 KB"), (0, 0x800)),
     ]);
     expected.extend(in_chunk.clone());
-    expected.extend(in_chunk.map(|(path, bytes)| (path.replace(&chunk, &format!("{node} / weak 0x101000 chunk of 4 KB")), bytes)));
+    expected.extend(in_chunk.map(|(path, bytes)| {
+        (path.replace(&chunk, &format!("{node} / weak 0x101000 chunk of 4 KB")), bytes)
+    }));
     assert_eq!(found, expected);
 }
 
-/// Another replay has the heap at another address; a block that came and one that went change no other's id.
+/// Another replay has the heap at another address; a block that came and one that went change no
+/// other's id.
 #[test]
 fn ids_are_those_of_places_and_last() {
     let ids = |parts: Vec<Part>, blocks| {
@@ -118,7 +142,10 @@ fn ids_are_those_of_places_and_last() {
         let snapshot = Snapshot::read(&bytes).unwrap();
         let graph = &snapshot.graph;
         let name = |node| snapshot.strings.text(graph.node_name(node)).into_owned();
-        graph.nodes().map(|node| (graph.id(node), (name(node), graph.self_size(node)))).collect::<BTreeMap<_, _>>()
+        graph
+            .nodes()
+            .map(|node| (graph.id(node), (name(node), graph.self_size(node))))
+            .collect::<BTreeMap<_, _>>()
     };
     let before = ids(parts(0x10_0000), blocks(0x10_0000));
     assert_eq!(before, ids(parts(0x7f00_0000_0000), blocks(0x7f00_0000_0000)));
@@ -128,13 +155,19 @@ fn ids_are_those_of_places_and_last() {
     let after = ids(fewer, blocks(0x10_0000)[..1].to_vec());
     for (id, what) in &after {
         // Where the block was is a larger hole now.
-        assert!(before.get(id) == Some(what) || what.0 == "(gaps)", "{id}: {what:?} after, {:?} before", before.get(id));
+        assert!(
+            before.get(id) == Some(what) || what.0 == "(gaps)",
+            "{id}: {what:?} after, {:?} before",
+            before.get(id)
+        );
     }
     assert!(after.contains_key(&(2 * 7 + 3)) && !after.contains_key(&(2 * 9 + 3)));
     // A chunk that another arena has is another chunk.
     let mut other = parts(0x10_0000);
     other[3].role = Role::Arena(Some(Region(2)));
-    let chunk = |nodes: &BTreeMap<_, (String, _)>| nodes.iter().find(|(_, (name, _))| name == "chunk of 4 KB").map(|(id, _)| *id);
+    let chunk = |nodes: &BTreeMap<_, (String, _)>| {
+        nodes.iter().find(|(_, (name, _))| name == "chunk of 4 KB").map(|(id, _)| *id)
+    };
     assert_ne!(chunk(&before), chunk(&ids(other, blocks(0x10_0000))));
 }
 

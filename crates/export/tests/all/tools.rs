@@ -1,4 +1,5 @@
-//! What the tools that read these formats make of them: `go tool pprof`, and the viewer of valgrind's DHAT under node.
+//! What the tools that read these formats make of them: `go tool pprof`, and the viewer of
+//! valgrind's DHAT under node.
 
 use crate::workload::{events, tables, with_export, written};
 use heaplab_export::{Format, Moment, Weight};
@@ -7,28 +8,48 @@ use std::{
     process::{Command, Stdio},
 };
 
-const DHAT_VIEWERS: [&str; 2] = ["/usr/libexec/valgrind/dh_view.js", "/usr/lib/valgrind/dh_view.js"];
+const DHAT_VIEWERS: [&str; 2] =
+    ["/usr/libexec/valgrind/dh_view.js", "/usr/lib/valgrind/dh_view.js"];
 
 /// Whether `program` runs. Says so where it does not; fails where `HEAPLAB_REQUIRE_ORACLES=1`.
 pub fn have(program: &str, arguments: &[&str]) -> bool {
-    let runs =
-        Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    let runs = Command::new(program)
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
     if !runs {
-        assert!(std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"), "{program} is required and not installed");
+        assert!(
+            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
+            "{program} is required and not installed"
+        );
         eprintln!("skipped: {program} is not installed");
     }
     runs
 }
 
 pub fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).env("PPROF_TMPDIR", std::env::temp_dir()).output().unwrap();
-    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(program)
+        .args(arguments)
+        .env("PPROF_TMPDIR", std::env::temp_dir())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
 pub fn file_of(folder: &Path, format: Format, moment: Moment) -> String {
     let path = folder.join("profile");
-    std::fs::write(&path, with_export(&tables(), &events(), moment, |export, _| written(export, format))).unwrap();
+    std::fs::write(
+        &path,
+        with_export(&tables(), &events(), moment, |export, _| written(export, format)),
+    )
+    .unwrap();
     path.to_str().unwrap().to_owned()
 }
 
@@ -47,21 +68,49 @@ fn flamegraph_pl_draws_collapsed_stacks() {
             Weight::AllocatedBytes,
             "bytes",
             5547,
-            [("main", 5540), ("copy", 1020), ("libstripped.so.1+0x2300", 4000), ("(no stack recorded)", 7)],
+            [
+                ("main", 5540),
+                ("copy", 1020),
+                ("libstripped.so.1+0x2300", 4000),
+                ("(no stack recorded)", 7),
+            ],
         ),
-        (Weight::AllocatedObjects, "requests", 9, [("main", 8), ("copy", 2), ("libstripped.so.1+0x2300", 1), ("(no stack recorded)", 1)]),
+        (
+            Weight::AllocatedObjects,
+            "requests",
+            9,
+            [("main", 8), ("copy", 2), ("libstripped.so.1+0x2300", 1), ("(no stack recorded)", 1)],
+        ),
     ] {
         let file = file_of(folder.path(), Format::Collapsed(weight), Moment::Peak);
         let drawn = run("perl", &[FLAMEGRAPH, "--countname", unit, "--minwidth", "0", &file]);
-        let titles: Vec<&str> = drawn.split("<title>").skip(1).map(|rest| rest.split("</title>").next().unwrap()).collect();
-        let digits = |number: u64| if number < 1000 { number.to_string() } else { format!("{},{:03}", number / 1000, number % 1000) };
+        let titles: Vec<&str> = drawn
+            .split("<title>")
+            .skip(1)
+            .map(|rest| rest.split("</title>").next().unwrap())
+            .collect();
+        let digits = |number: u64| {
+            if number < 1000 {
+                number.to_string()
+            } else {
+                format!("{},{:03}", number / 1000, number % 1000)
+            }
+        };
         for (name, number) in expected.into_iter().chain([("all", all)]) {
             let wanted = format!("{name} ({} {unit}, ", digits(number));
-            assert_eq!(titles.iter().filter(|title| title.starts_with(&wanted)).count(), 1, "{wanted}: {titles:?}");
+            assert_eq!(
+                titles.iter().filter(|title| title.starts_with(&wanted)).count(),
+                1,
+                "{wanted}: {titles:?}"
+            );
         }
         // A second number in a line would make it a difference between two runs.
         assert!(titles.iter().all(|title| !title.contains("%; ")), "{titles:?}");
-        assert_eq!(titles.iter().filter(|title| title.starts_with("evil:")).count(), 1, "{titles:?}");
+        assert_eq!(
+            titles.iter().filter(|title| title.starts_with("evil:")).count(),
+            1,
+            "{titles:?}"
+        );
     }
 }
 
@@ -73,17 +122,36 @@ fn pprof_shows_functions_lines_and_sums() {
     let folder = tempfile::tempdir().unwrap();
     let file = file_of(folder.path(), Format::Pprof, Moment::Peak);
     let raw = run("go", &["tool", "pprof", "-raw", &file]);
-    assert!(raw.contains("alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes[dflt]"), "{raw}");
-    // Requests 1 (1000 bytes) and 6 (20 bytes) of the inlined stack; at the peak, none of it is in use.
-    assert!(raw.lines().any(|line| line.split_whitespace().take(4).eq(["2", "1020", "0", "0:"])), "{raw}");
-    // Innermost first, the last one is where the others are inlined into; the address is the one in memory.
+    assert!(
+        raw.contains(
+            "alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes[dflt]"
+        ),
+        "{raw}"
+    );
+    // Requests 1 (1000 bytes) and 6 (20 bytes) of the inlined stack; at the peak, none of it is in
+    // use.
+    assert!(
+        raw.lines().any(|line| line.split_whitespace().take(4).eq(["2", "1020", "0", "0:"])),
+        "{raw}"
+    );
+    // Innermost first, the last one is where the others are inlined into; the address is the one in
+    // memory.
     let location = raw.split("copy /src/shop.c:20").nth(1).unwrap();
     let inlined: Vec<&str> = location.lines().skip(1).take(2).map(str::trim).collect();
-    assert!(inlined[0].starts_with("rename /src/shop.c:21") && inlined[1].starts_with("serve /src/shop.c:22"), "{raw}");
+    assert!(
+        inlined[0].starts_with("rename /src/shop.c:21")
+            && inlined[1].starts_with("serve /src/shop.c:22"),
+        "{raw}"
+    );
     assert!(raw.contains("0x550000001200") && raw.contains("/usr/bin/shop ab12cd [FN]"), "{raw}");
-    assert!(raw.contains("libstripped.so.1+0x2300") && raw.contains("(no stack recorded)"), "{raw}");
+    assert!(
+        raw.contains("libstripped.so.1+0x2300") && raw.contains("(no stack recorded)"),
+        "{raw}"
+    );
 
-    let top = |kind: &str| run("go", &["tool", "pprof", "-top", "-unit=B", &format!("-sample_index={kind}"), &file]);
+    let top = |kind: &str| {
+        run("go", &["tool", "pprof", "-top", "-unit=B", &format!("-sample_index={kind}"), &file])
+    };
     with_export(&tables(), &events(), Moment::Peak, |_, profile| {
         let expected = [
             ("inuse_space", profile.peak.live.bytes),
@@ -93,13 +161,18 @@ fn pprof_shows_functions_lines_and_sums() {
         ];
         for (kind, total) in expected {
             let text = top(kind);
-            assert!(text.starts_with("File: shop\n") && (kind != "inuse_space" || text.contains("evil;\"name\"\\ <b>&")), "{text}");
+            assert!(
+                text.starts_with("File: shop\n")
+                    && (kind != "inuse_space" || text.contains("evil;\"name\"\\ <b>&")),
+                "{text}"
+            );
             assert!(text.contains(&format!("Total samples = {total}B")), "{kind}: {text}");
         }
     });
 }
 
-/// A page of the least that the viewer asks a browser for, and a look at what it shows after loading a file.
+/// A page of the least that the viewer asks a browser for, and a look at what it shows after
+/// loading a file.
 const NODE_SCRIPT: &str = r#"
 const fs = require("fs");
 class Node {
@@ -134,7 +207,10 @@ const look = `
 #[test]
 fn the_dhat_viewer_accepts_the_file_and_shows_its_sums() {
     let Some(viewer) = DHAT_VIEWERS.iter().find(|viewer| Path::new(viewer).exists()) else {
-        assert!(std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"), "valgrind's dh_view.js is required and not installed");
+        assert!(
+            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
+            "valgrind's dh_view.js is required and not installed"
+        );
         eprintln!("skipped: valgrind's dh_view.js is not installed");
         return;
     };
@@ -145,7 +221,8 @@ fn the_dhat_viewer_accepts_the_file_and_shows_its_sums() {
     let file = file_of(folder.path(), Format::Dhat, Moment::Peak);
     let script = folder.path().join("look.js");
     std::fs::write(&script, NODE_SCRIPT).unwrap();
-    let shown: serde_json::Value = serde_json::from_str(&run("node", &[script.to_str().unwrap(), viewer, &file])).unwrap();
+    let shown: serde_json::Value =
+        serde_json::from_str(&run("node", &[script.to_str().unwrap(), viewer, &file])).unwrap();
     with_export(&tables(), &events(), Moment::Peak, |_, profile| {
         let expected = [
             ("totalBytes", profile.totals.requested_bytes),
@@ -160,5 +237,8 @@ fn the_dhat_viewer_accepts_the_file_and_shows_its_sums() {
         }
     });
     let text = shown["shown"].as_str().unwrap();
-    assert!(text.contains("0x1200: rename (/src/shop.c:21)") && text.contains("shop --open \"now\""), "{text}");
+    assert!(
+        text.contains("0x1200: rename (/src/shop.c:21)") && text.contains("shop --open \"now\""),
+        "{text}"
+    );
 }

@@ -1,4 +1,5 @@
-//! speedscope (in a browser) and the Firefox Profiler (its own command line) load what is exported and show its numbers.
+//! speedscope (in a browser) and the Firefox Profiler (its own command line) load what is exported
+//! and show its numbers.
 //!
 //! Both come from npm: `npm ci --prefix crates/export/tests/viewers`.
 
@@ -15,13 +16,18 @@ use std::{
     time::Duration,
 };
 
-/// The folder of the viewers, if they are installed. Says so where they are not; fails where `HEAPLAB_REQUIRE_ORACLES=1`.
+/// The folder of the viewers, if they are installed. Says so where they are not; fails where
+/// `HEAPLAB_REQUIRE_ORACLES=1`.
 fn viewers(package: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/viewers");
     if folder.join("node_modules").join(package).exists() {
         return have("node", &["--version"]).then_some(folder);
     }
-    assert!(std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"), "{package} is required: npm ci --prefix {}", folder.display());
+    assert!(
+        std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
+        "{package} is required: npm ci --prefix {}",
+        folder.display()
+    );
     eprintln!("skipped: {package} is not installed (npm ci --prefix {})", folder.display());
     None
 }
@@ -29,7 +35,9 @@ fn viewers(package: &str) -> Option<PathBuf> {
 #[test]
 fn speedscope_shows_functions_and_sums() {
     let browser = std::env::var("HEAPLAB_CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".into());
-    let Some(viewers) = viewers("speedscope").filter(|_| have(&browser, &["--version"])) else { return };
+    let Some(viewers) = viewers("speedscope").filter(|_| have(&browser, &["--version"])) else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let file = file_of(folder.path(), Format::Speedscope, Moment::Peak);
     let shown = run("node", &[viewers.join("speedscope.mjs").to_str().unwrap(), &file]);
@@ -45,7 +53,10 @@ fn speedscope_shows_functions_and_sums() {
     ];
     for (view, (title, texts)) in shown["views"].as_array().unwrap().iter().zip(expected) {
         let view = view.as_str().unwrap();
-        assert!(view.contains(title) && texts.iter().all(|text| view.contains(text)), "{title}: {view}");
+        assert!(
+            view.contains(title) && texts.iter().all(|text| view.contains(text)),
+            "{title}: {view}"
+        );
     }
     assert_eq!(shown["views"].as_array().unwrap().len(), 4);
 }
@@ -53,7 +64,9 @@ fn speedscope_shows_functions_and_sums() {
 #[test]
 fn speedscope_reads_collapsed_stacks() {
     let browser = std::env::var("HEAPLAB_CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".into());
-    let Some(viewers) = viewers("speedscope").filter(|_| have(&browser, &["--version"])) else { return };
+    let Some(viewers) = viewers("speedscope").filter(|_| have(&browser, &["--version"])) else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let file = file_of(folder.path(), Format::Collapsed(Weight::AllocatedBytes), Moment::Peak);
     let shown = run("node", &[viewers.join("speedscope.mjs").to_str().unwrap(), &file]);
@@ -61,9 +74,11 @@ fn speedscope_reads_collapsed_stacks() {
     assert_eq!(shown["errors"], serde_json::json!([]));
     let view = shown["views"][0].as_str().unwrap();
     // Total, self and name of each function; all of it is 5,547 bytes.
-    let rows: Vec<&str> = view.split("Symbol Name\n").nth(1).unwrap().lines().map(str::trim).collect();
+    let rows: Vec<&str> =
+        view.split("Symbol Name\n").nth(1).unwrap().lines().map(str::trim).collect();
     let number = |text: &str| text.split(' ').next().unwrap().replace(',', "");
-    let found: BTreeSet<(String, String, &str)> = rows.chunks_exact(3).map(|row| (number(row[0]), number(row[1]), row[2])).collect();
+    let found: BTreeSet<(String, String, &str)> =
+        rows.chunks_exact(3).map(|row| (number(row[0]), number(row[1]), row[2])).collect();
     let row = |total: &str, own: &str, name| (total.to_owned(), own.to_owned(), name);
     let expected = [
         row("5540", "100", "main"),
@@ -78,7 +93,8 @@ fn speedscope_reads_collapsed_stacks() {
     assert_eq!(found.len(), expected.len() + 1, "and the hostile one: {found:?}");
 }
 
-/// The Firefox Profiler with one profile open: a server, which this test owns, and a client, asked once a question.
+/// The Firefox Profiler with one profile open: a server, which this test owns, and a client, asked
+/// once a question.
 struct Profiler {
     program: PathBuf,
     sessions: tempfile::TempDir,
@@ -88,10 +104,14 @@ struct Profiler {
 impl Profiler {
     fn open(program: PathBuf, file: &str) -> Profiler {
         let sessions = tempfile::tempdir().unwrap();
-        let server =
-            Self::command(&program, &sessions).args(["--daemon", file, "--session", "test"]).stdout(Stdio::null()).spawn().unwrap();
+        let server = Self::command(&program, &sessions)
+            .args(["--daemon", file, "--session", "test"])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut profiler = Profiler { program, sessions, server };
-        // A client that finds a session whose server does not listen yet takes it for dead and removes it, so that none is asked before.
+        // A client that finds a session whose server does not listen yet takes it for dead and
+        // removes it, so that none is asked before.
         while !profiler.listens() || profiler.ask(&["thread", "list"]).is_err() {
             assert!(profiler.server.try_wait().unwrap().is_none(), "the server has ended");
             std::thread::sleep(Duration::from_millis(100));
@@ -108,13 +128,20 @@ impl Profiler {
     fn command(program: &Path, sessions: &tempfile::TempDir) -> Command {
         let mut command = Command::new("node");
         // Labels need no symbols, and a test no network.
-        command.arg(program).env("PROFILER_CLI_NO_SYMBOLICATE", "1").env("PROFILER_CLI_SESSION_DIR", sessions.path());
+        command
+            .arg(program)
+            .env("PROFILER_CLI_NO_SYMBOLICATE", "1")
+            .env("PROFILER_CLI_SESSION_DIR", sessions.path());
         command.env("PROFILER_CLI_LOAD_TIMEOUT_MS", "600000");
         command
     }
 
     fn ask(&self, arguments: &[&str]) -> Result<String, String> {
-        let output = Self::command(&self.program, &self.sessions).args(arguments).args(["--session", "test"]).output().unwrap();
+        let output = Self::command(&self.program, &self.sessions)
+            .args(arguments)
+            .args(["--session", "test"])
+            .output()
+            .unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
     }
@@ -131,7 +158,13 @@ impl Drop for Profiler {
 #[test]
 fn the_firefox_profiler_shows_allocated_retained_and_in_use() {
     let Some(viewers) = viewers("@firefox-devtools/profiler-cli") else { return };
-    let major: u32 = run("node", &["--version"]).trim_start_matches('v').split('.').next().unwrap().parse().unwrap();
+    let major: u32 = run("node", &["--version"])
+        .trim_start_matches('v')
+        .split('.')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
     if major < 20 {
         eprintln!("skipped: profiler-cli needs Node 20, this is {major}");
         return;
@@ -147,17 +180,36 @@ fn the_firefox_profiler_shows_allocated_retained_and_in_use() {
         assert!(wanted.iter().all(|wanted| text.contains(wanted)), "{wanted:?} in {text}");
     };
     with_export(&tables(), &events(), Moment::Peak, |_, profile| {
-        assert_eq!((profile.totals.requested_bytes, profile.end.live.bytes, profile.peak.live.bytes), (5547, 427, 4477));
+        assert_eq!(
+            (profile.totals.requested_bytes, profile.end.live.bytes, profile.peak.live.bytes),
+            (5547, 427, 4477)
+        );
     });
     profiler.ask(&["thread", "select", "t-0"]).unwrap();
     profiler.ask(&["strategy", "native-allocations"]).unwrap();
-    shows(&["thread", "functions"], &["libstripped.so.1+0x2300 - self: 4,000B (72.1%)", "main - self: 100B (1.8%), total: 5,540B"]);
+    shows(
+        &["thread", "functions"],
+        &[
+            "libstripped.so.1+0x2300 - self: 4,000B (72.1%)",
+            "main - self: 100B (1.8%), total: 5,540B",
+        ],
+    );
     profiler.ask(&["strategy", "native-retained-allocations"]).unwrap();
     shows(
         &["thread", "functions"],
-        &["copy - self: 20B", "main - self: 100B (23.4%), total: 420B (98.4%)", "(no stack recorded) - self: 7B"],
+        &[
+            "copy - self: 20B",
+            "main - self: 100B (23.4%), total: 420B (98.4%)",
+            "(no stack recorded) - self: 7B",
+        ],
     );
     profiler.ask(&["thread", "select", "t-1"]).unwrap();
-    shows(&["thread", "functions"], &["libstripped.so.1+0x2300 - self: 4,000B (89.3%)", "main - self: 100B (2.2%), total: 4,470B"]);
+    shows(
+        &["thread", "functions"],
+        &[
+            "libstripped.so.1+0x2300 - self: 4,000B (89.3%)",
+            "main - self: 100B (2.2%), total: 4,470B",
+        ],
+    );
     shows(&["counter", "list"], &["Memory"]);
 }

@@ -1,5 +1,5 @@
-//! A workload with everything that exports must get right: inlined functions, a stripped module, hostile names, stacks that
-//! read the same, reallocation, bytes without a stack, a mark.
+//! A workload with everything that exports must get right: inlined functions, a stripped module,
+//! hostile names, stacks that read the same, reallocation, bytes without a stack, a mark.
 
 use heaplab_export::{About, Detail, Export, Format, Moment};
 use heaplab_profile::{At, MomentRequest, Options, Profile, profile};
@@ -28,15 +28,36 @@ pub fn tables() -> Tables {
         frame(Some(1), 0x1400, Some(HOSTILE), 40, None),
     ];
     let node = |parent, frame| StackNode { parent, frame };
-    // 1 main; 2 main > serve (rename, copy inlined); 3 main > stripped; 4 main > JIT; 5 and 6 main > hostile, twice.
-    let stacks = vec![StackNode::default(), node(0, 0), node(1, 1), node(1, 2), node(1, 3), node(1, 4), node(1, 7)];
-    let module =
-        |path: &str, build_id: &str, bias| Module { path: path.into(), build_id: build_id.into(), bias, size: 0x4000, ..Module::default() };
+    // 1 main; 2 main > serve (rename, copy inlined); 3 main > stripped; 4 main > JIT; 5 and 6
+    // main > hostile, twice.
+    let stacks = vec![
+        StackNode::default(),
+        node(0, 0),
+        node(1, 1),
+        node(1, 2),
+        node(1, 3),
+        node(1, 4),
+        node(1, 7),
+    ];
+    let module = |path: &str, build_id: &str, bias| Module {
+        path: path.into(),
+        build_id: build_id.into(),
+        bias,
+        size: 0x4000,
+        ..Module::default()
+    };
     Tables {
         stacks,
         frames,
-        modules: vec![module("/lib/libstripped.so.1", "", 0x7f11_0000_0000), module("/usr/bin/shop", "ab12cd", 0x5500_0000_0000)],
-        processes: vec![Process { pid: 77, executable: "/usr/bin/shop".into(), ..Process::default() }],
+        modules: vec![
+            module("/lib/libstripped.so.1", "", 0x7f11_0000_0000),
+            module("/usr/bin/shop", "ab12cd", 0x5500_0000_0000),
+        ],
+        processes: vec![Process {
+            pid: 77,
+            executable: "/usr/bin/shop".into(),
+            ..Process::default()
+        }],
         threads: vec![Thread { process: 0, tid: 77, name: "main".into() }],
         marks: vec![Mark { name: "open \"shop\"".into(), time_ns: 4_500_000, process: None }],
         ..Tables::default()
@@ -44,9 +65,17 @@ pub fn tables() -> Tables {
 }
 
 pub fn events() -> Vec<Event> {
-    let alloc = |object, size, stack| Event { op: Op::Alloc, object, size, stack, ..Event::default() };
+    let alloc =
+        |object, size, stack| Event { op: Op::Alloc, object, size, stack, ..Event::default() };
     let free = |object| Event { op: Op::Free, object, ..Event::default() };
-    let resize = |object, size, stack| Event { op: Op::Realloc, flags: Flags::MOVED, object, size, stack, ..Event::default() };
+    let resize = |object, size, stack| Event {
+        op: Op::Realloc,
+        flags: Flags::MOVED,
+        object,
+        size,
+        stack,
+        ..Event::default()
+    };
     let mark = Event { op: Op::Mark, object: 0, ..Event::default() };
     let mut events = vec![
         alloc(0, 100, 1),
@@ -76,12 +105,18 @@ pub fn untimed(mut events: Vec<Event>) -> Vec<Event> {
 }
 
 /// Profiles `events` and gives the export of `moment` to `look`; `Moment::Asked(0)` is the mark.
-pub fn with_export<T>(tables: &Tables, events: &[Event], moment: Moment, look: impl FnOnce(&Export<'_>, &Profile) -> T) -> T {
+pub fn with_export<T>(
+    tables: &Tables,
+    events: &[Event],
+    moment: Moment,
+    look: impl FnOnce(&Export<'_>, &Profile) -> T,
+) -> T {
     let mut options = Options::default();
     options.moments.push(MomentRequest { name: "open \"shop\"".into(), at: At::Mark(0) });
     let mut detail = Detail::new(events.iter().any(|event| event.time_ns > 0));
     let profile = profile(tables, &mut Slice(events), &options, &mut detail).unwrap();
-    let about = About { program: "shop --open \"now\"".into(), pid: 77, began_unix_s: 1_700_000_000 };
+    let about =
+        About { program: "shop --open \"now\"".into(), pid: 77, began_unix_s: 1_700_000_000 };
     look(&Export { tables, profile: &profile, detail: &detail, moment, about }, &profile)
 }
 

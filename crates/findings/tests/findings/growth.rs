@@ -1,14 +1,18 @@
 //! Growth through the public interface, the document's arithmetic first.
 
 use crate::program::Program;
-use heaplab_findings::{Evidence, Finding, Findings, Growth, GrowthStrategy, Kind, Level, Options, Through};
+use heaplab_findings::{
+    Evidence, Finding, Findings, Growth, GrowthStrategy, Kind, Level, Options, Through,
+};
 use heaplab_trace::{Flags, Op};
 
 fn grown(findings: &Findings) -> Vec<&Growth> {
     findings
         .findings
         .iter()
-        .filter_map(|finding| if let Evidence::Growth(growth) = &finding.evidence { Some(growth) } else { None })
+        .filter_map(|finding| {
+            if let Evidence::Growth(growth) = &finding.evidence { Some(growth) } else { None }
+        })
         .collect()
 }
 
@@ -61,9 +65,17 @@ fn where_moves_are_not_known_none_are_claimed() {
     let steps = || buffer((1..=256).map(|step| step * 4096));
     let (_, findings) = steps().findings(Options { moves_known: false, ..Options::default() });
     let Finding { advice, saving, .. } = &findings.findings[0];
-    assert!(advice.contains(" instead of at most 128 MiB copied (if each moved: this recording does not say)."), "{advice}");
+    assert!(
+        advice.contains(
+            " instead of at most 128 MiB copied (if each moved: this recording does not say)."
+        ),
+        "{advice}"
+    );
     let growth = grown(&findings)[0];
-    assert_eq!((growth.copied_moved_bytes, growth.copied().as_str(), saving.copied_bytes), (None, "at most 128 MiB", 0));
+    assert_eq!(
+        (growth.copied_moved_bytes, growth.copied().as_str(), saving.copied_bytes),
+        (None, "at most 128 MiB", 0)
+    );
 }
 
 #[test]
@@ -76,9 +88,16 @@ fn what_grew_in_place_was_not_copied() {
     let moved = (1 + 2 + 3 + 4) * 4096;
     assert_eq!(profile.totals.moved_bytes, moved);
     let (finding, growth) = (&findings.findings[0], grown(&findings)[0]);
-    assert_eq!((growth.copied_upper_bytes, growth.copied_moved_bytes), (255 * 256 / 2 * 4096, Some(moved)));
+    assert_eq!(
+        (growth.copied_upper_bytes, growth.copied_moved_bytes),
+        (255 * 256 / 2 * 4096, Some(moved))
+    );
     assert_eq!(finding.saving.copied_bytes, 0, "doubling may copy a MiB");
-    assert!(finding.advice.contains("128 MiB asked for; moves copied 40.0 KiB. A doubled"), "{}", finding.advice);
+    assert!(
+        finding.advice.contains("128 MiB asked for; moves copied 40.0 KiB. A doubled"),
+        "{}",
+        finding.advice
+    );
 }
 
 #[test]
@@ -91,10 +110,12 @@ fn what_glibc_may_have_remapped_is_not_called_copied() {
     let (finding, growth) = (&findings.findings[0], grown(&findings)[0]);
     // 4,096 to 126,976 are copied; 131,072 and more were mapped by themselves.
     let copied = 31 * 32 / 2 * 4096;
-    assert_eq!((growth.copied_moved_bytes, growth.remapped_bytes), (Some(copied), growth.copied_upper_bytes - copied));
+    assert_eq!(
+        (growth.copied_moved_bytes, growth.remapped_bytes),
+        (Some(copied), growth.copied_upper_bytes - copied)
+    );
     assert_eq!(finding.saving.copied_bytes, copied - growth.doubling_copied_bytes);
-    let said =
-        "at most 1.00 MiB instead of at least 1.94 MiB copied (blocks of 128 KiB and more that moved may have been remapped instead).";
+    let said = "at most 1.00 MiB instead of at least 1.94 MiB copied (blocks of 128 KiB and more that moved may have been remapped instead).";
     assert!(finding.advice.contains(said), "{}", finding.advice);
     let (_, findings) = buffer((32..=256).map(|step| step * 4096)).findings(options);
     assert_eq!(grown(&findings)[0].copied(), "at most 126 MiB");
@@ -112,7 +133,11 @@ fn doubling_is_not_reported_and_an_eighth_more_is() {
     }))
     .findings(Options::default());
     let [growth] = grown(&findings)[..] else { panic!("{findings:?}") };
-    assert!(matches!(growth.strategy, GrowthStrategy::Exponential { factor } if (factor - 1.125).abs() < 0.02), "{:?}", growth.strategy);
+    assert!(
+        matches!(growth.strategy, GrowthStrategy::Exponential { factor } if (factor - 1.125).abs() < 0.02),
+        "{:?}",
+        growth.strategy
+    );
 }
 
 #[test]
@@ -155,7 +180,10 @@ fn messages_that_become_longer_are_perhaps_a_buffer() {
     let (_, findings) = program.findings(Options::default());
     let finding = findings.findings.iter().find(|finding| finding.kind == Kind::Growth).unwrap();
     assert_eq!((finding.confidence.level, finding.saving.copied_bytes), (Level::Low, 0));
-    assert_eq!(finding.title, "50 buffers may have grown in steps of 100 bytes, to 5,000 bytes in 49 steps");
+    assert_eq!(
+        finding.title,
+        "50 buffers may have grown in steps of 100 bytes, to 5,000 bytes in 49 steps"
+    );
     insta::assert_snapshot!(finding.advice, @"If each is one buffer, double its capacity instead: 300 instead of 2,450 requests, 620 KiB instead of 6.08 MiB asked for, at most 308 KiB instead of at most 5.84 MiB copied (if all was copied each time). A doubled buffer is up to half empty: shrink it once it is complete where that matters.");
 }
 
@@ -167,8 +195,18 @@ fn what_becomes_large_in_many_steps_is_likely_one_buffer() {
     let (_, findings) = program.findings(Options::default());
     let finding = findings.findings.iter().find(|finding| finding.kind == Kind::Growth).unwrap();
     assert_eq!((finding.confidence.level, finding.saving.copied_bytes), (Level::Medium, 0));
-    assert!(finding.title.starts_with("1 buffer grew in steps of 1,000 bytes"), "{}", finding.title);
-    assert!(finding.advice.contains(" instead of at most 19.0 MiB copied (if all was copied each time)"), "{}", finding.advice);
+    assert!(
+        finding.title.starts_with("1 buffer grew in steps of 1,000 bytes"),
+        "{}",
+        finding.title
+    );
+    assert!(
+        finding
+            .advice
+            .contains(" instead of at most 19.0 MiB copied (if all was copied each time)"),
+        "{}",
+        finding.advice
+    );
 }
 
 #[test]
@@ -188,9 +226,11 @@ fn blocks_that_only_get_larger_are_no_buffer() {
 
 #[test]
 fn a_shrink_ends_a_chain() {
-    let (_, findings) = buffer([1000, 2000, 3000, 4000, 500, 1500, 2500, 3500]).findings(Options::default());
+    let (_, findings) =
+        buffer([1000, 2000, 3000, 4000, 500, 1500, 2500, 3500]).findings(Options::default());
     assert!(grown(&findings).is_empty(), "three steps are no chain: {findings:?}");
-    let (_, findings) = buffer([1000, 2000, 3000, 4000, 5000, 6000, 500]).findings(Options::default());
+    let (_, findings) =
+        buffer([1000, 2000, 3000, 4000, 5000, 6000, 500]).findings(Options::default());
     assert_eq!(grown(&findings)[0].steps, 5);
 }
 
@@ -229,18 +269,32 @@ fn one_buffer_is_reported_once_and_the_other_side_of_it_is_named() {
     // A few: keeping it gains more.
     let few: Vec<u64> = (20..=24).map(|step| step * 16_384).collect();
     for (program, kept, named) in [
-        (rebuilt_by_realloc(200, &many), Kind::Growth, " The same buffers come and go: 200 requests"),
+        (
+            rebuilt_by_realloc(200, &many),
+            Kind::Growth,
+            " The same buffers come and go: 200 requests",
+        ),
         // The churn of a buffer grown by hand are its steps.
         (rebuilt(100, &many), Kind::Growth, ""),
         (rebuilt(1, &many), Kind::Growth, ""),
         (rebuilt(100, &few), Kind::Churn, " Seen at the same place: 100 buffers may have grown"),
     ] {
         let (_, findings) = program.findings(Options { growth_steps: 3, ..Options::default() });
-        let of_buffer: Vec<_> = findings.findings.iter().filter(|finding| matches!(finding.kind, Kind::Growth | Kind::Churn)).collect();
-        let [only] = of_buffer[..] else { panic!("{:?}", of_buffer.iter().map(|finding| &finding.title).collect::<Vec<_>>()) };
+        let of_buffer: Vec<_> = findings
+            .findings
+            .iter()
+            .filter(|finding| matches!(finding.kind, Kind::Growth | Kind::Churn))
+            .collect();
+        let [only] = of_buffer[..] else {
+            panic!("{:?}", of_buffer.iter().map(|finding| &finding.title).collect::<Vec<_>>())
+        };
         assert_eq!(only.kind, kept, "{} {}", only.title, only.advice);
         assert!(only.advice.contains(named), "{}", only.advice);
-        assert!(!named.is_empty() || only.advice.ends_with(" where that matters."), "{}", only.advice);
+        assert!(
+            !named.is_empty() || only.advice.ends_with(" where that matters."),
+            "{}",
+            only.advice
+        );
     }
 }
 
@@ -254,6 +308,10 @@ fn growth_of_one_stack_and_churn_of_another_are_two_findings() {
     }
     let (_, findings) = program.findings(Options::default());
     for kind in [Kind::Growth, Kind::Churn] {
-        assert_eq!(findings.findings.iter().filter(|finding| finding.kind == kind).count(), 1, "{kind:?}");
+        assert_eq!(
+            findings.findings.iter().filter(|finding| finding.kind == kind).count(),
+            1,
+            "{kind:?}"
+        );
     }
 }

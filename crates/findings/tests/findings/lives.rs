@@ -1,10 +1,18 @@
 //! Churn and leaks on programs with known answers.
 
 use crate::program::Program;
-use heaplab_findings::{ChurnPattern, Evidence, Finding, Kind, LeakClock, LeakPattern, Level, Options};
+use heaplab_findings::{
+    ChurnPattern, Evidence, Finding, Kind, LeakClock, LeakPattern, Level, Options,
+};
 
 fn of(program: &Program, kind: Kind, options: Options) -> Vec<Finding> {
-    program.findings(options).1.findings.into_iter().filter(|finding| finding.kind == kind).collect()
+    program
+        .findings(options)
+        .1
+        .findings
+        .into_iter()
+        .filter(|finding| finding.kind == kind)
+        .collect()
 }
 
 #[test]
@@ -38,30 +46,46 @@ fn the_state_of_one_function_is_one_finding() {
     let mut program = Program::new();
     let at = |program: &mut Program, function: &str, line: u32| {
         let stack = program.stack(&["main", &format!("{function}:{line}")]);
-        let frame = &mut program.tables.frames[program.tables.stacks[stack as usize].frame as usize];
+        let frame =
+            &mut program.tables.frames[program.tables.stacks[stack as usize].frame as usize];
         (frame.function, frame.line) = (Some(function.to_string()), line);
         stack
     };
-    let state = [("state", 10), ("state", 11), ("state", 12), ("scratch", 30)].map(|(function, line)| at(&mut program, function, line));
+    let state = [("state", 10), ("state", 11), ("state", 12), ("scratch", 30)]
+        .map(|(function, line)| at(&mut program, function, line));
     // Kept for good by the same function: it does not hide the rest.
     let kept = at(&mut program, "state", 13);
     for _ in 0..1000 {
-        let objects = [16_384, 640, 96, 48].into_iter().zip(state).map(|(size, stack)| program.malloc(stack, size)).collect::<Vec<_>>();
+        let objects = [16_384, 640, 96, 48]
+            .into_iter()
+            .zip(state)
+            .map(|(size, stack)| program.malloc(stack, size))
+            .collect::<Vec<_>>();
         program.malloc(kept, 32);
         objects.into_iter().for_each(|object| program.free(object));
     }
     let churn = of(&program, Kind::Churn, Options::default());
     let titles: Vec<&str> = churn.iter().map(|finding| finding.title.as_str()).collect();
-    assert_eq!(titles, ["3,000 requests of 96, 640, 16,384 bytes, at most 3 alive", "1,000 requests of 48 bytes, never more than 1 alive"]);
+    assert_eq!(
+        titles,
+        [
+            "3,000 requests of 96, 640, 16,384 bytes, at most 3 alive",
+            "1,000 requests of 48 bytes, never more than 1 alive"
+        ]
+    );
     assert_eq!(churn[0].stack_count, 3);
 }
 
-/// Twenty callers of one place, and three places of one function, one after the other: never is more than one alive.
+/// Twenty callers of one place, and three places of one function, one after the other: never is
+/// more than one alive.
 #[test]
 fn alive_at_once_is_no_sum_over_stacks_and_sites() {
     let mut program = Program::new();
-    let callers: Vec<u32> =
-        (0..20).map(|caller| program.stack(&["main", &format!("caller {caller}"), "a", "b", "c", "read", "xmalloc"])).collect();
+    let callers: Vec<u32> = (0..20)
+        .map(|caller| {
+            program.stack(&["main", &format!("caller {caller}"), "a", "b", "c", "read", "xmalloc"])
+        })
+        .collect();
     let places = [1, 2, 3].map(|line| {
         let stack = program.stack(&["main", &format!("lines:{line}")]);
         let frame = program.tables.stacks[stack as usize].frame as usize;
@@ -78,11 +102,21 @@ fn alive_at_once_is_no_sum_over_stacks_and_sites() {
     let churn = of(&program, Kind::Churn, Options::default());
     let most: Vec<_> = churn
         .iter()
-        .map(|finding| if let Evidence::Churn(churn) = &finding.evidence { (churn.most_live, churn.most_live_is_bound) } else { panic!() })
+        .map(|finding| {
+            if let Evidence::Churn(churn) = &finding.evidence {
+                (churn.most_live, churn.most_live_is_bound)
+            } else {
+                panic!()
+            }
+        })
         .collect();
     assert_eq!(most, [(1, false), (1, false)]);
     assert_eq!(churn[0].title, "3,000 requests of 512 bytes, never more than 1 alive");
-    assert!(churn[0].advice.starts_with("Keep the block and use it again: 2,999 requests fewer"), "{}", churn[0].advice);
+    assert!(
+        churn[0].advice.starts_with("Keep the block and use it again: 2,999 requests fewer"),
+        "{}",
+        churn[0].advice
+    );
     assert_eq!((churn[0].stack_count, churn[1].stack_count), (20, 3));
 }
 
@@ -138,9 +172,13 @@ fn a_leak_grows_and_a_table_does_not() {
     let leaks = of(&program, Kind::Leak, Options::default());
     let evidence: Vec<_> = leaks
         .iter()
-        .map(
-            |finding| if let Evidence::Leak(leak) = &finding.evidence { (leak.pattern, leak.at_end.objects, leak.freed) } else { panic!() },
-        )
+        .map(|finding| {
+            if let Evidence::Leak(leak) = &finding.evidence {
+                (leak.pattern, leak.at_end.objects, leak.freed)
+            } else {
+                panic!()
+            }
+        })
         .collect();
     assert_eq!(evidence, [(LeakPattern::Growing, 100, 900), (LeakPattern::OneOff, 1, 0)]);
     assert_eq!(leaks[0].confidence.level, Level::High);
@@ -176,7 +214,8 @@ fn leak(finding: &Finding) -> &heaplab_findings::Leak {
 #[test]
 fn a_leak_after_the_peak_holds_its_bytes_at_the_end_only() {
     let mut program = Program::new();
-    let [large, leaky, grown] = [["main", "load"], ["main", "session"], ["main", "grow"]].map(|stack| program.stack(&stack));
+    let [large, leaky, grown] = [["main", "load"], ["main", "session"], ["main", "grow"]]
+        .map(|stack| program.stack(&stack));
     let buffer = program.malloc(large, 200 << 20);
     program.free(buffer);
     let list = program.malloc(grown, 1 << 10);
@@ -206,7 +245,10 @@ fn a_leak_after_the_peak_holds_its_bytes_at_the_end_only() {
     program.free(buffer);
     program.malloc(leaky, 70_000);
     let leaks = of(&program, Kind::Leak, Options::default());
-    assert_eq!((leaks[0].wasted_at_peak_bytes(), leaks[0].wasted_total_bytes()), (50_000_000, 50_070_000));
+    assert_eq!(
+        (leaks[0].wasted_at_peak_bytes(), leaks[0].wasted_total_bytes()),
+        (50_000_000, 50_070_000)
+    );
 }
 
 /// The first 99 hundredths of the time go by before the first of a thousand sessions.
@@ -223,10 +265,18 @@ fn a_leak_after_a_long_start_grows_with_the_allocations() {
     let last = program.events.len() - 1;
     program.events[last].time_ns = program.events[last - 1].time_ns;
     let leaks = of(&program, Kind::Leak, Options::default());
-    assert_eq!((leak(&leaks[0]).pattern, leak(&leaks[0]).eighths_of), (LeakPattern::Growing, LeakClock::Allocations));
-    assert!(leaks[0].advice.ends_with("at this pace twice the work holds twice as much."), "{}", leaks[0].advice);
+    assert_eq!(
+        (leak(&leaks[0]).pattern, leak(&leaks[0]).eighths_of),
+        (LeakPattern::Growing, LeakClock::Allocations)
+    );
+    assert!(
+        leaks[0].advice.ends_with("at this pace twice the work holds twice as much."),
+        "{}",
+        leaks[0].advice
+    );
 
-    // A table that is built first, before a long computation, is no leak, though most is allocated for it.
+    // A table that is built first, before a long computation, is no leak, though most is allocated
+    // for it.
     program.events[last].time_ns *= 100;
     let leaks = of(&program, Kind::Leak, Options::default());
     assert_eq!(leak(&leaks[0]).pattern, LeakPattern::OneOff);
@@ -242,16 +292,29 @@ fn what_is_live_at_the_end_without_a_stack_is_no_sites_leak() {
         }
     }
     let (_, findings) = program.findings(Options::default());
-    let leaks: Vec<_> = findings.findings.iter().filter(|finding| finding.kind == Kind::Leak).collect();
-    assert_eq!((leaks.len(), leaks[0].confidence.level, leaks[0].saving.total_bytes), (1, Level::Low, 0));
-    assert!(leaks[0].advice.starts_with("No call stack was recorded with these"), "{}", leaks[0].advice);
-    assert!(findings.limits.iter().any(|limit| limit.starts_with("No call stacks were recorded")), "{:?}", findings.limits);
+    let leaks: Vec<_> =
+        findings.findings.iter().filter(|finding| finding.kind == Kind::Leak).collect();
+    assert_eq!(
+        (leaks.len(), leaks[0].confidence.level, leaks[0].saving.total_bytes),
+        (1, Level::Low, 0)
+    );
+    assert!(
+        leaks[0].advice.starts_with("No call stack was recorded with these"),
+        "{}",
+        leaks[0].advice
+    );
+    assert!(
+        findings.limits.iter().any(|limit| limit.starts_with("No call stacks were recorded")),
+        "{:?}",
+        findings.limits
+    );
 }
 
 #[test]
 fn what_lowers_the_peak_comes_first_and_then_what_saves_over_the_run() {
     let mut program = Program::new();
-    let [page, scratch, item] = [["main", "page"], ["main", "scratch"], ["main", "item"]].map(|stack| program.stack(&stack));
+    let [page, scratch, item] = [["main", "page"], ["main", "scratch"], ["main", "item"]]
+        .map(|stack| program.stack(&stack));
     let pages: Vec<u64> = (0..100).map(|_| program.malloc_usable(page, 4104, 5120)).collect();
     for _ in 0..1000 {
         let (buffer, item) = (program.malloc(scratch, 100_000), program.malloc(item, 48));
@@ -260,11 +323,17 @@ fn what_lowers_the_peak_comes_first_and_then_what_saves_over_the_run() {
     }
     pages.into_iter().for_each(|object| program.free(object));
     let (_, findings) = program.findings(Options::default());
-    let order: Vec<(Kind, u64, u64)> =
-        findings.findings.iter().map(|finding| (finding.kind, finding.saving.at_peak_bytes, finding.saving.total_bytes)).collect();
+    let order: Vec<(Kind, u64, u64)> = findings
+        .findings
+        .iter()
+        .map(|finding| (finding.kind, finding.saving.at_peak_bytes, finding.saving.total_bytes))
+        .collect();
     let saved = order[0].1;
     assert!(saved > 90_000, "{order:?}");
-    assert_eq!(order, [(Kind::Clownshoes, saved, saved), (Kind::Churn, 0, 99_900_000), (Kind::Churn, 0, 47_952)]);
+    assert_eq!(
+        order,
+        [(Kind::Clownshoes, saved, saved), (Kind::Churn, 0, 99_900_000), (Kind::Churn, 0, 47_952)]
+    );
 }
 
 #[test]

@@ -24,9 +24,15 @@ impl Program {
     pub fn stack(&mut self, functions: &[&str]) -> u32 {
         let mut parent = 0;
         for function in functions {
-            let known = self.tables.frames.iter().position(|frame| frame.function.as_deref() == Some(function));
+            let known = self
+                .tables
+                .frames
+                .iter()
+                .position(|frame| frame.function.as_deref() == Some(function));
             let frame = known.unwrap_or_else(|| {
-                self.tables.frames.push(Frame { function: Some(function.to_string()), ..Frame::default() });
+                self.tables
+                    .frames
+                    .push(Frame { function: Some(function.to_string()), ..Frame::default() });
                 self.tables.frames.len() - 1
             }) as u32;
             let node = StackNode { parent, frame };
@@ -64,7 +70,15 @@ impl Program {
     }
 
     pub fn realloc(&mut self, stack: u32, object: u64, size: u64) {
-        self.push(Event { op: Op::Realloc, object, stack, size, usable: size, flags: Flags::MOVED, ..Event::default() });
+        self.push(Event {
+            op: Op::Realloc,
+            object,
+            stack,
+            size,
+            usable: size,
+            flags: Flags::MOVED,
+            ..Event::default()
+        });
     }
 
     pub fn free(&mut self, object: u64) {
@@ -77,7 +91,13 @@ impl Program {
 
     pub fn findings(&self, options: Options) -> (Profile, Findings) {
         let mut detectors = Detectors::new(options);
-        let profile = profile(&self.tables, &mut Slice(&self.events), &heaplab_profile::Options::default(), &mut detectors).unwrap();
+        let profile = profile(
+            &self.tables,
+            &mut Slice(&self.events),
+            &heaplab_profile::Options::default(),
+            &mut detectors,
+        )
+        .unwrap();
         let findings = detectors.finish(&self.tables, &profile);
         (profile, findings)
     }

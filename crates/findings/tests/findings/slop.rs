@@ -1,4 +1,5 @@
-//! Clownshoes, the counts table and slop by allocator, on SQLite's measured requests and on programs with known answers.
+//! Clownshoes, the counts table and slop by allocator, on SQLite's measured requests and on
+//! programs with known answers.
 
 use crate::program::Program;
 use heaplab_findings::{Basis, Cause, Clownshoe, Evidence, Findings, Kind, Level, Options};
@@ -19,12 +20,18 @@ fn shoes(findings: &Findings) -> Vec<&Clownshoe> {
 fn sqlite() -> Program {
     let mut program = Program::new();
     let inner = ["main", "sqlite3_step", "sqlite3Malloc", "sqlite3MemMalloc"];
-    let stacks = [program.stack(&inner), program.stack(&["main", "sqlite3_prepare", "sqlite3Malloc", "sqlite3MemMalloc"])];
+    let stacks = [
+        program.stack(&inner),
+        program.stack(&["main", "sqlite3_prepare", "sqlite3Malloc", "sqlite3MemMalloc"]),
+    ];
     let mut objects = Vec::new();
     for line in include_str!("data/counts_sqlite.csv").lines().skip(1) {
         let fields: Vec<u64> = line.split(',').map(|field| field.parse().unwrap_or(0)).collect();
         let (count, request, usable) = (fields[1], fields[4], fields[5]);
-        objects.extend((0..count.div_ceil(100)).map(|turn| program.malloc_usable(stacks[turn as usize % 2], request, usable)));
+        objects.extend(
+            (0..count.div_ceil(100))
+                .map(|turn| program.malloc_usable(stacks[turn as usize % 2], request, usable)),
+        );
     }
     objects.into_iter().for_each(|object| program.free(object));
     program
@@ -32,21 +39,39 @@ fn sqlite() -> Program {
 
 #[test]
 fn sqlites_page_and_lookaside_are_found_with_their_header() {
-    let (_, findings) = sqlite().findings(Options { recorded_under: "glibc 2.36".into(), ..Options::default() });
+    let (_, findings) =
+        sqlite().findings(Options { recorded_under: "glibc 2.36".into(), ..Options::default() });
     let family = shoes(&findings)[0];
     assert_eq!(sizes(family)[0], 4104);
     assert!(sizes(family).contains(&1032), "{family:?}");
-    assert!(shoes(&findings)[1..].iter().all(|shoe| shoe.first().over_bytes != 8), "one header, one finding");
+    assert!(
+        shoes(&findings)[1..].iter().all(|shoe| shoe.first().over_bytes != 8),
+        "one header, one finding"
+    );
     let first = &findings.findings[0];
-    assert_eq!((first.kind, first.basis, first.confidence.level), (Kind::Clownshoes, Basis::Table(Allocator::Jemalloc), Level::High));
+    assert_eq!(
+        (first.kind, first.basis, first.confidence.level),
+        (Kind::Clownshoes, Basis::Table(Allocator::Jemalloc), Level::High)
+    );
     let page = family.first();
-    assert_eq!((page.over_bytes, page.usable, page.free_request, page.requested.objects), (8, 5120, 4096, 92));
+    assert_eq!(
+        (page.over_bytes, page.usable, page.free_request, page.requested.objects),
+        (8, 5120, 4096, 92)
+    );
     assert_eq!(first.count, family.sizes.iter().map(|size| size.requested.objects).sum::<u64>());
-    assert_eq!(first.saving.total_bytes, family.sizes.iter().map(|size| size.saving.total_bytes).sum::<u64>());
-    let Cause::ConstantHeader { bytes: 8, round_sizes } = &family.cause else { panic!("{:?}", family.cause) };
+    assert_eq!(
+        first.saving.total_bytes,
+        family.sizes.iter().map(|size| size.saving.total_bytes).sum::<u64>()
+    );
+    let Cause::ConstantHeader { bytes: 8, round_sizes } = &family.cause else {
+        panic!("{:?}", family.cause)
+    };
     assert!([1024, 4096].iter().all(|size| round_sizes.contains(size)), "{round_sizes:?}");
-    let firefox = first.costs.iter().find(|cost| cost.basis == Basis::Table(Allocator::Firefox2011)).unwrap();
-    let slop = |size: &heaplab_findings::ShoeSize| size.at_peak.objects * (Allocator::Firefox2011.usable(size.request, 1) - size.request);
+    let firefox =
+        first.costs.iter().find(|cost| cost.basis == Basis::Table(Allocator::Firefox2011)).unwrap();
+    let slop = |size: &heaplab_findings::ShoeSize| {
+        size.at_peak.objects * (Allocator::Firefox2011.usable(size.request, 1) - size.request)
+    };
     assert_eq!(firefox.at_peak_bytes, family.sizes.iter().map(slop).sum::<u64>());
     insta::assert_snapshot!(format!("{}\n{}", first.title, first.advice), @r#"
     1,661 requests of 4,104; 136; 1,032 and 72 bytes lie 8 bytes over powers of two
@@ -60,21 +85,40 @@ fn what_a_sanitizer_measures_is_no_slop_of_the_program() {
     let stack = program.stack(&["main", "page"]);
     let objects: Vec<_> = (0..1000).map(|_| program.malloc_usable(stack, 4104, 4104)).collect();
     objects.into_iter().for_each(|object| program.free(object));
-    let under = |name: &str| program.findings(Options { recorded_under: name.into(), ..Options::default() }).1;
+    let under = |name: &str| {
+        program.findings(Options { recorded_under: name.into(), ..Options::default() }).1
+    };
     let findings = under("AddressSanitizer (libasan.so.8)");
-    assert_eq!((findings.counts.basis, findings.counts.rows[0].usable), (Basis::Table(Allocator::Glibc), 4104));
-    assert!(findings.limits.iter().any(|limit| limit.contains("slop is judged by glibc")), "{:?}", findings.limits);
-    assert_eq!((under("glibc 2.36").counts.basis, under("glibc 2.36").limits.len()), (Basis::Measured, 0));
+    assert_eq!(
+        (findings.counts.basis, findings.counts.rows[0].usable),
+        (Basis::Table(Allocator::Glibc), 4104)
+    );
+    assert!(
+        findings.limits.iter().any(|limit| limit.contains("slop is judged by glibc")),
+        "{:?}",
+        findings.limits
+    );
+    assert_eq!(
+        (under("glibc 2.36").counts.basis, under("glibc 2.36").limits.len()),
+        (Basis::Measured, 0)
+    );
 }
 
 #[test]
 fn judged_by_the_allocator_asked_for() {
     let glibc = Options { basis: Some(Basis::Table(Allocator::Glibc)), ..Options::default() };
     let (_, findings) = sqlite().findings(glibc);
-    assert!(shoes(&findings).iter().all(|shoe| !sizes(shoe).contains(&4104)), "glibc gives 4,104 for 4,104");
-    let firefox = Options { basis: Some(Basis::Table(Allocator::Firefox2011)), ..Options::default() };
+    assert!(
+        shoes(&findings).iter().all(|shoe| !sizes(shoe).contains(&4104)),
+        "glibc gives 4,104 for 4,104"
+    );
+    let firefox =
+        Options { basis: Some(Basis::Table(Allocator::Firefox2011)), ..Options::default() };
     let (_, findings) = sqlite().findings(firefox);
-    assert_eq!((shoes(&findings)[0].first().request, shoes(&findings)[0].first().usable), (4104, 8192));
+    assert_eq!(
+        (shoes(&findings)[0].first().request, shoes(&findings)[0].first().usable),
+        (4104, 8192)
+    );
 }
 
 #[test]
@@ -88,7 +132,11 @@ fn slop_by_allocator_is_the_sum_over_sizes() {
         assert_eq!(row.at_peak_requested_bytes, profile.peak.live.bytes);
         let expected: u64 = match row.basis {
             Basis::Measured => profile.peak.live.usable_bytes,
-            Basis::Table(table) => profile.sizes.iter().map(|size| size.at_peak.objects * table.usable(size.request, 1)).sum(),
+            Basis::Table(table) => profile
+                .sizes
+                .iter()
+                .map(|size| size.at_peak.objects * table.usable(size.request, 1))
+                .sum(),
         };
         assert_eq!(row.at_peak_usable_bytes, expected, "{}", row.basis.name());
     }
@@ -99,17 +147,31 @@ fn slop_by_allocator_is_the_sum_over_sizes() {
 fn the_counts_table_adds_up() {
     let mut program = Program::new();
     let stack = program.stack(&["main"]);
-    let objects: Vec<u64> = [24, 24, 24, 72, 72, 1056].into_iter().map(|size| program.malloc(stack, size)).collect();
+    let objects: Vec<u64> =
+        [24, 24, 24, 72, 72, 1056].into_iter().map(|size| program.malloc(stack, size)).collect();
     objects.into_iter().for_each(|object| program.free(object));
-    let options = Options { basis: Some(Basis::Table(Allocator::Firefox2011)), ..Options::default() };
+    let options =
+        Options { basis: Some(Basis::Table(Allocator::Firefox2011)), ..Options::default() };
     let (_, findings) = program.findings(options);
     let rows: Vec<_> = findings
         .counts
         .rows
         .iter()
-        .map(|row| (row.count, row.request, row.usable, row.slop, row.percent.round(), row.cumulative_percent.round()))
+        .map(|row| {
+            (
+                row.count,
+                row.request,
+                row.usable,
+                row.slop,
+                row.percent.round(),
+                row.cumulative_percent.round(),
+            )
+        })
         .collect();
-    assert_eq!(rows, [(3, 24, 32, 8, 50.0, 50.0), (2, 72, 80, 8, 33.0, 83.0), (1, 1056, 2048, 992, 17.0, 100.0)]);
+    assert_eq!(
+        rows,
+        [(3, 24, 32, 8, 50.0, 50.0), (2, 72, 80, 8, 33.0, 83.0), (1, 1056, 2048, 992, 17.0, 100.0)]
+    );
 }
 
 #[test]
@@ -117,7 +179,8 @@ fn a_site_that_reads_its_usable_size_is_never_called_waste() {
     let wasteful = |reads: bool| {
         let mut program = Program::new();
         let stack = program.stack(&["main", "zmalloc"]);
-        let objects: Vec<u64> = (0..1000).map(|_| program.malloc_usable(stack, 4104, 5120)).collect();
+        let objects: Vec<u64> =
+            (0..1000).map(|_| program.malloc_usable(stack, 4104, 5120)).collect();
         if reads {
             program.usable_size(objects[0]);
         }
@@ -139,9 +202,14 @@ fn terminators_and_coincidences_are_told_apart() {
         program.malloc(string, 1_048_578);
         program.malloc(object, 645);
     }
-    let options = Options { basis: Some(Basis::Table(Allocator::Jemalloc)), least_part: 1_000_000, ..Options::default() };
+    let options = Options {
+        basis: Some(Basis::Table(Allocator::Jemalloc)),
+        least_part: 1_000_000,
+        ..Options::default()
+    };
     let (_, findings) = program.findings(options);
-    let causes: Vec<_> = shoes(&findings).iter().map(|shoe| (shoe.first().request, shoe.cause.clone())).collect();
+    let causes: Vec<_> =
+        shoes(&findings).iter().map(|shoe| (shoe.first().request, shoe.cause.clone())).collect();
     assert!(causes.contains(&(1_048_578, Cause::Terminator { bytes: 2 })), "{causes:?}");
     assert!(causes.iter().any(|(request, _)| *request == 645), "{causes:?}");
 }
@@ -164,7 +232,8 @@ fn too_many_pairs_are_counted_without_their_stack_and_it_is_said() {
 #[test]
 fn sizes_that_vary_are_nobodys_mistake() {
     let mut program = Program::new();
-    // A duplicated line: 120 to 139 characters and their end; and one that lies over the edge alone.
+    // A duplicated line: 120 to 139 characters and their end; and one that lies over the edge
+    // alone.
     let line = program.stack(&["main", "read", "duplicate"]);
     let long = program.stack(&["main", "read long", "duplicate"]);
     // Steps of 40 across 8,192, some of them more often.
@@ -213,10 +282,23 @@ fn sizes_over_one_edge_at_one_site_are_one_finding() {
     }
     objects.into_iter().for_each(|object| program.free(object));
     let (_, findings) = program.findings(Options::default());
-    let found: Vec<_> = shoes(&findings).iter().map(|shoe| (sizes(shoe), shoe.cause.clone())).collect();
-    let varying = Cause::RoundPlusVarying { round_sizes: vec![4096], least_bytes: 8, most_bytes: 32 };
-    assert_eq!(found, [(vec![4104, 4112, 4128], varying), (vec![4104], Cause::RoundPlusConstant { round: 4096, bytes: 8 })]);
-    let count: u64 = findings.findings.iter().filter(|finding| finding.kind == Kind::Clownshoes).map(|finding| finding.count).sum();
+    let found: Vec<_> =
+        shoes(&findings).iter().map(|shoe| (sizes(shoe), shoe.cause.clone())).collect();
+    let varying =
+        Cause::RoundPlusVarying { round_sizes: vec![4096], least_bytes: 8, most_bytes: 32 };
+    assert_eq!(
+        found,
+        [
+            (vec![4104, 4112, 4128], varying),
+            (vec![4104], Cause::RoundPlusConstant { round: 4096, bytes: 8 })
+        ]
+    );
+    let count: u64 = findings
+        .findings
+        .iter()
+        .filter(|finding| finding.kind == Kind::Clownshoes)
+        .map(|finding| finding.count)
+        .sum();
     assert_eq!(count, 8000, "each request in one of them");
 }
 
@@ -236,14 +318,22 @@ fn surpluses_of_two_sites_are_two_findings() {
         );
     }
     objects.into_iter().for_each(|object| program.free(object));
-    let (_, findings) = program.findings(Options { basis: Some(Basis::Table(Allocator::Firefox2011)), ..Options::default() });
+    let (_, findings) = program.findings(Options {
+        basis: Some(Basis::Table(Allocator::Firefox2011)),
+        ..Options::default()
+    });
     let found: Vec<_> = shoes(&findings).into_iter().map(sizes).collect();
     assert_eq!(found, [vec![4128, 2080, 1056], vec![4104], vec![520]]);
     let shares: Vec<u64> = findings.findings[0].stacks.iter().map(|share| share.count).collect();
     assert_eq!((shares, findings.findings[0].stack_count), (vec![500, 1000], 2));
     // Each request's slop once, whether or not it was live at the peak.
     for finding in &findings.findings {
-        assert_eq!(finding.stacks.iter().map(|share| share.bytes).sum::<u64>(), finding.wasted_total_bytes(), "{}", finding.title);
+        assert_eq!(
+            finding.stacks.iter().map(|share| share.bytes).sum::<u64>(),
+            finding.wasted_total_bytes(),
+            "{}",
+            finding.title
+        );
     }
 }
 
@@ -251,13 +341,19 @@ fn surpluses_of_two_sites_are_two_findings() {
 fn a_part_that_varies_over_a_round_size_is_one_finding() {
     let mut program = Program::new();
     let stack = program.stack(&["main", "open", "new_buffer"]);
-    let objects: Vec<u64> = (0..700).map(|turn| program.malloc(stack, 4097 + (turn * 5) % 14)).collect();
+    let objects: Vec<u64> =
+        (0..700).map(|turn| program.malloc(stack, 4097 + (turn * 5) % 14)).collect();
     objects.into_iter().for_each(|object| program.free(object));
-    let (_, findings) = program.findings(Options { basis: Some(Basis::Table(Allocator::Jemalloc)), ..Options::default() });
-    let clusters: Vec<_> = findings.findings.iter().filter(|finding| finding.kind == Kind::Clownshoes).collect();
+    let (_, findings) = program
+        .findings(Options { basis: Some(Basis::Table(Allocator::Jemalloc)), ..Options::default() });
+    let clusters: Vec<_> =
+        findings.findings.iter().filter(|finding| finding.kind == Kind::Clownshoes).collect();
     let [cluster] = clusters[..] else { panic!("{clusters:?}") };
     let shoe = shoes(&findings)[0];
-    assert_eq!(shoe.cause, Cause::RoundPlusVarying { round_sizes: vec![4096], least_bytes: 1, most_bytes: 14 });
+    assert_eq!(
+        shoe.cause,
+        Cause::RoundPlusVarying { round_sizes: vec![4096], least_bytes: 1, most_bytes: 14 }
+    );
     assert_eq!((shoe.size_count, cluster.count, cluster.confidence.level), (14, 700, Level::Low));
     insta::assert_snapshot!(format!("{}\n{}", cluster.title, cluster.advice), @r#"
     700 requests lie 1 to 14 bytes over 4,096
@@ -270,11 +366,17 @@ fn advice_never_takes_a_string_its_end() {
     let mut program = Program::new();
     let name = program.stack(&["main", "duplicate"]);
     let key = program.stack(&["main", "key"]);
-    let objects: Vec<u64> = (0..1000).flat_map(|_| [program.malloc(name, 65), program.malloc(key, 18)]).collect();
+    let objects: Vec<u64> =
+        (0..1000).flat_map(|_| [program.malloc(name, 65), program.malloc(key, 18)]).collect();
     objects.into_iter().for_each(|object| program.free(object));
-    let (_, findings) = program.findings(Options { basis: Some(Basis::Table(Allocator::Jemalloc)), ..Options::default() });
-    let causes: Vec<_> = shoes(&findings).iter().map(|shoe| (shoe.first().request, shoe.cause.clone())).collect();
-    assert_eq!(causes, [(65, Cause::RoundPlusConstant { round: 64, bytes: 1 }), (18, Cause::Coincidence)]);
+    let (_, findings) = program
+        .findings(Options { basis: Some(Basis::Table(Allocator::Jemalloc)), ..Options::default() });
+    let causes: Vec<_> =
+        shoes(&findings).iter().map(|shoe| (shoe.first().request, shoe.cause.clone())).collect();
+    assert_eq!(
+        causes,
+        [(65, Cause::RoundPlusConstant { round: 64, bytes: 1 }), (18, Cause::Coincidence)]
+    );
     assert!(findings.findings.iter().all(|finding| finding.confidence.level == Level::Low));
     insta::assert_snapshot!(findings.findings.iter().map(|finding| finding.advice.as_str()).collect::<Vec<_>>().join("\n"), @r#"
     64 bytes and 1 more are asked for. If the content can be 1 byte shorter, let 64 hold both; where it cannot, all 80 are paid for: use them. On jemalloc 5.3.1 each is 65 -> 80 (15); it would save 14.6 KiB at the peak, 14.6 KiB over the run. On the allocator recorded under, as measured, its slop is 22.5 KiB at the peak, 22.5 KiB over the run.
@@ -286,10 +388,13 @@ fn advice_never_takes_a_string_its_end() {
 fn capacities_with_a_terminator_are_told_by_their_company() {
     let mut program = Program::new();
     let stack = program.stack(&["main", "string", "reserve"]);
-    let objects: Vec<u64> = (0..3000).map(|turn| program.malloc(stack, (64 << (turn % 3)) + 1)).collect();
+    let objects: Vec<u64> =
+        (0..3000).map(|turn| program.malloc(stack, (64 << (turn % 3)) + 1)).collect();
     objects.into_iter().for_each(|object| program.free(object));
-    let (_, findings) = program.findings(Options { basis: Some(Basis::Table(Allocator::Jemalloc)), ..Options::default() });
-    let found: Vec<_> = shoes(&findings).iter().map(|shoe| (sizes(shoe), shoe.cause.clone())).collect();
+    let (_, findings) = program
+        .findings(Options { basis: Some(Basis::Table(Allocator::Jemalloc)), ..Options::default() });
+    let found: Vec<_> =
+        shoes(&findings).iter().map(|shoe| (sizes(shoe), shoe.cause.clone())).collect();
     assert_eq!(found, [(vec![257, 129, 65], Cause::Terminator { bytes: 1 })]);
     insta::assert_snapshot!(findings.findings[0].advice, @r#"A capacity of 256 and 1 byte for a terminator, it seems: round up after adding it. 255 and the terminator ask for 256. That holds 1 byte less; where the content needs more, all 320 are paid for: make that the capacity. On jemalloc 5.3.1 a request is 257 -> 320 (63), say; it would save 106 KiB at the peak, 106 KiB over the run. On the allocator recorded under, as measured, its slop is 67.4 KiB at the peak, 67.4 KiB over the run."#);
 }
@@ -306,7 +411,8 @@ fn glibc() -> Options {
 #[test]
 fn what_costs_only_on_another_allocator_comes_after_what_costs_on_this_one() {
     let mut program = Program::new();
-    let [page, scratch, item] = [["main", "page"], ["main", "scratch"], ["main", "item"]].map(|stack| program.stack(&stack));
+    let [page, scratch, item] = [["main", "page"], ["main", "scratch"], ["main", "item"]]
+        .map(|stack| program.stack(&stack));
     let mut objects: Vec<u64> = (0..500).map(|_| on_glibc(&mut program, page, 4104)).collect();
     objects.extend((0..4000).map(|_| on_glibc(&mut program, item, 121)));
     for _ in 0..1000 {
@@ -315,13 +421,24 @@ fn what_costs_only_on_another_allocator_comes_after_what_costs_on_this_one() {
     }
     objects.into_iter().for_each(|object| program.free(object));
     let (_, findings) = program.findings(glibc());
-    let order: Vec<_> = findings.findings.iter().map(|finding| (finding.kind, finding.basis, finding.is_elsewhere())).collect();
+    let order: Vec<_> = findings
+        .findings
+        .iter()
+        .map(|finding| (finding.kind, finding.basis, finding.is_elsewhere()))
+        .collect();
     let jemalloc = Basis::Table(Allocator::Jemalloc);
     assert_eq!(
         order,
-        [(Kind::Clownshoes, Basis::Measured, false), (Kind::Churn, Basis::Measured, false), (Kind::Clownshoes, jemalloc, true)]
+        [
+            (Kind::Clownshoes, Basis::Measured, false),
+            (Kind::Churn, Basis::Measured, false),
+            (Kind::Clownshoes, jemalloc, true)
+        ]
     );
-    assert_eq!((shoes(&findings)[0].first().request, shoes(&findings)[0].first().free_request), (121, 120));
+    assert_eq!(
+        (shoes(&findings)[0].first().request, shoes(&findings)[0].first().free_request),
+        (121, 120)
+    );
     assert_eq!(shoes(&findings)[1].first().request, 4104);
     let advice = &findings.findings[2].advice;
     assert!(advice.ends_with("It costs nothing on glibc 2.36, as measured."), "{advice}");
@@ -339,14 +456,23 @@ fn slop_that_stays_is_not_saved() {
     let objects: Vec<u64> = (0..4000).map(|_| on_glibc(&mut program, stack, 65)).collect();
     objects.into_iter().for_each(|object| program.free(object));
     let (_, findings) = program.findings(glibc());
-    assert_eq!((findings.findings[0].basis, shoes(&findings)[0].elsewhere), (Basis::Table(Allocator::Jemalloc), true));
-    assert!(findings.findings[0].costs.iter().any(|cost| cost.basis == Basis::Measured && cost.total_bytes == 4000 * 7));
+    assert_eq!(
+        (findings.findings[0].basis, shoes(&findings)[0].elsewhere),
+        (Basis::Table(Allocator::Jemalloc), true)
+    );
+    assert!(
+        findings.findings[0]
+            .costs
+            .iter()
+            .any(|cost| cost.basis == Basis::Measured && cost.total_bytes == 4000 * 7)
+    );
 }
 
 #[test]
 fn a_thousandth_of_the_peak_does_not_outrank_what_is_saved_over_the_run() {
     let mut program = Program::new();
-    let [page, scratch, large] = [["main", "page"], ["main", "scratch"], ["main", "large"]].map(|stack| program.stack(&stack));
+    let [page, scratch, large] = [["main", "page"], ["main", "scratch"], ["main", "large"]]
+        .map(|stack| program.stack(&stack));
     let mut objects = vec![program.malloc(large, 10 << 20)];
     objects.extend((0..20).map(|_| program.malloc_usable(page, 4104, 5120)));
     for _ in 0..1000 {
@@ -354,9 +480,14 @@ fn a_thousandth_of_the_peak_does_not_outrank_what_is_saved_over_the_run() {
         program.free(buffer);
     }
     objects.into_iter().for_each(|object| program.free(object));
-    let kinds = |options| program.findings(options).1.findings.iter().map(|finding| finding.kind).collect::<Vec<_>>();
+    let kinds = |options| {
+        program.findings(options).1.findings.iter().map(|finding| finding.kind).collect::<Vec<_>>()
+    };
     assert_eq!(kinds(Options::default()), [Kind::Churn, Kind::Clownshoes]);
-    assert_eq!(kinds(Options { peak_part: 1000, ..Options::default() }), [Kind::Clownshoes, Kind::Churn]);
+    assert_eq!(
+        kinds(Options { peak_part: 1000, ..Options::default() }),
+        [Kind::Clownshoes, Kind::Churn]
+    );
 }
 
 #[test]
@@ -367,19 +498,37 @@ fn a_single_request_is_no_habit() {
         for _ in 0..requests {
             program.malloc(if with_stack { stack } else { 0 }, 12_345);
         }
-        let (_, findings) = program.findings(Options { basis: Some(Basis::Table(Allocator::Jemalloc)), ..Options::default() });
-        let shoe = findings.findings.into_iter().find(|finding| finding.kind == Kind::Clownshoes).unwrap();
+        let (_, findings) = program.findings(Options {
+            basis: Some(Basis::Table(Allocator::Jemalloc)),
+            ..Options::default()
+        });
+        let shoe =
+            findings.findings.into_iter().find(|finding| finding.kind == Kind::Clownshoes).unwrap();
         (shoe.confidence.level, shoe.confidence.reason)
     };
     let (one, reason) = level(1, true);
-    assert_eq!((one, reason.as_str()), (Level::Low, "the waste follows from the size alone; 1 request may well be what the content needs"));
+    assert_eq!(
+        (one, reason.as_str()),
+        (
+            Level::Low,
+            "the waste follows from the size alone; 1 request may well be what the content needs"
+        )
+    );
     assert_eq!([level(7, true).0, level(8, true).0], [Level::Low, Level::Medium]);
     let beside = |large: u64| {
         let mut program = Program::new();
         let stacks = [program.stack(&["main", "buffer"]), program.stack(&["main", "large"])];
         program.malloc(stacks[1], large);
         program.malloc(stacks[0], 12_345);
-        shoes(&program.findings(Options { basis: Some(Basis::Table(Allocator::Jemalloc)), ..Options::default() }).1).len()
+        shoes(
+            &program
+                .findings(Options {
+                    basis: Some(Basis::Table(Allocator::Jemalloc)),
+                    ..Options::default()
+                })
+                .1,
+        )
+        .len()
     };
     assert_eq!([beside(100_000), beside(1 << 20)], [1, 0], "felt at the peak, or not mentioned");
     let (unplaced, reason) = level(1000, false);

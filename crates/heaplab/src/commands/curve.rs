@@ -7,7 +7,9 @@ use crate::output::{self, Misasked};
 use crate::terminal;
 use anyhow::{Context, Result, bail};
 use heaplab_curve::minimum::{self, MinimumError};
-use heaplab_curve::plan::{Plan, Settings, SpaceMeasure, TimeMeasure, VARIANTS_MAX, Variant, variants};
+use heaplab_curve::plan::{
+    Plan, Settings, SpaceMeasure, TimeMeasure, VARIANTS_MAX, Variant, variants,
+};
 use heaplab_curve::results::Results;
 use heaplab_curve::run::{Ended, Measured, Progress, run as run_plan};
 use heaplab_curve::runtimes::Runtime;
@@ -60,7 +62,8 @@ varied value (its default). docs/curve.md says what is measured and what figures
 Exit status: 0 measured; 1 nothing could be measured, or a file not written; 2 asked wrongly; 128 + N where signal N ended it, after showing what was measured. A
 setting that fails is a result.")]
 pub struct Args {
-    /// What is varied: NAME=RANGE or NAME=text{RANGE}text; without it, the one range in the command's words
+    /// What is varied: NAME=RANGE or NAME=text{RANGE}text; without it, the one range in the
+    /// command's words
     #[arg(long, value_name = "NAME=RANGE")]
     vary: Option<String>,
     /// Variants, between commas; given more than once, each is one variant
@@ -120,7 +123,8 @@ pub struct Args {
     /// Milliseconds between two looks at memory
     #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     interval: u64,
-    /// Keep blocks here, one file each, and results.json and runs.parquet; what was measured is not run again
+    /// Keep blocks here, one file each, and results.json and runs.parquet; what was measured is not
+    /// run again
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Run only blocks I, I + N, I + 2 N, ... (with --results)
@@ -174,7 +178,10 @@ fn space(text: &str) -> Result<SpaceMeasure, String> {
 }
 
 fn timeout(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|seconds| (0.001..=31_536_000.0).contains(seconds)).ok_or_else(|| "seconds from 0.001 to 31536000".into())
+    text.parse()
+        .ok()
+        .filter(|seconds| (0.001..=31_536_000.0).contains(seconds))
+        .ok_or_else(|| "seconds from 0.001 to 31536000".into())
 }
 
 fn cores(text: &str) -> Result<Cores, String> {
@@ -200,12 +207,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let plan = plan(&args)?;
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
-    let hooks =
-        Hooks { setup: args.setup.clone(), prepare: args.prepare.clone(), conclude: args.conclude.clone(), cleanup: args.cleanup.clone() };
+    let hooks = Hooks {
+        setup: args.setup.clone(),
+        prepare: args.prepare.clone(),
+        conclude: args.conclude.clone(),
+        cleanup: args.cleanup.clone(),
+    };
     let (ended, signal) = interrupts::flagged(|stop| {
         let arguments = vec![String::from("curve"), String::from("--cell")];
         let source = Commands { executable, arguments, hooks, input: args.input.clone(), stop };
-        if args.min_heap { find_minimum(&args, plan, &source) } else { measure_curves(&args, plan, &source) }
+        if args.min_heap {
+            find_minimum(&args, plan, &source)
+        } else {
+            measure_curves(&args, plan, &source)
+        }
     });
     match signal {
         // What it was is in the results already.
@@ -221,14 +236,19 @@ fn measure_curves(args: &Args, mut plan: Plan, source: &Commands) -> Result<Exit
     let bar = progress_bar();
     let mut measured = run_plan(&plan, source, |progress| show_progress(&bar, progress));
     bar.finish_and_clear();
-    let cleaned = if matches!(measured.ended, Some(Ended::Stopped(Stopped::Interrupted))) { Ok(()) } else { source.clean_up(&plan) };
+    let cleaned = if matches!(measured.ended, Some(Ended::Stopped(Stopped::Interrupted))) {
+        Ok(())
+    } else {
+        source.clean_up(&plan)
+    };
     // A run that was made is shown, whatever happened after it.
     if measured.blocks.is_empty()
         && let Some(ended) = measured.ended.take()
     {
         bail!(ended);
     }
-    let asked = Asked { command: line(&args.command), vary: vary_text(args), budget: args.budget.clone() };
+    let asked =
+        Asked { command: line(&args.command), vary: vary_text(args), budget: args.budget.clone() };
     let results = summarize(&plan, &measured, &asked);
     if args.json {
         println!("{}", serde_json::to_string_pretty(&results)?)?;
@@ -240,12 +260,15 @@ fn measure_curves(args: &Args, mut plan: Plan, source: &Commands) -> Result<Exit
     if let Some(ended) = measured.ended {
         bail!(ended);
     }
-    let ran = results.variants.iter().flat_map(|variant| &variant.points).any(|point| point.runs > 0);
+    let ran =
+        results.variants.iter().flat_map(|variant| &variant.points).any(|point| point.runs > 0);
     Ok(ExitCode::from(u8::from(!ran)))
 }
 
 fn write_files(args: &Args, plan: &Plan, measured: &Measured, results: &Results) -> Result<()> {
-    let text = |path: &Path, text: String| output::write(path, false, |out| Ok(out.write_all(text.as_bytes())?));
+    let text = |path: &Path, text: String| {
+        output::write(path, false, |out| Ok(out.write_all(text.as_bytes())?))
+    };
     if let Some(path) = &args.csv {
         text(path, table::csv(plan, &measured.blocks))?;
     }
@@ -258,7 +281,8 @@ fn write_files(args: &Args, plan: &Plan, measured: &Measured, results: &Results)
     let folder = args.results.as_deref();
     let parquet = [args.parquet.clone(), folder.map(|folder| folder.join("runs.parquet"))];
     for path in parquet.into_iter().flatten() {
-        let bytes = table::parquet(plan, &measured.blocks).with_context(|| format!("cannot write {}", path.display()))?;
+        let bytes = table::parquet(plan, &measured.blocks)
+            .with_context(|| format!("cannot write {}", path.display()))?;
         output::write(&path, true, |out| Ok(out.write_all(&bytes)?))?;
     }
     if let Some(folder) = folder {
@@ -270,8 +294,13 @@ fn write_files(args: &Args, plan: &Plan, measured: &Measured, results: &Results)
 fn find_minimum(args: &Args, plan: Plan, source: &Commands) -> Result<ExitCode> {
     source.set_up(&plan)?;
     let bar = progress_bar();
-    bar.set_style(ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
-    let found = minimum::find(&plan, source, |now| bar.set_message(format!("{now} ({} tries at most)", minimum::TRIES)));
+    bar.set_style(
+        ProgressStyle::with_template("{spinner} {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+    );
+    let found = minimum::find(&plan, source, |now| {
+        bar.set_message(format!("{now} ({} tries at most)", minimum::TRIES))
+    });
     bar.finish_and_clear();
     let found = match found {
         Err(error @ MinimumError::NoNumber(_)) => return Err(Misasked(error.to_string()).into()),
@@ -287,7 +316,12 @@ fn find_minimum(args: &Args, plan: Plan, source: &Commands) -> Result<ExitCode> 
 }
 
 fn vary_text(args: &Args) -> String {
-    let in_words = || args.command.iter().find(|word| word.contains('{') && (word.contains("..") || word.contains(','))).cloned();
+    let in_words = || {
+        args.command
+            .iter()
+            .find(|word| word.contains('{') && (word.contains("..") || word.contains(',')))
+            .cloned()
+    };
     args.vary.clone().or_else(in_words).unwrap_or_default()
 }
 
@@ -299,10 +333,16 @@ fn line(words: &[String]) -> String {
 fn plan(args: &Args) -> Result<Plan> {
     let misasked = |error: String| Misasked(error);
     let vary = match &args.vary {
-        Some(text) => Vary::of_variable(text).map_err(|error| misasked(format!("--vary: {error}")))?,
-        None => match Vary::of_words(&args.command).map_err(|error| misasked(format!("the command: {error}")))? {
+        Some(text) => {
+            Vary::of_variable(text).map_err(|error| misasked(format!("--vary: {error}")))?
+        }
+        None => match Vary::of_words(&args.command)
+            .map_err(|error| misasked(format!("the command: {error}")))?
+        {
             Some(vary) => vary,
-            None => misasked!("nothing is varied: name a range with --vary NAME=20..320x10, or put one in braces into the command"),
+            None => misasked!(
+                "nothing is varied: name a range with --vary NAME=20..320x10, or put one in braces into the command"
+            ),
         },
     };
     let cores = match &args.cores {
@@ -325,10 +365,19 @@ fn plan(args: &Args) -> Result<Plan> {
     };
     let variants = variants_of(args, &vary)?;
     let runtime = Runtime::of(&vary, &variants[0].words);
-    // A line of a shell may do more than the runtime's program, and what its output is for nobody knows.
+    // A line of a shell may do more than the runtime's program, and what its output is for nobody
+    // knows.
     let runtime = runtime.filter(|runtime| !(args.shell && matches!(runtime, Runtime::Node)));
     let shard = args.shard.unwrap_or((0, 1));
-    Ok(Plan { vary, variants, settings, runtime, shard, results: args.results.clone(), code_version: String::new() })
+    Ok(Plan {
+        vary,
+        variants,
+        settings,
+        runtime,
+        shard,
+        results: args.results.clone(),
+        code_version: String::new(),
+    })
 }
 
 fn variants_of(args: &Args, vary: &Vary) -> Result<Vec<Variant>> {
@@ -337,22 +386,36 @@ fn variants_of(args: &Args, vary: &Vary) -> Result<Vec<Variant>> {
             [one] => one.split(',').map(String::from).collect(),
             several => several.to_vec(),
         };
-        return variants(&args.command, vary, &texts).map_err(|error| Misasked(format!("--compare: {error}")).into());
+        return variants(&args.command, vary, &texts)
+            .map_err(|error| Misasked(format!("--compare: {error}")).into());
     }
     if args.compare_command.len() >= VARIANTS_MAX {
         misasked!("--compare-command: a comparison has at most {VARIANTS_MAX} variants");
     }
     if args.vary.is_none() {
-        misasked!("--compare-command needs --vary: a range in the words of one command is none in another's");
+        misasked!(
+            "--compare-command needs --vary: a range in the words of one command is none in another's"
+        );
     }
     let mut all = vec![args.command.clone()];
     for command in &args.compare_command {
         let words = shlex::split(command).filter(|words| !words.is_empty());
-        let Some(words) = words else { misasked!("--compare-command: {command}: this is no command, or a quote in it is not closed") };
+        let Some(words) = words else {
+            misasked!(
+                "--compare-command: {command}: this is no command, or a quote in it is not closed"
+            )
+        };
         all.push(words);
     }
-    let variants: Vec<Variant> = all.into_iter().map(|words| Variant { name: line(&words), words, ..Variant::default() }).collect();
-    match variants.iter().enumerate().find(|(at, variant)| variants[..*at].iter().any(|known| known.name == variant.name)) {
+    let variants: Vec<Variant> = all
+        .into_iter()
+        .map(|words| Variant { name: line(&words), words, ..Variant::default() })
+        .collect();
+    match variants
+        .iter()
+        .enumerate()
+        .find(|(at, variant)| variants[..*at].iter().any(|known| known.name == variant.name))
+    {
         Some((_, twice)) => misasked!("--compare-command: {} is there twice", twice.name),
         None => Ok(variants),
     }
@@ -360,8 +423,14 @@ fn variants_of(args: &Args, vary: &Vary) -> Result<Vec<Variant>> {
 
 /// Identifies the programs that run, as far as they are files.
 fn code_version(plan: &Plan) -> Result<String> {
-    let programs: Vec<PathBuf> = plan.variants.iter().filter_map(|variant| variant.words.first()).map(|word| found(word)).collect();
-    process::content_version(programs.iter().map(PathBuf::as_path)).context("cannot read the command's own file")
+    let programs: Vec<PathBuf> = plan
+        .variants
+        .iter()
+        .filter_map(|variant| variant.words.first())
+        .map(|word| found(word))
+        .collect();
+    process::content_version(programs.iter().map(PathBuf::as_path))
+        .context("cannot read the command's own file")
 }
 
 /// A program's file, as a shell finds it.
@@ -373,13 +442,18 @@ fn found(program: &str) -> PathBuf {
     if program.contains('/') { program.into() } else { in_path().unwrap_or_else(|| program.into()) }
 }
 
-/// Asks the runtime once before everything. One that does not know the question (a JVM before 9) fails of it, and is not asked again.
+/// Asks the runtime once before everything. One that does not know the question (a JVM before 9)
+/// fails of it, and is not asked again.
 fn check_runtime(plan: &mut Plan, source: &Commands) -> Result<()> {
     use heaplab_curve::cell::CellReport;
     if plan.runtime.is_none() {
         return Ok(());
     }
-    let Some(cell) = plan.cells().into_iter().find(|cell| cell.setting == Some(plan.vary.values.len() - 1)) else { return Ok(()) };
+    let Some(cell) =
+        plan.cells().into_iter().find(|cell| cell.setting == Some(plan.vary.values.len() - 1))
+    else {
+        return Ok(());
+    };
     if let CellReport::Failed(failure) = source.run(plan, cell)?
         && !failure.timed_out
     {
@@ -396,7 +470,9 @@ fn progress_bar() -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos}/{len} runs, {eta} left  {wide_msg}") {
+    if let Ok(style) =
+        ProgressStyle::with_template("{bar:20} {pos}/{len} runs, {eta} left  {wide_msg}")
+    {
         bar.set_style(style);
     }
     bar

@@ -6,7 +6,10 @@ use super::report::metaspace;
 use crate::{choose, heaps::Heap, output};
 use anyhow::Result;
 use clap::ValueEnum;
-use heaplab_export::{About, Detail, Export, ExportError, Format, HeapSnapshot, LiveBlocks, MetaspaceSnapshot, Moment, Weight, Written};
+use heaplab_export::{
+    About, Detail, Export, ExportError, Format, HeapSnapshot, LiveBlocks, MetaspaceSnapshot,
+    Moment, Weight, Written,
+};
 use heaplab_metaspace_report::{is_metaspace, shadow_at};
 use heaplab_profile::{At, MomentRequest, NoObserver, Observer, Options, Profile, profile};
 use heaplab_trace::bundle::{Bundle, EVENTS_FILE, Selection};
@@ -62,17 +65,19 @@ pub struct Args {
     /// When memory is in use: peak, end, the name of a mark, or a time such as 1.5s
     #[arg(long, value_name = "MOMENT", default_value = "peak")]
     at: String,
-    /// Pid (PID#2: its second program) or program name of the process to show, or all; by default the one with the largest peak
+    /// Pid (PID#2: its second program) or program name of the process to show, or all; by default
+    /// the one with the largest peak
     #[arg(long, value_name = "PROCESS")]
     process: Option<String>,
-    /// With heapsnapshot: run the workload as far as the moment on this heap, and write the heap as it then stands (elastic,
-    /// a metaspace, with parameters: heaplab heaps; or bump)
+    /// With heapsnapshot: run the workload as far as the moment on this heap, and write the heap as
+    /// it then stands (elastic, a metaspace, with parameters: heaplab heaps; or bump)
     #[arg(long, value_name = "HEAP")]
     on: Option<String>,
     /// The one number that collapsed stacks have room for
     #[arg(long, value_enum, value_name = "WEIGHT", default_value = "in-use-bytes")]
     weight: WeightName,
-    /// For a heap snapshot: say what both phases took, walking over what is live and writing the file, with counts
+    /// For a heap snapshot: say what both phases took, walking over what is live and writing the
+    /// file, with counts
     #[arg(long)]
     profile: bool,
 }
@@ -109,13 +114,16 @@ enum WeightName {
     AllocatedObjects,
 }
 
-const NO_PHASES: &str = "--profile is for heap snapshots (--format heapsnapshot): other formats have no phases";
+const NO_PHASES: &str =
+    "--profile is for heap snapshots (--format heapsnapshot): other formats have no phases";
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let on = match &args.on {
         Some(_) if args.format != FormatName::Heapsnapshot => {
-            misasked!("--on is for heap snapshots, of a heap that ran the workload: write --format heapsnapshot, or leave --on out")
+            misasked!(
+                "--on is for heap snapshots, of a heap that ran the workload: write --format heapsnapshot, or leave --on out"
+            )
         }
         name => name.as_deref().map(on::heap).transpose()?,
     };
@@ -124,18 +132,20 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let format = format(&args);
     let misused = match format {
-        Some(Format::Pprof) if args.output == Path::new("-") && stdout().is_terminal() => {
-            Some("a pprof file is binary and standard output is a terminal: write to a file with -o FILE, or into a pipe")
-        }
-        Some(Format::Dhat) if args.at != "peak" && args.at != "end" => {
-            Some("a DHAT file holds the peak and the end, and no other moment: leave --at out, or choose another format")
-        }
-        Some(Format::Pprof | Format::Speedscope | Format::Firefox | Format::Dhat) if args.weight != WeightName::InUseBytes => {
+        Some(Format::Pprof) if args.output == Path::new("-") && stdout().is_terminal() => Some(
+            "a pprof file is binary and standard output is a terminal: write to a file with -o FILE, or into a pipe",
+        ),
+        Some(Format::Dhat) if args.at != "peak" && args.at != "end" => Some(
+            "a DHAT file holds the peak and the end, and no other moment: leave --at out, or choose another format",
+        ),
+        Some(Format::Pprof | Format::Speedscope | Format::Firefox | Format::Dhat)
+            if args.weight != WeightName::InUseBytes =>
+        {
             Some("--weight is for collapsed stacks; the other formats hold all weights")
         }
-        None if args.weight != WeightName::InUseBytes => {
-            Some("--weight is for collapsed stacks; a heap snapshot holds each block with the bytes asked for")
-        }
+        None if args.weight != WeightName::InUseBytes => Some(
+            "--weight is for collapsed stacks; a heap snapshot holds each block with the bytes asked for",
+        ),
         _ => None,
     };
     if let Some(misused) = misused {
@@ -153,8 +163,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let mut detail = Detail::new(bundle.meta().duration_ns > 0);
     let (profile, moment) = profiled(&args, &bundle, selection, moment, &mut detail)?;
-    let export = Export { tables: bundle.tables(), profile: &profile, detail: &detail, moment, about };
-    output::write(&args.output, format == Format::Pprof, |mut out| Ok(export.write(format, &mut out)?))?;
+    let export =
+        Export { tables: bundle.tables(), profile: &profile, detail: &detail, moment, about };
+    output::write(&args.output, format == Format::Pprof, |mut out| {
+        Ok(export.write(format, &mut out)?)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -175,11 +188,13 @@ fn profiled(
             Moment::Asked(0)
         }
     };
-    let profile = profile(bundle.tables(), &mut bundle.events(selection)?, &options, observer).map_err(choose::of_recording(bundle))?;
+    let profile = profile(bundle.tables(), &mut bundle.events(selection)?, &options, observer)
+        .map_err(choose::of_recording(bundle))?;
     Ok((profile, moment))
 }
 
-/// Writes the live blocks. The events are read twice, because a moment's row is known when all were seen.
+/// Writes the live blocks. The events are read twice, because a moment's row is known when all were
+/// seen.
 fn heap_snapshot(
     args: &Args,
     on: Option<&Heap>,
@@ -198,34 +213,61 @@ fn heap_snapshot(
         Moment::End => &profile.end,
         Moment::Asked(number) => match profile.moments.get(number) {
             Some(at) => at,
-            None => misasked!("the mark `{}` did not pass in this process; try --process all", args.at),
+            None => {
+                misasked!("the mark `{}` did not pass in this process; try --process all", args.at)
+            }
         },
     };
     if matches!(moment, choose::Moment::At(At::Time(time)) if time > meta.duration_ns) {
-        eprintln!("heaplab: `{}` lies after the end of the recording: what is written is its end", args.at);
+        eprintln!(
+            "heaplab: `{}` lies after the end of the recording: what is written is its end",
+            args.at
+        );
     }
     if let Some(heap) = on {
         return on::write(args, heap, bundle, selection, at, which == Moment::End, about);
     }
-    let blocks = LiveBlocks::at(at, tables, bundle.events(selection)?).map_err(choose::of_recording(bundle))?;
-    let snapshot = HeapSnapshot { tables, blocks, objects_born: meta.objects, moment: &args.at, about };
+    let blocks = LiveBlocks::at(at, tables, bundle.events(selection)?)
+        .map_err(choose::of_recording(bundle))?;
+    let snapshot =
+        HeapSnapshot { tables, blocks, objects_born: meta.objects, moment: &args.at, about };
     written(args, |out| snapshot.write(out))
 }
 
 /// Writes the metaspace of a JVM. Events of all are read, because rows are counted over all.
-fn metaspace_snapshot(args: &Args, bundle: &Bundle, selection: Selection, moment: choose::Moment, about: &About) -> Result<ExitCode> {
+fn metaspace_snapshot(
+    args: &Args,
+    bundle: &Bundle,
+    selection: Selection,
+    moment: choose::Moment,
+    about: &About,
+) -> Result<ExitCode> {
     let (tables, jvms) = (bundle.tables(), metaspace::jvms(bundle, selection));
     let [process] = jvms[..] else {
-        misasked!("a heap snapshot shows the metaspace of one JVM, and this recording has {}: name one with --process", jvms.len());
+        misasked!(
+            "a heap snapshot shows the metaspace of one JVM, and this recording has {}: name one with --process",
+            jvms.len()
+        );
     };
     let mut events = bundle.events(Selection::default())?;
-    let shadow = shadow_at(tables, &mut events, process, metaspace::at(tables, moment)).map_err(choose::of_recording(bundle))?;
-    let snapshot = MetaspaceSnapshot { tables, shadow: &shadow, process, objects_born: bundle.meta().objects, moment: &args.at, about };
+    let shadow = shadow_at(tables, &mut events, process, metaspace::at(tables, moment))
+        .map_err(choose::of_recording(bundle))?;
+    let snapshot = MetaspaceSnapshot {
+        tables,
+        shadow: &shadow,
+        process,
+        objects_born: bundle.meta().objects,
+        moment: &args.at,
+        about,
+    };
     written(args, |out| snapshot.write(out))
 }
 
 /// Writes a heap snapshot, and says where its ids are its own.
-fn written(args: &Args, write: impl FnOnce(&mut &mut dyn Write) -> Result<Written, ExportError>) -> Result<ExitCode> {
+fn written(
+    args: &Args,
+    write: impl FnOnce(&mut &mut dyn Write) -> Result<Written, ExportError>,
+) -> Result<ExitCode> {
     let mut written = None;
     output::write(&args.output, false, |mut out| {
         written = Some(write(&mut out)?);
@@ -254,23 +296,38 @@ fn workload(args: &Args) -> Result<ExitCode> {
     let bundle = choose::open(&args.bundle)?;
     let selection = choose::process(&bundle, args.process.as_deref())?;
     if selection.process.is_none() && bundle.tables().processes.len() > 1 {
-        misasked!("a metaspace trace is of one process: name one with --process, or leave it out for the one with the largest peak");
+        misasked!(
+            "a metaspace trace is of one process: name one with --process, or leave it out for the one with the largest peak"
+        );
     }
     let source = bundle.path().join(EVENTS_FILE);
     let mut written = None;
     output::write(&args.output, false, |out| {
-        let mut writer = Writer::new(out, args.output.clone(), source.clone(), bundle.tables(), selection.process)?;
+        let mut writer = Writer::new(
+            out,
+            args.output.clone(),
+            source.clone(),
+            bundle.tables(),
+            selection.process,
+        )?;
         bundle.events(Selection::default())?.for_each(|event| writer.push(event))?;
         written = Some(writer.finish()?.1);
         Ok(())
     })?;
     let Some(written) = written else { return Ok(ExitCode::FAILURE) };
     match args.output.to_string_lossy().strip_suffix(".trace") {
-        Some(stem) => output::write(Path::new(&format!("{stem}.arenas.csv")), false, |out| Ok(out.write_all(written.kinds.as_bytes())?))?,
-        None => eprintln!("heaplab: kinds of loaders are left out: a table of them is written beside a file that is called X.trace"),
+        Some(stem) => output::write(Path::new(&format!("{stem}.arenas.csv")), false, |out| {
+            Ok(out.write_all(written.kinds.as_bytes())?)
+        })?,
+        None => eprintln!(
+            "heaplab: kinds of loaders are left out: a table of them is written beside a file that is called X.trace"
+        ),
     }
     if written.marks_left_out > 0 {
-        eprintln!("heaplab: {} marks are left out: the format has none but purges", written.marks_left_out);
+        eprintln!(
+            "heaplab: {} marks are left out: the format has none but purges",
+            written.marks_left_out
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -298,7 +355,8 @@ fn about(bundle: &Bundle, selection: Selection) -> About {
     let processes = &bundle.tables().processes;
     let only = selection.process.or(if processes.len() == 1 { Some(0) } else { None });
     let process = only.and_then(|row| processes.get(row as usize));
-    let command = process.map(|process| process.arguments.join(" ")).filter(|command| !command.is_empty());
+    let command =
+        process.map(|process| process.arguments.join(" ")).filter(|command| !command.is_empty());
     About {
         program: command.unwrap_or_else(|| bundle.meta().program.clone()),
         pid: process.map_or(0, |process| process.pid),

@@ -59,8 +59,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let births = spec.births;
     let mut generator = Generator::new(spec);
     let mut writer = BundleWriter::create(&args.output)?;
-    let bar =
-        ProgressBar::new(births).with_style(ProgressStyle::with_template("{wide_bar} {human_pos} of {human_len} births, {eta} left")?);
+    let bar = ProgressBar::new(births).with_style(ProgressStyle::with_template(
+        "{wide_bar} {human_pos} of {human_len} births, {eta} left",
+    )?);
     let mut batch = Vec::new();
     loop {
         generator.next_batch(&mut batch)?;
@@ -88,8 +89,13 @@ fn read(path: &str) -> Result<String, String> {
     let text = || -> Result<String> {
         let file = File::open(path).with_context(|| format!("cannot open {path}"))?;
         let mut text = String::new();
-        file.take(SIZES_BYTES_MAX + 1).read_to_string(&mut text).with_context(|| format!("cannot read {path}"))?;
-        anyhow::ensure!(text.len() as u64 <= SIZES_BYTES_MAX, "{path}: larger than {SIZES_BYTES_MAX} bytes");
+        file.take(SIZES_BYTES_MAX + 1)
+            .read_to_string(&mut text)
+            .with_context(|| format!("cannot read {path}"))?;
+        anyhow::ensure!(
+            text.len() as u64 <= SIZES_BYTES_MAX,
+            "{path}: larger than {SIZES_BYTES_MAX} bytes"
+        );
         Ok(text)
     };
     text().map_err(|error| format!("{error:#}"))

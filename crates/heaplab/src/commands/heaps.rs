@@ -39,19 +39,35 @@ fn text(table: &[Row], columns: usize) -> String {
     out.push('\n');
     for (nth, heap) in table.iter().enumerate() {
         let argument = heap.argument.map(|argument| format!(":{argument}")).unwrap_or_default();
-        let version = heap.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
+        let version =
+            heap.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
         out += &format!("{}{argument}{version}\n", heap.name);
         out += &paragraph(heap.summary, "    ", 4, columns);
         if let Some(why) = heap.space_depends_on_time {
-            out += &paragraph(&format!("its space is measured in several cells: {why}"), "    ", 4, columns);
+            out += &paragraph(
+                &format!("its space is measured in several cells: {why}"),
+                "    ",
+                4,
+                columns,
+            );
         }
         if let Some(earlier) = table[..nth].iter().find(|earlier| takes_the_same(earlier, heap)) {
             out += &format!("    parameters: those of {}\n\n", earlier.name);
             continue;
         }
         for parameter in &heap.parameters {
-            out += &paragraph(parameter.help, &format!("    {:<22}", parameter.name), PARAMETER, columns);
-            out += &paragraph(&format!("{}; default {}", parameter.takes, parameter.default), "", PARAMETER, columns);
+            out += &paragraph(
+                parameter.help,
+                &format!("    {:<22}", parameter.name),
+                PARAMETER,
+                columns,
+            );
+            out += &paragraph(
+                &format!("{}; default {}", parameter.takes, parameter.default),
+                "",
+                PARAMETER,
+                columns,
+            );
         }
         if let Some(example) = heap.example {
             out += &paragraph(&format!("for example {example}"), "    ", 4, columns);
@@ -64,7 +80,8 @@ fn text(table: &[Row], columns: usize) -> String {
 /// Whether two heaps of one family have the same parameters: they are listed once.
 fn takes_the_same(earlier: &Row, heap: &Row) -> bool {
     let family = |row: &Row| row.name.split(':').next().unwrap_or_default().to_owned();
-    let names = |row: &Row| row.parameters.iter().map(|parameter| parameter.name).collect::<Vec<_>>();
+    let names =
+        |row: &Row| row.parameters.iter().map(|parameter| parameter.name).collect::<Vec<_>>();
     !heap.parameters.is_empty() && family(earlier) == family(heap) && names(earlier) == names(heap)
 }
 
@@ -80,12 +97,16 @@ mod tests {
             assert!(text.lines().any(|line| line.starts_with(&heap.name)), "{}", heap.name);
             // An example is what the command line takes, of the same family.
             let family = heap.name.split(':').next().unwrap_or_default();
-            let parsed =
-                heap.example.filter(|example| heaps::parse_list(example).is_ok_and(|list| list[0].to_string().starts_with(family)));
+            let parsed = heap.example.filter(|example| {
+                heaps::parse_list(example).is_ok_and(|list| list[0].to_string().starts_with(family))
+            });
             assert_eq!(parsed, heap.example);
             assert!(heap.parameters.is_empty() || heap.example.is_some(), "{}", heap.name);
         }
-        assert!(table.iter().any(|heap| heap.name == "metaspace:jdk17") && table.iter().any(|heap| heap.name == "elastic"));
+        assert!(
+            table.iter().any(|heap| heap.name == "metaspace:jdk17")
+                && table.iter().any(|heap| heap.name == "elastic")
+        );
         assert!(
             text.contains(
                 "    narenas               arenas that threads share\n                          1 to 4095; default 4 a processor\n"

@@ -29,8 +29,8 @@ the bundle then holds what came before.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = "heaplab import [OPTIONS] --output <BUNDLE> [FORMAT] <FILE>...")]
 pub struct Args {
-    /// The trace, plain or compressed by zstd or gzip; - reads standard input. Its format may stand before it; a JVM's
-    /// rotated log is several files, the oldest first
+    /// The trace, plain or compressed by zstd or gzip; - reads standard input. Its format may stand
+    /// before it; a JVM's rotated log is several files, the oldest first
     #[arg(value_name = "FILE", num_args = 1.., required = true)]
     trace: Vec<PathBuf>,
     /// The bundle to make
@@ -42,7 +42,8 @@ pub struct Args {
     /// The trace's format
     #[arg(long, value_enum, default_value = "auto")]
     format: Format,
-    /// Drop lines that contradict the order of events, and a last line that was cut, and say so, instead of refusing the trace
+    /// Drop lines that contradict the order of events, and a last line that was cut, and say so,
+    /// instead of refusing the trace
     #[arg(long)]
     lenient: bool,
     /// Print what was imported as JSON
@@ -73,17 +74,27 @@ impl Args {
     /// Format and files, wherever the format stands.
     fn what(&self) -> Result<(Format, &[PathBuf])> {
         let named = self.trace.split_first().filter(|(_, files)| !files.is_empty());
-        let named = named.and_then(|(first, files)| Some((Format::from_str(&first.to_string_lossy(), false).ok()?, files)));
+        let named = named.and_then(|(first, files)| {
+            Some((Format::from_str(&first.to_string_lossy(), false).ok()?, files))
+        });
         let (format, files) = named.unwrap_or((self.format, &self.trace));
         if files.len() == 1 || matches!(format, Format::JvmLog) {
             return Ok((format, files));
         }
         if named.is_some() || files.len() > 2 {
-            misasked!("one trace is imported at a time (a JVM's rotated log excepted: heaplab import jvm-log ...)");
+            misasked!(
+                "one trace is imported at a time (a JVM's rotated log excepted: heaplab import jvm-log ...)"
+            );
         }
-        let known = Format::value_variants().iter().filter_map(Format::to_possible_value).map(|value| value.get_name().to_string());
+        let known = Format::value_variants()
+            .iter()
+            .filter_map(Format::to_possible_value)
+            .map(|value| value.get_name().to_string());
         let names = known.collect::<Vec<_>>().join(", ");
-        misasked!("{:?} is no format; there are: {names} (and one trace is imported at a time)", files[0].to_string_lossy())
+        misasked!(
+            "{:?} is no format; there are: {names} (and one trace is imported at a time)",
+            files[0].to_string_lossy()
+        )
     }
 }
 
@@ -92,7 +103,9 @@ fn name_of(files: &[PathBuf]) -> PathBuf {
     match files {
         [one] if one.as_os_str() == "-" => PathBuf::from("standard input"),
         [one] => one.clone(),
-        [first, rest @ ..] => PathBuf::from(format!("{} and {} after it, as one", first.display(), rest.len())),
+        [first, rest @ ..] => {
+            PathBuf::from(format!("{} and {} after it, as one", first.display(), rest.len()))
+        }
         [] => PathBuf::new(),
     }
 }
@@ -140,19 +153,27 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::from(1));
     }
     if bundle.meta().gaps && !args.lenient {
-        eprintln!("heaplab: {}: lines are missing in the middle: what is above says how much (--lenient calls that done)", name.display());
+        eprintln!(
+            "heaplab: {}: lines are missing in the middle: what is above says how much (--lenient calls that done)",
+            name.display()
+        );
         return Ok(ExitCode::from(1));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a metaspace trace does not say of its arenas stands in a table beside it: `X.arenas.csv[.gz]` beside `X.trace[.gz]`.
+/// What a metaspace trace does not say of its arenas stands in a table beside it:
+/// `X.arenas.csv[.gz]` beside `X.trace[.gz]`.
 fn name_kinds(imported: &mut import::Imported, trace: &Path) -> Result<()> {
     let name = trace.to_string_lossy();
-    let Some(stem) = name.strip_suffix(".trace.gz").or_else(|| name.strip_suffix(".trace")) else { return Ok(()) };
-    for table in [format!("{stem}.arenas.csv.gz"), format!("{stem}.arenas.csv")].map(PathBuf::from) {
+    let Some(stem) = name.strip_suffix(".trace.gz").or_else(|| name.strip_suffix(".trace")) else {
+        return Ok(());
+    };
+    for table in [format!("{stem}.arenas.csv.gz"), format!("{stem}.arenas.csv")].map(PathBuf::from)
+    {
         let Ok(file) = File::open(&table) else { continue };
-        let text = import::text(BufReader::new(file)).with_context(|| format!("{}: cannot read", table.display()))?;
+        let text = import::text(BufReader::new(file))
+            .with_context(|| format!("{}: cannot read", table.display()))?;
         import::metaspace_trace::name_kinds(imported, &text, &table)?;
         return Ok(());
     }
@@ -162,15 +183,24 @@ fn name_kinds(imported: &mut import::Imported, trace: &Path) -> Result<()> {
 fn open(input: &Path) -> Result<(Box<dyn BufRead>, ProgressBar)> {
     if input.as_os_str() == "-" {
         // How much will come is not known: a spinner of bytes.
-        let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template("{spinner} {bytes} read")?);
-        return Ok((Box::new(BufReader::with_capacity(1 << 16, bar.wrap_read(std::io::stdin()))), bar));
+        let bar = ProgressBar::no_length()
+            .with_style(ProgressStyle::with_template("{spinner} {bytes} read")?);
+        return Ok((
+            Box::new(BufReader::with_capacity(1 << 16, bar.wrap_read(std::io::stdin()))),
+            bar,
+        ));
     }
     let file = File::open(input).with_context(|| format!("{}: cannot open", input.display()))?;
     let data = file.metadata().with_context(|| format!("{}: cannot read", input.display()))?;
     if data.is_dir() {
-        bail!("{}: this is a folder; a trace is a file (a bundle needs no import)", input.display());
+        bail!(
+            "{}: this is a folder; a trace is a file (a bundle needs no import)",
+            input.display()
+        );
     }
-    let bar = ProgressBar::new(data.len()).with_style(ProgressStyle::with_template("{wide_bar} {bytes} of {total_bytes}, {eta} left")?);
+    let bar = ProgressBar::new(data.len()).with_style(ProgressStyle::with_template(
+        "{wide_bar} {bytes} of {total_bytes}, {eta} left",
+    )?);
     let input: Box<dyn Read> = Box::new(bar.wrap_read(file));
     Ok((Box::new(BufReader::with_capacity(1 << 16, input)), bar))
 }

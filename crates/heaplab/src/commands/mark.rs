@@ -24,7 +24,13 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["name", "recording", "pid"])]
     header: bool,
     /// The bundle that the recording will write
-    #[arg(long, short_alias = 'o', alias = "output", value_name = "BUNDLE", conflicts_with = "pid")]
+    #[arg(
+        long,
+        short_alias = 'o',
+        alias = "output",
+        value_name = "BUNDLE",
+        conflicts_with = "pid"
+    )]
     recording: Option<PathBuf>,
     /// A process that is being recorded; the mark concerns it alone
     #[arg(long)]

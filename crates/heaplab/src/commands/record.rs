@@ -59,19 +59,22 @@ pub struct Args {
     /// Record the metaspace of a JVM (17 or later) by its own log instead of malloc
     #[arg(long, conflicts_with_all = ["stack_depth", "ring_size", "mark_signal", "samples", "spool_limit"])]
     jvm_metaspace: bool,
-    /// With --jvm-metaspace, record the JVMs that a JVM starts, too (through JAVA_TOOL_OPTIONS; JVMs before 9 refuse it)
+    /// With --jvm-metaspace, record the JVMs that a JVM starts, too (through JAVA_TOOL_OPTIONS;
+    /// JVMs before 9 refuse it)
     #[arg(long, requires = "jvm_metaspace")]
     jvm_children: bool,
     /// Record the JavaScript heaps of Nodes (18 to 24) instead of malloc
     #[arg(long, conflicts_with_all = ["jvm_metaspace", "ring_size", "mark_signal", "samples", "spool_limit"])]
     node: bool,
-    /// With --node, bytes in the young generation between two full collections, which find the dead: a power of two from 1M to 512M
+    /// With --node, bytes in the young generation between two full collections, which find the
+    /// dead: a power of two from 1M to 512M
     #[arg(long, requires = "node", value_name = "BYTES", default_value = "1M", value_parser = granularity)]
     granularity: u64,
     /// Frames to keep of each call stack; 0: record no stacks
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1024))]
     stack_depth: u32,
-    /// Size of each thread's ring: a power of two from 64K to 1G; a process's first thread has twice as much, without call stacks four times, at most 1G
+    /// Size of each thread's ring: a power of two from 64K to 1G; a process's first thread has
+    /// twice as much, without call stacks four times, at most 1G
     #[arg(long, value_name = "BYTES", default_value = "512K", value_parser = ring_size)]
     ring_size: u32,
     /// A signal that names a moment in the program that gets it (a number, or a name such as USR2)
@@ -85,7 +88,8 @@ pub struct Args {
     detach_children: bool,
     #[command(flatten)]
     contents: recording::Contents,
-    /// When to show progress on a terminal while the program runs: always, never (nor while finishing), or where its standard output is none (auto)
+    /// When to show progress on a terminal while the program runs: always, never (nor while
+    /// finishing), or where its standard output is none (auto)
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto, hide_possible_values = true)]
     progress: When,
     /// Show no progress: --progress never
@@ -116,10 +120,11 @@ impl Args {
         self.quiet || self.progress == When::Never || self.json || !std::io::stderr().is_terminal()
     }
 
-    /// The line of progress while the program runs. Heaplab knows nothing of what the program writes, which a line between would spoil: an editor's
-    /// screen, or a prompt.
+    /// The line of progress while the program runs. Heaplab knows nothing of what the program
+    /// writes, which a line between would spoil: an editor's screen, or a prompt.
     fn bar(&self) -> Result<ProgressBar> {
-        let is_hidden = self.is_quiet() || (self.progress == When::Auto && std::io::stdout().is_terminal());
+        let is_hidden =
+            self.is_quiet() || (self.progress == When::Auto && std::io::stdout().is_terminal());
         let bar = if is_hidden { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
         bar.set_style(ProgressStyle::with_template("{msg}")?);
         Ok(bar)
@@ -135,7 +140,9 @@ fn ring_size(text: &str) -> Result<u32, String> {
     };
     let bytes = digits.parse::<u32>().ok().and_then(|number| number.checked_mul(unit));
     let fits = |bytes: &u32| bytes.is_power_of_two() && (64 << 10..=1 << 30).contains(bytes);
-    bytes.filter(fits).ok_or_else(|| String::from("expected a power of two from 64K to 1G, such as 256K or 4M"))
+    bytes
+        .filter(fits)
+        .ok_or_else(|| String::from("expected a power of two from 64K to 1G, such as 256K or 4M"))
 }
 
 fn granularity(text: &str) -> Result<u64, String> {
@@ -144,14 +151,28 @@ fn granularity(text: &str) -> Result<u64, String> {
         _ => (text, 1),
     };
     let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    let fits = |bytes: &u64| bytes.is_power_of_two() && (node::GRANULARITY_MIN..=node::GRANULARITY_MAX).contains(bytes);
-    bytes.filter(fits).ok_or_else(|| String::from("expected a power of two from 1M, the smallest young generation that V8 has, to 512M"))
+    let fits = |bytes: &u64| {
+        bytes.is_power_of_two() && (node::GRANULARITY_MIN..=node::GRANULARITY_MAX).contains(bytes)
+    };
+    bytes.filter(fits).ok_or_else(|| {
+        String::from(
+            "expected a power of two from 1M, the smallest young generation that V8 has, to 512M",
+        )
+    })
 }
 
 fn signal_number(text: &str) -> Result<u32, String> {
     let name = text.strip_prefix("SIG").unwrap_or(text);
     // Numbers of Linux on x86-64 and aarch64.
-    let named = [("USR1", 10), ("USR2", 12), ("HUP", 1), ("URG", 23), ("WINCH", 28), ("IO", 29), ("PWR", 30)];
+    let named = [
+        ("USR1", 10),
+        ("USR2", 12),
+        ("HUP", 1),
+        ("URG", 23),
+        ("WINCH", 28),
+        ("IO", 29),
+        ("PWR", 30),
+    ];
     let known = named.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
     let refused = [9, 11, 7, 8, 4, 5, 6, 19, 20];
     known
@@ -186,7 +207,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let recorded = session::record(&options, &mut |progress| match progress {
         session::Progress::Obstacle(text) => eprintln!("heaplab: note: {text}"),
         session::Progress::Stopped(text) => {
-            bar.suspend(|| eprintln!("heaplab: recording has stopped, and {} runs on: {text}", program.display()));
+            bar.suspend(|| {
+                eprintln!(
+                    "heaplab: recording has stopped, and {} runs on: {text}",
+                    program.display()
+                )
+            });
         }
         session::Progress::Missing(text) => bar.suspend(|| eprintln!("heaplab: {text}")),
         session::Progress::Waiting(pids) => {
@@ -212,8 +238,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         bail!("nothing was recorded: {reason}");
     }
-    let options = finish::Options { index: Some(recorded.index.clone()), replace: args.force, ..args.contents.options() };
-    let finishing = Finishing { spool: recorded.spool.clone(), output, options, quiet: args.is_quiet(), keep_spool: false };
+    let options = finish::Options {
+        index: Some(recorded.index.clone()),
+        replace: args.force,
+        ..args.contents.options()
+    };
+    let finishing = Finishing {
+        spool: recorded.spool.clone(),
+        output,
+        options,
+        quiet: args.is_quiet(),
+        keep_spool: false,
+    };
     let finished = recording::finish(&finishing)?;
     recording::report(&finished, Some(&recorded), args.json)?;
     let main_missed = recorded.unrecorded.iter().any(|process| process.pid == recorded.pid);
@@ -221,7 +257,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bail!("{}, or the program that it became, was not recorded (see above)", program.display());
     }
     if let Some(largest) = &finished.largest_unseen {
-        bail!("{largest}; its requests are not in the recording, which holds only those of the other processes");
+        bail!(
+            "{largest}; its requests are not in the recording, which holds only those of the other processes"
+        );
     }
     Ok(ExitCode::from(recorded.exit_code()))
 }
@@ -229,8 +267,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
 /// Records a JVM's metaspace.
 fn jvm(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result<ExitCode> {
     let bar = args.bar()?;
-    let (command, detach_children, jvm_children) = (args.command.clone(), args.detach_children, args.jvm_children);
-    let options = heaplab_record::jvm::Options { command, output, replace: args.force, detach_children, jvm_children };
+    let (command, detach_children, jvm_children) =
+        (args.command.clone(), args.detach_children, args.jvm_children);
+    let options = heaplab_record::jvm::Options {
+        command,
+        output,
+        replace: args.force,
+        detach_children,
+        jvm_children,
+    };
     let recorded = heaplab_record::jvm::record(&options, &mut |progress| {
         claim = None;
         bar.set_message(format!(
@@ -258,7 +303,11 @@ fn nodes(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Resu
     };
     let recorded = node::record(&options, &mut |progress| {
         claim = None;
-        bar.set_message(format!("recording: {}, spool {}", plural(progress.heaps as u64, "JavaScript heap"), bytes(progress.spool_bytes)));
+        bar.set_message(format!(
+            "recording: {}, spool {}",
+            plural(progress.heaps as u64, "JavaScript heap"),
+            bytes(progress.spool_bytes)
+        ));
     })?;
     bar.finish_and_clear();
     recording::report_node(&recorded, args.json)?;
@@ -289,7 +338,10 @@ mod tests {
 
     #[test]
     fn ring_sizes_are_powers_of_two_within_bounds() {
-        assert_eq!((ring_size("1M"), ring_size("65536"), ring_size("256k")), (Ok(1 << 20), Ok(65536), Ok(256 << 10)));
+        assert_eq!(
+            (ring_size("1M"), ring_size("65536"), ring_size("256k")),
+            (Ok(1 << 20), Ok(65536), Ok(256 << 10))
+        );
         for wrong in ["", "M", "3M", "32K", "2G", "-1", "1T", "é"] {
             assert!(ring_size(wrong).is_err(), "{wrong}");
         }
@@ -297,7 +349,10 @@ mod tests {
 
     #[test]
     fn granularities_are_powers_of_two_within_bounds() {
-        assert_eq!((granularity("1M"), granularity("4194304"), granularity("512m")), (Ok(1 << 20), Ok(4 << 20), Ok(512 << 20)));
+        assert_eq!(
+            (granularity("1M"), granularity("4194304"), granularity("512m")),
+            (Ok(1 << 20), Ok(4 << 20), Ok(512 << 20))
+        );
         for wrong in ["", "M", "3M", "512K", "1G", "0", "-1M", "1T", "99999999999999999999M"] {
             assert!(granularity(wrong).is_err(), "{wrong}");
         }
@@ -305,7 +360,10 @@ mod tests {
 
     #[test]
     fn signals_have_names_and_numbers() {
-        assert_eq!((signal_number("USR2"), signal_number("SIGUSR1"), signal_number("34")), (Ok(12), Ok(10), Ok(34)));
+        assert_eq!(
+            (signal_number("USR2"), signal_number("SIGUSR1"), signal_number("34")),
+            (Ok(12), Ok(10), Ok(34))
+        );
         for wrong in ["KILL", "9", "0", "65", "SEGV", ""] {
             assert!(signal_number(wrong).is_err(), "{wrong}");
         }

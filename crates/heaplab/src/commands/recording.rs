@@ -25,7 +25,11 @@ pub struct Contents {
 impl Contents {
     /// As the library takes it.
     pub fn options(&self) -> Options {
-        Options { symbols: (!self.no_symbols).then(heaplab_symbols::Options::default), addresses: self.addresses, ..Options::default() }
+        Options {
+            symbols: (!self.no_symbols).then(heaplab_symbols::Options::default),
+            addresses: self.addresses,
+            ..Options::default()
+        }
     }
 }
 
@@ -76,16 +80,17 @@ pub fn finish(finishing: &Finishing) -> Result<Finished> {
     Ok(finished)
 }
 
-/// The error of finishing, with what became of the recording and what to do: nothing of it is lost. A spool that is damaged cannot be
-/// finished, now or later, which its own error says.
+/// The error of finishing, with what became of the recording and what to do: nothing of it is lost.
+/// A spool that is damaged cannot be finished, now or later, which its own error says.
 fn unfinished(error: anyhow::Error, finishing: &Finishing) -> anyhow::Error {
     if let Some(RecordError::NotASpool { .. }) = error.downcast_ref() {
         return error;
     }
     let (spool, output) = (quoted(&finishing.spool), finishing.output.display());
     let full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
-    let is_full =
-        |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<io::Error>().is_some_and(|error| full.contains(&error.kind()));
+    let is_full = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| full.contains(&error.kind()))
+    };
     let elsewhere = Path::new("/elsewhere").join(finishing.output.file_name().unwrap_or_default());
     let elsewhere = quoted(&elsewhere);
     if error.chain().any(is_full) {
@@ -135,10 +140,18 @@ pub fn report(finished: &Finished, recorded: Option<&Recorded>, json: bool) -> R
     match status.map(|status| (status.code(), status.signal())) {
         Some((Some(0), _)) | None => {}
         Some((Some(code), _)) => eprintln!("heaplab: the program ended with status {code}"),
-        Some((None, Some(signal))) => eprintln!("heaplab: the program was ended by signal {signal}"),
-        Some((None, None)) => eprintln!("heaplab: the program has ended; how, only who waited for it before heaplab knows"),
+        Some((None, Some(signal))) => {
+            eprintln!("heaplab: the program was ended by signal {signal}")
+        }
+        Some((None, None)) => eprintln!(
+            "heaplab: the program has ended; how, only who waited for it before heaplab knows"
+        ),
     }
-    let processes = if finished.processes == 1 { String::new() } else { format!(" of {} processes", finished.processes) };
+    let processes = if finished.processes == 1 {
+        String::new()
+    } else {
+        format!(" of {} processes", finished.processes)
+    };
     eprintln!(
         "heaplab: recorded {}{processes}, {}, peak {} live, in {} ({})",
         plural(counts.events, "event"),
@@ -177,11 +190,13 @@ pub fn report_jvm(recorded: &heaplab_record::jvm::Recorded, json: bool) -> Resul
         eprintln!("heaplab: the recording was cut: {cut}");
     }
     meta.losses.iter().for_each(|loss| eprintln!("heaplab: lost: {loss}"));
-    let jvms: Vec<_> = recorded.processes.iter().filter(|process| process.refused.is_none()).collect();
+    let jvms: Vec<_> =
+        recorded.processes.iter().filter(|process| process.refused.is_none()).collect();
     let of_jvms = if jvms.len() == 1 {
         String::new()
     } else {
-        let pids: Vec<String> = jvms.iter().take(8).map(|process| process.pid.to_string()).collect();
+        let pids: Vec<String> =
+            jvms.iter().take(8).map(|process| process.pid.to_string()).collect();
         let more = if jvms.len() > pids.len() { ", ..." } else { "" };
         format!(" of {} JVMs ({}{more})", jvms.len(), pids.join(", "))
     };

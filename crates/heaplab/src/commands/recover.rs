@@ -40,7 +40,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     shrunk::is_an_error(Mapped::Spool);
     let spool = if spool_of(&args.spool).is_dir() { spool_of(&args.spool) } else { args.spool };
     if control::is_running(&spool) {
-        bail!("{} belongs to a recording that is still running: it finishes itself when its program ends", spool.display());
+        bail!(
+            "{} belongs to a recording that is still running: it finishes itself when its program ends",
+            spool.display()
+        );
     }
     let output = args.output.unwrap_or_else(|| output::output_of(&spool));
     if !spool.is_dir() {
@@ -48,7 +51,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     if !spool.join(control::CONTROL_FILE).exists() && spool.join("meta.json").exists() {
         let bundle = quoted(&spool);
-        misasked!("{} is a finished recording, and nothing of it is left to recover: `heaplab report {bundle}` reads it", spool.display());
+        misasked!(
+            "{} is a finished recording, and nothing of it is left to recover: `heaplab report {bundle}` reads it",
+            spool.display()
+        );
     }
     output::check_bundle(&output, args.force)?;
     if jvm::is_spool(&spool) {

@@ -39,8 +39,8 @@ pub struct Args {
     /// The heaps, with parameters (heaplab heaps lists them)
     #[arg(long, value_name = "HEAPS", default_value = "glibc,jemalloc,mimalloc")]
     on: String,
-    /// Blocks of time cells. At 95 %, 6 can show the difference of two heaps; with three heaps 7, and with four to seven
-    /// 8 can show each by itself
+    /// Blocks of time cells. At 95 %, 6 can show the difference of two heaps; with three heaps 7,
+    /// and with four to seven 8 can show each by itself
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     reps: u32,
     /// Measure space only
@@ -49,14 +49,15 @@ pub struct Args {
     /// Measure time only
     #[arg(long)]
     time: bool,
-    /// One OS thread for each recorded thread, cross-thread frees in order; else recorded order on one
+    /// One OS thread for each recorded thread, cross-thread frees in order; else recorded order on
+    /// one
     #[arg(long)]
     threads: bool,
     /// Which blocks are written: all, known (not those asked for zeroed), none
     #[arg(long, value_name = "WHICH", default_value = "known", value_parser = touch)]
     touch: Touch,
-    /// The process: its pid (PID#2: its second program), its program's name, or all as if they shared a heap
-    /// [default: the largest]
+    /// The process: its pid (PID#2: its second program), its program's name, or all as if they
+    /// shared a heap [default: the largest]
     #[arg(long, value_name = "PROCESS")]
     process: Option<String>,
     /// Check that blocks are aligned, do not overlap, and keep their contents
@@ -68,7 +69,8 @@ pub struct Args {
     /// Run only blocks I, I + N, I + 2 N, ... (with --results)
     #[arg(long, value_name = "I/N", value_parser = shard, requires = "results")]
     shard: Option<(u32, u32)>,
-    /// Keep blocks here, one file each, and results.json, cells.parquet and, of heaps that collect, collections.parquet; existing blocks are not run again
+    /// Keep blocks here, one file each, and results.json, cells.parquet and, of heaps that collect,
+    /// collections.parquet; existing blocks are not run again
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Seed of the cells' order and the bootstrap
@@ -101,13 +103,20 @@ fn touch(text: &str) -> Result<Touch, String> {
 }
 
 fn percent(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|number| (0.0..=100.0).contains(number)).ok_or_else(|| "a number from 0 to 100".into())
+    text.parse()
+        .ok()
+        .filter(|number| (0.0..=100.0).contains(number))
+        .ok_or_else(|| "a number from 0 to 100".into())
 }
 
 /// `I/N`: this machine's part.
 pub fn shard(text: &str) -> Result<(u32, u32), String> {
-    let parts = text.split_once('/').and_then(|(part, parts)| Some((part.parse::<u32>().ok()?, parts.parse::<u32>().ok()?)));
-    parts.filter(|(part, parts)| part < parts).ok_or_else(|| "I/N with I below N, for example 0/4".into())
+    let parts = text
+        .split_once('/')
+        .and_then(|(part, parts)| Some((part.parse::<u32>().ok()?, parts.parse::<u32>().ok()?)));
+    parts
+        .filter(|(part, parts)| part < parts)
+        .ok_or_else(|| "I/N with I below N, for example 0/4".into())
 }
 
 /// Runs the command.
@@ -120,13 +129,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     shrunk::is_an_error(Mapped::Program);
-    let specs = heaps::parse_list(&args.on).map_err(|error| Misasked(format!("--on: {error:#}{}", library_hint(&args.on))))?;
+    let specs = heaps::parse_list(&args.on)
+        .map_err(|error| Misasked(format!("--on: {error:#}{}", library_hint(&args.on))))?;
     let path = args.bundle.as_deref().context("no bundle is named")?;
     let bundle = choose::open(path)?;
     let selection = choose::process(&bundle, args.process.as_deref())?;
     let program = program::cached(&bundle, selection)?;
     if program.facts().events == 0 {
-        bail!("{}: there is nothing to replay: no allocation of this process was recorded", path.display());
+        bail!(
+            "{}: there is nothing to replay: no allocation of this process was recorded",
+            path.display()
+        );
     }
     if args.threads && program.facts().regions > 0 {
         bail!(
@@ -135,7 +148,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
             count(program.facts().regions.into())
         );
     }
-    let suits = |heap: &heaps::Heap| heap.suits(&program).map_err(|error| Misasked(format!("--on: {error:#}")));
+    let suits = |heap: &heaps::Heap| {
+        heap.suits(&program).map_err(|error| Misasked(format!("--on: {error:#}")))
+    };
     specs.iter().try_for_each(suits)?;
     let threads = program.facts().threads;
     if args.threads && threads > STARTED_MAX {
@@ -164,9 +179,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     }
     // A machine gets what it asked for; a person, and the page, what is known.
-    let missing = if args.space { Some(Measure::Time) } else { args.time.then_some(Measure::Space) };
-    let all = if args.shard.is_none() { crate::replayed::with_earlier(path, results.clone(), missing) } else { results.clone() };
-    // A part of the blocks is no verdict; a bundle that cannot be written to is no reason to lose this one.
+    let missing =
+        if args.space { Some(Measure::Time) } else { args.time.then_some(Measure::Space) };
+    let all = if args.shard.is_none() {
+        crate::replayed::with_earlier(path, results.clone(), missing)
+    } else {
+        results.clone()
+    };
+    // A part of the blocks is no verdict; a bundle that cannot be written to is no reason to lose
+    // this one.
     if args.shard.is_none()
         && let Err(error) = crate::replayed::keep(path, &all)
     {
@@ -177,20 +198,36 @@ pub fn run(args: Args) -> Result<ExitCode> {
     } else {
         print!("{}", show::results(&all, terminal::columns()))?;
     }
-    let verified = !results.heaps.iter().flat_map(|heap| &heap.failures).any(|failure| failure.kind == "verify");
+    let verified = !results
+        .heaps
+        .iter()
+        .flat_map(|heap| &heap.failures)
+        .any(|failure| failure.kind == "verify");
     let measured = results.heaps.iter().any(|heap| heap.space.is_some() || heap.time.is_some());
     Ok(if verified && measured { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// What to type instead, where a heap is named like a library's file.
 fn library_hint(heaps: &str) -> String {
-    let file = heaps.split(',').find(|heap| (heap.contains('/') || heap.ends_with(".so")) && !heap.contains(':'));
+    let file = heaps
+        .split(',')
+        .find(|heap| (heap.contains('/') || heap.ends_with(".so")) && !heap.contains(':'));
     file.map(|file| format!("; a library is a heap as lib:{file}")).unwrap_or_default()
 }
 
-fn plan(args: &Args, bundle: &Bundle, program: &Program, specs: &[heaps::Heap], executable: &Path) -> Result<Plan> {
+fn plan(
+    args: &Args,
+    bundle: &Bundle,
+    program: &Program,
+    specs: &[heaps::Heap],
+    executable: &Path,
+) -> Result<Plan> {
     let facts = program.facts();
-    let workload = Workload::of(program, args.bundle.as_deref().unwrap_or(bundle.path()), bundle.meta().duration_ns);
+    let workload = Workload::of(
+        program,
+        args.bundle.as_deref().unwrap_or(bundle.path()),
+        bundle.meta().duration_ns,
+    );
     let settings = Settings {
         touch: args.touch,
         threads: args.threads,
@@ -202,7 +239,10 @@ fn plan(args: &Args, bundle: &Bundle, program: &Program, specs: &[heaps::Heap], 
         debug_build: cfg!(debug_assertions),
     };
     let traits: Vec<_> = specs.iter().map(|heap| heap.traits()).collect();
-    let of_heaps = traits.iter().flat_map(|traits| traits.library.iter().chain(&traits.files)).map(PathBuf::as_path);
+    let of_heaps = traits
+        .iter()
+        .flat_map(|traits| traits.library.iter().chain(&traits.files))
+        .map(PathBuf::as_path);
     let files = [executable, program.path()].into_iter().chain(of_heaps);
     Ok(Plan {
         program: program.path().to_path_buf(),
@@ -215,18 +255,23 @@ fn plan(args: &Args, bundle: &Bundle, program: &Program, specs: &[heaps::Heap], 
         shard: args.shard.unwrap_or((0, 1)),
         results: args.results.clone(),
         cache: Some(bundle.path().join("replay-cells")),
-        code_version: process::content_version(files).context("cannot read this program's own file")?,
+        code_version: process::content_version(files)
+            .context("cannot read this program's own file")?,
         core: process::last_processor(),
     })
 }
 
-/// Whether a library can serve, asked once before every cell would fail of it: in a process of its own, since its constructors run.
+/// Whether a library can serve, asked once before every cell would fail of it: in a process of its
+/// own, since its constructors run.
 fn loads(heap: &dyn heaplab_replay::Selected, executable: &Path) -> Result<()> {
     let Some(library) = heap.traits().library else { return Ok(()) };
     let mut child = Command::new(executable);
     child.args(["replay", "--load"]).arg(&library).stdin(Stdio::null()).env_clear();
-    child.envs(process::KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)))).envs(HeapCell::of(heap, false).environment);
-    let output = child.output().with_context(|| format!("{} cannot be started", executable.display()))?;
+    child
+        .envs(process::KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+        .envs(HeapCell::of(heap, false).environment);
+    let output =
+        child.output().with_context(|| format!("{} cannot be started", executable.display()))?;
     if output.status.success() {
         return Ok(());
     }
@@ -241,8 +286,11 @@ fn loads(heap: &dyn heaplab_replay::Selected, executable: &Path) -> Result<()> {
 fn serve_cell() -> Result<ExitCode> {
     let mut question = String::new();
     std::io::stdin().read_to_string(&mut question).context("cannot read the cell's request")?;
-    let request: CellRequest = serde_json::from_str(&question).context("standard input is not a cell's request")?;
-    let report = heaps::FAMILIES.serve(&request).unwrap_or_else(|error| CellReport::Failed { reason: format!("{error:#}") });
+    let request: CellRequest =
+        serde_json::from_str(&question).context("standard input is not a cell's request")?;
+    let report = heaps::FAMILIES
+        .serve(&request)
+        .unwrap_or_else(|error| CellReport::Failed { reason: format!("{error:#}") });
     println!("{}", serde_json::to_string(&report)?)?;
     Ok(ExitCode::from(u8::from(matches!(report, CellReport::Failed { .. }))))
 }
@@ -252,7 +300,8 @@ fn progress_bar(quiet: bool) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(0);
-    // The message gets the columns that are left, and is cut there: a line that wraps is drawn anew below itself.
+    // The message gets the columns that are left, and is cut there: a line that wraps is drawn anew
+    // below itself.
     if let Ok(style) = ProgressStyle::with_template("{bar:15} {pos}/{len} cells  {wide_msg}") {
         bar.set_style(style);
     }

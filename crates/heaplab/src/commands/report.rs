@@ -1,7 +1,7 @@
 //! `heaplab report`: say where the bytes go and what to change.
 //!
-//! The recording is read once; once more before that where it holds several processes and none was named, to find the
-//! largest, and where `--verify` asks for it.
+//! The recording is read once; once more before that where it holds several processes and none was
+//! named, to find the largest, and where `--verify` asks for it.
 
 pub mod analysis;
 mod frames;
@@ -47,7 +47,8 @@ pub struct Args {
     /// Write everything as one JSON document (docs/report-json.md)
     #[arg(long)]
     json: bool,
-    /// Write the report as one HTML page to this file (`-`: standard output) instead of printing it; an earlier page is replaced
+    /// Write the report as one HTML page to this file (`-`: standard output) instead of printing
+    /// it; an earlier page is replaced
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Replace the file of --html whatever it holds
@@ -57,8 +58,8 @@ pub struct Args {
     /// [default: the recording's last replay, and earlier ones that measured what it did not]
     #[arg(long, value_name = "RESULTS", requires = "html")]
     replay: Option<PathBuf>,
-    /// Which process: its pid (PID#2: the second program of that pid), the name of its program, or all
-    /// [default: the one with the largest peak]
+    /// Which process: its pid (PID#2: the second program of that pid), the name of its program, or
+    /// all [default: the one with the largest peak]
     #[arg(long, value_name = "PID|NAME|all")]
     process: Option<String>,
     /// Show what is live at this moment
@@ -70,21 +71,25 @@ pub struct Args {
     /// How many findings, stacks and sizes to show
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Judge slop by this allocator [default: the one recorded under; what costs nothing there, by the one of jemalloc and mimalloc on which it costs most]
+    /// Judge slop by this allocator [default: the one recorded under; what costs nothing there, by
+    /// the one of jemalloc and mimalloc on which it costs most]
     #[arg(long, value_name = "NAME", value_parser = parse_basis)]
     allocator: Option<Basis>,
-    /// Of a JVM's metaspace, show its blocks as those of any other recording: by loader and type of metadata
+    /// Of a JVM's metaspace, show its blocks as those of any other recording: by loader and type of
+    /// metadata
     #[arg(long)]
     blocks: bool,
-    /// Of a JVM's metaspace, show what the same workload holds on a model (metaspace:jdk11, metaspace:jdk17, ...) at
-    /// each mark, and by kind of loader at the end or at --at; several times for several models
+    /// Of a JVM's metaspace, show what the same workload holds on a model (metaspace:jdk11,
+    /// metaspace:jdk17, ...) at each mark, and by kind of loader at the end or at --at; several
+    /// times for several models
     #[arg(long, value_name = "METASPACE", conflicts_with_all = ["json", "html", "blocks", "between"])]
     model: Vec<String>,
-    /// Show the pages of this heap when it has run the workload: at the end, or with --at collection:N after its
-    /// N-th collection (heaplab heaps lists the heaps)
+    /// Show the pages of this heap when it has run the workload: at the end, or with --at
+    /// collection:N after its N-th collection (heaplab heaps lists the heaps)
     #[arg(long, value_name = "HEAP", conflicts_with_all = ["json", "model", "between", "blocks"])]
     on: Option<String>,
-    /// Check first that the recording is whole: every row against the format and against what a program can do
+    /// Check first that the recording is whole: every row against the format and against what a
+    /// program can do
     #[arg(long)]
     verify: bool,
 }
@@ -101,23 +106,36 @@ fn parse_basis(text: &str) -> Result<Basis, String> {
 pub fn run(args: Args) -> Result<ExitCode> {
     let bundle = choose::open(&args.bundle)?;
     if let Some(file) = args.html.as_ref().filter(|file| !args.force && is_of_others(file)) {
-        bail!("{}: exists already and is no page of heaplab: choose another name, or replace it with --force", file.display());
+        bail!(
+            "{}: exists already and is no page of heaplab: choose another name, or replace it with --force",
+            file.display()
+        );
     }
     let (selection, peaks) = analysis::select(&bundle, args.process.as_deref())?;
-    let heap_at = args.on.as_deref().map(|name| heap_at::HeapAt::run(&bundle, selection, name, args.at.as_deref())).transpose()?;
+    let heap_at = args
+        .on
+        .as_deref()
+        .map(|name| heap_at::HeapAt::run(&bundle, selection, name, args.at.as_deref()))
+        .transpose()?;
     let at = if heap_at.is_some() { None } else { args.at.clone() };
-    let wanted: Vec<String> = at.iter().cloned().chain(args.between.iter().flatten().cloned()).collect();
+    let wanted: Vec<String> =
+        at.iter().cloned().chain(args.between.iter().flatten().cloned()).collect();
     if args.verify {
         bundle.verify()?;
-        eprintln!("{}: every row is as the format and the order of events ask", args.bundle.display());
+        eprintln!(
+            "{}: every row is as the format and the order of events ask",
+            args.bundle.display()
+        );
     }
-    let look = text::Look { width: terminal::columns(), listing_width: terminal::width(), colour: terminal::has_colours(), top: args.top };
+    let look = text::Look {
+        width: terminal::columns(),
+        listing_width: terminal::width(),
+        colour: terminal::has_colours(),
+        top: args.top,
+    };
     let jvms = metaspace::jvms(&bundle, selection);
     if !args.model.is_empty() {
-        for (jvm, name) in jvms.iter().flat_map(|jvm| args.model.iter().map(move |name| (*jvm, name))) {
-            print!("{}", model::text(&bundle, jvm, name, args.at.as_deref())?)?;
-        }
-        return Ok(ExitCode::SUCCESS);
+        return print_models(&args, &bundle, &jvms);
     }
     if let (Some(heap_at), None) = (&heap_at, &args.html) {
         print!("{}", heap_at.text(&look))?;
@@ -127,19 +145,38 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let is_metaspace = heaplab_metaspace_report::is_metaspace(bundle.tables());
     if is_text && args.between.is_none() && is_metaspace {
         for of in metaspace::of_each(&bundle, &jvms, args.at.as_deref())? {
-            print!("{}", metaspace::text(&bundle, &of.report, of.process, args.at.as_deref(), &look))?;
+            print!(
+                "{}",
+                metaspace::text(&bundle, &of.report, of.process, args.at.as_deref(), &look)
+            )?;
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let metaspaces = if is_text { Vec::new() } else { metaspace::of_each(&bundle, &jvms, args.at.as_deref())? };
-    let moments = moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)?;
-    let analysis = Analysis { peaks, ..analysis::analyse(&bundle, selection, args.allocator, moments)? };
+    let metaspaces =
+        if is_text { Vec::new() } else { metaspace::of_each(&bundle, &jvms, args.at.as_deref())? };
+    let moments =
+        moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)?;
+    let analysis =
+        Analysis { peaks, ..analysis::analyse(&bundle, selection, args.allocator, moments)? };
     let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
     if let Some(file) = &args.html {
-        let replays = crate::replayed::load(&args.bundle, analysis.process, args.replay.as_deref())?;
-        let moment = args.at.as_ref().map_or(String::from("At the end"), |name| format!("At {name}"));
-        let of_jvms = metaspaces.iter().map(|of| JvmMetaspace { process: of.process, report: &of.report, moment: &moment });
-        write_html(file, &bundle, &analysis, &replays, &of_jvms.collect::<Vec<_>>(), heap_at.as_ref())?;
+        let replays =
+            crate::replayed::load(&args.bundle, analysis.process, args.replay.as_deref())?;
+        let moment =
+            args.at.as_ref().map_or(String::from("At the end"), |name| format!("At {name}"));
+        let of_jvms = metaspaces.iter().map(|of| JvmMetaspace {
+            process: of.process,
+            report: &of.report,
+            moment: &moment,
+        });
+        write_html(
+            file,
+            &bundle,
+            &analysis,
+            &replays,
+            &of_jvms.collect::<Vec<_>>(),
+            heap_at.as_ref(),
+        )?;
         if !args.json {
             return Ok(ExitCode::SUCCESS);
         }
@@ -157,6 +194,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
     written.map(|()| ExitCode::SUCCESS)
 }
 
+/// Prints what each model of `--model` makes of each JVM.
+fn print_models(args: &Args, bundle: &Bundle, jvms: &[u32]) -> Result<ExitCode> {
+    for jvm in jvms {
+        for name in &args.model {
+            print!("{}", model::text(bundle, *jvm, name, args.at.as_deref())?)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Whether the file is there and holds something else than a page that heaplab wrote.
 fn is_of_others(file: &Path) -> bool {
     const HEAD_BYTES: u64 = 4096;
@@ -166,7 +213,8 @@ fn is_of_others(file: &Path) -> bool {
         return false;
     }
     let mut head = Vec::new();
-    let is_read = File::open(file).is_ok_and(|there| there.take(HEAD_BYTES).read_to_end(&mut head).is_ok());
+    let is_read =
+        File::open(file).is_ok_and(|there| there.take(HEAD_BYTES).read_to_end(&mut head).is_ok());
     is_read && !head.is_empty() && !head.windows(MARK.len()).any(|window| window == MARK)
 }
 

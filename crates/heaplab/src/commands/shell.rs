@@ -1,4 +1,5 @@
-//! `heaplab completions` and `heaplab man`: the command line as shells and `man` want it, both made from its definition.
+//! `heaplab completions` and `heaplab man`: the command line as shells and `man` want it, both made
+//! from its definition.
 
 use anyhow::{Context, Result};
 use clap::Command;
@@ -41,6 +42,7 @@ pub fn man(args: &Man, command: Command) -> Result<ExitCode> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     // The command that lists commands has no page of its own.
     let command = command.disable_help_subcommand(true);
-    clap_mangen::generate_to(command, folder).with_context(|| format!("cannot write into {}", folder.display()))?;
+    clap_mangen::generate_to(command, folder)
+        .with_context(|| format!("cannot write into {}", folder.display()))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! `heaplab study`: reruns a published experiment and prints its claims beside what is measured.
 //!
-//! A claim is a block of labelled lines and not a row: five columns, one of them a command that must stay whole to be copied, do
-//! not fit a terminal.
+//! A claim is a block of labelled lines and not a row: five columns, one of them a command that
+//! must stay whole to be copied, do not fit a terminal.
 
 use crate::studies::{Outcome, STUDIES, Study, Verdict};
 use crate::terminal;
@@ -28,8 +28,8 @@ pub struct Args {
     /// Draw the study's pictures into this folder instead of measuring its claims
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["only", "json"])]
     pictures: Option<PathBuf>,
-    /// Print JSON: an array of objects {id, says, claimed, measured, command, verdict, why, exact, now,
-    /// failed}; `verdict` is of `measured`, and `now` is null where nothing was measured
+    /// Print JSON: an array of objects {id, says, claimed, measured, command, verdict, why, exact,
+    /// now, failed}; `verdict` is of `measured`, and `now` is null where nothing was measured
     #[arg(long)]
     json: bool,
 }
@@ -61,9 +61,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if failed > 0 {
         bail!("{failed} claim(s) could not be measured (see above)");
     }
-    let broken = outcomes.iter().filter(|outcome| outcome.claim.exact && outcome.now.as_deref() != Some(&outcome.claim.measured)).count();
+    let broken = outcomes
+        .iter()
+        .filter(|outcome| {
+            outcome.claim.exact && outcome.now.as_deref() != Some(&outcome.claim.measured)
+        })
+        .count();
     if broken > 0 {
-        bail!("{broken} exact claim(s) measured differently from studies/{}/claims.toml", study.name);
+        bail!(
+            "{broken} exact claim(s) measured differently from studies/{}/claims.toml",
+            study.name
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -77,8 +85,10 @@ fn measure(study: &Study, only: &[String]) -> Result<Vec<Outcome>> {
             claims.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>().join(", ")
         );
     }
-    let chosen: Vec<_> = claims.into_iter().filter(|claim| only.is_empty() || only.contains(&claim.id)).collect();
-    let progress = ProgressBar::new(chosen.len() as u64).with_style(ProgressStyle::with_template("{pos}/{len} {msg}")?);
+    let chosen: Vec<_> =
+        claims.into_iter().filter(|claim| only.is_empty() || only.contains(&claim.id)).collect();
+    let progress = ProgressBar::new(chosen.len() as u64)
+        .with_style(ProgressStyle::with_template("{pos}/{len} {msg}")?);
     let mut outcomes = Vec::new();
     for claim in chosen {
         progress.set_message(claim.id.clone());
@@ -91,13 +101,16 @@ fn measure(study: &Study, only: &[String]) -> Result<Vec<Outcome>> {
 
 /// Names and titles of all studies, in lines of so many columns.
 fn list(columns: usize) -> String {
-    let mut lines: String = STUDIES.iter().map(|study| labelled(&format!("{:<18}", study.name), study.title, columns)).collect();
+    let mut lines: String = STUDIES
+        .iter()
+        .map(|study| labelled(&format!("{:<18}", study.name), study.title, columns))
+        .collect();
     lines.push_str("\n`heaplab study NAME` measures every claim of one again.\n");
     lines
 }
 
-/// The study's claims: what was claimed, what is measured, with which command, and why the two differ. In lines of so many
-/// columns; only a word that is longer, and a command, may pass them.
+/// The study's claims: what was claimed, what is measured, with which command, and why the two
+/// differ. In lines of so many columns; only a word that is longer, and a command, may pass them.
 fn table(study: &Study, outcomes: &[Outcome], columns: usize) -> String {
     let mut text = labelled("", study.title, columns);
     for outcome in outcomes {
@@ -114,9 +127,11 @@ fn table(study: &Study, outcomes: &[Outcome], columns: usize) -> String {
         text.push_str(&labelled("  why     ", &claim.why, columns));
     }
     let unmeasured = outcomes.iter().filter(|outcome| is_of_then(outcome)).count();
-    let count = |verdict| outcomes.iter().filter(|outcome| outcome.claim.verdict == verdict).count();
+    let count =
+        |verdict| outcomes.iter().filter(|outcome| outcome.claim.verdict == verdict).count();
     let verdicts = [Verdict::Reproduced, Verdict::Partly, Verdict::Differs, Verdict::Open];
-    let counts: Vec<_> = verdicts.map(|verdict| format!("{} {}", count(verdict), word(verdict))).into();
+    let counts: Vec<_> =
+        verdicts.map(|verdict| format!("{} {}", count(verdict), word(verdict))).into();
     let claims = if outcomes.len() == 1 { "claim" } else { "claims" };
     text.push_str(&format!("\n{} {claims}: {}\n", outcomes.len(), counts.join(", ")));
     if unmeasured > 0 {
@@ -139,7 +154,9 @@ fn heading(outcome: &Outcome) -> String {
     let verdict = word(outcome.claim.verdict);
     match &outcome.failed {
         Some(_) => format!("{verdict} when the study was written; measuring it failed now"),
-        None if is_of_then(outcome) => format!("{verdict} when the study was written; not measured now"),
+        None if is_of_then(outcome) => {
+            format!("{verdict} when the study was written; not measured now")
+        }
         None => verdict.into(),
     }
 }
@@ -159,7 +176,11 @@ fn measured(study: &Study, Outcome { claim, now, failed }: &Outcome) -> String {
     match now {
         Some(now) => now.clone(),
         None if failed.is_some() => {
-            format!("not now: {}; when the study was written: {}", failed.as_deref().unwrap_or_default(), claim.measured)
+            format!(
+                "not now: {}; when the study was written: {}",
+                failed.as_deref().unwrap_or_default(),
+                claim.measured
+            )
         }
         None if claim.measured.is_empty() => "nothing yet".into(),
         None => format!(
@@ -217,15 +238,28 @@ mod tests {
             let outcomes = outcomes(study);
             let text = table(study, &outcomes, width);
             for Outcome { claim, .. } in &outcomes {
-                assert!(text.contains(&format!("\n{}: {}", claim.id, word(claim.verdict))), "{text}");
-                assert_eq!(claim.command.is_empty(), claim.verdict == Verdict::Open, "{}", claim.id);
-                assert!(text.contains(&format!("  command  {}", claim.command)), "{} in {text}", claim.command);
+                assert!(
+                    text.contains(&format!("\n{}: {}", claim.id, word(claim.verdict))),
+                    "{text}"
+                );
+                assert_eq!(
+                    claim.command.is_empty(),
+                    claim.verdict == Verdict::Open,
+                    "{}",
+                    claim.id
+                );
+                assert!(
+                    text.contains(&format!("  command  {}", claim.command)),
+                    "{} in {text}",
+                    claim.command
+                );
             }
             texts.push(text);
         }
         for text in texts {
             // A command stays whole, and so does a word.
-            let is_whole = |line: &str| line.starts_with("  command  ") || !line.trim().contains(' ');
+            let is_whole =
+                |line: &str| line.starts_with("  command  ") || !line.trim().contains(' ');
             let long = text.lines().find(|line| line.chars().count() > width && !is_whole(line));
             assert_eq!(long, None);
             assert!(width > 80 || text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -236,7 +270,10 @@ mod tests {
     fn a_claim_is_a_block() {
         let study = &STUDIES[0];
         let mut outcomes = outcomes(study);
-        outcomes.retain(|outcome| ["ff.growth-fragmentation", "ff.sqlite", "ff.dark-matter"].contains(&outcome.claim.id.as_str()));
+        outcomes.retain(|outcome| {
+            ["ff.growth-fragmentation", "ff.sqlite", "ff.dark-matter"]
+                .contains(&outcome.claim.id.as_str())
+        });
         outcomes[1].now = Some("1.23x".into());
         outcomes[0].failed = Some("starting Node 24: there is no such file".into());
         insta::assert_snapshot!(table(study, &outcomes, 80));

@@ -1,7 +1,7 @@
 //! `heaplab symbolize`: resolve functions, files and lines of a bundle again.
 //!
-//! Recording resolves them already. This is for what could not be resolved then: debug files that were installed later,
-//! or a recording that came from another machine.
+//! Recording resolves them already. This is for what could not be resolved then: debug files that
+//! were installed later, or a recording that came from another machine.
 
 use crate::choose;
 use crate::shrunk::{self, Mapped};
@@ -47,7 +47,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut tables = bundle.tables().clone();
     let modules = symbolize(&mut tables, &options);
     bundle.rewrite_frames(tables.frames)?;
-    let text = if args.json { serde_json::to_string_pretty(&as_json(&modules))? + "\n" } else { as_text(&modules, terminal::columns()) };
+    let text = if args.json {
+        serde_json::to_string_pretty(&as_json(&modules))? + "\n"
+    } else {
+        as_text(&modules, terminal::columns())
+    };
     print!("{text}")?;
     Ok(ExitCode::SUCCESS)
 }
@@ -60,24 +64,33 @@ const COUNTS: usize = 38;
 /// What was found, a row a module.
 fn as_text(modules: &[SymbolizedModule], columns: usize) -> String {
     if modules.is_empty() {
-        return "No frame of this recording lies in a module; there is nothing to resolve.\n".into();
+        return "No frame of this recording lies in a module; there is nothing to resolve.\n"
+            .into();
     }
-    let mut text = format!("{:>8} {:>9} {:>8} {:>8}  module\n", "frames", "functions", "lines", "inlined");
+    let mut text =
+        format!("{:>8} {:>9} {:>8} {:>8}  module\n", "frames", "functions", "lines", "inlined");
     for module in modules {
         let report = &module.report;
         let path = cut_middle(&module.path, columns - COUNTS);
-        text += &format!("{:>8} {:>9} {:>8} {:>8}  {path}\n", module.frames, report.functions, report.lines, report.inlined);
+        text += &format!(
+            "{:>8} {:>9} {:>8} {:>8}  {path}\n",
+            module.frames, report.functions, report.lines, report.inlined
+        );
         let files = [
             ("debug file", &report.debug_file),
             ("shared debug file", &report.shared_debug_file),
             ("split debug information in", &report.split_package),
         ];
         for (what, file) in files.iter().filter_map(|(what, file)| Some((what, file.as_ref()?))) {
-            let path = cut_middle(&file.display().to_string(), columns - NOTE.len() - what.len() - 1);
+            let path =
+                cut_middle(&file.display().to_string(), columns - NOTE.len() - what.len() - 1);
             text += &format!("{NOTE}{what} {path}\n");
         }
-        let split = (report.split_files > 0).then(|| format!("split debug information in {} files (.dwo)", report.split_files));
-        let packed = report.has_packed_symbols.then(|| "symbols packed into the file (.gnu_debugdata)".to_owned());
+        let split = (report.split_files > 0)
+            .then(|| format!("split debug information in {} files (.dwo)", report.split_files));
+        let packed = report
+            .has_packed_symbols
+            .then(|| "symbols packed into the file (.gnu_debugdata)".to_owned());
         for note in split.iter().chain(&packed).chain(&report.notes) {
             text += &paragraph(note, NOTE, NOTE.len(), columns);
         }
@@ -112,8 +125,16 @@ mod tests {
             inlined: 31,
             ..ModuleReport::default()
         };
-        let gone = ModuleReport { notes: vec!["the file cannot be read (No such file)".into()], ..ModuleReport::default() };
-        let module = |path: &str, frames, report| SymbolizedModule { path: path.into(), build_id: "ab".into(), frames, report };
+        let gone = ModuleReport {
+            notes: vec!["the file cannot be read (No such file)".into()],
+            ..ModuleReport::default()
+        };
+        let module = |path: &str, frames, report| SymbolizedModule {
+            path: path.into(),
+            build_id: "ab".into(),
+            frames,
+            report,
+        };
         let modules = [module("/lib/libc.so.6", 1234, libc), module("/gone", 5, gone)];
         assert_eq!(
             as_text(&modules, 80),

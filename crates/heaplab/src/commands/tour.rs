@@ -1,7 +1,8 @@
-//! `heaplab tour`, and `cargo run` in the repository: the bundled recording of SQLite, its findings, its replay on every built-in heap, and the page.
+//! `heaplab tour`, and `cargo run` in the repository: the bundled recording of SQLite, its
+//! findings, its replay on every built-in heap, and the page.
 //!
-//! It prints each command as a user would type it and runs that command, so that what the tour shows is what the
-//! commands do.
+//! It prints each command as a user would type it and runs that command, so that what the tour
+//! shows is what the commands do.
 
 use crate::{bundled, terminal};
 use anyhow::{Context, Result};
@@ -23,8 +24,9 @@ pub struct Args {
     reps: u32,
 }
 
-/// Timed repetitions: as many as show the difference of one heap at 95 % whatever the others show. With fewer, a single block in which the machine
-/// was busy hides the differences of all, however large.
+/// Timed repetitions: as many as show the difference of one heap at 95 % whatever the others show.
+/// With fewer, a single block in which the machine was busy hides the differences of all, however
+/// large.
 const REPS: u32 = 9;
 
 /// What the heaps are, for whoever meets them here first.
@@ -60,7 +62,12 @@ fn step(arguments: &[&str]) -> Result<()> {
 }
 
 fn text(path: &Path) -> Result<&str> {
-    path.to_str().with_context(|| format!("{}: the tour needs a folder whose name is UTF-8; choose one with --into", path.display()))
+    path.to_str().with_context(|| {
+        format!(
+            "{}: the tour needs a folder whose name is UTF-8; choose one with --into",
+            path.display()
+        )
+    })
 }
 
 #[cfg(test)]
@@ -70,6 +77,9 @@ mod tests {
 
     #[test]
     fn the_tour_repeats_as_often_as_its_heaps_need() {
-        assert_eq!(REPS, blocks_needed_for(0.95, crate::heaps::FAMILIES.built_in().len() as u32 - 1));
+        assert_eq!(
+            REPS,
+            blocks_needed_for(0.95, crate::heaps::FAMILIES.built_in().len() as u32 - 1)
+        );
     }
 }

@@ -5,7 +5,8 @@ use heaplab_experiment::HeapCell;
 
 #[test]
 fn huge_pages_are_kept_away_by_each_heaps_own_switch() {
-    let switch = |name: &str| HeapCell::of(&*parse_list(name).unwrap()[0], false).without_huge_pages;
+    let switch =
+        |name: &str| HeapCell::of(&*parse_list(name).unwrap()[0], false).without_huge_pages;
     for (heap, expected) in [
         ("glibc", None),
         ("glibc:hugetlb=1", Some("glibc:hugetlb=0")),
@@ -22,21 +23,33 @@ fn huge_pages_are_kept_away_by_each_heaps_own_switch() {
         let switch = switch(heap);
         assert_eq!(switch.as_deref(), expected, "{heap}");
         // It can be typed, and is the end of it.
-        assert!(switch.is_none_or(|named| HeapCell::of(&*parse_list(&named).unwrap()[0], false).without_huge_pages.is_none()));
+        assert!(switch.is_none_or(|named| {
+            HeapCell::of(&*parse_list(&named).unwrap()[0], false).without_huge_pages.is_none()
+        }));
     }
 }
 
 #[test]
 fn parameters_belong_to_the_heap_before_them() {
-    let names = |list: &str| parse_list(list).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let names =
+        |list: &str| parse_list(list).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(names("glibc,jemalloc, mimalloc"), ["glibc", "jemalloc", "mimalloc"]);
     assert_eq!(
         names("jemalloc:narenas=1,dirty_decay_ms=0,glibc:arena_max=1,lib:/a/libx.so,CONF=a:b"),
         ["jemalloc:narenas=1,dirty_decay_ms=0", "glibc:arena_max=1", "lib:/a/libx.so,CONF=a:b"]
     );
     assert_eq!(
-        names("metaspace:jdk17,reclaim=aggressive,elastic,elastic:granule=64k,growth=fast,malloc,bump,metaspace:jdk11"),
-        ["metaspace:jdk17,reclaim=aggressive", "elastic", "elastic:granule=64k,growth=fast", "glibc", "bump", "metaspace:jdk11"]
+        names(
+            "metaspace:jdk17,reclaim=aggressive,elastic,elastic:granule=64k,growth=fast,malloc,bump,metaspace:jdk11"
+        ),
+        [
+            "metaspace:jdk17,reclaim=aggressive",
+            "elastic",
+            "elastic:granule=64k,growth=fast",
+            "glibc",
+            "bump",
+            "metaspace:jdk11"
+        ]
     );
     // A comma and a colon mean the same.
     assert_eq!(names("metaspace:jdk17:reclaim=aggressive"), ["metaspace:jdk17,reclaim=aggressive"]);
@@ -48,7 +61,10 @@ fn what_is_wrong_is_said_with_what_was_meant() {
     for (list, expected) in [
         ("metaspace:jdk9", "there are jdk11"),
         ("metaspace", "there are jdk11"),
-        ("elastic:speed=1", "it has granule, growth, reclaim, keep, interval, huge_pages, limit; for example elastic:growth=fast"),
+        (
+            "elastic:speed=1",
+            "it has granule, growth, reclaim, keep, interval, huge_pages, limit; for example elastic:growth=fast",
+        ),
         ("elastic:grwoth=fast", "did you mean growth?"),
         ("bump:x=1", "bump has no parameters"),
         ("malloc,glibc", "named twice"),

@@ -1,6 +1,7 @@
-//! Published experiments, rerun. A study is a folder under `studies/` whose `claims.toml` holds one row a claim of its document: what
-//! was claimed, what was measured when the study was written, with which command, and why the two differ; and a file here that
-//! measures again. The claims travel in the binary, so that an installed heaplab can rerun them.
+//! Published experiments, rerun. A study is a folder under `studies/` whose `claims.toml` holds one
+//! row a claim of its document: what was claimed, what was measured when the study was written,
+//! with which command, and why the two differ; and a file here that measures again. The claims
+//! travel in the binary, so that an installed heaplab can rerun them.
 
 mod elastic_metaspace;
 mod firefox_memory;
@@ -78,18 +79,36 @@ pub struct Study {
 /// Draws a study's pictures into a folder and returns the files.
 type Draw = fn(&Path) -> Result<Vec<PathBuf>>;
 
-/// Replays a workload on `heaps` as `heaplab replay --json` does, in fresh processes, and gives its results.
-fn replayed(tables: &Tables, events: &[Event], heaps: &[&str], options: &[&str]) -> Result<Results> {
+/// Replays a workload on `heaps` as `heaplab replay --json` does, in fresh processes, and gives its
+/// results.
+fn replayed(
+    tables: &Tables,
+    events: &[Event],
+    heaps: &[&str],
+    options: &[&str],
+) -> Result<Results> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("workload.heaplab");
     let mut writer = BundleWriter::create(&path)?;
     for event in events {
         writer.push(event)?;
     }
-    writer.finish(tables, Meta { program: "a workload made for a study".into(), ..Meta::default() })?;
+    writer.finish(
+        tables,
+        Meta { program: "a workload made for a study".into(), ..Meta::default() },
+    )?;
     let heaplab = std::env::current_exe().context("cannot find this program's own file")?;
-    let output = Command::new(heaplab).arg("replay").arg(&path).args(["--json", "--on", &heaps.join(",")]).args(options).output()?;
-    anyhow::ensure!(output.status.success(), "heaplab replay failed: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(heaplab)
+        .arg("replay")
+        .arg(&path)
+        .args(["--json", "--on", &heaps.join(",")])
+        .args(options)
+        .output()?;
+    anyhow::ensure!(
+        output.status.success(),
+        "heaplab replay failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     serde_json::from_slice(&output.stdout).context("reading what heaplab replay printed")
 }
 
@@ -125,7 +144,8 @@ impl Study {
         struct File {
             claim: Vec<Claim>,
         }
-        let file: File = toml::from_str(self.claims).with_context(|| format!("studies/{}/claims.toml", self.name))?;
+        let file: File = toml::from_str(self.claims)
+            .with_context(|| format!("studies/{}/claims.toml", self.name))?;
         Ok(file.claim)
     }
 
@@ -134,7 +154,8 @@ impl Study {
         self.draw.map(|draw| draw(folder)).transpose()
     }
 
-    /// Measures one claim again. A failure is an outcome too: the other claims have theirs all the same.
+    /// Measures one claim again. A failure is an outcome too: the other claims have theirs all the
+    /// same.
     pub fn run(&self, claim: Claim) -> Outcome {
         let (now, failed) = match (self.measure)(&claim.id) {
             Ok(now) => (now, None),
@@ -154,7 +175,12 @@ mod tests {
             for claim in study.claims().unwrap() {
                 if claim.exact {
                     let outcome = study.run(claim);
-                    assert_eq!(outcome.now.as_deref(), Some(outcome.claim.measured.as_str()), "{}", outcome.claim.id);
+                    assert_eq!(
+                        outcome.now.as_deref(),
+                        Some(outcome.claim.measured.as_str()),
+                        "{}",
+                        outcome.claim.id
+                    );
                 } else if claim.verdict == Verdict::Open {
                     assert!(!claim.why.is_empty(), "{} is open and does not say why", claim.id);
                 }

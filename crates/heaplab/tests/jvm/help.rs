@@ -16,17 +16,28 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// The compiled test program's folder; `None`, with a line, where there is no JDK of 17 or later.
 pub fn compiled(folder: &Path) -> Option<PathBuf> {
-    let version = Command::new("javac").arg("-version").output().ok().map(|output| text(&output.stdout) + &text(&output.stderr));
-    let feature = version.as_deref().and_then(|version| version.trim().strip_prefix("javac ")?.split('.').next()?.parse::<u32>().ok());
-    let is_there = feature.is_some_and(|feature| feature >= 17) && Command::new("jcmd").arg("-h").output().is_ok();
+    let version = Command::new("javac")
+        .arg("-version")
+        .output()
+        .ok()
+        .map(|output| text(&output.stdout) + &text(&output.stderr));
+    let feature = version.as_deref().and_then(|version| {
+        version.trim().strip_prefix("javac ")?.split('.').next()?.parse::<u32>().ok()
+    });
+    let is_there = feature.is_some_and(|feature| feature >= 17)
+        && Command::new("jcmd").arg("-h").output().is_ok();
     if !is_there {
-        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "a JDK of 17 or later is required (java, javac, jcmd)");
+        assert!(
+            std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(),
+            "a JDK of 17 or later is required (java, javac, jcmd)"
+        );
         eprintln!("skipped: there is no JDK of 17 or later");
         return None;
     }
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java");
     let [loaders, starter] = ["Loaders.java", "Starter.java"].map(|name| sources.join(name));
-    let status = Command::new("javac").arg("-d").arg(folder).arg(loaders).arg(starter).status().unwrap();
+    let status =
+        Command::new("javac").arg("-d").arg(folder).arg(loaders).arg(starter).status().unwrap();
     assert!(status.success());
     Some(folder.to_owned())
 }
@@ -42,12 +53,27 @@ pub struct UnderWay {
 pub fn start(bundle: &Path, java: &[&str], arguments: [&str; 3]) -> UnderWay {
     let mut command = heaplab();
     command.env("TMPDIR", bundle.parent().unwrap());
-    command.args(["record", "--jvm-metaspace", "-o"]).arg(bundle).arg("--").args(java).arg("Loaders").args(arguments);
-    let mut heaplab = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    command
+        .args(["record", "--jvm-metaspace", "-o"])
+        .arg(bundle)
+        .arg("--")
+        .args(java)
+        .arg("Loaders")
+        .args(arguments);
+    let mut heaplab = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut out = BufReader::new(heaplab.stdout.take().unwrap());
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
-    let jvm = line.split(' ').next().and_then(|pid| pid.parse().ok()).unwrap_or_else(|| panic!("{line:?}"));
+    let jvm = line
+        .split(' ')
+        .next()
+        .and_then(|pid| pid.parse().ok())
+        .unwrap_or_else(|| panic!("{line:?}"));
     UnderWay { heaplab, out, jvm }
 }
 
@@ -63,10 +89,12 @@ impl UnderWay {
     }
 }
 
-/// The link or pipe that JVMs log into, of the only recording that was started for a bundle in `folder`.
+/// The link or pipe that JVMs log into, of the only recording that was started for a bundle in
+/// `folder`.
 pub fn log_of(folder: &Path) -> PathBuf {
     let mut entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-    let found = entries.find(|entry| entry.file_name().to_string_lossy().starts_with("heaplab-jvm-"));
+    let found =
+        entries.find(|entry| entry.file_name().to_string_lossy().starts_with("heaplab-jvm-"));
     found.expect("the pipe's folder").path().join("log")
 }
 
@@ -86,7 +114,8 @@ pub fn standard_arenas(bundle: &Bundle) -> usize {
     bundle.tables().arenas.iter().filter(|arena| arena.growth_policy == "standard").count()
 }
 
-/// Waits until what heaplab has written of a recording holds so many standard arenas, by recovering copies of its spool.
+/// Waits until what heaplab has written of a recording holds so many standard arenas, by recovering
+/// copies of its spool.
 pub fn wait_until_spooled(spool: &Path, arenas: usize) {
     wait_until("the log is in the spool", || {
         let folder = tempfile::tempdir().unwrap();
@@ -96,7 +125,8 @@ pub fn wait_until_spooled(spool: &Path, arenas: usize) {
             let entry = entry.unwrap();
             std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
         }
-        let recovered = heaplab().arg("recover").arg(&copy).arg("-o").arg(&bundle).output().unwrap();
+        let recovered =
+            heaplab().arg("recover").arg(&copy).arg("-o").arg(&bundle).output().unwrap();
         recovered.status.success() && standard_arenas(&Bundle::open(&bundle).unwrap()) >= arenas
     });
 }

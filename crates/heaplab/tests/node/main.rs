@@ -1,6 +1,8 @@
-//! `heaplab record --node` on real Nodes: births and deaths that the program itself knows, and programs that end in every way.
+//! `heaplab record --node` on real Nodes: births and deaths that the program itself knows, and
+//! programs that end in every way.
 //!
-//! The Node on the PATH is used, and with `HEAPLAB_NODES` (paths, with colons between) those that it names.
+//! The Node on the PATH is used, and with `HEAPLAB_NODES` (paths, with colons between) those that
+//! it names.
 
 mod ends;
 mod truth;
@@ -12,14 +14,27 @@ use std::process::{Command, Output};
 
 /// The Nodes to record; none, with a word why, where none is installed.
 fn nodes() -> Vec<PathBuf> {
-    let mut nodes: Vec<PathBuf> =
-        std::env::var_os("HEAPLAB_NODES").map(|paths| std::env::split_paths(&paths).collect()).unwrap_or_default();
+    let mut nodes: Vec<PathBuf> = std::env::var_os("HEAPLAB_NODES")
+        .map(|paths| std::env::split_paths(&paths).collect())
+        .unwrap_or_default();
     nodes.push("node".into());
-    let version = |node: &PathBuf| Command::new(node).arg("--version").output().ok().map(|output| said(&output.stdout));
-    let fits = |text: String| text.trim_start_matches('v').split('.').next()?.parse().ok().filter(|major: &u32| (18..=24).contains(major));
+    let version = |node: &PathBuf| {
+        Command::new(node).arg("--version").output().ok().map(|output| said(&output.stdout))
+    };
+    let fits = |text: String| {
+        text.trim_start_matches('v')
+            .split('.')
+            .next()?
+            .parse()
+            .ok()
+            .filter(|major: &u32| (18..=24).contains(major))
+    };
     nodes.retain(|node| version(node).and_then(fits).is_some());
     if nodes.is_empty() {
-        assert!(std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"), "a node of 18 to 24 is required");
+        assert!(
+            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
+            "a node of 18 to 24 is required"
+        );
         eprintln!("skipped: no node of 18 to 24 is installed");
     }
     nodes
@@ -52,8 +67,10 @@ fn bundle(folder: &Path) -> (Bundle, Vec<Event>) {
 
 /// Nothing is left of a recording but what is named.
 fn left(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }

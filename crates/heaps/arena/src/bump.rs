@@ -1,6 +1,8 @@
-//! bumpalo as a heap: one `Bump` an arena, dropped whole; a block that is freed alone stays until then.
+//! bumpalo as a heap: one `Bump` an arena, dropped whole; a block that is freed alone stays until
+//! then.
 //!
-//! Chunks come from the process's malloc, as bumpalo takes them. A block that grows moves, one that shrinks stays.
+//! Chunks come from the process's malloc, as bumpalo takes them. A block that grows moves, one that
+//! shrinks stays.
 
 use bumpalo::Bump;
 use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Region, Request};
@@ -83,7 +85,12 @@ impl Heap for Bumps {
     }
 
     fn footprint(&self) -> Footprint {
-        let committed = self.regions.iter().flatten().map(|bump| bump.allocated_bytes_including_metadata() as u64).sum();
+        let committed = self
+            .regions
+            .iter()
+            .flatten()
+            .map(|bump| bump.allocated_bytes_including_metadata() as u64)
+            .sum();
         Footprint { committed_bytes: Some(committed), ..Footprint::default() }
     }
 

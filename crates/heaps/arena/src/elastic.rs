@@ -1,7 +1,8 @@
 //! heaplab's own elastic arenas as a heap: one space, a region of the workload an arena in it.
 //!
-//! How an arena grows follows the workload's growth policy ([`growth`]). A block that dies before its arena is given back
-//! to its arena with its size, as a program of this library does it; nothing is kept beside the library.
+//! How an arena grows follows the workload's growth policy ([`growth`]). A block that dies before
+//! its arena is given back to its arena with its size, as a program of this library does it;
+//! nothing is kept beside the library.
 
 use heaplab_elastic::{Arena, Error, Growth, Options, Space};
 use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Part, Region, Request};
@@ -17,7 +18,8 @@ pub struct Elastic {
     regions: Vec<Option<Arena>>,
 }
 
-/// How an arena grows that the workload's arenas table gives this policy. HotSpot's words for its loaders are known.
+/// How an arena grows that the workload's arenas table gives this policy. HotSpot's words for its
+/// loaders are known.
 pub fn growth(policy: &str) -> Growth {
     match policy {
         "hidden" | "reflection" | "micro" => Growth::MICRO,
@@ -27,7 +29,8 @@ pub fn growth(policy: &str) -> Growth {
 }
 
 impl Elastic {
-    /// An empty space. `growth[n]` is how region `n` grows, malloc's first; what is beyond grows as [`Growth::STANDARD`], malloc's as [`Growth::LARGE`].
+    /// An empty space. `growth[n]` is how region `n` grows, malloc's first; what is beyond grows as
+    /// [`Growth::STANDARD`], malloc's as [`Growth::LARGE`].
     pub fn new(options: Options, growth: Vec<Growth>) -> Result<Elastic, Error> {
         Ok(Elastic { space: Space::new(options)?, growth, regions: Vec::new() })
     }
@@ -39,7 +42,10 @@ impl Elastic {
 
     /// The arenas that there are, by region.
     pub(crate) fn arenas(&self) -> impl Iterator<Item = (Region, &Arena)> {
-        (0..).map(Region).zip(&self.regions).filter_map(|(region, arena)| Some((region, arena.as_ref()?)))
+        (0..)
+            .map(Region)
+            .zip(&self.regions)
+            .filter_map(|(region, arena)| Some((region, arena.as_ref()?)))
     }
 
     fn growth_of(&self, number: usize) -> Growth {
@@ -131,8 +137,13 @@ impl Heap for Elastic {
     }
 
     fn footprint(&self) -> Footprint {
-        let (committed, idle) = (self.space.committed_bytes() as u64, self.space.idle_bytes() as u64);
-        Footprint { committed_bytes: Some(committed), active_bytes: Some(committed - idle.min(committed)), ..Footprint::default() }
+        let (committed, idle) =
+            (self.space.committed_bytes() as u64, self.space.idle_bytes() as u64);
+        Footprint {
+            committed_bytes: Some(committed),
+            active_bytes: Some(committed - idle.min(committed)),
+            ..Footprint::default()
+        }
     }
 
     fn trim(&mut self) -> bool {
@@ -144,7 +155,11 @@ impl Heap for Elastic {
     }
 
     fn check_deep(&self) -> Result<(), CheckError> {
-        self.space.check_deep().map_err(|found| CheckError { place: "elastic space".into(), expected: "a sound pool".into(), found })
+        self.space.check_deep().map_err(|found| CheckError {
+            place: "elastic space".into(),
+            expected: "a sound pool".into(),
+            found,
+        })
     }
 
     fn walk(&self) -> Option<Vec<Part>> {

@@ -43,7 +43,10 @@ impl heaplab_heap::Spec for Library {
             Library::Elastic(spec) => Traits {
                 space_depends_on_time: spec.depends_on_time(),
                 limit: spec.limit().map(|limit| format!("limit={limit}")),
-                without_huge_pages: spec.options().huge_pages.then(|| format!("{ELASTIC}:huge_pages=false")),
+                without_huge_pages: spec
+                    .options()
+                    .huge_pages
+                    .then(|| format!("{ELASTIC}:huge_pages=false")),
                 ..traits
             },
             Library::Bump => traits,
@@ -65,7 +68,13 @@ impl Family for Arenas {
             ..Row::default()
         };
         let summary = "bumpalo: each arena of the workload a Bump of its own, dropped whole";
-        let bump = Row { name: BUMP.into(), summary, is_built_in: true, is_walked: true, ..Row::default() };
+        let bump = Row {
+            name: BUMP.into(),
+            summary,
+            is_built_in: true,
+            is_walked: true,
+            ..Row::default()
+        };
         vec![elastic, bump]
     }
 
@@ -74,9 +83,15 @@ impl Family for Arenas {
         match name.head.as_str() {
             ELASTIC => {
                 let pieces = [name.variant.clone().unwrap_or_default(), name.parameters_text()];
-                Some(spec::Spec::parse(&pieces.join(",")).map(Library::Elastic).map_err(FamilyError::wrong))
+                Some(
+                    spec::Spec::parse(&pieces.join(","))
+                        .map(Library::Elastic)
+                        .map_err(FamilyError::wrong),
+                )
             }
-            BUMP if has_any => Some(Err(FamilyError::Wrong(format!("{}: {BUMP} has no parameters", name.text)))),
+            BUMP if has_any => {
+                Some(Err(FamilyError::Wrong(format!("{}: {BUMP} has no parameters", name.text))))
+            }
             BUMP => Some(Ok(Library::Bump)),
             _ => None,
         }
@@ -86,16 +101,19 @@ impl Family for Arenas {
     fn suits(&self, library: &Library, workload: &dyn Workload) -> Result<(), FamilyError> {
         let Library::Elastic(spec) = library else { return Ok(()) };
         let growths = spec.growths();
-        let regions = (1..=workload.facts().regions).map(|region| workload.region(Region(region)).kind);
+        let regions =
+            (1..=workload.facts().regions).map(|region| workload.region(Region(region)).kind);
         let kinds: BTreeSet<&str> = regions.filter(|kind| !kind.is_empty()).collect();
         match growths.kinds().find(|kind| !kinds.contains(kind)) {
             None => Ok(()),
-            Some(unknown) if kinds.is_empty() => {
-                Err(FamilyError::Wrong(format!("{library}: no arena of the workload has a kind, so that none is {unknown}")))
-            }
+            Some(unknown) if kinds.is_empty() => Err(FamilyError::Wrong(format!(
+                "{library}: no arena of the workload has a kind, so that none is {unknown}"
+            ))),
             Some(unknown) => {
                 let known = kinds.into_iter().collect::<Vec<_>>().join(", ");
-                Err(FamilyError::Wrong(format!("{library}: no arena of the workload is of kind {unknown}; they are {known}")))
+                Err(FamilyError::Wrong(format!(
+                    "{library}: no arena of the workload is of kind {unknown}; they are {known}"
+                )))
             }
         }
     }
@@ -113,6 +131,8 @@ impl Family for Arenas {
         });
         let growth = std::iter::once(growths.of_no_arena()).chain(of_arenas).collect();
         let heap = Elastic::new(spec.options(), growth);
-        Ok(lab.manual(heap.map_err(|error| FamilyError::Failed(format!("no address space for elastic arenas: {error}")))?))
+        Ok(lab.manual(heap.map_err(|error| {
+            FamilyError::Failed(format!("no address space for elastic arenas: {error}"))
+        })?))
     }
 }

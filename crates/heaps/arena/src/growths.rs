@@ -1,4 +1,5 @@
-//! How arenas grow, as a command line names it: a named policy, chunk sizes, or one of these for each kind of arena.
+//! How arenas grow, as a command line names it: a named policy, chunk sizes, or one of these for
+//! each kind of arena.
 //!
 //! ```text
 //! fast                                     every arena
@@ -43,7 +44,9 @@ impl Growths {
         let mut has_others = false;
         for part in text.split('/') {
             match part.split_once(':') {
-                Some((kind, growth)) if !kind.is_empty() && growths.kinds().all(|known| known != kind) => {
+                Some((kind, growth))
+                    if !kind.is_empty() && growths.kinds().all(|known| known != kind) =>
+                {
                     growths.kinds.push((kind.into(), one(growth)?));
                 }
                 None if !has_others => {
@@ -63,7 +66,11 @@ impl Growths {
 
     /// How an arena grows of which the recording says this.
     pub fn of_arena(&self, kind: &str, recorded: &str) -> Growth {
-        let named = self.kinds.iter().find(|(known, _)| known == kind).map_or(self.others, |(_, growth)| *growth);
+        let named = self
+            .kinds
+            .iter()
+            .find(|(known, _)| known == kind)
+            .map_or(self.others, |(_, growth)| *growth);
         named.unwrap_or_else(|| elastic::growth(recorded))
     }
 
@@ -78,7 +85,11 @@ fn one(text: &str) -> Option<Option<Growth>> {
     if let Some((_, growth)) = NAMED.iter().find(|(name, _)| *name == text) {
         return Some(*growth);
     }
-    let size = |text: &str| parameter::bytes(text).filter(|bytes| CHUNK_BYTES.contains(bytes)).map(|bytes| bytes as usize);
+    let size = |text: &str| {
+        parameter::bytes(text)
+            .filter(|bytes| CHUNK_BYTES.contains(bytes))
+            .map(|bytes| bytes as usize)
+    };
     let sizes: Vec<usize> = text.split('+').map(size).collect::<Option<_>>()?;
     (sizes.len() <= SIZES_MAX).then(|| Some(Growth::new(&sizes)))
 }
@@ -92,11 +103,20 @@ mod tests {
         let growths = Growths::parse("class:768+16k+32k/hidden:recorded/3k").unwrap();
         assert_eq!(growths.kinds().collect::<Vec<_>>(), ["class", "hidden"]);
         let class = growths.of_arena("class", "boot");
-        assert_eq!([0, 1, 2, 3].map(|nth| class.chunk_bytes(nth)), [768, 16 << 10, 32 << 10, 32 << 10]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|nth| class.chunk_bytes(nth)),
+            [768, 16 << 10, 32 << 10, 32 << 10]
+        );
         assert_eq!(growths.of_arena("hidden", "micro"), Growth::MICRO);
-        assert_eq!([growths.of_arena("non-class", "boot"), growths.of_no_arena()], [Growth::new(&[3 << 10]); 2]);
+        assert_eq!(
+            [growths.of_arena("non-class", "boot"), growths.of_no_arena()],
+            [Growth::new(&[3 << 10]); 2]
+        );
         let recorded = Growths::default();
-        assert_eq!([recorded.of_arena("class", "boot"), recorded.of_no_arena()], [Growth::LARGE; 2]);
+        assert_eq!(
+            [recorded.of_arena("class", "boot"), recorded.of_no_arena()],
+            [Growth::LARGE; 2]
+        );
         assert_eq!(recorded, Growths::parse("recorded").unwrap());
     }
 

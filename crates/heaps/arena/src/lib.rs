@@ -1,11 +1,14 @@
 //! Arena libraries as heaps: a region of the workload is an arena of the library.
 //!
-//! For whoever wants to know what a workload with arenas (class loaders, requests, queries) costs on an arena library, beside
-//! what it costs on the allocator it was recorded under. A heap without regions needs no adapter here: the driver frees a
-//! dying region's blocks one by one, which is what a program pays that has malloc alone.
+//! For whoever wants to know what a workload with arenas (class loaders, requests, queries) costs
+//! on an arena library, beside what it costs on the allocator it was recorded under. A heap without
+//! regions needs no adapter here: the driver frees a dying region's blocks one by one, which is
+//! what a program pays that has malloc alone.
 //!
-//! - [`bump`]: bumpalo, one `Bump` an arena; [`walked`]: the same where it is to say what it is made of.
-//! - [`elastic`]: heaplab's own elastic arenas; [`spec`] has their parameters, [`growths`] how their arenas grow.
+//! - [`bump`]: bumpalo, one `Bump` an arena; [`walked`]: the same where it is to say what it is
+//!   made of.
+//! - [`elastic`]: heaplab's own elastic arenas; [`spec`] has their parameters, [`growths`] how
+//!   their arenas grow.
 //! - [`family`]: how they enter the lab.
 //!
 //! ```

@@ -17,7 +17,8 @@ impl Elastic {
     }
 }
 
-/// A place whose outermost ones, regions and chunks, have this depth. What nobody has lies in the space itself, or in a region of it.
+/// A place whose outermost ones, regions and chunks, have this depth. What nobody has lies in the
+/// space itself, or in a region of it.
 fn part(Place { kind, addresses }: Place, depth: u8) -> Part {
     let (deeper, role, name) = match kind {
         PlaceKind::Region => (0, Role::Reserved, sized("region", addresses.len())),

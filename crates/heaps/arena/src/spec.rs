@@ -1,6 +1,8 @@
-//! The parameters of [`elastic`](crate::elastic) as a command line names them: `granule=64k,keep=4m,growth=fast`.
+//! The parameters of [`elastic`](crate::elastic) as a command line names them:
+//! `granule=64k,keep=4m,growth=fast`.
 //!
-//! One table ([`PARAMETERS`]) from which parsing and help derive; what it does not name is as the library has it.
+//! One table ([`PARAMETERS`]) from which parsing and help derive; what it does not name is as the
+//! library has it.
 
 use crate::growths::{self, Growths};
 use heaplab_elastic::{Options, Reclaim};
@@ -13,7 +15,12 @@ const BYTES: &str = "bytes, or with k, m, g";
 
 /// The library's parameters.
 pub const PARAMETERS: [Parameter; 7] = [
-    Parameter { name: "granule", takes: "a power of two of a page to 256k", default: "a page", help: "committed and given back at a time" },
+    Parameter {
+        name: "granule",
+        takes: "a power of two of a page to 256k",
+        default: "a page",
+        help: "committed and given back at a time",
+    },
     Parameter {
         name: "growth",
         takes: growths::TAKES,
@@ -26,9 +33,24 @@ pub const PARAMETERS: [Parameter; 7] = [
         default: "return",
         help: "when idle memory goes back: when an arena dies, at a trim only, by a thread",
     },
-    Parameter { name: "keep", takes: BYTES, default: "256k", help: "what may stay committed though idle (not with reclaim=trim)" },
-    Parameter { name: "interval", takes: "1 to 3600000 ms", default: "1000", help: "how often the thread of reclaim=background looks" },
-    Parameter { name: "huge_pages", takes: "true or false", default: "false", help: "ask the kernel for huge pages" },
+    Parameter {
+        name: "keep",
+        takes: BYTES,
+        default: "256k",
+        help: "what may stay committed though idle (not with reclaim=trim)",
+    },
+    Parameter {
+        name: "interval",
+        takes: "1 to 3600000 ms",
+        default: "1000",
+        help: "how often the thread of reclaim=background looks",
+    },
+    Parameter {
+        name: "huge_pages",
+        takes: "true or false",
+        default: "false",
+        help: "ask the kernel for huge pages",
+    },
     Parameter {
         name: "limit",
         takes: "bytes, or with k, m, g; 64k or more",
@@ -88,13 +110,19 @@ impl Spec {
                 return Err(SpecError::Parameter { name: key.into(), known });
             };
             if !fits(parameter.name, value) {
-                return Err(SpecError::Value { parameter: parameter.name, takes: parameter.takes, value: value.into() });
+                return Err(SpecError::Value {
+                    parameter: parameter.name,
+                    takes: parameter.takes,
+                    value: value.into(),
+                });
             }
             spec.parameters.push((parameter.name, value.into()));
         }
         let reclaim = spec.get("reclaim").unwrap_or("return");
         if reclaim == "trim" && spec.get("keep").is_some() {
-            return Err(SpecError::Useless("keep has no meaning with reclaim=trim, which keeps all"));
+            return Err(SpecError::Useless(
+                "keep has no meaning with reclaim=trim, which keeps all",
+            ));
         }
         if reclaim != "background" && spec.get("interval").is_some() {
             return Err(SpecError::Useless("interval is of reclaim=background only"));
@@ -104,7 +132,11 @@ impl Spec {
 
     /// The value of a parameter that was named; of the last, where it was named twice.
     fn get(&self, name: &str) -> Option<&str> {
-        self.parameters.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+        self.parameters
+            .iter()
+            .rev()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value.as_str())
     }
 
     fn bytes(&self, name: &str) -> Option<usize> {
@@ -142,7 +174,8 @@ impl Spec {
             _ => Reclaim::AtReturn { keep_bytes },
         };
         options.huge_pages = self.get("huge_pages") == Some("true");
-        options.limit = self.bytes("limit").map(|bytes| Arc::new(heaplab_elastic::CommitLimit::new(bytes)));
+        options.limit =
+            self.bytes("limit").map(|bytes| Arc::new(heaplab_elastic::CommitLimit::new(bytes)));
         options
     }
 }
@@ -154,8 +187,10 @@ fn bytes(text: &str) -> Option<usize> {
 
 fn fits(parameter: &str, value: &str) -> bool {
     match parameter {
-        "granule" => bytes(value)
-            .is_some_and(|bytes| bytes.is_power_of_two() && (Options::default().granule_bytes..=GRANULE_BYTES_MAX).contains(&bytes)),
+        "granule" => bytes(value).is_some_and(|bytes| {
+            bytes.is_power_of_two()
+                && (Options::default().granule_bytes..=GRANULE_BYTES_MAX).contains(&bytes)
+        }),
         "growth" => Growths::parse(value).is_some(),
         "reclaim" => matches!(value, "return" | "trim" | "background"),
         "interval" => value.parse::<u64>().is_ok_and(|ms| (1..=3_600_000).contains(&ms)),
@@ -188,7 +223,10 @@ mod tests {
         );
         let options = spec.options();
         assert_eq!((options.granule_bytes, options.huge_pages), (64 << 10, true));
-        assert_eq!(options.reclaim, Reclaim::Background { interval: Duration::from_millis(20), keep_bytes: 4 << 20 });
+        assert_eq!(
+            options.reclaim,
+            Reclaim::Background { interval: Duration::from_millis(20), keep_bytes: 4 << 20 }
+        );
         assert_eq!(options.limit.map(|limit| limit.limit_bytes()), Some(1 << 30));
         assert_eq!(Spec::parse("reclaim=trim").unwrap().options().reclaim, Reclaim::AtTrim);
         let (plain, library) = (Spec::parse("").unwrap(), Options::default());
@@ -196,18 +234,40 @@ mod tests {
             (plain.options().reclaim, plain.options().granule_bytes, plain.growths()),
             (library.reclaim, library.granule_bytes, Growths::default())
         );
-        assert!(plain.options().limit.is_none() && !plain.options().huge_pages && plain.to_string().is_empty());
+        assert!(
+            plain.options().limit.is_none()
+                && !plain.options().huge_pages
+                && plain.to_string().is_empty()
+        );
         // The largest granule that parses is one that the library takes.
-        assert!(crate::elastic::Elastic::new(Spec::parse("granule=256k").unwrap().options(), Vec::new()).is_ok());
+        assert!(
+            crate::elastic::Elastic::new(
+                Spec::parse("granule=256k").unwrap().options(),
+                Vec::new()
+            )
+            .is_ok()
+        );
     }
 
     #[test]
     fn what_is_wrong_is_said() {
         let said = |text: &str| Spec::parse(text).unwrap_err().to_string();
-        assert_eq!(said("fast=1"), "elastic has no parameter \"fast\"; it has granule, growth, reclaim, keep, interval, huge_pages, limit");
-        assert_eq!(said("granule=5k"), "elastic:granule takes a power of two of a page to 256k, not \"5k\"");
-        assert_eq!(said("limit=1k"), "elastic:limit takes bytes, or with k, m, g; 64k or more, not \"1k\"");
+        assert_eq!(
+            said("fast=1"),
+            "elastic has no parameter \"fast\"; it has granule, growth, reclaim, keep, interval, huge_pages, limit"
+        );
+        assert_eq!(
+            said("granule=5k"),
+            "elastic:granule takes a power of two of a page to 256k, not \"5k\""
+        );
+        assert_eq!(
+            said("limit=1k"),
+            "elastic:limit takes bytes, or with k, m, g; 64k or more, not \"1k\""
+        );
         assert_eq!(said("keep"), "elastic:keep takes bytes, or with k, m, g, not \"\"");
-        assert!(said("reclaim=trim,keep=1m").contains("no meaning") && said("interval=5").contains("background only"));
+        assert!(
+            said("reclaim=trim,keep=1m").contains("no meaning")
+                && said("interval=5").contains("background only")
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! bumpalo, part by part.
 //!
-//! bumpalo shows what it handed out of each chunk and keeps to itself how large the chunks are. So a heap that is to be walked remembers that as it
-//! goes: a chunk is what an arena has more behind an allocation than before it. It is a heap of its own, so that nothing is added to the one that is
-//! timed.
+//! bumpalo shows what it handed out of each chunk and keeps to itself how large the chunks are. So
+//! a heap that is to be walked remembers that as it goes: a chunk is what an arena has more behind
+//! an allocation than before it. It is a heap of its own, so that nothing is added to the one that
+//! is timed.
 
 use crate::bump::Bumps;
 use bumpalo::Bump;
@@ -14,7 +15,8 @@ use std::ptr::NonNull;
 #[derive(Debug, Default)]
 pub struct WalkedBumps {
     heap: Bumps,
-    /// Bytes of each chunk of each region's arena, the oldest first, without what bumpalo writes behind them.
+    /// Bytes of each chunk of each region's arena, the oldest first, without what bumpalo writes
+    /// behind them.
     chunks: Vec<Vec<usize>>,
 }
 
@@ -37,7 +39,8 @@ impl WalkedBumps {
         parts.push(Part::group(0, Role::Arena(Some(region)), "arena"));
         let sizes = self.chunks.get(region.0 as usize).map_or(&[][..], Vec::as_slice);
         let behind = bump.allocated_bytes_including_metadata() - bump.allocated_bytes();
-        // SAFETY: nothing is allocated in the arena while its chunks are looked at, and what is in them is not.
+        // SAFETY: nothing is allocated in the arena while its chunks are looked at, and what is in
+        // them is not.
         let chunks = unsafe { bump.iter_allocated_chunks_raw() };
         // bumpalo gives the youngest first.
         for (nth, ((used, bytes), size)) in chunks.zip(sizes.iter().rev()).enumerate() {
@@ -46,9 +49,16 @@ impl WalkedBumps {
             parts.push(Part::new(1, Role::Chunk, sized("chunk", last - start), start..last));
             // It hands out from the end of a chunk to its beginning.
             let rest = if nth == 0 { "(free)" } else { "(left over)" };
-            let inner = [(Role::Vacant, rest, start..used), (Role::Blocks, "blocks", used..end), (Role::Vacant, "(footer)", end..last)];
+            let inner = [
+                (Role::Vacant, rest, start..used),
+                (Role::Blocks, "blocks", used..end),
+                (Role::Vacant, "(footer)", end..last),
+            ];
             parts.extend(
-                inner.into_iter().filter(|(.., range)| !range.is_empty()).map(|(role, name, range)| Part::new(2, role, name, range)),
+                inner
+                    .into_iter()
+                    .filter(|(.., range)| !range.is_empty())
+                    .map(|(role, name, range)| Part::new(2, role, name, range)),
             );
         }
     }

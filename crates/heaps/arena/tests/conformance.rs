@@ -34,7 +34,8 @@ proptest! {
 }
 
 fn elastic() -> Elastic {
-    Elastic::new(Options::default(), ["", "hidden", "standard", "boot"].map(growth).to_vec()).unwrap()
+    Elastic::new(Options::default(), ["", "hidden", "standard", "boot"].map(growth).to_vec())
+        .unwrap()
 }
 
 #[test]
@@ -50,7 +51,9 @@ fn arenas_that_die_whole_give_everything_back() {
     let mut heap = Elastic::new(Options::default(), Vec::new()).unwrap();
     for region in 1..100 {
         for size in 1..200 {
-            let block = heap.allocate(Request { region: Region(region), align: 8, ..Request::of(size) }).unwrap();
+            let block = heap
+                .allocate(Request { region: Region(region), align: 8, ..Request::of(size) })
+                .unwrap();
             // SAFETY: the block has these bytes.
             unsafe { block.as_ptr().write_bytes(1, size) };
         }

@@ -1,5 +1,6 @@
-//! `jdk11_log LOG REPORT` prints the recording that JDK 11's log and the program's report make, and on standard error how this
-//! crate's metaspace compares. `studies/elastic-metaspace/churn/record-jdk11` says how to record.
+//! `jdk11_log LOG REPORT` prints the recording that JDK 11's log and the program's report make, and
+//! on standard error how this crate's metaspace compares.
+//! `studies/elastic-metaspace/churn/record-jdk11` says how to record.
 
 use heaplab_metaspace::old::{jvm_log, recording};
 use std::io::Write;
@@ -7,7 +8,8 @@ use std::io::Write;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let files: Vec<String> = std::env::args().skip(1).collect();
     let [log, report] = files.as_slice() else { return Err("usage: jdk11_log LOG REPORT".into()) };
-    let converted = jvm_log::convert(&std::fs::read_to_string(log)?, &std::fs::read_to_string(report)?)?;
+    let converted =
+        jvm_log::convert(&std::fs::read_to_string(log)?, &std::fs::read_to_string(report)?)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     writeln!(out, "{}", recording::HEADER)?;
     for event in &converted.events {
@@ -16,8 +18,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     out.flush()?;
     eprintln!("{} chunks, the arena of {} of them guessed", converted.chunks, converted.guessed);
     let (_, comparison) = recording::replay(&converted.events)?;
-    eprintln!("{} of {} chunks lie where they lay in the JVM", comparison.chunks_equal, comparison.chunks);
-    eprintln!("{} of {} requests that a free block served got the same block", comparison.blocks_equal, comparison.blocks);
+    eprintln!(
+        "{} of {} chunks lie where they lay in the JVM",
+        comparison.chunks_equal, comparison.chunks
+    );
+    eprintln!(
+        "{} of {} requests that a free block served got the same block",
+        comparison.blocks_equal, comparison.blocks
+    );
     eprintln!("{} nodes unmapped, {} here", comparison.unmapped, comparison.unmapped_here);
     if let Some(difference) = &comparison.first_difference {
         eprintln!("first difference: {difference}");

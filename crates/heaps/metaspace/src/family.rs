@@ -59,7 +59,9 @@ impl Family for Metaspaces {
         let of_family = name.head == METASPACE;
         let pieces = [name.variant.clone().unwrap_or_default(), name.parameters_text()];
         let text = pieces.join(",");
-        of_family.then(|| spec::Spec::parse(text.trim_end_matches(',')).map(Metaspace).map_err(FamilyError::wrong))
+        of_family.then(|| {
+            spec::Spec::parse(text.trim_end_matches(',')).map(Metaspace).map_err(FamilyError::wrong)
+        })
     }
 
     fn run<L: Lab>(&self, Metaspace(spec): &Metaspace, lab: L) -> Result<L::Output, FamilyError> {
@@ -68,7 +70,9 @@ impl Family for Metaspaces {
             return Ok(lab.manual(Heap11::new(Options11::from(spec), plan)));
         }
         let heap = ElasticMetaspace::new(*spec, plan);
-        Ok(lab.manual(heap.map_err(|error| FamilyError::Failed(format!("no address space for the metaspace: {error}")))?))
+        Ok(lab.manual(heap.map_err(|error| {
+            FamilyError::Failed(format!("no address space for the metaspace: {error}"))
+        })?))
     }
 }
 

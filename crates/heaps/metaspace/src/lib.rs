@@ -1,9 +1,10 @@
-//! HotSpot's metaspace, old (JDK 11) and elastic (JDK 16, 17, 18), as heaps that any workload can run on.
+//! HotSpot's metaspace, old (JDK 11) and elastic (JDK 16, 17, 18), as heaps that any workload can
+//! run on.
 //!
-//! For whoever wants to know what a JVM's class metadata would cost under another generation's allocator, and for whoever
-//! changes one. Each generation keeps the rules of its original exactly; where a rule was read or measured is said where it
-//! stands. A region of the workload is an arena of the metaspace: class or non-class, and of a kind that decides how it
-//! grows ([`plan`]).
+//! For whoever wants to know what a JVM's class metadata would cost under another generation's
+//! allocator, and for whoever changes one. Each generation keeps the rules of its original exactly;
+//! where a rule was read or measured is said where it stands. A region of the workload is an arena
+//! of the metaspace: class or non-class, and of a kind that decides how it grows ([`plan`]).
 //!
 //! - [`family`]: how they enter the lab.
 //! - [`spec`]: the names of the generations and their parameters.

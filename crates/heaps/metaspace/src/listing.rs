@@ -1,14 +1,17 @@
-//! What every design can say of itself in the same words: committed, used, free and waste by kind of loader, and what of the committed memory nobody uses.
+//! What every design can say of itself in the same words: committed, used, free and waste by kind
+//! of loader, and what of the committed memory nobody uses.
 //!
-//! The designs' own accounts ([`old::Statistics`](crate::old::Statistics), [`elastic::report::Report`](crate::elastic::report::Report)) differ
-//! where the designs do: the old one has four kinds of chunks with headers in them, all committed; the elastic one levels, partly
-//! committed. Both give a `Listing`, so that they can stand beside each other.
+//! The designs' own accounts ([`old::Statistics`](crate::old::Statistics),
+//! [`elastic::report::Report`](crate::elastic::report::Report)) differ where the designs do: the
+//! old one has four kinds of chunks with headers in them, all committed; the elastic one levels,
+//! partly committed. Both give a `Listing`, so that they can stand beside each other.
 
 use crate::elastic::report_text::{human, percent, short};
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 
-/// What the arenas of one kind of loader hold in one space. `committed = used + free + waste + overhead`.
+/// What the arenas of one kind of loader hold in one space. `committed = used + free + waste +
+/// overhead`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LoaderUsage {
     /// "boot", "standard", "hidden" or "reflection".
@@ -83,19 +86,38 @@ impl Display for Listing {
         let mut rows: Vec<(String, LoaderUsage)> = self
             .loaders
             .iter()
-            .map(|usage| (format!("{}, {}", usage.loader, if usage.class { "class" } else { "non-class" }), usage.clone()))
+            .map(|usage| {
+                (
+                    format!(
+                        "{}, {}",
+                        usage.loader,
+                        if usage.class { "class" } else { "non-class" }
+                    ),
+                    usage.clone(),
+                )
+            })
             .collect();
         rows.push(("all".into(), self.total()));
         for (name, usage) in rows {
             write!(f, " {name:<21}{:>6}{:>7}", usage.arenas, usage.chunks)?;
-            let sums = [usage.used_bytes, usage.free_bytes, usage.waste_bytes, usage.overhead_bytes, usage.committed_bytes];
+            let sums = [
+                usage.used_bytes,
+                usage.free_bytes,
+                usage.waste_bytes,
+                usage.overhead_bytes,
+                usage.committed_bytes,
+            ];
             for (bytes, width) in sums.into_iter().zip(&WIDTHS[2..]) {
                 write!(f, "{:>width$}", short(bytes))?;
             }
             writeln!(f)?;
         }
         let total = self.total();
-        writeln!(f, "\nWaste (percentages refer to total committed size {}):", human(self.committed_bytes))?;
+        writeln!(
+            f,
+            "\nWaste (percentages refer to total committed size {}):",
+            human(self.committed_bytes)
+        )?;
         let unused = [
             ("Committed unused", self.uncut_bytes),
             ("Waste in chunks in use", total.waste_bytes),
@@ -104,9 +126,20 @@ impl Display for Listing {
             ("In free chunks", self.free_chunks_bytes),
             ("Deallocated from chunks in use", self.free_block_bytes),
         ];
-        for (name, bytes) in unused.into_iter().chain([("-total-", unused.iter().map(|(_, bytes)| bytes).sum())]) {
-            let blocks = if name.starts_with("Dealloc") { format!(" ({} blocks)", self.free_blocks) } else { String::new() };
-            writeln!(f, "{name:>32}: {:>12} ({}){blocks}", human(bytes), percent(bytes, self.committed_bytes))?;
+        for (name, bytes) in
+            unused.into_iter().chain([("-total-", unused.iter().map(|(_, bytes)| bytes).sum())])
+        {
+            let blocks = if name.starts_with("Dealloc") {
+                format!(" ({} blocks)", self.free_blocks)
+            } else {
+                String::new()
+            };
+            writeln!(
+                f,
+                "{name:>32}: {:>12} ({}){blocks}",
+                human(bytes),
+                percent(bytes, self.committed_bytes)
+            )?;
         }
         Ok(())
     }

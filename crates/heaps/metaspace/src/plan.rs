@@ -1,9 +1,10 @@
 //! What kind of arena each region of a workload is.
 //!
-//! A class loader owns two arenas, one for class structures (class space) and one for everything else, and the loader's kind
-//! decides in which steps they grow. A workload says it in its arenas table; this module gives those words their meaning:
-//! `kind` is "class" or "non-class", `growth_policy` one of [`LoaderKind::ALL`]'s names. A region that the workload says
-//! nothing about is a standard non-class arena.
+//! A class loader owns two arenas, one for class structures (class space) and one for everything
+//! else, and the loader's kind decides in which steps they grow. A workload says it in its arenas
+//! table; this module gives those words their meaning: `kind` is "class" or "non-class",
+//! `growth_policy` one of [`LoaderKind::ALL`]'s names. A region that the workload says nothing
+//! about is a standard non-class arena.
 
 use heaplab_heap::Region;
 
@@ -46,13 +47,17 @@ pub struct ArenaPlan {
 }
 
 impl ArenaPlan {
-    /// What the columns `kind` and `growth_policy` of a workload's arenas table say. `anonymous` is JDK 11's word for
-    /// hidden, `micro` what a log of JDK 16 and later shows of a reflection or hidden loader; words that nobody here knows are standard and non-class.
+    /// What the columns `kind` and `growth_policy` of a workload's arenas table say. `anonymous` is
+    /// JDK 11's word for hidden, `micro` what a log of JDK 16 and later shows of a reflection or
+    /// hidden loader; words that nobody here knows are standard and non-class.
     pub fn parse(kind: &str, growth_policy: &str) -> ArenaPlan {
         let loader = match growth_policy {
             "anonymous" => LoaderKind::Hidden,
             "micro" => LoaderKind::Reflection,
-            other => LoaderKind::ALL.iter().find(|(_, name)| *name == other).map_or(LoaderKind::Standard, |(kind, _)| *kind),
+            other => LoaderKind::ALL
+                .iter()
+                .find(|(_, name)| *name == other)
+                .map_or(LoaderKind::Standard, |(kind, _)| *kind),
         };
         ArenaPlan { class: kind == "class", loader }
     }
@@ -65,7 +70,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// `arenas[n]` is region `n`; malloc's region 0, which never dies, is a boot loader's non-class arena whatever stands there.
+    /// `arenas[n]` is region `n`; malloc's region 0, which never dies, is a boot loader's non-class
+    /// arena whatever stands there.
     pub fn new(mut arenas: Vec<ArenaPlan>) -> Plan {
         let malloc = ArenaPlan { class: false, loader: LoaderKind::Boot };
         match arenas.first_mut() {
@@ -79,7 +85,9 @@ impl Plan {
     pub fn arena(&self, region: Region) -> ArenaPlan {
         match self.arenas.get(region.0 as usize) {
             Some(plan) => *plan,
-            None if region == Region::MALLOC => ArenaPlan { class: false, loader: LoaderKind::Boot },
+            None if region == Region::MALLOC => {
+                ArenaPlan { class: false, loader: LoaderKind::Boot }
+            }
             None => ArenaPlan::default(),
         }
     }
@@ -91,7 +99,10 @@ mod tests {
 
     #[test]
     fn words_of_the_table_become_arenas() {
-        assert_eq!(ArenaPlan::parse("class", "boot"), ArenaPlan { class: true, loader: LoaderKind::Boot });
+        assert_eq!(
+            ArenaPlan::parse("class", "boot"),
+            ArenaPlan { class: true, loader: LoaderKind::Boot }
+        );
         assert_eq!(ArenaPlan::parse("non-class", "micro").loader, LoaderKind::Reflection);
         assert_eq!(ArenaPlan::parse("request", ""), ArenaPlan::default());
         for (kind, name) in LoaderKind::ALL {

@@ -23,15 +23,30 @@ pub enum Generation {
 impl Generation {
     /// Every generation with its name and what it is, in a line.
     pub const ALL: [(Generation, &'static str, &'static str); 4] = [
-        (Generation::Jdk11, "jdk11", "HotSpot's old metaspace, as JDK 11 has it: three chunk sizes and humongous chunks"),
+        (
+            Generation::Jdk11,
+            "jdk11",
+            "HotSpot's old metaspace, as JDK 11 has it: three chunk sizes and humongous chunks",
+        ),
         (Generation::Jdk16, "jdk16", "HotSpot's first elastic metaspace: buddy chunks up to 4 MB"),
-        (Generation::Jdk17, "jdk17", "HotSpot's elastic metaspace of JDK 17: buddy chunks up to 16 MB, uncommitted when they return"),
-        (Generation::Jdk18, "jdk18", "HotSpot's elastic metaspace since JDK 18: uncommitted at a purge only, after arenas died"),
+        (
+            Generation::Jdk17,
+            "jdk17",
+            "HotSpot's elastic metaspace of JDK 17: buddy chunks up to 16 MB, uncommitted when they return",
+        ),
+        (
+            Generation::Jdk18,
+            "jdk18",
+            "HotSpot's elastic metaspace since JDK 18: uncommitted at a purge only, after arenas died",
+        ),
     ];
 
     /// As it is named on the command line.
     pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(generation, _, _)| *generation == self).map_or("jdk17", |(_, name, _)| name)
+        Self::ALL
+            .iter()
+            .find(|(generation, _, _)| *generation == self)
+            .map_or("jdk17", |(_, name, _)| name)
     }
 }
 
@@ -50,8 +65,11 @@ pub enum Reclaim {
 
 impl Reclaim {
     /// Every policy with its name.
-    pub const ALL: [(Reclaim, &'static str); 3] =
-        [(Reclaim::Balanced, "balanced"), (Reclaim::Aggressive, "aggressive"), (Reclaim::None, "none")];
+    pub const ALL: [(Reclaim, &'static str); 3] = [
+        (Reclaim::Balanced, "balanced"),
+        (Reclaim::Aggressive, "aggressive"),
+        (Reclaim::None, "none"),
+    ];
 }
 
 /// The family's parameters.
@@ -120,14 +138,21 @@ pub enum SpecError {
 impl Spec {
     /// A generation with the parameters that its JVM has by default.
     pub const fn new(generation: Generation) -> Spec {
-        Spec { generation, reclaim: Reclaim::Balanced, limit_bytes: None, class_space_bytes: 1 << 30 }
+        Spec {
+            generation,
+            reclaim: Reclaim::Balanced,
+            limit_bytes: None,
+            class_space_bytes: 1 << 30,
+        }
     }
 
-    /// Parses what follows `metaspace:`: a generation, then `parameter=value` pieces, all separated by commas.
+    /// Parses what follows `metaspace:`: a generation, then `parameter=value` pieces, all separated
+    /// by commas.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         let mut pieces = text.split(',');
         let name = pieces.next().unwrap_or_default();
-        let Some((generation, _, _)) = Generation::ALL.iter().find(|(_, known, _)| *known == name) else {
+        let Some((generation, _, _)) = Generation::ALL.iter().find(|(_, known, _)| *known == name)
+        else {
             return Err(SpecError::Generation(name.into()));
         };
         let mut spec = Spec::new(*generation);
@@ -148,22 +173,34 @@ impl Spec {
 
     /// The reclaim policy's name, and whether it is the default one.
     pub fn reclaim_name(&self) -> (&'static str, bool) {
-        let name = Reclaim::ALL.iter().find(|(reclaim, _)| *reclaim == self.reclaim).map_or("balanced", |(_, name)| name);
+        let name = Reclaim::ALL
+            .iter()
+            .find(|(reclaim, _)| *reclaim == self.reclaim)
+            .map_or("balanced", |(_, name)| name);
         (name, self.reclaim == Reclaim::default())
     }
 
     fn set(&mut self, parameter: &Parameter, value: &str) -> Result<(), SpecError> {
-        let wrong = || SpecError::Value { parameter: parameter.name, takes: parameter.takes, value: value.into() };
+        let wrong = || SpecError::Value {
+            parameter: parameter.name,
+            takes: parameter.takes,
+            value: value.into(),
+        };
         match parameter.name {
             "reclaim" if self.generation != Generation::Jdk11 => {
-                let (reclaim, _) = Reclaim::ALL.iter().find(|(_, name)| *name == value).ok_or_else(wrong)?;
+                let (reclaim, _) =
+                    Reclaim::ALL.iter().find(|(_, name)| *name == value).ok_or_else(wrong)?;
                 self.reclaim = *reclaim;
             }
             "reclaim" => return Err(SpecError::Parameter("reclaim (jdk11 has none)".into())),
-            "limit" => self.limit_bytes = Some(bytes(value).filter(|bytes| *bytes >= LIMIT_BYTES_MIN).ok_or_else(wrong)?),
+            "limit" => {
+                self.limit_bytes =
+                    Some(bytes(value).filter(|bytes| *bytes >= LIMIT_BYTES_MIN).ok_or_else(wrong)?)
+            }
             _ => {
                 let fits = |bytes: &u64| {
-                    (CLASS_SPACE_BYTES_MIN..=CLASS_SPACE_BYTES_MAX).contains(bytes) && bytes.is_multiple_of(CLASS_SPACE_BYTES_MIN)
+                    (CLASS_SPACE_BYTES_MIN..=CLASS_SPACE_BYTES_MAX).contains(bytes)
+                        && bytes.is_multiple_of(CLASS_SPACE_BYTES_MIN)
                 };
                 self.class_space_bytes = bytes(value).filter(fits).ok_or_else(wrong)?;
             }
@@ -204,7 +241,13 @@ mod tests {
 
     #[test]
     fn names_parse_and_print() {
-        for text in ["jdk11", "jdk16,reclaim=none", "jdk17", "jdk17,reclaim=aggressive,limit=64m,class_space=256m", "jdk18,limit=100000"] {
+        for text in [
+            "jdk11",
+            "jdk16,reclaim=none",
+            "jdk17",
+            "jdk17,reclaim=aggressive,limit=64m,class_space=256m",
+            "jdk18,limit=100000",
+        ] {
             assert_eq!(Spec::parse(text).unwrap().to_string(), text);
         }
         assert_eq!(Spec::parse("jdk17,reclaim=balanced").unwrap(), Spec::new(Generation::Jdk17));
@@ -213,11 +256,26 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let said = |text: &str| Spec::parse(text).unwrap_err().to_string();
-        assert_eq!(said("jdk12"), "there is no metaspace \"jdk12\"; there are jdk11, jdk16, jdk17 and jdk18");
-        assert_eq!(said("jdk17,fast=1"), "metaspace has no parameter \"fast\"; it has reclaim, limit and class_space");
-        assert_eq!(said("jdk17,limit=1k"), "metaspace:limit takes bytes, or with k, m, g; 64k (a granule) or more, not \"1k\"");
-        assert_eq!(said("jdk17,class_space=17m"), "metaspace:class_space takes bytes, or with k, m, g; 16m to 4g, not \"17m\"");
-        assert_eq!(said("jdk17,reclaim"), "metaspace:reclaim takes balanced, aggressive or none, not \"\"");
+        assert_eq!(
+            said("jdk12"),
+            "there is no metaspace \"jdk12\"; there are jdk11, jdk16, jdk17 and jdk18"
+        );
+        assert_eq!(
+            said("jdk17,fast=1"),
+            "metaspace has no parameter \"fast\"; it has reclaim, limit and class_space"
+        );
+        assert_eq!(
+            said("jdk17,limit=1k"),
+            "metaspace:limit takes bytes, or with k, m, g; 64k (a granule) or more, not \"1k\""
+        );
+        assert_eq!(
+            said("jdk17,class_space=17m"),
+            "metaspace:class_space takes bytes, or with k, m, g; 16m to 4g, not \"17m\""
+        );
+        assert_eq!(
+            said("jdk17,reclaim"),
+            "metaspace:reclaim takes balanced, aggressive or none, not \"\""
+        );
         assert_eq!(
             said("jdk11,reclaim=none"),
             "metaspace has no parameter \"reclaim (jdk11 has none)\"; it has reclaim, limit and class_space"

@@ -1,4 +1,5 @@
-//! The elastic metaspace as a heap: HotSpot's own list of tests, operation lists, and memory that is refused at any call.
+//! The elastic metaspace as a heap: HotSpot's own list of tests, operation lists, and memory that
+//! is refused at any call.
 
 mod common;
 
@@ -14,8 +15,15 @@ use proptest::prelude::*;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-const SPECS: [&str; 7] =
-    ["jdk16", "jdk17", "jdk17,reclaim=aggressive", "jdk17,reclaim=none", "jdk18", "jdk18,reclaim=aggressive", "jdk18,reclaim=none"];
+const SPECS: [&str; 7] = [
+    "jdk16",
+    "jdk17",
+    "jdk17,reclaim=aggressive",
+    "jdk17,reclaim=none",
+    "jdk18",
+    "jdk18,reclaim=aggressive",
+    "jdk18,reclaim=none",
+];
 const ROOT_WORDS: usize = 16 << 17;
 
 fn spec(text: &str) -> Spec {
@@ -44,8 +52,9 @@ fn shape(heap: &ElasticMetaspace, id: ArenaId) -> (Level, usize) {
 fn any_heap_s_lists_pass_on_every_generation_and_policy() {
     for text in SPECS {
         for seed in 0..3 {
-            let driven = conformance::drive(metaspace(text), &conformance::pseudo_random(seed, 600))
-                .unwrap_or_else(|error| panic!("{text}: {error}"));
+            let driven =
+                conformance::drive(metaspace(text), &conformance::pseudo_random(seed, 600))
+                    .unwrap_or_else(|error| panic!("{text}: {error}"));
             assert!(driven.births > 200 && driven.refused == 0, "{text}: {driven:?}");
         }
     }
@@ -80,11 +89,18 @@ fn a_chunk_doubles_in_place_as_long_as_the_next_one_would_be_as_large() {
     };
     // 4 KB, then 8 in place; a second chunk of 4 KB is wanted, so that is where it ends.
     assert_eq!(marks::expect("enlarged in place", || fill(1024)), ((Level(11), 1), 1));
-    assert_eq!(marks::expect("enlarging refused: the next chunk is to be smaller", || fill(64)).0.1, 2);
+    assert_eq!(
+        marks::expect("enlarging refused: the next chunk is to be smaller", || fill(64)).0.1,
+        2
+    );
     // From the fifth chunk on, 16 KB double to 32.
     fill(40 << 10);
     let levels = |heap: &ElasticMetaspace| {
-        heap.arena(id).unwrap().each_chunk(&heap.spaces()[0]).map(|chunk| heap.spaces()[0].chunks().level(chunk)).min()
+        heap.arena(id)
+            .unwrap()
+            .each_chunk(&heap.spaces()[0])
+            .map(|chunk| heap.spaces()[0].chunks().level(chunk))
+            .min()
     };
     assert_eq!(levels(&heap), Some(Level(9)));
     heap.check_deep().unwrap();
@@ -112,28 +128,49 @@ fn enlarging_is_refused_where_hotspot_refuses_it() {
         assert_eq!(shape(&heap, id), expected, "{mark}");
     };
     // A standard arena's second chunk would be of 4 KB again: 4 KB may double to 8, not more.
-    refused("enlarging refused: more than twice as large", LoaderKind::Standard, &[500, 1500], (Level(10), 2));
+    refused(
+        "enlarging refused: more than twice as large",
+        LoaderKind::Standard,
+        &[500, 1500],
+        (Level(10), 2),
+    );
     // What is used and the request are more than a root chunk.
-    refused("enlarging refused: above a root chunk", LoaderKind::Boot, &[400_000, ROOT_WORDS], (Level(0), 2));
+    refused(
+        "enlarging refused: above a root chunk",
+        LoaderKind::Boot,
+        &[400_000, ROOT_WORDS],
+        (Level(0), 2),
+    );
     // A micro arena's first chunk has 2 KB, its next is to have 1 KB.
-    refused("enlarging refused: the next chunk is to be smaller", LoaderKind::Reflection, &[200, 100], (Level(14), 2));
+    refused(
+        "enlarging refused: the next chunk is to be smaller",
+        LoaderKind::Reflection,
+        &[200, 100],
+        (Level(14), 2),
+    );
 }
 
 #[test]
 fn enlarging_is_refused_to_the_second_of_a_pair_and_beside_a_chunk_in_use() {
     let mut heap = context("jdk17", None, None);
-    let (first, second) = (heap.birth(plan(LoaderKind::Standard)), heap.birth(plan(LoaderKind::Standard)));
+    let (first, second) =
+        (heap.birth(plan(LoaderKind::Standard)), heap.birth(plan(LoaderKind::Standard)));
     heap.allocate_words(first, 400).unwrap();
     heap.allocate_words(second, 400).unwrap();
-    marks::expect("enlarging refused: the second of its pair", || heap.allocate_words(second, 200).unwrap());
-    marks::expect("enlarging refused: the buddy is in use or split", || heap.allocate_words(first, 200).unwrap());
+    marks::expect("enlarging refused: the second of its pair", || {
+        heap.allocate_words(second, 200).unwrap()
+    });
+    marks::expect("enlarging refused: the buddy is in use or split", || {
+        heap.allocate_words(first, 200).unwrap()
+    });
     heap.check_deep().unwrap();
 }
 
 #[test]
 fn what_is_left_of_a_retired_chunk_is_salvaged_and_used_again() {
     let mut heap = context("jdk17", None, None);
-    let (first, other) = (heap.birth(plan(LoaderKind::Standard)), heap.birth(plan(LoaderKind::Standard)));
+    let (first, other) =
+        (heap.birth(plan(LoaderKind::Standard)), heap.birth(plan(LoaderKind::Standard)));
     heap.allocate_words(first, 400).unwrap();
     heap.allocate_words(other, 400).unwrap();
     let used = heap.used_words();
@@ -155,7 +192,11 @@ fn a_deallocated_block_is_the_next_one() {
         let used = heap.used_words();
         // SAFETY: it was allocated with these words and is not used.
         unsafe { heap.deallocate_words(id, block, words) };
-        assert_eq!((heap.allocate_words(id, words), heap.used_words()), (Some(block), used), "{words} words");
+        assert_eq!(
+            (heap.allocate_words(id, words), heap.used_words()),
+            (Some(block), used),
+            "{words} words"
+        );
     }
 }
 
@@ -165,7 +206,9 @@ fn a_commit_limit_refuses_and_what_dies_makes_room() {
     let mut heap = context("jdk17", Some(2 * granule), None);
     let (first, second) = (heap.birth(ArenaPlan::default()), heap.birth(ArenaPlan::default()));
     assert!(heap.allocate_words(first, 2 * granule).is_some());
-    marks::expect("a chunk goes back because it could not be committed", || assert_eq!(heap.allocate_words(second, 1), None));
+    marks::expect("a chunk goes back because it could not be committed", || {
+        assert_eq!(heap.allocate_words(second, 1), None)
+    });
     assert_eq!((heap.committed_words(), heap.counters().num_allocs_failed_limit), (2 * granule, 1));
     heap.check_deep().unwrap();
     // SAFETY: its block is not used.
@@ -185,17 +228,26 @@ fn class_space_never_grows_and_its_first_chunk_is_nobody_s() {
     let id = heap.birth(ArenaPlan { class: true, loader: LoaderKind::Standard });
     let first = heap.allocate_words(id, 1).unwrap();
     assert_ne!(heap.spaces()[1].offset_of(first.as_ptr() as usize), Some(0));
-    marks::expect("a fixed space is used up", || while heap.allocate_words(id, 100_000).is_some() {});
+    marks::expect(
+        "a fixed space is used up",
+        || while heap.allocate_words(id, 100_000).is_some() {},
+    );
     assert_eq!(heap.spaces()[1].reserved_bytes(), 16 << 20);
     // SAFETY: its blocks are not used.
     unsafe { heap.death(id) };
     heap.check_deep().unwrap();
-    assert_eq!((heap.used_words(), heap.spaces()[1].committed_bytes()), (0, 64 << 10), "the guard's granule stays");
+    assert_eq!(
+        (heap.used_words(), heap.spaces()[1].committed_bytes()),
+        (0, 64 << 10),
+        "the guard's granule stays"
+    );
 }
 
 #[test]
 fn memory_goes_back_when_the_generation_says() {
-    for (text, after_death, after_purge) in [("jdk17", 0, 0), ("jdk18", 10 << 17, 0), ("jdk17,reclaim=none", 16 << 17, 16 << 17)] {
+    for (text, after_death, after_purge) in
+        [("jdk17", 0, 0), ("jdk18", 10 << 17, 0), ("jdk17,reclaim=none", 16 << 17, 16 << 17)]
+    {
         let mut heap = context(text, None, None);
         let id = heap.birth(ArenaPlan::default());
         heap.allocate_words(id, 10 << 17).unwrap();
@@ -253,17 +305,25 @@ impl Marked {
     }
 }
 
-/// HotSpot's `test_random_allocs`: arenas are born, used and die at random; every block keeps its mark. 15 % of the steps give a
-/// block back. Returns how many requests were refused.
-fn stress(mut heap: ElasticMetaspace, arenas: usize, steps: usize, largest_words: usize, seed: u64) -> usize {
+/// HotSpot's `test_random_allocs`: arenas are born, used and die at random; every block keeps its
+/// mark. 15 % of the steps give a block back. Returns how many requests were refused.
+fn stress(
+    mut heap: ElasticMetaspace,
+    arenas: usize,
+    steps: usize,
+    largest_words: usize,
+    seed: u64,
+) -> usize {
     let mut random = Random(seed);
     let mut beds: Vec<Option<(ArenaId, Vec<Marked>)>> = (0..arenas).map(|_| None).collect();
     let mut refused = 0;
     for step in 0..steps {
         let at = random.below(arenas);
         let Some((id, blocks)) = &mut beds[at] else {
-            let loader = if random.below(2) == 0 { LoaderKind::Standard } else { LoaderKind::Reflection };
-            beds[at] = Some((heap.birth(ArenaPlan { class: random.below(2) == 0, loader }), Vec::new()));
+            let loader =
+                if random.below(2) == 0 { LoaderKind::Standard } else { LoaderKind::Reflection };
+            beds[at] =
+                Some((heap.birth(ArenaPlan { class: random.below(2) == 0, loader }), Vec::new()));
             continue;
         };
         match random.below(100) {
@@ -322,11 +382,15 @@ fn one_arena_ten_thousand_steps() {
 #[test]
 fn small_profiles() {
     for (seed, largest_words) in [(4, 512), (5, 32)] {
-        assert_eq!(stress(metaspace("jdk17,reclaim=aggressive"), 32, 10_000, largest_words, seed), 0);
+        assert_eq!(
+            stress(metaspace("jdk17,reclaim=aggressive"), 32, 10_000, largest_words, seed),
+            0
+        );
     }
 }
 
-/// With the n-th commit refused, for every n: the list goes on, contents stay, counts add up, and everything goes back.
+/// With the n-th commit refused, for every n: the list goes on, contents stay, counts add up, and
+/// everything goes back.
 #[test]
 fn a_commit_refused_at_any_call_changes_nothing() {
     let mut list = conformance::pseudo_random(11, 400);
@@ -334,18 +398,26 @@ fn a_commit_refused_at_any_call_changes_nothing() {
     for text in ["jdk17,reclaim=aggressive", "jdk18", "jdk17,reclaim=none"] {
         let run = |nth: Option<u64>| {
             let faults = Arc::new(Faults::new());
-            let heap = ElasticMetaspace::with_faults(spec(text), Plan::default(), Some(faults.clone())).unwrap();
+            let heap =
+                ElasticMetaspace::with_faults(spec(text), Plan::default(), Some(faults.clone()))
+                    .unwrap();
             let before = faults.calls(Call::Commit);
             if let Some(nth) = nth {
                 faults.fail(Call::Commit, nth, 1);
             }
-            let driven = conformance::drive(heap, &list).unwrap_or_else(|error| panic!("{text}, commit {nth:?}: {error}"));
+            let driven = conformance::drive(heap, &list)
+                .unwrap_or_else(|error| panic!("{text}, commit {nth:?}: {error}"));
             (faults.calls(Call::Commit) - before, driven)
         };
         let (commits, undisturbed) = run(None);
         assert!(commits >= 4 && undisturbed.refused == 0, "{text}: {commits} commits");
-        let refused: Vec<u64> = (0..commits).map(|nth| marks::expect("commit refused", || run(Some(nth)).1.refused)).collect();
-        assert!(refused.iter().all(|refused| *refused <= 1), "one refused commit fails at most one request: {refused:?}");
+        let refused: Vec<u64> = (0..commits)
+            .map(|nth| marks::expect("commit refused", || run(Some(nth)).1.refused))
+            .collect();
+        assert!(
+            refused.iter().all(|refused| *refused <= 1),
+            "one refused commit fails at most one request: {refused:?}"
+        );
         assert!(refused.contains(&1), "{text}: {refused:?}");
     }
 }
@@ -353,7 +425,9 @@ fn a_commit_refused_at_any_call_changes_nothing() {
 #[test]
 fn an_uncommit_that_is_refused_leaves_the_memory_committed() {
     let faults = Arc::new(Faults::new());
-    let mut heap = ElasticMetaspace::test_context_with_faults(spec("jdk17"), None, None, Some(faults.clone())).unwrap();
+    let mut heap =
+        ElasticMetaspace::test_context_with_faults(spec("jdk17"), None, None, Some(faults.clone()))
+            .unwrap();
     let id = heap.birth(ArenaPlan::default());
     heap.allocate_words(id, 100_000).unwrap();
     let committed = heap.committed_words();
@@ -370,7 +444,9 @@ fn an_uncommit_that_is_refused_leaves_the_memory_committed() {
 #[test]
 fn a_node_that_cannot_be_reserved_refuses_the_request() {
     let faults = Arc::new(Faults::new());
-    let mut heap = ElasticMetaspace::test_context_with_faults(spec("jdk17"), None, None, Some(faults.clone())).unwrap();
+    let mut heap =
+        ElasticMetaspace::test_context_with_faults(spec("jdk17"), None, None, Some(faults.clone()))
+            .unwrap();
     let id = heap.birth(ArenaPlan::default());
     faults.fail(Call::Reserve, 0, 1);
     assert_eq!(heap.allocate_words(id, 10), None);
@@ -380,13 +456,21 @@ fn a_node_that_cannot_be_reserved_refuses_the_request() {
 
 #[test]
 fn regions_are_the_arenas_of_the_plan() {
-    let plan = Plan::new(vec![ArenaPlan::default(), ArenaPlan::parse("class", "hidden"), ArenaPlan::parse("non-class", "standard")]);
+    let plan = Plan::new(vec![
+        ArenaPlan::default(),
+        ArenaPlan::parse("class", "hidden"),
+        ArenaPlan::parse("non-class", "standard"),
+    ]);
     let mut heap = ElasticMetaspace::new(spec("jdk17"), plan).unwrap();
-    let in_region = |region, size| Request { align: 8, region: Region(region), ..Request::of(size) };
+    let in_region =
+        |region, size| Request { align: 8, region: Region(region), ..Request::of(size) };
     heap.begin_region(Region(1));
     let class = heap.allocate(in_region(1, 100)).unwrap();
     let data = heap.allocate(in_region(2, 100)).unwrap();
-    assert!(heap.spaces()[1].offset_of(class.as_ptr() as usize).is_some() && heap.spaces()[0].offset_of(data.as_ptr() as usize).is_some());
+    assert!(
+        heap.spaces()[1].offset_of(class.as_ptr() as usize).is_some()
+            && heap.spaces()[0].offset_of(data.as_ptr() as usize).is_some()
+    );
     // SAFETY: the blocks are live.
     unsafe {
         let usable = |block, region| heap.usable_size(Block::new(block, in_region(region, 100)));
@@ -395,7 +479,13 @@ fn regions_are_the_arenas_of_the_plan() {
         heap.end_region(Region(2));
     }
     assert_eq!((heap.used_words(), heap.footprint().used_bytes), (0, Some(0)));
-    let kinds: Vec<String> = heap.report().spaces.iter().flat_map(|space| &space.kinds).map(|kind| kind.loader.clone()).collect();
+    let kinds: Vec<String> = heap
+        .report()
+        .spaces
+        .iter()
+        .flat_map(|space| &space.kinds)
+        .map(|kind| kind.loader.clone())
+        .collect();
     assert!(kinds.is_empty(), "{kinds:?}");
 }
 

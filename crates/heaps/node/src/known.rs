@@ -1,21 +1,24 @@
 //! What is known of Node and of the V8 in it, each with its source.
 
-/// The version that is run where none is named: the last one whose V8 (7.9) has all six strategies and prints them.
+/// The version that is run where none is named: the last one whose V8 (7.9) has all six strategies
+/// and prints them.
 pub const VERSION: &str = "13.14.0";
 
 /// V8's page of old space, bytes (spaces.h, `Page::kPageSize`).
 pub const PAGE_BYTES: u64 = 256 << 10;
 
-/// What of it objects can have, bytes (measured, all four versions), less what remains free on full pages.
+/// What of it objects can have, bytes (measured, all four versions), less what remains free on full
+/// pages.
 pub const PAGE_AREA_BYTES: u64 = 261_000;
 
-/// Largest object that is kept in a page, bytes (spaces.h, `kMaxRegularHeapObjectSize`, V8 7.8 to 8.4).
+/// Largest object that is kept in a page, bytes (spaces.h, `kMaxRegularHeapObjectSize`, V8 7.8 to
+/// 8.4).
 pub const REGULAR_OBJECT_BYTES_MAX: u64 = 128 << 10;
 
 /// The header object of an array (`JSArray::kSize`), bytes.
 pub const ARRAY_BYTES: u64 = 32;
-/// What V8 puts behind the header to learn about the allocation site (`AllocationMemento::kSize`), bytes; it never
-/// outlives a collection.
+/// What V8 puts behind the header to learn about the allocation site (`AllocationMemento::kSize`),
+/// bytes; it never outlives a collection.
 pub const MEMENTO_BYTES: u64 = 16;
 /// Map and length of the array's elements (`FixedArray::kHeaderSize`), bytes.
 pub const ELEMENTS_HEADER_BYTES: u64 = 16;
@@ -33,7 +36,8 @@ pub const TABLE_SLOTS_MIN: u32 = 20_000;
 /// Most collections that V8 may make of its own accord in one run.
 pub const OWN_COLLECTIONS_MAX: usize = 200_000;
 
-/// Collections that the driver forces between asking V8 to say what it does and the workload: the start's.
+/// Collections that the driver forces between asking V8 to say what it does and the workload: the
+/// start's.
 pub const SETTLING_COLLECTIONS: usize = 1;
 
 /// The flag that Nodes before 12.13 and after 14 do not have.

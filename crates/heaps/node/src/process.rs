@@ -1,4 +1,5 @@
-//! Runs a program to its end or its time limit: bounded output, its CPU time, and nothing that outlives us.
+//! Runs a program to its end or its time limit: bounded output, its CPU time, and nothing that
+//! outlives us.
 
 use crate::NodeError;
 use std::fs::File;
@@ -68,23 +69,40 @@ impl Ended {
 ///
 /// # Errors
 /// It cannot be started.
-pub fn run(mut command: Command, path: &Path, input: Option<File>, limits: &Limits) -> Result<Ended, NodeError> {
+pub fn run(
+    mut command: Command,
+    path: &Path,
+    input: Option<File>,
+    limits: &Limits,
+) -> Result<Ended, NodeError> {
     let failed = |action| move |source| NodeError::Start { path: path.into(), action, source };
     let (results, theirs) = std::io::pipe().map_err(failed("make a pipe for"))?;
     let theirs: OwnedFd = theirs.into();
     let number = theirs.as_raw_fd();
-    command.stdin(input.map_or_else(Stdio::null, Stdio::from)).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(input.map_or_else(Stdio::null, Stdio::from))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let parent = std::process::id() as i32;
-    // SAFETY: between fork and exec only calls that are safe in a signal handler are made, on integers.
+    // SAFETY: between fork and exec only calls that are safe in a signal handler are made, on
+    // integers.
     unsafe {
         command.pre_exec(move || {
             // dup2 of a descriptor onto itself would leave it to be closed by exec.
-            let ready = if number == RESULTS { libc::fcntl(RESULTS, libc::F_SETFD, 0) } else { libc::dup2(number, RESULTS) };
+            let ready = if number == RESULTS {
+                libc::fcntl(RESULTS, libc::F_SETFD, 0)
+            } else {
+                libc::dup2(number, RESULTS)
+            };
             if ready < 0 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {
                 return Err(std::io::Error::last_os_error());
             }
             // Who died before the call above sends no signal any more.
-            if libc::getppid() == parent { Ok(()) } else { Err(std::io::ErrorKind::Interrupted.into()) }
+            if libc::getppid() == parent {
+                Ok(())
+            } else {
+                Err(std::io::ErrorKind::Interrupted.into())
+            }
         });
     }
     let mut child = command.spawn().map_err(failed("start"))?;
@@ -92,10 +110,14 @@ pub fn run(mut command: Command, path: &Path, input: Option<File>, limits: &Limi
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     std::thread::scope(|scope| {
         let results = scope.spawn(move || read_first(results, limits.results_bytes));
-        let stdout = scope.spawn(move || stdout.map_or_else(Vec::new, |stdout| read_first(stdout, limits.output_bytes)));
+        let stdout = scope.spawn(move || {
+            stdout.map_or_else(Vec::new, |stdout| read_first(stdout, limits.output_bytes))
+        });
         let stderr = scope.spawn(move || stderr.map_or_else(Vec::new, read_last));
-        let (status, cpu_ns, timed_out) = wait(child.id() as libc::pid_t, limits.timeout).map_err(failed("wait for"))?;
-        let joined = |thread: std::thread::ScopedJoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
+        let (status, cpu_ns, timed_out) =
+            wait(child.id() as libc::pid_t, limits.timeout).map_err(failed("wait for"))?;
+        let joined =
+            |thread: std::thread::ScopedJoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
         let (results, stdout, stderr) = (joined(results), joined(stdout), joined(stderr));
         let stderr = String::from_utf8_lossy(&stderr).into_owned();
         Ok(Ended { status, cpu_ns, results, stdout, stderr, timed_out })
@@ -124,20 +146,27 @@ fn read_last(mut from: impl Read) -> Vec<u8> {
     kept
 }
 
-/// Waits for the child, and kills it at the limit. Gives its status, CPU time in ns, and whether it was killed.
+/// Waits for the child, and kills it at the limit. Gives its status, CPU time in ns, and whether it
+/// was killed.
 fn wait(pid: libc::pid_t, timeout: Duration) -> std::io::Result<(i32, u64, bool)> {
     let deadline = Instant::now() + timeout;
     let mut pause = Duration::from_micros(500);
     let mut killed = false;
     loop {
         let mut status = 0;
-        // SAFETY: all-zero bytes are a valid `rusage`; both may be written; the child is ours and not yet waited for.
+        // SAFETY: all-zero bytes are a valid `rusage`; both may be written; the child is ours and
+        // not yet waited for.
         let (waited, usage) = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
-            (libc::wait4(pid, &mut status, if killed { 0 } else { libc::WNOHANG }, &mut usage), usage)
+            (
+                libc::wait4(pid, &mut status, if killed { 0 } else { libc::WNOHANG }, &mut usage),
+                usage,
+            )
         };
         if waited == pid {
-            let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+            let ns = |time: libc::timeval| {
+                time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000
+            };
             return Ok((status, ns(usage.ru_utime) + ns(usage.ru_stime), killed));
         }
         if waited < 0 {
@@ -146,7 +175,8 @@ fn wait(pid: libc::pid_t, timeout: Duration) -> std::io::Result<(i32, u64, bool)
                 return Err(error);
             }
         } else if Instant::now() >= deadline {
-            // SAFETY: a system call on integers; the child has not been waited for, so that the number is still its own.
+            // SAFETY: a system call on integers; the child has not been waited for, so that the
+            // number is still its own.
             unsafe { libc::kill(pid, libc::SIGKILL) };
             killed = true;
         } else {
@@ -163,18 +193,33 @@ mod tests {
     fn shell(script: &str, timeout: Duration, bytes: usize) -> Ended {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
-        run(command, Path::new("/bin/sh"), None, &Limits { timeout, results_bytes: bytes, output_bytes: bytes, expected: 0 }).unwrap()
+        run(
+            command,
+            Path::new("/bin/sh"),
+            None,
+            &Limits { timeout, results_bytes: bytes, output_bytes: bytes, expected: 0 },
+        )
+        .unwrap()
     }
 
     #[test]
     fn output_is_bounded_and_ends_are_told() {
         let minute = Duration::from_secs(60);
         let ended = shell("echo result >&3; echo out; echo why >&2; exit 7", minute, 100);
-        assert_eq!((ended.results.as_slice(), ended.stdout.as_slice(), ended.stderr.as_str()), (&b"result\n"[..], &b"out\n"[..], "why\n"));
-        assert_eq!((ended.exit_status(), ended.how().as_str(), ended.timed_out), (Some(7), "exit status 7", false));
+        assert_eq!(
+            (ended.results.as_slice(), ended.stdout.as_slice(), ended.stderr.as_str()),
+            (&b"result\n"[..], &b"out\n"[..], "why\n")
+        );
+        assert_eq!(
+            (ended.exit_status(), ended.how().as_str(), ended.timed_out),
+            (Some(7), "exit status 7", false)
+        );
         assert_eq!(shell("kill -9 $$", minute, 100).how(), "signal 9");
         let endless = shell("yes >&3; yes; true", minute, 1000);
-        assert_eq!((endless.results.len(), endless.stdout.len(), endless.succeeded()), (1000, 1000, true));
+        assert_eq!(
+            (endless.results.len(), endless.stdout.len(), endless.succeeded()),
+            (1000, 1000, true)
+        );
         let loud = shell("head -c 1000000 /dev/zero | tr '\\0' x >&2; echo end >&2", minute, 10);
         assert!(loud.stderr.len() == ERROR_BYTES && loud.stderr.ends_with("xend\n"));
     }

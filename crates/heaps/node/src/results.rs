@@ -1,8 +1,10 @@
-//! What the driver writes: a line of JSON that names the spaces, then a record a collection, the first of the start.
+//! What the driver writes: a line of JSON that names the spaces, then a record a collection, the
+//! first of the start.
 //!
-//! A record is the number of births so far and the state of all spaces before the collection and then after, each space
-//! as four doubles, little-endian: committed, used, available and physical bytes, as `v8.getHeapSpaceStatistics()` names them. Doubles and not text,
-//! because text would be garbage in the heap that is measured.
+//! A record is the number of births so far and the state of all spaces before the collection and
+//! then after, each space as four doubles, little-endian: committed, used, available and physical
+//! bytes, as `v8.getHeapSpaceStatistics()` names them. Doubles and not text, because text would be
+//! garbage in the heap that is measured.
 
 use crate::known;
 use heaplab_heap::SpaceState;
@@ -66,8 +68,12 @@ pub fn parse(bytes: &[u8], least: usize, most: usize) -> Result<(Head, Vec<Recor
     let record_bytes = record_bytes(head.spaces.len());
     let count = rest.len() / record_bytes;
     if !rest.len().is_multiple_of(record_bytes) || !(least..=most).contains(&count) {
-        let expected = if least == most { format!("{least}") } else { format!("{least} to {most}") };
-        return Err((format!("{expected} records of {record_bytes} bytes"), format!("{} bytes", rest.len())));
+        let expected =
+            if least == most { format!("{least}") } else { format!("{least} to {most}") };
+        return Err((
+            format!("{expected} records of {record_bytes} bytes"),
+            format!("{} bytes", rest.len()),
+        ));
     }
     let records = rest.chunks_exact(record_bytes).enumerate().map(|(index, bytes)| {
         let others = || ("bytes as whole numbers".into(), format!("record {index} with others"));
@@ -86,9 +92,13 @@ fn split(bytes: &[u8]) -> Result<(Head, &[u8]), Wrong> {
     let expected = "a first line that names the spaces";
     let end = bytes.iter().take(HEAD_BYTES_MAX).position(|byte| *byte == b'\n');
     let end = end.ok_or_else(|| (expected.into(), format!("{} bytes without one", bytes.len())))?;
-    let head: Head = serde_json::from_slice(&bytes[..end]).map_err(|error| (expected.into(), error.to_string()))?;
+    let head: Head = serde_json::from_slice(&bytes[..end])
+        .map_err(|error| (expected.into(), error.to_string()))?;
     if !head.spaces.iter().any(|space| space == OLD_SPACE) || head.spaces.len() > SPACES_MAX {
-        return Err((format!("up to {SPACES_MAX} spaces, {OLD_SPACE} among them"), format!("{:?}", head.spaces)));
+        return Err((
+            format!("up to {SPACES_MAX} spaces, {OLD_SPACE} among them"),
+            format!("{:?}", head.spaces),
+        ));
     }
     Ok((head, &bytes[end + 1..]))
 }
@@ -100,17 +110,23 @@ pub const NEW_SPACE: &str = "new_space";
 
 fn state(bytes: &[u8]) -> Option<SpaceState> {
     let field = |index: usize| number(&bytes[index * 8..index * 8 + 8]);
-    Some(SpaceState { committed_bytes: field(0)?, used_bytes: field(1)?, available_bytes: field(2)?, waste_bytes: 0 })
+    Some(SpaceState {
+        committed_bytes: field(0)?,
+        used_bytes: field(1)?,
+        available_bytes: field(2)?,
+        waste_bytes: 0,
+    })
 }
 
 /// A double that is a whole number; above 2^53 it is no exact one.
 fn number(bytes: &[u8]) -> Option<u64> {
     let value = f64::from_le_bytes(bytes.try_into().ok()?);
-    ((0.0..9_007_199_254_740_992.0).contains(&value) && value.fract() == 0.0).then_some(value as u64)
+    ((0.0..9_007_199_254_740_992.0).contains(&value) && value.fract() == 0.0)
+        .then_some(value as u64)
 }
 
-/// What is the workload's of a space: less what was there at the start. Pages of old space that were empty then are the
-/// workload's; the others were full.
+/// What is the workload's of a space: less what was there at the start. Pages of old space that
+/// were empty then are the workload's; the others were full.
 pub fn relative(name: &str, now: SpaceState, start: SpaceState) -> SpaceState {
     if name == NEW_SPACE {
         return now;
@@ -131,7 +147,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn results(spaces: &str, numbers: &[f64]) -> Vec<u8> {
-        let mut bytes = format!("{{\"node\":\"13.14.0\",\"v8\":\"7.9\",\"spaces\":{spaces}}}\n").into_bytes();
+        let mut bytes =
+            format!("{{\"node\":\"13.14.0\",\"v8\":\"7.9\",\"spaces\":{spaces}}}\n").into_bytes();
         bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
         bytes
     }
@@ -142,7 +159,8 @@ mod tests {
         let bytes = results("[\"new_space\",\"old_space\"]", &numbers);
         let (head, records) = parse(&bytes, 1, 1).unwrap();
         assert_eq!((head.node.as_str(), count(&bytes), records.len()), ("13.14.0", 1, 1));
-        let old = SpaceState { committed_bytes: 13, used_bytes: 14, available_bytes: 15, waste_bytes: 0 };
+        let old =
+            SpaceState { committed_bytes: 13, used_bytes: 14, available_bytes: 15, waste_bytes: 0 };
         assert_eq!((records[0].after[1], records[0].before[0].committed_bytes), (old, 1));
     }
 
@@ -154,7 +172,10 @@ mod tests {
         assert!(said(b"{}\n", 1).1.contains("missing field"));
         assert!(said(&results("[\"new_space\"]", &[]), 0).0.contains("old_space among them"));
         let old = "[\"old_space\"]";
-        assert_eq!(said(&results(old, &[0.0; 7]), 1), ("1 records of 72 bytes".into(), "56 bytes".into()));
+        assert_eq!(
+            said(&results(old, &[0.0; 7]), 1),
+            ("1 records of 72 bytes".into(), "56 bytes".into())
+        );
         for wrong in [-1.0, 0.5, f64::NAN, f64::INFINITY, 1e300] {
             assert_eq!(said(&results(old, &[wrong; 9]), 1).1, "record 0 with others");
         }
@@ -162,8 +183,15 @@ mod tests {
 
     #[test]
     fn node_s_own_objects_are_taken_off() {
-        let state = |committed_bytes, used_bytes| SpaceState { committed_bytes, used_bytes, ..SpaceState::default() };
-        assert_eq!(relative(OLD_SPACE, state(2 << 20, 5000), state(1 << 20, 1000)), state((1 << 20) + 4 * known::PAGE_BYTES, 4000));
+        let state = |committed_bytes, used_bytes| SpaceState {
+            committed_bytes,
+            used_bytes,
+            ..SpaceState::default()
+        };
+        assert_eq!(
+            relative(OLD_SPACE, state(2 << 20, 5000), state(1 << 20, 1000)),
+            state((1 << 20) + 4 * known::PAGE_BYTES, 4000)
+        );
         assert_eq!(relative("map_space", state(10, 5), state(8, 5)), state(2, 0));
         assert_eq!(relative(NEW_SPACE, state(8, 5), state(8, 5)), state(8, 5));
     }

@@ -24,14 +24,18 @@ pub struct Run {
     pub version: String,
     /// What each space held before the workload began, Node's own objects, as V8 says.
     pub start: Vec<(String, SpaceState)>,
-    /// Collections in order, the last one forced at the end; with `gc=own` scavenges too. States are less the start's
-    /// (see the crate's documentation). With `gc=own` the requested bytes of births are known for the last one only.
+    /// Collections in order, the last one forced at the end; with `gc=own` scavenges too. States
+    /// are less the start's (see the crate's documentation). With `gc=own` the requested bytes of
+    /// births are known for the last one only.
     pub collections: Vec<Collection>,
-    /// Free blocks of old space by page and category, Node's pages included; where `categories=true`.
+    /// Free blocks of old space by page and category, Node's pages included; where
+    /// `categories=true`.
     pub free_lists: Vec<FreeLists>,
-    /// Free percentage from which V8 evacuated a page, for each full collection that thought of pages; where `compact=regular`.
+    /// Free percentage from which V8 evacuated a page, for each full collection that thought of
+    /// pages; where `compact=regular`.
     pub thresholds: Vec<Option<u32>>,
-    /// Full collections that V8 made of its own accord besides the forced ones; with `gc=forced` a large limit makes them rare.
+    /// Full collections that V8 made of its own accord besides the forced ones; with `gc=forced` a
+    /// large limit makes them rare.
     pub unforced: u64,
     /// User and system CPU time of the whole Node process, its start included, ns.
     pub cpu_ns: u64,
@@ -47,17 +51,25 @@ pub fn run(spec: &Spec, slots: u32, feed: Feed<'_>) -> Result<Run, NodeError> {
     let workload = workload::write(slots, rules, feed)?;
     let least = workload.forced.len() + 1;
     let most = if spec.gc == Gc::Own { least + known::OWN_COLLECTIONS_MAX } else { least };
-    let timeout = spec.timeout.unwrap_or(Duration::from_secs(SECONDS_MIN + workload.steps / STEPS_A_SECOND));
-    let limits = Limits { timeout, results_bytes: results::bytes_max(most), output_bytes: traces::BYTES_MAX, expected: least };
-    let input =
-        workload.file.try_clone().map_err(|source| NodeError::Start { path: node.clone(), action: "give the workload to", source })?;
+    let timeout =
+        spec.timeout.unwrap_or(Duration::from_secs(SECONDS_MIN + workload.steps / STEPS_A_SECOND));
+    let limits = Limits {
+        timeout,
+        results_bytes: results::bytes_max(most),
+        output_bytes: traces::BYTES_MAX,
+        expected: least,
+    };
+    let input = workload.file.try_clone().map_err(|source| NodeError::Start {
+        path: node.clone(),
+        action: "give the workload to",
+        source,
+    })?;
     let ended = process::run(command(spec, &node, slots), &node, Some(input), &limits)?;
     refuse(spec, &node, &workload, &ended, &limits)?;
-    let (head, records) = results::parse(&ended.results, least, most).map_err(|(expected, found)| NodeError::Output {
-        place: "the results".into(),
-        expected,
-        found,
-    })?;
+    let (head, records) =
+        results::parse(&ended.results, least, most).map_err(|(expected, found)| {
+            NodeError::Output { place: "the results".into(), expected, found }
+        })?;
     let said = String::from_utf8_lossy(&ended.stdout);
     let traces = traces::parse(&said).map_err(|(line, expected, found)| NodeError::Output {
         place: format!("standard output, line {line}"),
@@ -85,7 +97,8 @@ fn command(spec: &Spec, node: &Path, slots: u32) -> Command {
         spec.gc.name(),
         traced.join(",")
     ));
-    // The environment and the folder become strings in the heap; a library path may be what makes the program start at all.
+    // The environment and the folder become strings in the heap; a library path may be what makes
+    // the program start at all.
     command.env_clear().current_dir("/");
     if let Some(path) = std::env::var_os("LD_LIBRARY_PATH") {
         command.env("LD_LIBRARY_PATH", path);
@@ -94,20 +107,34 @@ fn command(spec: &Spec, node: &Path, slots: u32) -> Command {
 }
 
 /// Whether Node ended in another way than by finishing.
-fn refuse(spec: &Spec, node: &Path, workload: &Workload, ended: &Ended, limits: &Limits) -> Result<(), NodeError> {
+fn refuse(
+    spec: &Spec,
+    node: &Path,
+    workload: &Workload,
+    ended: &Ended,
+    limits: &Limits,
+) -> Result<(), NodeError> {
     if ended.timed_out {
         let collections = results::count(&ended.results).saturating_sub(1);
-        return Err(NodeError::Hung { seconds: limits.timeout.as_secs(), collections, expected: limits.expected - 1 });
+        return Err(NodeError::Hung {
+            seconds: limits.timeout.as_secs(),
+            collections,
+            expected: limits.expected - 1,
+        });
     }
     if ended.succeeded() {
         return Ok(());
     }
     if let Some(said) = ended.stderr.lines().find(|line| line.contains("bad option")) {
         let said = said.rsplit_once(": ").map_or(said, |(_, option)| option);
-        return Err(NodeError::NoStrategies { path: node.into(), said: format!("bad option {said}") });
+        return Err(NodeError::NoStrategies {
+            path: node.into(),
+            said: format!("bad option {said}"),
+        });
     }
     if ended.stderr.contains("out of memory") {
-        let live = live_at_the_end(&String::from_utf8_lossy(&ended.stdout)).unwrap_or_else(|| "an unknown number of bytes".into());
+        let live = live_at_the_end(&String::from_utf8_lossy(&ended.stdout))
+            .unwrap_or_else(|| "an unknown number of bytes".into());
         return Err(NodeError::OutOfMemory {
             live,
             workload_bytes: workload.peak_bytes,
@@ -115,7 +142,15 @@ fn refuse(spec: &Spec, node: &Path, workload: &Workload, ended: &Ended, limits: 
         });
     }
     let last: Vec<&str> = ended.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
-    let said: String = last.iter().skip(last.len().saturating_sub(5)).copied().collect::<Vec<_>>().join("; ").chars().take(500).collect();
+    let said: String = last
+        .iter()
+        .skip(last.len().saturating_sub(5))
+        .copied()
+        .collect::<Vec<_>>()
+        .join("; ")
+        .chars()
+        .take(500)
+        .collect();
     let said = match ended.exit_status() {
         Some(71) => ": it could not write its results".into(),
         Some(72) => ": it could not read the workload".into(),
@@ -132,10 +167,21 @@ fn live_at_the_end(stdout: &str) -> Option<String> {
     Some(format!("{number} bytes"))
 }
 
-fn assemble(spec: &Spec, workload: &Workload, head: Head, records: &[Record], traces: Traces, cpu_ns: u64) -> Result<Run, NodeError> {
+fn assemble(
+    spec: &Spec,
+    workload: &Workload,
+    head: Head,
+    records: &[Record],
+    traces: Traces,
+    cpu_ns: u64,
+) -> Result<Run, NodeError> {
     if head.node != spec.version {
         let place = "the results".into();
-        return Err(NodeError::Output { place, expected: format!("Node {}", spec.version), found: format!("Node {}", head.node) });
+        return Err(NodeError::Output {
+            place,
+            expected: format!("Node {}", spec.version),
+            found: format!("Node {}", head.node),
+        });
     }
     // The driver settles and reports the start with collections of its own.
     let traced = traces.collections.get(known::SETTLING_COLLECTIONS..).unwrap_or_default();
@@ -143,7 +189,12 @@ fn assemble(spec: &Spec, workload: &Workload, head: Head, records: &[Record], tr
     let full = |traced: &&Traced| traced.kind != "s";
     let forced_full = workload.forced.iter().filter(|forced| !forced.minor).count();
     let collections = match spec.gc {
-        Gc::Forced => workload.forced.iter().zip(&records[1..]).map(|(forced, record)| forced_one(forced, &head, record, start)).collect(),
+        Gc::Forced => workload
+            .forced
+            .iter()
+            .zip(&records[1..])
+            .map(|(forced, record)| forced_one(forced, &head, record, start))
+            .collect(),
         Gc::Own => own(&workload.forced, &head, records, traced, start),
     };
     let fulls = traced.iter().filter(full).count();
@@ -179,18 +230,36 @@ fn of_record(head: &Head, record: &Record, start: &[SpaceState]) -> Collection {
     };
     let old = states().find(|space| space.name == OLD_SPACE).unwrap_or_default();
     let spaces = states().filter(|space| space.name != OLD_SPACE).collect();
-    Collection { births: record.births, before: old.before, after: old.after, spaces, ..Collection::default() }
+    Collection {
+        births: record.births,
+        before: old.before,
+        after: old.after,
+        spaces,
+        ..Collection::default()
+    }
 }
 
 fn forced_one(forced: &Forced, head: &Head, record: &Record, start: &[SpaceState]) -> Collection {
     let kind = if forced.minor { SCAVENGE } else { FULL }.into();
-    Collection { kind, cause: "forced".into(), born_bytes: forced.born_bytes, ..of_record(head, record, start) }
+    Collection {
+        kind,
+        cause: "forced".into(),
+        born_bytes: forced.born_bytes,
+        ..of_record(head, record, start)
+    }
 }
 
-/// V8's own collections: each record is of one birth, in which V8 collected once or (a scavenge that did not help) more
-/// often, and its trace has a line for each. The line that ends a record's collections leaves old space as the record
-/// says; the others get what lies between. The last record is of the collection that the driver forces.
-fn own(forced: &[Forced], head: &Head, records: &[Record], traced: &[Traced], start: &[SpaceState]) -> Vec<Collection> {
+/// V8's own collections: each record is of one birth, in which V8 collected once or (a scavenge
+/// that did not help) more often, and its trace has a line for each. The line that ends a record's
+/// collections leaves old space as the record says; the others get what lies between. The last
+/// record is of the collection that the driver forces.
+fn own(
+    forced: &[Forced],
+    head: &Head,
+    records: &[Record],
+    traced: &[Traced],
+    start: &[SpaceState],
+) -> Vec<Collection> {
     let old = head.spaces.iter().position(|space| space == OLD_SPACE).unwrap_or_default();
     let mut traced = traced.iter().peekable();
     let mut collections = Vec::with_capacity(traced.len());
@@ -203,7 +272,8 @@ fn own(forced: &[Forced], head: &Head, records: &[Record], traced: &[Traced], st
         let mut before = whole.before;
         while let Some(line) = traced.next() {
             let scavenge = line.kind == "s";
-            let ends = line.old.used_bytes >> 10 == after.used_bytes >> 10 && line.old.committed_bytes >> 10 == after.committed_bytes >> 10;
+            let ends = line.old.used_bytes >> 10 == after.used_bytes >> 10
+                && line.old.committed_bytes >> 10 == after.committed_bytes >> 10;
             let is_last = ends && (end.is_none() || traced.peek().is_none());
             let step = Collection {
                 kind: if scavenge { SCAVENGE } else { FULL }.into(),
@@ -217,12 +287,20 @@ fn own(forced: &[Forced], head: &Head, records: &[Record], traced: &[Traced], st
                 .into(),
                 before,
                 after: results::relative(OLD_SPACE, line.old, start[old]),
-                work: Work { moved_bytes: line.copied_bytes + line.promoted_bytes, promoted_bytes: line.promoted_bytes, ..Work::default() },
+                work: Work {
+                    moved_bytes: line.copied_bytes + line.promoted_bytes,
+                    promoted_bytes: line.promoted_bytes,
+                    ..Work::default()
+                },
                 pause_ns: Some(line.pause_ns),
                 ..whole.clone()
             };
             before = step.after;
-            collections.push(if is_last { Collection { after: whole.after, ..step } } else { step });
+            collections.push(if is_last {
+                Collection { after: whole.after, ..step }
+            } else {
+                step
+            });
             if is_last {
                 break;
             }

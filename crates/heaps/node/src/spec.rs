@@ -1,4 +1,5 @@
-//! The parameters of the family as a command line names them: `node:version=13.14.0,strategy=2,compact=never`.
+//! The parameters of the family as a command line names them:
+//! `node:version=13.14.0,strategy=2,compact=never`.
 //!
 //! One table ([`PARAMETERS`]) from which parsing and help derive.
 
@@ -12,7 +13,8 @@ use std::time::Duration;
 pub const FAMILY: &str = "node";
 
 /// The strategies of `--gc-freelist-strategy`, in the order of their numbers.
-pub const STRATEGIES: [&str; 6] = ["legacy", "fast-alloc", "many", "many-cached", "many-fast-path", "many-origin"];
+pub const STRATEGIES: [&str; 6] =
+    ["legacy", "fast-alloc", "many", "many-cached", "many-fast-path", "many-origin"];
 
 /// The parameters.
 pub const PARAMETERS: [Parameter; 10] = [
@@ -46,15 +48,30 @@ pub const PARAMETERS: [Parameter; 10] = [
         default: "none",
         help: "force a full collection after every so many births (gc=forced)",
     },
-    Parameter { name: "limit", takes: "bytes with m or g; whole megabytes", default: "8g", help: "most bytes of the old generation" },
-    Parameter { name: "semi_space", takes: "1m to 512m, whole megabytes", default: "4m", help: "size of a semi-space" },
+    Parameter {
+        name: "limit",
+        takes: "bytes with m or g; whole megabytes",
+        default: "8g",
+        help: "most bytes of the old generation",
+    },
+    Parameter {
+        name: "semi_space",
+        takes: "1m to 512m, whole megabytes",
+        default: "4m",
+        help: "size of a semi-space",
+    },
     Parameter {
         name: "categories",
         takes: "true or false",
         default: "false",
         help: "also ask for the free bytes of each category on each page, before collections and after sweeping",
     },
-    Parameter { name: "timeout", takes: "1 to 86400 s", default: "600 and 1 more per 20,000 steps", help: "kill Node after this time" },
+    Parameter {
+        name: "timeout",
+        takes: "1 to 86400 s",
+        default: "600 and 1 more per 20,000 steps",
+        help: "kill Node after this time",
+    },
     Parameter {
         name: "node",
         takes: "a path",
@@ -189,11 +206,17 @@ impl Spec {
                 let known = PARAMETERS.map(|parameter| parameter.name).join(", ");
                 return Err(SpecError::Parameter { name: key.into(), known });
             };
-            let wrong = || SpecError::Value { parameter: parameter.name, takes: parameter.takes, value: value.into() };
+            let wrong = || SpecError::Value {
+                parameter: parameter.name,
+                takes: parameter.takes,
+                value: value.into(),
+            };
             spec.set(parameter.name, value).ok_or_else(wrong)?;
         }
         if spec.every.is_some() && spec.gc == Gc::Own {
-            return Err(SpecError::Useless("every forces collections, and gc=own leaves them to V8"));
+            return Err(SpecError::Useless(
+                "every forces collections, and gc=own leaves them to V8",
+            ));
         }
         Ok(spec)
     }
@@ -202,14 +225,26 @@ impl Spec {
         match name {
             "version" => self.version = version(value)?,
             "strategy" => self.strategy = strategy(value)?,
-            "compact" => self.compact = [Compact::Never, Compact::Regular, Compact::Always].into_iter().find(|way| way.name() == value)?,
+            "compact" => {
+                self.compact = [Compact::Never, Compact::Regular, Compact::Always]
+                    .into_iter()
+                    .find(|way| way.name() == value)?
+            }
             "gc" => self.gc = [Gc::Forced, Gc::Own].into_iter().find(|gc| gc.name() == value)?,
             "every" => self.every = Some(value.parse().ok().filter(|births| *births > 0)?),
             "limit" => self.limit_mb = megabytes(value).filter(|mb| (4..=1 << 20).contains(mb))?,
-            "semi_space" => self.semi_space_mb = megabytes(value).filter(|mb| (1..=512).contains(mb))?,
+            "semi_space" => {
+                self.semi_space_mb = megabytes(value).filter(|mb| (1..=512).contains(mb))?
+            }
             "categories" => self.categories = value.parse().ok()?,
-            "timeout" => self.timeout = Some(Duration::from_secs(value.parse().ok().filter(|seconds| (1..=86_400).contains(seconds))?)),
-            "node" => self.node = Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty()),
+            "timeout" => {
+                self.timeout = Some(Duration::from_secs(
+                    value.parse().ok().filter(|seconds| (1..=86_400).contains(seconds))?,
+                ))
+            }
+            "node" => {
+                self.node = Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty())
+            }
             _ => return None,
         }
         (name != "node" || self.node.is_some()).then_some(())
@@ -217,9 +252,10 @@ impl Spec {
 
     /// The flags of V8 that it asks for.
     ///
-    /// `--predictable-gc-schedule` would be shorter, and overrides `--heap-growing-percent` by 30 whatever stands beside
-    /// it (flag-definitions.h, an implication by value), so that V8 collects on its own between forced collections of a
-    /// workload that grows. What it stands for is named one by one instead.
+    /// `--predictable-gc-schedule` would be shorter, and overrides `--heap-growing-percent` by 30
+    /// whatever stands beside it (flag-definitions.h, an implication by value), so that V8 collects
+    /// on its own between forced collections of a workload that grows. What it stands for is named
+    /// one by one instead.
     pub fn flags(&self) -> Vec<String> {
         let growth = if self.gc == Gc::Forced { 100_000 } else { 30 };
         let semi = self.semi_space_mb;
@@ -230,7 +266,9 @@ impl Spec {
             format!("--heap-growing-percent={growth}"),
             format!("--max-old-space-size={}", self.limit_mb),
         ];
-        // Flushing and lazy feedback would let objects of Node die or be born in the middle of a workload. The seed: V8 chooses addresses by it, and in which order pages are moved together follows from them.
+        // Flushing and lazy feedback would let objects of Node die or be born in the middle of a
+        // workload. The seed: V8 chooses addresses by it, and in which order pages are moved
+        // together follows from them.
         let always = "--no-memory-reducer --single-threaded --single-threaded-gc --no-incremental-marking \
                       --expose-gc --no-opt --no-flush-bytecode --no-lazy-feedback-allocation --random-seed=1";
         flags.extend(always.split_whitespace().map(String::from));
@@ -253,7 +291,9 @@ impl fmt::Display for Spec {
 fn version(text: &str) -> Option<String> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let pieces: Vec<&str> = text.split('.').collect();
-    let number = |piece: &&str| !piece.is_empty() && piece.len() <= 4 && piece.bytes().all(|byte| byte.is_ascii_digit());
+    let number = |piece: &&str| {
+        !piece.is_empty() && piece.len() <= 4 && piece.bytes().all(|byte| byte.is_ascii_digit())
+    };
     (pieces.len() == 3 && pieces.iter().all(number)).then(|| text.into())
 }
 
@@ -263,7 +303,9 @@ fn strategy(text: &str) -> Option<u8> {
 }
 
 fn megabytes(text: &str) -> Option<u64> {
-    parameter::bytes(text).filter(|bytes| *bytes > 0 && bytes.is_multiple_of(1 << 20)).map(|bytes| bytes >> 20)
+    parameter::bytes(text)
+        .filter(|bytes| *bytes > 0 && bytes.is_multiple_of(1 << 20))
+        .map(|bytes| bytes >> 20)
 }
 
 #[cfg(test)]
@@ -273,9 +315,18 @@ mod tests {
     #[test]
     fn parameters_are_read_and_others_refused_with_what_there_is() {
         let spec = Spec::parse("version=14.0.0,strategy=many,compact=never,limit=2g,semi_space=16m,every=20000,timeout=5").unwrap();
-        assert_eq!((spec.version.as_str(), spec.strategy, spec.compact), ("14.0.0", 2, Compact::Never));
-        assert_eq!((spec.limit_mb, spec.semi_space_mb, spec.every, spec.timeout), (2048, 16, Some(20_000), Some(Duration::from_secs(5))));
-        assert_eq!(Spec::parse("strategy=4").unwrap(), Spec { text: "strategy=4".into(), strategy: 4, ..Spec::default() });
+        assert_eq!(
+            (spec.version.as_str(), spec.strategy, spec.compact),
+            ("14.0.0", 2, Compact::Never)
+        );
+        assert_eq!(
+            (spec.limit_mb, spec.semi_space_mb, spec.every, spec.timeout),
+            (2048, 16, Some(20_000), Some(Duration::from_secs(5)))
+        );
+        assert_eq!(
+            Spec::parse("strategy=4").unwrap(),
+            Spec { text: "strategy=4".into(), strategy: 4, ..Spec::default() }
+        );
         assert_eq!(Spec::parse("").unwrap(), Spec::default());
         let said = |text: &str| Spec::parse(text).unwrap_err().to_string();
         assert_eq!(
@@ -286,19 +337,37 @@ mod tests {
             said("strategy=6"),
             "node:strategy takes 0 to 5, or legacy, fast-alloc, many, many-cached, many-fast-path, many-origin, not \"6\""
         );
-        for wrong in
-            ["version=13", "version=13.14.x", "compact=no", "gc=", "every=0", "limit=1000", "limit=1k", "semi_space=0m", "timeout=0"]
-        {
+        for wrong in [
+            "version=13",
+            "version=13.14.x",
+            "compact=no",
+            "gc=",
+            "every=0",
+            "limit=1000",
+            "limit=1k",
+            "semi_space=0m",
+            "timeout=0",
+        ] {
             let name = wrong.split('=').next().unwrap();
             assert!(said(wrong).starts_with(&format!("node:{name} takes ")), "{}", said(wrong));
         }
-        assert!(said("node=").contains("takes a path") && said("gc=own,every=5").contains("leaves them to V8"));
+        assert!(
+            said("node=").contains("takes a path")
+                && said("gc=own,every=5").contains("leaves them to V8")
+        );
     }
 
     #[test]
     fn every_parameter_of_the_table_is_known_to_the_parser() {
         for parameter in PARAMETERS {
-            assert!(!matches!(Spec::parse(&format!("{}=?", parameter.name)), Err(SpecError::Parameter { .. })), "{}", parameter.name);
+            assert!(
+                !matches!(
+                    Spec::parse(&format!("{}=?", parameter.name)),
+                    Err(SpecError::Parameter { .. })
+                ),
+                "{}",
+                parameter.name
+            );
         }
     }
 }

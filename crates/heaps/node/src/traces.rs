@@ -1,6 +1,7 @@
-//! What V8 prints on standard output when asked by flags that the driver sets before the workload begins:
-//! a line a collection (`--trace-gc-nvp`), what the spaces hold after it (`--trace-gc-verbose`, KB), the pages that it
-//! thought of evacuating (`--trace-fragmentation-verbose`), free blocks by page and category
+//! What V8 prints on standard output when asked by flags that the driver sets before the workload
+//! begins: a line a collection (`--trace-gc-nvp`), what the spaces hold after it
+//! (`--trace-gc-verbose`, KB), the pages that it thought of evacuating
+//! (`--trace-fragmentation-verbose`), free blocks by page and category
 //! (`--trace-gc-freelists-verbose`). Every line begins with `[PID:ISOLATE]`.
 
 use heaplab_heap::SpaceState;
@@ -25,7 +26,8 @@ pub struct Traced {
     pub old: SpaceState,
     /// What new space held afterwards, to the KB.
     pub new: SpaceState,
-    /// Percentage of a page that must be free for the page to be evacuated, where pages were thought of.
+    /// Percentage of a page that must be free for the page to be evacuated, where pages were
+    /// thought of.
     pub threshold_percent: Option<u32>,
 }
 
@@ -73,16 +75,24 @@ pub fn parse(text: &str) -> Result<Traces, Wrong> {
     let mut threshold = None;
     for (index, line) in text.lines().enumerate() {
         let wrong = |expected| (index + 1, expected, line.chars().take(100).collect::<String>());
-        let Some((_, said)) = line.split_once("] ").filter(|_| line.starts_with('[')) else { continue };
+        let Some((_, said)) = line.split_once("] ").filter(|_| line.starts_with('[')) else {
+            continue;
+        };
         if let Some(moment) = said.strip_prefix("FreeLists statistics ") {
             let moment = moment.trim_end_matches(':').into();
             traces.free_lists.push(FreeLists { moment, pages: Vec::new() });
         } else if let Some(page) = said.strip_prefix("Page ") {
-            let categories = categories(page).ok_or_else(|| wrong("free blocks of a page by category"))?;
-            let lists = traces.free_lists.last_mut().ok_or_else(|| wrong("a page after the name of its moment"))?;
+            let categories =
+                categories(page).ok_or_else(|| wrong("free blocks of a page by category"))?;
+            let lists = traces
+                .free_lists
+                .last_mut()
+                .ok_or_else(|| wrong("a page after the name of its moment"))?;
             lists.pages.push(categories);
-        } else if let Some(rest) = said.strip_prefix("compaction-selection-page: space=old_space ") {
-            let percent = number(rest, "fragmentation_limit_percent=").ok_or_else(|| wrong("a limit of fragmentation"))?;
+        } else if let Some(rest) = said.strip_prefix("compaction-selection-page: space=old_space ")
+        {
+            let percent = number(rest, "fragmentation_limit_percent=")
+                .ok_or_else(|| wrong("a limit of fragmentation"))?;
             threshold = Some(percent as u32);
         } else if said.contains(" ms: pause=") {
             let mut collection = collection(said).ok_or_else(|| wrong("a collection's numbers"))?;
@@ -96,7 +106,8 @@ pub fn parse(text: &str) -> Result<Traces, Wrong> {
             } else {
                 continue;
             };
-            *space = state(said).ok_or_else(|| wrong("used, available and committed KB of a space"))?;
+            *space =
+                state(said).ok_or_else(|| wrong("used, available and committed KB of a space"))?;
         }
     }
     Ok(traces)
@@ -117,7 +128,8 @@ fn categories(text: &str) -> Option<Vec<(u64, u64)>> {
 }
 
 fn collection(text: &str) -> Option<Traced> {
-    let milliseconds: f64 = word(text, "pause=")?.parse().ok().filter(|ms| (0.0..1e9).contains(ms))?;
+    let milliseconds: f64 =
+        word(text, "pause=")?.parse().ok().filter(|ms| (0.0..1e9).contains(ms))?;
     Some(Traced {
         kind: word(text, "gc=")?.into(),
         pause_ns: (milliseconds * 1e6).round() as u64,
@@ -192,7 +204,10 @@ mod tests {
         };
         assert_eq!(traces.collections, [expected]);
         assert_eq!(traces.free_lists[0].moment, "before collection");
-        assert_eq!(traces.free_lists[0].pages, [vec![(6, 144), (0, 0), (2, 96)], vec![(1, 24), (1, 32), (0, 0)]]);
+        assert_eq!(
+            traces.free_lists[0].pages,
+            [vec![(6, 144), (0, 0), (2, 96)], vec![(1, 24), (1, 32), (0, 0)]]
+        );
         assert_eq!(traces.free_lists[0].bytes_by_category(), [168, 32, 96]);
     }
 

@@ -62,8 +62,10 @@ pub struct Workload {
     pub slots: u32,
 }
 
-/// Gives each step to the function that it is given, in order, and ends at the first error of that function or its own.
-pub type Feed<'a> = &'a mut dyn FnMut(&mut dyn FnMut(Step) -> Result<(), String>) -> Result<(), String>;
+/// Gives each step to the function that it is given, in order, and ends at the first error of that
+/// function or its own.
+pub type Feed<'a> =
+    &'a mut dyn FnMut(&mut dyn FnMut(Step) -> Result<(), String>) -> Result<(), String>;
 
 /// How a workload is written.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,13 +86,16 @@ struct Writer {
     done: Workload,
 }
 
-/// Writes the steps that `feed` gives, on `slots` slots, into a temporary file, and a full collection behind them.
+/// Writes the steps that `feed` gives, on `slots` slots, into a temporary file, and a full
+/// collection behind them.
 ///
 /// # Errors
-/// A step that no program can have done, an object that V8 cannot make an array of, no room for the file, or an error of `feed`.
+/// A step that no program can have done, an object that V8 cannot make an array of, no room for the
+/// file, or an error of `feed`.
 pub fn write(slots: u32, rules: Rules, feed: Feed<'_>) -> Result<Workload, NodeError> {
     if slots > known::SLOTS_MAX {
-        let what = format!("{slots} objects live at once; the driver's table holds {}", known::SLOTS_MAX);
+        let what =
+            format!("{slots} objects live at once; the driver's table holds {}", known::SLOTS_MAX);
         return Err(NodeError::Workload { step: 0, what });
     }
     let file = tempfile::tempfile().map_err(|source| NodeError::Start {
@@ -101,7 +106,14 @@ pub fn write(slots: u32, rules: Rules, feed: Feed<'_>) -> Result<Workload, NodeE
     let copy = file.try_clone().map_err(failed)?;
     let done = Workload { file: copy, forced: Vec::new(), steps: 0, peak_bytes: 0, slots };
     let out = BufWriter::with_capacity(1 << 17, file);
-    let mut writer = Writer { out, rules, live: vec![0; slots as usize], live_bytes: 0, here: Forced::default(), done };
+    let mut writer = Writer {
+        out,
+        rules,
+        live: vec![0; slots as usize],
+        live_bytes: 0,
+        here: Forced::default(),
+        done,
+    };
     let mut refused = None;
     let fed = feed(&mut |step| {
         writer.step(step).map_err(|error| {
@@ -129,7 +141,9 @@ impl Writer {
             Step::Death { slot } => {
                 let live = self.slot(slot)?;
                 if *live == 0 {
-                    return Err(self.wrong(format!("the object in slot {slot} dies, and there is none")));
+                    return Err(
+                        self.wrong(format!("the object in slot {slot} dies, and there is none"))
+                    );
                 }
                 self.live_bytes -= std::mem::take(live) - 1;
                 self.pair(slot as i32, 0)
@@ -143,7 +157,9 @@ impl Writer {
         let words = known::words_of(size);
         if words > known::WORDS_MAX {
             let most = known::WORDS_MAX * known::WORD_BYTES;
-            return Err(self.wrong(format!("an object of {size} bytes; the largest array that V8 keeps as one has {most}")));
+            return Err(self.wrong(format!(
+                "an object of {size} bytes; the largest array that V8 keeps as one has {most}"
+            )));
         }
         let before = std::mem::replace(self.slot(slot)?, size + 1);
         self.live_bytes = self.live_bytes + size - before.saturating_sub(1);
@@ -151,7 +167,11 @@ impl Writer {
         self.pair(slot as i32, words as i32)?;
         self.here.births += 1;
         self.here.born_bytes += size;
-        if self.rules.every.is_some_and(|every| self.here.births.is_multiple_of(every)) { self.collect(false) } else { Ok(()) }
+        if self.rules.every.is_some_and(|every| self.here.births.is_multiple_of(every)) {
+            self.collect(false)
+        } else {
+            Ok(())
+        }
     }
 
     fn collect(&mut self, minor: bool) -> Result<(), NodeError> {
@@ -179,7 +199,11 @@ impl Writer {
 }
 
 fn failed(source: std::io::Error) -> NodeError {
-    NodeError::Start { path: std::env::temp_dir(), action: "write or read the workload among the temporary files in", source }
+    NodeError::Start {
+        path: std::env::temp_dir(),
+        action: "write or read the workload among the temporary files in",
+        source,
+    }
 }
 
 #[cfg(test)]
@@ -187,34 +211,69 @@ mod tests {
     use super::*;
     use std::io::Read;
 
-    fn written(slots: u32, rules: Rules, steps: &[Step]) -> Result<(Workload, Vec<i32>), NodeError> {
-        let mut workload = write(slots, rules, &mut |visit| steps.iter().try_for_each(|step| visit(*step)))?;
+    fn written(
+        slots: u32,
+        rules: Rules,
+        steps: &[Step],
+    ) -> Result<(Workload, Vec<i32>), NodeError> {
+        let mut workload =
+            write(slots, rules, &mut |visit| steps.iter().try_for_each(|step| visit(*step)))?;
         let mut bytes = Vec::new();
         workload.file.read_to_end(&mut bytes).unwrap();
-        Ok((workload, bytes.chunks(4).map(|word| i32::from_le_bytes(word.try_into().unwrap())).collect()))
+        Ok((
+            workload,
+            bytes.chunks(4).map(|word| i32::from_le_bytes(word.try_into().unwrap())).collect(),
+        ))
     }
 
     #[test]
     fn steps_become_pairs_with_a_last_collection() {
         let birth = |slot, size| Step::Birth { slot, size };
-        let steps = [birth(0, 1), birth(1, 9), Step::Collect(Ask::Minor), birth(1, 0), Step::Death { slot: 0 }];
+        let steps = [
+            birth(0, 1),
+            birth(1, 9),
+            Step::Collect(Ask::Minor),
+            birth(1, 0),
+            Step::Death { slot: 0 },
+        ];
         let (workload, pairs) = written(2, Rules::default(), &steps).unwrap();
         assert_eq!(pairs, [0, 1, 1, 2, -2, 0, 1, 1, 0, 0, -1, 0]);
-        let forced = [Forced { minor: true, births: 2, born_bytes: 10 }, Forced { minor: false, births: 3, born_bytes: 10 }];
-        assert_eq!((workload.forced.as_slice(), workload.peak_bytes, workload.steps), (forced.as_slice(), 10, 6));
+        let forced = [
+            Forced { minor: true, births: 2, born_bytes: 10 },
+            Forced { minor: false, births: 3, born_bytes: 10 },
+        ];
+        assert_eq!(
+            (workload.forced.as_slice(), workload.peak_bytes, workload.steps),
+            (forced.as_slice(), 10, 6)
+        );
         let rules = Rules { every: Some(1), leave_out_collections: true };
-        assert_eq!(written(1, rules, &[birth(0, 8), Step::Collect(Ask::Full)]).unwrap().1, [0, 1, -1, 0]);
+        assert_eq!(
+            written(1, rules, &[birth(0, 8), Step::Collect(Ask::Full)]).unwrap().1,
+            [0, 1, -1, 0]
+        );
         assert_eq!(written(1, Rules::default(), &[Step::Collect(Ask::Full)]).unwrap().1, [-1, 0]);
     }
 
     #[test]
     fn what_no_program_does_is_refused_with_the_step() {
         let said = |steps: &[Step]| written(3, Rules::default(), steps).unwrap_err().to_string();
-        assert_eq!(said(&[Step::Death { slot: 1 }]), "step 0 of the workload: the object in slot 1 dies, and there is none");
-        assert_eq!(said(&[Step::Birth { slot: 3, size: 1 }]), "step 0 of the workload: slot 3 is used, and there are 3");
-        let large = [Step::Birth { slot: 0, size: 1 }, Step::Birth { slot: 1, size: (256 << 20) + 1 }];
-        assert!(said(&large).starts_with("step 1 of the workload: an object of 268435457 bytes"), "{}", said(&large));
-        let error = write(1, Rules::default(), &mut |_| Err("word 7 is damaged".into())).unwrap_err();
+        assert_eq!(
+            said(&[Step::Death { slot: 1 }]),
+            "step 0 of the workload: the object in slot 1 dies, and there is none"
+        );
+        assert_eq!(
+            said(&[Step::Birth { slot: 3, size: 1 }]),
+            "step 0 of the workload: slot 3 is used, and there are 3"
+        );
+        let large =
+            [Step::Birth { slot: 0, size: 1 }, Step::Birth { slot: 1, size: (256 << 20) + 1 }];
+        assert!(
+            said(&large).starts_with("step 1 of the workload: an object of 268435457 bytes"),
+            "{}",
+            said(&large)
+        );
+        let error =
+            write(1, Rules::default(), &mut |_| Err("word 7 is damaged".into())).unwrap_err();
         assert_eq!(error.to_string(), "step 0 of the workload: word 7 is damaged");
         assert!(write(u32::MAX, Rules::default(), &mut |_| Ok(())).is_err());
     }

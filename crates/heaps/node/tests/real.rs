@@ -17,8 +17,8 @@ impl Random {
     }
 }
 
-/// The facts' workload: 20,000 slots replaced at random by mixed sizes (half under 9 words, 2 % up to 4,095), a collection
-/// every 20,000 births.
+/// The facts' workload: 20,000 slots replaced at random by mixed sizes (half under 9 words, 2 % up
+/// to 4,095), a collection every 20,000 births.
 fn mixed(births: u64) -> Vec<Step> {
     let mut random = Random(7);
     let mut steps = Vec::new();
@@ -37,15 +37,19 @@ fn mixed(births: u64) -> Vec<Step> {
 }
 
 fn ran(text: &str, steps: &[Step]) -> Result<Run, NodeError> {
-    run(&Spec::parse(text).unwrap(), 20_000, &mut |visit| steps.iter().try_for_each(|step| visit(*step)))
+    run(&Spec::parse(text).unwrap(), 20_000, &mut |visit| {
+        steps.iter().try_for_each(|step| visit(*step))
+    })
 }
 
-/// Whether this Node is installed. Says so where it is not; fails where `HEAPLAB_REQUIRE_ORACLES=1`, for the version that CI installs.
+/// Whether this Node is installed. Says so where it is not; fails where
+/// `HEAPLAB_REQUIRE_ORACLES=1`, for the version that CI installs.
 fn have(version: &str) -> bool {
     match find::node(&Spec::parse(&format!("version={version}")).unwrap()) {
         Ok(_) => true,
         Err(error) => {
-            let required = version == known::VERSION && std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() == Ok("1");
+            let required = version == known::VERSION
+                && std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() == Ok("1");
             assert!(!required, "{error}");
             eprintln!("skipped: {error}");
             false
@@ -54,7 +58,10 @@ fn have(version: &str) -> bool {
 }
 
 fn states(run: &Run) -> Vec<(u64, SpaceState, SpaceState)> {
-    run.collections.iter().map(|Collection { births, before, after, .. }| (*births, *before, *after)).collect()
+    run.collections
+        .iter()
+        .map(|Collection { births, before, after, .. }| (*births, *before, *after))
+        .collect()
 }
 
 #[test]
@@ -77,7 +84,8 @@ fn runs_repeat_to_the_byte_and_strategies_differ_as_the_facts_say() {
         if strategy == 2 || strategy == 3 {
             many.push(states(&first));
         }
-        let used: Vec<u64> = first.collections.iter().map(|collection| collection.after.used_bytes).collect();
+        let used: Vec<u64> =
+            first.collections.iter().map(|collection| collection.after.used_bytes).collect();
         let live = 20_000 * 300;
         assert!(used[9] > live / 2 && used[9] < live * 3, "{used:?}");
     }
@@ -86,10 +94,16 @@ fn runs_repeat_to_the_byte_and_strategies_differ_as_the_facts_say() {
     let [legacy, fast, ref others @ ..] = committed[..] else { unreachable!() };
     assert!(fast < legacy, "{committed:?}");
     assert!(others.iter().all(|bytes| *bytes as f64 / (legacy as f64) < 0.85), "{committed:?}");
-    // Always-compact leaves the same objects whatever the strategy, and a page more or less, by what the last page has room for.
-    let always = [0, 2].map(|strategy| ran(&format!("strategy={strategy},compact=always"), &steps).unwrap().collections[9].after);
+    // Always-compact leaves the same objects whatever the strategy, and a page more or less, by
+    // what the last page has room for.
+    let always = [0, 2].map(|strategy| {
+        ran(&format!("strategy={strategy},compact=always"), &steps).unwrap().collections[9].after
+    });
     assert_eq!(always[0].used_bytes, always[1].used_bytes);
-    assert!(always[0].committed_bytes.abs_diff(always[1].committed_bytes) <= known::PAGE_BYTES, "{always:?}");
+    assert!(
+        always[0].committed_bytes.abs_diff(always[1].committed_bytes) <= known::PAGE_BYTES,
+        "{always:?}"
+    );
     assert!(always[0].committed_bytes * 2 < committed[2], "{always:?} {committed:?}");
 }
 
@@ -104,23 +118,37 @@ fn what_a_birth_takes_and_free_lists_are_as_stated() {
         let run = ran("compact=never,categories=true", &steps).unwrap();
         let new = run.collections[0].spaces.iter().find(|space| space.name == "new_space").unwrap();
         let expected = 100 * known::birth_bytes(words);
-        assert!((expected..expected + 200).contains(&new.before.used_bytes), "{words}: {} {expected}", new.before.used_bytes);
+        assert!(
+            (expected..expected + 200).contains(&new.before.used_bytes),
+            "{words}: {} {expected}",
+            new.before.used_bytes
+        );
         let start = run.start.iter().find(|(name, _)| name == "old_space").unwrap().1;
         assert!(
             (start.committed_bytes - start.used_bytes) % known::PAGE_AREA_BYTES < 16 << 10,
             "pages are full or empty at the start: {start:?}"
         );
         assert_eq!(run.collections[0].before.used_bytes, 0, "nothing is in old space yet");
-        assert_eq!(run.free_lists.iter().filter(|lists| lists.moment == "before collection").count(), 2);
+        assert_eq!(
+            run.free_lists.iter().filter(|lists| lists.moment == "before collection").count(),
+            2
+        );
     }
-    // Promoted by collections, the objects are in old space, headers and elements, and memory that dies there is found.
-    let mut steps: Vec<Step> = births(100).chain([Step::Collect(Ask::Full), Step::Collect(Ask::Full)]).collect();
+    // Promoted by collections, the objects are in old space, headers and elements, and memory that
+    // dies there is found.
+    let mut steps: Vec<Step> =
+        births(100).chain([Step::Collect(Ask::Full), Step::Collect(Ask::Full)]).collect();
     steps.extend((0..100).map(|slot| Step::Death { slot }));
     steps.push(Step::Collect(Ask::Minor));
     steps.push(Step::Collect(Ask::Full));
     let run = ran("compact=never", &steps).unwrap();
-    let used: Vec<u64> = run.collections.iter().map(|collection| collection.after.used_bytes).collect();
-    assert_eq!(used[1], 100 * (known::ARRAY_BYTES + known::ELEMENTS_HEADER_BYTES + 800), "{used:?}");
+    let used: Vec<u64> =
+        run.collections.iter().map(|collection| collection.after.used_bytes).collect();
+    assert_eq!(
+        used[1],
+        100 * (known::ARRAY_BYTES + known::ELEMENTS_HEADER_BYTES + 800),
+        "{used:?}"
+    );
     assert_eq!((used[3], run.collections[2].kind.as_ref()), (0, "scavenge"), "{used:?}");
 }
 
@@ -131,20 +159,37 @@ fn v8_s_own_collections_are_found_with_the_births_before_them() {
     }
     let steps = mixed(200_000);
     let run = ran("gc=own,compact=never,strategy=2,limit=32m", &steps).unwrap();
-    let kinds = |kind: &str| run.collections.iter().filter(|collection| collection.kind == kind).count();
-    assert!(kinds("scavenge") > 10 && kinds("mark-compact") >= 2, "{} {}", kinds("scavenge"), kinds("mark-compact"));
+    let kinds =
+        |kind: &str| run.collections.iter().filter(|collection| collection.kind == kind).count();
+    assert!(
+        kinds("scavenge") > 10 && kinds("mark-compact") >= 2,
+        "{} {}",
+        kinds("scavenge"),
+        kinds("mark-compact")
+    );
     assert!(run.collections.is_sorted_by_key(|collection| collection.births));
-    assert_eq!((run.collections.last().unwrap().births, run.collections.last().unwrap().cause.as_ref()), (200_000, "forced"));
+    assert_eq!(
+        (run.collections.last().unwrap().births, run.collections.last().unwrap().cause.as_ref()),
+        (200_000, "forced")
+    );
     // New space is full when the first scavenge begins, but for ends of its pages.
     let taken: u64 = steps
         .iter()
-        .filter_map(|step| if let Step::Birth { size, .. } = step { Some(known::birth_bytes(size / 8)) } else { None })
+        .filter_map(|step| {
+            if let Step::Birth { size, .. } = step {
+                Some(known::birth_bytes(size / 8))
+            } else {
+                None
+            }
+        })
         .take(run.collections[0].births as usize)
         .sum();
     assert!((7 << 19..=4 << 20).contains(&taken), "{taken}");
     let again = ran("gc=own,compact=never,strategy=2,limit=32m", &steps).unwrap();
     assert_eq!(states(&run), states(&again));
-    let fulls = run.collections.iter().filter(|collection| collection.kind == "mark-compact").count() as u64;
+    let fulls =
+        run.collections.iter().filter(|collection| collection.kind == "mark-compact").count()
+            as u64;
     assert_eq!(run.unforced + 1, fulls);
 }
 
@@ -156,10 +201,14 @@ fn a_heap_that_is_too_small_a_node_that_hangs_and_one_without_strategies_say_so(
     let large: Vec<Step> = (0..20_000).map(|slot| Step::Birth { slot, size: 8192 }).collect();
     let said = ran("limit=32m", &large).unwrap_err().to_string();
     assert!(
-        said.contains("out of memory with ") && said.contains(" bytes live") && said.contains("163840000") && said.contains("(limit=32m)"),
+        said.contains("out of memory with ")
+            && said.contains(" bytes live")
+            && said.contains("163840000")
+            && said.contains("(limit=32m)"),
         "{said}"
     );
-    let many: Vec<Step> = (0..400).flat_map(|_| mixed(1).into_iter().chain([Step::Collect(Ask::Full); 20])).collect();
+    let many: Vec<Step> =
+        (0..400).flat_map(|_| mixed(1).into_iter().chain([Step::Collect(Ask::Full); 20])).collect();
     let error = ran("timeout=1", &many).unwrap_err();
     assert!(matches!(error, NodeError::Hung { seconds: 1, expected: 8000, .. }), "{error}");
     // A Node that is new enough to have no such flag, under the version asked for.
@@ -169,12 +218,27 @@ fn a_heap_that_is_too_small_a_node_that_hangs_and_one_without_strategies_say_so(
     std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let said = ran(&format!("node={}", path.display()), &[]).unwrap_err().to_string();
-    assert!(said.contains("cannot choose a free-list strategy (bad option --gc-freelist-strategy=5)"), "{said}");
+    assert!(
+        said.contains("cannot choose a free-list strategy (bad option --gc-freelist-strategy=5)"),
+        "{said}"
+    );
     std::fs::write(&path, "#!/bin/sh\n[ \"$1\" = --version ] && { echo v13.14.0; exit; }\necho oops >&2; kill -11 $$\n").unwrap();
-    assert_eq!(ran(&format!("node={}", path.display()), &[]).unwrap_err().to_string(), "Node died: signal 11: oops");
-    std::fs::write(&path, "#!/bin/sh\n[ \"$1\" = --version ] && { echo v13.14.0; exit; }\necho hello >&3\n").unwrap();
+    assert_eq!(
+        ran(&format!("node={}", path.display()), &[]).unwrap_err().to_string(),
+        "Node died: signal 11: oops"
+    );
+    std::fs::write(
+        &path,
+        "#!/bin/sh\n[ \"$1\" = --version ] && { echo v13.14.0; exit; }\necho hello >&3\n",
+    )
+    .unwrap();
     let said = ran(&format!("node={}", path.display()), &[]).unwrap_err().to_string();
-    assert!(said.starts_with("what Node wrote to the results: expected a first line that names the spaces"), "{said}");
+    assert!(
+        said.starts_with(
+            "what Node wrote to the results: expected a first line that names the spaces"
+        ),
+        "{said}"
+    );
     assert!(Path::new(&path).exists());
 }
 
@@ -185,11 +249,15 @@ fn other_nodes_run_the_same_workload() {
             continue;
         }
         for compact in ["never", "regular", "always"] {
-            let run = ran(&format!("version={version},compact={compact},strategy=2"), &mixed(60_000)).unwrap();
+            let run =
+                ran(&format!("version={version},compact={compact},strategy=2"), &mixed(60_000))
+                    .unwrap();
             assert!(run.version.starts_with(&format!("Node {version} (V8 ")), "{}", run.version);
             let end = run.collections[2].after;
             assert!(
-                run.collections.len() == 3 && end.used_bytes > 2 << 20 && end.committed_bytes + known::PAGE_BYTES > end.used_bytes,
+                run.collections.len() == 3
+                    && end.used_bytes > 2 << 20
+                    && end.committed_bytes + known::PAGE_BYTES > end.used_bytes,
                 "{version} {compact}: {end:?}"
             );
             assert_eq!(run.thresholds.len(), if compact == "regular" { 3 } else { 0 }, "{version}");

@@ -1,11 +1,16 @@
-//! Best-fit: exact lists for small sizes, a splay tree for large ones, the oldest block of the best size first.
+//! Best-fit: exact lists for small sizes, a splay tree for large ones, the oldest block of the best
+//! size first.
 //!
-//! Source: `freelist.c`, best-fit. A small block comes from the list of its size, else from the next size that has any,
-//! else from the smallest large block. What is left of a cut small block is white, not blue: it goes to the front of
-//! its list, out of address order, and leaves the lists when the next sweep begins, which finds it again and merges it.
-//! A remnant that the running sweep has yet to reach is on no list at all.
+//! Source: `freelist.c`, best-fit. A small block comes from the list of its size, else from the
+//! next size that has any, else from the smallest large block. What is left of a cut small block is
+//! white, not blue: it goes to the front of its list, out of address order, and leaves the lists
+//! when the next sweep begins, which finds it again and merges it. A remnant that the running sweep
+//! has yet to reach is on no list at all.
 
-use crate::block::{Address, BLUE, NULL, WHITE, colour_of, fields_at, fields_header, header_at, load, next_in_memory};
+use crate::block::{
+    Address, BLUE, NULL, WHITE, colour_of, fields_at, fields_header, header_at, load,
+    next_in_memory,
+};
 use crate::block::{set_header, store};
 use crate::facts::{BEST_FIT_SMALL, WORD_BYTES};
 use crate::fit::Shared;
@@ -14,7 +19,8 @@ use crate::splay::{self, Tree};
 /// Best-fit's lists and tree.
 #[derive(Debug)]
 pub(crate) struct BestFit {
-    /// The word that holds the head of the list of size 0, which is unused; those of sizes 1 to 16 follow.
+    /// The word that holds the head of the list of size 0, which is unused; those of sizes 1 to 16
+    /// follow.
     heads: Address,
     /// A size: the link that the sweeper inserts at.
     merge: [Address; BEST_FIT_SMALL + 1],
@@ -49,8 +55,10 @@ impl BestFit {
 
     /// The blocks of a small size, in the order in which they are used.
     pub(crate) fn small(&self, size: usize) -> impl Iterator<Item = Address> {
-        std::iter::successors(Some(load(self.head(size))), |block| (*block != NULL).then(|| load(*block)))
-            .take_while(|block| *block != NULL)
+        std::iter::successors(Some(load(self.head(size))), |block| {
+            (*block != NULL).then(|| load(*block))
+        })
+        .take_while(|block| *block != NULL)
     }
 
     /// Bits of the small sizes that have blocks.
@@ -115,13 +123,19 @@ impl BestFit {
     }
 
     /// From the tree. `set_least`: the request is small, so the smallest large block serves it.
-    fn allocate_large(&mut self, shared: &mut Shared, fields: usize, set_least: bool) -> Option<Address> {
+    fn allocate_large(
+        &mut self,
+        shared: &mut Shared,
+        fields: usize,
+        set_least: bool,
+    ) -> Option<Address> {
         let (link, lower) = self.tree.search_best(shared, fields)?;
         let node = load(link);
         let size = fields_at(node);
         if splay::next(node) == node {
             if size > lower + fields + 1 {
-                // What remains is still larger than the next lower size: it stays where it is in the tree.
+                // What remains is still larger than the next lower size: it stays where it is in
+                // the tree.
                 if set_least {
                     self.tree.least = node;
                 }
@@ -152,7 +166,8 @@ impl BestFit {
         at
     }
 
-    /// Cuts the high end off a block, which leaves the count of free words whole; its header becomes the remnant's.
+    /// Cuts the high end off a block, which leaves the count of free words whole; its header
+    /// becomes the remnant's.
     #[inline(always)]
     fn split(&mut self, shared: &mut Shared, fields: usize, block: Address) -> Address {
         let rest = fields_at(block) - fields - 1;
@@ -217,9 +232,15 @@ impl BestFit {
         self.clear();
     }
 
-    /// Makes one free block of the run of white and blue blocks from `block` on, and of the free block before it.
+    /// Makes one free block of the run of white and blue blocks from `block` on, and of the free
+    /// block before it.
     #[inline]
-    pub(crate) fn merge_block(&mut self, shared: &mut Shared, block: Address, chunk_end: Address) -> Address {
+    pub(crate) fn merge_block(
+        &mut self,
+        shared: &mut Shared,
+        block: Address,
+        chunk_end: Address,
+    ) -> Address {
         let mut start = block;
         let merge = shared.merge;
         if merge != NULL && next_in_memory(merge) == block && colour_of(header_at(merge)) == BLUE {

@@ -1,12 +1,13 @@
 //! Words of the heap's memory, and blocks: a header word and fields.
 //!
-//! A block is named by the address of its first field, as an OCaml value is. Its header holds the number of fields, a
-//! colour and a tag (source: `caml/mlvalues.h`, `caml/gc.h`). Free blocks keep their links in their fields, so free
-//! space costs no memory of its own.
+//! A block is named by the address of its first field, as an OCaml value is. Its header holds the
+//! number of fields, a colour and a tag (source: `caml/mlvalues.h`, `caml/gc.h`). Free blocks keep
+//! their links in their fields, so free space costs no memory of its own.
 //!
-//! **Every address that a heap computes lies in its own reservation**, in committed words: chunks are cut into blocks
-//! without gaps, so that a block's header leads to the next one, and links lead from free block to free block. That is
-//! the invariant which the accesses below rest on, and `check_deep` checks it.
+//! **Every address that a heap computes lies in its own reservation**, in committed words: chunks
+//! are cut into blocks without gaps, so that a block's header leads to the next one, and links lead
+//! from free block to free block. That is the invariant which the accesses below rest on, and
+//! `check_deep` checks it.
 
 use crate::facts::{FIELDS_TAG, NO_SCAN_TAG, WORD_BYTES};
 
@@ -38,7 +39,8 @@ pub(crate) const THREADED: usize = Colour::Threaded as usize;
 #[inline(always)]
 pub(crate) fn load(at: Address) -> usize {
     debug_assert!(at.is_multiple_of(WORD_BYTES) && at != 0);
-    // SAFETY: by the module's invariant the address is that of a committed word of the heap's own memory.
+    // SAFETY: by the module's invariant the address is that of a committed word of the heap's own
+    // memory.
     unsafe { (at as *const usize).read() }
 }
 
@@ -46,8 +48,8 @@ pub(crate) fn load(at: Address) -> usize {
 #[inline(always)]
 pub(crate) fn store(at: Address, word: usize) {
     debug_assert!(at.is_multiple_of(WORD_BYTES) && at != 0);
-    // SAFETY: as for `load`; nobody else writes the heap's words while the heap does (`&mut`), and the driver's
-    // pointers reach only bodies of blocks that it owns.
+    // SAFETY: as for `load`; nobody else writes the heap's words while the heap does (`&mut`), and
+    // the driver's pointers reach only bodies of blocks that it owns.
     unsafe { (at as *mut usize).write(word) }
 }
 

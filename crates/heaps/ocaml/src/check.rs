@@ -2,7 +2,10 @@
 
 use crate::best_fit::BestFit;
 use crate::block::field;
-use crate::block::{Address, BLACK, BLUE, NULL, WHITE, colour_of, fields_at, header_at, is_block, load, next_in_memory, words_of};
+use crate::block::{
+    Address, BLACK, BLUE, NULL, WHITE, colour_of, fields_at, header_at, is_block, load,
+    next_in_memory, words_of,
+};
 use crate::facts::{BEST_FIT_SMALL, IMMEDIATE, PAGE_BYTES, WORD_BYTES};
 use crate::first_fit::FirstFit;
 use crate::fit::{CONTROL_WORDS, Fit};
@@ -13,7 +16,11 @@ use crate::{ordered, splay};
 use heaplab_heap::{CheckError, Footprint, Heap, Part, Role};
 use std::collections::HashSet;
 
-fn broken<T>(place: impl Into<String>, expected: impl Into<String>, found: impl Into<String>) -> Result<T, CheckError> {
+fn broken<T>(
+    place: impl Into<String>,
+    expected: impl Into<String>,
+    found: impl Into<String>,
+) -> Result<T, CheckError> {
     Err(CheckError { place: place.into(), expected: expected.into(), found: found.into() })
 }
 
@@ -22,8 +29,10 @@ impl OCaml {
     fn blocks(&self) -> impl Iterator<Item = (Address, usize)> {
         self.chunks.chain.iter().flat_map(|chunk| {
             let end = chunk.end;
-            let next = move |block: &Address| Some(next_in_memory(*block)).filter(|next| *next < end);
-            std::iter::successors(Some(chunk.start + WORD_BYTES), next).map(|block| (block, header_at(block)))
+            let next =
+                move |block: &Address| Some(next_in_memory(*block)).filter(|next| *next < end);
+            std::iter::successors(Some(chunk.start + WORD_BYTES), next)
+                .map(|block| (block, header_at(block)))
         })
     }
 
@@ -34,17 +43,27 @@ impl OCaml {
             while at < chunk.end {
                 let header = load(at);
                 // What the sweeper has passed was made white, and is.
-                let passed = nth < self.sweeper.chunk || nth == self.sweeper.chunk && at < self.free.shared.sweep_at;
+                let passed = nth < self.sweeper.chunk
+                    || nth == self.sweeper.chunk && at < self.free.shared.sweep_at;
                 let black = self.phase == Phase::Mark || self.phase == Phase::Sweep && !passed;
-                let legal = matches!(colour_of(header), WHITE | BLUE) || colour_of(header) == BLACK && black;
+                let legal = matches!(colour_of(header), WHITE | BLUE)
+                    || colour_of(header) == BLACK && black;
                 if !legal {
                     let place = format!("chunk {nth}, block {:#x}", at + WORD_BYTES);
-                    return broken(place, format!("a colour of phase {:?}", self.phase), format!("header {header:#x}"));
+                    return broken(
+                        place,
+                        format!("a colour of phase {:?}", self.phase),
+                        format!("header {header:#x}"),
+                    );
                 }
                 at += words_of(header) * WORD_BYTES;
             }
             if at != chunk.end {
-                return broken(format!("chunk {nth}"), format!("blocks up to {:#x}", chunk.end), format!("up to {at:#x}"));
+                return broken(
+                    format!("chunk {nth}"),
+                    format!("blocks up to {:#x}", chunk.end),
+                    format!("up to {at:#x}"),
+                );
             }
         }
         Ok(())
@@ -57,18 +76,34 @@ impl OCaml {
             Fit::First(fit) => listed_first(fit)?,
             Fit::Best(fit) => listed_best(fit)?,
         };
-        let mut blue: HashSet<Address> = self.blocks().filter(|(_, header)| colour_of(*header) == BLUE).map(|(block, _)| block).collect();
+        let mut blue: HashSet<Address> = self
+            .blocks()
+            .filter(|(_, header)| colour_of(*header) == BLUE)
+            .map(|(block, _)| block)
+            .collect();
         for block in &listed {
             if colour_of(header_at(*block)) == BLUE && !blue.remove(block) {
-                return broken(format!("free block {block:#x}"), "a blue block of a chunk, listed once", "another or a second one");
+                return broken(
+                    format!("free block {block:#x}"),
+                    "a blue block of a chunk, listed once",
+                    "another or a second one",
+                );
             }
         }
         if let Some(block) = blue.iter().next() {
-            return broken("the free set", format!("every blue block, {block:#x} too"), format!("{} are missing", blue.len()));
+            return broken(
+                "the free set",
+                format!("every blue block, {block:#x} too"),
+                format!("{} are missing", blue.len()),
+            );
         }
         let words: usize = listed.iter().map(|block| fields_at(*block) + 1).sum();
         if words != self.free.shared.free_words {
-            return broken("the free set", format!("{} words", self.free.shared.free_words), words.to_string());
+            return broken(
+                "the free set",
+                format!("{} words", self.free.shared.free_words),
+                words.to_string(),
+            );
         }
         Ok(())
     }
@@ -88,7 +123,11 @@ impl OCaml {
                 heads.contains(&word) && colour_of(header_at(word)) != BLUE && seen.insert(word)
             };
             if !legal {
-                return broken(format!("slot {slot}"), "0, or an object that no other slot has", format!("{word:#x}"));
+                return broken(
+                    format!("slot {slot}"),
+                    "0, or an object that no other slot has",
+                    format!("{word:#x}"),
+                );
             }
         }
         Ok(())
@@ -122,13 +161,21 @@ fn listed_first(fit: &FirstFit) -> Result<Vec<Address>, CheckError> {
         if ordered::size(*block) > record {
             record = ordered::size(*block);
             if table.next().is_some_and(|entry| *entry != previous) {
-                return broken("first-fit's table", format!("{previous:#x}, the block before a record"), "another block");
+                return broken(
+                    "first-fit's table",
+                    format!("{previous:#x}, the block before a record"),
+                    "another block",
+                );
             }
         }
         previous = *block;
     }
     if table.next().is_some() {
-        return broken("first-fit's table", "no more entries than records", fit.table.len().to_string());
+        return broken(
+            "first-fit's table",
+            "no more entries than records",
+            fit.table.len().to_string(),
+        );
     }
     Ok(listed)
 }
@@ -139,7 +186,11 @@ fn listed_best(fit: &BestFit) -> Result<Vec<Address>, CheckError> {
         let mut blue = NULL;
         for block in fit.small(size) {
             let header = header_at(block);
-            let in_order = if colour_of(header) == WHITE { blue == NULL } else { colour_of(header) == BLUE && block > blue };
+            let in_order = if colour_of(header) == WHITE {
+                blue == NULL
+            } else {
+                colour_of(header) == BLUE && block > blue
+            };
             if !in_order || fields_at(block) != size {
                 return broken(
                     format!("best-fit's list {size}, block {block:#x}"),
@@ -152,7 +203,11 @@ fn listed_best(fit: &BestFit) -> Result<Vec<Address>, CheckError> {
         }
         let filled = fit.filled() >> (size - 1) & 1 == 1;
         if filled != fit.small(size).next().is_some() {
-            return broken(format!("best-fit's bit of size {size}"), "set where the list has a block", filled.to_string());
+            return broken(
+                format!("best-fit's bit of size {size}"),
+                "set where the list has a block",
+                filled.to_string(),
+            );
         }
     }
     let mut smaller = BEST_FIT_SMALL;
@@ -170,7 +225,11 @@ fn listed_best(fit: &BestFit) -> Result<Vec<Address>, CheckError> {
         }
         let size = fields_at(here);
         if size <= smaller || !splay::is_node(here) {
-            return broken(format!("best-fit's tree, node {here:#x}"), format!("a node above {smaller} fields"), size.to_string());
+            return broken(
+                format!("best-fit's tree, node {here:#x}"),
+                format!("a node above {smaller} fields"),
+                size.to_string(),
+            );
         }
         smaller = size;
         listed_circle(here, &mut listed)?;
@@ -178,7 +237,11 @@ fn listed_best(fit: &BestFit) -> Result<Vec<Address>, CheckError> {
     }
     let least = fit.tree.least;
     if least != NULL && (least != smallest || splay::next(least) != least) {
-        return broken("best-fit's least block", format!("{smallest:#x}, alone in its list"), format!("{least:#x}"));
+        return broken(
+            "best-fit's least block",
+            format!("{smallest:#x}, alone in its list"),
+            format!("{least:#x}"),
+        );
     }
     Ok(listed)
 }
@@ -187,7 +250,10 @@ fn listed_circle(node: Address, listed: &mut Vec<Address>) -> Result<(), CheckEr
     let mut block = node;
     loop {
         let next = splay::next(block);
-        if fields_at(block) != fields_at(node) || splay::previous(next) != block || splay::is_node(block) != (block == node) {
+        if fields_at(block) != fields_at(node)
+            || splay::previous(next) != block
+            || splay::is_node(block) != (block == node)
+        {
             return broken(
                 format!("best-fit's list of {} fields", fields_at(node)),
                 "a circle of blocks of that size",
@@ -229,7 +295,11 @@ impl Heap for OCaml {
             );
         }
         if self.minor.at < self.minor.range.start || self.minor.at > self.minor.range.end {
-            return broken("the minor heap", format!("{:x?}", self.minor.range), format!("{:#x}", self.minor.at));
+            return broken(
+                "the minor heap",
+                format!("{:x?}", self.minor.range),
+                format!("{:#x}", self.minor.at),
+            );
         }
         Ok(())
     }
@@ -244,7 +314,9 @@ impl Heap for OCaml {
     fn walk(&self) -> Option<Vec<Part>> {
         let mut parts = Vec::new();
         let heads = self.chunks.control..self.chunks.minor.start;
-        debug_assert!(heads.len() >= CONTROL_WORDS * WORD_BYTES && heads.len().is_multiple_of(PAGE_BYTES));
+        debug_assert!(
+            heads.len() >= CONTROL_WORDS * WORD_BYTES && heads.len().is_multiple_of(PAGE_BYTES)
+        );
         parts.push(Part::new(0, Role::Vacant, "(heads of lists)", heads));
         parts.push(Part::new(0, Role::Chunk, "minor heap", self.minor.range.clone()));
         if self.minor.at > self.minor.range.start {
@@ -262,7 +334,8 @@ impl Heap for OCaml {
                 while at < chunk.end && (colour_of(load(at)) == BLUE) == free {
                     at += words_of(load(at)) * WORD_BYTES;
                 }
-                let (role, name) = if free { (Role::Vacant, "(free blocks)") } else { (Role::Blocks, "blocks") };
+                let (role, name) =
+                    if free { (Role::Vacant, "(free blocks)") } else { (Role::Blocks, "blocks") };
                 parts.push(Part::new(1, role, name, start..at));
             }
         }

@@ -1,8 +1,9 @@
 //! The major heap's chunks: real memory, in the order in which the runtime chains them.
 //!
-//! Source: `memory.c` (`caml_alloc_for_heap`, `caml_add_to_heap`, `caml_shrink_heap`). Chunks are chained in the order
-//! of their addresses, but for one: the chunk that a second compaction moves everything to comes first, wherever it
-//! lies. Deviation: what the runtime keeps in front of each chunk is a table here.
+//! Source: `memory.c` (`caml_alloc_for_heap`, `caml_add_to_heap`, `caml_shrink_heap`). Chunks are
+//! chained in the order of their addresses, but for one: the chunk that a second compaction moves
+//! everything to comes first, wherever it lies. Deviation: what the runtime keeps in front of each
+//! chunk is a table here.
 
 use crate::block::{Address, NULL};
 use crate::facts::{MINOR_WORDS_MAX, PAGE_BYTES, RESERVED_BYTES, WORD_BYTES};
@@ -19,7 +20,8 @@ pub(crate) struct Chunk {
     pub end: Address,
     /// Words that a compaction has filled.
     pub compacted: usize,
-    /// First and last block to be looked at again after an overflow of the mark stack; first after last: none.
+    /// First and last block to be looked at again after an overflow of the mark stack; first after
+    /// last: none.
     pub redarken: (Address, Address),
     place: Place,
 }
@@ -52,7 +54,11 @@ impl Chunks {
     pub(crate) fn new(minor_words: usize, limit_bytes: Option<usize>) -> Result<Chunks, Error> {
         debug_assert!(minor_words <= MINOR_WORDS_MAX);
         let limit = Arc::new(CommitLimit::new(limit_bytes.unwrap_or(RESERVED_BYTES)));
-        let options = Options { commitment: Commitment::Protect, limit: Some(Arc::clone(&limit)), ..Options::default() };
+        let options = Options {
+            commitment: Commitment::Protect,
+            limit: Some(Arc::clone(&limit)),
+            ..Options::default()
+        };
         let space = Reservation::new(RESERVED_BYTES, &options)?;
         let base = space.base().as_ptr() as Address;
         let page = PAGE_BYTES.max(heaplab_address_space::page_bytes());
@@ -61,10 +67,20 @@ impl Chunks {
         let used = (minor.end - base).next_multiple_of(page);
         space.commit(0..used)?;
         let placement = Placement::new(base + used..base + space.reserved_bytes());
-        Ok(Chunks { chain: Vec::new(), words: 0, words_max: 0, control: base, minor, placement, space, limit })
+        Ok(Chunks {
+            chain: Vec::new(),
+            words: 0,
+            words_max: 0,
+            control: base,
+            minor,
+            placement,
+            space,
+            limit,
+        })
     }
 
-    /// Takes memory for a chunk of `words` words, rounded up to a page, from the system; it is in no chain yet.
+    /// Takes memory for a chunk of `words` words, rounded up to a page, from the system; it is in
+    /// no chain yet.
     pub(crate) fn obtain(&mut self, words: usize) -> Option<Chunk> {
         let bytes = words.checked_mul(WORD_BYTES)?.checked_next_multiple_of(PAGE_BYTES)?;
         if bytes > RESERVED_BYTES {
@@ -75,12 +91,22 @@ impl Chunks {
             self.placement.release(&place);
             return None;
         }
-        Some(Chunk { start: place.words.start, end: place.words.end, compacted: 0, redarken: (place.words.end, NULL), place })
+        Some(Chunk {
+            start: place.words.start,
+            end: place.words.end,
+            compacted: 0,
+            redarken: (place.words.end, NULL),
+            place,
+        })
     }
 
     /// Chains a chunk by its address; returns its number in the chain.
     pub(crate) fn add(&mut self, chunk: Chunk) -> usize {
-        let nth = self.chain.iter().position(|other| other.start >= chunk.start).unwrap_or(self.chain.len());
+        let nth = self
+            .chain
+            .iter()
+            .position(|other| other.start >= chunk.start)
+            .unwrap_or(self.chain.len());
         self.chain_at(nth, chunk);
         nth
     }
@@ -103,7 +129,8 @@ impl Chunks {
         self.placement.release(&chunk.place);
         // SAFETY: the chunk has left the chain, and a compaction has moved every block out of it.
         let returned = unsafe { self.space.uncommit(self.offsets(&chunk.place.words)) };
-        // The kernel refuses only where the process has too many mappings; the pages then stay committed.
+        // The kernel refuses only where the process has too many mappings; the pages then stay
+        // committed.
         debug_assert!(returned.is_ok(), "{returned:?}");
     }
 

@@ -1,21 +1,30 @@
-//! Compaction: all blocks move towards the first chunk of the chain, and empty chunks go back to the system.
+//! Compaction: all blocks move towards the first chunk of the chain, and empty chunks go back to
+//! the system.
 //!
-//! Source: `compact.c`. Where the heap is far larger than what lives (chunks are kept or given back whole), a chunk of
-//! the right size is put before all others and everything is compacted once more, into it.
+//! Source: `compact.c`. Where the heap is far larger than what lives (chunks are kept or given back
+//! whole), a chunk of the right size is put before all others and everything is compacted once
+//! more, into it.
 //!
-//! Deviation: the runtime finds the fields that refer to a block by inverting pointers through the whole heap. Here one
-//! slot at most refers to a block of the workload, so its header is kept in the slot and the slot's number in the header
-//! while blocks move; one pass over the heap instead of three.
+//! Deviation: the runtime finds the fields that refer to a block by inverting pointers through the
+//! whole heap. Here one slot at most refers to a block of the workload, so its header is kept in
+//! the slot and the slot's number in the header while blocks move; one pass over the heap instead
+//! of three.
 
-use crate::block::{Address, BLUE, NULL, THREADED, WHITE, colour_of, copy, field, fields_header, fields_of, header_at, load};
+use crate::block::{
+    Address, BLUE, NULL, THREADED, WHITE, colour_of, copy, field, fields_header, fields_of,
+    header_at, load,
+};
 use crate::block::{is_block, set_header, store, words_of};
-use crate::facts::{COMPACT_CUTOFF_WORDS, COMPACTION_CYCLES_MIN, COMPACTION_NEVER, PAGE_WORDS, WORD_BYTES};
+use crate::facts::{
+    COMPACT_CUTOFF_WORDS, COMPACTION_CYCLES_MIN, COMPACTION_NEVER, PAGE_WORDS, WORD_BYTES,
+};
 use crate::heap::{Full, OCaml};
 use crate::strategy::{CompactionFit, CompactionRule};
 use heaplab_heap::World;
 use std::ptr::NonNull;
 
-/// Where the compactor looks for room: chunks' numbers in the chain, for small and for large blocks.
+/// Where the compactor looks for room: chunks' numbers in the chain, for small and for large
+/// blocks.
 #[derive(Default)]
 struct Cursors {
     small: usize,
@@ -24,7 +33,11 @@ struct Cursors {
 
 impl OCaml {
     /// Compacts if the cycle that has just ended, whose overhead was `overhead` percent, says so.
-    pub(crate) fn compact_maybe<W: World>(&mut self, world: &mut W, overhead: f64) -> Result<(), Full> {
+    pub(crate) fn compact_maybe<W: World>(
+        &mut self,
+        world: &mut W,
+        overhead: f64,
+    ) -> Result<(), Full> {
         let most = self.spec.max_overhead;
         if most >= COMPACTION_NEVER
             || self.counts.major_collections < COMPACTION_CYCLES_MIN
@@ -53,12 +66,18 @@ impl OCaml {
         let marked = self.marker.words;
         match self.strategy.compaction {
             CompactionRule::Marked if marked == 0 => 1_000_000.0,
-            CompactionRule::Marked => 100.0 * self.cycle.heap_words.wrapping_sub(marked) as f64 / marked as f64,
+            CompactionRule::Marked => {
+                100.0 * self.cycle.heap_words.wrapping_sub(marked) as f64 / marked as f64
+            }
             CompactionRule::FreeList => {
                 let (heap, free) = (self.chunks.words as f64, self.free.shared.free_words as f64);
                 let estimate = 3.0 * free - 2.0 * self.free_words_at_sweep as f64;
                 let estimate = if estimate < 0.0 { free } else { estimate };
-                if estimate >= heap { 1_000_000.0 } else { (100.0 * estimate / (heap - estimate)).min(1_000_000.0) }
+                if estimate >= heap {
+                    1_000_000.0
+                } else {
+                    (100.0 * estimate / (heap - estimate)).min(1_000_000.0)
+                }
             }
         }
     }
@@ -132,7 +151,13 @@ impl OCaml {
     }
 
     /// A block has moved: whoever refers to it learns so.
-    fn relocated<W: World>(&mut self, world: &mut W, from: Address, to: Address, slot: Option<usize>) {
+    fn relocated<W: World>(
+        &mut self,
+        world: &mut W,
+        from: Address,
+        to: Address,
+        slot: Option<usize>,
+    ) {
         if let Some(slot) = slot {
             store(field(self.program.slots, slot), to);
             if let (true, Some(address)) = (from != to, NonNull::new(to as *mut u8)) {
@@ -173,7 +198,8 @@ impl OCaml {
             nth += 1;
         }
         if self.strategy.compaction_fit == CompactionFit::Cursors {
-            *(if words > COMPACT_CUTOFF_WORDS { &mut cursors.large } else { &mut cursors.small }) = nth;
+            *(if words > COMPACT_CUTOFF_WORDS { &mut cursors.large } else { &mut cursors.small }) =
+                nth;
         }
         let chunk = &mut chain[nth];
         let at = chunk.start + chunk.compacted * WORD_BYTES;
@@ -184,7 +210,9 @@ impl OCaml {
     /// Gives empty chunks back, but for as many as are wanted.
     fn return_chunks(&mut self) {
         let used = self.chunks.chain.iter().filter(|chunk| chunk.compacted != 0);
-        let (live, mut free) = used.fold((0, 0), |(live, free), chunk| (live + chunk.compacted, free + chunk.words() - chunk.compacted));
+        let (live, mut free) = used.fold((0, 0), |(live, free), chunk| {
+            (live + chunk.compacted, free + chunk.words() - chunk.compacted)
+        });
         let wanted = self.wanted(live);
         let mut nth = 0;
         while nth < self.chunks.chain.len() {

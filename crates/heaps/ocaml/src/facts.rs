@@ -1,5 +1,5 @@
-//! Constants of the runtime, each with the file of OCaml 4.13.1 that has it. Sizes are words of 8 bytes unless named
-//! otherwise.
+//! Constants of the runtime, each with the file of OCaml 4.13.1 that has it. Sizes are words of 8
+//! bytes unless named otherwise.
 
 /// Bytes of a word (64-bit machines).
 pub const WORD_BYTES: usize = 8;
@@ -15,15 +15,19 @@ pub const MINOR_WORDS_MIN: usize = 4096;
 pub const MINOR_WORDS_MAX: usize = 1 << 28;
 /// Default minor heap: `s` (`caml/config.h`, `Minor_heap_def`).
 pub const MINOR_WORDS: usize = 256 << 10;
-/// Smallest chunk of the major heap (`caml/config.h`, `Heap_chunk_min`: 15 pages' bytes, read as words).
+/// Smallest chunk of the major heap (`caml/config.h`, `Heap_chunk_min`: 15 pages' bytes, read as
+/// words).
 pub const CHUNK_WORDS_MIN: usize = 15 * PAGE_BYTES;
-/// Default increment of the major heap: `i`, percent of the heap (`caml/config.h`, `Heap_chunk_def`).
+/// Default increment of the major heap: `i`, percent of the heap (`caml/config.h`,
+/// `Heap_chunk_def`).
 pub const INCREMENT: usize = 15;
-/// An increment above this is a number of words, not a percentage (`major_gc.c`, `caml_clip_heap_chunk_wsz`).
+/// An increment above this is a number of words, not a percentage (`major_gc.c`,
+/// `caml_clip_heap_chunk_wsz`).
 pub const INCREMENT_PERCENT_MAX: usize = 1000;
 /// Default first chunk: `h` (`caml/config.h`, `Init_heap_def`).
 pub const INITIAL_WORDS: usize = 31 * PAGE_BYTES;
-/// Default overhead that starts a compaction: `O`, percent (`caml/config.h`, `Max_percent_free_def`).
+/// Default overhead that starts a compaction: `O`, percent (`caml/config.h`,
+/// `Max_percent_free_def`).
 pub const COMPACTION_OVERHEAD: usize = 500;
 /// From this `O` on no compaction starts by itself (`compact.c`, `caml_compact_heap_maybe`).
 pub const COMPACTION_NEVER: usize = 1_000_000;
@@ -37,11 +41,14 @@ pub const SLICE_PART_MAX: f64 = 0.3;
 pub const MARK_STACK_ENTRIES: usize = 2048;
 /// Words of an entry of the mark stack.
 pub const MARK_ENTRY_WORDS: usize = 2;
-/// The mark stack grows while it takes less than this part of the heap (`major_gc.c`, `realloc_mark_stack`).
+/// The mark stack grows while it takes less than this part of the heap (`major_gc.c`,
+/// `realloc_mark_stack`).
 pub const MARK_STACK_HEAP_PART: usize = 64;
-/// Fields that are looked at before a block is pushed on the mark stack (`major_gc.c`, `mark_stack_push`).
+/// Fields that are looked at before a block is pushed on the mark stack (`major_gc.c`,
+/// `mark_stack_push`).
 pub const MARK_AHEAD_FIELDS: usize = 8;
-/// Entries of the remembered set as a part of the minor heap's words (`minor_gc.c`, `realloc_generic_table`).
+/// Entries of the remembered set as a part of the minor heap's words (`minor_gc.c`,
+/// `realloc_generic_table`).
 pub const REMEMBERED_PART: usize = 8;
 /// First-fit's table of blocks larger than all before them (`freelist.c`, `FLP_MAX`).
 pub const FIRST_FIT_TABLE: usize = 1000;
@@ -59,5 +66,6 @@ pub const NO_SCAN_TAG: usize = 251;
 /// The immediate value 0.
 pub const IMMEDIATE: usize = 1;
 
-/// Addresses that a heap reserves: more than any workload of a machine of today needs; costs nothing until committed.
+/// Addresses that a heap reserves: more than any workload of a machine of today needs; costs
+/// nothing until committed.
 pub const RESERVED_BYTES: usize = 32 << 30;

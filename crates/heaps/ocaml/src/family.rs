@@ -24,7 +24,11 @@ impl fmt::Display for Named {
 
 impl heaplab_heap::Spec for Named {
     fn traits(&self) -> Traits {
-        Traits { limit: self.0.limit_bytes.map(|limit| format!("limit={limit}")), walked: true, ..Traits::default() }
+        Traits {
+            limit: self.0.limit_bytes.map(|limit| format!("limit={limit}")),
+            walked: true,
+            ..Traits::default()
+        }
     }
 }
 
@@ -49,6 +53,8 @@ impl Family for OCamls {
 
     fn run<L: Lab>(&self, Named(spec): &Named, lab: L) -> Result<L::Output, FamilyError> {
         let heap = OCaml::new(*spec);
-        Ok(lab.collected(heap.map_err(|error| FamilyError::Failed(format!("no memory for OCaml's heap: {error}")))?))
+        Ok(lab.collected(heap.map_err(|error| {
+            FamilyError::Failed(format!("no memory for OCaml's heap: {error}"))
+        })?))
     }
 }

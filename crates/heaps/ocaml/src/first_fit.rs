@@ -1,9 +1,10 @@
 //! First-fit: the lowest free block that is large enough, found through a table of record sizes.
 //!
-//! Source: `freelist.c`, first-fit. The table holds, in address order, the predecessors of the free blocks that are
-//! larger than every block before them: the first entry whose block is large enough is the first fit. The table is
-//! extended when a search gets past it, and cut where the sweeper changes the list. It has 1000 entries at most; behind
-//! a full table a search walks block by block, which is the policy's slow corner.
+//! Source: `freelist.c`, first-fit. The table holds, in address order, the predecessors of the free
+//! blocks that are larger than every block before them: the first entry whose block is large enough
+//! is the first fit. The table is extended when a search gets past it, and cut where the sweeper
+//! changes the list. It has 1000 entries at most; behind a full table a search walks block by
+//! block, which is the policy's slow corner.
 
 use crate::block::{Address, NULL};
 use crate::facts::FIRST_FIT_TABLE;
@@ -18,7 +19,8 @@ pub(crate) struct FirstFit {
     pub table: Vec<Address>,
     /// No record lies between the table's last one and this block; nothing: not known.
     pub beyond: Address,
-    /// Where an entry's replacements are gathered, so that mending takes no memory of its own each time.
+    /// Where an entry's replacements are gathered, so that mending takes no memory of its own each
+    /// time.
     records: Vec<Address>,
 }
 
@@ -71,7 +73,14 @@ impl FirstFit {
                 self.table.push(previous);
                 if found >= fields {
                     self.beyond = current;
-                    return Some(self.take(shared, fields, self.table.len() - 1, previous, current, found));
+                    return Some(self.take(
+                        shared,
+                        fields,
+                        self.table.len() - 1,
+                        previous,
+                        current,
+                        found,
+                    ));
                 }
                 record = found;
             }
@@ -104,7 +113,15 @@ impl FirstFit {
 
     /// Cuts a block from the one that entry `nth` leads to, and mends the table.
     #[inline]
-    fn take(&mut self, shared: &mut Shared, fields: usize, nth: usize, previous: Address, current: Address, was: usize) -> Address {
+    fn take(
+        &mut self,
+        shared: &mut Shared,
+        fields: usize,
+        nth: usize,
+        previous: Address,
+        current: Address,
+        was: usize,
+    ) -> Address {
         let (at, carved) = self.list.carve(shared, fields + 1, previous, current);
         if carved == Carved::Removed {
             if self.table.get(nth + 1) == Some(&current) {
@@ -120,7 +137,8 @@ impl FirstFit {
         at
     }
 
-    /// The block of entry `nth`, once of `was` fields, has shrunk or is gone: others may be records now.
+    /// The block of entry `nth`, once of `was` fields, has shrunk or is gone: others may be records
+    /// now.
     fn mend(&mut self, shared: &mut Shared, nth: usize, was: usize) {
         let mut record = if nth > 0 { size(next(self.table[nth - 1])) } else { 0 };
         if nth + 1 == self.table.len() {

@@ -1,7 +1,7 @@
 //! The free set: one of three policies, and what the sweeper and all policies share.
 //!
-//! Source: `freelist.c`, the part common to all policies. The runtime calls its policy through function pointers; here
-//! it is one `match` an operation.
+//! Source: `freelist.c`, the part common to all policies. The runtime calls its policy through
+//! function pointers; here it is one `match` an operation.
 
 use crate::best_fit::BestFit;
 use crate::block::{Address, NULL};
@@ -43,7 +43,8 @@ pub(crate) struct FreeSet {
     pub shared: Shared,
 }
 
-/// Words at the start of the heap's memory that hold the heads of lists: links are addresses of words, heads included.
+/// Words at the start of the heap's memory that hold the heads of lists: links are addresses of
+/// words, heads included.
 pub(crate) const CONTROL_WORDS: usize = 4 + BEST_FIT_SMALL + 1 + 3;
 
 impl FreeSet {
@@ -54,12 +55,13 @@ impl FreeSet {
             Policy::FirstFit => Fit::First(FirstFit::new(control)),
             Policy::BestFit => Fit::Best(BestFit::new(control)),
         };
-        let shared = Shared { free_words: 0, merge: NULL, sweeping: false, sweep_at: NULL, steps: 0 };
+        let shared =
+            Shared { free_words: 0, merge: NULL, sweeping: false, sweep_at: NULL, steps: 0 };
         FreeSet { fit, shared }
     }
 
-    /// Takes a block of `fields` fields out of the free set; returns the address of its header, which the caller
-    /// writes, or nothing where no free block is large enough.
+    /// Takes a block of `fields` fields out of the free set; returns the address of its header,
+    /// which the caller writes, or nothing where no free block is large enough.
     #[inline]
     pub(crate) fn allocate(&mut self, fields: usize) -> Option<Address> {
         match &mut self.fit {
@@ -78,7 +80,8 @@ impl FreeSet {
         }
     }
 
-    /// Puts the dead block at `block` into the free set, merged with its neighbours; returns the header after it.
+    /// Puts the dead block at `block` into the free set, merged with its neighbours; returns the
+    /// header after it.
     #[inline]
     pub(crate) fn merge_block(&mut self, block: Address, chunk_end: Address) -> Address {
         match &mut self.fit {
@@ -88,7 +91,8 @@ impl FreeSet {
         }
     }
 
-    /// Puts the blue block of a new chunk into the free set, right after a search that found nothing.
+    /// Puts the blue block of a new chunk into the free set, right after a search that found
+    /// nothing.
     pub(crate) fn add_block(&mut self, block: Address) {
         match &mut self.fit {
             Fit::Next(fit) => fit.add_block(&mut self.shared, block),
@@ -97,7 +101,8 @@ impl FreeSet {
         }
     }
 
-    /// Makes `words` words at `at` a free block of the free set, in the order of addresses after an `init_merge`.
+    /// Makes `words` words at `at` a free block of the free set, in the order of addresses after an
+    /// `init_merge`.
     pub(crate) fn make_free(&mut self, at: Address, words: usize) {
         match &mut self.fit {
             Fit::Next(fit) => fit.make_free(&mut self.shared, at, words),

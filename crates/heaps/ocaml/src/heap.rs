@@ -1,15 +1,19 @@
 //! The heap: births, stores, and when the collector runs.
 //!
-//! Source: `minor_gc.c` (`caml_gc_dispatch`, `caml_alloc_small_dispatch`, `caml_empty_minor_heap`), `memory.c`
-//! (`caml_alloc_shr`, `caml_modify`, `expand_heap`), `major_gc.c` (`caml_major_collection_slice`,
-//! `caml_finish_major_cycle`), `gc_ctrl.c` (what the program asks for).
+//! Source: `minor_gc.c` (`caml_gc_dispatch`, `caml_alloc_small_dispatch`, `caml_empty_minor_heap`),
+//! `memory.c` (`caml_alloc_shr`, `caml_modify`, `expand_heap`), `major_gc.c`
+//! (`caml_major_collection_slice`, `caml_finish_major_cycle`), `gc_ctrl.c` (what the program asks
+//! for).
 //!
-//! Objects of at most 256 words are born in the minor heap, larger ones in the major heap. The words of an object are
-//! its bytes rounded up, one at least. OCaml aligns to words and no further: a birth's alignment is not looked at. The
-//! workload's objects refer to nothing, so that only the array of slots keeps them alive: an object that is no root but
-//! still in its slot lives.
+//! Objects of at most 256 words are born in the minor heap, larger ones in the major heap. The
+//! words of an object are its bytes rounded up, one at least. OCaml aligns to words and no further:
+//! a birth's alignment is not looked at. The workload's objects refer to nothing, so that only the
+//! array of slots keeps them alive: an object that is no root but still in its slot lives.
 
-use crate::block::{Address, BLACK, NULL, WHITE, copy_apart, field, fields_header, header, header_at, is_block, load, store, words_of};
+use crate::block::{
+    Address, BLACK, NULL, WHITE, copy_apart, field, fields_header, header, header_at, is_block,
+    load, store, words_of,
+};
 use crate::chunk::Chunks;
 use crate::facts::{IMMEDIATE, STRING_TAG, WORD_BYTES, YOUNG_WORDS_MAX};
 use crate::fit::FreeSet;
@@ -71,8 +75,8 @@ pub(crate) struct Cycle {
 pub(crate) struct Full(usize);
 
 impl OCaml {
-    /// A heap in which nothing was born. The program around the workload begins with the first birth, when the number
-    /// of slots is known.
+    /// A heap in which nothing was born. The program around the workload begins with the first
+    /// birth, when the number of slots is known.
     ///
     /// # Errors
     /// The system gives no addresses, or the limit is below the minor heap and the first chunk.
@@ -149,7 +153,8 @@ impl OCaml {
         self.marker.overflows
     }
 
-    /// Where a body lies: in the minor heap (`None`) or in the n-th chunk of the major heap, and how far from the start.
+    /// Where a body lies: in the minor heap (`None`) or in the n-th chunk of the major heap, and
+    /// how far from the start.
     pub fn locate(&self, body: NonNull<u8>) -> (Option<usize>, usize) {
         let at = body.as_ptr() as Address;
         match self.chunks.find(at) {
@@ -158,13 +163,17 @@ impl OCaml {
         }
     }
 
-    /// Where all objects lie, as one number (FNV-1a over chunk and distance, slot by slot): equal where two heaps of the
-    /// same slots have every object at the same place. 0 before the first birth.
+    /// Where all objects lie, as one number (FNV-1a over chunk and distance, slot by slot): equal
+    /// where two heaps of the same slots have every object at the same place. 0 before the first
+    /// birth.
     pub fn placement(&self) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for slot in 0..self.program.count {
             let object = load(field(self.program.slots, slot));
-            let place = match NonNull::new(object as *mut u8).filter(|_| is_block(object)).map(|body| self.locate(body)) {
+            let place = match NonNull::new(object as *mut u8)
+                .filter(|_| is_block(object))
+                .map(|body| self.locate(body))
+            {
                 None => 0,
                 Some((None, at)) => at as u64 | 1,
                 Some((Some(nth), at)) => ((nth as u64) << 40) + at as u64,
@@ -215,7 +224,10 @@ impl OCaml {
     #[inline]
     fn allocate_small<W: World>(&mut self, fields: usize, world: &mut W) -> Result<Address, Full> {
         let bytes = (fields + 1) * WORD_BYTES;
-        if self.minor_requested || self.slice_requested || self.minor.at - bytes < self.minor.trigger {
+        if self.minor_requested
+            || self.slice_requested
+            || self.minor.at - bytes < self.minor.trigger
+        {
             self.make_room(bytes, world)?;
         }
         Ok(self.cut(fields, fields_header(fields, WHITE)))
@@ -301,8 +313,8 @@ impl OCaml {
         Ok(())
     }
 
-    /// A minor collection, where the minor heap has anything: what lives moves to the major heap, in the order in which
-    /// the slots were written.
+    /// A minor collection, where the minor heap has anything: what lives moves to the major heap,
+    /// in the order in which the slots were written.
     pub(crate) fn empty_minor_heap<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
         if self.minor.at == self.minor.range.end {
             return Ok(());
@@ -399,7 +411,12 @@ impl OCaml {
     fn start_cycle(&mut self, cause: &'static str) {
         debug_assert!(self.marker.is_idle());
         self.marker.words = 0;
-        self.cycle = Cycle { cause, before: self.space(), heap_words: self.chunks.words, ..Cycle::default() };
+        self.cycle = Cycle {
+            cause,
+            before: self.space(),
+            heap_words: self.chunks.words,
+            ..Cycle::default()
+        };
         for root in [self.program.slots, self.program.newborn, self.program.arguments] {
             if root != NULL {
                 self.darken(root);
@@ -426,7 +443,8 @@ impl OCaml {
 
     fn record_cycle(&mut self) {
         let (alive, alive_words) = self.sweeper.alive;
-        let Cycle { cause, before, promoted_objects, promoted_words, moved, moved_words, .. } = self.cycle;
+        let Cycle { cause, before, promoted_objects, promoted_words, moved, moved_words, .. } =
+            self.cycle;
         let bytes = |words: u64| words * WORD_BYTES as u64;
         self.collections.push(Collection {
             kind: "major".into(),
@@ -452,7 +470,12 @@ impl OCaml {
     fn space(&self) -> SpaceState {
         let (words, free) = (self.chunks.words as u64, self.free.shared.free_words as u64);
         let bytes = WORD_BYTES as u64;
-        SpaceState { used_bytes: (words - free) * bytes, available_bytes: free * bytes, committed_bytes: words * bytes, waste_bytes: 0 }
+        SpaceState {
+            used_bytes: (words - free) * bytes,
+            available_bytes: free * bytes,
+            committed_bytes: words * bytes,
+            waste_bytes: 0,
+        }
     }
 
     /// Ends the cycle that runs, or runs a whole one.
@@ -488,8 +511,8 @@ impl OCaml {
             self.compact_heap(world);
         }
         self.process_pending(world)?;
-        // A request ends the cycle that runs and runs a whole one, which stands for the request: with the heap as the program
-        // left it and as it gets it back, compacted or not.
+        // A request ends the cycle that runs and runs a whole one, which stands for the request:
+        // with the heap as the program left it and as it gets it back, compacted or not.
         let after = self.space();
         if let Some(last) = self.collections.last_mut() {
             *last = Collection { cause: cause.into(), before, after, ..std::mem::take(last) };
@@ -504,7 +527,10 @@ impl OCaml {
     fn out_of_memory(&self, Full(words): Full) -> OutOfMemory {
         OutOfMemory {
             size: words * WORD_BYTES,
-            live_bytes: self.collections.last().map_or(0, |collection| collection.work.marked_bytes),
+            live_bytes: self
+                .collections
+                .last()
+                .map_or(0, |collection| collection.work.marked_bytes),
             committed_bytes: self.chunks.committed_bytes() as u64,
             limit_bytes: self.chunks.limit.limit_bytes() as u64,
         }
@@ -527,7 +553,11 @@ impl OCaml {
 
 impl Collected for OCaml {
     #[inline]
-    fn allocate<W: World>(&mut self, birth: Birth, world: &mut W) -> Result<NonNull<u8>, OutOfMemory> {
+    fn allocate<W: World>(
+        &mut self,
+        birth: Birth,
+        world: &mut W,
+    ) -> Result<NonNull<u8>, OutOfMemory> {
         let fields = birth.size.div_ceil(WORD_BYTES).max(1);
         let block = match self.allocate_words(fields, world) {
             Ok(block) => block,
@@ -546,7 +576,11 @@ impl Collected for OCaml {
             // Nothing was born: an empty slot stays empty.
             return;
         }
-        assert!((slot as usize) < self.program.count, "slot {slot} of {} slots", self.program.count);
+        assert!(
+            (slot as usize) < self.program.count,
+            "slot {slot} of {} slots",
+            self.program.count
+        );
         let at = field(self.program.slots, slot as usize);
         let before = load(at);
         store(at, now);

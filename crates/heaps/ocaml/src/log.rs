@@ -1,7 +1,7 @@
 //! What the heap says of itself: counters, and a row for each slice of the major collector.
 //!
-//! The names are those of `Gc.quick_stat` and of the messages that `OCAMLRUNPARAM=v=0x44` prints, so that a run of the
-//! heap and a log of the runtime can be laid side by side.
+//! The names are those of `Gc.quick_stat` and of the messages that `OCAMLRUNPARAM=v=0x44` prints,
+//! so that a run of the heap and a log of the runtime can be laid side by side.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,8 @@ pub enum Phase {
 pub struct Slice {
     /// Births of the workload before the slice.
     pub births: u64,
-    /// What the collector did when the slice began. A slice that begins idle starts a cycle and does no other work.
+    /// What the collector did when the slice began. A slice that begins idle starts a cycle and
+    /// does no other work.
     pub phase: Phase,
     /// Words of the major heap when the slice began.
     pub heap_words: usize,

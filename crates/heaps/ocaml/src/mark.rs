@@ -1,16 +1,23 @@
 //! Marking, as 4.12 and 4.13 do it: a stack of blocks that are coloured and not yet looked through.
 //!
-//! Source: `major_gc.c` (`caml_darken`, `mark_stack_push`, `mark_slice`, `mark_stack_prune`, `redarken_chunk`). A slice
-//! is charged a word for each field and each header. Before a block is pushed, its first eight fields are looked at, so
-//! that small blocks without references never get there. Where the stack may not grow (it may take a 64th of the heap),
-//! it is emptied: each chunk keeps the range in which blocks lay, to be looked through again when the stack is empty.
+//! Source: `major_gc.c` (`caml_darken`, `mark_stack_push`, `mark_slice`, `mark_stack_prune`,
+//! `redarken_chunk`). A slice is charged a word for each field and each header. Before a block is
+//! pushed, its first eight fields are looked at, so that small blocks without references never get
+//! there. Where the stack may not grow (it may take a 64th of the heap), it is emptied: each chunk
+//! keeps the range in which blocks lay, to be looked through again when the stack is empty.
 //!
-//! Deviation: the workload's blocks hold immediate values only, so their fields are counted and not read: what the
-//! driver writes into them is its own. The array of slots and the program's arguments are read.
+//! Deviation: the workload's blocks hold immediate values only, so their fields are counted and not
+//! read: what the driver writes into them is its own. The array of slots and the program's
+//! arguments are read.
 
-use crate::block::{Address, BLACK, NULL, WHITE, colour_of, field, fields_at, fields_of, header_at, is_block, is_scanned, load};
+use crate::block::{
+    Address, BLACK, NULL, WHITE, colour_of, field, fields_at, fields_of, header_at, is_block,
+    is_scanned, load,
+};
 use crate::block::{set_header, words_of};
-use crate::facts::{MARK_AHEAD_FIELDS, MARK_ENTRY_WORDS, MARK_STACK_ENTRIES, MARK_STACK_HEAP_PART, WORD_BYTES};
+use crate::facts::{
+    MARK_AHEAD_FIELDS, MARK_ENTRY_WORDS, MARK_STACK_ENTRIES, MARK_STACK_HEAP_PART, WORD_BYTES,
+};
 use crate::heap::OCaml;
 
 /// A block, and the first of its fields that is yet to be looked at.
@@ -36,7 +43,13 @@ pub(crate) struct Marker {
 
 impl Marker {
     pub(crate) fn new() -> Marker {
-        Marker { stack: Vec::new(), capacity: MARK_STACK_ENTRIES, redarken: NULL, words: 0, overflows: 0 }
+        Marker {
+            stack: Vec::new(),
+            capacity: MARK_STACK_ENTRIES,
+            redarken: NULL,
+            words: 0,
+            overflows: 0,
+        }
     }
 
     /// The stack has its first size again: a compaction has ended.
@@ -94,7 +107,8 @@ impl OCaml {
         is_block(word) && !self.minor.has(word)
     }
 
-    /// The first field from `from` on that may need marking: the fields before it, or the block's end or 8.
+    /// The first field from `from` on that may need marking: the fields before it, or the block's
+    /// end or 8.
     #[inline(always)]
     fn skip(&self, block: Address, from: usize, fields: usize) -> usize {
         let end = fields.min(MARK_AHEAD_FIELDS);
@@ -112,7 +126,8 @@ impl OCaml {
         nth
     }
 
-    /// Pushes a block, unless its first fields are all it has and need no marking; charges the fields that were skipped.
+    /// Pushes a block, unless its first fields are all it has and need no marking; charges the
+    /// fields that were skipped.
     #[inline(always)]
     fn push(&mut self, block: Address, from: usize, work: &mut i64) {
         let fields = fields_at(block);
@@ -139,7 +154,8 @@ impl OCaml {
         for entry in std::mem::take(&mut self.marker.stack) {
             if let Some(nth) = self.chunks.find(entry.block) {
                 let chunk = &mut self.chunks.chain[nth];
-                chunk.redarken = (chunk.redarken.0.min(entry.block), chunk.redarken.1.max(entry.block));
+                chunk.redarken =
+                    (chunk.redarken.0.min(entry.block), chunk.redarken.1.max(entry.block));
                 if self.marker.redarken == NULL || self.marker.redarken > chunk.start {
                     self.marker.redarken = chunk.start;
                 }
@@ -147,9 +163,12 @@ impl OCaml {
         }
     }
 
-    /// Pushes the blocks of the first chunk that were forgotten, while the stack is less than a quarter full.
+    /// Pushes the blocks of the first chunk that were forgotten, while the stack is less than a
+    /// quarter full.
     fn redarken(&mut self) {
-        let Some(nth) = self.chunks.chain.iter().position(|chunk| chunk.start == self.marker.redarken) else {
+        let Some(nth) =
+            self.chunks.chain.iter().position(|chunk| chunk.start == self.marker.redarken)
+        else {
             self.marker.redarken = NULL;
             return;
         };
@@ -175,8 +194,8 @@ impl OCaml {
         self.marker.words = self.marker.words.wrapping_add(work as usize);
         let ended = loop {
             if work <= 0 {
-                // The runtime takes the next block before it sees that nothing is left to do, and puts it back, past
-                // first fields that no longer need marking.
+                // The runtime takes the next block before it sees that nothing is left to do, and
+                // puts it back, past first fields that no longer need marking.
                 if let Some(Entry { block, from }) = self.marker.stack.pop() {
                     self.push(block, from, &mut 0);
                 }
@@ -212,7 +231,13 @@ impl OCaml {
     }
 
     /// Looks through a block whose fields are read.
-    fn mark_program(&mut self, block: Address, mut from: usize, fields: usize, mut work: i64) -> i64 {
+    fn mark_program(
+        &mut self,
+        block: Address,
+        mut from: usize,
+        fields: usize,
+        mut work: i64,
+    ) -> i64 {
         while work > 0 {
             let word = load(field(block, from));
             if self.is_major(word) {

@@ -1,9 +1,10 @@
 //! The minor heap, and the table of slots that refer to it.
 //!
-//! Source: `minor_gc.c`. Blocks are cut from the high end downwards. The trigger is the middle of the minor heap after
-//! a minor collection (a slice of the major collector runs there) and its start after a slice. The remembered set is a
-//! table of slots in the order of stores; it asks for a minor collection when it has an eighth as many entries as the
-//! minor heap has words. A slot can be in it twice, which is harmless: the second time its object has moved.
+//! Source: `minor_gc.c`. Blocks are cut from the high end downwards. The trigger is the middle of
+//! the minor heap after a minor collection (a slice of the major collector runs there) and its
+//! start after a slice. The remembered set is a table of slots in the order of stores; it asks for
+//! a minor collection when it has an eighth as many entries as the minor heap has words. A slot can
+//! be in it twice, which is harmless: the second time its object has moved.
 
 use crate::block::Address;
 use crate::facts::{REMEMBERED_PART, WORD_BYTES};

@@ -1,7 +1,8 @@
 //! Next-fit: a search begins where the last one ended.
 //!
-//! Source: `freelist.c`, next-fit. After a hit the rover is the *predecessor* of the block that was cut, so that the
-//! next search tries the same block again: allocations run through a large block until it is used up.
+//! Source: `freelist.c`, next-fit. After a hit the rover is the *predecessor* of the block that was
+//! cut, so that the next search tries the same block again: allocations run through a large block
+//! until it is used up.
 
 use crate::block::{Address, NULL};
 use crate::fit::Shared;

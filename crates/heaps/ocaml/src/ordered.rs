@@ -1,9 +1,13 @@
 //! The list of free blocks in the order of their addresses, which next-fit and first-fit share.
 //!
-//! Source: `freelist.c`; the runtime has each of these operations twice, once a policy. A block is carved from the high
-//! end of a free one, so that what remains keeps its address and its place in the list.
+//! Source: `freelist.c`; the runtime has each of these operations twice, once a policy. A block is
+//! carved from the high end of a free one, so that what remains keeps its address and its place in
+//! the list.
 
-use crate::block::{Address, BLUE, NULL, WHITE, colour_of, fields_at, fields_header, fields_of, header_at, load, next_in_memory};
+use crate::block::{
+    Address, BLUE, NULL, WHITE, colour_of, fields_at, fields_header, fields_of, header_at, load,
+    next_in_memory,
+};
 use crate::block::{field, set_header, store, words_of};
 use crate::facts::WORD_BYTES;
 use crate::fit::Shared;
@@ -15,7 +19,8 @@ pub(crate) struct Ordered {
     pub head: Address,
     /// The last block, right after a search that found nothing.
     pub last: Address,
-    /// The word after the fragment that the sweeper saw last: a block there is merged with the fragment.
+    /// The word after the fragment that the sweeper saw last: a block there is merged with the
+    /// fragment.
     last_fragment: Address,
 }
 
@@ -48,10 +53,16 @@ impl Ordered {
         self.last = NULL;
     }
 
-    /// Cuts `words` words (header included) off the high end of `current`, which `previous` links to. A rest of one
-    /// word cannot be linked: it becomes a white header without fields.
+    /// Cuts `words` words (header included) off the high end of `current`, which `previous` links
+    /// to. A rest of one word cannot be linked: it becomes a white header without fields.
     #[inline(always)]
-    pub(crate) fn carve(&mut self, shared: &mut Shared, words: usize, previous: Address, current: Address) -> (Address, Carved) {
+    pub(crate) fn carve(
+        &mut self,
+        shared: &mut Shared,
+        words: usize,
+        previous: Address,
+        current: Address,
+    ) -> (Address, Carved) {
         let fields = fields_at(current);
         let carved = if fields < words + 1 {
             shared.free_words -= fields + 1;
@@ -75,16 +86,24 @@ impl Ordered {
         shared.merge = self.head;
     }
 
-    /// Inserts the dead block at `block` after the sweeper's last free block, merged with its neighbours. Returns the
-    /// header after it, and the free block that vanished into it.
+    /// Inserts the dead block at `block` after the sweeper's last free block, merged with its
+    /// neighbours. Returns the header after it, and the free block that vanished into it.
     #[inline]
-    pub(crate) fn merge_block(&mut self, shared: &mut Shared, mut block: Address) -> (Address, Address) {
+    pub(crate) fn merge_block(
+        &mut self,
+        shared: &mut Shared,
+        mut block: Address,
+    ) -> (Address, Address) {
         let mut fields = fields_at(block);
         let previous = shared.merge;
         let mut current = next(previous);
         let mut absorbed = NULL;
         shared.free_words += fields + 1;
-        debug_assert!(colour_of(header_at(block)) == WHITE && previous < block && (current == NULL || current > block));
+        debug_assert!(
+            colour_of(header_at(block)) == WHITE
+                && previous < block
+                && (current == NULL || current > block)
+        );
         if self.last_fragment == block - WORD_BYTES {
             block = self.last_fragment;
             fields += 1;
@@ -142,7 +161,8 @@ impl Ordered {
 
     /// The free blocks, in order.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Address> {
-        std::iter::successors(Some(next(self.head)), |block| (*block != NULL).then(|| next(*block))).take_while(|block| *block != NULL)
+        std::iter::successors(Some(next(self.head)), |block| (*block != NULL).then(|| next(*block)))
+            .take_while(|block| *block != NULL)
     }
 }
 

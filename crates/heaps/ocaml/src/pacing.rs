@@ -1,12 +1,14 @@
 //! Pacing: how much of a cycle a slice does.
 //!
-//! Source: `major_gc.c`, `caml_major_collection_slice`. With H words of heap, A words allocated in the major heap since
-//! the slice before and an overhead of o percent, a slice does the part p = 3 A (100 + o) / (2 H o) of a cycle, with what
-//! earlier slices left over; at most 0.3, the rest is carried. H counts free words too: so o knows nothing of
-//! fragmentation. A window smooths p over the next slices.
+//! Source: `major_gc.c`, `caml_major_collection_slice`. With H words of heap, A words allocated in
+//! the major heap since the slice before and an overhead of o percent, a slice does the part p = 3
+//! A (100 + o) / (2 H o) of a cycle, with what earlier slices left over; at most 0.3, the rest is
+//! carried. H counts free words too: so o knows nothing of fragmentation. A window smooths p over
+//! the next slices.
 //!
-//! Left out: slices on demand (`Gc.major_slice`) and their credit; dependent memory and custom blocks, which a workload
-//! has none of, so that their terms are 0; the program's global fields, which are none ([`crate::program`]).
+//! Left out: slices on demand (`Gc.major_slice`) and their credit; dependent memory and custom
+//! blocks, which a workload has none of, so that their terms are 0; the program's global fields,
+//! which are none ([`crate::program`]).
 
 use crate::facts::{SLICE_PART_MAX, WINDOW_MAX};
 
@@ -39,10 +41,13 @@ impl Pacing {
         Pacing { allocated_words: 0, backlog: 0.0, clock: 0.0, ring, at: 0, window }
     }
 
-    /// A slice begins on its own. The order of the operations is the runtime's, so that the results are equal to the
-    /// last bit.
+    /// A slice begins on its own. The order of the operations is the runtime's, so that the results
+    /// are equal to the last bit.
     pub(crate) fn begin(&mut self, heap_words: usize, overhead: usize) -> Part {
-        let mut raw = self.allocated_words as f64 * 3.0 * (100 + overhead) as f64 / heap_words as f64 / overhead as f64 / 2.0;
+        let mut raw = self.allocated_words as f64 * 3.0 * (100 + overhead) as f64
+            / heap_words as f64
+            / overhead as f64
+            / 2.0;
         raw += self.backlog;
         self.backlog = 0.0;
         if raw > SLICE_PART_MAX {

@@ -1,20 +1,23 @@
 //! Where malloc puts the chunks of the major heap.
 //!
-//! The order of chunks by address is the order in which the collector sweeps them and in which next-fit and first-fit
-//! search them, so a heap that is to decide as the runtime decides has to place chunks as the runtime's malloc does.
-//! OCaml 4 takes its chunks from malloc (`memory.c`, `caml_alloc_for_heap`); this is glibc's rule for blocks of that
-//! size (glibc 2.36, `malloc/malloc.c`: `sysmalloc`, `munmap_chunk`, `systrim`; Linux's `mmap` for the rest):
+//! The order of chunks by address is the order in which the collector sweeps them and in which
+//! next-fit and first-fit search them, so a heap that is to decide as the runtime decides has to
+//! place chunks as the runtime's malloc does. OCaml 4 takes its chunks from malloc (`memory.c`,
+//! `caml_alloc_for_heap`); this is glibc's rule for blocks of that size (glibc 2.36,
+//! `malloc/malloc.c`: `sysmalloc`, `munmap_chunk`, `systrim`; Linux's `mmap` for the rest):
 //!
-//! - a block of the mapping threshold (128 KiB at first) or more is mapped, and Linux maps from the top of a process's
-//!   addresses downwards, into the highest gap that is large enough: **each new chunk lies below all others**, until
-//!   some are unmapped;
-//! - unmapping a block raises the threshold to its size (up to 32 MiB). Smaller blocks then come from the program
-//!   break, which lies below all mappings and grows upwards; freed space there is used again, best fit first.
+//! - a block of the mapping threshold (128 KiB at first) or more is mapped, and Linux maps from the
+//!   top of a process's addresses downwards, into the highest gap that is large enough: **each new
+//!   chunk lies below all others**, until some are unmapped;
+//! - unmapping a block raises the threshold to its size (up to 32 MiB). Smaller blocks then come
+//!   from the program break, which lies below all mappings and grows upwards; freed space there is
+//!   used again, best fit first.
 //!
-//! Deviation: what else the runtime takes from malloc (mark stack, page table, remembered set) is left out. Before the
-//! first compaction that gives chunks back that changes nothing. After it those blocks share the program break with
-//! chunks, so that a hole may be too small in the runtime and large enough here: chunks then lie in another order, and
-//! what follows differs. Smallest workload known: `against_ocaml tides 200000 8000 3 next-fit,i=61440,O=30,s=4k,o=40`.
+//! Deviation: what else the runtime takes from malloc (mark stack, page table, remembered set) is
+//! left out. Before the first compaction that gives chunks back that changes nothing. After it
+//! those blocks share the program break with chunks, so that a hole may be too small in the runtime
+//! and large enough here: chunks then lie in another order, and what follows differs. Smallest
+//! workload known: `against_ocaml tides 200000 8000 3 next-fit,i=61440,O=30,s=4k,o=40`.
 
 use crate::block::Address;
 use crate::facts::PAGE_BYTES;
@@ -26,9 +29,11 @@ const MAP_BYTES_MIN: usize = 128 << 10;
 const MAP_BYTES_MAX: usize = 32 << 20;
 /// What the program break is moved by in addition (`DEFAULT_TOP_PAD`).
 const BREAK_PAD_BYTES: usize = 128 << 10;
-/// A freed block of this size or more has the end of the program break looked at (`FASTBIN_CONSOLIDATION_THRESHOLD`).
+/// A freed block of this size or more has the end of the program break looked at
+/// (`FASTBIN_CONSOLIDATION_THRESHOLD`).
 const TRIM_LOOK_BYTES: usize = 64 << 10;
-/// Bytes that a chunk needs beside its words: malloc's header, the runtime's header, alignment to a page.
+/// Bytes that a chunk needs beside its words: malloc's header, the runtime's header, alignment to a
+/// page.
 const CHUNK_EXTRA_BYTES: usize = 16 + 48 + PAGE_BYTES;
 
 /// A process's addresses, as malloc and the kernel see them.
@@ -38,7 +43,8 @@ pub(crate) struct Placement {
     gaps: Vec<Range<Address>>,
     /// A block of so many bytes or more is mapped.
     map_bytes: usize,
-    /// Free ranges below the end of the program break's blocks, ascending, none adjacent to another or to `top`.
+    /// Free ranges below the end of the program break's blocks, ascending, none adjacent to another
+    /// or to `top`.
     holes: Vec<Range<Address>>,
     /// From the end of the last block to the program break.
     top: Range<Address>,
@@ -55,12 +61,18 @@ pub(crate) struct Place {
 }
 
 impl Placement {
-    /// The addresses `range`, all free: the program break grows from its start, mappings from its end.
+    /// The addresses `range`, all free: the program break grows from its start, mappings from its
+    /// end.
     pub(crate) fn new(range: Range<Address>) -> Placement {
         let middle = range.start + (range.len() / 4).next_multiple_of(PAGE_BYTES);
         let mut gaps = Vec::new();
         insert(&mut gaps, middle..range.end);
-        Placement { top: range.start..range.start, gaps, holes: Vec::new(), map_bytes: MAP_BYTES_MIN }
+        Placement {
+            top: range.start..range.start,
+            gaps,
+            holes: Vec::new(),
+            map_bytes: MAP_BYTES_MIN,
+        }
     }
 
     /// Where a chunk of `bytes` goes; nothing where the addresses are used up.
@@ -105,7 +117,9 @@ impl Placement {
 
     /// From a hole, the smallest that is large enough, or from the top.
     fn take_hole(&mut self, bytes: usize) -> Option<Address> {
-        let best = (0..self.holes.len()).filter(|nth| self.holes[*nth].len() >= bytes).min_by_key(|nth| self.holes[*nth].len());
+        let best = (0..self.holes.len())
+            .filter(|nth| self.holes[*nth].len() >= bytes)
+            .min_by_key(|nth| self.holes[*nth].len());
         let range = match best {
             Some(nth) => &mut self.holes[nth],
             None => Some(&mut self.top).filter(|top| top.len() > bytes)?,
@@ -163,16 +177,19 @@ mod tests {
     #[test]
     fn each_new_chunk_lies_below_the_others_on_whole_pages() {
         let mut placement = placement();
-        let places: Vec<_> = [1, 2, 3, 1].iter().map(|size| placement.place(size * MIB).unwrap()).collect();
+        let places: Vec<_> =
+            [1, 2, 3, 1].iter().map(|size| placement.place(size * MIB).unwrap()).collect();
         assert!(places.windows(2).all(|pair| pair[1].words.end < pair[0].words.start));
-        assert!(places.iter().all(|place| place.words.start.is_multiple_of(PAGE_BYTES) && place.block.end >= place.words.end));
+        assert!(places.iter().all(|place| place.words.start.is_multiple_of(PAGE_BYTES)
+            && place.block.end >= place.words.end));
         assert!(places.iter().all(|place| place.words.start - place.block.start >= 64));
     }
 
     #[test]
     fn after_a_release_smaller_chunks_come_from_the_break_and_grow_upwards() {
         let mut placement = placement();
-        let (first, second) = (placement.place(4 * MIB).unwrap(), placement.place(8 * MIB).unwrap());
+        let (first, second) =
+            (placement.place(4 * MIB).unwrap(), placement.place(8 * MIB).unwrap());
         placement.release(&second);
         let (third, fourth) = (placement.place(MIB).unwrap(), placement.place(2 * MIB).unwrap());
         assert!(third.words.end < fourth.words.start && fourth.words.end < first.words.start);

@@ -1,9 +1,14 @@
-//! The names of the policies and the parameters of `OCAMLRUNPARAM`: `best-fit,o=80,s=256k,version=4.13`.
+//! The names of the policies and the parameters of `OCAMLRUNPARAM`:
+//! `best-fit,o=80,s=256k,version=4.13`.
 //!
-//! One table ([`PARAMETERS`]) from which parsing, limits and help derive. Each parameter has the letter that
-//! `OCAMLRUNPARAM` has and a long name. Those about custom blocks (`M`, `m`, `n`) are left out: the workload has none.
+//! One table ([`PARAMETERS`]) from which parsing, limits and help derive. Each parameter has the
+//! letter that `OCAMLRUNPARAM` has and a long name. Those about custom blocks (`M`, `m`, `n`) are
+//! left out: the workload has none.
 
-use crate::facts::{COMPACTION_OVERHEAD, INCREMENT, INITIAL_WORDS, MINOR_WORDS, MINOR_WORDS_MAX, MINOR_WORDS_MIN, PAGE_WORDS};
+use crate::facts::{
+    COMPACTION_OVERHEAD, INCREMENT, INITIAL_WORDS, MINOR_WORDS, MINOR_WORDS_MAX, MINOR_WORDS_MIN,
+    PAGE_WORDS,
+};
 use crate::facts::{RESERVED_BYTES, WINDOW_MAX};
 use crate::strategy::{VERSIONS, Version};
 use heaplab_heap::parameter::bytes;
@@ -25,9 +30,21 @@ pub enum Policy {
 impl Policy {
     /// Every policy, in the order of `a`'s numbers, with its name and what it is, in a line.
     pub const ALL: [(Policy, &'static str, &'static str); 3] = [
-        (Policy::NextFit, "next-fit", "OCaml's major heap with a=0: the next free block that fits (default up to 4.12)"),
-        (Policy::FirstFit, "first-fit", "OCaml's major heap with a=1: the lowest free block that fits"),
-        (Policy::BestFit, "best-fit", "OCaml's major heap with a=2: the smallest free block that fits (default from 4.13)"),
+        (
+            Policy::NextFit,
+            "next-fit",
+            "OCaml's major heap with a=0: the next free block that fits (default up to 4.12)",
+        ),
+        (
+            Policy::FirstFit,
+            "first-fit",
+            "OCaml's major heap with a=1: the lowest free block that fits",
+        ),
+        (
+            Policy::BestFit,
+            "best-fit",
+            "OCaml's major heap with a=2: the smallest free block that fits (default from 4.13)",
+        ),
     ];
 
     /// As it is named on the command line.
@@ -36,9 +53,15 @@ impl Policy {
     }
 }
 
-/// The family's parameters; each is also known by the long name at the same place of [`LONG_NAMES`].
+/// The family's parameters; each is also known by the long name at the same place of
+/// [`LONG_NAMES`].
 pub const PARAMETERS: [Parameter; 9] = [
-    Parameter { name: "a", takes: "0 (next-fit), 1 (first-fit) or 2 (best-fit)", default: "the version's", help: "the policy, by number" },
+    Parameter {
+        name: "a",
+        takes: "0 (next-fit), 1 (first-fit) or 2 (best-fit)",
+        default: "the version's",
+        help: "the policy, by number",
+    },
     Parameter {
         name: "s",
         takes: "words, or with k, m, g; 4k to 256m",
@@ -57,16 +80,36 @@ pub const PARAMETERS: [Parameter; 9] = [
         default: "15",
         help: "how much the major heap grows at least",
     },
-    Parameter { name: "h", takes: "words, or with k, m, g", default: "124k", help: "the first chunk of the major heap; 60k at least" },
+    Parameter {
+        name: "h",
+        takes: "words, or with k, m, g",
+        default: "124k",
+        help: "the first chunk of the major heap; 60k at least",
+    },
     Parameter {
         name: "O",
         takes: "percent",
         default: "500",
         help: "free space, as a part of what lives, that starts a compaction; 1000000: never",
     },
-    Parameter { name: "w", takes: "1 to 50", default: "1", help: "slices that the major collector's work is smoothed over" },
-    Parameter { name: "version", takes: "4.12, 4.13 or 4.14", default: "4.13", help: "whose rules" },
-    Parameter { name: "limit", takes: "bytes, or with k, m, g", default: "32g", help: "most bytes that both heaps may have" },
+    Parameter {
+        name: "w",
+        takes: "1 to 50",
+        default: "1",
+        help: "slices that the major collector's work is smoothed over",
+    },
+    Parameter {
+        name: "version",
+        takes: "4.12, 4.13 or 4.14",
+        default: "4.13",
+        help: "whose rules",
+    },
+    Parameter {
+        name: "limit",
+        takes: "bytes, or with k, m, g",
+        default: "32g",
+        help: "most bytes that both heaps may have",
+    },
 ];
 
 /// Long names of the parameters.
@@ -144,13 +187,14 @@ impl Spec {
         }
     }
 
-    /// Parses what follows `ocaml:`: a policy's name and `parameter=value` pieces in any order, separated by commas;
-    /// nothing: the defaults of 4.13. Later pieces win, as in `OCAMLRUNPARAM`.
+    /// Parses what follows `ocaml:`: a policy's name and `parameter=value` pieces in any order,
+    /// separated by commas; nothing: the defaults of 4.13. Later pieces win, as in `OCAMLRUNPARAM`.
     ///
     /// # Errors
     /// What is not understood, and what would be.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
-        let pieces: Vec<&str> = text.split(',').map(str::trim).filter(|piece| !piece.is_empty()).collect();
+        let pieces: Vec<&str> =
+            text.split(',').map(str::trim).filter(|piece| !piece.is_empty()).collect();
         let version = pieces.iter().rev().find_map(|piece| piece.strip_prefix("version="));
         let mut spec = Spec::new(version.map_or(Ok(Version::V4_13), parse_version)?);
         for piece in pieces {
@@ -158,8 +202,10 @@ impl Spec {
                 spec.policy = *policy;
                 continue;
             }
-            let (key, value) = piece.split_once('=').ok_or_else(|| SpecError::Parameter(piece.into()))?;
-            let known = (0..PARAMETERS.len()).find(|nth| PARAMETERS[*nth].name == key || LONG_NAMES[*nth] == key);
+            let (key, value) =
+                piece.split_once('=').ok_or_else(|| SpecError::Parameter(piece.into()))?;
+            let known = (0..PARAMETERS.len())
+                .find(|nth| PARAMETERS[*nth].name == key || LONG_NAMES[*nth] == key);
             spec.set(&PARAMETERS[known.ok_or_else(|| SpecError::Parameter(key.into()))?], value)?;
         }
         Ok(spec)
@@ -174,17 +220,29 @@ impl Spec {
     }
 
     fn set(&mut self, parameter: &Parameter, value: &str) -> Result<(), SpecError> {
-        let wrong = || SpecError::Value { parameter: parameter.name, takes: parameter.takes, value: value.into() };
+        let wrong = || SpecError::Value {
+            parameter: parameter.name,
+            takes: parameter.takes,
+            value: value.into(),
+        };
         let words = |from: usize, to: usize| {
-            bytes(value).and_then(|words| usize::try_from(words).ok()).filter(|words| (from..=to).contains(words)).ok_or_else(wrong)
+            bytes(value)
+                .and_then(|words| usize::try_from(words).ok())
+                .filter(|words| (from..=to).contains(words))
+                .ok_or_else(wrong)
         };
         match parameter.name {
             "a" => {
                 let by_name = Policy::ALL.iter().position(|(_, name, _)| *name == value);
-                let nth = by_name.or_else(|| value.parse().ok().filter(|nth| *nth < Policy::ALL.len())).ok_or_else(wrong)?;
+                let nth = by_name
+                    .or_else(|| value.parse().ok().filter(|nth| *nth < Policy::ALL.len()))
+                    .ok_or_else(wrong)?;
                 self.policy = Policy::ALL[nth].0;
             }
-            "s" => self.minor_words = words(MINOR_WORDS_MIN, MINOR_WORDS_MAX)?.next_multiple_of(PAGE_WORDS),
+            "s" => {
+                self.minor_words =
+                    words(MINOR_WORDS_MIN, MINOR_WORDS_MAX)?.next_multiple_of(PAGE_WORDS)
+            }
             "o" => self.space_overhead = words(1, 1_000_000)?,
             "i" => self.increment = words(0, RESERVED_BYTES / 8)?,
             "h" => self.initial_words = words(0, RESERVED_BYTES / 8)?,
@@ -198,8 +256,20 @@ impl Spec {
 
     /// The value of `OCAMLRUNPARAM` with which the real runtime has these parameters.
     pub fn run_parameters(&self) -> String {
-        let Spec { policy, minor_words, space_overhead, increment, initial_words, max_overhead, window, .. } = *self;
-        format!("a={},s={minor_words},o={space_overhead},i={increment},h={initial_words},O={max_overhead},w={window}", policy as usize)
+        let Spec {
+            policy,
+            minor_words,
+            space_overhead,
+            increment,
+            initial_words,
+            max_overhead,
+            window,
+            ..
+        } = *self;
+        format!(
+            "a={},s={minor_words},o={space_overhead},i={increment},h={initial_words},O={max_overhead},w={window}",
+            policy as usize
+        )
     }
 }
 
@@ -207,7 +277,11 @@ fn parse_version(value: &str) -> Result<Version, SpecError> {
     // A runtime's full version is one of its branch: 4.13.1.
     let branch: Vec<&str> = value.split('.').take(2).collect();
     let known = VERSIONS.iter().find(|strategy| strategy.name == branch.join("."));
-    let wrong = || SpecError::Value { parameter: "version", takes: "4.12, 4.13 or 4.14", value: value.into() };
+    let wrong = || SpecError::Value {
+        parameter: "version",
+        takes: "4.12, 4.13 or 4.14",
+        value: value.into(),
+    };
     known.map(|strategy| strategy.version).ok_or_else(wrong)
 }
 
@@ -243,12 +317,21 @@ mod tests {
     #[test]
     fn names_and_parameters_are_read_and_written() {
         let spec = Spec::parse("first-fit,o=40,s=33000,version=4.12").unwrap();
-        assert_eq!((spec.policy, spec.space_overhead, spec.minor_words), (Policy::FirstFit, 40, 33280));
+        assert_eq!(
+            (spec.policy, spec.space_overhead, spec.minor_words),
+            (Policy::FirstFit, 40, 33280)
+        );
         assert_eq!(spec.to_string(), "first-fit,s=33280,o=40,version=4.12");
         assert_eq!(Spec::parse(&spec.to_string()), Ok(spec));
         assert_eq!(Spec::parse("a=0,o=80,version=4.13.1").unwrap().to_string(), "next-fit,o=80");
-        assert_eq!(Spec::parse("space_overhead=80").unwrap(), Spec::parse("best-fit,o=80").unwrap());
-        assert_eq!(Spec::parse("").unwrap().run_parameters(), "a=2,s=262144,o=120,i=15,h=126976,O=500,w=1");
+        assert_eq!(
+            Spec::parse("space_overhead=80").unwrap(),
+            Spec::parse("best-fit,o=80").unwrap()
+        );
+        assert_eq!(
+            Spec::parse("").unwrap().run_parameters(),
+            "a=2,s=262144,o=120,i=15,h=126976,O=500,w=1"
+        );
         assert_eq!(Spec::parse("version=4.12").unwrap().to_string(), "next-fit,version=4.12");
     }
 

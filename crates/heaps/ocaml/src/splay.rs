@@ -1,10 +1,13 @@
-//! Best-fit's large free blocks: a splay tree of sizes, each with a circular list of blocks of that size.
+//! Best-fit's large free blocks: a splay tree of sizes, each with a circular list of blocks of that
+//! size.
 //!
-//! Source: `freelist.c`, "splay trees" (Sleator and Tarjan, "Self-adjusting binary search trees", 1985: simple top-down
-//! splaying; Standish's tree of lists). A search for an allocation does not splay; an insertion into a list that exists
-//! does. All links are words of the heap, the tree's root too, so that a link is an address.
+//! Source: `freelist.c`, "splay trees" (Sleator and Tarjan, "Self-adjusting binary search trees",
+//! 1985: simple top-down splaying; Standish's tree of lists). A search for an allocation does not
+//! splay; an insertion into a list that exists does. All links are words of the heap, the tree's
+//! root too, so that a link is an address.
 //!
-//! A large free block's fields: is it its list's node; left and right child (of nodes); previous and next in its list.
+//! A large free block's fields: is it its list's node; left and right child (of nodes); previous
+//! and next in its list.
 
 use crate::block::{Address, NULL, fields_at, load, store};
 use crate::facts::{BEST_FIT_SMALL, WORD_BYTES};
@@ -84,8 +87,8 @@ impl Tree {
         }
     }
 
-    /// The link to the smallest node of at least `size` fields, and a size that no node between has: the next lower
-    /// one that the search met.
+    /// The link to the smallest node of at least `size` fields, and a size that no node between
+    /// has: the next lower one that the search met.
     #[inline]
     pub(crate) fn search_best(&self, shared: &mut Shared, size: usize) -> Option<(Address, usize)> {
         let mut link = self.root;

@@ -24,7 +24,8 @@ pub enum Version {
 pub enum CompactionRule {
     /// By the free list's size when the sweep began and now, extrapolated (4.12).
     FreeList,
-    /// By the words marked in the cycle that has ended, against the heap when the cycle began (4.13 on).
+    /// By the words marked in the cycle that has ended, against the heap when the cycle began (4.13
+    /// on).
     Marked,
 }
 
@@ -33,7 +34,8 @@ pub enum CompactionRule {
 pub enum Marking {
     /// A stack of blocks; a block is coloured when it is found (up to 4.13).
     Stack,
-    /// A stack of ranges of fields behind a ring of prefetched blocks; a block is coloured when it leaves the ring (4.14).
+    /// A stack of ranges of fields behind a ring of prefetched blocks; a block is coloured when it
+    /// leaves the ring (4.14).
     Prefetch,
 }
 
@@ -42,7 +44,8 @@ pub enum Marking {
 pub enum CompactionFit {
     /// From the first chunk that has room for the smallest block (up to 4.13).
     FirstChunk,
-    /// From two cursors, one for blocks of at most 10 fields and one for larger ones, which never go back (4.14).
+    /// From two cursors, one for blocks of at most 10 fields and one for larger ones, which never
+    /// go back (4.14).
     Cursors,
 }
 
@@ -63,9 +66,11 @@ pub struct Strategy {
     pub marking: Marking,
     /// Where the compactor looks for room.
     pub compaction_fit: CompactionFit,
-    /// Words that marking a block without values is charged beside its header: all of them, or none (4.12).
+    /// Words that marking a block without values is charged beside its header: all of them, or none
+    /// (4.12).
     pub charges_unscanned: bool,
-    /// Compiled loops look whether the collector wants to run (4.13 on: safepoints); before, allocations alone do.
+    /// Compiled loops look whether the collector wants to run (4.13 on: safepoints); before,
+    /// allocations alone do.
     pub polls: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Sweeping: from the first chunk to the last, block by block.
 //!
-//! Source: `major_gc.c`, `sweep_slice`. White blocks go to the free set, black ones become white, blue ones are where
-//! the next dead block is linked. A slice is charged the words of each block that it reads the header of; what a policy
-//! merges beyond is not charged.
+//! Source: `major_gc.c`, `sweep_slice`. White blocks go to the free set, black ones become white,
+//! blue ones are where the next dead block is linked. A slice is charged the words of each block
+//! that it reads the header of; what a policy merges beyond is not charged.
 
 use crate::block::{BLACK, BLUE, NULL, WHITE, colour_of, load, store, words_of};
 use crate::facts::WORD_BYTES;

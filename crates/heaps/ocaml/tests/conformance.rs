@@ -1,4 +1,5 @@
-//! Lists of operations that every collected heap survives, with each policy and version, and small heaps.
+//! Lists of operations that every collected heap survives, with each policy and version, and small
+//! heaps.
 
 use heaplab_heap::collected_conformance::{drive, operations, pseudo_random};
 use heaplab_ocaml::{OCaml, spec::Spec};
@@ -21,8 +22,12 @@ fn heap(name: &str) -> OCaml {
 #[test]
 fn long_lists_are_survived() {
     for (seed, name) in NAMES.iter().enumerate() {
-        let driven = drive(heap(name), &pseudo_random(seed as u64, 6_000)).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(driven.births > 1_000 && driven.collections > 10 && driven.moved_objects > 100, "{name}: {driven:?}");
+        let driven = drive(heap(name), &pseudo_random(seed as u64, 6_000))
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(
+            driven.births > 1_000 && driven.collections > 10 && driven.moved_objects > 100,
+            "{name}: {driven:?}"
+        );
     }
 }
 

@@ -1,6 +1,8 @@
-//! Runs a generated workload in heaplab's OCaml heap and in the real runtime, and prints where they differ.
+//! Runs a generated workload in heaplab's OCaml heap and in the real runtime, and prints where they
+//! differ.
 //!
-//! `cargo run --release -p heaplab-ocamlrt --example against_ocaml -- SHAPE STEPS SLOTS SEED SPEC...`
+//! `cargo run --release -p heaplab-ocamlrt --example against_ocaml -- SHAPE STEPS SLOTS SEED
+//! SPEC...`
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -25,7 +27,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for spec in specs {
             let spec = Spec::parse(spec)?;
             let outcome = compare(&driver, spec, slots, &workload);
-            println!("{:10} {spec}: {}", shape.0, outcome.unwrap_or_else(|difference| format!("DIFFERS\n{difference}")));
+            println!(
+                "{:10} {spec}: {}",
+                shape.0,
+                outcome.unwrap_or_else(|difference| format!("DIFFERS\n{difference}"))
+            );
         }
     }
     Ok(())

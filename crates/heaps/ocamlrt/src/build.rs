@@ -35,14 +35,19 @@ impl Driver {
         if !["4.12.", "4.13.", "4.14."].iter().any(|known| version.starts_with(known)) {
             return Err(OCamlError::Version(version));
         }
-        let key = xxhash_rust::xxh3::xxh3_64([DRIVER, STUBS, &version, &library].concat().as_bytes());
+        let key =
+            xxhash_rust::xxh3::xxh3_64([DRIVER, STUBS, &version, &library].concat().as_bytes());
         let folder = cache_folder();
         let refused = |source| OCamlError::Cache { folder: folder.clone(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(refused)?;
         let program = folder.join(format!("ocaml-{version}-{key:016x}"));
         if !program.exists() {
-            let place = tempfile::Builder::new().prefix("ocaml-build-").tempdir_in(&folder).map_err(refused)?;
-            compile(ocamlopt, &library, place.path()).map_err(|error| error.unwrap_or_else(refused))?;
+            let place = tempfile::Builder::new()
+                .prefix("ocaml-build-")
+                .tempdir_in(&folder)
+                .map_err(refused)?;
+            compile(ocamlopt, &library, place.path())
+                .map_err(|error| error.unwrap_or_else(refused))?;
             fs::rename(place.path().join("driver"), &program).map_err(refused)?;
         }
         Ok(Driver { program, version })
@@ -80,9 +85,19 @@ fn compile(ocamlopt: &Path, library: &str, place: &Path) -> Result<(), Failed> {
     // Without the standard library its modules are not linked, and nor is the runtime: it is named.
     let runtime = format!("{library}/libasmrun.a");
     let mut command = Command::new(ocamlopt);
-    command.args(["-nopervasives", "-inline", "100", "-ccopt", "-O2", "driver.ml", "stubs.c", &runtime]);
+    command.args([
+        "-nopervasives",
+        "-inline",
+        "100",
+        "-ccopt",
+        "-O2",
+        "driver.ml",
+        "stubs.c",
+        &runtime,
+    ]);
     command.args(["-cclib", "-lm", "-cclib", "-ldl", "-o", "driver"]).current_dir(place);
-    let output = command.output().map_err(|error| Failed::Own(OCamlError::Compile(error.to_string())))?;
+    let output =
+        command.output().map_err(|error| Failed::Own(OCamlError::Compile(error.to_string())))?;
     if output.status.success() {
         return Ok(());
     }
@@ -94,15 +109,21 @@ fn compile(ocamlopt: &Path, library: &str, place: &Path) -> Result<(), Failed> {
 /// What the compiler says of itself.
 fn said(ocamlopt: &Path, option: &str) -> Result<String, OCamlError> {
     match Command::new(ocamlopt).arg(option).output() {
-        Ok(output) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
-        Ok(output) => Err(OCamlError::Compile(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        Ok(output) if output.status.success() => {
+            Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        }
+        Ok(output) => {
+            Err(OCamlError::Compile(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(OCamlError::Missing),
         Err(error) => Err(OCamlError::Compile(error.to_string())),
     }
 }
 
 fn cache_folder() -> PathBuf {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache =
+        absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
     cache.unwrap_or_else(std::env::temp_dir).join("heaplab")
 }

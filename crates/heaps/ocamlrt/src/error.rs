@@ -7,16 +7,24 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum OCamlError {
     /// There is no compiler.
-    #[error("ocamlopt is not installed, and the real OCaml runtime is reached through it; install OCaml 4 (Debian: apt install ocaml-nox)")]
+    #[error(
+        "ocamlopt is not installed, and the real OCaml runtime is reached through it; install OCaml 4 (Debian: apt install ocaml-nox)"
+    )]
     Missing,
     /// The compiler is of another design.
-    #[error("ocamlopt is version {0}; the real runtime is compared with 4.12 to 4.14, OCaml 5 has another heap")]
+    #[error(
+        "ocamlopt is version {0}; the real runtime is compared with 4.12 to 4.14, OCaml 5 has another heap"
+    )]
     Version(String),
     /// The compiler ran and failed.
-    #[error("ocamlopt could not compile the driver (it needs gcc and OCaml's headers, which Debian's ocaml-nox has): {0}")]
+    #[error(
+        "ocamlopt could not compile the driver (it needs gcc and OCaml's headers, which Debian's ocaml-nox has): {0}"
+    )]
     Compile(String),
     /// The cache folder will not do.
-    #[error("cannot keep the compiled driver in {folder}: {source}; name another folder with XDG_CACHE_HOME")]
+    #[error(
+        "cannot keep the compiled driver in {folder}: {source}; name another folder with XDG_CACHE_HOME"
+    )]
     Cache {
         /// Where it was to be kept.
         folder: PathBuf,
@@ -32,7 +40,9 @@ pub enum OCamlError {
         source: io::Error,
     },
     /// The driver ended before its workload.
-    #[error("the OCaml driver ended with {status} after {steps} steps; its last message: {message}")]
+    #[error(
+        "the OCaml driver ended with {status} after {steps} steps; its last message: {message}"
+    )]
     Died {
         /// As the system says it.
         status: String,

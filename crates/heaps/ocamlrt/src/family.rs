@@ -1,13 +1,17 @@
 //! The family `ocamlrt`: the workload in the real OCaml runtime.
 
 use crate::{Driver, Report, Step};
-use heaplab_heap::{Collection, Family, FamilyError, Lab, Name, OutsideReport, Row, SpaceState, Traits, Work, Workload, WorkloadStep};
+use heaplab_heap::{
+    Collection, Family, FamilyError, Lab, Name, OutsideReport, Row, SpaceState, Traits, Work,
+    Workload, WorkloadStep,
+};
 use heaplab_ocaml::spec::{PARAMETERS, Spec};
 use std::fmt;
 
 /// How the family is named.
 const NAME: &str = "ocamlrt";
-/// Parameters that the runtime has not: the version is that of the compiler, and nothing limits its memory.
+/// Parameters that the runtime has not: the version is that of the compiler, and nothing limits its
+/// memory.
 const OURS: [&str; 1] = ["limit"];
 
 /// The family.
@@ -27,10 +31,13 @@ impl fmt::Display for Runtime {
 impl heaplab_heap::Spec for Runtime {
     fn traits(&self) -> Traits {
         // Where OCaml is missing, running it says so.
-        let files = Driver::build().map(|driver| vec![driver.program().to_owned()]).unwrap_or_default();
-        // A cell's process starts with a bare environment, and is to find the compiler and the driver that it made.
+        let files =
+            Driver::build().map(|driver| vec![driver.program().to_owned()]).unwrap_or_default();
+        // A cell's process starts with a bare environment, and is to find the compiler and the
+        // driver that it made.
         let known = ["PATH", "HOME", "XDG_CACHE_HOME"].into_iter();
-        let environment = known.filter_map(|name| Some((name.into(), std::env::var(name).ok()?))).collect();
+        let environment =
+            known.filter_map(|name| Some((name.into(), std::env::var(name).ok()?))).collect();
         Traits { files, environment, ..Traits::default() }
     }
 }
@@ -42,7 +49,11 @@ impl Family for Runtimes {
         vec![Row {
             name: NAME.into(),
             summary: "the real OCaml runtime (ocamlopt 4.12 to 4.14): a small OCaml program runs the workload",
-            parameters: PARAMETERS.iter().filter(|parameter| !OURS.contains(&parameter.name)).map(Into::into).collect(),
+            parameters: PARAMETERS
+                .iter()
+                .filter(|parameter| !OURS.contains(&parameter.name))
+                .map(Into::into)
+                .collect(),
             example: Some("ocamlrt:a=2,o=80,s=32k"),
             ..Row::default()
         }]
@@ -52,8 +63,11 @@ impl Family for Runtimes {
         if name.head != NAME {
             return None;
         }
-        if let Some((key, _)) = name.parameters.iter().find(|(key, _)| OURS.contains(&key.as_str())) {
-            return Some(Err(FamilyError::Wrong(format!("{NAME} has no parameter {key}: nothing limits the runtime's memory"))));
+        if let Some((key, _)) = name.parameters.iter().find(|(key, _)| OURS.contains(&key.as_str()))
+        {
+            return Some(Err(FamilyError::Wrong(format!(
+                "{NAME} has no parameter {key}: nothing limits the runtime's memory"
+            ))));
         }
         Some(Spec::of_name(name).map(Runtime).map_err(FamilyError::wrong))
     }
@@ -62,14 +76,18 @@ impl Family for Runtimes {
         let driver = Driver::build().map_err(FamilyError::failed)?;
         let wanted = spec.version.strategy().name;
         if !driver.version().starts_with(wanted) {
-            let what = format!("{NAME}: version={wanted} is asked for, and ocamlopt is {}; give version={0}", driver.version());
+            let what = format!(
+                "{NAME}: version={wanted} is asked for, and ocamlopt is {}; give version={0}",
+                driver.version()
+            );
             return Err(FamilyError::Failed(what));
         }
         Ok(lab.outside(&mut |workload| run(&driver, spec, workload)))
     }
 }
 
-/// Feeds the workload to the driver; one row a collection that the workload asks for, and one at the end.
+/// Feeds the workload to the driver; one row a collection that the workload asks for, and one at
+/// the end.
 fn run(driver: &Driver, spec: &Spec, workload: &dyn Workload) -> Result<OutsideReport, String> {
     let mut births = Vec::new();
     let (mut born, mut born_bytes) = (0, 0);
@@ -88,7 +106,8 @@ fn run(driver: &Driver, spec: &Spec, workload: &dyn Workload) -> Result<OutsideR
                 WorkloadStep::Release { .. } | WorkloadStep::Reference { .. } => {
                     return Err("the workload has references between objects; ocamlrt runs workloads whose deaths are known".into());
                 }
-                // The runtime has no regions and does not give memory back when asked; it promotes when it thinks best.
+                // The runtime has no regions and does not give memory back when asked; it promotes
+                // when it thinks best.
                 WorkloadStep::BeginRegion(_)
                 | WorkloadStep::EndRegion(_)
                 | WorkloadStep::Trim
@@ -101,7 +120,8 @@ fn run(driver: &Driver, spec: &Spec, workload: &dyn Workload) -> Result<OutsideR
     let run = run.map_err(|error| error.to_string())?;
     births.push((born, born_bytes));
     let rows = run.collections.iter().map(|report| (report, "forced")).chain([(&run.end, "end")]);
-    let collections = rows.zip(births).map(|((report, cause), births)| row(report, cause, births)).collect();
+    let collections =
+        rows.zip(births).map(|((report, cause), births)| row(report, cause, births)).collect();
     Ok(OutsideReport {
         version: format!("OCaml {}", driver.version()),
         collections,
@@ -110,7 +130,8 @@ fn run(driver: &Driver, spec: &Spec, workload: &dyn Workload) -> Result<OutsideR
     })
 }
 
-/// The counters as a collection: how the major heap is after it. What it was before, the runtime does not tell.
+/// The counters as a collection: how the major heap is after it. What it was before, the runtime
+/// does not tell.
 fn row(report: &Report, cause: &'static str, (births, born_bytes): (u64, u64)) -> Collection {
     let counters = report.counters;
     let bytes = |words: u64| words * 8;
@@ -121,7 +142,16 @@ fn row(report: &Report, cause: &'static str, (births, born_bytes): (u64, u64)) -
         waste_bytes: 0,
     };
     let work = Work { promoted_bytes: bytes(counters.promoted_words), ..Work::default() };
-    Collection { kind: "major".into(), cause: cause.into(), births, born_bytes, before: after, after, work, ..Collection::default() }
+    Collection {
+        kind: "major".into(),
+        cause: cause.into(),
+        births,
+        born_bytes,
+        before: after,
+        after,
+        work,
+        ..Collection::default()
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The real OCaml 4 runtime as a heap that any workload can run on.
 //!
-//! For whoever wants to see heaplab's OCaml heap beside the original: the workload is written for a small OCaml program
-//! (`driver/`), which runs it in the runtime that is installed and says what the runtime's counters say; the runtime's
-//! own messages (`OCAMLRUNPARAM=v=...`) say what each slice of the collector did.
+//! For whoever wants to see heaplab's OCaml heap beside the original: the workload is written for a
+//! small OCaml program (`driver/`), which runs it in the runtime that is installed and says what
+//! the runtime's counters say; the runtime's own messages (`OCAMLRUNPARAM=v=...`) say what each
+//! slice of the collector did.
 //!
 //! - [`build`]: the program is compiled once with `ocamlopt` and kept in the user's cache folder.
 //! - [`run`]: a run, from an iterator of steps to counters and slices.

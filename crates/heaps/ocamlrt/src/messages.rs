@@ -1,7 +1,7 @@
 //! The runtime's messages, one line each, as slices and other events.
 //!
-//! Source: `major_gc.c` of OCaml 4.13, the calls of `caml_gc_message` at levels 0x01, 0x04, 0x08, 0x10, 0x40 and 0x200.
-//! The runtime prints parts of a cycle in whole millionths.
+//! Source: `major_gc.c` of OCaml 4.13, the calls of `caml_gc_message` at levels 0x01, 0x04, 0x08,
+//! 0x10, 0x40 and 0x200. The runtime prints parts of a cycle in whole millionths.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,8 +42,14 @@ pub enum Message {
     Other,
 }
 
-const COUNTS: [&str; 6] =
-    ["allocated_words = ", "raw work-to-do = ", "work backlog = ", "filtered work-to-do = ", "computed work = ", "Marking "];
+const COUNTS: [&str; 6] = [
+    "allocated_words = ",
+    "raw work-to-do = ",
+    "work backlog = ",
+    "filtered work-to-do = ",
+    "computed work = ",
+    "Marking ",
+];
 
 /// Reads one line.
 pub fn read(line: &str) -> Message {

@@ -1,7 +1,7 @@
 //! A run of a workload in the real runtime.
 //!
-//! Steps are written into the driver's standard input as it reads them, so that a workload of any length takes no
-//! memory and leaves no file.
+//! Steps are written into the driver's standard input as it reads them, so that a workload of any
+//! length takes no memory and leaves no file.
 
 use crate::messages::{LEVELS, Slice, Slices};
 use crate::{Driver, OCamlError};
@@ -67,38 +67,65 @@ struct Usage {
 }
 
 impl Driver {
-    /// Runs `steps` over `slots` slots with the parameters of `spec`. `messages`: the runtime tells each slice, which
-    /// takes it time.
+    /// Runs `steps` over `slots` slots with the parameters of `spec`. `messages`: the runtime tells
+    /// each slice, which takes it time.
     ///
     /// # Errors
     /// A step that the driver cannot take, or the driver dies.
-    pub fn run(&self, spec: &Spec, slots: u32, steps: impl IntoIterator<Item = Step>, messages: bool) -> Result<Run, OCamlError> {
+    pub fn run(
+        &self,
+        spec: &Spec,
+        slots: u32,
+        steps: impl IntoIterator<Item = Step>,
+        messages: bool,
+    ) -> Result<Run, OCamlError> {
         self.feed(spec, slots, messages, |put| steps.into_iter().try_for_each(put))
     }
 
-    /// The same for steps that come by calls: `steps` is given what takes them, and ends at its first error.
+    /// The same for steps that come by calls: `steps` is given what takes them, and ends at its
+    /// first error.
     ///
     /// # Errors
     /// As for [`Driver::run`], or an error of `steps`.
-    pub fn feed<F>(&self, spec: &Spec, slots: u32, messages: bool, steps: F) -> Result<Run, OCamlError>
+    pub fn feed<F>(
+        &self,
+        spec: &Spec,
+        slots: u32,
+        messages: bool,
+        steps: F,
+    ) -> Result<Run, OCamlError>
     where
         F: FnOnce(&mut dyn FnMut(Step) -> Result<(), String>) -> Result<(), String>,
     {
         let levels = if messages { LEVELS } else { 0 };
         let mut command = Command::new(self.program());
-        // One argument of one word, and no other parameters of the runtime: both are part of what it decides by.
-        command.arg0("heaplab").env_remove("CAMLRUNPARAM").env("OCAMLRUNPARAM", format!("{},v={levels}", spec.run_parameters()));
+        // One argument of one word, and no other parameters of the runtime: both are part of what
+        // it decides by.
+        command
+            .arg0("heaplab")
+            .env_remove("CAMLRUNPARAM")
+            .env("OCAMLRUNPARAM", format!("{},v={levels}", spec.run_parameters()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let failed = |source| OCamlError::Start { driver: self.program().to_owned(), source };
         let mut child = Killed(command.spawn().map_err(failed)?);
-        let (Some(input), Some(output), Some(errors)) = (child.0.stdin.take(), child.0.stdout.take(), child.0.stderr.take()) else {
+        let (Some(input), Some(output), Some(errors)) =
+            (child.0.stdin.take(), child.0.stdout.take(), child.0.stderr.take())
+        else {
             return Err(failed(std::io::ErrorKind::BrokenPipe.into()));
         };
         std::thread::scope(|scope| {
             let told = scope.spawn(move || read_messages(errors));
             let said = scope.spawn(move || read_reports(output));
-            let mut writer = Writer { to: BufWriter::with_capacity(1 << 16, input), slots, written: 0, failure: None };
-            let fed = writer.begin().and_then(|()| steps(&mut |step| writer.put(step))).and_then(|()| writer.end());
+            let mut writer = Writer {
+                to: BufWriter::with_capacity(1 << 16, input),
+                slots,
+                written: 0,
+                failure: None,
+            };
+            let fed = writer
+                .begin()
+                .and_then(|()| steps(&mut |step| writer.put(step)))
+                .and_then(|()| writer.end());
             let (steps, failure) = (writer.written, writer.failure.take());
             drop(writer);
             if !matches!(failure, None | Some(Failure::Pipe)) || failure.is_none() && fed.is_err() {
@@ -109,18 +136,31 @@ impl Driver {
             let (slices, message) = told.join().unwrap_or_default();
             let reports = said.join().unwrap_or_else(|_| Ok((Vec::new(), Usage::default())));
             match (failure, fed) {
-                (Some(Failure::Step(step, what)), _) => return Err(OCamlError::Step { step, what }),
+                (Some(Failure::Step(step, what)), _) => {
+                    return Err(OCamlError::Step { step, what });
+                }
                 (None, Err(error)) => return Err(OCamlError::Workload(error)),
                 (Some(Failure::Pipe), _) => return Err(died(status.to_string(), steps, message)),
-                (None, Ok(())) if !status.success() => return Err(died(status.to_string(), steps, message)),
+                (None, Ok(())) if !status.success() => {
+                    return Err(died(status.to_string(), steps, message));
+                }
                 (None, Ok(())) => {}
             }
             let (reports, usage) = reports?;
             let Some((end, collections)) = reports.split_last() else {
-                return Err(OCamlError::Output { expected: "the counters of the run", found: String::new() });
+                return Err(OCamlError::Output {
+                    expected: "the counters of the run",
+                    found: String::new(),
+                });
             };
             let (cpu_ns, peak) = (usage.cpu_ns, u64::try_from(usage.peak_anonymous_bytes).ok());
-            Ok(Run { collections: collections.to_vec(), end: *end, slices, cpu_ns, peak_anonymous_bytes: peak.filter(|peak| *peak > 0) })
+            Ok(Run {
+                collections: collections.to_vec(),
+                end: *end,
+                slices,
+                cpu_ns,
+                peak_anonymous_bytes: peak.filter(|peak| *peak > 0),
+            })
         })
     }
 }
@@ -233,7 +273,12 @@ fn read_reports(from: impl Read) -> Result<(Vec<Report>, Usage), OCamlError> {
             usage = last;
         } else {
             let report = serde_json::from_str(&line);
-            reports.push(report.map_err(|_| OCamlError::Output { expected: "counters as JSON", found: line })?);
+            reports.push(
+                report.map_err(|_| OCamlError::Output {
+                    expected: "counters as JSON",
+                    found: line,
+                })?,
+            );
         }
     }
     Ok((reports, usage))

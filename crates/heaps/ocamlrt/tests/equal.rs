@@ -1,4 +1,5 @@
-//! heaplab's OCaml heap against the real runtime: every slice, every counter, and where every object lies.
+//! heaplab's OCaml heap against the real runtime: every slice, every counter, and where every
+//! object lies.
 
 mod common;
 
@@ -39,14 +40,27 @@ fn all_equal(shapes: &[Shape], specs: &[&str], steps: usize) {
 
 #[test]
 fn each_policy_is_equal_on_each_shape() {
-    let shapes: Vec<Shape> = Shape::ALL.into_iter().map(|(_, shape)| shape).filter(|shape| *shape != Shape::Large).collect();
-    all_equal(&shapes, &["best-fit,o=80,s=32k", "next-fit,o=80,s=32k", "first-fit,o=80,s=32k"], 60_000);
+    let shapes: Vec<Shape> = Shape::ALL
+        .into_iter()
+        .map(|(_, shape)| shape)
+        .filter(|shape| *shape != Shape::Large)
+        .collect();
+    all_equal(
+        &shapes,
+        &["best-fit,o=80,s=32k", "next-fit,o=80,s=32k", "first-fit,o=80,s=32k"],
+        60_000,
+    );
 }
 
 #[test]
 fn overheads_and_minor_heaps_are_equal() {
-    let specs =
-        ["best-fit,o=20,s=4k", "next-fit,o=320,s=4k", "first-fit,o=40,s=256k", "best-fit,o=160,s=32k,w=7", "best-fit,i=64k,h=200k,s=8k"];
+    let specs = [
+        "best-fit,o=20,s=4k",
+        "next-fit,o=320,s=4k",
+        "first-fit,o=40,s=256k",
+        "best-fit,o=160,s=32k,w=7",
+        "best-fit,i=64k,h=200k,s=8k",
+    ];
     all_equal(&[Shape::Mixed, Shape::Cache, Shape::Phases], &specs, 100_000);
 }
 
@@ -57,5 +71,9 @@ fn large_objects_are_equal() {
 
 #[test]
 fn compactions_are_equal() {
-    all_equal(&[Shape::Tides, Shape::Forced], &["best-fit,s=8k,o=20,O=50", "next-fit,s=32k,o=200,O=20", "first-fit,s=32k,o=80"], 150_000);
+    all_equal(
+        &[Shape::Tides, Shape::Forced],
+        &["best-fit,s=8k,o=20,O=50", "next-fit,s=32k,o=200,O=20", "first-fit,s=32k,o=80"],
+        150_000,
+    );
 }

@@ -1,6 +1,8 @@
-//! Logs of the real runtime that are kept, for machines without OCaml: OCaml 4.13.1 of Debian 12 on x86-64.
+//! Logs of the real runtime that are kept, for machines without OCaml: OCaml 4.13.1 of Debian 12 on
+//! x86-64.
 //!
-//! They lie in `tests/golden/`, written by `HEAPLAB_WRITE_GOLDEN=1 cargo test -p heaplab-ocamlrt --test golden`.
+//! They lie in `tests/golden/`, written by `HEAPLAB_WRITE_GOLDEN=1 cargo test -p heaplab-ocamlrt
+//! --test golden`.
 
 mod common;
 
@@ -46,10 +48,17 @@ fn kept_logs_are_reproduced() {
         write();
     }
     for (name, text) in RUNS {
-        let golden: Golden = serde_json::from_slice(&std::fs::read(path(name, text)).unwrap()).unwrap();
+        let golden: Golden =
+            serde_json::from_slice(&std::fs::read(path(name, text)).unwrap()).unwrap();
         let mut heap = OCaml::new(Spec::parse(&golden.spec).unwrap()).unwrap();
-        let ours = run(&mut heap, golden.slots, &generate(shape(&golden.shape), golden.steps, golden.slots, golden.seed));
-        compare_slices(heap.slices(), &golden.slices).and_then(|()| compare_reports(&ours, &golden.reports)).unwrap();
+        let ours = run(
+            &mut heap,
+            golden.slots,
+            &generate(shape(&golden.shape), golden.steps, golden.slots, golden.seed),
+        );
+        compare_slices(heap.slices(), &golden.slices)
+            .and_then(|()| compare_reports(&ours, &golden.reports))
+            .unwrap();
         assert!(golden.slices.len() > 30, "{name}: a log that says something");
     }
 }
@@ -59,10 +68,18 @@ fn write() {
     assert!(driver.version().starts_with("4.13."), "the kept logs are 4.13's");
     for (name, text) in RUNS {
         let (steps, slots, seed) = (8_000, 500, 7);
-        let run = driver.run(&Spec::parse(text).unwrap(), slots, generate(shape(name), steps, slots, seed), true).unwrap();
+        let run = driver
+            .run(
+                &Spec::parse(text).unwrap(),
+                slots,
+                generate(shape(name), steps, slots, seed),
+                true,
+            )
+            .unwrap();
         let reports = run.collections.into_iter().chain([run.end]).collect();
         let (version, spec, shape) = (driver.version().into(), text.into(), name.into());
-        let golden = Golden { version, spec, shape, steps, slots, seed, slices: run.slices, reports };
+        let golden =
+            Golden { version, spec, shape, steps, slots, seed, slices: run.slices, reports };
         std::fs::create_dir_all(path(name, text).parent().unwrap()).unwrap();
         std::fs::write(path(name, text), serde_json::to_string(&golden).unwrap() + "\n").unwrap();
     }

@@ -1,8 +1,9 @@
-//! Size-class tables of published allocators, as data: how many bytes may be used of a block that was asked for with so many.
+//! Size-class tables of published allocators, as data: how many bytes may be used of a block that
+//! was asked for with so many.
 //!
-//! For whoever wants to know what a request costs on an allocator without running it. A table says what a *fresh* heap
-//! gives; a measured usable size always wins over it, because glibc hands out what a split left over. The tests hold
-//! the tables against the real libraries, size by size.
+//! For whoever wants to know what a request costs on an allocator without running it. A table says
+//! what a *fresh* heap gives; a measured usable size always wins over it, because glibc hands out
+//! what a split left over. The tests hold the tables against the real libraries, size by size.
 //!
 //! ```
 //! use heaplab_size_class::Allocator;
@@ -37,8 +38,14 @@ pub enum Allocator {
 
 impl Allocator {
     /// All of them.
-    pub const ALL: [Allocator; 6] =
-        [Allocator::Glibc, Allocator::Jemalloc, Allocator::Jemalloc530, Allocator::Mimalloc, Allocator::Mimalloc2, Allocator::Firefox2011];
+    pub const ALL: [Allocator; 6] = [
+        Allocator::Glibc,
+        Allocator::Jemalloc,
+        Allocator::Jemalloc530,
+        Allocator::Mimalloc,
+        Allocator::Mimalloc2,
+        Allocator::Firefox2011,
+    ];
 
     /// As it is named on a command line.
     pub const fn name(self) -> &'static str {
@@ -81,8 +88,8 @@ impl Allocator {
         }
     }
 
-    /// Usable bytes of a request of `size` bytes aligned to `align` (a power of two; 0 or 1: none asked for). Saturates
-    /// at `u64::MAX` for requests that no allocator grants.
+    /// Usable bytes of a request of `size` bytes aligned to `align` (a power of two; 0 or 1: none
+    /// asked for). Saturates at `u64::MAX` for requests that no allocator grants.
     pub fn usable(self, size: u64, align: u64) -> u64 {
         self.strategy().usable(size, align)
     }

@@ -1,7 +1,8 @@
 //! A size-class table as plain data, and what can be asked of it.
 //!
-//! A table is a list of segments, each with its own spacing. A class is described by its largest request and its usable
-//! bytes; these are equal everywhere but in glibc's mapped chunks, which lose eight bytes that nobody may use.
+//! A table is a list of segments, each with its own spacing. A class is described by its largest
+//! request and its usable bytes; these are equal everywhere but in glibc's mapped chunks, which
+//! lose eight bytes that nobody may use.
 
 const PAGE: u64 = 4096;
 
@@ -10,12 +11,15 @@ const PAGE: u64 = 4096;
 pub struct Strategy {
     /// From the smallest to the largest; the last one has no end.
     pub segments: &'static [Segment],
-    /// Bytes that the allocator keeps before or after each block. They are not slop, because nobody may use them, and are reported apart.
+    /// Bytes that the allocator keeps before or after each block. They are not slop, because nobody
+    /// may use them, and are reported apart.
     pub header_bytes: u64,
     /// Alignment that every block of at least so many bytes has anyway.
     pub natural_align: u64,
-    /// Blocks from this size on are made of whole pages and aligned to them by moving their start, so that an alignment costs no rounding, but a request aligned to more than a
-    /// page gets at least so much. 0: no such rule, sizes are rounded up to the alignment (the least that any allocator must give).
+    /// Blocks from this size on are made of whole pages and aligned to them by moving their start,
+    /// so that an alignment costs no rounding, but a request aligned to more than a page gets at
+    /// least so much. 0: no such rule, sizes are rounded up to the alignment (the least that any
+    /// allocator must give).
     pub page_aligned_least: u64,
 }
 
@@ -62,11 +66,15 @@ impl Spacing {
     fn class(&self, size: u64) -> (u64, u64) {
         match *self {
             Spacing::Listed(classes) => {
-                let class = classes[classes.partition_point(|class| *class < size).min(classes.len() - 1)];
+                let class =
+                    classes[classes.partition_point(|class| *class < size).min(classes.len() - 1)];
                 (class, class)
             }
             Spacing::Every { step, before, lost } => {
-                match size.checked_add(before).and_then(|gross| gross.checked_next_multiple_of(step)) {
+                match size
+                    .checked_add(before)
+                    .and_then(|gross| gross.checked_next_multiple_of(step))
+                {
                     Some(gross) => (gross - before, gross - lost),
                     None => (u64::MAX, u64::MAX),
                 }
@@ -82,7 +90,9 @@ impl Spacing {
 
 impl Strategy {
     fn segment(&self, size: u64) -> usize {
-        self.segments.partition_point(|segment| segment.largest_request < size).min(self.segments.len() - 1)
+        self.segments
+            .partition_point(|segment| segment.largest_request < size)
+            .min(self.segments.len() - 1)
     }
 
     /// The class that a request of `size` bytes falls into.
@@ -90,7 +100,11 @@ impl Strategy {
         let index = self.segment(size);
         let (largest_request, usable) = self.segments[index].spacing.class(size);
         let below = self.below(index, size);
-        Class { below, largest_request: largest_request.min(self.segments[index].largest_request), usable }
+        Class {
+            below,
+            largest_request: largest_request.min(self.segments[index].largest_request),
+            usable,
+        }
     }
 
     /// Usable bytes alone, for the hot path.
@@ -101,10 +115,13 @@ impl Strategy {
     fn below(&self, index: usize, size: u64) -> Option<u64> {
         let floor = index.checked_sub(1).map(|before| self.segments[before].largest_request);
         let within = match self.segments[index].spacing {
-            Spacing::Listed(classes) => classes.partition_point(|class| *class < size).checked_sub(1).map(|index| classes[index]),
-            Spacing::Every { step, before, .. } => {
-                (size.saturating_add(before).div_ceil(step) - 1).checked_mul(step).and_then(|gross| gross.checked_sub(before))
-            }
+            Spacing::Listed(classes) => classes
+                .partition_point(|class| *class < size)
+                .checked_sub(1)
+                .map(|index| classes[index]),
+            Spacing::Every { step, before, .. } => (size.saturating_add(before).div_ceil(step) - 1)
+                .checked_mul(step)
+                .and_then(|gross| gross.checked_sub(before)),
             Spacing::PerDoubling(classes) => {
                 let step = (1u64 << (size - 1).ilog2()) / classes;
                 Some((size - 1) / step * step)

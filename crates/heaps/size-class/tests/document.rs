@@ -1,5 +1,6 @@
-//! Firefox's table against every number of the document "Clownshoes available in sizes 2^10+1 and up!", and the tables
-//! against the sizes measured on SQLite (`counts_sqlite.csv` of the recording data: request, then usable on each allocator).
+//! Firefox's table against every number of the document "Clownshoes available in sizes 2^10+1 and
+//! up!", and the tables against the sizes measured on SQLite (`counts_sqlite.csv` of the recording
+//! data: request, then usable on each allocator).
 
 use heaplab_size_class::Allocator;
 use proptest::prelude::*;
@@ -35,18 +36,24 @@ fn every_example_of_the_document() {
 
 #[test]
 fn the_classes_of_the_document_as_printed() {
-    let classes: Vec<u64> = Allocator::Firefox2011.classes().map(|class| class.usable).take_while(|size| *size <= 5 << 20).collect();
+    let classes: Vec<u64> = Allocator::Firefox2011
+        .classes()
+        .map(|class| class.usable)
+        .take_while(|size| *size <= 5 << 20)
+        .collect();
     let quantum = (1..=32).map(|index| index * 16);
     let large = (1..=255).map(|index| index * 4096);
     let huge = (1..=5).map(|index| index << 20);
-    let printed: Vec<u64> = [2, 4, 8].into_iter().chain(quantum).chain([1024, 2048]).chain(large).chain(huge).collect();
+    let printed: Vec<u64> =
+        [2, 4, 8].into_iter().chain(quantum).chain([1024, 2048]).chain(large).chain(huge).collect();
     assert_eq!(classes, printed);
 }
 
 #[test]
 fn powers_of_two_cost_nothing() {
-    // The document: "pick a size that's a power-of-two, because that always gives you zero slop". It holds for its table and
-    // for jemalloc; mimalloc's large blocks and glibc's headers are why a table is needed elsewhere.
+    // The document: "pick a size that's a power-of-two, because that always gives you zero slop".
+    // It holds for its table and for jemalloc; mimalloc's large blocks and glibc's headers are why
+    // a table is needed elsewhere.
     for allocator in [Allocator::Jemalloc, Allocator::Jemalloc530, Allocator::Firefox2011] {
         for log2 in 3..40 {
             assert_eq!(allocator.usable(1 << log2, 1), 1 << log2, "{}", allocator.name());

@@ -1,4 +1,5 @@
-//! The tables against the allocators themselves: every size to 64 KiB, every class boundary and its neighbours to 8 MiB.
+//! The tables against the allocators themselves: every size to 64 KiB, every class boundary and its
+//! neighbours to 8 MiB.
 
 use heaplab_size_class::Allocator;
 use std::ffi::{CString, c_void};
@@ -6,12 +7,18 @@ use std::ffi::{CString, c_void};
 const DENSE: u64 = 64 * 1024;
 const TOP: u64 = 8 * 1024 * 1024;
 
-/// Every size to 64 KiB, then each class boundary of any table, one below and one above it, and pages and powers of two likewise.
+/// Every size to 64 KiB, then each class boundary of any table, one below and one above it, and
+/// pages and powers of two likewise.
 fn sizes() -> Vec<u64> {
-    let boundaries = Allocator::ALL
-        .into_iter()
-        .flat_map(|allocator| allocator.classes().map(|class| class.largest_request).take_while(|size| *size <= TOP).collect::<Vec<_>>());
-    let mut sizes: Vec<u64> = boundaries.flat_map(|size| [size - 1, size, size + 1]).chain(0..=DENSE).collect();
+    let boundaries = Allocator::ALL.into_iter().flat_map(|allocator| {
+        allocator
+            .classes()
+            .map(|class| class.largest_request)
+            .take_while(|size| *size <= TOP)
+            .collect::<Vec<_>>()
+    });
+    let mut sizes: Vec<u64> =
+        boundaries.flat_map(|size| [size - 1, size, size + 1]).chain(0..=DENSE).collect();
     sizes.sort_unstable();
     sizes.dedup();
     assert!(sizes.len() > 70_000, "the test must look at more than {} sizes", sizes.len());
@@ -26,7 +33,13 @@ fn compare(allocator: Allocator, real: impl Fn(u64) -> u64) {
             (ours != theirs).then(|| format!("{size}: the table says {ours}, the library {theirs}"))
         })
         .collect();
-    assert!(wrong.is_empty(), "{}: {} sizes differ: {:#?}", allocator.name(), wrong.len(), &wrong[..wrong.len().min(20)]);
+    assert!(
+        wrong.is_empty(),
+        "{}: {} sizes differ: {:#?}",
+        allocator.name(),
+        wrong.len(),
+        &wrong[..wrong.len().min(20)]
+    );
 }
 
 #[test]
@@ -50,8 +63,14 @@ fn jemalloc_aligned() {
     for align_log2 in 0..=16u32 {
         for size in (1..=20_000u64).step_by(7).chain([65_536, 65_537, 1 << 20, (1 << 20) + 1]) {
             // SAFETY: nallocx takes any size over 0 and any alignment; it allocates nothing.
-            let real = unsafe { tikv_jemalloc_sys::nallocx(size as usize, align_log2 as i32) } as u64;
-            assert_eq!(Allocator::Jemalloc.usable(size, 1 << align_log2), real, "size {size}, alignment {}", 1 << align_log2);
+            let real =
+                unsafe { tikv_jemalloc_sys::nallocx(size as usize, align_log2 as i32) } as u64;
+            assert_eq!(
+                Allocator::Jemalloc.usable(size, 1 << align_log2),
+                real,
+                "size {size}, alignment {}",
+                1 << align_log2
+            );
         }
     }
 }
@@ -86,25 +105,32 @@ impl Shared {
             address
         };
         let path = CString::new(file).unwrap();
-        // SAFETY: the path ends with a zero byte; allocators' constructors have no other effect on this process with RTLD_LOCAL.
+        // SAFETY: the path ends with a zero byte; allocators' constructors have no other effect on
+        // this process with RTLD_LOCAL.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
-            assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "{file} is not installed, or cannot be opened");
+            assert!(
+                std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(),
+                "{file} is not installed, or cannot be opened"
+            );
             eprintln!("skipped: {file} is not installed");
             return None;
         }
-        // SAFETY: the three symbols have the types that malloc, malloc_usable_size and free have everywhere.
+        // SAFETY: the three symbols have the types that malloc, malloc_usable_size and free have
+        // everywhere.
         unsafe {
             Some(Shared {
-                malloc: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(usize) -> *mut c_void>(symbol(
-                    handle,
-                    &format!("{prefix}malloc"),
-                )),
-                usable: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> usize>(symbol(
-                    handle,
-                    &format!("{prefix}malloc_usable_size"),
-                )),
-                free: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(symbol(handle, &format!("{prefix}free"))),
+                malloc: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(usize) -> *mut c_void,
+                >(symbol(handle, &format!("{prefix}malloc"))),
+                usable: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(*mut c_void) -> usize,
+                >(symbol(handle, &format!("{prefix}malloc_usable_size"))),
+                free: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(
+                    symbol(handle, &format!("{prefix}free")),
+                ),
             })
         }
     }
@@ -120,8 +146,9 @@ impl Shared {
     }
 }
 
-/// Runs the test of this name in a process of its own, where the libraries' thread-local variables have room: glibc keeps 1,664 bytes
-/// for those of libraries that are opened late, and two allocators need more. True in the process that only waits for the other.
+/// Runs the test of this name in a process of its own, where the libraries' thread-local variables
+/// have room: glibc keeps 1,664 bytes for those of libraries that are opened late, and two
+/// allocators need more. True in the process that only waits for the other.
 fn elsewhere(test: &str) -> bool {
     const TUNABLES: &str = "GLIBC_TUNABLES";
     const ROOM: &str = "glibc.rtld.optional_static_tls=65536";
@@ -169,8 +196,9 @@ fn glibc_gives_the_table_or_more() {
 
 /// Chunks of `threshold` bytes and more are mapped by themselves.
 fn glibc_from(threshold: i32, sizes: &[u64]) {
-    // SAFETY: these parameters may be set at any time. They keep the threshold where it is and leave no free memory at the
-    // top, which a request over the threshold would take before it maps.
+    // SAFETY: these parameters may be set at any time. They keep the threshold where it is and
+    // leave no free memory at the top, which a request over the threshold would take before it
+    // maps.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, threshold);
         libc::mallopt(libc::M_TRIM_THRESHOLD, 0);

@@ -1,12 +1,15 @@
-//! The family of real allocators: `glibc` (also `malloc`), `jemalloc`, `mimalloc`, `lib:/path`, `null`.
+//! The family of real allocators: `glibc` (also `malloc`), `jemalloc`, `mimalloc`, `lib:/path`,
+//! `null`.
 
 use crate::{
-    HEAPS, Kind, Malloc, NamedHeap, Spec, System, glibc::Glibc, jemalloc::Jemalloc, library::Library, mimalloc::Mimalloc, null::Null,
+    HEAPS, Kind, Malloc, NamedHeap, Spec, System, glibc::Glibc, jemalloc::Jemalloc,
+    library::Library, mimalloc::Mimalloc, null::Null,
 };
 use heaplab_heap::{Family, FamilyError, Lab, Name, ParameterRow, Row, Traits};
 use std::path::Path;
 
-/// The C library's malloc by another name, for workloads with arenas: each block is freed when its arena dies.
+/// The C library's malloc by another name, for workloads with arenas: each block is freed when its
+/// arena dies.
 const MALLOC: &str = "malloc";
 
 /// The family.
@@ -23,7 +26,13 @@ impl Family for Allocators {
     fn parse(&self, name: &Name) -> Option<Result<Spec, FamilyError>> {
         let head = if name.head == MALLOC { "glibc" } else { &name.head };
         HEAPS.iter().find(|heap| heap.name == head)?;
-        let pieces: Vec<String> = name.variant.iter().cloned().chain([name.parameters_text()]).filter(|piece| !piece.is_empty()).collect();
+        let pieces: Vec<String> = name
+            .variant
+            .iter()
+            .cloned()
+            .chain([name.parameters_text()])
+            .filter(|piece| !piece.is_empty())
+            .collect();
         Some(Spec::parse(&format!("{head}:{}", pieces.join(","))).map_err(FamilyError::wrong))
     }
 
@@ -38,7 +47,9 @@ impl Family for Allocators {
             }
             Kind::Null => {
                 let window = Null::new(lab.workload().facts().block_size_max);
-                lab.shared(window.map_err(|error| FamilyError::Failed(format!("no memory for the null heap's window: {error}")))?)
+                lab.shared(window.map_err(|error| {
+                    FamilyError::Failed(format!("no memory for the null heap's window: {error}"))
+                })?)
             }
         })
     }
@@ -60,15 +71,20 @@ impl heaplab_heap::Spec for Spec {
 
 impl Spec {
     fn has(&self, name: &str, values: &[&str]) -> bool {
-        self.parameters.iter().any(|(known, value)| known == name && values.contains(&value.as_str()))
+        self.parameters
+            .iter()
+            .any(|(known, value)| known == name && values.contains(&value.as_str()))
     }
 
-    /// glibc has no switch against huge pages: its `hugetlb` asks for them, and without it the system's setting holds.
+    /// glibc has no switch against huge pages: its `hugetlb` asks for them, and without it the
+    /// system's setting holds.
     fn without_huge_pages(&self) -> Option<&'static str> {
         match self.kind {
             Kind::Glibc => self.has("hugetlb", &["1", "2"]).then_some("glibc:hugetlb=0"),
             Kind::Jemalloc => (!self.has("thp", &["never"])).then_some("jemalloc:thp=never"),
-            Kind::Mimalloc => (!self.has("allow_thp", &["false"])).then_some("mimalloc:allow_thp=false"),
+            Kind::Mimalloc => {
+                (!self.has("allow_thp", &["false"])).then_some("mimalloc:allow_thp=false")
+            }
             Kind::Library | Kind::Null => None,
         }
     }
@@ -84,7 +100,9 @@ fn row(heap: &NamedHeap) -> Row {
     let (version, example) = match heap.kind {
         Kind::Glibc => (Some(Glibc.version()), Some("glibc:arena_max=1,mmap_threshold=65536")),
         Kind::Jemalloc => (Some(Jemalloc.version()), Some("jemalloc:narenas=1,dirty_decay_ms=0")),
-        Kind::Mimalloc => (Some(Mimalloc.version()), Some("mimalloc:purge_delay=0,allow_thp=false")),
+        Kind::Mimalloc => {
+            (Some(Mimalloc.version()), Some("mimalloc:purge_delay=0,allow_thp=false"))
+        }
         Kind::Library => (None, Some("lib:/opt/libmine.so,NAME=VALUE")),
         Kind::Null => (None, None),
     };

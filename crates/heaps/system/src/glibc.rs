@@ -1,5 +1,5 @@
-//! The process's own malloc, which on this system is glibc's (and Rust's global allocator at the same time: a driver
-//! that measures it keeps its own data elsewhere).
+//! The process's own malloc, which on this system is glibc's (and Rust's global allocator at the
+//! same time: a driver that measures it keeps its own data elsewhere).
 
 use crate::Malloc;
 use heaplab_heap::Footprint;
@@ -25,7 +25,8 @@ unsafe impl Malloc for Glibc {
 
     fn memalign(&self, align: usize, size: usize) -> *mut c_void {
         let mut block = std::ptr::null_mut();
-        // SAFETY: `block` may be written, and the trait's caller gives a valid alignment; on failure it stays null.
+        // SAFETY: `block` may be written, and the trait's caller gives a valid alignment; on
+        // failure it stays null.
         match unsafe { libc::posix_memalign(&mut block, align, size) } {
             0 => block,
             _ => std::ptr::null_mut(),
@@ -50,7 +51,8 @@ unsafe impl Malloc for Glibc {
         unsafe { libc::malloc_usable_size(block) }
     }
 
-    /// From `mallinfo2`: `uordblks` counts blocks with their headers, blocks in the thread cache among them.
+    /// From `mallinfo2`: `uordblks` counts blocks with their headers, blocks in the thread cache
+    /// among them.
     fn footprint(&self) -> Footprint {
         // SAFETY: it only reads the allocator's counters, under its locks.
         let info = unsafe { libc::mallinfo2() };

@@ -14,7 +14,9 @@ fn read<T: Copy + Default>(name: &CStr) -> Option<T> {
     let mut value = T::default();
     let mut length = size_of::<T>();
     // SAFETY: the name ends with a zero, and `value` has room for `length` bytes.
-    let failed = unsafe { sys::mallctl(name.as_ptr(), (&raw mut value).cast(), &mut length, std::ptr::null_mut(), 0) };
+    let failed = unsafe {
+        sys::mallctl(name.as_ptr(), (&raw mut value).cast(), &mut length, std::ptr::null_mut(), 0)
+    };
     (failed == 0 && length == size_of::<T>()).then_some(value)
 }
 
@@ -24,7 +26,13 @@ fn refresh() {
     // SAFETY: "epoch" takes a u64, which `epoch` is.
     unsafe {
         let new: *mut c_void = (&raw mut epoch).cast();
-        sys::mallctl(c"epoch".as_ptr(), std::ptr::null_mut(), std::ptr::null_mut(), new, size_of::<u64>());
+        sys::mallctl(
+            c"epoch".as_ptr(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            new,
+            size_of::<u64>(),
+        );
     }
 }
 
@@ -44,7 +52,8 @@ unsafe impl Malloc for Jemalloc {
 
     fn memalign(&self, align: usize, size: usize) -> *mut c_void {
         let mut block = std::ptr::null_mut();
-        // SAFETY: `block` may be written, and the trait's caller gives a valid alignment; on failure it stays null.
+        // SAFETY: `block` may be written, and the trait's caller gives a valid alignment; on
+        // failure it stays null.
         match unsafe { sys::posix_memalign(&mut block, align, size) } {
             0 => block,
             _ => std::ptr::null_mut(),
@@ -69,7 +78,8 @@ unsafe impl Malloc for Jemalloc {
         unsafe { sys::malloc_usable_size(block) }
     }
 
-    /// `stats.allocated` (rounded up to size classes), `active`, `mapped`, `resident` (an upper bound, jemalloc's manual says).
+    /// `stats.allocated` (rounded up to size classes), `active`, `mapped`, `resident` (an upper
+    /// bound, jemalloc's manual says).
     fn footprint(&self) -> Footprint {
         refresh();
         let read = |name: &CStr| read::<usize>(name).map(|bytes| bytes as u64);
@@ -86,7 +96,15 @@ unsafe impl Malloc for Jemalloc {
     fn trim(&self) -> bool {
         let call = |name: *const c_char| {
             // SAFETY: these names take and give nothing.
-            unsafe { sys::mallctl(name, std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut(), 0) }
+            unsafe {
+                sys::mallctl(
+                    name,
+                    std::ptr::null_mut(),
+                    std::ptr::null_mut(),
+                    std::ptr::null_mut(),
+                    0,
+                )
+            }
         };
         call(c"thread.tcache.flush".as_ptr());
         // 4096 is MALLCTL_ARENAS_ALL.

@@ -1,8 +1,10 @@
-//! The allocators of this system as they are: glibc, jemalloc, mimalloc, any shared library, and none at all.
+//! The allocators of this system as they are: glibc, jemalloc, mimalloc, any shared library, and
+//! none at all.
 //!
-//! Each is called through its own functions, not through whatever `malloc` the process was linked with, so that all of
-//! them live in one binary and a replay chooses. Their parameters are read before `main`, from the environment; that
-//! is why a heap with parameters is a fresh process with [`Spec::environment`].
+//! Each is called through its own functions, not through whatever `malloc` the process was linked
+//! with, so that all of them live in one binary and a replay chooses. Their parameters are read
+//! before `main`, from the environment; that is why a heap with parameters is a fresh process with
+//! [`Spec::environment`].
 //!
 //! - [`malloc`]: a C allocator as a heap: one adapter for all of them.
 //! - [`glibc`], [`jemalloc`], [`mimalloc`], [`library`]: their functions, counters and versions.

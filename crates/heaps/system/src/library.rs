@@ -1,9 +1,10 @@
 //! Any allocator in a shared library, loaded beside the process's own.
 //!
-//! `dlopen` with `RTLD_LOCAL` keeps its `malloc` from replacing the process's, and `RTLD_DEEPBIND` makes the library's
-//! own calls to its functions find itself. (`dlmopen` would load a second C library with it, whose own malloc, locks and
-//! thread storage do not know this process.) A library that has no `malloc` of its own would silently give that of the
-//! C library it depends on; every function is therefore asked which file it is in.
+//! `dlopen` with `RTLD_LOCAL` keeps its `malloc` from replacing the process's, and `RTLD_DEEPBIND`
+//! makes the library's own calls to its functions find itself. (`dlmopen` would load a second C
+//! library with it, whose own malloc, locks and thread storage do not know this process.) A library
+//! that has no `malloc` of its own would silently give that of the C library it depends on; every
+//! function is therefore asked which file it is in.
 
 use crate::Malloc;
 use heaplab_heap::Footprint;
@@ -53,45 +54,77 @@ pub struct Library {
 impl Library {
     /// Loads the library at `path`.
     pub fn load(path: &Path) -> Result<Library, LibraryError> {
-        let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|_| LibraryError::Path(path.into()))?;
-        // SAFETY: the path ends with a zero. The library's constructors run, as the user asked by naming it.
-        let handle = unsafe { libc::dlopen(c_path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_DEEPBIND) };
+        let c_path = CString::new(path.as_os_str().as_bytes())
+            .map_err(|_| LibraryError::Path(path.into()))?;
+        // SAFETY: the path ends with a zero. The library's constructors run, as the user asked by
+        // naming it.
+        let handle = unsafe {
+            libc::dlopen(c_path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_DEEPBIND)
+        };
         if handle.is_null() {
             // SAFETY: after a failed dlopen it returns a string that is valid until the next call.
             let reason = unsafe { CStr::from_ptr(libc::dlerror()) }.to_string_lossy().into_owned();
             return Err(LibraryError::Load { path: path.into(), reason });
         }
         let find = |name| own_function(handle, path, name);
-        // SAFETY: functions with these names have these types in every C allocator; that they are the library's own is checked.
+        // SAFETY: functions with these names have these types in every C allocator; that they are
+        // the library's own is checked.
         unsafe {
             Ok(Library {
-                malloc: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(usize) -> *mut c_void>(find(c"malloc")?),
-                calloc: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(usize, usize) -> *mut c_void>(find(c"calloc")?),
-                realloc: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void>(find(c"realloc")?),
-                free: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(find(c"free")?),
-                posix_memalign: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int>(find(
-                    c"posix_memalign",
+                malloc: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(usize) -> *mut c_void,
+                >(find(c"malloc")?),
+                calloc: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(usize, usize) -> *mut c_void,
+                >(find(c"calloc")?),
+                realloc: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void,
+                >(find(c"realloc")?),
+                free: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void)>(find(
+                    c"free",
                 )?),
-                usable_size: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> usize>(find(c"malloc_usable_size")?),
+                posix_memalign: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int,
+                >(find(c"posix_memalign")?),
+                usable_size: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(*mut c_void) -> usize,
+                >(find(c"malloc_usable_size")?),
                 name: String::leak(path.display().to_string()),
             })
         }
     }
 }
 
-/// The address of the function `name` if it lies in the library itself and not in one it depends on.
-fn own_function(handle: *mut c_void, path: &Path, name: &'static CStr) -> Result<*mut c_void, LibraryError> {
-    let missing = |found| LibraryError::Function { path: path.into(), function: name.to_str().unwrap_or("?"), found };
+/// The address of the function `name` if it lies in the library itself and not in one it depends
+/// on.
+fn own_function(
+    handle: *mut c_void,
+    path: &Path,
+    name: &'static CStr,
+) -> Result<*mut c_void, LibraryError> {
+    let missing = |found| LibraryError::Function {
+        path: path.into(),
+        function: name.to_str().unwrap_or("?"),
+        found,
+    };
     // SAFETY: the handle is that of a loaded library and the name ends with a zero.
     let function = unsafe { libc::dlsym(handle, name.as_ptr()) };
     if function.is_null() {
         return Err(missing(None));
     }
     let file = file_of(function);
-    let same = file.as_ref().is_some_and(|file| match (std::fs::canonicalize(file), std::fs::canonicalize(path)) {
-        (Ok(found), Ok(asked)) => found == asked,
-        // A bare name was found along the loader's search path; its file name is what can be compared.
-        _ => Path::new(file).file_name() == path.file_name(),
+    let same = file.as_ref().is_some_and(|file| {
+        match (std::fs::canonicalize(file), std::fs::canonicalize(path)) {
+            (Ok(found), Ok(asked)) => found == asked,
+            // A bare name was found along the loader's search path; its file name is what can be
+            // compared.
+            _ => Path::new(file).file_name() == path.file_name(),
+        }
     });
     if same { Ok(function) } else { Err(missing(file)) }
 }
@@ -101,13 +134,16 @@ fn file_of(address: *mut c_void) -> Option<String> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `info` may be written; any address may be asked about.
     let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) } != 0;
-    // SAFETY: all-zero bytes are a valid `Dl_info`, and `dladdr` overwrote them where it found something.
+    // SAFETY: all-zero bytes are a valid `Dl_info`, and `dladdr` overwrote them where it found
+    // something.
     let name: *const c_char = unsafe { info.assume_init() }.dli_fname;
     // SAFETY: a non-null name is a string of the loader's that lives as long as the library.
-    (found && !name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+    (found && !name.is_null())
+        .then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
 }
 
-// SAFETY: the library defines these functions itself, and by naming it as a heap the user says that they are an allocator.
+// SAFETY: the library defines these functions itself, and by naming it as a heap the user says that
+// they are an allocator.
 unsafe impl Malloc for Library {
     #[inline(always)]
     fn malloc(&self, size: usize) -> *mut c_void {

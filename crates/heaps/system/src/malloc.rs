@@ -1,5 +1,6 @@
-//! A C allocator as a heap. The functions differ, what a request becomes does not: `malloc` where nothing is asked for,
-//! `calloc` where zeroes are, `posix_memalign` where an alignment is, so that each is called as the program called it.
+//! A C allocator as a heap. The functions differ, what a request becomes does not: `malloc` where
+//! nothing is asked for, `calloc` where zeroes are, `posix_memalign` where an alignment is, so that
+//! each is called as the program called it.
 
 use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Request};
 use std::ffi::c_void;
@@ -60,7 +61,9 @@ impl<M: Malloc> System<M> {
 
     #[cold]
     fn allocate_aligned(&self, request: Request) -> Option<NonNull<u8>> {
-        let block = NonNull::new(self.0.memalign(request.align.max(size_of::<usize>()), request.size).cast::<u8>())?;
+        let block = NonNull::new(
+            self.0.memalign(request.align.max(size_of::<usize>()), request.size).cast::<u8>(),
+        )?;
         if request.zeroed {
             // SAFETY: the allocator has just given `size` bytes here.
             unsafe { block.write_bytes(0, request.size) };
@@ -77,7 +80,8 @@ impl<M: Malloc> Manual for System<M> {
         if request.align > 1 {
             return self.allocate_aligned(request);
         }
-        let block = if request.zeroed { self.0.calloc(request.size) } else { self.0.malloc(request.size) };
+        let block =
+            if request.zeroed { self.0.calloc(request.size) } else { self.0.malloc(request.size) };
         NonNull::new(block.cast())
     }
 
@@ -92,8 +96,11 @@ impl<M: Malloc> Manual for System<M> {
         if block.align > 1 {
             return self.reallocate_aligned(block, new_size);
         }
-        // SAFETY: the caller's promise; no size is zero, which would free the block in some allocators.
-        NonNull::new(unsafe { self.0.realloc(block.address.as_ptr().cast(), new_size.max(1)) }.cast())
+        // SAFETY: the caller's promise; no size is zero, which would free the block in some
+        // allocators.
+        NonNull::new(
+            unsafe { self.0.realloc(block.address.as_ptr().cast(), new_size.max(1)) }.cast(),
+        )
     }
 
     #[inline(always)]

@@ -46,8 +46,8 @@ unsafe impl Malloc for Mimalloc {
         unsafe { sys::mi_usable_size(block) }
     }
 
-    /// Committed as mimalloc says: readable and writable. It commits whole arenas at once where the system overcommits,
-    /// so that this is far above what is resident.
+    /// Committed as mimalloc says: readable and writable. It commits whole arenas at once where the
+    /// system overcommits, so that this is far above what is resident.
     fn footprint(&self) -> Footprint {
         let mut committed = 0;
         let none = std::ptr::null_mut();

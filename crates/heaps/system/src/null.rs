@@ -1,8 +1,9 @@
 //! The heap that does nothing, so that what a replay on it costs is the driver's own.
 //!
-//! Every block is the same memory: a window as long as the program's largest block, made of one small piece of shared
-//! memory mapped again and again. A driver's stores to it hit the cache, and its pages are never anonymous memory, so
-//! the window weighs nothing in the space that is taken off other heaps.
+//! Every block is the same memory: a window as long as the program's largest block, made of one
+//! small piece of shared memory mapped again and again. A driver's stores to it hit the cache, and
+//! its pages are never anonymous memory, so the window weighs nothing in the space that is taken
+//! off other heaps.
 
 use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Request};
 use std::ptr::NonNull;
@@ -19,16 +20,19 @@ pub struct Null {
     bytes: usize,
 }
 
-// SAFETY: the window is never unmapped and nothing reads it; stores of several threads to it carry no meaning.
+// SAFETY: the window is never unmapped and nothing reads it; stores of several threads to it carry
+// no meaning.
 unsafe impl Send for Null {}
 
 impl Null {
-    /// A null heap for blocks of up to `block_size_max` bytes. Larger requests than its window fail as a heap's do.
+    /// A null heap for blocks of up to `block_size_max` bytes. Larger requests than its window fail
+    /// as a heap's do.
     pub fn new(block_size_max: u64) -> std::io::Result<Null> {
         let pieces = (block_size_max as usize).div_ceil(PIECE_BYTES).clamp(1, PIECES_MAX);
         let bytes = pieces * PIECE_BYTES;
         let error = std::io::Error::last_os_error;
-        // SAFETY: plain system calls; every result is checked, and the fixed maps lie inside the reservation just made.
+        // SAFETY: plain system calls; every result is checked, and the fixed maps lie inside the
+        // reservation just made.
         unsafe {
             let file = libc::memfd_create(c"heaplab-null".as_ptr(), libc::MFD_CLOEXEC);
             if file < 0 || libc::ftruncate(file, PIECE_BYTES as libc::off_t) != 0 {
@@ -41,7 +45,10 @@ impl Null {
             }
             for piece in 0..pieces {
                 let at = window.byte_add(piece * PIECE_BYTES);
-                let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE);
+                let (access, flags) = (
+                    libc::PROT_READ | libc::PROT_WRITE,
+                    libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_POPULATE,
+                );
                 if libc::mmap(at, PIECE_BYTES, access, flags, file, 0) == libc::MAP_FAILED {
                     return Err(error());
                 }

@@ -1,8 +1,8 @@
-//! Every heap of this family by name, with its parameters: the one table from which parsing, limits, help and the
-//! environment of a fresh process derive.
+//! Every heap of this family by name, with its parameters: the one table from which parsing,
+//! limits, help and the environment of a fresh process derive.
 //!
-//! A heap is named `glibc`, or with parameters `jemalloc:narenas=1,dirty_decay_ms=0`. Allocators read their parameters
-//! before `main`, so a parameter is a part of the environment.
+//! A heap is named `glibc`, or with parameters `jemalloc:narenas=1,dirty_decay_ms=0`. Allocators
+//! read their parameters before `main`, so a parameter is a part of the environment.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -90,15 +90,28 @@ enum Told {
     Variable(&'static str),
 }
 
-const fn parameter(name: &'static str, takes: Takes, default: &'static str, told: Told, help: &'static str) -> Parameter {
+const fn parameter(
+    name: &'static str,
+    takes: Takes,
+    default: &'static str,
+    told: Told,
+    help: &'static str,
+) -> Parameter {
     Parameter { name, takes, default, help, told }
 }
 
 const MIB: i64 = 1 << 20;
 
-/// The tunables of glibc's malloc (its manual, "Memory Allocation Tunables"). A tunable that this glibc does not have is ignored by it.
+/// The tunables of glibc's malloc (its manual, "Memory Allocation Tunables"). A tunable that this
+/// glibc does not have is ignored by it.
 const GLIBC: &[Parameter] = &[
-    parameter("arena_max", Takes::Number(1, 1024), "8 a processor", Told::Tunable("arena_max"), "most arenas, which threads share"),
+    parameter(
+        "arena_max",
+        Takes::Number(1, 1024),
+        "8 a processor",
+        Told::Tunable("arena_max"),
+        "most arenas, which threads share",
+    ),
     parameter(
         "mmap_threshold",
         Takes::Number(0, 32 * MIB),
@@ -120,7 +133,13 @@ const GLIBC: &[Parameter] = &[
         Told::Tunable("trim_threshold"),
         "free bytes at the top from which it is given back",
     ),
-    parameter("top_pad", Takes::Number(0, i64::MAX), "131072", Told::Tunable("top_pad"), "bytes asked for in advance"),
+    parameter(
+        "top_pad",
+        Takes::Number(0, i64::MAX),
+        "131072",
+        Told::Tunable("top_pad"),
+        "bytes asked for in advance",
+    ),
     parameter(
         "tcache_count",
         Takes::Number(0, 65535),
@@ -128,14 +147,38 @@ const GLIBC: &[Parameter] = &[
         Told::Tunable("tcache_count"),
         "blocks of one size in a thread's cache; 0: none",
     ),
-    parameter("tcache_max", Takes::Number(0, 2 * MIB), "1032", Told::Tunable("tcache_max"), "largest block in a thread's cache, bytes"),
-    parameter("mxfast", Takes::Number(0, 160), "128", Told::Tunable("mxfast"), "largest block that is freed without merging, bytes"),
-    parameter("hugetlb", Takes::Number(0, 2), "0", Told::Tunable("hugetlb"), "1: madvise huge pages, 2: map them"),
+    parameter(
+        "tcache_max",
+        Takes::Number(0, 2 * MIB),
+        "1032",
+        Told::Tunable("tcache_max"),
+        "largest block in a thread's cache, bytes",
+    ),
+    parameter(
+        "mxfast",
+        Takes::Number(0, 160),
+        "128",
+        Told::Tunable("mxfast"),
+        "largest block that is freed without merging, bytes",
+    ),
+    parameter(
+        "hugetlb",
+        Takes::Number(0, 2),
+        "0",
+        Told::Tunable("hugetlb"),
+        "1: madvise huge pages, 2: map them",
+    ),
 ];
 
 /// Options of jemalloc (its manual, "opt." names).
 const JEMALLOC: &[Parameter] = &[
-    parameter("narenas", Takes::Number(1, 4095), "4 a processor", Told::Conf, "arenas that threads share"),
+    parameter(
+        "narenas",
+        Takes::Number(1, 4095),
+        "4 a processor",
+        Told::Conf,
+        "arenas that threads share",
+    ),
     parameter(
         "dirty_decay_ms",
         Takes::Number(-1, i64::MAX),
@@ -143,10 +186,28 @@ const JEMALLOC: &[Parameter] = &[
         Told::Conf,
         "time until unused dirty pages are purged; 0: at once, -1: never",
     ),
-    parameter("muzzy_decay_ms", Takes::Number(-1, i64::MAX), "0", Told::Conf, "time until lazily purged pages are returned; -1: never"),
+    parameter(
+        "muzzy_decay_ms",
+        Takes::Number(-1, i64::MAX),
+        "0",
+        Told::Conf,
+        "time until lazily purged pages are returned; -1: never",
+    ),
     parameter("tcache", Takes::Switch, "true", Told::Conf, "a cache for each thread"),
-    parameter("tcache_max", Takes::Number(8, 8 * MIB), "32768", Told::Conf, "largest block in a thread's cache, bytes"),
-    parameter("background_thread", Takes::Switch, "false", Told::Conf, "purge from a thread of its own"),
+    parameter(
+        "tcache_max",
+        Takes::Number(8, 8 * MIB),
+        "32768",
+        Told::Conf,
+        "largest block in a thread's cache, bytes",
+    ),
+    parameter(
+        "background_thread",
+        Takes::Switch,
+        "false",
+        Told::Conf,
+        "purge from a thread of its own",
+    ),
     parameter(
         "oversize_threshold",
         Takes::Number(0, i64::MAX),
@@ -155,7 +216,13 @@ const JEMALLOC: &[Parameter] = &[
         "bytes from which blocks have an arena of their own; 0: none do",
     ),
     parameter("retain", Takes::Switch, "true", Told::Conf, "keep unused address space"),
-    parameter("thp", Takes::Word(&["default", "always", "never"]), "default", Told::Conf, "transparent huge pages"),
+    parameter(
+        "thp",
+        Takes::Word(&["default", "always", "never"]),
+        "default",
+        Told::Conf,
+        "transparent huge pages",
+    ),
 ];
 
 /// Options of mimalloc (its manual, "Environment Options").
@@ -167,7 +234,13 @@ const MIMALLOC: &[Parameter] = &[
         Told::Variable("MIMALLOC_PURGE_DELAY"),
         "ms until unused pages are purged; 0: at once, -1: never",
     ),
-    parameter("purge_decommits", Takes::Switch, "true", Told::Variable("MIMALLOC_PURGE_DECOMMITS"), "purged pages are decommitted"),
+    parameter(
+        "purge_decommits",
+        Takes::Switch,
+        "true",
+        Told::Variable("MIMALLOC_PURGE_DECOMMITS"),
+        "purged pages are decommitted",
+    ),
     parameter(
         "arena_eager_commit",
         Takes::Number(0, 2),
@@ -182,8 +255,20 @@ const MIMALLOC: &[Parameter] = &[
         Told::Variable("MIMALLOC_PAGE_FULL_RETAIN"),
         "unused pages kept for each size class",
     ),
-    parameter("allow_large_os_pages", Takes::Switch, "false", Told::Variable("MIMALLOC_ALLOW_LARGE_OS_PAGES"), "use 2 MiB pages"),
-    parameter("allow_thp", Takes::Switch, "true", Told::Variable("MIMALLOC_ALLOW_THP"), "transparent huge pages"),
+    parameter(
+        "allow_large_os_pages",
+        Takes::Switch,
+        "false",
+        Told::Variable("MIMALLOC_ALLOW_LARGE_OS_PAGES"),
+        "use 2 MiB pages",
+    ),
+    parameter(
+        "allow_thp",
+        Takes::Switch,
+        "true",
+        Told::Variable("MIMALLOC_ALLOW_THP"),
+        "transparent huge pages",
+    ),
 ];
 
 /// Every heap of this family.
@@ -322,13 +407,16 @@ impl Spec {
             entry.push_str(&value);
         };
         if self.kind == Kind::Library {
-            // An allocator's thread-local data is often of the kind that must be reserved when the process begins.
+            // An allocator's thread-local data is often of the kind that must be reserved when the
+            // process begins.
             add("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=65536".into(), ':');
         }
         for (name, value) in &self.parameters {
             match self.heap().parameters.iter().find(|parameter| parameter.name == name) {
                 Some(parameter) => match parameter.told {
-                    Told::Tunable(tunable) => add("GLIBC_TUNABLES", format!("glibc.malloc.{tunable}={value}"), ':'),
+                    Told::Tunable(tunable) => {
+                        add("GLIBC_TUNABLES", format!("glibc.malloc.{tunable}={value}"), ':')
+                    }
                     Told::Conf => add("_RJEM_MALLOC_CONF", format!("{name}:{value}"), ','),
                     Told::Variable(variable) => {
                         let number = match value.as_str() {
@@ -350,27 +438,37 @@ impl std::fmt::Display for Spec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.heap().name)?;
         let path = self.path.iter().cloned();
-        let pieces: Vec<String> = path.chain(self.parameters.iter().map(|(name, value)| format!("{name}={value}"))).collect();
+        let pieces: Vec<String> = path
+            .chain(self.parameters.iter().map(|(name, value)| format!("{name}={value}")))
+            .collect();
         if pieces.is_empty() { Ok(()) } else { write!(f, ":{}", pieces.join(",")) }
     }
 }
 
 impl NamedHeap {
     fn check(&self, name: &str, value: &str) -> Result<(), SpecError> {
-        let Some(parameter) = self.parameters.iter().find(|parameter| parameter.name == name) else {
+        let Some(parameter) = self.parameters.iter().find(|parameter| parameter.name == name)
+        else {
             let known: Vec<&str> = self.parameters.iter().map(|parameter| parameter.name).collect();
             let known = if known.is_empty() { String::from("none") } else { known.join(", ") };
             return Err(SpecError::Parameter { heap: self.name, name: name.into(), known });
         };
         let fits = match parameter.takes {
-            Takes::Number(low, high) => value.parse::<i64>().is_ok_and(|number| (low..=high).contains(&number)),
+            Takes::Number(low, high) => {
+                value.parse::<i64>().is_ok_and(|number| (low..=high).contains(&number))
+            }
             Takes::Switch => matches!(value, "true" | "false"),
             Takes::Word(words) => words.contains(&value),
         };
         if fits {
             return Ok(());
         }
-        Err(SpecError::Value { heap: self.name, name: parameter.name, takes: parameter.takes, value: value.into() })
+        Err(SpecError::Value {
+            heap: self.name,
+            name: parameter.name,
+            takes: parameter.takes,
+            value: value.into(),
+        })
     }
 }
 
@@ -384,31 +482,51 @@ mod tests {
             ("glibc", vec![]),
             (
                 "glibc:arena_max=1,mmap_threshold=65536",
-                vec![("GLIBC_TUNABLES", "glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=65536")],
+                vec![(
+                    "GLIBC_TUNABLES",
+                    "glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=65536",
+                )],
             ),
-            ("jemalloc:narenas=1,dirty_decay_ms=-1", vec![("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:-1")]),
-            ("mimalloc:purge_delay=0,allow_thp=false", vec![("MIMALLOC_ALLOW_THP", "0"), ("MIMALLOC_PURGE_DELAY", "0")]),
+            (
+                "jemalloc:narenas=1,dirty_decay_ms=-1",
+                vec![("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:-1")],
+            ),
+            (
+                "mimalloc:purge_delay=0,allow_thp=false",
+                vec![("MIMALLOC_ALLOW_THP", "0"), ("MIMALLOC_PURGE_DELAY", "0")],
+            ),
             (
                 "lib:/usr/lib/libx.so,MALLOC_CONF=narenas:1",
-                vec![("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=65536"), ("MALLOC_CONF", "narenas:1")],
+                vec![
+                    ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=65536"),
+                    ("MALLOC_CONF", "narenas:1"),
+                ],
             ),
         ];
         for (text, expected) in cases {
             let spec = Spec::parse(text).unwrap();
             assert_eq!(spec.to_string(), text);
             let environment = spec.environment();
-            let environment: Vec<(&str, &str)> = environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let environment: Vec<(&str, &str)> =
+                environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             assert_eq!(environment, expected, "{text}");
         }
     }
 
     #[test]
     fn what_is_not_a_heap_is_said_with_what_there_is() {
-        let messages: Vec<String> =
-            ["tcmalloc", "jemalloc:arenas=1", "glibc:arena_max=0", "jemalloc:tcache=yes", "lib", "null:x=1", "glibc:fast"]
-                .iter()
-                .map(|text| Spec::parse(text).unwrap_err().to_string())
-                .collect();
+        let messages: Vec<String> = [
+            "tcmalloc",
+            "jemalloc:arenas=1",
+            "glibc:arena_max=0",
+            "jemalloc:tcache=yes",
+            "lib",
+            "null:x=1",
+            "glibc:fast",
+        ]
+        .iter()
+        .map(|text| Spec::parse(text).unwrap_err().to_string())
+        .collect();
         assert_eq!(
             messages,
             [

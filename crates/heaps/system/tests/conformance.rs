@@ -31,7 +31,11 @@ proptest! {
 #[test]
 fn a_long_list_is_served_by_every_allocator() {
     let list = pseudo_random(11, 3_000);
-    for driven in [drive(System(Glibc), &list), drive(System(Jemalloc), &list), drive(System(Mimalloc), &list)] {
+    for driven in [
+        drive(System(Glibc), &list),
+        drive(System(Jemalloc), &list),
+        drive(System(Mimalloc), &list),
+    ] {
         assert_eq!(driven.unwrap().refused, 0);
     }
 }
@@ -56,6 +60,8 @@ fn libraries_that_are_no_allocators_are_refused() {
     assert!(matches!(missing, LibraryError::Load { .. }), "{missing}");
     // The maths library depends on the C library, whose malloc must not pass for its own.
     let borrowed = Library::load(Path::new("libm.so.6")).unwrap_err();
-    let LibraryError::Function { function: "malloc", found: Some(file), .. } = &borrowed else { panic!("{borrowed}") };
+    let LibraryError::Function { function: "malloc", found: Some(file), .. } = &borrowed else {
+        panic!("{borrowed}")
+    };
     assert!(file.contains("libc"), "{borrowed}");
 }

@@ -1,4 +1,5 @@
-//! What allocators say of themselves. A process of its own: tests beside it would allocate and free in the same heaps.
+//! What allocators say of themselves. A process of its own: tests beside it would allocate and free
+//! in the same heaps.
 
 use heaplab_heap::{Block, Heap, Manual, Request};
 use heaplab_system::glibc::Glibc;
@@ -12,7 +13,9 @@ fn sees_what_it_holds<M: Malloc>(malloc: M) {
     let before = heap.footprint();
     let blocks: Vec<_> = (0..4096).map(|_| heap.allocate(Request::of(4096)).unwrap()).collect();
     let after = heap.footprint();
-    for (before, after) in [(before.used_bytes, after.used_bytes), (before.active_bytes, after.active_bytes)] {
+    for (before, after) in
+        [(before.used_bytes, after.used_bytes), (before.active_bytes, after.active_bytes)]
+    {
         let (Some(before), Some(after)) = (before, after) else { continue };
         assert!(after - before >= 16 << 20, "{}: {before} then {after}", malloc.version());
     }

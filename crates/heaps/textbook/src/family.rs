@@ -31,7 +31,11 @@ pub enum Design {
 impl Design {
     /// Each with its name and what it is.
     const ALL: [(Design, &str, &str); 2] = [
-        (Design::MarkSweep, "mark-sweep", "mark-sweep with one address-ordered free list, first fit"),
+        (
+            Design::MarkSweep,
+            "mark-sweep",
+            "mark-sweep with one address-ordered free list, first fit",
+        ),
         (Design::SemiSpace, "semi-space", "two halves, copied breadth first (Cheney)"),
     ];
 
@@ -56,7 +60,11 @@ impl fmt::Display for Spec {
 
 impl heaplab_heap::Spec for Spec {
     fn traits(&self) -> Traits {
-        Traits { walked: true, limit: self.limit_bytes.map(|limit| format!("limit={limit}")), ..Traits::default() }
+        Traits {
+            walked: true,
+            limit: self.limit_bytes.map(|limit| format!("limit={limit}")),
+            ..Traits::default()
+        }
     }
 }
 
@@ -83,8 +91,12 @@ impl Family for Textbook {
         let mut options = Options::default();
         options.limit_bytes = spec.limit_bytes.map_or(options.limit_bytes, |limit| limit as usize);
         match spec.design {
-            Design::MarkSweep => Ok(lab.collected(MarkSweep::new(options).map_err(FamilyError::failed)?)),
-            Design::SemiSpace => Ok(lab.collected(SemiSpace::new(options).map_err(FamilyError::failed)?)),
+            Design::MarkSweep => {
+                Ok(lab.collected(MarkSweep::new(options).map_err(FamilyError::failed)?))
+            }
+            Design::SemiSpace => {
+                Ok(lab.collected(SemiSpace::new(options).map_err(FamilyError::failed)?))
+            }
         }
     }
 }
@@ -97,9 +109,14 @@ fn parse(name: &Name) -> Result<Spec, FamilyError> {
     };
     let mut spec = Spec { design, limit_bytes: None };
     for (key, value) in &name.parameters {
-        match (key.as_str(), parameter::bytes(value).filter(|bytes| (1 << 20..=1 << 40).contains(bytes))) {
+        match (
+            key.as_str(),
+            parameter::bytes(value).filter(|bytes| (1 << 20..=1 << 40).contains(bytes)),
+        ) {
             ("limit", Some(bytes)) => spec.limit_bytes = Some(bytes),
-            ("limit", None) => return wrong(format!("limit takes bytes from 1m to 1024g, not {value}")),
+            ("limit", None) => {
+                return wrong(format!("limit takes bytes from 1m to 1024g, not {value}"));
+            }
             _ => return wrong(format!("{key} is no parameter; it has limit")),
         }
     }

@@ -1,12 +1,18 @@
 //! Mark-sweep (McCarthy 1960) with one address-ordered free list and first fit.
 //!
-//! A collection marks what lives in the objects' headers, then walks the heap upward: neighbouring free and unmarked blocks
-//! become one free block. The list is in address order because the walk builds it so.
+//! A collection marks what lives in the objects' headers, then walks the heap upward: neighbouring
+//! free and unmarked blocks become one free block. The list is in address order because the walk
+//! builds it so.
 
 use crate::check;
-use crate::object::{HEADER_BYTES, Header, Options, Pace, State, living, object_bytes, report_reclaimed};
+use crate::object::{
+    HEADER_BYTES, Header, Options, Pace, State, living, object_bytes, report_reclaimed,
+};
 use heaplab_address_space::{Error, Options as Reserve, Reservation};
-use heaplab_heap::{Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, OutOfMemory, Part, Role, SpaceState, World};
+use heaplab_heap::{
+    Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, OutOfMemory, Part, Role,
+    SpaceState, World,
+};
 use std::ptr::NonNull;
 
 /// The heap grows by this much at least.
@@ -34,11 +40,20 @@ impl MarkSweep {
     /// The addresses cannot be reserved.
     pub fn new(options: Options) -> Result<MarkSweep, Error> {
         let space = Reservation::new(options.limit_bytes, &Reserve::default())?;
-        Ok(MarkSweep { space, top: 0, committed: 0, first_free: None, free_bytes: 0, used_bytes: 0, pace: Pace::default() })
+        Ok(MarkSweep {
+            space,
+            top: 0,
+            committed: 0,
+            first_free: None,
+            free_bytes: 0,
+            used_bytes: 0,
+            pace: Pace::default(),
+        })
     }
 
     pub(crate) fn header(&self, offset: usize) -> Header {
-        // SAFETY: `offset` is that of a block below `top`, which is committed and begins with a header.
+        // SAFETY: `offset` is that of a block below `top`, which is committed and begins with a
+        // header.
         unsafe { self.space.base().add(offset).cast::<Header>().read() }
     }
 
@@ -59,12 +74,17 @@ impl MarkSweep {
             None => self.first_free = next,
             // SAFETY: as for `next_free`.
             Some(offset) => unsafe {
-                self.space.base().add(offset + HEADER_BYTES).cast::<usize>().write(next.map_or(0, |next| next + 1));
+                self.space
+                    .base()
+                    .add(offset + HEADER_BYTES)
+                    .cast::<usize>()
+                    .write(next.map_or(0, |next| next + 1));
             },
         }
     }
 
-    /// Takes `bytes` from the first free block that holds them. What is left stays on the list if it can be a free block.
+    /// Takes `bytes` from the first free block that holds them. What is left stays on the list if
+    /// it can be a free block.
     fn take_free(&mut self, bytes: usize) -> Option<(usize, usize)> {
         let (mut before, mut here) = (None, self.first_free);
         while let Some(offset) = here {
@@ -73,7 +93,10 @@ impl MarkSweep {
                 let taken = if free - bytes >= FREE_BYTES_MIN { bytes } else { free };
                 let rest = (taken < free).then_some(offset + taken);
                 if let Some(rest) = rest {
-                    self.set_header(rest, Header { bytes: (free - taken) as u64, state: State::Free });
+                    self.set_header(
+                        rest,
+                        Header { bytes: (free - taken) as u64, state: State::Free },
+                    );
                     self.set_next_free(Some(rest), next);
                 }
                 self.set_next_free(before, rest.or(next));
@@ -110,7 +133,9 @@ impl MarkSweep {
         let mut collection = self.pace.begin("mark-sweep", cause, self.state());
         let living = living(world);
         for object in living.iter().filter_map(|slot| world.object(*slot)) {
-            let offset = object.address.as_ptr() as usize - HEADER_BYTES - self.space.base().as_ptr() as usize;
+            let offset = object.address.as_ptr() as usize
+                - HEADER_BYTES
+                - self.space.base().as_ptr() as usize;
             let header = self.header(offset);
             self.set_header(offset, Header { state: State::Marked, ..header });
             collection.work.marked_objects += 1;
@@ -140,7 +165,8 @@ impl MarkSweep {
                     break;
                 }
                 collection.work.swept_objects += u64::from(header.state == State::White);
-                collection.work.swept_bytes += if header.state == State::White { header.bytes } else { 0 };
+                collection.work.swept_bytes +=
+                    if header.state == State::White { header.bytes } else { 0 };
                 end += header.bytes as usize;
             }
             self.set_header(offset, Header { bytes: (end - offset) as u64, state: State::Free });
@@ -185,30 +211,49 @@ impl Heap for MarkSweep {
             while offset < self.top && self.header(offset).state == state {
                 offset += self.header(offset).bytes as usize;
             }
-            let (role, name) = if state == State::Free { (Role::Vacant, "(free)") } else { (Role::Blocks, "objects") };
+            let (role, name) = if state == State::Free {
+                (Role::Vacant, "(free)")
+            } else {
+                (Role::Blocks, "objects")
+            };
             parts.push(Part::new(1, role, name, base + from..base + offset));
         }
         if self.top < self.committed {
-            parts.push(Part::new(1, Role::Vacant, "(not yet used)", base + self.top..base + self.committed));
+            parts.push(Part::new(
+                1,
+                Role::Vacant,
+                "(not yet used)",
+                base + self.top..base + self.committed,
+            ));
         }
         Some(parts)
     }
 }
 
 impl Collected for MarkSweep {
-    fn allocate<W: World>(&mut self, birth: Birth, world: &mut W) -> Result<NonNull<u8>, OutOfMemory> {
+    fn allocate<W: World>(
+        &mut self,
+        birth: Birth,
+        world: &mut W,
+    ) -> Result<NonNull<u8>, OutOfMemory> {
         if self.pace.is_due() {
             self.collect_for("pacing", world);
         }
         let bytes = object_bytes(birth.size).map(|bytes| bytes.max(FREE_BYTES_MIN));
-        let found = bytes.and_then(|bytes| self.take_free(bytes).or_else(|| self.take_fresh(bytes)));
+        let found =
+            bytes.and_then(|bytes| self.take_free(bytes).or_else(|| self.take_fresh(bytes)));
         let found = found.or_else(|| {
             self.collect_for("limit", world);
             bytes.and_then(|bytes| self.take_free(bytes).or_else(|| self.take_fresh(bytes)))
         });
         let Some((offset, bytes)) = found else {
             let (live_bytes, committed_bytes) = (self.pace.live_bytes, self.committed as u64);
-            return Err(OutOfMemory { size: birth.size, live_bytes, committed_bytes, limit_bytes: self.space.reserved_bytes() as u64 });
+            return Err(OutOfMemory {
+                size: birth.size,
+                live_bytes,
+                committed_bytes,
+                limit_bytes: self.space.reserved_bytes() as u64,
+            });
         };
         self.set_header(offset, Header { bytes: bytes as u64, state: State::White });
         self.used_bytes += bytes as u64;

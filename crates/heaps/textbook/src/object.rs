@@ -52,7 +52,9 @@ pub fn object_bytes(size: usize) -> Option<usize> {
 /// The slots of all objects that live: roots by slot, then what they reach, breadth first.
 pub fn living<W: World>(world: &W) -> Vec<u32> {
     let mut seen = vec![false; world.slots() as usize];
-    let mut order: Vec<u32> = (0..world.slots()).filter(|slot| world.object(*slot).is_some_and(|object| object.root)).collect();
+    let mut order: Vec<u32> = (0..world.slots())
+        .filter(|slot| world.object(*slot).is_some_and(|object| object.root))
+        .collect();
     order.iter().for_each(|slot| seen[*slot as usize] = true);
     let mut next = 0;
     while let Some(slot) = order.get(next).copied() {
@@ -108,7 +110,14 @@ impl Pace {
     /// A collection that begins now.
     pub fn begin(&self, kind: &'static str, cause: &'static str, before: SpaceState) -> Collection {
         let (births, born_bytes) = (self.births, self.born_bytes);
-        Collection { kind: kind.into(), cause: cause.into(), births, born_bytes, before, ..Collection::default() }
+        Collection {
+            kind: kind.into(),
+            cause: cause.into(),
+            births,
+            born_bytes,
+            before,
+            ..Collection::default()
+        }
     }
 
     /// The collection is over.

@@ -1,10 +1,15 @@
-//! Semi-space copying (Fenichel and Yochelson 1969; Cheney 1970): two halves, bumped through; a collection copies what lives
-//! to the other half, breadth first, and gives the old half back.
+//! Semi-space copying (Fenichel and Yochelson 1969; Cheney 1970): two halves, bumped through; a
+//! collection copies what lives to the other half, breadth first, and gives the old half back.
 
 use crate::check;
-use crate::object::{HEADER_BYTES, Header, Options, Pace, State, living, object_bytes, report_reclaimed};
+use crate::object::{
+    HEADER_BYTES, Header, Options, Pace, State, living, object_bytes, report_reclaimed,
+};
 use heaplab_address_space::{Error, Options as Reserve, Reservation};
-use heaplab_heap::{Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, OutOfMemory, Part, Role, SpaceState, World};
+use heaplab_heap::{
+    Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, OutOfMemory, Part, Role,
+    SpaceState, World,
+};
 use std::ptr::NonNull;
 
 /// The half in use grows by this much at least.
@@ -28,8 +33,19 @@ impl SemiSpace {
     /// # Errors
     /// The addresses cannot be reserved.
     pub fn new(options: Options) -> Result<SemiSpace, Error> {
-        let half = || Reservation::new((options.limit_bytes / 2).next_multiple_of(GROWTH_BYTES), &Reserve::default());
-        Ok(SemiSpace { halves: [half()?, half()?], half: 0, top: 0, committed: [0, 0], pace: Pace::default() })
+        let half = || {
+            Reservation::new(
+                (options.limit_bytes / 2).next_multiple_of(GROWTH_BYTES),
+                &Reserve::default(),
+            )
+        };
+        Ok(SemiSpace {
+            halves: [half()?, half()?],
+            half: 0,
+            top: 0,
+            committed: [0, 0],
+            pace: Pace::default(),
+        })
     }
 
     pub(crate) fn header(&self, offset: usize) -> Header {
@@ -42,7 +58,8 @@ impl SemiSpace {
         let end = top.checked_add(bytes)?;
         let committed = self.committed[half];
         if end > committed {
-            let to = end.checked_next_multiple_of(GROWTH_BYTES)?.min(self.halves[half].reserved_bytes());
+            let to =
+                end.checked_next_multiple_of(GROWTH_BYTES)?.min(self.halves[half].reserved_bytes());
             if end > to || self.halves[half].commit(committed..to).is_err() {
                 return None;
             }
@@ -54,19 +71,34 @@ impl SemiSpace {
     pub(crate) fn state(&self) -> SpaceState {
         let committed = self.committed[0] + self.committed[1];
         let (used_bytes, committed_bytes) = (self.top as u64, committed as u64);
-        SpaceState { used_bytes, available_bytes: (self.committed[self.half] - self.top) as u64, committed_bytes, waste_bytes: 0 }
+        SpaceState {
+            used_bytes,
+            available_bytes: (self.committed[self.half] - self.top) as u64,
+            committed_bytes,
+            waste_bytes: 0,
+        }
     }
 
     fn out_of_memory(&self, size: usize) -> OutOfMemory {
         let limit_bytes = self.halves[self.half].reserved_bytes() as u64;
-        OutOfMemory { size, live_bytes: self.pace.live_bytes, committed_bytes: self.state().committed_bytes, limit_bytes }
+        OutOfMemory {
+            size,
+            live_bytes: self.pace.live_bytes,
+            committed_bytes: self.state().committed_bytes,
+            limit_bytes,
+        }
     }
 
-    fn collect_for<W: World>(&mut self, cause: &'static str, world: &mut W) -> Result<(), OutOfMemory> {
+    fn collect_for<W: World>(
+        &mut self,
+        cause: &'static str,
+        world: &mut W,
+    ) -> Result<(), OutOfMemory> {
         let mut collection = self.pace.begin("copy", cause, self.state());
         let living = living(world);
         let (from, to) = (self.half, 1 - self.half);
-        // What lives is no more than what was used: with that much room in the other half no copy can fail.
+        // What lives is no more than what was used: with that much room in the other half no copy
+        // can fail.
         self.grow(to, 0, self.top).ok_or_else(|| self.out_of_memory(0))?;
         let mut top = 0;
         for slot in &living {
@@ -76,14 +108,20 @@ impl SemiSpace {
             // SAFETY: the other half has room for all objects of this one.
             let place = unsafe { self.halves[to].base().add(top) };
             // SAFETY: both are whole objects of these bytes, in different halves.
-            unsafe { place.copy_from_nonoverlapping(object.address.sub(HEADER_BYTES), header.bytes as usize) };
+            unsafe {
+                place.copy_from_nonoverlapping(
+                    object.address.sub(HEADER_BYTES),
+                    header.bytes as usize,
+                )
+            };
             // SAFETY: the body stands behind the header.
             world.moved(*slot, unsafe { place.add(HEADER_BYTES) });
             top += header.bytes as usize;
             collection.work.marked_objects += 1;
             collection.work.marked_bytes += header.bytes;
         }
-        (collection.work.moved_objects, collection.work.moved_bytes) = (collection.work.marked_objects, collection.work.marked_bytes);
+        (collection.work.moved_objects, collection.work.moved_bytes) =
+            (collection.work.marked_objects, collection.work.marked_bytes);
         collection.work.swept_bytes = (self.top - top) as u64;
         (self.half, self.top) = (to, top);
         self.give_back(from);
@@ -96,7 +134,8 @@ impl SemiSpace {
     /// Uncommits a half that holds nothing.
     fn give_back(&mut self, half: usize) {
         let committed = std::mem::replace(&mut self.committed[half], 0);
-        // SAFETY: every object has been copied out of this half, and the world knows the new places.
+        // SAFETY: every object has been copied out of this half, and the world knows the new
+        // places.
         if committed > 0 && unsafe { self.halves[half].uncommit(0..committed) }.is_err() {
             self.committed[half] = committed;
         }
@@ -128,7 +167,9 @@ impl Heap for SemiSpace {
 
     fn walk(&self) -> Option<Vec<Part>> {
         let mut parts = Vec::new();
-        for (half, committed) in self.committed.into_iter().enumerate().filter(|(_, committed)| *committed > 0) {
+        for (half, committed) in
+            self.committed.into_iter().enumerate().filter(|(_, committed)| *committed > 0)
+        {
             let base = self.halves[half].base().as_ptr() as usize;
             let top = if half == self.half { self.top } else { 0 };
             parts.push(Part::new(0, Role::Chunk, "half", base..base + committed));
@@ -140,7 +181,11 @@ impl Heap for SemiSpace {
 }
 
 impl Collected for SemiSpace {
-    fn allocate<W: World>(&mut self, birth: Birth, world: &mut W) -> Result<NonNull<u8>, OutOfMemory> {
+    fn allocate<W: World>(
+        &mut self,
+        birth: Birth,
+        world: &mut W,
+    ) -> Result<NonNull<u8>, OutOfMemory> {
         if self.pace.is_due() {
             self.collect_for("pacing", world)?;
         }
@@ -149,14 +194,17 @@ impl Collected for SemiSpace {
             Some(end) => end,
             None => {
                 self.collect_for("limit", world)?;
-                self.grow(self.half, self.top, bytes).ok_or_else(|| self.out_of_memory(birth.size))?
+                self.grow(self.half, self.top, bytes)
+                    .ok_or_else(|| self.out_of_memory(birth.size))?
             }
         };
         let offset = std::mem::replace(&mut self.top, end);
         // SAFETY: the half is committed from `offset` to `end`.
         let start = unsafe { self.halves[self.half].base().add(offset) };
         // SAFETY: as above; offsets are multiples of the header's alignment.
-        unsafe { start.cast::<Header>().write(Header { bytes: bytes as u64, state: State::White }) };
+        unsafe {
+            start.cast::<Header>().write(Header { bytes: bytes as u64, state: State::White })
+        };
         self.pace.born(birth.size, bytes);
         // SAFETY: the object is larger than its header.
         Ok(unsafe { start.add(HEADER_BYTES) })

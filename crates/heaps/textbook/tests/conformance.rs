@@ -1,7 +1,10 @@
 //! Both collectors pass the suite, and collectors that are broken in one way each do not.
 
 use heaplab_heap::collected_conformance::{Driven, SLOTS, drive, operations, pseudo_random};
-use heaplab_heap::{Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, Object, OutOfMemory, Violation, World};
+use heaplab_heap::{
+    Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, Object, OutOfMemory, Violation,
+    World,
+};
 use heaplab_textbook::{MarkSweep, Options, SemiSpace};
 use proptest::prelude::*;
 use std::ptr::NonNull;
@@ -27,20 +30,34 @@ fn long_lists_are_served_and_collections_run_by_themselves() {
     let swept = drive(MarkSweep::new(SMALL).unwrap(), &list).unwrap();
     let copied = drive(SemiSpace::new(SMALL).unwrap(), &list).unwrap();
     assert_eq!((swept.refused, copied.refused), (0, 0));
-    let forced =
-        4 + list.iter().filter(|step| matches!(step, heaplab_heap::collected_conformance::Operation::Collect(Ask::Full))).count() as u64;
-    assert!(swept.collections > forced && copied.collections > forced, "{swept:?} {copied:?} of {forced} forced");
+    let forced = 4 + list
+        .iter()
+        .filter(|step| {
+            matches!(step, heaplab_heap::collected_conformance::Operation::Collect(Ask::Full))
+        })
+        .count() as u64;
+    assert!(
+        swept.collections > forced && copied.collections > forced,
+        "{swept:?} {copied:?} of {forced} forced"
+    );
     assert_eq!(swept.moved_objects, 0);
     assert!(copied.moved_objects > 1_000, "{copied:?}");
 }
 
 #[test]
 fn a_limit_below_the_live_bytes_is_out_of_memory() {
-    let list: Vec<_> =
-        (0..SLOTS).map(|slot| heaplab_heap::collected_conformance::Operation::Allocate { slot, size: 100_000, old: false }).collect();
-    let Driven { births, refused, .. } = drive(MarkSweep::new(Options { limit_bytes: 2 << 20 }).unwrap(), &list).unwrap();
+    let list: Vec<_> = (0..SLOTS)
+        .map(|slot| heaplab_heap::collected_conformance::Operation::Allocate {
+            slot,
+            size: 100_000,
+            old: false,
+        })
+        .collect();
+    let Driven { births, refused, .. } =
+        drive(MarkSweep::new(Options { limit_bytes: 2 << 20 }).unwrap(), &list).unwrap();
     assert_eq!((births, refused), (20, 44));
-    let Driven { births, refused, .. } = drive(SemiSpace::new(Options { limit_bytes: 4 << 20 }).unwrap(), &list).unwrap();
+    let Driven { births, refused, .. } =
+        drive(SemiSpace::new(Options { limit_bytes: 4 << 20 }).unwrap(), &list).unwrap();
     assert_eq!((births, refused), (20, 44));
 }
 
@@ -133,7 +150,11 @@ impl<H: Collected> Heap for Broken<H> {
 }
 
 impl<H: Collected> Collected for Broken<H> {
-    fn allocate<W: World>(&mut self, birth: Birth, world: &mut W) -> Result<NonNull<u8>, OutOfMemory> {
+    fn allocate<W: World>(
+        &mut self,
+        birth: Birth,
+        world: &mut W,
+    ) -> Result<NonNull<u8>, OutOfMemory> {
         let from = self.heap.collections().len();
         let born = self.heap.allocate(birth, &mut Blinkered { world, fault: self.fault, moves: 0 });
         self.note(from);
@@ -143,13 +164,18 @@ impl<H: Collected> Collected for Broken<H> {
     fn collect<W: World>(&mut self, ask: Ask, world: &mut W) -> Result<(), OutOfMemory> {
         if self.fault == Fault::NeverFrees {
             let used_bytes = self.heap.footprint().used_bytes.unwrap_or(0);
-            let after = heaplab_heap::SpaceState { used_bytes, committed_bytes: u64::MAX / 2, ..Default::default() };
+            let after = heaplab_heap::SpaceState {
+                used_bytes,
+                committed_bytes: u64::MAX / 2,
+                ..Default::default()
+            };
             self.collections.push(Collection { before: after, after, ..Collection::default() });
             return Ok(());
         }
         let from = self.heap.collections().len();
         let done = self.heap.collect(ask, &mut Blinkered { world, fault: self.fault, moves: 0 });
-        let root = (0..world.slots()).find(|slot| world.object(*slot).is_some_and(|object| object.root));
+        let root =
+            (0..world.slots()).find(|slot| world.object(*slot).is_some_and(|object| object.root));
         if let (Fault::ReclaimsRoot, Some(root)) = (self.fault, root) {
             world.reclaimed(root);
         }
@@ -169,10 +195,17 @@ fn broken_collectors_fail() {
         let found = drive(Broken::new(MarkSweep::new(SMALL).unwrap(), fault), &list);
         assert!(found.is_err(), "{fault:?} passed on mark-sweep: {found:?}");
     }
-    for fault in [Fault::FreesLive, Fault::LosesMoved, Fault::NeverFrees, Fault::Miscounts, Fault::ReclaimsRoot] {
+    for fault in [
+        Fault::FreesLive,
+        Fault::LosesMoved,
+        Fault::NeverFrees,
+        Fault::Miscounts,
+        Fault::ReclaimsRoot,
+    ] {
         let found = drive(Broken::new(SemiSpace::new(SMALL).unwrap(), fault), &list);
         assert!(found.is_err(), "{fault:?} passed on semi-space: {found:?}");
     }
-    let never = drive(Broken::new(MarkSweep::new(SMALL).unwrap(), Fault::NeverFrees), &list).unwrap_err();
+    let never =
+        drive(Broken::new(MarkSweep::new(SMALL).unwrap(), Fault::NeverFrees), &list).unwrap_err();
     assert!(matches!(never, Violation::Collections(_)), "{never:?}");
 }

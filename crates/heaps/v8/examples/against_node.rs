@@ -1,9 +1,12 @@
-//! Runs a workload of (slot, words) pairs on this heap and prints old space after each forced collection, one line each:
-//! committed, used, available, waste, new space used, large objects committed. A slot of -1 forces a full collection, of -2 a scavenge.
+//! Runs a workload of (slot, words) pairs on this heap and prints old space after each forced
+//! collection, one line each: committed, used, available, waste, new space used, large objects
+//! committed. A slot of -1 forces a full collection, of -2 a scavenge.
 //!
-//! `cargo run --release -p heaplab-v8 --example against_node -- many,version=7.9,compact=never workload.bin`
+//! `cargo run --release -p heaplab-v8 --example against_node -- many,version=7.9,compact=never
+//! workload.bin`
 //!
-//! The file is the one that a driver in the real Node reads (pairs of little-endian 32-bit numbers), so that both sides can be laid side by side.
+//! The file is the one that a driver in the real Node reads (pairs of little-endian 32-bit
+//! numbers), so that both sides can be laid side by side.
 
 use heaplab_heap::{Ask, Birth, Collected, Heap, Object, Origin, World};
 use heaplab_v8::{Spec, V8Heap};
@@ -40,7 +43,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let mut heap = V8Heap::new(Spec::parse(spec)?)?;
     let bytes = std::fs::read(file)?;
-    let number = |at: usize| i32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let number =
+        |at: usize| i32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let most = (0..bytes.len()).step_by(8).map(number).max().unwrap_or(0);
     let mut table = Table(vec![None; most as usize + 1]);
     for at in (0..bytes.len()).step_by(8) {
@@ -63,7 +67,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             continue;
         }
         let size = words as usize * 8;
-        let birth = Birth { slot: slot as u32, size, align: 1, origin: Origin::Generated, old: false };
+        let birth =
+            Birth { slot: slot as u32, size, align: 1, origin: Origin::Generated, old: false };
         let address = heap.allocate(birth, &mut table)?;
         table.0[slot as usize] = Some(Object { address, size, root: true });
         heap.stored(slot as u32, before, Some(address));
@@ -74,8 +79,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn print_last(heap: &V8Heap) {
     if let Some(last) = heap.collections().last() {
         let (before, old) = (&last.before, &last.after);
-        let spaces: Vec<String> =
-            last.spaces.iter().map(|space| format!("{} {}", space.after.used_bytes, space.after.committed_bytes)).collect();
+        let spaces: Vec<String> = last
+            .spaces
+            .iter()
+            .map(|space| format!("{} {}", space.after.used_bytes, space.after.committed_bytes))
+            .collect();
         println!(
             "{} {} {} {} {} {} {} {}",
             before.committed_bytes,

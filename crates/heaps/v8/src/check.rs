@@ -1,4 +1,5 @@
-//! What must hold: every byte of old space in exactly one place, lists well linked, categories with blocks of their sizes.
+//! What must hold: every byte of old space in exactly one place, lists well linked, categories with
+//! blocks of their sizes.
 
 use crate::heap::{Parts, V8Heap};
 use crate::object::{self, Kind};
@@ -6,14 +7,23 @@ use crate::page::{NONE, Owner};
 use crate::space::{MAIN, OldGeneration};
 use heaplab_heap::{CheckError, Footprint, Heap, Part, Role};
 
-fn broken<T>(place: impl Into<String>, expected: impl ToString, found: impl ToString) -> Result<T, CheckError> {
-    Err(CheckError { place: place.into(), expected: expected.to_string(), found: found.to_string() })
+fn broken<T>(
+    place: impl Into<String>,
+    expected: impl ToString,
+    found: impl ToString,
+) -> Result<T, CheckError> {
+    Err(CheckError {
+        place: place.into(),
+        expected: expected.to_string(),
+        found: found.to_string(),
+    })
 }
 
 /// What is free on a page: waste, then category, nodes and bytes of each category that has some.
 pub type FreePage = (u64, Vec<(usize, u64, u64)>);
 
-/// For each page of the main space, in its order: waste, then nodes and bytes of each category that has some.
+/// For each page of the main space, in its order: waste, then nodes and bytes of each category that
+/// has some.
 pub fn free_by_page(old: &OldGeneration) -> Vec<FreePage> {
     let page_sums = |page: u32| {
         let mut sums = Vec::new();
@@ -51,7 +61,11 @@ fn walk_page(parts: &Parts, page: u32) -> Result<Vec<(usize, usize, Kind)>, Chec
         // SAFETY: pages of old space are iterable: every object and free block has its header.
         let header = unsafe { object::header(at) };
         if header.bytes == 0 || at + header.bytes > end {
-            return broken(format!("page {page}, {at:#x}"), "an object within the page", format!("{} bytes", header.bytes));
+            return broken(
+                format!("page {page}, {at:#x}"),
+                "an object within the page",
+                format!("{} bytes", header.bytes),
+            );
         }
         found.push((at, header.bytes, header.kind));
         at += header.bytes;
@@ -94,7 +108,11 @@ fn check_page(parts: &Parts, page: u32) -> Result<(), CheckError> {
             // SAFETY: the offset leads to a free block, or the set does not have it.
             let (bytes, next) = unsafe { (object::header(node).bytes, object::link(node)) };
             if !free.remove(&(node, bytes)) || strategy.category(bytes) != number {
-                return broken(format!("{}, category {number}", place()), "each free block once, in its category", format!("{node:#x}"));
+                return broken(
+                    format!("{}, category {number}", place()),
+                    "each free block once, in its category",
+                    format!("{node:#x}"),
+                );
             }
             sum += bytes;
             offset = next;
@@ -105,7 +123,11 @@ fn check_page(parts: &Parts, page: u32) -> Result<(), CheckError> {
     }
     match free.first() {
         None => Ok(()),
-        Some((at, bytes)) => broken(place(), "every free block in a list", format!("{bytes} bytes at {at:#x} in none")),
+        Some((at, bytes)) => broken(
+            place(),
+            "every free block in a list",
+            format!("{bytes} bytes at {at:#x} in none"),
+        ),
     }
 }
 
@@ -117,7 +139,11 @@ fn check_links(old: &OldGeneration) -> Result<(), CheckError> {
         while page != NONE {
             let entry = &old.pages[page].categories[category];
             if entry.previous != before || entry.top == 0 || old.pages[page].owner != Owner::Old {
-                return broken(format!("free list, category {category}"), "pages with nodes, linked both ways", format!("page {page}"));
+                return broken(
+                    format!("free list, category {category}"),
+                    "pages with nodes, linked both ways",
+                    format!("page {page}"),
+                );
             }
             available += entry.available as usize;
             before = page;
@@ -151,10 +177,18 @@ impl Heap for V8Heap {
     fn check(&self) -> Result<(), CheckError> {
         let main = &self.parts.old.spaces[MAIN];
         if main.top > main.limit || self.parts.new.top > self.parts.new.limit {
-            return broken("linear area", "a top below its limit", format!("{:#x} and {:#x}", main.top, self.parts.new.top));
+            return broken(
+                "linear area",
+                "a top below its limit",
+                format!("{:#x} and {:#x}", main.top, self.parts.new.top),
+            );
         }
         if self.parts.old.spaces.len() != 1 {
-            return broken("compaction spaces", "none between collections", self.parts.old.spaces.len() - 1);
+            return broken(
+                "compaction spaces",
+                "none between collections",
+                self.parts.old.spaces.len() - 1,
+            );
         }
         Ok(())
     }
@@ -183,7 +217,8 @@ impl Heap for V8Heap {
     }
 }
 
-/// Parts of a page of old space, for a walk: runs of objects, free blocks by category, waste, the linear area.
+/// Parts of a page of old space, for a walk: runs of objects, free blocks by category, waste, the
+/// linear area.
 pub fn page_parts(parts: &Parts, page: u32, out: &mut Vec<Part>) {
     let Ok(found) = walk_page(parts, page) else { return };
     let strategy = &parts.old.strategy;

@@ -1,9 +1,10 @@
 //! Strategies that never shipped, and strategies from a file: rows of the same plain data.
 //!
-//! Source: the document compares some forty variants by name and describes most in a sentence. Boundaries are
-//! reconstructed from what it says of counts ("100 categories", "36th category = 2k-3k") where it gives no table; a row's
-//! summary says "reconstructed" where a boundary is not in the document's text. Left out are variants that differ from a row
-//! here only in how they find the same node (a table of non-empty categories, a loop instead of a formula): they place every
+//! Source: the document compares some forty variants by name and describes most in a sentence.
+//! Boundaries are reconstructed from what it says of counts ("100 categories", "36th category =
+//! 2k-3k") where it gives no table; a row's summary says "reconstructed" where a boundary is not in
+//! the document's text. Left out are variants that differ from a row here only in how they find the
+//! same node (a table of non-empty categories, a loop instead of a formula): they place every
 //! object alike.
 
 use crate::strategy::{Bound, Guarantee, Look, Steal, Step, Strategy, When, released, step};
@@ -25,7 +26,10 @@ pub fn all() -> Vec<Strategy> {
 
 /// From the request's own category upward, the top of each, then the last one whole.
 fn precise() -> Vec<Step> {
-    vec![step(When::Always, Bound::Own, Bound::Last, false, Look::Top), step(When::Always, Bound::Last, Bound::Last, true, Look::All)]
+    vec![
+        step(When::Always, Bound::Own, Bound::Last, false, Look::Top),
+        step(When::Always, Bound::Last, Bound::Last, true, Look::All),
+    ]
 }
 
 /// Each category whole, from the request's own upward: nothing that fits is missed.
@@ -33,20 +37,30 @@ fn exhaustive() -> Vec<Step> {
     vec![step(When::Always, Bound::Own, Bound::Last, true, Look::All)]
 }
 
-/// Categories that leave `room_bytes` over first, as V8's fast path; then tiny requests in small ones; then precisely.
+/// Categories that leave `room_bytes` over first, as V8's fast path; then tiny requests in small
+/// ones; then precisely.
 fn fast_path(minimums: &[usize], room_bytes: usize) -> Vec<Step> {
-    let from = |bytes: usize| minimums.iter().position(|minimum| *minimum >= bytes).unwrap_or(minimums.len() - 1);
+    let from = |bytes: usize| {
+        minimums.iter().position(|minimum| *minimum >= bytes).unwrap_or(minimums.len() - 1)
+    };
     let floor = if room_bytes >= ROOM_2K_BYTES { 2048 } else { 256 };
     let room = Bound::Room { floor: from(floor), room_bytes };
     vec![
         step(When::Always, room, Bound::Last, true, Look::Top),
-        step(When::UpTo(128), Bound::Category(from(256)), Bound::Category(from(floor)), false, Look::Top),
+        step(
+            When::UpTo(128),
+            Bound::Category(from(256)),
+            Bound::Category(from(floor)),
+            false,
+            Look::Top,
+        ),
         step(When::Always, Bound::Last, Bound::Last, true, Look::All),
         step(When::Always, Bound::Own, room, false, Look::Top),
     ]
 }
 
-/// Legacy's search over other categories: those that surely have room from `floor` on, the last whole, then the own one.
+/// Legacy's search over other categories: those that surely have room from `floor` on, the last
+/// whole, then the own one.
 fn roomy(floor: usize) -> Vec<Step> {
     let room = Bound::Room { floor, room_bytes: 8 };
     vec![
@@ -58,7 +72,14 @@ fn roomy(floor: usize) -> Vec<Step> {
 
 /// From the largest category down to the own one.
 fn largest_first() -> Vec<Step> {
-    vec![Step { when: When::Always, from: Bound::Last, to: Bound::Own, inclusive: true, down: true, look: Look::Top }]
+    vec![Step {
+        when: When::Always,
+        from: Bound::Last,
+        to: Bound::Own,
+        inclusive: true,
+        down: true,
+        look: Look::Top,
+    }]
 }
 
 /// 24 to 256 by 8, as 64-bit V8 aligns objects.
@@ -71,7 +92,13 @@ fn two_a_doubling() -> Vec<usize> {
     (8..16).flat_map(|log2| [(1 << log2) * 3 / 2, 1 << (log2 + 1)]).collect()
 }
 
-fn many(name: &str, summary: &'static str, minimums: Vec<usize>, mutator: Vec<Step>, collector: Vec<Step>) -> Strategy {
+fn many(
+    name: &str,
+    summary: &'static str,
+    minimums: Vec<usize>,
+    mutator: Vec<Step>,
+    collector: Vec<Step>,
+) -> Strategy {
     Strategy {
         name: name.into(),
         summary,
@@ -87,13 +114,20 @@ fn many(name: &str, summary: &'static str, minimums: Vec<usize>, mutator: Vec<St
 /// The document's rows.
 fn documented() -> Vec<Strategy> {
     let seed: Vec<usize> = precise_smalls().into_iter().chain(two_a_doubling()).collect();
-    let half_small: Vec<usize> = std::iter::once(24).chain((2..=16).map(|at| at * 16)).chain(two_a_doubling()).collect();
+    let half_small: Vec<usize> =
+        std::iter::once(24).chain((2..=16).map(|at| at * 16)).chain(two_a_doubling()).collect();
     let middle = || (2..=8).map(|at| at * 256);
-    let more_1k: Vec<usize> = precise_smalls().into_iter().chain(middle()).chain((3..=64).map(|at| at * 1024)).collect();
-    let more_2k: Vec<usize> = precise_smalls().into_iter().chain(middle()).chain((2..=32).map(|at| at * 2048)).collect();
-    let whole_region: Vec<usize> = more_2k.iter().copied().chain((33..=63).map(|at| at * 2048)).collect();
-    let more_smalls: Vec<usize> = precise_smalls().into_iter().chain([2048, 16_384, 65_536]).collect();
-    let own = |name, summary, minimums: &Vec<usize>| many(name, summary, minimums.clone(), precise(), precise());
+    let more_1k: Vec<usize> =
+        precise_smalls().into_iter().chain(middle()).chain((3..=64).map(|at| at * 1024)).collect();
+    let more_2k: Vec<usize> =
+        precise_smalls().into_iter().chain(middle()).chain((2..=32).map(|at| at * 2048)).collect();
+    let whole_region: Vec<usize> =
+        more_2k.iter().copied().chain((33..=63).map(|at| at * 2048)).collect();
+    let more_smalls: Vec<usize> =
+        precise_smalls().into_iter().chain([2048, 16_384, 65_536]).collect();
+    let own = |name, summary, minimums: &Vec<usize>| {
+        many(name, summary, minimums.clone(), precise(), precise())
+    };
     let fast = |name, summary, minimums: &Vec<usize>, room| {
         many(name, summary, minimums.clone(), fast_path(minimums, room), fast_path(minimums, room))
     };
@@ -105,19 +139,43 @@ fn documented() -> Vec<Strategy> {
     let shipped = released();
     let legacy_minimums = || shipped[0].minimums.clone();
     vec![
-        legacy("single-page", "only whole pages are used again (FullPages)", vec![PAGE_AREA_BYTES], exhaustive()),
-        legacy("no-tiny", "legacy without its two smallest categories: less is waste", vec![256, 2048, 16_384, 65_536], roomy(0)),
-        legacy("legacy-retry", "legacy's categories, the request's own first and each looked at whole", legacy_minimums(), exhaustive()),
+        legacy(
+            "single-page",
+            "only whole pages are used again (FullPages)",
+            vec![PAGE_AREA_BYTES],
+            exhaustive(),
+        ),
+        legacy(
+            "no-tiny",
+            "legacy without its two smallest categories: less is waste",
+            vec![256, 2048, 16_384, 65_536],
+            roomy(0),
+        ),
+        legacy(
+            "legacy-retry",
+            "legacy's categories, the request's own first and each looked at whole",
+            legacy_minimums(),
+            exhaustive(),
+        ),
         legacy(
             "legacy-more-smalls",
             "legacy's large categories and one for each small size (reconstructed)",
             more_smalls.clone(),
             roomy(30),
         ),
-        own("legacy-more-smalls-slow", "the same, the request's own category first (reconstructed)", &more_smalls),
+        own(
+            "legacy-more-smalls-slow",
+            "the same, the request's own category first (reconstructed)",
+            &more_smalls,
+        ),
         own("many-46", "46 categories, two for each doubling from 256: the document's Many", &seed),
         fast("many-46-fast-path", "the same with 1,920 bytes to spare first", &seed, ROOM_2K_BYTES),
-        fast("many-46-fast-path-256", "the same with 128 bytes to spare first (reconstructed)", &seed, ROOM_256_BYTES),
+        fast(
+            "many-46-fast-path-256",
+            "the same with 128 bytes to spare first (reconstructed)",
+            &seed,
+            ROOM_256_BYTES,
+        ),
         many(
             "many-46-origin",
             "many-46-fast-path for the program, many-46 for the collector",
@@ -126,11 +184,26 @@ fn documented() -> Vec<Strategy> {
             precise(),
         ),
         own("half-small-many", "32 categories: half as many small ones", &half_small),
-        fast("half-small-many-fast-path", "the same with 1,920 bytes to spare first", &half_small, ROOM_2K_BYTES),
+        fast(
+            "half-small-many-fast-path",
+            "the same with 1,920 bytes to spare first",
+            &half_small,
+            ROOM_2K_BYTES,
+        ),
         own("many-more", "99 categories, one for each KB above 2 KB", &more_1k),
-        fast("many-more-fast-path", "the same with 1,920 bytes to spare first", &more_1k, ROOM_2K_BYTES),
+        fast(
+            "many-more-fast-path",
+            "the same with 1,920 bytes to spare first",
+            &more_1k,
+            ROOM_2K_BYTES,
+        ),
         own("many-more-2k", "68 categories, one for each 2 KB above 2 KB", &more_2k),
-        fast("many-more-2k-fast-path", "the same with 1,920 bytes to spare first", &more_2k, ROOM_2K_BYTES),
+        fast(
+            "many-more-2k-fast-path",
+            "the same with 1,920 bytes to spare first",
+            &more_2k,
+            ROOM_2K_BYTES,
+        ),
         own("many-more-2k-region", "the same up to 126 KB (reconstructed)", &whole_region),
     ]
 }
@@ -171,21 +244,34 @@ enum Stealing {
     NextAbove,
 }
 
-/// The strategy that a TOML file describes: `minimums`, `search` and, if wanted, `collector`, `room_bytes`, `steal`.
+/// The strategy that a TOML file describes: `minimums`, `search` and, if wanted, `collector`,
+/// `room_bytes`, `steal`.
 ///
 /// # Errors
 /// In words: what is wrong and what would be right.
 pub fn from_toml(text: &str) -> Result<Strategy, String> {
-    let described: Described = toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
+    let described: Described =
+        toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
     let minimums = described.minimums;
     if minimums.is_empty() || minimums.len() > CATEGORIES_MAX {
-        return Err(format!("minimums has {} categories, expected 1 to {CATEGORIES_MAX}", minimums.len()));
+        return Err(format!(
+            "minimums has {} categories, expected 1 to {CATEGORIES_MAX}",
+            minimums.len()
+        ));
     }
-    if let Some(wrong) = minimums.iter().find(|minimum| !minimum.is_multiple_of(8) || !(24..=PAGE_AREA_BYTES).contains(*minimum)) {
-        return Err(format!("minimums has {wrong}, expected multiples of 8 from 24 (a free block's header and link) to {PAGE_AREA_BYTES}"));
+    if let Some(wrong) = minimums
+        .iter()
+        .find(|minimum| !minimum.is_multiple_of(8) || !(24..=PAGE_AREA_BYTES).contains(*minimum))
+    {
+        return Err(format!(
+            "minimums has {wrong}, expected multiples of 8 from 24 (a free block's header and link) to {PAGE_AREA_BYTES}"
+        ));
     }
     if let Some(pair) = minimums.windows(2).find(|pair| pair[0] >= pair[1]) {
-        return Err(format!("minimums has {} before {}, expected rising boundaries", pair[0], pair[1]));
+        return Err(format!(
+            "minimums has {} before {}, expected rising boundaries",
+            pair[0], pair[1]
+        ));
     }
     let room_bytes = described.room_bytes.unwrap_or(ROOM_2K_BYTES);
     if room_bytes > 65_536 {
@@ -197,7 +283,8 @@ pub fn from_toml(text: &str) -> Result<Strategy, String> {
         Search::FastPath => fast_path(&minimums, room_bytes),
         Search::LargestFirst => largest_first(),
     };
-    let (mutator, collector) = (steps(described.search), steps(described.collector.unwrap_or(described.search)));
+    let (mutator, collector) =
+        (steps(described.search), steps(described.collector.unwrap_or(described.search)));
     let steal = match described.steal {
         Some(Stealing::LargestFirst) => Steal::LargestFirst,
         Some(Stealing::NextAbove) | None => Steal::NextAbove,
@@ -211,13 +298,23 @@ mod tests {
 
     #[test]
     fn counts_are_those_of_the_document() {
-        let counts: Vec<(String, usize)> = all().into_iter().map(|strategy| (strategy.name.clone(), strategy.categories())).collect();
+        let counts: Vec<(String, usize)> = all()
+            .into_iter()
+            .map(|strategy| (strategy.name.clone(), strategy.categories()))
+            .collect();
         let count = |name: &str| counts.iter().find(|(known, _)| known == name).unwrap().1;
-        assert_eq!((count("many-46"), count("many-more"), count("many-more-2k"), count("half-small-many")), (46, 99, 68, 32));
+        assert_eq!(
+            (count("many-46"), count("many-more"), count("many-more-2k"), count("half-small-many")),
+            (46, 99, 68, 32)
+        );
         assert_eq!((count("many"), count("no-tiny"), count("single-page")), (24, 4, 1));
         for strategy in all() {
             assert!(strategy.minimums.is_sorted_by(|a, b| a < b), "{}", strategy.name);
-            assert!(strategy.minimums.iter().all(|minimum| minimum.is_multiple_of(8) && *minimum >= 24), "{}", strategy.name);
+            assert!(
+                strategy.minimums.iter().all(|minimum| minimum.is_multiple_of(8) && *minimum >= 24),
+                "{}",
+                strategy.name
+            );
         }
         let mut names: Vec<&String> = counts.iter().map(|(name, _)| name).collect();
         names.sort();
@@ -227,11 +324,19 @@ mod tests {
 
     #[test]
     fn files_are_read_and_wrong_ones_explained() {
-        let many = from_toml("minimums = [24, 64, 2048]\nsearch = \"fast-path\"\ncollector = \"precise\"").unwrap();
+        let many =
+            from_toml("minimums = [24, 64, 2048]\nsearch = \"fast-path\"\ncollector = \"precise\"")
+                .unwrap();
         assert_eq!((many.categories(), many.collector.len()), (3, 2));
         let error = |text: &str| from_toml(text).unwrap_err();
-        assert!(error("minimums = [64, 24]\nsearch = \"precise\"").contains("64 before 24, expected rising"));
-        assert!(error("minimums = [16]\nsearch = \"precise\"").contains("from 24 (a free block's header and link)"));
+        assert!(
+            error("minimums = [64, 24]\nsearch = \"precise\"")
+                .contains("64 before 24, expected rising")
+        );
+        assert!(
+            error("minimums = [16]\nsearch = \"precise\"")
+                .contains("from 24 (a free block's header and link)")
+        );
         assert!(error("minimums = []\nsearch = \"precise\"").contains("0 categories"));
         assert!(error("minimums = [24]\nsearch = \"magic\"").contains("magic"));
         assert!(error("minimums = [24]\nsearch = \"precise\"\nsorted = true").contains("sorted"));

@@ -1,7 +1,9 @@
-//! Constants of V8's heap on 64-bit machines without pointer compression, and what differs between its versions.
+//! Constants of V8's heap on 64-bit machines without pointer compression, and what differs between
+//! its versions.
 //!
-//! Sources: V8's `src/heap` (spaces.h, spaces.cc, sweeper.cc, scavenger.cc, mark-compact.cc, local-allocator.h, heap.cc) at
-//! 7.8.279, 7.9.317, 8.1.307 and 8.4.371, and figures of the Node binaries that have these versions inside.
+//! Sources: V8's `src/heap` (spaces.h, spaces.cc, sweeper.cc, scavenger.cc, mark-compact.cc,
+//! local-allocator.h, heap.cc) at 7.8.279, 7.9.317, 8.1.307 and 8.4.371, and figures of the Node
+//! binaries that have these versions inside.
 
 /// One word.
 pub const WORD_BYTES: usize = 8;
@@ -11,7 +13,8 @@ pub const PAGE_BYTES: usize = 1 << 18;
 pub const PAGE_BITS: u32 = 18;
 /// `kMaxRegularHeapObjectSize`: larger objects have a page of their own.
 pub const REGULAR_MAX_BYTES: usize = 1 << 17;
-/// `JSArray::kInitialMaxFastElementArray`: from so many elements on the runtime makes an array, in two allocations.
+/// `JSArray::kInitialMaxFastElementArray`: from so many elements on the runtime makes an array, in
+/// two allocations.
 pub const FOLDED_MAX_WORDS: usize = (REGULAR_MAX_BYTES - 16 - 32 - 16) / WORD_BYTES;
 /// `JSArray::kSize`.
 pub const ARRAY_BYTES: usize = 32;
@@ -23,13 +26,17 @@ pub const ELEMENTS_HEADER_BYTES: usize = 16;
 pub const BUFFER_BYTES: usize = 32 << 10;
 /// `LocalAllocator::kMaxLabObjectSize`: larger objects bypass the buffer.
 pub const BUFFERED_MAX_BYTES: usize = 8 << 10;
-/// `PagedSpace::kCompactionMemoryWanted`: a compaction space stops adopting swept pages past so many free bytes.
+/// `PagedSpace::kCompactionMemoryWanted`: a compaction space stops adopting swept pages past so
+/// many free bytes.
 pub const ADOPTED_ENOUGH_BYTES: usize = 500 << 10;
-/// Entries of a segment of the scavenger's worklists (`kCopiedListSegmentSize`, `kRegularObjectPromotionListSegmentSize`).
+/// Entries of a segment of the scavenger's worklists (`kCopiedListSegmentSize`,
+/// `kRegularObjectPromotionListSegmentSize`).
 pub const SEGMENT_ENTRIES: usize = 256;
-/// Above so many entries of the promotion list's own segment the scavenger turns to that list first.
+/// Above so many entries of the promotion list's own segment the scavenger turns to that list
+/// first.
 pub const EAGER_PROMOTIONS: usize = SEGMENT_ENTRIES / 2;
-/// `FLAG_page_promotion_threshold`: a new-space page with more live bytes in a hundred moves as a whole in a full collection.
+/// `FLAG_page_promotion_threshold`: a new-space page with more live bytes in a hundred moves as a
+/// whole in a full collection.
 pub const PAGE_PROMOTION_PERCENT: usize = 70;
 /// Semi-space under `--predictable-gc-schedule`.
 pub const SEMI_SPACE_BYTES: usize = 4 << 20;
@@ -49,13 +56,15 @@ pub struct Version {
     pub node: &'static str,
     /// Bytes of a page that objects can have; the rest is its header, at the page's start.
     pub area_bytes: usize,
-    /// A refill that finds nothing sweeps pages until one gave enough: at most so many of them. 7.8 and 7.9 mean one too, but never
-    /// count (`pages_freed` in `Sweeper::ParallelSweepSpace`).
+    /// A refill that finds nothing sweeps pages until one gave enough: at most so many of them. 7.8
+    /// and 7.9 mean one too, but never count (`pages_freed` in `Sweeper::ParallelSweepSpace`).
     pub sweep_pages_max: usize,
-    /// A page's remembered set, once there, stays until the page goes. Later versions give it back when a full collection left it empty.
+    /// A page's remembered set, once there, stays until the page goes. Later versions give it back
+    /// when a full collection left it empty.
     pub remembered_sets_stay: bool,
-    /// Pages that Node's own objects fill before a workload begins: live bytes, whether it has a remembered set, and how many there are. They
-    /// serve no allocation, but they are sorted and swept among the others. As the driver of the family `node` leaves them.
+    /// Pages that Node's own objects fill before a workload begins: live bytes, whether it has a
+    /// remembered set, and how many there are. They serve no allocation, but they are sorted and
+    /// swept among the others. As the driver of the family `node` leaves them.
     pub base: &'static [(u32, bool, usize)],
     /// A full collection promotes every young object (`FLAG_always_promote_young_mc`).
     pub promotes_all_young: bool,
@@ -69,7 +78,8 @@ impl Version {
 }
 
 const BASE_7_8: &[(u32, bool, usize)] = &[(143_072, true, 1), (261_856, false, 9)];
-const BASE_7_9: &[(u32, bool, usize)] = &[(143_064, true, 1), (261_848, false, 5), (261_840, false, 4)];
+const BASE_7_9: &[(u32, bool, usize)] =
+    &[(143_064, true, 1), (261_848, false, 5), (261_840, false, 4)];
 const BASE_8: &[(u32, bool, usize)] = &[(143_064, false, 1), (261_840, false, 62)];
 
 /// All versions, oldest first.

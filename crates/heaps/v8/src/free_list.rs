@@ -1,8 +1,9 @@
 //! A free list: for each category the pages that have nodes of it, and the search for a node.
 //!
-//! Source: `FreeList` and its subclasses in V8's spaces.cc. A page owns its categories; a free list links those of its pages, newest
-//! first. Nodes are linked through the free blocks themselves. Deviation: one interpreter of [`Strategy`] steps instead of a class a
-//! strategy, and no cache of the next non-empty category, which changes no choice.
+//! Source: `FreeList` and its subclasses in V8's spaces.cc. A page owns its categories; a free list
+//! links those of its pages, newest first. Nodes are linked through the free blocks themselves.
+//! Deviation: one interpreter of [`Strategy`] steps instead of a class a strategy, and no cache of
+//! the next non-empty category, which changes no choice.
 
 use crate::object::{self, Header, Kind};
 use crate::page::{Category, NONE, Pages};
@@ -33,7 +34,11 @@ pub struct FreeList {
 impl FreeList {
     /// An empty list of so many categories.
     pub fn new(categories: usize) -> FreeList {
-        FreeList { tops: vec![NONE; categories].into_boxed_slice(), available: 0, work: SearchWork::default() }
+        FreeList {
+            tops: vec![NONE; categories].into_boxed_slice(),
+            available: 0,
+            work: SearchWork::default(),
+        }
     }
 
     /// Bytes of all nodes.
@@ -130,8 +135,15 @@ impl FreeList {
         }
     }
 
-    /// Takes a node of at least `bytes` bytes out, by the steps of the strategy; returns its address and size.
-    pub fn allocate(&mut self, pages: &mut Pages, strategy: &Strategy, bytes: usize, origin: Origin) -> Option<(usize, usize)> {
+    /// Takes a node of at least `bytes` bytes out, by the steps of the strategy; returns its
+    /// address and size.
+    pub fn allocate(
+        &mut self,
+        pages: &mut Pages,
+        strategy: &Strategy,
+        bytes: usize,
+        origin: Origin,
+    ) -> Option<(usize, usize)> {
         self.work.requests += 1;
         let last = strategy.categories() - 1;
         for step in strategy.steps(origin) {
@@ -162,7 +174,13 @@ impl FreeList {
         None
     }
 
-    fn look(&mut self, pages: &mut Pages, category: usize, bytes: usize, look: Look) -> Option<(usize, usize)> {
+    fn look(
+        &mut self,
+        pages: &mut Pages,
+        category: usize,
+        bytes: usize,
+        look: Look,
+    ) -> Option<(usize, usize)> {
         match look {
             Look::Top => self.top_node(pages, category, bytes),
             Look::All => self.any_node(pages, category, bytes),
@@ -170,7 +188,12 @@ impl FreeList {
     }
 
     /// The first node of the category's first page, if it is large enough.
-    fn top_node(&mut self, pages: &mut Pages, category: usize, bytes: usize) -> Option<(usize, usize)> {
+    fn top_node(
+        &mut self,
+        pages: &mut Pages,
+        category: usize,
+        bytes: usize,
+    ) -> Option<(usize, usize)> {
         let page = self.tops[category];
         if page == NONE {
             return None;
@@ -187,7 +210,12 @@ impl FreeList {
     }
 
     /// The first node that is large enough, of all pages of the category.
-    fn any_node(&mut self, pages: &mut Pages, category: usize, bytes: usize) -> Option<(usize, usize)> {
+    fn any_node(
+        &mut self,
+        pages: &mut Pages,
+        category: usize,
+        bytes: usize,
+    ) -> Option<(usize, usize)> {
         let mut page = self.tops[category];
         while page != NONE {
             let start = pages.start(page);
@@ -196,7 +224,8 @@ impl FreeList {
             while offset != 0 {
                 self.work.nodes += 1;
                 let node = start + offset;
-                // SAFETY: nodes of a category are free blocks of its page, with header and link written.
+                // SAFETY: nodes of a category are free blocks of its page, with header and link
+                // written.
                 let (size, next) = unsafe { (object::header(node).bytes, object::link(node)) };
                 if size >= bytes {
                     if before == 0 {
@@ -234,14 +263,22 @@ impl FreeList {
         let filled = |category: &usize| self.tops[*category] != NONE;
         let category = match strategy.steal {
             Steal::LargestFirst => (own..self.tops.len()).rev().find(filled),
-            Steal::NextAbove => (own + 1..self.tops.len()).find(filled).or(Some(own).filter(filled)),
+            Steal::NextAbove => {
+                (own + 1..self.tops.len()).find(filled).or(Some(own).filter(filled))
+            }
         };
         category.map(|category| self.tops[category])
     }
 }
 
-/// Puts a free block into its page's category, or books it as waste; returns page and category where a list may link it.
-pub fn free_unlinked(pages: &mut Pages, strategy: &Strategy, start: usize, bytes: usize) -> Option<(u32, usize)> {
+/// Puts a free block into its page's category, or books it as waste; returns page and category
+/// where a list may link it.
+pub fn free_unlinked(
+    pages: &mut Pages,
+    strategy: &Strategy,
+    start: usize,
+    bytes: usize,
+) -> Option<(u32, usize)> {
     if bytes == 0 {
         return None;
     }

@@ -1,9 +1,13 @@
 //! The heap: births, the table's write barrier, when to collect, and the record of each collection.
 //!
-//! Source: V8's heap.cc, factory and array builtins for what `new Array(n)` allocates. A birth that new space has no room for runs a
-//! scavenge, and another one, and then a full collection, as `AllocateRawWithLightRetry` and `CollectAllAvailableGarbage` do.
+//! Source: V8's heap.cc, factory and array builtins for what `new Array(n)` allocates. A birth that
+//! new space has no room for runs a scavenge, and another one, and then a full collection, as
+//! `AllocateRawWithLightRetry` and `CollectAllAvailableGarbage` do.
 
-use crate::facts::{self, ARRAY_BYTES, ELEMENTS_HEADER_BYTES, MEMENTO_BYTES, PAGE_BYTES, REGULAR_MAX_BYTES, WORD_BYTES};
+use crate::facts::{
+    self, ARRAY_BYTES, ELEMENTS_HEADER_BYTES, MEMENTO_BYTES, PAGE_BYTES, REGULAR_MAX_BYTES,
+    WORD_BYTES,
+};
 use crate::mark_compact;
 use crate::new_space::{NewSpace, fill};
 use crate::object::{self, Header, Kind};
@@ -12,7 +16,9 @@ use crate::scavenger::{NoRoom, Scavenger};
 use crate::slot_set::SlotSet;
 use crate::space::{MAIN, OldGeneration};
 use crate::spec::{Compact, Shape, Spec};
-use heaplab_heap::{Ask, Birth, Collected, Collection, OutOfMemory, SpaceChange, SpaceState, Work, World};
+use heaplab_heap::{
+    Ask, Birth, Collected, Collection, OutOfMemory, SpaceChange, SpaceState, Work, World,
+};
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::time::Instant;
@@ -43,19 +49,25 @@ impl Parts {
     #[inline]
     pub fn start_of(&self, body: NonNull<u8>) -> usize {
         let before = body.as_ptr() as usize - WORD_BYTES;
-        // SAFETY: before a body lies the object's header, the address of its array object, or a filler that leads to its start.
+        // SAFETY: before a body lies the object's header, the address of its array object, or a
+        // filler that leads to its start.
         let header = unsafe { object::header(before) };
         match header.kind {
             Kind::Plain => before,
             // SAFETY: as above; an address has the low bits of no kind.
-            Kind::Filler if unsafe { *(before as *const u64) } & 7 == Kind::Filler as u64 => before + WORD_BYTES - header.bytes,
+            Kind::Filler if unsafe { *(before as *const u64) } & 7 == Kind::Filler as u64 => {
+                before + WORD_BYTES - header.bytes
+            }
             _ => before + WORD_BYTES - ELEMENTS_HEADER_BYTES,
         }
     }
 
     /// Whether an address is in new space.
     pub fn is_young(&self, address: usize) -> bool {
-        matches!(self.old.pages[self.old.pages.number(address)].owner, Owner::To | Owner::From | Owner::YoungLarge)
+        matches!(
+            self.old.pages[self.old.pages.number(address)].owner,
+            Owner::To | Owner::From | Owner::YoungLarge
+        )
     }
 
     /// Whether the object with this body is marked.
@@ -67,8 +79,11 @@ impl Parts {
 
     /// Bytes in objects, dead ones included, in all spaces.
     pub fn used_bytes(&self) -> u64 {
-        let large = |list: &[u32]| list.iter().map(|&page| self.old.pages[page].large_bytes).sum::<u64>();
-        (self.old.used_bytes() + self.new.size(&self.old.pages)) as u64 + large(&self.young_large) + large(&self.old_large)
+        let large =
+            |list: &[u32]| list.iter().map(|&page| self.old.pages[page].large_bytes).sum::<u64>();
+        (self.old.used_bytes() + self.new.size(&self.old.pages)) as u64
+            + large(&self.young_large)
+            + large(&self.old_large)
     }
 
     /// After a scavenge: marked young large objects are old, the others are given back.
@@ -107,13 +122,15 @@ impl Parts {
         self.old.pages.release(page);
     }
 
-    /// What V8 commits for a large object: its page's header and itself, in whole pages of the system.
+    /// What V8 commits for a large object: its page's header and itself, in whole pages of the
+    /// system.
     pub fn large_committed(&self, page: u32) -> usize {
         let bytes = self.old.version.header_bytes() + self.old.pages[page].large_bytes as usize;
         bytes.next_multiple_of(facts::SYSTEM_PAGE_BYTES)
     }
 
-    /// After a full collection: array objects that died or moved are no longer remembered. What is young is in the table's slots.
+    /// After a full collection: array objects that died or moved are no longer remembered. What is
+    /// young is in the table's slots.
     pub fn forget_remembered(&mut self) {
         self.remembered_arrays.clear();
         if !self.old.version.remembered_sets_stay {
@@ -147,10 +164,15 @@ impl V8Heap {
         let reserved = spec.reserved_bytes();
         let mut pages = Pages::new(reserved, spec.version.header_bytes())?;
         let capacity_pages = spec.semi_space_bytes / PAGE_BYTES;
-        let shape = || heaplab_address_space::Error::Shape { bytes: 2 * spec.semi_space_bytes, align_bytes: PAGE_BYTES };
+        let shape = || heaplab_address_space::Error::Shape {
+            bytes: 2 * spec.semi_space_bytes,
+            align_bytes: PAGE_BYTES,
+        };
         let new = NewSpace::new(&mut pages, capacity_pages).ok_or_else(shape)?;
-        let mut old = OldGeneration::new(pages, spec.strategy.clone(), spec.version, spec.limit_bytes);
-        // The runtime's own full pages wait to be swept, as after the collection that ended its start.
+        let mut old =
+            OldGeneration::new(pages, spec.strategy.clone(), spec.version, spec.limit_bytes);
+        // The runtime's own full pages wait to be swept, as after the collection that ended its
+        // start.
         for (live_bytes, remembered) in spec.base_pages() {
             old.add_base_page(live_bytes, remembered);
         }
@@ -166,7 +188,16 @@ impl V8Heap {
             compact: spec.compact,
         };
         let forced_at = spec.every;
-        Ok(V8Heap { parts, spec, collections: Vec::new(), births: 0, born_bytes: 0, live_bytes: 0, pauses: false, forced_at })
+        Ok(V8Heap {
+            parts,
+            spec,
+            collections: Vec::new(),
+            births: 0,
+            born_bytes: 0,
+            live_bytes: 0,
+            pauses: false,
+            forced_at,
+        })
     }
 
     /// The parameters.
@@ -177,7 +208,8 @@ impl V8Heap {
     /// Old space now.
     pub fn old_state(&self) -> SpaceState {
         let old = &self.parts.old;
-        let waste = old.own_pages().iter().map(|&page| u64::from(old.pages[page].wasted_bytes)).sum();
+        let waste =
+            old.own_pages().iter().map(|&page| u64::from(old.pages[page].wasted_bytes)).sum();
         SpaceState {
             used_bytes: old.used_bytes() as u64,
             available_bytes: old.spaces[MAIN].free.available() as u64,
@@ -194,7 +226,8 @@ impl V8Heap {
         let new = SpaceState {
             used_bytes: used,
             available_bytes: capacity - used,
-            committed_bytes: ((parts.new.to.list.length + parts.new.from.list.length) * PAGE_BYTES) as u64,
+            committed_bytes: ((parts.new.to.list.length + parts.new.from.list.length) * PAGE_BYTES)
+                as u64,
             waste_bytes: 0,
         };
         let large = |list: &[u32]| SpaceState {
@@ -210,21 +243,29 @@ impl V8Heap {
         crate::check::free_by_page(&self.parts.old)
     }
 
-    fn run<W: World>(&mut self, full: bool, cause: &'static str, world: &mut W) -> Result<(), OutOfMemory> {
+    fn run<W: World>(
+        &mut self,
+        full: bool,
+        cause: &'static str,
+        world: &mut W,
+    ) -> Result<(), OutOfMemory> {
         let began = self.pauses.then(Instant::now);
         let (before, others) = (self.old_state(), self.other_states());
-        let result = if full { mark_compact::run(&mut self.parts, world) } else { Scavenger::run(&mut self.parts, world) };
+        let result = if full {
+            mark_compact::run(&mut self.parts, world)
+        } else {
+            Scavenger::run(&mut self.parts, world)
+        };
         let pause_ns = began.map(|began| began.elapsed().as_nanos() as u64);
         let kind = match (full, self.spec.compact) {
             (false, _) => "scavenge",
             (true, Compact::Never) => "mark-sweep",
             (true, _) => "mark-compact",
         };
-        let spaces = others.into_iter().zip(self.other_states()).map(|((name, before), (_, after))| SpaceChange {
-            name: name.into(),
-            before,
-            after,
-        });
+        let spaces = others
+            .into_iter()
+            .zip(self.other_states())
+            .map(|((name, before), (_, after))| SpaceChange { name: name.into(), before, after });
         let work = result.as_ref().copied().unwrap_or_default();
         if full {
             self.live_bytes = work.marked_bytes;
@@ -254,7 +295,12 @@ impl V8Heap {
     }
 
     /// Allocates, collecting as often as V8 would until there is room.
-    fn young<W: World>(&mut self, size: usize, bytes: usize, world: &mut W) -> Result<usize, OutOfMemory> {
+    fn young<W: World>(
+        &mut self,
+        size: usize,
+        bytes: usize,
+        world: &mut W,
+    ) -> Result<usize, OutOfMemory> {
         if let Some(address) = self.parts.new.allocate(&mut self.parts.old.pages, bytes) {
             return Ok(address);
         }
@@ -280,7 +326,12 @@ impl V8Heap {
         Err(self.out_of_memory(size))
     }
 
-    fn large<W: World>(&mut self, size: usize, bytes: usize, world: &mut W) -> Result<usize, OutOfMemory> {
+    fn large<W: World>(
+        &mut self,
+        size: usize,
+        bytes: usize,
+        world: &mut W,
+    ) -> Result<usize, OutOfMemory> {
         match self.take_large(bytes) {
             Some(address) => Ok(address),
             None => self.retry(size, world, |heap| heap.take_large(bytes)),
@@ -290,9 +341,13 @@ impl V8Heap {
     /// A young large object, unless those that are there fill as much as new space may.
     fn take_large(&mut self, bytes: usize) -> Option<usize> {
         let parts = &mut self.parts;
-        let young: usize = parts.young_large.iter().map(|&page| parts.old.pages[page].large_bytes as usize).sum();
+        let young: usize =
+            parts.young_large.iter().map(|&page| parts.old.pages[page].large_bytes as usize).sum();
         let capacity = parts.new.capacity_pages * parts.old.pages.area_bytes();
-        if !parts.old.has_room_for(young) || young > 0 && bytes + young > capacity || !parts.old.has_room_for(bytes) {
+        if !parts.old.has_room_for(young)
+            || young > 0 && bytes + young > capacity
+            || !parts.old.has_room_for(bytes)
+        {
             return None;
         }
         let page = parts.old.pages.take_large(Owner::YoungLarge, bytes)?;
@@ -302,7 +357,12 @@ impl V8Heap {
     }
 
     /// An object of the shape `plain`.
-    fn plain<W: World>(&mut self, birth: Birth, words: usize, world: &mut W) -> Result<usize, OutOfMemory> {
+    fn plain<W: World>(
+        &mut self,
+        birth: Birth,
+        words: usize,
+        world: &mut W,
+    ) -> Result<usize, OutOfMemory> {
         let bytes = WORD_BYTES + words * WORD_BYTES;
         let bytes = bytes.max(facts::ELEMENTS_HEADER_BYTES);
         let start = if bytes > REGULAR_MAX_BYTES {
@@ -315,15 +375,27 @@ impl V8Heap {
         Ok(place(start, Kind::Plain, bytes, birth))
     }
 
-    fn tenured<W: World>(&mut self, birth: Birth, bytes: usize, world: &mut W) -> Result<usize, OutOfMemory> {
+    fn tenured<W: World>(
+        &mut self,
+        birth: Birth,
+        bytes: usize,
+        world: &mut W,
+    ) -> Result<usize, OutOfMemory> {
         match self.parts.old.allocate(MAIN, bytes, birth.origin) {
             Some(address) => Ok(address),
-            None => self.retry(birth.size, world, |heap| heap.parts.old.allocate(MAIN, bytes, birth.origin)),
+            None => self.retry(birth.size, world, |heap| {
+                heap.parts.old.allocate(MAIN, bytes, birth.origin)
+            }),
         }
     }
 
     /// A JavaScript array: in compiled code one allocation, in the runtime two.
-    fn array<W: World>(&mut self, birth: Birth, words: usize, world: &mut W) -> Result<usize, OutOfMemory> {
+    fn array<W: World>(
+        &mut self,
+        birth: Birth,
+        words: usize,
+        world: &mut W,
+    ) -> Result<usize, OutOfMemory> {
         let elements_bytes = ELEMENTS_HEADER_BYTES + words * WORD_BYTES;
         if birth.old && elements_bytes <= REGULAR_MAX_BYTES - ARRAY_BYTES {
             let array = self.tenured(birth, ARRAY_BYTES + elements_bytes, world)?;
@@ -356,7 +428,10 @@ impl V8Heap {
 fn write_array(array: usize, elements: usize, birth: Birth) {
     // SAFETY: the array object was just allocated.
     unsafe {
-        object::set_header(array, Header { kind: Kind::Array, align_bits: 0, bytes: ARRAY_BYTES, slot: birth.slot });
+        object::set_header(
+            array,
+            Header { kind: Kind::Array, align_bits: 0, bytes: ARRAY_BYTES, slot: birth.slot },
+        );
         object::set_link(array, elements);
     }
 }
@@ -381,7 +456,11 @@ fn place(start: usize, kind: Kind, bytes: usize, birth: Birth) -> usize {
 
 impl Collected for V8Heap {
     #[inline]
-    fn allocate<W: World>(&mut self, birth: Birth, world: &mut W) -> Result<NonNull<u8>, OutOfMemory> {
+    fn allocate<W: World>(
+        &mut self,
+        birth: Birth,
+        world: &mut W,
+    ) -> Result<NonNull<u8>, OutOfMemory> {
         let slack = birth.align.saturating_sub(WORD_BYTES);
         let words = (birth.size.saturating_add(slack)).div_ceil(WORD_BYTES).max(1);
         if words > self.parts.old.pages.addresses().len() / WORD_BYTES {

@@ -1,11 +1,16 @@
-//! V8's generational heap with every free-list strategy of its document, as a collected heap on real memory.
+//! V8's generational heap with every free-list strategy of its document, as a collected heap on
+//! real memory.
 //!
-//! For people who build collectors: one workload runs on every strategy, and lies where the real V8 puts it, page for page. A heap starts
-//! as the old space of a runtime does whose own objects fill their pages: without a page for the workload.
+//! For people who build collectors: one workload runs on every strategy, and lies where the real V8
+//! puts it, page for page. A heap starts as the old space of a runtime does whose own objects fill
+//! their pages: without a page for the workload.
 //!
-//! - [`facts`]: constants, and what differs between versions; [`strategy`]: free lists as plain data, [`documented`]: those that never shipped, and one's own from a file; [`spec`]: parameters.
+//! - [`facts`]: constants, and what differs between versions; [`strategy`]: free lists as plain
+//!   data, [`documented`]: those that never shipped, and one's own from a file; [`spec`]:
+//!   parameters.
 //! - [`page`], [`object`]: what lies in memory; [`free_list`], [`space`], [`sweeper`]: old space.
-//! - [`new_space`], [`scavenger`], [`worklist`], [`slot_set`]: the young generation; [`mark_compact`]: the full collection.
+//! - [`new_space`], [`scavenger`], [`worklist`], [`slot_set`]: the young
+//!   generation; [`mark_compact`]: the full collection.
 //! - [`heap`]: the heap; [`check`], [`walk`]: its invariants and its parts.
 
 pub mod check;

@@ -1,7 +1,9 @@
-//! The full collection: marks, chooses pages to empty, prepares sweeping, empties pages and new space.
+//! The full collection: marks, chooses pages to empty, prepares sweeping, empties pages and new
+//! space.
 //!
-//! Source: V8's mark-compact.cc. Pages to empty are chosen before marking, from what the last sweep and allocations since say is
-//! allocated on them. Everything else is swept later, when an allocation asks for it ([`crate::sweeper`]).
+//! Source: V8's mark-compact.cc. Pages to empty are chosen before marking, from what the last sweep
+//! and allocations since say is allocated on them. Everything else is swept later, when an
+//! allocation asks for it ([`crate::sweeper`]).
 
 use crate::facts::{EVACUATION_FREE_PERCENT, EVACUATION_QUOTA_BYTES, PAGE_PROMOTION_PERCENT};
 use crate::heap::Parts;
@@ -45,7 +47,10 @@ fn choose_candidates(parts: &mut Parts) -> Vec<u32> {
     let mut pages: Vec<(usize, u32)> = Vec::new();
     for page in old.pages.of(&main.list) {
         let allocated = old.pages[page].allocated_bytes as usize;
-        if Some(page) != allocating && old.pages[page].base_bytes == 0 && (always || area - allocated >= least_free) {
+        if Some(page) != allocating
+            && old.pages[page].base_bytes == 0
+            && (always || area - allocated >= least_free)
+        {
             pages.push((allocated, page));
         }
     }
@@ -98,7 +103,10 @@ fn mark<W: World>(parts: &mut Parts, world: &mut W, work: &mut Work) {
             });
         }
         for slot in 0..world.slots() {
-            if world.object(slot).is_some_and(|object| !object.root && !parts.is_marked(object.address)) {
+            if world
+                .object(slot)
+                .is_some_and(|object| !object.root && !parts.is_marked(object.address))
+            {
                 world.reclaimed(slot);
             }
         }
@@ -109,7 +117,8 @@ fn mark<W: World>(parts: &mut Parts, world: &mut W, work: &mut Work) {
 fn mark_body(parts: &mut Parts, body: std::ptr::NonNull<u8>, work: &mut Work) -> bool {
     let start = parts.start_of(body);
     // SAFETY: the world's objects are this heap's; elements have their array object's address.
-    let array = unsafe { (object::header(start).kind == Kind::Elements).then(|| object::link(start)) };
+    let array =
+        unsafe { (object::header(start).kind == Kind::Elements).then(|| object::link(start)) };
     let fresh = mark_object(parts, start, work);
     if let Some(array) = array.filter(|_| fresh) {
         mark_object(parts, array, work);
@@ -165,12 +174,18 @@ fn start_sweeping(parts: &mut Parts) {
 }
 
 /// Empties the chosen pages of old space, then the pages of new space, in this order.
-fn evacuate<W: World>(parts: &mut Parts, world: &mut W, candidates: &[u32], work: &mut Work) -> Result<(), NoRoom> {
+fn evacuate<W: World>(
+    parts: &mut Parts,
+    world: &mut W,
+    candidates: &[u32],
+    work: &mut Work,
+) -> Result<(), NoRoom> {
     let new_pages = parts.new.used_pages(&parts.old.pages);
     parts.new.flip(&mut parts.old.pages);
     let local = parts.old.open_compaction_space();
     let mut buffer = Buffer::default();
-    let moves: Vec<(u32, PageMove)> = new_pages.iter().filter_map(|&page| Some((page, move_page(parts, page)?))).collect();
+    let moves: Vec<(u32, PageMove)> =
+        new_pages.iter().filter_map(|&page| Some((page, move_page(parts, page)?))).collect();
     let mut result = Ok(());
     for &page in candidates {
         result = result.and_then(|()| evacuate_page(parts, world, page, local, None, work));
@@ -178,7 +193,11 @@ fn evacuate<W: World>(parts: &mut Parts, world: &mut W, candidates: &[u32], work
     for &(page, how) in &moves {
         let bytes = u64::from(parts.old.pages[page].live_bytes);
         match how {
-            PageMove::Copied => result = result.and_then(|()| evacuate_page(parts, world, page, local, Some(&mut buffer), work)),
+            PageMove::Copied => {
+                result = result.and_then(|()| {
+                    evacuate_page(parts, world, page, local, Some(&mut buffer), work)
+                })
+            }
             PageMove::ToOld => {
                 work.promoted_bytes += bytes;
                 remember_page(parts, page);
@@ -230,8 +249,9 @@ fn remember_page(parts: &mut Parts, page: u32) {
     }
 }
 
-/// Whether an array object's elements lay in new space when the evacuation began. V8 writes a slot down when the object that has it
-/// moves, before references are brought up to date, so that elements that moved to old space earlier still count as young.
+/// Whether an array object's elements lay in new space when the evacuation began. V8 writes a slot
+/// down when the object that has it moves, before references are brought up to date, so that
+/// elements that moved to old space earlier still count as young.
 fn refers_to_young(parts: &Parts, array: usize, was_young: bool) -> bool {
     // SAFETY: the caller has an array object.
     let elements = unsafe { object::link(array) };
@@ -256,14 +276,18 @@ enum PageMove {
     Kept,
 }
 
-/// Decides what happens to a page, and moves it where it moves as a whole; `None`: nothing lives on it.
+/// Decides what happens to a page, and moves it where it moves as a whole; `None`: nothing lives on
+/// it.
 fn move_page(parts: &mut Parts, page: u32) -> Option<PageMove> {
     let live = parts.old.pages[page].live_bytes as usize;
     if live == 0 {
         return None;
     }
     let threshold = PAGE_PROMOTION_PERCENT * parts.old.pages.area_bytes() / 100;
-    if live <= threshold || parts.new.age_mark_is_on(&parts.old.pages, page) || !parts.old.has_room_for(live) {
+    if live <= threshold
+        || parts.new.age_mark_is_on(&parts.old.pages, page)
+        || !parts.old.has_room_for(live)
+    {
         return Some(PageMove::Copied);
     }
     if !parts.old.pages[page].below_age_mark && !parts.old.version.promotes_all_young {
@@ -297,14 +321,22 @@ fn evacuate_page<W: World>(
         let from = start + at;
         // SAFETY: marked objects have headers.
         let header = unsafe { object::header(from) };
-        let stays_young = !parts.old.version.promotes_all_young && !parts.new.is_old_enough(&parts.old.pages, from);
+        let stays_young = !parts.old.version.promotes_all_young
+            && !parts.new.is_old_enough(&parts.old.pages, from);
         let young = match buffer.as_mut() {
-            Some(buffer) if stays_young => buffer.allocate(&mut parts.new, &mut parts.old.pages, header.bytes),
+            Some(buffer) if stays_young => {
+                buffer.allocate(&mut parts.new, &mut parts.old.pages, header.bytes)
+            }
             _ => None,
         };
         let promoted = buffer.is_some() && young.is_none();
-        let to = young.or_else(|| parts.old.allocate(local, header.bytes, Origin::Collector)).ok_or(NoRoom)?;
-        if header.kind == Kind::Array && young.is_none() && refers_to_young(parts, from, buffer.is_some()) {
+        let to = young
+            .or_else(|| parts.old.allocate(local, header.bytes, Origin::Collector))
+            .ok_or(NoRoom)?;
+        if header.kind == Kind::Array
+            && young.is_none()
+            && refers_to_young(parts, from, buffer.is_some())
+        {
             let page = parts.old.pages.number(to);
             parts.old.pages[page].remembered = true;
         }

@@ -1,6 +1,7 @@
 //! New space: two semi-spaces of pages, bumped through page by page.
 //!
-//! Source: `NewSpace` and `SemiSpace` in V8's spaces.cc and spaces.h, and `LocalAllocator` for the collector's buffers.
+//! Source: `NewSpace` and `SemiSpace` in V8's spaces.cc and spaces.h, and `LocalAllocator` for the
+//! collector's buffers.
 
 use crate::facts::{BUFFER_BYTES, BUFFERED_MAX_BYTES};
 use crate::object::{self, Header, Kind};
@@ -41,7 +42,14 @@ pub struct NewSpace {
 impl NewSpace {
     /// Commits both semi-spaces; `None`: the system has no memory.
     pub fn new(pages: &mut Pages, capacity_pages: usize) -> Option<NewSpace> {
-        let mut space = NewSpace { to: SemiSpace::EMPTY, from: SemiSpace::EMPTY, top: 0, limit: 0, age_mark: 0, capacity_pages };
+        let mut space = NewSpace {
+            to: SemiSpace::EMPTY,
+            from: SemiSpace::EMPTY,
+            top: 0,
+            limit: 0,
+            age_mark: 0,
+            capacity_pages,
+        };
         if !space.rebalance(pages) {
             return None;
         }
@@ -134,7 +142,8 @@ impl NewSpace {
         true
     }
 
-    /// Whether the object at `address`, of the semi-space that is being emptied, has survived a collection before.
+    /// Whether the object at `address`, of the semi-space that is being emptied, has survived a
+    /// collection before.
     pub fn is_old_enough(&self, pages: &Pages, address: usize) -> bool {
         let page = pages.number(address);
         if !pages[page].below_age_mark {
@@ -175,7 +184,8 @@ impl NewSpace {
 /// Writes a filler over bytes that hold no object.
 pub fn fill(start: usize, bytes: usize) {
     if bytes > 0 {
-        // SAFETY: callers fill what they own of a committed page: rests of pages and of buffers, mementos.
+        // SAFETY: callers fill what they own of a committed page: rests of pages and of buffers,
+        // mementos.
         unsafe { object::set_header(start, Header::vacant(Kind::Filler, bytes)) };
     }
 }
@@ -190,7 +200,12 @@ pub struct Buffer {
 
 impl Buffer {
     /// Allocates in new space for the collector; `None`: new space is full.
-    pub fn allocate(&mut self, new: &mut NewSpace, pages: &mut Pages, bytes: usize) -> Option<usize> {
+    pub fn allocate(
+        &mut self,
+        new: &mut NewSpace,
+        pages: &mut Pages,
+        bytes: usize,
+    ) -> Option<usize> {
         if bytes > BUFFERED_MAX_BYTES {
             return new.allocate(pages, bytes);
         }

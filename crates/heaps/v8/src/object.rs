@@ -1,8 +1,9 @@
 //! What lies on a page: objects and free blocks, each with one header word.
 //!
-//! V8 finds an object's size through its map. Here the header word says it: kind (3 bits), alignment (5), words (24), slot (32). The
-//! body shape `array` is the one of a JavaScript program's `new Array(n)`: an array object and its elements, two objects that refer to
-//! each other in their second words, so that either can move. `plain` is one object: header and body.
+//! V8 finds an object's size through its map. Here the header word says it: kind (3 bits),
+//! alignment (5), words (24), slot (32). The body shape `array` is the one of a JavaScript
+//! program's `new Array(n)`: an array object and its elements, two objects that refer to each other
+//! in their second words, so that either can move. `plain` is one object: header and body.
 
 use crate::facts::{ELEMENTS_HEADER_BYTES, WORD_BYTES};
 
@@ -72,7 +73,8 @@ pub unsafe fn header(address: usize) -> Header {
 /// Writes a header.
 ///
 /// # Safety
-/// `address` is word-aligned and within a committed page of the heap; what lay there is of no use any more.
+/// `address` is word-aligned and within a committed page of the heap; what lay there is of no use
+/// any more.
 #[inline]
 pub unsafe fn set_header(address: usize, header: Header) {
     // SAFETY: the caller's promise.
@@ -113,7 +115,8 @@ pub fn body(address: usize, kind: Kind, align_bits: u32) -> usize {
     (address + body_offset(kind)).next_multiple_of(1 << align_bits)
 }
 
-/// The body of an object whose header was written, with a filler before it that leads back where alignment left a gap.
+/// The body of an object whose header was written, with a filler before it that leads back where
+/// alignment left a gap.
 #[inline]
 pub fn lead_back(start: usize, kind: Kind, align_bits: u32) -> usize {
     let body = body(start, kind, align_bits);
@@ -127,7 +130,8 @@ pub fn lead_back(start: usize, kind: Kind, align_bits: u32) -> usize {
 /// Copies an object to another place, its body to where alignment wants it there.
 ///
 /// # Safety
-/// `from` holds an object of `header.bytes` bytes; as many bytes at `to` are committed, free, and apart from it.
+/// `from` holds an object of `header.bytes` bytes; as many bytes at `to` are committed, free, and
+/// apart from it.
 pub unsafe fn copy(from: usize, to: usize, header: Header) {
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, header.bytes) };

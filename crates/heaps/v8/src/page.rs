@@ -1,8 +1,9 @@
 //! Pages: 256 KiB of real memory each, and what the heap keeps beside them.
 //!
-//! V8 keeps a page's books in the page's header. Here they lie in a table beside the pages ([`Pages`]), so that a page's memory holds
-//! objects and free blocks only; the header's bytes stay unused, so that objects lie where V8 has them. Large objects have a run of
-//! pages of which the first has the books.
+//! V8 keeps a page's books in the page's header. Here they lie in a table beside the pages
+//! ([`Pages`]), so that a page's memory holds objects and free blocks only; the header's bytes stay
+//! unused, so that objects lie where V8 has them. Large objects have a run of pages of which the
+//! first has the books.
 
 use crate::facts::{PAGE_BITS, PAGE_BYTES, WORD_BYTES};
 use heaplab_address_space::{Commitment, Error, Options, Reservation};
@@ -35,7 +36,8 @@ pub enum Owner {
     Rest,
 }
 
-/// Free blocks of one category on one page: a list of nodes, and the category's place in its free list.
+/// Free blocks of one category on one page: a list of nodes, and the category's place in its free
+/// list.
 #[derive(Clone, Copy, Debug)]
 pub struct Category {
     /// Offset of the first node; 0: none.
@@ -64,11 +66,13 @@ pub struct Page {
     pub unswept: bool,
     /// Will be emptied by this collection.
     pub candidate: bool,
-    /// Live bytes of a page of the runtime's own objects, which is full and has no memory here; 0 on other pages.
+    /// Live bytes of a page of the runtime's own objects, which is full and has no memory here; 0
+    /// on other pages.
     pub base_bytes: u32,
     /// Has a remembered set, perhaps an empty one: an object on it referred to a young one once.
     pub remembered: bool,
-    /// Bytes in objects, dead ones included, as the last sweep and allocations since have it; a linear area counts as a whole.
+    /// Bytes in objects, dead ones included, as the last sweep and allocations since have it; a
+    /// linear area counts as a whole.
     pub allocated_bytes: u32,
     /// Bytes that marking found.
     pub live_bytes: u32,
@@ -154,10 +158,21 @@ pub struct Pages {
 impl Pages {
     /// Reserves addresses for so many bytes of pages.
     pub fn new(reserved_bytes: usize, header_bytes: usize) -> Result<Pages, Error> {
-        let options = Options { commitment: Commitment::Touch, align_bytes: PAGE_BYTES, ..Options::default() };
+        let options = Options {
+            commitment: Commitment::Touch,
+            align_bytes: PAGE_BYTES,
+            ..Options::default()
+        };
         let space = Reservation::new(reserved_bytes.next_multiple_of(PAGE_BYTES), &options)?;
         let base = space.base().as_ptr() as usize;
-        Ok(Pages { space, base, header_bytes, books: Vec::new(), free: Vec::new(), runs: BTreeMap::new() })
+        Ok(Pages {
+            space,
+            base,
+            header_bytes,
+            books: Vec::new(),
+            free: Vec::new(),
+            runs: BTreeMap::new(),
+        })
     }
 
     /// Where addresses of pages begin.
@@ -219,7 +234,8 @@ impl Pages {
         }
         marks.fill(0);
         let list = vec![Category::EMPTY; categories].into_boxed_slice();
-        *books = Page { owner, previous: NONE, next: NONE, categories: list, marks, ..Page::default() };
+        *books =
+            Page { owner, previous: NONE, next: NONE, categories: list, marks, ..Page::default() };
         Some(page)
     }
 
@@ -227,8 +243,14 @@ impl Pages {
     pub fn take_base(&mut self, live_bytes: u32, categories: usize) -> Option<u32> {
         let page = self.grow(1)?;
         let list = vec![Category::EMPTY; categories].into_boxed_slice();
-        let bytes = Page { base_bytes: live_bytes, live_bytes, allocated_bytes: live_bytes, ..Page::default() };
-        self.books[page as usize] = Page { owner: Owner::Old, previous: NONE, next: NONE, categories: list, ..bytes };
+        let bytes = Page {
+            base_bytes: live_bytes,
+            live_bytes,
+            allocated_bytes: live_bytes,
+            ..Page::default()
+        };
+        self.books[page as usize] =
+            Page { owner: Owner::Old, previous: NONE, next: NONE, categories: list, ..bytes };
         Some(page)
     }
 
@@ -242,7 +264,8 @@ impl Pages {
             return None;
         }
         for part in page..page + length {
-            self.books[part as usize] = Page { owner: Owner::Rest, previous: NONE, next: NONE, ..Page::default() };
+            self.books[part as usize] =
+                Page { owner: Owner::Rest, previous: NONE, next: NONE, ..Page::default() };
         }
         let books = &mut self.books[page as usize];
         books.owner = owner;
@@ -263,9 +286,11 @@ impl Pages {
     /// Gives a page, or a large object's pages, back.
     pub fn release(&mut self, page: u32) {
         let large = self.books[page as usize].large_bytes;
-        let length = if large == 0 { 1 } else { (self.header_bytes + large as usize).div_ceil(PAGE_BYTES) };
+        let length =
+            if large == 0 { 1 } else { (self.header_bytes + large as usize).div_ceil(PAGE_BYTES) };
         let offset = (page as usize) << PAGE_BITS;
-        // SAFETY: the caller has taken every object away from these pages, and nothing else refers to them.
+        // SAFETY: the caller has taken every object away from these pages, and nothing else refers
+        // to them.
         let uncommitted = unsafe { self.space.uncommit(offset..offset + (length << PAGE_BITS)) };
         debug_assert!(uncommitted.is_ok(), "uncommit of whole pages cannot fail");
         for part in page..page + length as u32 {

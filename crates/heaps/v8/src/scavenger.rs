@@ -1,11 +1,12 @@
 //! The scavenger: copies what lives in new space, and promotes what has survived before.
 //!
-//! Source: V8's scavenger.cc and scavenger-inl.h. The order in which objects are reached decides where they come to lie: first the
-//! program's table by slot, then two worklists ([`crate::worklist`]), of which the list of promoted objects comes first when its
-//! segment is half full. An array object is reached from the table, its elements from the array object.
+//! Source: V8's scavenger.cc and scavenger-inl.h. The order in which objects are reached decides
+//! where they come to lie: first the program's table by slot, then two worklists
+//! ([`crate::worklist`]), of which the list of promoted objects comes first when its segment is
+//! half full. An array object is reached from the table, its elements from the array object.
 //!
-//! Deviation: an object that the workload let go of but that references could still keep counts as alive until the next full
-//! collection. One task runs; more tasks would take turns.
+//! Deviation: an object that the workload let go of but that references could still keep counts as
+//! alive until the next full collection. One task runs; more tasks would take turns.
 
 use crate::facts::EAGER_PROMOTIONS;
 use crate::heap::Parts;
@@ -86,7 +87,8 @@ impl<'heap> Scavenger<'heap> {
         result
     }
 
-    /// Array objects in old space whose elements are young: their pages come first, in the order of their space.
+    /// Array objects in old space whose elements are young: their pages come first, in the order of
+    /// their space.
     fn visit_remembered_arrays<W: World>(&mut self, world: &mut W) -> Result<(), NoRoom> {
         let arrays = std::mem::take(&mut self.parts.remembered_arrays);
         for array in arrays {
@@ -99,7 +101,8 @@ impl<'heap> Scavenger<'heap> {
         Ok(())
     }
 
-    /// Evacuates an object that is in the semi-space being emptied; returns whether it is young afterwards.
+    /// Evacuates an object that is in the semi-space being emptied; returns whether it is young
+    /// afterwards.
     fn visit<W: World>(&mut self, address: usize, world: &mut W) -> Result<bool, NoRoom> {
         let page = self.parts.old.pages.number(address);
         match self.parts.old.pages[page].owner {
@@ -131,13 +134,18 @@ impl<'heap> Scavenger<'heap> {
         }
     }
 
-    /// Copies an object into new space, or into old space where it is old enough or new space is full.
+    /// Copies an object into new space, or into old space where it is old enough or new space is
+    /// full.
     fn evacuate<W: World>(&mut self, from: usize, world: &mut W) -> Result<usize, NoRoom> {
         // SAFETY: objects that are reached have headers.
         let header = unsafe { object::header(from) };
         let parts = &mut *self.parts;
         let promote = parts.new.is_old_enough(&parts.old.pages, from);
-        let young = if promote { None } else { self.buffer.allocate(&mut parts.new, &mut parts.old.pages, header.bytes) };
+        let young = if promote {
+            None
+        } else {
+            self.buffer.allocate(&mut parts.new, &mut parts.old.pages, header.bytes)
+        };
         let to = young
             .or_else(|| parts.old.allocate(self.local, header.bytes, Origin::Collector))
             .or_else(|| self.buffer.allocate(&mut parts.new, &mut parts.old.pages, header.bytes))
@@ -174,7 +182,8 @@ impl<'heap> Scavenger<'heap> {
         }
     }
 
-    /// An old array object has young elements, or large ones that were young until now: its page gets a remembered set.
+    /// An old array object has young elements, or large ones that were young until now: its page
+    /// gets a remembered set.
     fn remember(&mut self, array: usize) {
         let page = self.parts.old.pages.number(array);
         self.parts.old.pages[page].remembered = true;
@@ -184,7 +193,8 @@ impl<'heap> Scavenger<'heap> {
         }
     }
 
-    /// Visits the one reference that the heap itself knows: from an array object to its elements. Returns whether they are young.
+    /// Visits the one reference that the heap itself knows: from an array object to its elements.
+    /// Returns whether they are young.
     fn visit_fields<W: World>(&mut self, address: usize, world: &mut W) -> Result<bool, NoRoom> {
         // SAFETY: entries of the lists are objects; an array object has its elements' address.
         unsafe {
@@ -200,7 +210,8 @@ impl<'heap> Scavenger<'heap> {
 
 /// Copies an object and tells everyone who has its address.
 pub fn move_object<W: World>(from: usize, to: usize, header: Header, world: &mut W) {
-    // SAFETY: `from` is an object, `to` was allocated for it; partners' addresses are kept up to date by this function.
+    // SAFETY: `from` is an object, `to` was allocated for it; partners' addresses are kept up to
+    // date by this function.
     unsafe {
         object::copy(from, to, header);
         match header.kind {

@@ -1,8 +1,9 @@
 //! Sorting exactly as the C++ library of the released Node binaries sorts.
 //!
-//! V8 sorts pages with `std::sort`, which is not stable: pages with as many live bytes come in an order that depends on the algorithm.
-//! Which of two equal pages is swept first decides where the next object lies, so that the algorithm is part of the rules. It is
-//! libstdc++'s introsort: quicksort with the median of three down to 16 elements, then one insertion sort over everything.
+//! V8 sorts pages with `std::sort`, which is not stable: pages with as many live bytes come in an
+//! order that depends on the algorithm. Which of two equal pages is swept first decides where the
+//! next object lies, so that the algorithm is part of the rules. It is libstdc++'s introsort:
+//! quicksort with the median of three down to 16 elements, then one insertion sort over everything.
 
 const SMALL: usize = 16;
 
@@ -147,8 +148,8 @@ mod tests {
         assert_eq!(items, expected);
     }
 
-    /// Equal elements, in the order in which a program built with g++ 12 (libstdc++) left them: `std::sort` of 40 pairs
-    /// `{i * 7 % 5, i}` by the first.
+    /// Equal elements, in the order in which a program built with g++ 12 (libstdc++) left them:
+    /// `std::sort` of 40 pairs `{i * 7 % 5, i}` by the first.
     #[test]
     fn equal_elements_come_as_from_libstdcxx() {
         let mut items: Vec<(u32, u32)> = (0..40).map(|at| (at * 7 % 5, at)).collect();
@@ -158,7 +159,7 @@ mod tests {
     }
 
     const LIBSTDCXX: [u32; 40] = [
-        10, 20, 25, 15, 30, 35, 5, 0, 33, 8, 28, 13, 3, 38, 23, 18, 31, 1, 36, 26, 21, 6, 16, 11, 39, 19, 4, 34, 9, 29, 14, 24, 12, 27, 32,
-        7, 17, 37, 2, 22,
+        10, 20, 25, 15, 30, 35, 5, 0, 33, 8, 28, 13, 3, 38, 23, 18, 31, 1, 36, 26, 21, 6, 16, 11,
+        39, 19, 4, 34, 9, 29, 14, 24, 12, 27, 32, 7, 17, 37, 2, 22,
     ];
 }

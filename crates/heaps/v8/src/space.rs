@@ -1,7 +1,9 @@
-//! Old space: the main space that the program allocates in, and a compaction space for each task of a collection.
+//! Old space: the main space that the program allocates in, and a compaction space for each task of
+//! a collection.
 //!
-//! Source: `PagedSpace` and `CompactionSpace` in V8's spaces.cc. A space bumps through a linear area; a refill gives the old area back
-//! and takes a whole node. The order in which a refill looks for memory (`OldGeneration::refill`) is what decides how far a heap grows.
+//! Source: `PagedSpace` and `CompactionSpace` in V8's spaces.cc. A space bumps through a linear
+//! area; a refill gives the old area back and takes a whole node. The order in which a refill looks
+//! for memory (`OldGeneration::refill`) is what decides how far a heap grows.
 
 use crate::facts::{ADOPTED_ENOUGH_BYTES, PAGE_BYTES, Version};
 use crate::free_list::FreeList;
@@ -66,7 +68,12 @@ pub struct OldGeneration {
 
 impl OldGeneration {
     /// Without a page.
-    pub fn new(pages: Pages, strategy: Strategy, version: Version, limit_bytes: usize) -> OldGeneration {
+    pub fn new(
+        pages: Pages,
+        strategy: Strategy,
+        version: Version,
+        limit_bytes: usize,
+    ) -> OldGeneration {
         let spaces = vec![Space::new(strategy.categories())];
         OldGeneration {
             pages,
@@ -155,8 +162,9 @@ impl OldGeneration {
         self.spaces.truncate(1);
     }
 
-    /// Looks for a new linear area of at least `bytes` bytes: in the free list; on pages that were swept meanwhile; by sweeping; on a
-    /// page of the main space; on a new page; at last by sweeping everything.
+    /// Looks for a new linear area of at least `bytes` bytes: in the free list; on pages that were
+    /// swept meanwhile; by sweeping; on a page of the main space; on a new page; at last by
+    /// sweeping everything.
     fn refill(&mut self, space: usize, bytes: usize, origin: Origin) -> bool {
         self.refills += 1;
         if self.take_node(space, bytes, origin) {
@@ -167,7 +175,12 @@ impl OldGeneration {
             if self.take_node(space, bytes, origin) {
                 return true;
             }
-            let most = self.sweeper.sweep_some(&mut self.pages, &self.strategy, bytes, self.version.sweep_pages_max);
+            let most = self.sweeper.sweep_some(
+                &mut self.pages,
+                &self.strategy,
+                bytes,
+                self.version.sweep_pages_max,
+            );
             self.adopt(space);
             if most >= bytes && self.take_node(space, bytes, origin) {
                 return true;
@@ -197,7 +210,9 @@ impl OldGeneration {
     fn take_node(&mut self, space: usize, bytes: usize, origin: Origin) -> bool {
         self.free_linear_area(space);
         let area = &mut self.spaces[space];
-        let Some((address, size)) = area.free.allocate(&mut self.pages, &self.strategy, bytes, origin) else {
+        let Some((address, size)) =
+            area.free.allocate(&mut self.pages, &self.strategy, bytes, origin)
+        else {
             return false;
         };
         area.size += size;

@@ -43,7 +43,8 @@ pub struct Spec {
     pub semi_space_bytes: usize,
     /// Old space and large objects at most.
     pub limit_bytes: usize,
-    /// Live bytes of the pages that the runtime's own objects fill, in the order of their space, and whether the page has a remembered set.
+    /// Live bytes of the pages that the runtime's own objects fill, in the order of their space,
+    /// and whether the page has a remembered set.
     pub base: Option<Vec<(u32, bool)>>,
     /// A full collection after each so many births; 0: only those of the workload.
     pub every: u64,
@@ -67,34 +68,60 @@ pub struct SpecError {
     found: String,
 }
 
-/// Limit where none is given: V8 has none of its own, its embedder takes it from the machine's memory.
+/// Limit where none is given: V8 has none of its own, its embedder takes it from the machine's
+/// memory.
 const LIMIT_BYTES: usize = 64 << 30;
 
 /// Parameters, as the command line lists them.
 pub const PARAMETERS: [Parameter; 8] = [
-    Parameter { name: "version", takes: "7.8, 7.9, 8.1 or 8.4", default: "7.9", help: "the rules of this version of V8" },
+    Parameter {
+        name: "version",
+        takes: "7.8, 7.9, 8.1 or 8.4",
+        default: "7.9",
+        help: "the rules of this version of V8",
+    },
     Parameter {
         name: "file",
         takes: "a TOML file",
         default: "none",
         help: "a strategy of one's own instead of a named one: minimums, search, collector, room_bytes, steal",
     },
-    Parameter { name: "compact", takes: "never, regular or always", default: "regular", help: "which pages a full collection empties" },
+    Parameter {
+        name: "compact",
+        takes: "never, regular or always",
+        default: "regular",
+        help: "which pages a full collection empties",
+    },
     Parameter {
         name: "shape",
         takes: "array or plain",
         default: "array",
         help: "a birth is `new Array(words)`, or one object with one header word",
     },
-    Parameter { name: "semi_space", takes: "bytes, whole pages of 256k", default: "4m", help: "size of a semi-space" },
+    Parameter {
+        name: "semi_space",
+        takes: "bytes, whole pages of 256k",
+        default: "4m",
+        help: "size of a semi-space",
+    },
     Parameter {
         name: "base",
         takes: "live bytes of pages, joined by +",
         default: "none",
         help: "full pages of the runtime's own objects, which wait to be swept like others",
     },
-    Parameter { name: "every", takes: "a number of births", default: "none", help: "force a full collection after each so many births" },
-    Parameter { name: "limit", takes: "bytes", default: "64g", help: "old space and large objects take no more" },
+    Parameter {
+        name: "every",
+        takes: "a number of births",
+        default: "none",
+        help: "force a full collection after each so many births",
+    },
+    Parameter {
+        name: "limit",
+        takes: "bytes",
+        default: "64g",
+        help: "old space and large objects take no more",
+    },
 ];
 
 impl Default for Spec {
@@ -123,7 +150,10 @@ impl Spec {
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         let (first, rest) = text.split_once(',').unwrap_or((text, ""));
         let (strategy, rest) = if first.contains('=') { (None, text) } else { (Some(first), rest) };
-        let parameters = rest.split(',').filter(|part| !part.is_empty()).map(|part| part.split_once('=').unwrap_or((part, "")));
+        let parameters = rest
+            .split(',')
+            .filter(|part| !part.is_empty())
+            .map(|part| part.split_once('=').unwrap_or((part, "")));
         Spec::of(strategy, parameters)
     }
 
@@ -131,7 +161,10 @@ impl Spec {
     ///
     /// # Errors
     /// What is not known, with what would be.
-    pub fn of<'a>(strategy: Option<&str>, parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Spec, SpecError> {
+    pub fn of<'a>(
+        strategy: Option<&str>,
+        parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Spec, SpecError> {
         let mut spec = Spec::default();
         if let Some(name) = strategy {
             spec.strategy = find_strategy(name)?;
@@ -150,14 +183,22 @@ impl Spec {
 
     /// The limit, as it was given.
     pub fn limit_text(&self) -> Option<String> {
-        self.given.iter().find(|(name, _)| name == "limit").map(|(name, value)| format!("{name}={value}"))
+        self.given
+            .iter()
+            .find(|(name, _)| name == "limit")
+            .map(|(name, value)| format!("{name}={value}"))
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
-        let wrong = |what, expected: &str| SpecError { what, expected: expected.into(), found: value.into() };
+        let wrong = |what, expected: &str| SpecError {
+            what,
+            expected: expected.into(),
+            found: value.into(),
+        };
         match name {
             "version" => {
-                let found = VERSIONS.iter().find(|version| version.name == value || version.node == value);
+                let found =
+                    VERSIONS.iter().find(|version| version.name == value || version.node == value);
                 self.version = *found.ok_or_else(|| wrong("version", "7.8, 7.9, 8.1 or 8.4"))?;
             }
             "file" => self.strategy = read_strategy(value)?,
@@ -178,8 +219,12 @@ impl Spec {
             }
             "semi_space" => {
                 let size = bytes(value).and_then(|size| usize::try_from(size).ok());
-                let fits = |size: &usize| *size >= 2 * PAGE_BYTES && *size <= 1 << 30 && size.is_multiple_of(PAGE_BYTES);
-                self.semi_space_bytes = size.filter(fits).ok_or_else(|| wrong("semi_space", "512k to 1g in whole pages of 256k"))?;
+                let fits = |size: &usize| {
+                    *size >= 2 * PAGE_BYTES && *size <= 1 << 30 && size.is_multiple_of(PAGE_BYTES)
+                };
+                self.semi_space_bytes = size
+                    .filter(fits)
+                    .ok_or_else(|| wrong("semi_space", "512k to 1g in whole pages of 256k"))?;
             }
             "base" => {
                 let sizes: Option<Vec<(u32, bool)>> = value.split('+').map(base_page).collect();
@@ -193,11 +238,17 @@ impl Spec {
             }
             "limit" => {
                 let size = bytes(value).and_then(|size| usize::try_from(size).ok());
-                self.limit_bytes = size.filter(|size| *size >= PAGE_BYTES).ok_or_else(|| wrong("limit", "256k or more"))?;
+                self.limit_bytes = size
+                    .filter(|size| *size >= PAGE_BYTES)
+                    .ok_or_else(|| wrong("limit", "256k or more"))?;
             }
             _ => {
                 let names: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.name).collect();
-                return Err(SpecError { what: "parameter", expected: names.join(", "), found: name.into() });
+                return Err(SpecError {
+                    what: "parameter",
+                    expected: names.join(", "),
+                    found: name.into(),
+                });
             }
         }
         Ok(())
@@ -205,11 +256,16 @@ impl Spec {
 
     /// The pages that the runtime's own objects fill: as given, else as the version has them.
     pub fn base_pages(&self) -> Vec<(u32, bool)> {
-        let known = || self.version.base.iter().flat_map(|&(live, remembered, count)| std::iter::repeat_n((live, remembered), count));
+        let known = || {
+            self.version.base.iter().flat_map(|&(live, remembered, count)| {
+                std::iter::repeat_n((live, remembered), count)
+            })
+        };
         self.base.clone().unwrap_or_else(|| known().collect())
     }
 
-    /// Addresses to reserve: what the limit allows, semi-spaces, and copies while a collection runs.
+    /// Addresses to reserve: what the limit allows, semi-spaces, and copies while a collection
+    /// runs.
     pub fn reserved_bytes(&self) -> usize {
         (3 * self.limit_bytes.min(1 << 40)).max(1 << 32) + 4 * self.semi_space_bytes
     }
@@ -221,15 +277,18 @@ fn base_page(text: &str) -> Option<(u32, bool)> {
     (1..=PAGE_BYTES as u32).contains(&size).then_some((size, text.ends_with('r')))
 }
 
-/// The strategy that the TOML file at `path` describes. Its size is bounded: a table of boundaries is some kilobytes.
+/// The strategy that the TOML file at `path` describes. Its size is bounded: a table of boundaries
+/// is some kilobytes.
 fn read_strategy(path: &str) -> Result<Strategy, SpecError> {
     const FILE_BYTES_MAX: u64 = 1 << 20;
     let wrong = |expected: String| SpecError { what: "file", expected, found: path.into() };
-    let about = std::fs::metadata(path).map_err(|error| wrong(format!("a readable TOML file ({error})")))?;
+    let about = std::fs::metadata(path)
+        .map_err(|error| wrong(format!("a readable TOML file ({error})")))?;
     if !about.is_file() || about.len() > FILE_BYTES_MAX {
         return Err(wrong("a TOML file of at most 1 MiB".into()));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("a readable TOML file ({error})")))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| wrong(format!("a readable TOML file ({error})")))?;
     documented::from_toml(&text).map_err(|what| wrong(format!("a strategy, but {what}")))
 }
 
@@ -251,7 +310,10 @@ mod tests {
     #[test]
     fn parameters_are_read_and_wrong_ones_explained() {
         let spec = Spec::parse("many,version=7.9,compact=never,limit=16m").unwrap();
-        assert_eq!((spec.strategy.name.as_str(), spec.version.node, spec.compact), ("many", "13.14.0", Compact::Never));
+        assert_eq!(
+            (spec.strategy.name.as_str(), spec.version.node, spec.compact),
+            ("many", "13.14.0", Compact::Never)
+        );
         assert_eq!(spec.limit_bytes, 16 << 20);
         assert_eq!(spec.to_string(), "v8:many,version=7.9,compact=never,limit=16m");
         let error = |text: &str| Spec::parse(text).unwrap_err().to_string();
@@ -259,7 +321,11 @@ mod tests {
         assert!(error("mony").starts_with("v8: strategy: expected legacy, fast-alloc, many"));
         assert!(error("semi_space=100k").contains("whole pages"));
         assert!(error("size=1").starts_with("v8: parameter: expected version, file, compact"));
-        assert!(error("file=/no/such.toml").contains("a readable TOML file"), "{}", error("file=/no/such.toml"));
+        assert!(
+            error("file=/no/such.toml").contains("a readable TOML file"),
+            "{}",
+            error("file=/no/such.toml")
+        );
         assert_eq!(Spec::parse("many-46").unwrap().strategy.categories(), 46);
     }
 }

@@ -1,9 +1,11 @@
 //! Free-list strategies as plain data: categories, and in which order a request looks at them.
 //!
-//! Source: the document "Reducing heap fragmentation in V8", and `FreeListLegacy`, `FreeListFastAlloc`, `FreeListMany`,
-//! `FreeListManyCached`, `FreeListManyCachedFastPath` and `FreeListManyCachedOrigin` in V8's spaces.h and spaces.cc. V8 has a class
-//! for each; here one interpreter ([`crate::free_list`]) reads a list of steps. The cache of ManyCached changes which categories are
-//! skipped because they are empty, never which node is found, so that it is no part of a strategy.
+//! Source: the document "Reducing heap fragmentation in V8", and `FreeListLegacy`,
+//! `FreeListFastAlloc`, `FreeListMany`, `FreeListManyCached`, `FreeListManyCachedFastPath` and
+//! `FreeListManyCachedOrigin` in V8's spaces.h and spaces.cc. V8 has a class for each; here one
+//! interpreter ([`crate::free_list`]) reads a list of steps. The cache of ManyCached changes which
+//! categories are skipped because they are empty, never which node is found, so that it is no part
+//! of a strategy.
 
 use heaplab_heap::Origin;
 
@@ -12,7 +14,8 @@ use heaplab_heap::Origin;
 pub enum Bound {
     /// The category that a free block of the request's size would be in.
     Own,
-    /// The first category, from `floor` on, whose smallest block exceeds the request by `room_bytes`; else the last.
+    /// The first category, from `floor` on, whose smallest block exceeds the request by
+    /// `room_bytes`; else the last.
     Room {
         /// Lowest category to consider.
         floor: usize,
@@ -47,7 +50,8 @@ pub enum Look {
     All,
 }
 
-/// One step of a search: categories `from..=to` in that order (downwards where `to` is lower and `down`).
+/// One step of a search: categories `from..=to` in that order (downwards where `to` is lower and
+/// `down`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Whether the step is taken.
@@ -69,7 +73,8 @@ pub struct Step {
 pub enum Guarantee {
     /// The smallest block of its category, and in the last category all of the block.
     CategoryMinimum,
-    /// The largest block of the category below, and in the last category all of the block where `last_whole`.
+    /// The largest block of the category below, and in the last category all of the block where
+    /// `last_whole`.
     CategoryBelow {
         /// The last category is searched node by node.
         last_whole: bool,
@@ -81,7 +86,8 @@ pub enum Guarantee {
 pub enum Steal {
     /// The first page of the largest category that has one, down to the request's own.
     LargestFirst,
-    /// The first page of the next category above the request's own that has one, then of its own, where the request may not fit.
+    /// The first page of the next category above the request's own that has one, then of its own,
+    /// where the request may not fit.
     NextAbove,
 }
 
@@ -92,7 +98,8 @@ pub struct Strategy {
     pub name: String,
     /// What it is, in a line.
     pub summary: &'static str,
-    /// Smallest block of each category, rising. The first is the smallest block that is kept at all.
+    /// Smallest block of each category, rising. The first is the smallest block that is kept at
+    /// all.
     pub minimums: Vec<usize>,
     /// Search of the program's compiled code.
     pub generated: Vec<Step>,
@@ -147,7 +154,9 @@ impl Strategy {
             Bound::Own => self.category(bytes),
             Bound::Category(category) => category.min(last),
             Bound::Last => last,
-            Bound::Room { floor, room_bytes } => (floor..last).find(|&at| bytes + room_bytes <= self.minimums[at]).unwrap_or(last),
+            Bound::Room { floor, room_bytes } => {
+                (floor..last).find(|&at| bytes + room_bytes <= self.minimums[at]).unwrap_or(last)
+            }
         }
     }
 
@@ -175,7 +184,8 @@ pub(crate) const fn step(when: When, from: Bound, to: Bound, inclusive: bool, lo
 const LAST: Step = step(When::Always, Bound::Last, Bound::Last, true, Look::All);
 const PRECISE: [Step; 2] = [step(When::Always, Bound::Own, Bound::Last, false, Look::Top), LAST];
 
-/// Legacy's ascent: from the category that surely has room, then the last whole, then one look at small ones.
+/// Legacy's ascent: from the category that surely has room, then the last whole, then one look at
+/// small ones.
 const LEGACY_ROOM: Bound = Bound::Room { floor: 2, room_bytes: 8 };
 const LEGACY: [Step; 4] = [
     step(When::Always, LEGACY_ROOM, Bound::Last, false, Look::Top),
@@ -195,7 +205,10 @@ const FAST_PATH: [Step; 4] = [
 
 /// The 24 categories that V8 ships.
 fn many_minimums() -> Vec<usize> {
-    std::iter::once(24).chain((2..=16).map(|at| at * 16)).chain((9..=16).map(|at| 1 << at)).collect()
+    std::iter::once(24)
+        .chain((2..=16).map(|at| at * 16))
+        .chain((9..=16).map(|at| 1 << at))
+        .collect()
 }
 
 /// The strategies that V8 ships, in the order of `--gc-freelist-strategy`.
@@ -210,7 +223,14 @@ pub fn released() -> Vec<Strategy> {
         guarantee: Guarantee::CategoryMinimum,
         steal: Steal::NextAbove,
     };
-    let down = vec![Step { when: When::Always, from: Bound::Last, to: Bound::Own, inclusive: true, down: true, look: Look::Top }];
+    let down = vec![Step {
+        when: When::Always,
+        from: Bound::Last,
+        to: Bound::Own,
+        inclusive: true,
+        down: true,
+        look: Look::Top,
+    }];
     let legacy = Strategy {
         name: "legacy".into(),
         summary: "V8's 6 categories of 2019: a category that surely has room first",
@@ -235,9 +255,24 @@ pub fn released() -> Vec<Strategy> {
         legacy,
         fast_alloc,
         many("many", "24 categories, the request's own first", &PRECISE, &PRECISE),
-        many("many-cached", "as many, with a table of the next category that is not empty", &PRECISE, &PRECISE),
-        many("many-fast-path", "24 categories, those with 1,920 bytes to spare first", &FAST_PATH, &FAST_PATH),
-        many("many-origin", "many-fast-path for the program, many for the collector: V8's default", &FAST_PATH, &PRECISE),
+        many(
+            "many-cached",
+            "as many, with a table of the next category that is not empty",
+            &PRECISE,
+            &PRECISE,
+        ),
+        many(
+            "many-fast-path",
+            "24 categories, those with 1,920 bytes to spare first",
+            &FAST_PATH,
+            &FAST_PATH,
+        ),
+        many(
+            "many-origin",
+            "many-fast-path for the program, many for the collector: V8's default",
+            &FAST_PATH,
+            &PRECISE,
+        ),
     ]
 }
 
@@ -248,26 +283,43 @@ mod tests {
     #[test]
     fn boundaries_are_those_of_v8() {
         let [legacy, fast_alloc, many, ..] = &released()[..] else { panic!("six strategies") };
-        let at = |strategy: &Strategy, sizes: &[usize]| sizes.iter().map(|&size| strategy.category(size)).collect::<Vec<_>>();
-        assert_eq!(at(legacy, &[24, 80, 88, 248, 256, 2040, 2048, 16376, 16384, 65528, 65536]), [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]);
+        let at = |strategy: &Strategy, sizes: &[usize]| {
+            sizes.iter().map(|&size| strategy.category(size)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            at(legacy, &[24, 80, 88, 248, 256, 2040, 2048, 16376, 16384, 65528, 65536]),
+            [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
+        );
         assert_eq!(at(fast_alloc, &[24, 16376, 16384, 65528, 65536]), [0, 0, 1, 1, 2]);
-        assert_eq!(at(many, &[24, 31, 32, 47, 48, 255, 256, 511, 512, 65535, 65536]), [0, 0, 1, 1, 2, 14, 15, 15, 16, 22, 23]);
+        assert_eq!(
+            at(many, &[24, 31, 32, 47, 48, 255, 256, 511, 512, 65535, 65536]),
+            [0, 0, 1, 1, 2, 14, 15, 15, 16, 22, 23]
+        );
         assert_eq!(many.categories(), 24);
     }
 
     #[test]
     fn requests_begin_where_v8_begins() {
         let all = released();
-        let begin =
-            |strategy: usize, bound, sizes: &[usize]| sizes.iter().map(|&size| all[strategy].resolve(bound, size)).collect::<Vec<_>>();
-        assert_eq!(begin(0, LEGACY_ROOM, &[24, 248, 256, 2040, 2048, 16376, 16384]), [2, 2, 3, 3, 4, 4, 5]);
-        assert_eq!(begin(4, FAST_ROOM, &[24, 128, 136, 2176, 2184, 65536]), [18, 18, 19, 19, 20, 23]);
+        let begin = |strategy: usize, bound, sizes: &[usize]| {
+            sizes.iter().map(|&size| all[strategy].resolve(bound, size)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            begin(0, LEGACY_ROOM, &[24, 248, 256, 2040, 2048, 16376, 16384]),
+            [2, 2, 3, 3, 4, 4, 5]
+        );
+        assert_eq!(
+            begin(4, FAST_ROOM, &[24, 128, 136, 2176, 2184, 65536]),
+            [18, 18, 19, 19, 20, 23]
+        );
     }
 
     #[test]
     fn promises_of_a_sweep_are_those_of_v8() {
         let all = released();
-        let promised = |strategy: usize, sizes: &[usize]| sizes.iter().map(|&size| all[strategy].guaranteed(size)).collect::<Vec<_>>();
+        let promised = |strategy: usize, sizes: &[usize]| {
+            sizes.iter().map(|&size| all[strategy].guaranteed(size)).collect::<Vec<_>>()
+        };
         assert_eq!(promised(0, &[8, 80, 88, 2040, 65528, 70000]), [0, 0, 80, 248, 16376, 70000]);
         assert_eq!(promised(1, &[2040, 16376, 16384, 70000]), [0, 0, 16376, 65528]);
         assert_eq!(promised(2, &[16, 24, 40, 300, 70000]), [0, 24, 32, 256, 70000]);

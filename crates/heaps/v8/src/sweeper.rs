@@ -1,7 +1,8 @@
 //! Sweeping: lazily, page by page, when an allocation asks for it.
 //!
-//! Source: V8's sweeper.cc. Pages wait in a list sorted by live bytes, most first, and are taken from its end, so that the emptiest is
-//! swept first; pages that a collection promoted as a whole join at the end and so come before all others.
+//! Source: V8's sweeper.cc. Pages wait in a list sorted by live bytes, most first, and are taken
+//! from its end, so that the emptiest is swept first; pages that a collection promoted as a whole
+//! join at the end and so come before all others.
 
 use crate::free_list::free_unlinked;
 use crate::object;
@@ -35,23 +36,32 @@ impl Sweeper {
         sort::sort(&mut self.waiting, |a, b| pages[*a].live_bytes > pages[*b].live_bytes);
     }
 
-    /// Puts pages with a remembered set behind all others while a scavenge runs: the scavenger takes them out, visits them in the order
-    /// of their space (`space`), and adds what is unswept again. Returns the list to be restored.
+    /// Puts pages with a remembered set behind all others while a scavenge runs: the scavenger
+    /// takes them out, visits them in the order of their space (`space`), and adds what is unswept
+    /// again. Returns the list to be restored.
     pub fn begin_scavenge(&mut self, pages: &Pages, space: &[u32]) -> Vec<u32> {
         let before = self.waiting.clone();
         self.waiting.retain(|&page| !pages[page].remembered);
-        self.waiting.extend(space.iter().filter(|&&page| pages[page].remembered && pages[page].unswept));
+        self.waiting
+            .extend(space.iter().filter(|&&page| pages[page].remembered && pages[page].unswept));
         before
     }
 
-    /// Restores the list after a scavenge. Pages that were swept meanwhile are on it still, and count when they are met.
+    /// Restores the list after a scavenge. Pages that were swept meanwhile are on it still, and
+    /// count when they are met.
     pub fn end_scavenge(&mut self, before: Vec<u32>) {
         self.waiting = before;
     }
 
-    /// Sweeps until a page gave a block that serves `required` bytes (0: never enough), or so many pages; returns the most that a
-    /// page guarantees.
-    pub fn sweep_some(&mut self, pages: &mut Pages, strategy: &Strategy, required: usize, pages_max: usize) -> usize {
+    /// Sweeps until a page gave a block that serves `required` bytes (0: never enough), or so many
+    /// pages; returns the most that a page guarantees.
+    pub fn sweep_some(
+        &mut self,
+        pages: &mut Pages,
+        strategy: &Strategy,
+        required: usize,
+        pages_max: usize,
+    ) -> usize {
         let mut most = 0;
         for _ in 0..pages_max {
             let Some(page) = self.waiting.pop() else { break };
@@ -69,7 +79,8 @@ impl Sweeper {
     }
 }
 
-/// Puts what lies between marked objects into the page's categories, upwards; returns what a request may count on.
+/// Puts what lies between marked objects into the page's categories, upwards; returns what a
+/// request may count on.
 fn sweep_page(pages: &mut Pages, strategy: &Strategy, page: u32) -> usize {
     pages[page].unswept = false;
     if pages[page].base_bytes > 0 {

@@ -55,11 +55,13 @@ fn chunk(pages: &Pages, page: u32, bytes: usize, out: &mut Vec<Part>) {
 }
 
 impl V8Heap {
-    /// Committed bytes of all spaces, as V8 counts them: a large object in whole pages of the system.
+    /// Committed bytes of all spaces, as V8 counts them: a large object in whole pages of the
+    /// system.
     pub(crate) fn walk_bytes(&self) -> u64 {
         debug_assert_eq!(PAGE_BYTES % SYSTEM_PAGE_BYTES, 0);
         let owned = |page: &crate::page::Page| {
-            page.base_bytes == 0 && matches!(page.owner, Owner::To | Owner::From | Owner::Old | Owner::Compaction)
+            page.base_bytes == 0
+                && matches!(page.owner, Owner::To | Owner::From | Owner::Old | Owner::Compaction)
         };
         let pages = self.parts.old.pages.iter().filter(|(_, page)| owned(page)).count();
         (pages * PAGE_BYTES + self.parts.old.large_bytes) as u64

@@ -1,7 +1,9 @@
-//! The scavenger's worklists: segments, so that the order of objects is last in, first out only within a segment.
+//! The scavenger's worklists: segments, so that the order of objects is last in, first out only
+//! within a segment.
 //!
-//! Source: `Worklist` in V8's worklist.h. A task pushes to one segment and pops from another; a full one is published to a common pool
-//! (a stack), an empty pop segment is exchanged with the push segment, or taken from the pool.
+//! Source: `Worklist` in V8's worklist.h. A task pushes to one segment and pops from another; a
+//! full one is published to a common pool (a stack), an empty pop segment is exchanged with the
+//! push segment, or taken from the pool.
 
 use crate::facts::SEGMENT_ENTRIES;
 

@@ -1,5 +1,6 @@
-//! Seven workloads on this heap and on the real V8: old space is equal to the byte before and after each forced collection, for all six
-//! strategies. The real figures are in `fixtures/`, recorded from Node 13.14.0.
+//! Seven workloads on this heap and on the real V8: old space is equal to the byte before and after
+//! each forced collection, for all six strategies. The real figures are in `fixtures/`, recorded
+//! from Node 13.14.0.
 
 use heaplab_heap::{Ask, Birth, Collected, Object, Origin, World};
 use heaplab_v8::{Spec, V8Heap, strategy};
@@ -14,7 +15,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: u64) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % end) as u32
     }
 }
@@ -47,12 +49,23 @@ fn workload(shape: &str) -> Vec<Step> {
                 (at, if at >= BIRTHS / 2 { 300 } else { small })
             }
             "generational" => {
-                let slot = if random.below(10) == 0 { 100 + random.below(3_000) } else { random.below(100) };
+                let slot = if random.below(10) == 0 {
+                    100 + random.below(3_000)
+                } else {
+                    random.below(100)
+                };
                 (slot, 1 + random.below(40))
             }
             _ => {
                 let slot = random.below(500);
-                (slot, if random.below(100) < 3 { 16_000 + random.below(4_000) } else { 1 + random.below(30) })
+                (
+                    slot,
+                    if random.below(100) < 3 {
+                        16_000 + random.below(4_000)
+                    } else {
+                        1 + random.below(30)
+                    },
+                )
             }
         };
         steps.push(Step::Birth(slot, words));
@@ -123,18 +136,22 @@ fn old_space_is_equal_to_the_byte() {
             let spec = format!("{},version=7.9,compact=never", strategy.name);
             let mut heap = V8Heap::new(Spec::parse(&spec).unwrap()).unwrap();
             run(&mut heap, &steps);
-            let forced = heap.collections().iter().filter(|collection| collection.cause == "forced");
+            let forced =
+                heap.collections().iter().filter(|collection| collection.cause == "forced");
             let ours: Vec<String> = forced
                 .enumerate()
                 .map(|(at, collection)| {
                     let (b, a) = (collection.before, collection.after);
-                    let before = format!("{} {} {}", b.committed_bytes, b.used_bytes, b.available_bytes);
-                    let after = format!("{} {} {}", a.committed_bytes, a.used_bytes, a.available_bytes);
+                    let before =
+                        format!("{} {} {}", b.committed_bytes, b.used_bytes, b.available_bytes);
+                    let after =
+                        format!("{} {} {}", a.committed_bytes, a.used_bytes, a.available_bytes);
                     format!("{shape} {number} {at} {before} {after}")
                 })
                 .collect();
             let prefix = format!("{shape} {number} ");
-            let real: Vec<&str> = RECORDED.lines().filter(|line| line.starts_with(&prefix)).collect();
+            let real: Vec<&str> =
+                RECORDED.lines().filter(|line| line.starts_with(&prefix)).collect();
             assert_eq!(ours, real, "{spec}");
             assert_eq!(real.len() as u32, BIRTHS / EVERY);
         }

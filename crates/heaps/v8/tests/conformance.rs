@@ -23,8 +23,12 @@ fn heap(name: &str) -> V8Heap {
 #[test]
 fn long_lists_are_survived() {
     for (seed, name) in NAMES.iter().enumerate() {
-        let driven = drive(heap(name), &pseudo_random(seed as u64, 6_000)).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(driven.births > 1_000 && driven.collections > 10 && driven.moved_objects > 100, "{name}: {driven:?}");
+        let driven = drive(heap(name), &pseudo_random(seed as u64, 6_000))
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(
+            driven.births > 1_000 && driven.collections > 10 && driven.moved_objects > 100,
+            "{name}: {driven:?}"
+        );
     }
 }
 
@@ -42,7 +46,8 @@ fn every_strategy_survives_in_every_mode() {
     for (seed, strategy) in heaplab_v8::documented::all().into_iter().enumerate() {
         for compact in ["never", "regular", "always"] {
             let name = format!("{},compact={compact},semi_space=512k", strategy.name);
-            let driven = drive(heap(&name), &pseudo_random(seed as u64, 2_000)).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let driven = drive(heap(&name), &pseudo_random(seed as u64, 2_000))
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(driven.births > 500 && driven.collections > 3, "{name}: {driven:?}");
         }
     }

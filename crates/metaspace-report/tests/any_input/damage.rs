@@ -56,7 +56,8 @@ pub fn damaged(random: &mut Random, lines: &[Vec<u8>], most: u64) -> Vec<u8> {
             }
             // A stretch of lines again: what was born is born twice, what died dies twice.
             6 => {
-                let again: Vec<Vec<u8>> = part.iter().skip(other).take(random.below(60) as usize).cloned().collect();
+                let again: Vec<Vec<u8>> =
+                    part.iter().skip(other).take(random.below(60) as usize).cloned().collect();
                 part.splice(at..at, again);
             }
             _ => renumber(random, &mut part[at]),
@@ -71,10 +72,18 @@ pub fn damaged(random: &mut Random, lines: &[Vec<u8>], most: u64) -> Vec<u8> {
 
 /// Another number where one stood.
 fn renumber(random: &mut Random, line: &mut Vec<u8>) {
-    let starts: Vec<usize> =
-        (0..line.len()).filter(|at| line[*at].is_ascii_digit() && (*at == 0 || !line[at - 1].is_ascii_alphanumeric())).collect();
-    let Some(start) = starts.get(random.below(starts.len() as u64) as usize).copied() else { return };
-    let length = line[start..].iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(line.len() - start);
+    let starts: Vec<usize> = (0..line.len())
+        .filter(|at| {
+            line[*at].is_ascii_digit() && (*at == 0 || !line[at - 1].is_ascii_alphanumeric())
+        })
+        .collect();
+    let Some(start) = starts.get(random.below(starts.len() as u64) as usize).copied() else {
+        return;
+    };
+    let length = line[start..]
+        .iter()
+        .position(|byte| !byte.is_ascii_alphanumeric())
+        .unwrap_or(line.len() - start);
     let number = match random.below(8) {
         0 => 0,
         1 => 1,

@@ -1,7 +1,8 @@
 //! The stacks as one tree by function, trimmed to what can be drawn.
 //!
-//! A node's value holds those of its callees, so the largest nodes by share of any measure are a connected tree: they
-//! are kept, and under each of them what is dropped stands together as one node, so that every sum stays whole.
+//! A node's value holds those of its callees, so the largest nodes by share of any measure are a
+//! connected tree: they are kept, and under each of them what is dropped stands together as one
+//! node, so that every sum stays whole.
 
 use super::names::Names;
 use crate::{limits, model};
@@ -20,9 +21,13 @@ pub(crate) struct Measures {
 }
 
 impl Measures {
-    /// Those of every profile, and what was live at each moment that it was asked for; between two moments what was added.
+    /// Those of every profile, and what was live at each moment that it was asked for; between two
+    /// moments what was added.
     pub(crate) fn of(profile: &Profile) -> Measures {
-        let mut measures = Measures { columns: Vec::new(), stacks: profile.stacks.iter().map(|row| (row.stack, Vec::new())).collect() };
+        let mut measures = Measures {
+            columns: Vec::new(),
+            stacks: profile.stacks.iter().map(|row| (row.stack, Vec::new())).collect(),
+        };
         let mut push = |title: &str, unit: &str, value: &dyn Fn(&StackRow) -> u64| {
             measures.columns.push(model::Measure { title: title.into(), unit: unit.into() });
             for ((_, values), row) in measures.stacks.iter_mut().zip(&profile.stacks) {
@@ -38,28 +43,47 @@ impl Measures {
             .moments
             .iter()
             .take(limits::MOMENTS)
-            .map(|moment| (moment.name.as_str(), moment.stacks.iter().map(|row| (row.stack, row.live.bytes)).collect()))
+            .map(|moment| {
+                (
+                    moment.name.as_str(),
+                    moment.stacks.iter().map(|row| (row.stack, row.live.bytes)).collect(),
+                )
+            })
             .collect();
         for (name, live) in &moments {
-            push(&format!("Live at {name}, bytes"), "byte", &|row| live.get(&row.stack).copied().unwrap_or_default());
+            push(&format!("Live at {name}, bytes"), "byte", &|row| {
+                live.get(&row.stack).copied().unwrap_or_default()
+            });
         }
         if let [(first, before), (second, after)] = moments.as_slice() {
-            let of = |live: &HashMap<StackId, u64>, row: &StackRow| live.get(&row.stack).copied().unwrap_or_default();
-            push(&format!("Added from {first} to {second}, bytes"), "byte", &|row| of(after, row).saturating_sub(of(before, row)));
+            let of = |live: &HashMap<StackId, u64>, row: &StackRow| {
+                live.get(&row.stack).copied().unwrap_or_default()
+            };
+            push(&format!("Added from {first} to {second}, bytes"), "byte", &|row| {
+                of(after, row).saturating_sub(of(before, row))
+            });
         }
         measures
     }
 }
 
 /// The tree, or `None` where no stack was recorded.
-pub(crate) fn flame(tables: &Tables, measures: &Measures, names: &mut Names, left_out: &mut Vec<String>) -> Option<model::Flame> {
+pub(crate) fn flame(
+    tables: &Tables,
+    measures: &Measures,
+    names: &mut Names,
+    left_out: &mut Vec<String>,
+) -> Option<model::Flame> {
     if measures.stacks.iter().all(|(stack, _)| *stack == NO_STACK) {
         return None;
     }
     let mut tree = Tree::new(measures.columns.len());
     let cut = tree.fill(tables, &measures.stacks, names);
     if cut > 0 {
-        left_out.push(format!("Flame graph: frames below level {} are counted at that level ({cut} places).", limits::FLAME_DEPTH));
+        left_out.push(format!(
+            "Flame graph: frames below level {} are counted at that level ({cut} places).",
+            limits::FLAME_DEPTH
+        ));
     }
     tree.sum();
     let kept = tree.keep();
@@ -80,7 +104,14 @@ struct Tree {
 
 impl Tree {
     fn new(columns: usize) -> Tree {
-        Tree { parent: vec![0], frame: vec![ROOT_FRAME], depth: vec![0], values: vec![0; columns], columns, child: HashMap::new() }
+        Tree {
+            parent: vec![0],
+            frame: vec![ROOT_FRAME],
+            depth: vec![0],
+            values: vec![0; columns],
+            columns,
+            child: HashMap::new(),
+        }
     }
 
     fn row(&self, node: usize) -> &[u64] {
@@ -97,12 +128,19 @@ impl Tree {
             self.frame.push(i64::from(name));
             self.depth.push(self.depth[parent as usize] + 1);
             self.values.resize(self.values.len() + self.columns, 0);
-            u32::try_from(self.parent.len() - 1).expect("fewer nodes than inlined frames of stack nodes, which are counted in 32 bits")
+            u32::try_from(self.parent.len() - 1).expect(
+                "fewer nodes than inlined frames of stack nodes, which are counted in 32 bits",
+            )
         })
     }
 
     /// Adds every stack's own values; gives how many places lay too deep.
-    fn fill(&mut self, tables: &Tables, stacks: &[(StackId, Vec<u64>)], names: &mut Names) -> usize {
+    fn fill(
+        &mut self,
+        tables: &Tables,
+        stacks: &[(StackId, Vec<u64>)],
+        names: &mut Names,
+    ) -> usize {
         let mut wanted = vec![false; tables.stacks.len()];
         for (stack, _) in stacks.iter().rev() {
             let mut node = *stack as usize;
@@ -136,7 +174,10 @@ impl Tree {
             let node = match at.get(*stack as usize) {
                 Some(&node) if *stack != NO_STACK => node,
                 _ => {
-                    let name = names.add(model::Frame { label: "(no stack recorded)".into(), ..model::Frame::default() });
+                    let name = names.add(model::Frame {
+                        label: "(no stack recorded)".into(),
+                        ..model::Frame::default()
+                    });
                     self.child_of(0, name)
                 }
             };
@@ -168,9 +209,12 @@ impl Tree {
                 .map(|(value, total)| if *total == 0 { 0.0 } else { *value as f64 / *total as f64 })
                 .fold(0.0, f64::max)
         };
-        let mut order: Vec<(f64, usize)> =
-            (0..self.parent.len()).map(|node| (share(node), node)).filter(|(share, _)| *share > 0.0).collect();
-        // A parent is never smaller than its child and has a smaller number, so that what is kept hangs together.
+        let mut order: Vec<(f64, usize)> = (0..self.parent.len())
+            .map(|node| (share(node), node))
+            .filter(|(share, _)| *share > 0.0)
+            .collect();
+        // A parent is never smaller than its child and has a smaller number, so that what is kept
+        // hangs together.
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut kept = vec![false; self.parent.len()];
         kept[0] = true;
@@ -189,7 +233,8 @@ impl Tree {
                 add(merged.entry(parent).or_insert_with(|| vec![0; self.columns]), self.row(node));
             }
         }
-        let measures: Vec<usize> = (0..self.columns).filter(|measure| self.values[*measure] > 0).collect();
+        let measures: Vec<usize> =
+            (0..self.columns).filter(|measure| self.values[*measure] > 0).collect();
         let mut flame = model::Flame {
             measures: measures.iter().map(|measure| columns[*measure].clone()).collect(),
             values: vec![Vec::new(); measures.len()],
@@ -207,7 +252,9 @@ impl Tree {
         let mut visit = vec![(0u32, 0u32)];
         while let Some((node, parent)) = visit.pop() {
             let here = push(parent, self.frame[node as usize], self.row(node as usize));
-            if let Some(values) = merged.get(&node).filter(|values| values.iter().any(|value| *value > 0)) {
+            if let Some(values) =
+                merged.get(&node).filter(|values| values.iter().any(|value| *value > 0))
+            {
                 push(here, MERGED_FRAME, values);
             }
             visit.extend(children[node as usize].iter().map(|child| (*child, here)));
@@ -248,13 +295,25 @@ mod tests {
             name: name.into(),
             stacks: (2..)
                 .zip(bytes)
-                .map(|(stack, bytes)| MomentStack { stack, live: Amount { bytes, ..Amount::default() }, ..MomentStack::default() })
+                .map(|(stack, bytes)| MomentStack {
+                    stack,
+                    live: Amount { bytes, ..Amount::default() },
+                    ..MomentStack::default()
+                })
                 .collect(),
             ..Moment::default()
         };
-        let profile = Profile { stacks, moments: vec![moment("loaded", [10, 7]), moment("idle", [4, 9])], ..Profile::default() };
-        let flame = flame(&tables, &Measures::of(&profile), &mut Names::default(), &mut Vec::new()).unwrap();
-        let of = |title: &str| flame.values[flame.measures.iter().position(|measure| measure.title == title).unwrap()][0];
+        let profile = Profile {
+            stacks,
+            moments: vec![moment("loaded", [10, 7]), moment("idle", [4, 9])],
+            ..Profile::default()
+        };
+        let flame = flame(&tables, &Measures::of(&profile), &mut Names::default(), &mut Vec::new())
+            .unwrap();
+        let of = |title: &str| {
+            flame.values[flame.measures.iter().position(|measure| measure.title == title).unwrap()]
+                [0]
+        };
         assert_eq!(of("Live at loaded, bytes"), 17);
         assert_eq!(of("Live at idle, bytes"), 13);
         assert_eq!(of("Added from loaded to idle, bytes"), 2, "the stack that shrank adds nothing");
@@ -288,7 +347,8 @@ mod tests {
         let mut names = Names::default();
         let flame = flame(&tables, &measures(&[row(1, 7)]), &mut names, &mut Vec::new()).unwrap();
         let rows = names.into_rows();
-        let labels: Vec<&str> = flame.frame.iter().skip(1).map(|frame| rows[*frame as usize].label.as_str()).collect();
+        let labels: Vec<&str> =
+            flame.frame.iter().skip(1).map(|frame| rows[*frame as usize].label.as_str()).collect();
         assert_eq!(labels, ["outer", "inner"]);
         assert_eq!(flame.values[0], [7, 7, 7]);
     }
@@ -296,12 +356,14 @@ mod tests {
     #[test]
     fn a_hundred_thousand_places_are_trimmed_and_every_byte_is_kept() {
         let (tables, rows) = wide(100_000);
-        let flame = flame(&tables, &measures(&rows), &mut Names::default(), &mut Vec::new()).unwrap();
+        let flame =
+            flame(&tables, &measures(&rows), &mut Names::default(), &mut Vec::new()).unwrap();
         assert!(flame.parent.len() <= 2 * limits::FLAME_NODES);
         assert_eq!(flame.merged_nodes, 100_002 - limits::FLAME_NODES);
         let total: u64 = (1..=100_000).sum();
         for measure in 0..flame.measures.len() {
-            let mut own: Vec<i128> = flame.values[measure].iter().map(|value| i128::from(*value)).collect();
+            let mut own: Vec<i128> =
+                flame.values[measure].iter().map(|value| i128::from(*value)).collect();
             for node in 1..own.len() {
                 own[flame.parent[node] as usize] -= i128::from(flame.values[measure][node]);
                 assert!(flame.parent[node] < node as u32);
@@ -322,7 +384,9 @@ mod tests {
             tables.stacks.push(StackNode { parent: level, frame: level });
         }
         let mut left_out = Vec::new();
-        let flame = flame(&tables, &measures(&[row(2_000, 5)]), &mut Names::default(), &mut left_out).unwrap();
+        let flame =
+            flame(&tables, &measures(&[row(2_000, 5)]), &mut Names::default(), &mut left_out)
+                .unwrap();
         assert_eq!(flame.parent.len(), limits::FLAME_DEPTH + 1);
         assert_eq!(flame.values[0].last(), Some(&5));
         assert_eq!(left_out.len(), 1);
@@ -330,7 +394,15 @@ mod tests {
 
     #[test]
     fn without_stacks_there_is_no_tree_and_with_some_the_rest_has_a_name() {
-        assert_eq!(flame(&Tables::default(), &measures(&[row(0, 5)]), &mut Names::default(), &mut Vec::new()), None);
+        assert_eq!(
+            flame(
+                &Tables::default(),
+                &measures(&[row(0, 5)]),
+                &mut Names::default(),
+                &mut Vec::new()
+            ),
+            None
+        );
         let (tables, mut rows) = wide(1);
         rows.insert(0, row(0, 5));
         let mut names = Names::default();

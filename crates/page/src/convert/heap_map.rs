@@ -1,7 +1,8 @@
 //! A heap's walk as strips, one a page.
 //!
-//! A page of 256 KiB may have ten thousand parts, a person's screen some hundred columns: a cell stands for a stretch of the
-//! page and shows what most of its bytes are. Sums are of all parts, drawn or not.
+//! A page of 256 KiB may have ten thousand parts, a person's screen some hundred columns: a cell
+//! stands for a stretch of the page and shows what most of its bytes are. Sums are of all parts,
+//! drawn or not.
 
 use super::words;
 use crate::{limits, model};
@@ -37,14 +38,18 @@ pub(super) fn heap_map(source: &HeapAt<'_>, left_out: &mut Vec<String>) -> model
                 let space = match spaces.last_mut() {
                     Some(space) => space,
                     None => {
-                        spaces.push(model::MappedSpace { name: "heap".into(), ..Default::default() });
+                        spaces
+                            .push(model::MappedSpace { name: "heap".into(), ..Default::default() });
                         spaces.last_mut().expect("one was pushed")
                     }
                 };
                 push_page(space, part, &inside, &kinds);
             }
             Role::Group | Role::Arena(_) if part.depth == 0 => {
-                spaces.push(model::MappedSpace { name: part.name.clone().into_owned(), ..Default::default() });
+                spaces.push(model::MappedSpace {
+                    name: part.name.clone().into_owned(),
+                    ..Default::default()
+                });
             }
             _ => {}
         }
@@ -52,11 +57,22 @@ pub(super) fn heap_map(source: &HeapAt<'_>, left_out: &mut Vec<String>) -> model
     spaces.retain(|space| !space.pages.is_empty());
     let hidden: u64 = spaces.iter().map(|space| space.more_pages).sum();
     if hidden > 0 {
-        left_out.push(format!("{} of {} in the picture of its pages", words::plural(hidden, "page"), source.heap));
+        left_out.push(format!(
+            "{} of {} in the picture of its pages",
+            words::plural(hidden, "page"),
+            source.heap
+        ));
     }
     let (heap, moment) = (source.heap.into(), source.moment.into());
     let sentences = sentences(&spaces, &kinds.rows);
-    model::HeapMap { heap, moment, words: sentences, free: kinds.rows, spaces, cells: limits::STRIP_CELLS }
+    model::HeapMap {
+        heap,
+        moment,
+        words: sentences,
+        free: kinds.rows,
+        spaces,
+        cells: limits::STRIP_CELLS,
+    }
 }
 
 /// Kinds of vacant bytes, those with most bytes first.
@@ -69,7 +85,10 @@ impl Kinds {
     fn of(parts: &[Part]) -> Kinds {
         let mut by_name: HashMap<&str, model::FreeKind> = HashMap::new();
         for part in parts.iter().filter(|part| part.role == Role::Vacant) {
-            let row = by_name.entry(&part.name).or_insert_with(|| model::FreeKind { name: part.name.to_string(), ..Default::default() });
+            let row = by_name.entry(&part.name).or_insert_with(|| model::FreeKind {
+                name: part.name.to_string(),
+                ..Default::default()
+            });
             row.pieces += 1;
             row.bytes += part.own_bytes();
             row.largest_bytes = row.largest_bytes.max(part.own_bytes());
@@ -87,11 +106,15 @@ impl Kinds {
 
 /// Whether bytes of this name serve no allocation: headers, and what heaps call waste.
 fn is_lost(name: &str) -> bool {
-    name.contains("waste") || name.contains("header") || name.contains("remnant") || name.contains("fragment")
+    name.contains("waste")
+        || name.contains("header")
+        || name.contains("remnant")
+        || name.contains("fragment")
 }
 
 fn push_page(space: &mut model::MappedSpace, page: &Part, inside: &[&Part], kinds: &Kinds) {
-    let live: u64 = inside.iter().filter(|part| part.role == Role::Blocks).map(|part| part.own_bytes()).sum();
+    let live: u64 =
+        inside.iter().filter(|part| part.role == Role::Blocks).map(|part| part.own_bytes()).sum();
     let mut vacant: Vec<(usize, u64)> = Vec::new();
     for part in inside.iter().filter(|part| part.role == Role::Vacant) {
         let kind = kinds.index.get(part.name.as_ref()).copied().unwrap_or(0);
@@ -108,7 +131,13 @@ fn push_page(space: &mut model::MappedSpace, page: &Part, inside: &[&Part], kind
         return;
     }
     let (name, bytes) = (page.name.clone().into_owned(), page.addresses.len() as u64);
-    space.pages.push(model::MappedPage { name, bytes, live_bytes: live, vacant, strip: strip(page, inside, kinds) });
+    space.pages.push(model::MappedPage {
+        name,
+        bytes,
+        live_bytes: live,
+        vacant,
+        strip: strip(page, inside, kinds),
+    });
 }
 
 /// What most bytes of each cell are.
@@ -121,10 +150,15 @@ fn strip(page: &Part, inside: &[&Part], kinds: &Kinds) -> String {
     for part in inside {
         let letter = match part.role {
             Role::Blocks => LIVE,
-            Role::Vacant => kinds.index.get(part.name.as_ref()).map_or(WASTE, |kind| kinds.letter(*kind)),
+            Role::Vacant => {
+                kinds.index.get(part.name.as_ref()).map_or(WASTE, |kind| kinds.letter(*kind))
+            }
             _ => continue,
         };
-        let (from, to) = (part.addresses.start.saturating_sub(start), part.addresses.end.saturating_sub(start).min(bytes));
+        let (from, to) = (
+            part.addresses.start.saturating_sub(start),
+            part.addresses.end.saturating_sub(start).min(bytes),
+        );
         let mut cell = (from as u128 * cells as u128 / bytes as u128) as usize;
         while cell < cells && edge(cell) < to {
             let overlap = to.min(edge(cell + 1)).saturating_sub(from.max(edge(cell))) as u64;
@@ -143,7 +177,8 @@ fn strip(page: &Part, inside: &[&Part], kinds: &Kinds) -> String {
 fn sentences(spaces: &[model::MappedSpace], kinds: &[model::FreeKind]) -> Vec<String> {
     let live: u64 = spaces.iter().map(|space| space.live_bytes).sum();
     let vacant: u64 = kinds.iter().map(|kind| kind.bytes).sum();
-    let mut out = vec![format!("{} are in blocks, {} in none.", words::bytes(live), words::bytes(vacant))];
+    let mut out =
+        vec![format!("{} are in blocks, {} in none.", words::bytes(live), words::bytes(vacant))];
     // A kind that is less than a hundredth of what is vacant explains nothing.
     for kind in kinds.iter().filter(|kind| kind.bytes * 100 > vacant && kind.pieces > 1).take(4) {
         let mean = kind.bytes / kind.pieces.max(1);
@@ -164,12 +199,19 @@ mod tests {
     use super::*;
 
     fn page(depth: u8, at: usize, holes: &[(usize, usize)]) -> Vec<Part> {
-        let mut parts =
-            vec![Part::new(depth, Role::Chunk, "page", at..at + 0x10000), Part::new(depth + 1, Role::Vacant, "(header)", at..at + 0x100)];
+        let mut parts = vec![
+            Part::new(depth, Role::Chunk, "page", at..at + 0x10000),
+            Part::new(depth + 1, Role::Vacant, "(header)", at..at + 0x100),
+        ];
         let mut from = at + 0x100;
         for (offset, bytes) in holes {
             parts.push(Part::new(depth + 1, Role::Blocks, "blocks", from..at + offset));
-            parts.push(Part::new(depth + 1, Role::Vacant, "(free 256..511)", at + offset..at + offset + bytes));
+            parts.push(Part::new(
+                depth + 1,
+                Role::Vacant,
+                "(free 256..511)",
+                at + offset..at + offset + bytes,
+            ));
             from = at + offset + bytes;
         }
         parts.push(Part::new(depth + 1, Role::Blocks, "blocks", from..at + 0x10000));
@@ -183,22 +225,41 @@ mod tests {
         let source = HeapAt { heap: "v8:many", moment: "at the end", parts: &parts };
         let map = heap_map(&source, &mut Vec::new());
         let space = &map.spaces[0];
-        assert_eq!((space.name.as_str(), space.live_bytes + space.vacant_bytes), ("old space", 0x10000));
+        assert_eq!(
+            (space.name.as_str(), space.live_bytes + space.vacant_bytes),
+            ("old space", 0x10000)
+        );
         let strip = &space.pages[0].strip;
         assert_eq!(strip.len(), limits::STRIP_CELLS);
         let quarter = limits::STRIP_CELLS / 4;
         assert_eq!(strip.matches('0').count(), quarter, "{strip}");
         assert_eq!(&strip[2 * quarter..3 * quarter], "0".repeat(quarter));
-        assert_eq!(map.free[0], model::FreeKind { name: "(free 256..511)".into(), pieces: 2, bytes: 0x4010, largest_bytes: 0x4000 });
-        assert!(map.words[1].starts_with("16.0 KiB lie in 2 pieces (free 256..511), 8.01 KiB each"), "{:?}", map.words);
+        assert_eq!(
+            map.free[0],
+            model::FreeKind {
+                name: "(free 256..511)".into(),
+                pieces: 2,
+                bytes: 0x4010,
+                largest_bytes: 0x4000
+            }
+        );
+        assert!(
+            map.words[1].starts_with("16.0 KiB lie in 2 pieces (free 256..511), 8.01 KiB each"),
+            "{:?}",
+            map.words
+        );
     }
 
     #[test]
     fn pages_beyond_the_limit_are_counted() {
-        let parts: Vec<Part> = (1..=limits::MAPPED_PAGES + 5).flat_map(|nth| page(0, nth << 16, &[])).collect();
+        let parts: Vec<Part> =
+            (1..=limits::MAPPED_PAGES + 5).flat_map(|nth| page(0, nth << 16, &[])).collect();
         let mut left_out = Vec::new();
         let map = heap_map(&HeapAt { heap: "h", moment: "", parts: &parts }, &mut left_out);
-        assert_eq!((map.spaces[0].pages.len(), map.spaces[0].more_pages), (limits::MAPPED_PAGES, 5));
+        assert_eq!(
+            (map.spaces[0].pages.len(), map.spaces[0].more_pages),
+            (limits::MAPPED_PAGES, 5)
+        );
         assert_eq!(left_out, ["5 pages of h in the picture of its pages"]);
     }
 }

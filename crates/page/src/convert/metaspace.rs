@@ -1,4 +1,5 @@
-//! The metaspace's section, one part a JVM. A timeline has at most some 400 points and kinds are a handful, so that nothing of a part is left out.
+//! The metaspace's section, one part a JVM. A timeline has at most some 400 points and kinds are a
+//! handful, so that nothing of a part is left out.
 
 use super::{JvmMetaspace, Sources};
 use crate::{compose::shorten, limits, model};
@@ -11,14 +12,19 @@ pub fn metaspaces(sources: &Sources<'_>, left_out: &mut Vec<String>) -> Vec<mode
     let rest = jvms.split_off(jvms.len().min(limits::METASPACES));
     if let Some(largest) = rest.first() {
         let peak = bytes(largest.report.peak.committed_bytes);
-        left_out.push(format!("the metaspaces of {} more JVMs, of which none committed more than {peak}", rest.len()));
+        left_out.push(format!(
+            "the metaspaces of {} more JVMs, of which none committed more than {peak}",
+            rest.len()
+        ));
     }
     jvms.into_iter().map(|jvm| metaspace(sources, jvm)).collect()
 }
 
 /// What a JVM is called where there are several.
 fn name(sources: &Sources<'_>, process: u32) -> String {
-    let Some(process) = sources.tables.processes.get(process as usize).filter(|_| sources.metaspaces.len() > 1) else {
+    let Some(process) =
+        sources.tables.processes.get(process as usize).filter(|_| sources.metaspaces.len() > 1)
+    else {
         return String::new();
     };
     let program = process.executable.rsplit('/').next().unwrap_or_default();

@@ -31,7 +31,8 @@ pub struct Sources<'a> {
     pub profile: &'a Profile,
     /// What to change.
     pub findings: &'a Findings,
-    /// The same workload on other heaps, where it was replayed: the newest replay first, then those that measured what no newer did.
+    /// The same workload on other heaps, where it was replayed: the newest replay first, then those
+    /// that measured what no newer did.
     pub replays: &'a [Results],
     /// What the metaspaces of recorded JVMs held: of the one that the page is about, or of each.
     pub metaspaces: &'a [JvmMetaspace<'a>],
@@ -92,7 +93,9 @@ fn recording(sources: &Sources<'_>) -> model::Recording {
     let shown = sources.process.filter(|row| (*row as usize) < tables.processes.len());
     model::Recording {
         program: shorten(&meta.program, limits::NAME_CHARS),
-        process: shown.map(|row| format!("process {}", processes::process_name(tables, row))).unwrap_or_default(),
+        process: shown
+            .map(|row| format!("process {}", processes::process_name(tables, row)))
+            .unwrap_or_default(),
         processes: tables.processes.len(),
         allocator: meta.allocator.clone(),
         death_rule: meta.death_rule.clone(),
@@ -113,7 +116,8 @@ fn totals(sources: &Sources<'_>) -> model::Totals {
         allocations: profile.totals.allocations,
         frees: profile.totals.frees,
         reallocations: profile.totals.reallocations,
-        moved_reallocations: (!sources.meta.moves_unknown).then_some(profile.totals.moved_reallocations),
+        moved_reallocations: (!sources.meta.moves_unknown)
+            .then_some(profile.totals.moved_reallocations),
         requested_bytes: profile.totals.requested_bytes,
         failed_requests: profile.totals.failed_requests,
         peak_bytes: profile.peak.live.bytes,
@@ -127,8 +131,13 @@ fn totals(sources: &Sources<'_>) -> model::Totals {
     }
 }
 
-fn live_at_end(sources: &Sources<'_>, names: &mut Names, left_out: &mut Vec<String>) -> Vec<model::LiveStack> {
-    let mut rows: Vec<_> = sources.profile.stacks.iter().filter(|row| row.at_end.objects > 0).collect();
+fn live_at_end(
+    sources: &Sources<'_>,
+    names: &mut Names,
+    left_out: &mut Vec<String>,
+) -> Vec<model::LiveStack> {
+    let mut rows: Vec<_> =
+        sources.profile.stacks.iter().filter(|row| row.at_end.objects > 0).collect();
     if rows.iter().all(|row| row.stack == heaplab_trace::NO_STACK) {
         return Vec::new();
     }

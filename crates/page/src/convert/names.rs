@@ -22,7 +22,8 @@ impl Names {
         if let Some(&index) = self.index.get(&frame) {
             return index;
         }
-        let index = u32::try_from(self.rows.len()).expect("fewer places than stack nodes, which are counted in 32 bits");
+        let index = u32::try_from(self.rows.len())
+            .expect("fewer places than stack nodes, which are counted in 32 bits");
         self.rows.push(frame.clone());
         self.index.insert(frame, index);
         index
@@ -39,17 +40,26 @@ impl Names {
 
     /// A stack, innermost first, at most [`limits::STACK_FRAMES`] frames.
     pub(crate) fn stack(&mut self, tables: &Tables, stack: StackId) -> Vec<u32> {
-        tables.frames_of(stack).take(limits::STACK_FRAMES).map(|frame| self.add(place_of(tables, frame))).collect()
+        tables
+            .frames_of(stack)
+            .take(limits::STACK_FRAMES)
+            .map(|frame| self.add(place_of(tables, frame)))
+            .collect()
     }
 }
 
 fn place_of(tables: &Tables, row: u32) -> model::Frame {
     let frame = tables.frames.get(row as usize);
-    let module = frame.and_then(|frame| frame.module).and_then(|module| tables.modules.get(module as usize));
-    let place = frame.and_then(|frame| frame.file.as_ref().map(|file| format!("{}:{}", file_name(file), frame.line)));
+    let module =
+        frame.and_then(|frame| frame.module).and_then(|module| tables.modules.get(module as usize));
+    let place = frame.and_then(|frame| {
+        frame.file.as_ref().map(|file| format!("{}:{}", file_name(file), frame.line))
+    });
     model::Frame {
         label: shorten(&tables.frame_label(row), limits::NAME_CHARS),
-        module: module.map(|module| shorten(file_name(&module.path), limits::NAME_CHARS)).unwrap_or_default(),
+        module: module
+            .map(|module| shorten(file_name(&module.path), limits::NAME_CHARS))
+            .unwrap_or_default(),
         place: place.map(|place| shorten(&place, limits::NAME_CHARS)).unwrap_or_default(),
     }
 }

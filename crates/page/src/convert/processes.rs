@@ -27,7 +27,11 @@ pub(crate) fn processes(sources: &Sources<'_>, left_out: &mut Vec<String>) -> Ve
 /// A process in words: "7#2 (bash)".
 pub(crate) fn process_name(tables: &Tables, row: u32) -> String {
     let name = tables.processes.get(row as usize).map_or("", Process::program_name);
-    format!("{} ({})", process_label(&tables.processes, row as usize), shorten(name, limits::NAME_CHARS))
+    format!(
+        "{} ({})",
+        process_label(&tables.processes, row as usize),
+        shorten(name, limits::NAME_CHARS)
+    )
 }
 
 fn life(process: &Process) -> String {
@@ -48,10 +52,15 @@ pub(crate) fn threads(sources: &Sources<'_>, left_out: &mut Vec<String>) -> Vec<
     let mut rows: Vec<_> = sources.profile.threads.iter().collect();
     rows.sort_by_key(|row| (Reverse(row.requested.bytes), row.thread));
     if rows.len() > limits::THREADS {
-        left_out.push(format!("Threads: the {} that asked for least.", words::count((rows.len() - limits::THREADS) as u64)));
+        left_out.push(format!(
+            "Threads: the {} that asked for least.",
+            words::count((rows.len() - limits::THREADS) as u64)
+        ));
     }
     let name = |thread: u32| match sources.tables.threads.get(thread as usize) {
-        Some(thread) if !thread.name.is_empty() => format!("{} ({})", shorten(&thread.name, limits::NAME_CHARS), thread.tid),
+        Some(thread) if !thread.name.is_empty() => {
+            format!("{} ({})", shorten(&thread.name, limits::NAME_CHARS), thread.tid)
+        }
         Some(thread) => thread.tid.to_string(),
         None => format!("thread {thread}"),
     };

@@ -2,7 +2,9 @@
 
 use super::words;
 use crate::{limits, model};
-use heaplab_experiment::results::{Comparison, HeapResult, Measure, Outcome, Results, Settings, Space, Touch};
+use heaplab_experiment::results::{
+    Comparison, HeapResult, Measure, Outcome, Results, Settings, Space, Touch,
+};
 use heaplab_experiment::summary::blocks_needed;
 use heaplab_experiment::verdict::has_ratio;
 use heaplab_heap::Collection;
@@ -29,28 +31,50 @@ pub(crate) fn earlier(replays: &[Results]) -> Vec<model::Replay> {
     let each = replays.iter().enumerate().skip(1);
     each.map(|(index, results)| {
         let newer = &replays[..index];
-        let again = |heap: &str, measure| newer.iter().any(|newer| newer.heaps.iter().any(|one| one.heap == heap && one.has(measure)));
+        let again = |heap: &str, measure| {
+            newer
+                .iter()
+                .any(|newer| newer.heaps.iter().any(|one| one.heap == heap && one.has(measure)))
+        };
         model::Replay { measured_again: measured(results, again), ..replay(results) }
     })
     .collect()
 }
 
-/// The heaps with what was measured of them, where `wanted`: "space of glibc and jemalloc; time of glibc".
+/// The heaps with what was measured of them, where `wanted`: "space of glibc and jemalloc; time of
+/// glibc".
 fn measured(results: &Results, wanted: impl Fn(&str, Measure) -> bool) -> String {
     let of = |(measure, words): (Measure, &str)| {
-        let heaps = results.heaps.iter().filter(|heap| heap.has(measure) && wanted(&heap.heap, measure));
+        let heaps =
+            results.heaps.iter().filter(|heap| heap.has(measure) && wanted(&heap.heap, measure));
         let names: Vec<&str> = heaps.map(|heap| heap.heap.as_str()).collect();
         let (last, others) = names.split_last()?;
-        Some(if others.is_empty() { format!("{words} of {last}") } else { format!("{words} of {} and {last}", others.join(", ")) })
+        Some(if others.is_empty() {
+            format!("{words} of {last}")
+        } else {
+            format!("{words} of {} and {last}", others.join(", "))
+        })
     };
-    [(Measure::Space, "space"), (Measure::Time, "time")].into_iter().filter_map(of).collect::<Vec<_>>().join("; ")
+    [(Measure::Space, "space"), (Measure::Time, "time")]
+        .into_iter()
+        .filter_map(of)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 fn heap_row(results: &Results, heap: &HeapResult) -> model::ReplayHeap {
     let ratio = |measure| {
-        let of_heap = |comparison: &&Comparison| comparison.heap == heap.heap && comparison.measure == measure;
-        // One to next to nothing would fill the plot and say nothing; the verdict has the difference.
-        results.comparisons.iter().find(of_heap).filter(|comparison| has_ratio(comparison, results)).map(ratio_row)
+        let of_heap = |comparison: &&Comparison| {
+            comparison.heap == heap.heap && comparison.measure == measure
+        };
+        // One to next to nothing would fill the plot and say nothing; the verdict has the
+        // difference.
+        results
+            .comparisons
+            .iter()
+            .find(of_heap)
+            .filter(|comparison| has_ratio(comparison, results))
+            .map(ratio_row)
     };
     model::ReplayHeap {
         name: heap.heap.clone(),
@@ -63,7 +87,9 @@ fn heap_row(results: &Results, heap: &HeapResult) -> model::ReplayHeap {
         failures: heap
             .failures
             .iter()
-            .map(|failure| format!("{} cell of block {}: {}", failure.kind, failure.block, failure.reason))
+            .map(|failure| {
+                format!("{} cell of block {}: {}", failure.kind, failure.block, failure.reason)
+            })
             .collect(),
     }
 }
@@ -76,7 +102,11 @@ fn collections(all: &[Collection]) -> model::ReplayCollections {
     let column = |of: fn(&Collection) -> u64| (0..shown).map(|row| of(nth(row))).collect();
     model::ReplayCollections {
         count: all.len() as u64,
-        kinds: kinds.iter().map(|(kind, count)| format!("{} {kind}", words::count(*count))).collect::<Vec<_>>().join(", "),
+        kinds: kinds
+            .iter()
+            .map(|(kind, count)| format!("{} {kind}", words::count(*count)))
+            .collect::<Vec<_>>()
+            .join(", "),
         births: column(|one| one.births),
         committed_bytes: column(|one| one.after.committed_bytes),
         used_bytes: column(|one| one.after.used_bytes),
@@ -93,11 +123,17 @@ fn ratio_row(comparison: &Comparison) -> model::Ratio {
         Outcome::NotShown => "not_shown",
     };
     let ratio = comparison.ratio;
-    model::Ratio { value: ratio.value, low: ratio.low, high: ratio.high, range: range(comparison), outcome: outcome.into() }
+    model::Ratio {
+        value: ratio.value,
+        low: ratio.low,
+        high: ratio.high,
+        range: range(comparison),
+        outcome: outcome.into(),
+    }
 }
 
-/// The range in words. Only what cannot come out otherwise is exact: space of heaps of which one cell is enough, because it does not
-/// depend on time.
+/// The range in words. Only what cannot come out otherwise is exact: space of heaps of which one
+/// cell is enough, because it does not depend on time.
 fn range(comparison: &Comparison) -> String {
     let [low, high] = [comparison.ratio.low, comparison.ratio.high].map(|end| format!("{end:.2}"));
     match (comparison.measure, comparison.blocks) {
@@ -112,7 +148,11 @@ fn range(comparison: &Comparison) -> String {
 fn space_row(space: &Space) -> model::ReplaySpace {
     let group = space.curve.len().div_ceil(limits::CURVE_POINTS).max(1);
     // Of each group the moment with most resident bytes, so that the peak is never thinned away.
-    let curve: Vec<_> = space.curve.chunks(group).filter_map(|moments| moments.iter().max_by_key(|moment| moment.resident_bytes)).collect();
+    let curve: Vec<_> = space
+        .curve
+        .chunks(group)
+        .filter_map(|moments| moments.iter().max_by_key(|moment| moment.resident_bytes))
+        .collect();
     model::ReplaySpace {
         peak_bytes: space.peak_resident_bytes,
         end_bytes: space.end_resident_bytes,
@@ -141,7 +181,9 @@ fn settings(settings: &Settings, heaps: &[HeapResult]) -> String {
         reps => format!("{} blocks", words::count(u64::from(reps))),
     };
     if settings.reps < blocks_needed(settings.confidence) {
-        return format!("{space} Time over {blocks}, too few for intervals: ranges are of the blocks.");
+        return format!(
+            "{space} Time over {blocks}, too few for intervals: ranges are of the blocks."
+        );
     }
     format!("{space} Time over {blocks}, intervals at {:.0} %.", settings.confidence * 100.0)
 }
@@ -166,10 +208,15 @@ mod tests {
     #[test]
     fn ranges_of_few_blocks_are_not_called_intervals() {
         let of = |reps| {
-            let heaps = vec![HeapResult { time: Some(Default::default()), ..HeapResult::default() }];
+            let heaps =
+                vec![HeapResult { time: Some(Default::default()), ..HeapResult::default() }];
             settings(&Settings { reps, confidence: 0.95, ..Settings::default() }, &heaps)
         };
-        assert!(of(2).ends_with("Time over 2 blocks, too few for intervals: ranges are of the blocks."), "{}", of(2));
+        assert!(
+            of(2).ends_with("Time over 2 blocks, too few for intervals: ranges are of the blocks."),
+            "{}",
+            of(2)
+        );
         assert!(of(6).ends_with("Time over 6 blocks, intervals at 95 %."), "{}", of(6));
     }
 
@@ -192,7 +239,11 @@ mod tests {
         };
         assert_eq!(of(Measure::Space, 1, 1.5, 1.5), "exact");
         assert_eq!(of(Measure::Space, 3, 1.5, 1.5), "the same in 3 cells");
-        assert_eq!(of(Measure::Space, 3, 1.501, 1.502), "the same in 3 cells", "it is shown with two digits");
+        assert_eq!(
+            of(Measure::Space, 3, 1.501, 1.502),
+            "the same in 3 cells",
+            "it is shown with two digits"
+        );
         assert_eq!(of(Measure::Space, 3, 1.5, 1.6), "1.50 to 1.60");
         assert_eq!(of(Measure::Time, 1, 0.8, 0.8), "1 block");
     }

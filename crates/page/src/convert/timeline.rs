@@ -7,7 +7,8 @@ use heaplab_profile::{MarkRow, TimelineAxis, resident};
 pub(crate) fn timeline(sources: &Sources<'_>, left_out: &mut Vec<String>) -> model::Timeline {
     let profile = sources.profile;
     let is_time = profile.timeline.axis == TimelineAxis::Time;
-    // The pass was asked for at most so many points; more would come from a caller with other options.
+    // The pass was asked for at most so many points; more would come from a caller with other
+    // options.
     let group = profile.timeline.points.len().div_ceil(limits::TIMELINE_POINTS).max(1);
     let mut line = model::Timeline {
         axis: if is_time { "time" } else { "events" }.into(),
@@ -26,20 +27,27 @@ pub(crate) fn timeline(sources: &Sources<'_>, left_out: &mut Vec<String>) -> mod
     if is_time {
         let samples = resident(sources.tables, sources.process);
         for chunk in samples.chunks(samples.len().div_ceil(limits::SAMPLES).max(1)) {
-            let Some((time_ns, bytes)) = chunk.iter().max_by_key(|(_, bytes)| *bytes) else { continue };
+            let Some((time_ns, bytes)) = chunk.iter().max_by_key(|(_, bytes)| *bytes) else {
+                continue;
+            };
             line.samples.time_ns.push(*time_ns);
             line.samples.resident_bytes.push(*bytes);
         }
     }
     line.begin = if is_time { begin(sources, &line) } else { 0 };
-    line.marks = profile.marks.iter().take(limits::MARKS).map(|row| mark(sources, row, is_time)).collect();
+    line.marks =
+        profile.marks.iter().take(limits::MARKS).map(|row| mark(sources, row, is_time)).collect();
     if profile.marks.len() > limits::MARKS {
-        left_out.push(format!("Timeline: {} further marks.", words::count((profile.marks.len() - limits::MARKS) as u64)));
+        left_out.push(format!(
+            "Timeline: {} further marks.",
+            words::count((profile.marks.len() - limits::MARKS) as u64)
+        ));
     }
     line
 }
 
-/// Where a process began that did not begin with the recording, or the first of its steps where that is earlier.
+/// Where a process began that did not begin with the recording, or the first of its steps where
+/// that is earlier.
 fn begin(sources: &Sources<'_>, line: &model::Timeline) -> u64 {
     let process = sources.process.and_then(|row| sources.tables.processes.get(row as usize));
     process.map_or(0, |process| process.began_ns).min(line.at.first().copied().unwrap_or_default())
@@ -55,6 +63,9 @@ fn mark(sources: &Sources<'_>, row: &MarkRow, is_time: bool) -> model::Mark {
         name: shorten(&row.name, limits::NAME_CHARS),
         at: if is_time { row.time_ns } else { row.row },
         live_bytes: ran.then_some(row.live.bytes),
-        process: of.filter(|_| processes.len() > 1).map(|row| process_name(sources.tables, row)).unwrap_or_default(),
+        process: of
+            .filter(|_| processes.len() > 1)
+            .map(|row| process_name(sources.tables, row))
+            .unwrap_or_default(),
     }
 }

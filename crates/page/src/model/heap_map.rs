@@ -58,6 +58,7 @@ pub struct MappedPage {
     pub live_bytes: u64,
     /// Vacant bytes by [`HeapMap::free`]'s index.
     pub vacant: Vec<(usize, u64)>,
-    /// One letter a cell: `l` live, `w` waste or header, else the digit or letter of the kind that most bytes of the cell are.
+    /// One letter a cell: `l` live, `w` waste or header, else the digit or letter of the kind that
+    /// most bytes of the cell are.
     pub strip: String,
 }

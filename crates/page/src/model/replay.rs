@@ -48,7 +48,8 @@ pub struct ReplayHeap {
     pub failures: Vec<String>,
 }
 
-/// The collections of one heap: at most [`crate::limits::COLLECTION_POINTS`] of them, evenly chosen, the last among them.
+/// The collections of one heap: at most [`crate::limits::COLLECTION_POINTS`] of them, evenly
+/// chosen, the last among them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReplayCollections {
     /// All that ran.

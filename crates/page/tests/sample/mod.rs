@@ -1,10 +1,11 @@
-//! A made-up recording with everything that a page can show, small enough to know its answers: a program that loads a
-//! catalogue into pages a few bytes too large, serves requests from short-lived buffers, grows one buffer too slowly,
-//! closes, and forgets some of it. Names are as unfriendly as names get.
+//! A made-up recording with everything that a page can show, small enough to know its answers: a
+//! program that loads a catalogue into pages a few bytes too large, serves requests from
+//! short-lived buffers, grows one buffer too slowly, closes, and forgets some of it. Names are as
+//! unfriendly as names get.
 
 use heaplab_experiment::results::{
-    CellFailure, Comparison, Estimate, HeapResult, Machine, Measure, Outcome, RESULTS_VERSION, Results, Settings, Space, SpaceMoment, Time,
-    Touch, Workload,
+    CellFailure, Comparison, Estimate, HeapResult, Machine, Measure, Outcome, RESULTS_VERSION,
+    Results, Settings, Space, SpaceMoment, Time, Touch, Workload,
 };
 use heaplab_findings::{Detectors, Findings};
 use heaplab_page::{Sources, model};
@@ -38,7 +39,16 @@ impl Recorded {
     /// The page of it.
     pub fn page(&self) -> model::Page {
         let Recorded { meta, tables, profile, findings, replays, process } = self;
-        heaplab_page::page(&Sources { meta, tables, process: *process, profile, findings, replays, metaspaces: &[], heap_at: None })
+        heaplab_page::page(&Sources {
+            meta,
+            tables,
+            process: *process,
+            profile,
+            findings,
+            replays,
+            metaspaces: &[],
+            heap_at: None,
+        })
     }
 }
 
@@ -55,8 +65,17 @@ pub fn full() -> Recorded {
 pub fn bare() -> Recorded {
     let events: Vec<Event> = (0..40)
         .flat_map(|object| {
-            let alloc = Event { op: Op::Alloc, object, size: 64, time_ns: object * 2_000, ..Event::default() };
-            [alloc, Event { op: Op::Free, object, time_ns: object * 2_000 + 900, ..Event::default() }]
+            let alloc = Event {
+                op: Op::Alloc,
+                object,
+                size: 64,
+                time_ns: object * 2_000,
+                ..Event::default()
+            };
+            [
+                alloc,
+                Event { op: Op::Free, object, time_ns: object * 2_000 + 900, ..Event::default() },
+            ]
         })
         .collect();
     let meta = Meta {
@@ -70,8 +89,9 @@ pub fn bare() -> Recorded {
     analyse(meta, Tables { stacks: vec![StackNode::default()], ..Tables::default() }, &events)
 }
 
-/// A child of a shell: the second program of its pid, from 2 ms to 3 ms of the recording, with the marks of others before, during and
-/// after it, so close to one another that not all names have room, and one sample of its resident memory.
+/// A child of a shell: the second program of its pid, from 2 ms to 3 ms of the recording, with the
+/// marks of others before, during and after it, so close to one another that not all names have
+/// room, and one sample of its resident memory.
 pub fn child() -> Recorded {
     let process = |pid, name: &str, began_ns, ended_ns| Process {
         pid,
@@ -98,15 +118,35 @@ pub fn child() -> Recorded {
             process(11, "tool", 2_000_000, 3_000_000),
         ],
         threads: vec![Thread { process: 2, ..Thread::default() }],
-        samples: vec![Sample { time_ns: 2_600_000, process: 2, resident_bytes: 3 << 20, ..Sample::default() }],
+        samples: vec![Sample {
+            time_ns: 2_600_000,
+            process: 2,
+            resident_bytes: 3 << 20,
+            ..Sample::default()
+        }],
         marks,
         ..Tables::default()
     };
     let mut events: Vec<Event> = (0..100)
-        .map(|object| Event { op: Op::Alloc, object, size: 1_000, time_ns: 2_000_000 + object * 10_000, process: 2, ..Event::default() })
+        .map(|object| Event {
+            op: Op::Alloc,
+            object,
+            size: 1_000,
+            time_ns: 2_000_000 + object * 10_000,
+            process: 2,
+            ..Event::default()
+        })
         .collect();
-    events.insert(81, Event { op: Op::Mark, object: 4, time_ns: 2_800_000, process: 2, ..Event::default() });
-    let meta = Meta { program: "sh build.sh".into(), events: events.len() as u64, duration_ns: 5_000_000, ..Meta::default() };
+    events.insert(
+        81,
+        Event { op: Op::Mark, object: 4, time_ns: 2_800_000, process: 2, ..Event::default() },
+    );
+    let meta = Meta {
+        program: "sh build.sh".into(),
+        events: events.len() as u64,
+        duration_ns: 5_000_000,
+        ..Meta::default()
+    };
     Recorded { process: Some(2), ..analyse(meta, tables, &events) }
 }
 
@@ -115,29 +155,48 @@ pub fn empty() -> Recorded {
     analyse(Meta::default(), Tables::default(), &[])
 }
 
-/// As many stacks as asked for, eight deep, each with one object that is never freed; a mark at every tenth.
+/// As many stacks as asked for, eight deep, each with one object that is never freed; a mark at
+/// every tenth.
 pub fn large(stacks: u32) -> Recorded {
     let mut tables = Tables { stacks: vec![StackNode::default()], ..Tables::default() };
     for function in 0..20_000 {
-        tables
-            .frames
-            .push(Frame { function: Some(format!("some::module::of::a::larger::program::function_{function}")), ..Frame::default() });
+        tables.frames.push(Frame {
+            function: Some(format!("some::module::of::a::larger::program::function_{function}")),
+            ..Frame::default()
+        });
     }
     let mut events = Vec::new();
     for leaf in 0..stacks {
         // Eight base-five digits choose the way down; the last frame is one of many.
         let mut parent = 0;
         for level in 0..8 {
-            let frame = if level == 7 { leaf % 20_000 } else { level * 5 + leaf / 5u32.pow(level) % 5 };
+            let frame =
+                if level == 7 { leaf % 20_000 } else { level * 5 + leaf / 5u32.pow(level) % 5 };
             let known = tables.stacks.len() as u32;
             tables.stacks.push(StackNode { parent, frame });
             parent = known;
         }
         let object = u64::from(leaf);
-        events.push(Event { op: Op::Alloc, object, size: 16 + object % 5_000, stack: parent, time_ns: object * 1_000, ..Event::default() });
+        events.push(Event {
+            op: Op::Alloc,
+            object,
+            size: 16 + object % 5_000,
+            stack: parent,
+            time_ns: object * 1_000,
+            ..Event::default()
+        });
         if leaf % 10 == 0 {
-            tables.marks.push(Mark { name: format!("turn {leaf}"), time_ns: object * 1_000, process: None });
-            events.push(Event { op: Op::Mark, object: tables.marks.len() as u64 - 1, time_ns: object * 1_000, ..Event::default() });
+            tables.marks.push(Mark {
+                name: format!("turn {leaf}"),
+                time_ns: object * 1_000,
+                process: None,
+            });
+            events.push(Event {
+                op: Op::Mark,
+                object: tables.marks.len() as u64 - 1,
+                time_ns: object * 1_000,
+                ..Event::default()
+            });
         }
     }
     analyse(Meta { program: "large".into(), stack_depth: 8, ..Meta::default() }, tables, &events)
@@ -145,7 +204,8 @@ pub fn large(stacks: u32) -> Recorded {
 
 fn analyse(meta: Meta, tables: Tables, events: &[Event]) -> Recorded {
     let mut detectors = Detectors::new(heaplab_findings::Options::default());
-    let profile = profile(&tables, &mut Slice(events), &Options::default(), &mut detectors).expect("the sample is a legal recording");
+    let profile = profile(&tables, &mut Slice(events), &Options::default(), &mut detectors)
+        .expect("the sample is a legal recording");
     let findings = detectors.finish(&tables, &profile);
     Recorded { meta, tables, profile, findings, replays: Vec::new(), process: None }
 }
@@ -169,7 +229,12 @@ impl Generator {
                 module("/usr/lib/x86_64-linux-gnu/libc.so.6"),
             ],
             processes: vec![
-                Process { pid: 4711, executable: "/opt/catalogue/bin/catalogue".into(), ended: Ended::Exited(0), ..Process::default() },
+                Process {
+                    pid: 4711,
+                    executable: "/opt/catalogue/bin/catalogue".into(),
+                    ended: Ended::Exited(0),
+                    ..Process::default()
+                },
                 Process {
                     pid: 4712,
                     executable: "/bin/busybox".into(),
@@ -178,7 +243,10 @@ impl Generator {
                     ..Process::default()
                 },
             ],
-            threads: vec![Thread { tid: 4711, ..Thread::default() }, Thread { tid: 4713, name: "serve".into(), ..Thread::default() }],
+            threads: vec![
+                Thread { tid: 4711, ..Thread::default() },
+                Thread { tid: 4713, name: "serve".into(), ..Thread::default() },
+            ],
             ..Tables::default()
         };
         Generator { tables, events: Vec::new(), objects: 0, now_ns: 0, random: 42 }
@@ -206,7 +274,9 @@ impl Generator {
         for function in functions {
             let (name, place) = function.rsplit_once('@').unwrap_or((function, "0"));
             let (module, place) = place.split_once(' ').unwrap_or((place, ""));
-            let (file, line) = place.rsplit_once(':').map_or((None, 0), |(file, line)| (Some(file.to_owned()), line.parse().unwrap_or(0)));
+            let (file, line) = place.rsplit_once(':').map_or((None, 0), |(file, line)| {
+                (Some(file.to_owned()), line.parse().unwrap_or(0))
+            });
             let frame = Frame {
                 module: module.parse().ok(),
                 address: 0x1_8f30 + name.len() as u64,
@@ -215,21 +285,26 @@ impl Generator {
                 line,
                 inlined_into: None,
             };
-            let frame = self.tables.frames.iter().position(|known| *known == frame).unwrap_or_else(|| {
-                self.tables.frames.push(frame);
-                self.tables.frames.len() - 1
-            }) as u32;
+            let frame =
+                self.tables.frames.iter().position(|known| *known == frame).unwrap_or_else(|| {
+                    self.tables.frames.push(frame);
+                    self.tables.frames.len() - 1
+                }) as u32;
             let node = StackNode { parent, frame };
-            parent = self.tables.stacks.iter().position(|known| *known == node).unwrap_or_else(|| {
-                self.tables.stacks.push(node);
-                self.tables.stacks.len() - 1
-            }) as u32;
+            parent =
+                self.tables.stacks.iter().position(|known| *known == node).unwrap_or_else(|| {
+                    self.tables.stacks.push(node);
+                    self.tables.stacks.len() - 1
+                }) as u32;
         }
         parent
     }
 
     fn tick(&mut self, ns: u64) -> u64 {
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         self.now_ns += ns / 2 + (self.random >> 33) % ns;
         self.now_ns
     }
@@ -238,7 +313,15 @@ impl Generator {
         let time_ns = self.tick(20_000);
         let object = self.objects;
         self.objects += 1;
-        self.events.push(Event { op: Op::Alloc, object, size, usable: usable(size), stack, time_ns, ..Event::default() });
+        self.events.push(Event {
+            op: Op::Alloc,
+            object,
+            size,
+            usable: usable(size),
+            stack,
+            time_ns,
+            ..Event::default()
+        });
         object
     }
 
@@ -269,19 +352,41 @@ impl Generator {
     }
 
     fn sample(&mut self, live_bytes: u64) {
-        self.tables.samples.push(Sample { time_ns: self.now_ns, resident_bytes: 3_400_000 + live_bytes * 11 / 10, ..Sample::default() });
+        self.tables.samples.push(Sample {
+            time_ns: self.now_ns,
+            resident_bytes: 3_400_000 + live_bytes * 11 / 10,
+            ..Sample::default()
+        });
     }
 
     fn run(&mut self) {
         let main = ["_start@0", "__libc_start_main@2", "main@0 main.cc:41"];
         let at = |more: &[&'static str]| [main.as_slice(), more].concat();
-        let page = self.stack(&at(&["Catalogue::load@0 catalogue.cc:118", "PageCache::fetch@1 cache.c:240", "page_alloc@1 cache.c:77"]));
-        let index = self.stack(&at(&["Catalogue::load@0 catalogue.cc:131", TEMPLATE_NAME_AT, "operator new@2"]));
-        let row = self.stack(&at(&["Catalogue::load@0 catalogue.cc:118", "Row::parse@0 row.cc:52", "@1"]));
+        let page = self.stack(&at(&[
+            "Catalogue::load@0 catalogue.cc:118",
+            "PageCache::fetch@1 cache.c:240",
+            "page_alloc@1 cache.c:77",
+        ]));
+        let index = self.stack(&at(&[
+            "Catalogue::load@0 catalogue.cc:131",
+            TEMPLATE_NAME_AT,
+            "operator new@2",
+        ]));
+        let row = self.stack(&at(&[
+            "Catalogue::load@0 catalogue.cc:118",
+            "Row::parse@0 row.cc:52",
+            "@1",
+        ]));
         let log = self.stack(&at(&["Log::append@0 log.cc:19", HOSTILE_AT]));
-        let reply = self.stack(&at(&["Server::run@0 server.cc:200", "Server::reply@0 server.cc:310", "render@0 render.cc:88"]));
-        let header = self.stack(&at(&["Server::run@0 server.cc:200", "Header::parse@0 header.cc:12"]));
-        let session = self.stack(&at(&["Server::run@0 server.cc:214", "Session::open@0 session.cc:33"]));
+        let reply = self.stack(&at(&[
+            "Server::run@0 server.cc:200",
+            "Server::reply@0 server.cc:310",
+            "render@0 render.cc:88",
+        ]));
+        let header =
+            self.stack(&at(&["Server::run@0 server.cc:200", "Header::parse@0 header.cc:12"]));
+        let session =
+            self.stack(&at(&["Server::run@0 server.cc:214", "Session::open@0 session.cc:33"]));
         let mut pages = Vec::new();
         let mut entries = self.alloc(index, 320);
         let buffer = self.alloc(log, 4_096);
@@ -331,7 +436,14 @@ fn usable(size: u64) -> u64 {
 
 const CAUTION: &str = "The program read a usable size 12 times, so its requests may depend on the allocator that it was recorded under.";
 
-fn compare(heap: &str, measure: Measure, value: f64, low: f64, high: f64, outcome: Outcome) -> Comparison {
+fn compare(
+    heap: &str,
+    measure: Measure,
+    value: f64,
+    low: f64,
+    high: f64,
+    outcome: Outcome,
+) -> Comparison {
     Comparison {
         heap: heap.into(),
         baseline: "glibc".into(),
@@ -348,7 +460,8 @@ fn compare(heap: &str, measure: Measure, value: f64, low: f64, high: f64, outcom
 fn results() -> Results {
     let heap = |name: &str, version: &str, scale: f64, ns: f64| {
         let curve = (0..60u64).map(|step| {
-            let requested_bytes = if step < 40 { step * 180_000 } else { 7_000_000 - (step - 40) * 340_000 };
+            let requested_bytes =
+                if step < 40 { step * 180_000 } else { 7_000_000 - (step - 40) * 340_000 };
             SpaceMoment {
                 event: step * 500,
                 requested_bytes,
@@ -371,13 +484,20 @@ fn results() -> Results {
                 curve: curve.collect(),
                 ..Space::default()
             }),
-            time: Some(Time { ns_per_event: Estimate { value: ns, low: ns * 0.97, high: ns * 1.03 }, ..Time::default() }),
+            time: Some(Time {
+                ns_per_event: Estimate { value: ns, low: ns * 0.97, high: ns * 1.03 },
+                ..Time::default()
+            }),
             failures: Vec::new(),
             without_huge_pages: None,
         }
     };
     let mut broken = HeapResult { heap: "lib:/opt/own.so".into(), ..HeapResult::default() };
-    broken.failures.push(CellFailure { kind: "space".into(), block: 0, reason: "ended by signal 11 (SIGSEGV)".into() });
+    broken.failures.push(CellFailure {
+        kind: "space".into(),
+        block: 0,
+        reason: "ended by signal 11 (SIGSEGV)".into(),
+    });
     Results {
         format_version: RESULTS_VERSION,
         workload: Workload { program: "catalogue".into(), ..Workload::default() },

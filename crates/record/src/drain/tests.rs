@@ -18,9 +18,15 @@ fn add_ring(bytes: &mut Vec<u8>, at: usize, words: &[u64], head: u64) {
     let (data, length) = (bytes.len() as u64, WORDS * 8);
     put(bytes, at + offset_of!(RingHeader, magic), &layout::RING_MAGIC.to_le_bytes());
     put(bytes, at + offset_of!(RingHeader, version), &layout::VERSION.to_le_bytes());
-    let areas = [(offset_of!(RingHeader, data_offset), data), (offset_of!(RingHeader, data_bytes), length)];
-    let nested = [(offset_of!(RingHeader, nested_offset), data + length), (offset_of!(RingHeader, nested_bytes), length)];
-    for (field, value) in areas.into_iter().chain(nested).chain([(offset_of!(RingHeader, head), head)]) {
+    let areas =
+        [(offset_of!(RingHeader, data_offset), data), (offset_of!(RingHeader, data_bytes), length)];
+    let nested = [
+        (offset_of!(RingHeader, nested_offset), data + length),
+        (offset_of!(RingHeader, nested_bytes), length),
+    ];
+    for (field, value) in
+        areas.into_iter().chain(nested).chain([(offset_of!(RingHeader, head), head)])
+    {
         put(bytes, at + field, &value.to_le_bytes());
     }
     bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
@@ -45,7 +51,9 @@ impl Place {
 
     fn tail(&self) -> u64 {
         let mut tail = [0; 8];
-        self.file.read_exact_at(&mut tail, (self.at + offset_of!(RingHeader, tail)) as u64).unwrap();
+        self.file
+            .read_exact_at(&mut tail, (self.at + offset_of!(RingHeader, tail)) as u64)
+            .unwrap();
         u64::from_le_bytes(tail)
     }
 }
@@ -69,7 +77,8 @@ fn full_of_records() -> Vec<u64> {
 /// A spool with one process whose only ring has these words and this head.
 fn drainer(folder: &Path, words: &[u64], head: u64) -> (Drainer, Place) {
     fs::write(discover::process_path(folder, (7, 0)), process_file(words, head)).unwrap();
-    let mut drainer = Drainer::new(folder, SpoolWriter::create(&folder.join("events.spool")).unwrap());
+    let mut drainer =
+        Drainer::new(folder, SpoolWriter::create(&folder.join("events.spool")).unwrap());
     drainer.discover(0).unwrap();
     (drainer, Place::of(folder, 0))
 }
@@ -79,9 +88,12 @@ fn a_million_rings_that_are_not_there_are_one_loss_and_the_others_are_emptied() 
     let folder = tempfile::tempdir().unwrap();
     let words = full_of_records();
     let (mut drainer, first) = drainer(folder.path(), &words, WORDS);
-    let process = File::options().write(true).open(discover::process_path(folder.path(), (7, 0))).unwrap();
+    let process =
+        File::options().write(true).open(discover::process_path(folder.path(), (7, 0))).unwrap();
     for count in [1_000_000_u32, u32::MAX] {
-        process.write_all_at(&count.to_le_bytes(), offset_of!(ProcessHeader, ring_count) as u64).unwrap();
+        process
+            .write_all_at(&count.to_le_bytes(), offset_of!(ProcessHeader, ring_count) as u64)
+            .unwrap();
         drainer.discover(0).unwrap();
     }
     // From then on they are found by their names, whatever number they have.
@@ -96,15 +108,23 @@ fn a_million_rings_that_are_not_there_are_one_loss_and_the_others_are_emptied() 
     assert!((first.tail(), last.tail()) == (WORDS, WORDS), "nobody waits for room for ever");
     let index = drainer.into_index();
     let [Note::Loss { text }] = &index.notes[..] else { panic!("told once: {:?}", index.notes) };
-    assert!(text.starts_with("the number of rings of process 7 (image 0) was overwritten"), "{text}");
+    assert!(
+        text.starts_with("the number of rings of process 7 (image 0) was overwritten"),
+        "{text}"
+    );
 }
 
-/// A first ring's room on the disk is given back when its process has ended, and what it says stays; a small one is not worth it.
+/// A first ring's room on the disk is given back when its process has ended, and what it says
+/// stays; a small one is not worth it.
 #[test]
 fn what_an_ended_process_wrote_leaves_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let (mut drainer, _) = drainer(folder.path(), &[], 0);
-    let blocks = |key| std::os::unix::fs::MetadataExt::blocks(&fs::metadata(discover::process_path(folder.path(), key)).unwrap());
+    let blocks = |key| {
+        std::os::unix::fs::MetadataExt::blocks(
+            &fs::metadata(discover::process_path(folder.path(), key)).unwrap(),
+        )
+    };
     let mut process = fs::read(discover::process_path(folder.path(), (7, 0))).unwrap();
     process.truncate(size_of::<ProcessHeader>());
     let words = vec![100 << 4 | u64::from(layout::PAD); 1 << 16];
@@ -112,8 +132,16 @@ fn what_an_ended_process_wrote_leaves_its_file() {
     let data = process.len();
     add_ring(&mut process, FIRST_RING, &words[..WORDS as usize], words.len() as u64);
     process.truncate(data);
-    put(&mut process, FIRST_RING + offset_of!(RingHeader, data_bytes), &(8 * words.len() as u64).to_le_bytes());
-    put(&mut process, FIRST_RING + offset_of!(RingHeader, nested_offset), &((data + 8 * words.len()) as u64).to_le_bytes());
+    put(
+        &mut process,
+        FIRST_RING + offset_of!(RingHeader, data_bytes),
+        &(8 * words.len() as u64).to_le_bytes(),
+    );
+    put(
+        &mut process,
+        FIRST_RING + offset_of!(RingHeader, nested_offset),
+        &((data + 8 * words.len()) as u64).to_le_bytes(),
+    );
     process.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     process.resize(process.len() + WORDS as usize * 8, 0);
     fs::write(discover::process_path(folder.path(), (7, 1)), process).unwrap();
@@ -186,7 +214,11 @@ fn what_a_full_disk_refused_counts_once_when_it_is_written() {
     for _ in 0..3 {
         assert!(drainer.turn().is_err());
     }
-    assert_eq!((drainer.totals().events, ring.tail()), (0, 0), "nothing is written, and nothing is lost");
+    assert_eq!(
+        (drainer.totals().events, ring.tail()),
+        (0, 0),
+        "nothing is written, and nothing is lost"
+    );
     drainer.limit(u64::MAX);
     drainer.turn().unwrap();
     assert_eq!((drainer.totals().events, ring.tail()), (WORDS / 2, WORDS));
@@ -201,12 +233,19 @@ fn an_end_that_a_full_disk_does_not_take_is_known_and_its_records_stay() {
     assert!(drainer.reap(|_| Some(How::Exited(3))).is_err());
     assert!(drainer.has_left() && drainer.living().next().is_none());
     assert!(ring.tail() == 0);
-    assert_eq!(discover::read_image(folder.path(), (7, 0)).unwrap().unwrap().first_ring_waits, [true, false]);
+    assert_eq!(
+        discover::read_image(folder.path(), (7, 0)).unwrap().unwrap().first_ring_waits,
+        [true, false]
+    );
     let notes = drainer.into_index().notes;
-    assert!(matches!(notes[..], [Note::Ended { pid: 7, seq: 0, how: How::Exited(3), .. }]), "{notes:?}");
+    assert!(
+        matches!(notes[..], [Note::Ended { pid: 7, seq: 0, how: How::Exited(3), .. }]),
+        "{notes:?}"
+    );
 }
 
-/// Whatever stands where a process's file should: the process is named, and told that nobody empties its rings; the others are recorded.
+/// Whatever stands where a process's file should: the process is named, and told that nobody
+/// empties its rings; the others are recorded.
 #[test]
 fn a_file_that_cannot_be_read_is_one_process_lost() {
     let folder = tempfile::tempdir().unwrap();
@@ -214,20 +253,44 @@ fn a_file_that_cannot_be_read_is_one_process_lost() {
     let path = |pid| discover::process_path(folder.path(), (pid, 0));
     fs::create_dir(path(1)).unwrap();
     std::os::unix::fs::symlink("nowhere", path(2)).unwrap();
-    rustix::fs::mknodat(rustix::fs::CWD, path(3), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        path(3),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
     let version = [&layout::PROCESS_MAGIC.to_le_bytes()[..], &[9; 4092]].concat();
-    for (pid, bytes) in [(4, &b"HLPROC01"[..]), (5, &[9; 4096]), (6, &version), (8, b""), (9, &[0; 4096])] {
+    for (pid, bytes) in
+        [(4, &b"HLPROC01"[..]), (5, &[9; 4096]), (6, &version), (8, b""), (9, &[0; 4096])]
+    {
         fs::write(path(pid), bytes).unwrap();
     }
     drainer.discover(0).unwrap();
     let lost = drainer.take_lost();
     let no_file = "it is no regular file";
-    let whys = [no_file, no_file, no_file, "it has 8 bytes, and its header is", "it does not begin as", "its layout has version 151587081"];
-    assert_eq!(lost.iter().map(|lost| lost.pid).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6], "8 and 9 are being made: {lost:?}");
+    let whys = [
+        no_file,
+        no_file,
+        no_file,
+        "it has 8 bytes, and its header is",
+        "it does not begin as",
+        "its layout has version 151587081",
+    ];
+    assert_eq!(
+        lost.iter().map(|lost| lost.pid).collect::<Vec<_>>(),
+        [1, 2, 3, 4, 5, 6],
+        "8 and 9 are being made: {lost:?}"
+    );
     for (lost, why) in lost.iter().zip(whys) {
         let begin = format!("{} ({}-0.process: {why}", discover::UNREAD, lost.pid);
         assert!(lost.reason.starts_with(&begin), "{lost:?}");
-        assert!(drainer.has_seen(lost.pid) && folder.path().join(format!("{}-0.unread", lost.pid)).is_file(), "{lost:?}");
+        assert!(
+            drainer.has_seen(lost.pid)
+                && folder.path().join(format!("{}-0.unread", lost.pid)).is_file(),
+            "{lost:?}"
+        );
     }
     drainer.discover(1).unwrap();
     assert_eq!(drainer.take_lost(), [], "each is told once");
@@ -281,14 +344,24 @@ fn a_file_that_its_owner_may_not_open_is_opened_and_another_users_is_one_process
     user.act_as(0);
     make(9, 0o600);
     user.act_as(65534);
-    let mut drainer = Drainer::new(folder.path(), SpoolWriter::create(&folder.path().join("events.spool")).unwrap());
+    let mut drainer = Drainer::new(
+        folder.path(),
+        SpoolWriter::create(&folder.path().join("events.spool")).unwrap(),
+    );
     drainer.discover(0).unwrap();
     let lost = drainer.take_lost();
     if user.is_root {
         assert_eq!(lost.len(), 1, "{lost:?}");
-        assert!(lost[0].pid == 9 && lost[0].reason.contains("it belongs to user number 0: record as that user"), "{lost:?}");
+        assert!(
+            lost[0].pid == 9
+                && lost[0].reason.contains("it belongs to user number 0: record as that user"),
+            "{lost:?}"
+        );
     }
-    assert!([(7, 0), (8, 0)].iter().all(|key| drainer.living().any(|living| living == *key)), "{drainer:?}");
+    assert!(
+        [(7, 0), (8, 0)].iter().all(|key| drainer.living().any(|living| living == *key)),
+        "{drainer:?}"
+    );
     drainer.reap(|_| Some(How::Exited(0))).unwrap();
     assert!(drainer.totals().events >= 2 && !drainer.has_left(), "{drainer:?}");
 }
@@ -303,8 +376,11 @@ fn a_ring_that_cannot_be_read_is_one_loss_and_the_others_are_emptied() {
     let mut last = vec![0; size_of::<RingHeader>()];
     add_ring(&mut last, 0, &words, WORDS);
     fs::write(discover::ring_place(folder.path(), (7, 0), 2).0, last).unwrap();
-    let process = File::options().write(true).open(discover::process_path(folder.path(), (7, 0))).unwrap();
-    process.write_all_at(&3_u32.to_le_bytes(), offset_of!(ProcessHeader, ring_count) as u64).unwrap();
+    let process =
+        File::options().write(true).open(discover::process_path(folder.path(), (7, 0))).unwrap();
+    process
+        .write_all_at(&3_u32.to_le_bytes(), offset_of!(ProcessHeader, ring_count) as u64)
+        .unwrap();
     drainer.discover(3).unwrap();
     let last = Place::of(folder.path(), 2);
     for ring in [&first, &last] {
@@ -313,5 +389,9 @@ fn a_ring_that_cannot_be_read_is_one_loss_and_the_others_are_emptied() {
     assert!(folder.path().join("7-0.unread").is_file());
     let index = drainer.into_index();
     let [Note::Loss { text }] = &index.notes[..] else { panic!("{:?}", index.notes) };
-    assert!(text.contains("7-0-1.ring cannot be read: it has 8 bytes") && text.ends_with("once that is full"), "{text}");
+    assert!(
+        text.contains("7-0-1.ring cannot be read: it has 8 bytes")
+            && text.ends_with("once that is full"),
+        "{text}"
+    );
 }

@@ -1,7 +1,9 @@
-//! A hash map from block addresses to what lives there: linear probing with backward-shift deletion.
+//! A hash map from block addresses to what lives there: linear probing with backward-shift
+//! deletion.
 //!
-//! Resolving touches it once or twice an event, so that it is the hot path of finishing: one multiplication, and as a rule
-//! one cache line. No tombstones, because a workload is as many removals as insertions. (Knuth, TAOCP 3, 6.4, algorithm R.)
+//! Resolving touches it once or twice an event, so that it is the hot path of finishing: one
+//! multiplication, and as a rule one cache line. No tombstones, because a workload is as many
+//! removals as insertions. (Knuth, TAOCP 3, 6.4, algorithm R.)
 
 /// What lives at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

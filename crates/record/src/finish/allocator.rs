@@ -27,17 +27,25 @@ const LIBRARY_BYTES_MAX: u64 = 64 << 20;
 
 /// "glibc 2.36", "jemalloc (libjemalloc.so.2)"; empty where no module tells.
 pub fn name(tables: &Tables) -> String {
-    let file_names = || tables.modules.iter().map(|module| (module, module.path.rsplit('/').next().unwrap_or("")));
+    let file_names = || {
+        tables.modules.iter().map(|module| (module, module.path.rsplit('/').next().unwrap_or("")))
+    };
     for (prefix, allocator) in REPLACEMENTS {
         if let Some((_, file)) = file_names().find(|(_, file)| file.starts_with(prefix)) {
             return format!("{allocator} ({file})");
         }
     }
-    let Some((library, _)) = file_names().find(|(_, file)| *file == "libc.so.6" || file.starts_with("libc-2.")) else {
+    let Some((library, _)) =
+        file_names().find(|(_, file)| *file == "libc.so.6" || file.starts_with("libc-2."))
+    else {
         return String::new();
     };
-    let readable = fs::metadata(&library.path).is_ok_and(|metadata| metadata.len() <= LIBRARY_BYTES_MAX);
-    let version = readable.then(|| fs::read(&library.path).ok()).flatten().and_then(|bytes| glibc_version(&bytes));
+    let readable =
+        fs::metadata(&library.path).is_ok_and(|metadata| metadata.len() <= LIBRARY_BYTES_MAX);
+    let version = readable
+        .then(|| fs::read(&library.path).ok())
+        .flatten()
+        .and_then(|bytes| glibc_version(&bytes));
     version.map_or_else(|| String::from("glibc"), |version| format!("glibc {version}"))
 }
 
@@ -58,15 +66,26 @@ mod tests {
     #[test]
     fn the_allocator_is_told_by_modules() {
         let with = |paths: &[&str]| Tables {
-            modules: paths.iter().map(|path| Module { path: (*path).to_owned(), ..Module::default() }).collect(),
+            modules: paths
+                .iter()
+                .map(|path| Module { path: (*path).to_owned(), ..Module::default() })
+                .collect(),
             ..Tables::default()
         };
         assert_eq!(name(&with(&[])), "");
         assert_eq!(name(&with(&["/nowhere/libc.so.6"])), "glibc");
-        assert_eq!(name(&with(&["/lib/libc.so.6", "/lib/libasan.so.8"])), "AddressSanitizer (libasan.so.8)");
-        assert_eq!(name(&with(&["/lib/libc.so.6", "/usr/lib/libjemalloc.so.2"])), "jemalloc (libjemalloc.so.2)");
         assert_eq!(
-            glibc_version(b"GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\nCopyright"),
+            name(&with(&["/lib/libc.so.6", "/lib/libasan.so.8"])),
+            "AddressSanitizer (libasan.so.8)"
+        );
+        assert_eq!(
+            name(&with(&["/lib/libc.so.6", "/usr/lib/libjemalloc.so.2"])),
+            "jemalloc (libjemalloc.so.2)"
+        );
+        assert_eq!(
+            glibc_version(
+                b"GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\nCopyright"
+            ),
             Some(String::from("2.36"))
         );
     }

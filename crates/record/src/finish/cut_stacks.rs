@@ -1,9 +1,10 @@
 //! Stacks cut to the depth asked for, each once.
 //!
-//! The recorder keeps more frames than that, and not always as many: where it cuts must not change with every call (see its
-//! `stacks.c`). Left so, one site below a deep recursion would be as many stacks as there are places to cut at. So nodes are
-//! kept whole while rings are merged, because the next ones are defined upon them, and the stack of an event is its innermost
-//! `depth` frames; stacks that are equal then are one row. Only what events name is a row at all.
+//! The recorder keeps more frames than that, and not always as many: where it cuts must not change
+//! with every call (see its `stacks.c`). Left so, one site below a deep recursion would be as many
+//! stacks as there are places to cut at. So nodes are kept whole while rings are merged, because
+//! the next ones are defined upon them, and the stack of an event is its innermost `depth` frames;
+//! stacks that are equal then are one row. Only what events name is a row at all.
 
 use super::stack_map::StackMap;
 use heaplab_trace::tables::StackNode;
@@ -22,14 +23,20 @@ pub struct CutStacks {
 struct Whole {
     node: StackNode,
     frames: u32,
-    /// Its row, once an event has named it or, where it need not be cut, a stack upon it; 0: none has.
+    /// Its row, once an event has named it or, where it need not be cut, a stack upon it; 0: none
+    /// has.
     row: u32,
 }
 
 impl CutStacks {
     /// None yet; `depth` frames are wanted.
     pub fn new(depth: u32) -> CutStacks {
-        CutStacks { depth: depth as usize, whole: vec![Whole::default()], rows: StackMap::default(), path: Vec::new() }
+        CutStacks {
+            depth: depth as usize,
+            whole: vec![Whole::default()],
+            rows: StackMap::default(),
+            path: Vec::new(),
+        }
     }
 
     /// The number of the whole stack `node`, by the map of its process.
@@ -60,7 +67,8 @@ impl CutStacks {
         let (mut at, mut row) = (number, 0);
         while at != 0 && self.path.len() < self.depth {
             let whole = self.whole[at as usize];
-            // What lies under a stack that is not cut is not cut either: its row is a row of this one.
+            // What lies under a stack that is not cut is not cut either: its row is a row of this
+            // one.
             if !cut && whole.row != 0 {
                 row = whole.row;
                 break;
@@ -98,7 +106,8 @@ mod tests {
     }
 
     proptest! {
-        /// Random walks up and down a stack; the same calls upon outer frames that the cache has or has not dropped.
+        /// Random walks up and down a stack; the same calls upon outer frames that the cache has or
+        /// has not dropped.
         #[test]
         fn a_row_is_the_innermost_frames_and_equal_ones_are_one(
             walks in prop::collection::vec(prop::collection::vec(0_u32..3, 1..12), 1..60), depth in 0_u32..8,

@@ -1,4 +1,5 @@
-//! What is known of a recording beside its events: how processes ended, samples, where it was cut, what was lost.
+//! What is known of a recording beside its events: how processes ended, samples, where it was cut,
+//! what was lost.
 
 use super::SpoolContent;
 use super::allocator;
@@ -36,7 +37,11 @@ pub struct Facts {
 
 impl Facts {
     /// From the control page, the notes and the images.
-    pub fn new<'a>(control: &ControlFacts, images: impl Iterator<Item = &'a Image>, clock: Clock) -> Facts {
+    pub fn new<'a>(
+        control: &ControlFacts,
+        images: impl Iterator<Item = &'a Image>,
+        clock: Clock,
+    ) -> Facts {
         let mut facts = Facts {
             clock,
             exits: HashMap::new(),
@@ -62,27 +67,58 @@ impl Facts {
                 *sum = sum.saturating_add(lost);
             }
             // Of one whose files could not be read the recording of the others says so.
-            facts.cut = facts.cut.into_iter().chain(image.cut.filter(|(_, reason)| *reason != layout::CUT_UNREAD)).min();
+            facts.cut = facts
+                .cut
+                .into_iter()
+                .chain(image.cut.filter(|(_, reason)| *reason != layout::CUT_UNREAD))
+                .min();
             facts.architecture = facts.architecture.or(Some(image.architecture));
         }
         facts
     }
 
-    /// The samples in order of time: those of the drainer, and what processes said of themselves at exit().
+    /// The samples in order of time: those of the drainer, and what processes said of themselves at
+    /// exit().
     pub fn samples(&self, index: &Index, row: impl Fn(u32, u32) -> Option<u32>) -> Vec<Sample> {
         let sample = |counter, (pid, seq), memory: Memory| {
-            let Memory { resident_bytes, anonymous_bytes: resident_anonymous_bytes, resident_peak_bytes } = memory;
+            let Memory {
+                resident_bytes,
+                anonymous_bytes: resident_anonymous_bytes,
+                resident_peak_bytes,
+            } = memory;
             let (time_ns, process) = (self.clock.ns(counter), row(pid, seq)?);
-            Some(Sample { time_ns, process, resident_bytes, resident_anonymous_bytes, resident_peak_bytes, committed_bytes: 0 })
+            Some(Sample {
+                time_ns,
+                process,
+                resident_bytes,
+                resident_anonymous_bytes,
+                resident_peak_bytes,
+                committed_bytes: 0,
+            })
         };
         let drained = index.notes.iter().filter_map(|note| {
-            let Note::Sample { counter, pid, seq, resident_bytes, resident_anonymous_bytes, resident_peak_bytes } = *note else {
+            let Note::Sample {
+                counter,
+                pid,
+                seq,
+                resident_bytes,
+                resident_anonymous_bytes,
+                resident_peak_bytes,
+            } = *note
+            else {
                 return None;
             };
-            let memory = Memory { resident_bytes, anonymous_bytes: resident_anonymous_bytes, resident_peak_bytes };
+            let memory = Memory {
+                resident_bytes,
+                anonymous_bytes: resident_anonymous_bytes,
+                resident_peak_bytes,
+            };
             sample(counter, (pid, seq), memory)
         });
-        let last = self.last_memory.iter().filter_map(|(key, counter, memory)| sample(*counter, *key, *memory));
+        let last = self
+            .last_memory
+            .iter()
+            .filter_map(|(key, counter, memory)| sample(*counter, *key, *memory));
         let mut samples: Vec<Sample> = drained.chain(last).collect();
         samples.sort_by_key(|sample| sample.time_ns);
         samples
@@ -93,15 +129,23 @@ impl Facts {
         let seen: HashMap<(u32, u32), (How, u64)> = index
             .notes
             .iter()
-            .filter_map(
-                |note| if let Note::Ended { counter, pid, seq, how } = note { Some(((*pid, *seq), (*how, *counter))) } else { None },
-            )
+            .filter_map(|note| {
+                if let Note::Ended { counter, pid, seq, how } = note {
+                    Some(((*pid, *seq), (*how, *counter)))
+                } else {
+                    None
+                }
+            })
             .collect();
         let end_of = |key: &(u32, u32)| {
             let said = self.exits.get(key).copied();
             let (how, counter) = match (seen.get(key), self.execs.get(key), said) {
-                (Some((How::Exited(status), counter)), ..) => (Ended::Exited(*status), Some(said.map_or(*counter, |(_, said)| said))),
-                (Some((How::Signalled(signal), counter)), ..) => (Ended::Signalled(*signal), Some(*counter)),
+                (Some((How::Exited(status), counter)), ..) => {
+                    (Ended::Exited(*status), Some(said.map_or(*counter, |(_, said)| said)))
+                }
+                (Some((How::Signalled(signal), counter)), ..) => {
+                    (Ended::Signalled(*signal), Some(*counter))
+                }
                 (Some((How::Running, _)), ..) => (Ended::Unknown, None),
                 (_, Some(counter), _) => (Ended::Exec, Some(*counter)),
                 // exit() and _exit() take an int and keep its low byte.
@@ -136,13 +180,23 @@ impl Facts {
     }
 
     /// `meta.json`.
-    pub(super) fn meta(&self, content: &SpoolContent, counts: &Counts, unknown_stacks: u64, tables: &Tables) -> Meta {
+    pub(super) fn meta(
+        &self,
+        content: &SpoolContent,
+        counts: &Counts,
+        unknown_stacks: u64,
+        tables: &Tables,
+    ) -> Meta {
         let (command, began_unix_s, writer) = content
             .index
             .notes
             .iter()
             .find_map(|note| {
-                if let Note::Began { command, unix_s, writer } = note { Some((command.join(" "), *unix_s, writer.clone())) } else { None }
+                if let Note::Began { command, unix_s, writer } = note {
+                    Some((command.join(" "), *unix_s, writer.clone()))
+                } else {
+                    None
+                }
             })
             .unwrap_or_default();
         let architecture = match self.architecture {
@@ -152,7 +206,11 @@ impl Facts {
         };
         let last_seen = content.control.later.map_or(0, |later| self.clock.ns(later.counter));
         Meta {
-            writer: if writer.is_empty() { format!("heaplab {}", env!("CARGO_PKG_VERSION")) } else { writer },
+            writer: if writer.is_empty() {
+                format!("heaplab {}", env!("CARGO_PKG_VERSION"))
+            } else {
+                writer
+            },
             program: command,
             allocator: allocator::name(tables),
             death_rule: String::from("freed by the program"),
@@ -168,7 +226,10 @@ impl Facts {
 
     fn cut_text(&self, index: &Index, counts: &Counts) -> Option<String> {
         let last = counts.last_ns as f64 / 1e9;
-        let noted = index.notes.iter().rev().find_map(|note| if let Note::Cut { text } = note { Some(text.clone()) } else { None });
+        let noted =
+            index.notes.iter().rev().find_map(|note| {
+                if let Note::Cut { text } = note { Some(text.clone()) } else { None }
+            });
         let is_complete = index.notes.iter().any(|note| matches!(note, Note::Complete { .. }));
         match (noted, index.damage, self.cut) {
             (Some(text), ..) => Some(text),
@@ -184,12 +245,17 @@ impl Facts {
                     }
                     _ => "heaplab stopped the recording",
                 };
-                Some(format!("{why}; the program recorded on until {at:.3} s, then ran on unrecorded"))
+                Some(format!(
+                    "{why}; the program recorded on until {at:.3} s, then ran on unrecorded"
+                ))
             }
-            (None, Some(damage), None) => {
-                Some(format!("the spool is whole up to byte {} only ({damage}); the last event is at {last:.3} s", index.sound_bytes))
-            }
-            (None, None, None) => Some(format!("heaplab was ended before the recording was; the last event is at {last:.3} s")),
+            (None, Some(damage), None) => Some(format!(
+                "the spool is whole up to byte {} only ({damage}); the last event is at {last:.3} s",
+                index.sound_bytes
+            )),
+            (None, None, None) => Some(format!(
+                "heaplab was ended before the recording was; the last event is at {last:.3} s"
+            )),
         }
     }
 
@@ -204,9 +270,18 @@ impl Facts {
             self.lost[layout::LOST_NESTED_FULL],
             "[event inside of another (a signal handler): its|events inside of other events (signal handlers): their] ring was full",
         );
-        add(self.lost[layout::LOST_NESTED_DEEPER], "[event|events] inside of events inside of events");
-        add(self.lost[layout::LOST_NO_RING], "[event|events] of threads for which no ring could be made");
-        add(self.lost[layout::LOST_IN_SANDBOX], "[event|events] of threads that began after the program had locked itself up (seccomp)");
+        add(
+            self.lost[layout::LOST_NESTED_DEEPER],
+            "[event|events] inside of events inside of events",
+        );
+        add(
+            self.lost[layout::LOST_NO_RING],
+            "[event|events] of threads for which no ring could be made",
+        );
+        add(
+            self.lost[layout::LOST_IN_SANDBOX],
+            "[event|events] of threads that began after the program had locked itself up (seccomp)",
+        );
         add(self.lost[layout::LOST_RECORDS_FULL], "[record|records] of modules");
         add(
             self.lost[layout::LOST_STACK_BOUNDS],
@@ -217,7 +292,10 @@ impl Facts {
             "[stack of an event inside of another (a signal handler); the event is|stacks of events inside of other events (signal handlers); the events are] there without",
         );
         add(self.lost[layout::LOST_MARK_LONG], "[name of a mark|names of marks], cut at 256 bytes");
-        add(unknown_stacks, "[stack (its event is there): what defined it|stacks (their events are there): what defined them] is missing");
+        add(
+            unknown_stacks,
+            "[stack (its event is there): what defined it|stacks (their events are there): what defined them] is missing",
+        );
         add(
             counts.unknown_frees,
             "[free of a block|frees of blocks] whose allocation was not recorded (the dynamic linker makes some before recording can begin); left out",
@@ -234,12 +312,17 @@ impl Facts {
         if let Some(refused) = self.refused {
             losses.push(format!(
                 "{} (the last, of process {}, {})",
-                so_many(refused.count.into(), "[process or thread|processes or threads] could not be recorded"),
+                so_many(
+                    refused.count.into(),
+                    "[process or thread|processes or threads] could not be recorded"
+                ),
                 refused.pid,
                 refused.reason()
             ));
         }
-        let noted = content.index.notes.iter().filter_map(|note| if let Note::Loss { text } = note { Some(text.clone()) } else { None });
+        let noted = content.index.notes.iter().filter_map(|note| {
+            if let Note::Loss { text } = note { Some(text.clone()) } else { None }
+        });
         losses.extend(noted.chain(content.losses.iter().cloned()));
         losses
     }

@@ -1,8 +1,10 @@
-//! What is live in one process, so that a fork costs little: layers shared between parent and child.
+//! What is live in one process, so that a fork costs little: layers shared between parent and
+//! child.
 //!
-//! At a fork everything live freezes into a layer that both hold; each goes on in a map of its own above the layers, with a
-//! set of the addresses that it has since released from them. A shell that forks for each command would otherwise copy
-//! its whole heap each time. Once the child is gone, the parent's next fork folds its newest layer back together.
+//! At a fork everything live freezes into a layer that both hold; each goes on in a map of its own
+//! above the layers, with a set of the addresses that it has since released from them. A shell that
+//! forks for each command would otherwise copy its whole heap each time. Once the child is gone,
+//! the parent's next fork folds its newest layer back together.
 
 use super::address_map::{AddressMap, Live};
 use std::sync::Arc;
@@ -102,7 +104,8 @@ impl LiveHeap {
         }
     }
 
-    /// Takes what lives at `address` out if the process has allocated it since its last fork; otherwise nothing changes.
+    /// Takes what lives at `address` out if the process has allocated it since its last fork;
+    /// otherwise nothing changes.
     #[inline]
     pub fn remove_own(&mut self, address: u64) -> Option<Live> {
         self.top.remove(address)
@@ -111,14 +114,21 @@ impl LiveHeap {
     /// The heap of a child forked now: a copy of everything, all of it inherited.
     pub fn fork(&mut self) -> LiveHeap {
         self.freeze();
-        LiveHeap { layers: self.layers.clone(), inherited: self.layers.len(), ..LiveHeap::default() }
+        LiveHeap {
+            layers: self.layers.clone(),
+            inherited: self.layers.len(),
+            ..LiveHeap::default()
+        }
     }
 
     fn freeze(&mut self) {
         if self.top.is_empty() && self.released.is_empty() {
             return;
         }
-        let newest = Layer { map: std::mem::take(&mut self.top), released: std::mem::take(&mut self.released) };
+        let newest = Layer {
+            map: std::mem::take(&mut self.top),
+            released: std::mem::take(&mut self.released),
+        };
         let folded = match self.layers.pop_if_own(self.inherited) {
             Some(below) => match Arc::try_unwrap(below) {
                 Ok(below) => fold(below, newest),
@@ -131,7 +141,12 @@ impl LiveHeap {
         };
         self.layers.push(Arc::new(folded));
         if self.layers.len() - self.inherited > OWN_LAYERS_MAX {
-            let all = self.layers.drain(self.inherited..).map(|layer| Layer::clone(&layer)).reduce(fold).unwrap_or_default();
+            let all = self
+                .layers
+                .drain(self.inherited..)
+                .map(|layer| Layer::clone(&layer))
+                .reduce(fold)
+                .unwrap_or_default();
             self.layers.push(Arc::new(all));
         }
     }

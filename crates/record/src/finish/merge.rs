@@ -1,22 +1,27 @@
 //! All rings as one sequence, in a legal order.
 //!
 //! # The order, and why there is a legal one
-//! Rings are merged by stamp. A free is stamped before its call and an allocation after it. When address X passes from one
-//! thread to another, then stamp(free X) < X is released < X is taken < stamp(alloc X): the merged order is legal as it is.
-//! Only a reallocation that moves acts at an instant that no stamp names: it takes Y and releases X somewhere between its two
-//! stamps. It is placed at its second stamp, or, if an allocation of X comes first, right before that allocation. That place
-//! is legal: an allocator copies before it lets go, so Y was taken no later than X was released; whoever held Y before
-//! stamped its free before releasing it, hence stamp(free Y) < Y taken <= X released < X taken again < stamp(alloc X), and that
-//! free has been placed already. If the allocation of X is itself such a reallocation, the same holds for it: they are placed one
+//! Rings are merged by stamp. A free is stamped before its call and an allocation after it. When
+//! address X passes from one thread to another, then stamp(free X) < X is released < X is taken <
+//! stamp(alloc X): the merged order is legal as it is. Only a reallocation that moves acts at an
+//! instant that no stamp names: it takes Y and releases X somewhere between its two stamps. It is
+//! placed at its second stamp, or, if an allocation of X comes first, right before that allocation.
+//! That place is legal: an allocator copies before it lets go, so Y was taken no later than X was
+//! released; whoever held Y before stamped its free before releasing it, hence stamp(free Y) < Y
+//! taken <= X released < X taken again < stamp(alloc X), and that free has been placed already. If
+//! the allocation of X is itself such a reallocation, the same holds for it: they are placed one
 //! after the other along X, which ends because each step goes back in real time.
 //!
-//! This rests on stamps that are read where they stand. Processors read their counter ahead of what precedes it, while that waits for another
-//! processor, as for a lock that it holds. Reading it in its place (`lfence`, `rdtscp`) would make each event wait for all before it, which
-//! costs more than all else that the hook does. So an allocation at an address that lives, or
-//! a free of one that does not, waits, and its ring with it, for a while (see [`super::waits`]). The true order is one in which every ring advances
-//! and every address alternates between birth and death, so that the event waited for is in another ring. Where rings wait for each
-//! other, because a free that came too early ended the life before the one it was of, one record is set aside until its address allows it
-//! and its ring goes on (see `parking`). What is still impossible then is resolved as a loss and counted, never left wrong: see [`Counts`].
+//! This rests on stamps that are read where they stand. Processors read their counter ahead of what
+//! precedes it, while that waits for another processor, as for a lock that it holds. Reading it in
+//! its place (`lfence`, `rdtscp`) would make each event wait for all before it, which costs more
+//! than all else that the hook does. So an allocation at an address that lives, or a free of one
+//! that does not, waits, and its ring with it, for a while (see [`super::waits`]). The true order
+//! is one in which every ring advances and every address alternates between birth and death, so
+//! that the event waited for is in another ring. Where rings wait for each other, because a free
+//! that came too early ended the life before the one it was of, one record is set aside until its
+//! address allows it and its ring goes on (see `parking`). What is still impossible then is
+//! resolved as a loss and counted, never left wrong: see [`Counts`].
 
 mod parking;
 mod plain;
@@ -101,7 +106,8 @@ struct StreamState {
     /// The process's row, once the stream is open.
     row: u32,
     thread: u32,
-    /// The thread that one part of the ring has announced and the other has not: its tid, and whether the nested part is to follow.
+    /// The thread that one part of the ring has announced and the other has not: its tid, and
+    /// whether the nested part is to follow.
     announced: Option<(u32, bool)>,
     /// The stream of the ring's main part, which knows the thread.
     main: usize,
@@ -151,7 +157,8 @@ pub struct Merge<'a, S> {
 }
 
 impl<'a, S: EventSink> Merge<'a, S> {
-    /// Merges `streams`, each with the place of its image in `images`; stacks are cut to `stack_depth` frames.
+    /// Merges `streams`, each with the place of its image in `images`; stacks are cut to
+    /// `stack_depth` frames.
     pub fn new(
         files: &'a Files,
         clock: Clock,
@@ -175,7 +182,10 @@ impl<'a, S: EventSink> Merge<'a, S> {
         let mut queue = BinaryHeap::new();
         for (place, (process, stream)) in streams.iter().enumerate() {
             streams_left[*process] += 1;
-            let main = mains.get(&crate::spool::block::RingId { nested: false, ..stream.id }).copied().unwrap_or(place);
+            let main = mains
+                .get(&crate::spool::block::RingId { nested: false, ..stream.id })
+                .copied()
+                .unwrap_or(place);
             let realloc = ReallocState::None;
             states.push(StreamState {
                 process: *process,
@@ -214,8 +224,13 @@ impl<'a, S: EventSink> Merge<'a, S> {
         }
     }
 
-    /// Runs to the end. `actions` are in order of time; `progress` is told now and then how many records that were.
-    pub fn run(&mut self, mut actions: Vec<(u64, Action)>, progress: &mut dyn FnMut(u64)) -> Result<(), TraceError> {
+    /// Runs to the end. `actions` are in order of time; `progress` is told now and then how many
+    /// records that were.
+    pub fn run(
+        &mut self,
+        mut actions: Vec<(u64, Action)>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), TraceError> {
         actions.reverse();
         let mut told = 0;
         loop {
@@ -242,8 +257,11 @@ impl<'a, S: EventSink> Merge<'a, S> {
                 continue;
             }
             let Some(Reverse((_, place))) = self.queue.pop() else { return Ok(()) };
-            self.limit =
-                [self.queue.peek().map(|Reverse((key, _))| *key), action_key, deadline].into_iter().flatten().min().unwrap_or(u64::MAX);
+            self.limit = [self.queue.peek().map(|Reverse((key, _))| *key), action_key, deadline]
+                .into_iter()
+                .flatten()
+                .min()
+                .unwrap_or(u64::MAX);
             self.run_stream(place)?;
         }
     }
@@ -261,10 +279,21 @@ impl<'a, S: EventSink> Merge<'a, S> {
                 Ok(())
             }
             Action::Mark(name, pid) => {
-                let process =
-                    pid.and_then(|pid| self.builder.tables.processes.iter().rposition(|process| process.pid == pid)).map(|row| row as u32);
+                let process = pid
+                    .and_then(|pid| {
+                        self.builder.tables.processes.iter().rposition(|process| process.pid == pid)
+                    })
+                    .map(|row| row as u32);
                 let row = self.builder.add_mark(name, key, process);
-                self.emit(Event { op: Op::Mark, object: u64::from(row), process: process.unwrap_or(0), ..Event::default() }, key)
+                self.emit(
+                    Event {
+                        op: Op::Mark,
+                        object: u64::from(row),
+                        process: process.unwrap_or(0),
+                        ..Event::default()
+                    },
+                    key,
+                )
             }
         }
     }
@@ -274,7 +303,10 @@ impl<'a, S: EventSink> Merge<'a, S> {
         let heap = match input.parent {
             Some(parent) => {
                 self.children_left[parent] -= 1;
-                let heap = self.processes[parent].as_mut().map(|parent| parent.heap.fork()).unwrap_or_default();
+                let heap = self.processes[parent]
+                    .as_mut()
+                    .map(|parent| parent.heap.fork())
+                    .unwrap_or_default();
                 self.drop_if_over(parent);
                 heap
             }
@@ -288,7 +320,10 @@ impl<'a, S: EventSink> Merge<'a, S> {
 
     /// Forgets what lives in a process that does nothing more and that nobody will be forked from.
     fn drop_if_over(&mut self, place: usize) {
-        if self.streams_left[place] == 0 && self.children_left[place] == 0 && self.images[place].is_none() {
+        if self.streams_left[place] == 0
+            && self.children_left[place] == 0
+            && self.images[place].is_none()
+        {
             self.processes[place] = None;
         }
     }
@@ -296,7 +331,9 @@ impl<'a, S: EventSink> Merge<'a, S> {
     fn run_stream(&mut self, place: usize) -> Result<(), TraceError> {
         if !self.states[place].opened {
             self.states[place].opened = true;
-            self.states[place].row = self.processes[self.states[place].process].as_ref().map_or(0, |process| process.tables.row);
+            self.states[place].row = self.processes[self.states[place].process]
+                .as_ref()
+                .map_or(0, |process| process.tables.row);
             if self.advance(place) {
                 self.enqueue(place);
             }
@@ -343,7 +380,10 @@ impl<'a, S: EventSink> Merge<'a, S> {
     fn close(&mut self, place: usize) {
         if let Some(why) = self.streams[place].damage.take() {
             let id = self.streams[place].id;
-            self.damage.push(format!("ring {} of process {} (image {}) could not be read to its end: {why}", id.ring, id.pid, id.seq));
+            self.damage.push(format!(
+                "ring {} of process {} (image {}) could not be read to its end: {why}",
+                id.ring, id.pid, id.seq
+            ));
         }
         if self.states[place].aside_since.is_some() {
             self.aside -= 1;

@@ -1,8 +1,8 @@
-//! Spool into bundle: order, identity, stacks, processes; the same for a recording that has just ended and for what a crash
-//! left behind.
+//! Spool into bundle: order, identity, stacks, processes; the same for a recording that has just
+//! ended and for what a crash left behind.
 //!
-//! Memory is bounded by what lives at one moment and by distinct stacks, not by the number of events. The spool is read only;
-//! whoever calls removes it once the bundle has its name.
+//! Memory is bounded by what lives at one moment and by distinct stacks, not by the number of
+//! events. The spool is read only; whoever calls removes it once the bundle has its name.
 
 pub mod address_map;
 pub mod allocator;
@@ -54,7 +54,8 @@ pub struct Finished {
     pub processes: usize,
     /// Bytes of the bundle's files.
     pub bundle_bytes: u64,
-    /// Which process was the largest, and why its requests could not be seen; `None` where they were.
+    /// Which process was the largest, and why its requests could not be seen; `None` where they
+    /// were.
     pub largest_unseen: Option<String>,
 }
 
@@ -88,22 +89,31 @@ pub struct Options {
     pub addresses: bool,
     /// Replace a bundle of that name, once the new one is whole.
     pub replace: bool,
-    /// Where everything is in the spool, as who has just written it knows; `None`: it is read for that.
+    /// Where everything is in the spool, as who has just written it knows; `None`: it is read for
+    /// that.
     pub index: Option<Index>,
-    /// Told where the bundle is written before it has its name, for who may have to end in the middle ([`heaplab_trace::bundle::abandon`]).
+    /// Told where the bundle is written before it has its name, for who may have to end in the
+    /// middle ([`heaplab_trace::bundle::abandon`]).
     pub unfinished: Arc<OnceLock<PathBuf>>,
 }
 
 /// Finishes the spool into a bundle at `output`, which must not exist unless it is to be replaced.
-pub fn finish(spool: &Path, output: &Path, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Finished, RecordError> {
-    let files = Files::open(spool).map_err(RecordError::io("cannot open", &spool.join(EVENTS_FILE)))?;
+pub fn finish(
+    spool: &Path,
+    output: &Path,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Finished, RecordError> {
+    let files =
+        Files::open(spool).map_err(RecordError::io("cannot open", &spool.join(EVENTS_FILE)))?;
     let begin = if options.replace { BundleWriter::replace } else { BundleWriter::create };
     let mut writer = begin(output)?;
     let _ = options.unfinished.set(writer.unfinished().to_owned());
     if !options.addresses {
         writer.leave_out_addresses();
     }
-    let (mut tables, meta, counts) = merge_spool(&files, options.index.clone(), &mut writer, progress)?;
+    let (mut tables, meta, counts) =
+        merge_spool(&files, options.index.clone(), &mut writer, progress)?;
     if let Some(symbols) = &options.symbols {
         progress(Progress::Symbols);
         symbolize::symbolize(&mut tables, symbols);
@@ -112,25 +122,47 @@ pub fn finish(spool: &Path, output: &Path, options: &Options, progress: &mut dyn
     writer.finish(&tables, meta.clone())?;
     let processes = tables.processes.iter().filter(|process| process.refused.is_none()).count();
     let entries = fs::read_dir(output).map_err(RecordError::io("cannot read", output))?;
-    let bundle_bytes = entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum();
-    let meta = Meta { events: counts.events, objects: counts.objects, duration_ns: meta.duration_ns.max(counts.last_ns), ..meta };
+    let bundle_bytes = entries
+        .flatten()
+        .filter_map(|entry| entry.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum();
+    let meta = Meta {
+        events: counts.events,
+        objects: counts.objects,
+        duration_ns: meta.duration_ns.max(counts.last_ns),
+        ..meta
+    };
     let largest_unseen = largest_unseen(&tables);
-    Ok(Finished { output: output.to_owned(), meta, counts, processes, bundle_bytes, largest_unseen })
+    Ok(Finished {
+        output: output.to_owned(),
+        meta,
+        counts,
+        processes,
+        bundle_bytes,
+        largest_unseen,
+    })
 }
 
-/// The process with the most resident memory, where its executable's own `malloc` is found before the recorder's: Firefox under its wrapper
-/// script, for one. Such a process loads the recorder, and what is recorded is its small neighbours.
+/// The process with the most resident memory, where its executable's own `malloc` is found before
+/// the recorder's: Firefox under its wrapper script, for one. Such a process loads the recorder,
+/// and what is recorded is its small neighbours.
 fn largest_unseen(tables: &Tables) -> Option<String> {
     let resident = |sample: &Sample| sample.resident_peak_bytes.max(sample.resident_bytes);
     let largest = tables.samples.iter().max_by_key(|sample| resident(sample))?;
     let process = tables.processes.get(largest.process as usize)?;
     let obstacle = diagnose::obstacle(Path::new(&process.executable), None)?;
-    let own_malloc = matches!(obstacle, Obstacle::OwnMalloc { exported: true } | Obstacle::Sanitizer(_));
-    let (pid, program, mib) = (process.pid, &process.executable, resident(largest) as f64 / f64::from(1 << 20));
-    own_malloc.then(|| format!("process {pid} ({program}), the largest with {mib:.1} MiB resident, {obstacle}"))
+    let own_malloc =
+        matches!(obstacle, Obstacle::OwnMalloc { exported: true } | Obstacle::Sanitizer(_));
+    let (pid, program, mib) =
+        (process.pid, &process.executable, resident(largest) as f64 / f64::from(1 << 20));
+    own_malloc.then(|| {
+        format!("process {pid} ({program}), the largest with {mib:.1} MiB resident, {obstacle}")
+    })
 }
 
-/// Merges all rings of a spool into `sink`, and gives the tables and what is known of the recording. `index` as in [`Options`].
+/// Merges all rings of a spool into `sink`, and gives the tables and what is known of the
+/// recording. `index` as in [`Options`].
 pub fn merge_spool<S: EventSink>(
     files: &Files,
     index: Option<Index>,
@@ -139,19 +171,27 @@ pub fn merge_spool<S: EventSink>(
 ) -> Result<(Tables, Meta, Counts), RecordError> {
     let mut content = read_content(files, index)?;
     let later = content.control.later.unwrap_or_else(Moment::now);
-    let clock = Clock::between(content.control.origin, later).ok_or_else(|| RecordError::NotASpool {
-        path: files.folder.clone(),
-        reason: String::from("its control page has no clock readings that fit together"),
-    })?;
-    let expected = content.index.rings.values().flatten().map(|block| u64::from(block.records)).sum();
+    let clock =
+        Clock::between(content.control.origin, later).ok_or_else(|| RecordError::NotASpool {
+            path: files.folder.clone(),
+            reason: String::from("its control page has no clock readings that fit together"),
+        })?;
+    let expected =
+        content.index.rings.values().flatten().map(|block| u64::from(block.records)).sum();
     let (inputs, streams) = inputs(files, &mut content);
     let facts = facts::Facts::new(&content.control, inputs.iter().map(|input| &input.image), clock);
     let mut actions: Vec<(u64, Action)> = Vec::new();
     for (place, input) in inputs.iter().enumerate() {
-        let first = streams.iter().filter(|(of, _)| *of == place).map(|(_, stream)| stream.key).min();
-        actions.push((input.image.begin_counter.min(first.unwrap_or(u64::MAX)), Action::Begin(place)));
+        let first =
+            streams.iter().filter(|(of, _)| *of == place).map(|(_, stream)| stream.key).min();
+        actions
+            .push((input.image.begin_counter.min(first.unwrap_or(u64::MAX)), Action::Begin(place)));
     }
-    actions.extend(mark::read(&files.folder).into_iter().map(|mark| (mark.counter, Action::Mark(mark.name, mark.pid))));
+    actions.extend(
+        mark::read(&files.folder)
+            .into_iter()
+            .map(|mark| (mark.counter, Action::Mark(mark.name, mark.pid))),
+    );
     actions.sort_by_key(|(counter, action)| (*counter, matches!(action, Action::Mark(..))));
     let mut merge = Merge::new(files, clock, content.control.stack_depth, sink, inputs, streams);
     merge.run(actions, &mut |rows| progress(Progress::Rows(rows, expected)))?;
@@ -173,10 +213,15 @@ fn read_content(files: &Files, index: Option<Index>) -> Result<SpoolContent, Rec
     let folder = &files.folder;
     let not_a_spool = |reason: String| RecordError::NotASpool { path: folder.clone(), reason };
     let page = folder.join(CONTROL_FILE);
-    let control = ControlFacts::parse(&fs::read(&page).map_err(RecordError::io("cannot read", &page))?).map_err(not_a_spool)?;
+    let control =
+        ControlFacts::parse(&fs::read(&page).map_err(RecordError::io("cannot read", &page))?)
+            .map_err(not_a_spool)?;
     let mut index = match index {
         Some(index) => index,
-        None => files.spool.index().map_err(RecordError::io("cannot read", &folder.join(EVENTS_FILE)))?,
+        None => files
+            .spool
+            .index()
+            .map_err(RecordError::io("cannot read", &folder.join(EVENTS_FILE)))?,
     };
     if let Some(damage @ BlockDamage::Version) = index.damage {
         return Err(not_a_spool(damage.to_string()));
@@ -188,11 +233,21 @@ fn read_content(files: &Files, index: Option<Index>) -> Result<SpoolContent, Rec
     Ok(SpoolContent { control, index, images, losses })
 }
 
-/// Every image whose file can be read. Of a process without such a file there is a note in `index`: of who recorded, or now.
-fn read_images(folder: &Path, execs: &[Exec], index: &mut Index, losses: &mut Vec<String>) -> Result<Images, RecordError> {
+/// Every image whose file can be read. Of a process without such a file there is a note in `index`:
+/// of who recorded, or now.
+fn read_images(
+    folder: &Path,
+    execs: &[Exec],
+    index: &mut Index,
+    losses: &mut Vec<String>,
+) -> Result<Images, RecordError> {
     let mut images = Images::new();
-    let has_records: HashSet<(u32, u32)> =
-        index.rings.iter().filter(|(_, blocks)| !blocks.is_empty()).map(|(id, _)| (id.pid, id.seq)).collect();
+    let has_records: HashSet<(u32, u32)> = index
+        .rings
+        .iter()
+        .filter(|(_, blocks)| !blocks.is_empty())
+        .map(|(id, _)| (id.pid, id.seq))
+        .collect();
     let told = |note: &Note| match note {
         Note::Unrecorded { pid, reason, .. } if reason.starts_with(discover::UNREAD) => Some(*pid),
         _ => None,
@@ -203,7 +258,11 @@ fn read_images(folder: &Path, execs: &[Exec], index: &mut Index, losses: &mut Ve
         let why = match discover::read_image(folder, key) {
             Ok(Ok(image)) => {
                 if image.damaged {
-                    losses.push(format!("{} is damaged: some of process {}'s modules may be unknown", path.display(), key.0));
+                    losses.push(format!(
+                        "{} is damaged: some of process {}'s modules may be unknown",
+                        path.display(),
+                        key.0
+                    ));
                 }
                 images.insert(key, image);
                 continue;
@@ -216,7 +275,9 @@ fn read_images(folder: &Path, execs: &[Exec], index: &mut Index, losses: &mut Ve
         if has_records.contains(&key) {
             losses.push(format!("{} was left out: {why}", path.display()));
         } else if !told.contains(&key.0) {
-            index.notes.push(unrecorded::unread(key.0, discover::unread_reason(key, &why), None, execs).note());
+            index.notes.push(
+                unrecorded::unread(key.0, discover::unread_reason(key, &why), None, execs).note(),
+            );
         }
     }
     Ok(images)
@@ -226,7 +287,8 @@ fn read_images(folder: &Path, execs: &[Exec], index: &mut Index, losses: &mut Ve
 fn inputs(files: &Files, content: &mut SpoolContent) -> (Vec<ImageInput>, Vec<(usize, Stream)>) {
     let mut rings: BTreeMap<RingId, Vec<BlockPlace>> = std::mem::take(&mut content.index.rings);
     let first = |key: &(u32, u32), nested| RingId { pid: key.0, seq: key.1, ring: 0, nested };
-    for (key, _) in content.images.iter().filter(|(_, image)| image.first_ring_waits != [false; 2]) {
+    for (key, _) in content.images.iter().filter(|(_, image)| image.first_ring_waits != [false; 2])
+    {
         rings.entry(first(key, false)).or_default();
         rings.entry(first(key, true)).or_default();
     }
@@ -238,14 +300,28 @@ fn inputs(files: &Files, content: &mut SpoolContent) -> (Vec<ImageInput>, Vec<(u
     for (id, blocks) in rings.iter().filter(|(_, blocks)| !blocks.is_empty()) {
         let begin_counter = blocks.first().map_or(0, |block| block.base_stamp);
         content.images.entry((id.pid, id.seq)).or_insert_with(|| {
-            content.losses.push(format!("process {} (image {}) has records but no process file: its stacks are unknown", id.pid, id.seq));
-            Image { pid: id.pid, seq: id.seq, began: layout::BEGAN_EXEC, begin_counter, ..Image::default() }
+            content.losses.push(format!(
+                "process {} (image {}) has records but no process file: its stacks are unknown",
+                id.pid, id.seq
+            ));
+            Image {
+                pid: id.pid,
+                seq: id.seq,
+                began: layout::BEGAN_EXEC,
+                begin_counter,
+                ..Image::default()
+            }
         });
     }
-    let started = content.index.notes.iter().find_map(|note| if let Note::Started { pid } = note { Some(*pid) } else { None });
+    let started = content
+        .index
+        .notes
+        .iter()
+        .find_map(|note| if let Note::Started { pid } = note { Some(*pid) } else { None });
     let mut images: Vec<Image> = content.images.values().cloned().collect();
     images.sort_by_key(|image| (image.begin_counter, image.pid, image.seq));
-    let places: HashMap<(u32, u32), usize> = images.iter().enumerate().map(|(place, image)| ((image.pid, image.seq), place)).collect();
+    let places: HashMap<(u32, u32), usize> =
+        images.iter().enumerate().map(|(place, image)| ((image.pid, image.seq), place)).collect();
     let streams = rings
         .into_iter()
         .filter_map(|(id, blocks)| {
@@ -259,7 +335,10 @@ fn inputs(files: &Files, content: &mut SpoolContent) -> (Vec<ImageInput>, Vec<(u
         .into_iter()
         .enumerate()
         .map(|(place, image)| {
-            let parent = image.parent.and_then(|key| places.get(&key).copied()).filter(|parent| *parent < place);
+            let parent = image
+                .parent
+                .and_then(|key| places.get(&key).copied())
+                .filter(|parent| *parent < place);
             let is_first = started == Some(image.pid) && image.seq == 0;
             ImageInput { image, parent, is_first }
         })
@@ -272,7 +351,12 @@ fn ring_files(folder: &Path) -> BTreeSet<RingId> {
     let Ok(entries) = fs::read_dir(folder) else { return BTreeSet::new() };
     let id_of = |name: &str| {
         let mut parts = name.strip_suffix(".ring")?.split('-').map(str::parse);
-        let id = RingId { pid: parts.next()?.ok()?, seq: parts.next()?.ok()?, ring: parts.next()?.ok()?, nested: false };
+        let id = RingId {
+            pid: parts.next()?.ok()?,
+            seq: parts.next()?.ok()?,
+            ring: parts.next()?.ok()?,
+            nested: false,
+        };
         parts.next().is_none().then_some(id)
     };
     entries.flatten().filter_map(|entry| id_of(entry.file_name().to_str()?)).collect()

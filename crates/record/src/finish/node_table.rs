@@ -1,8 +1,10 @@
 //! What a ring's numbers of nodes mean now: rows of `stacks` by number.
 //!
-//! Numbers are places of the target's hash table, so that a thread with few stacks has few numbers far apart, and a busy one nearly all
-//! of them. And the spool is untrusted: memory is bounded by how many numbers were defined, whatever they are. So they are in a hash map until one
-//! in sixteen (`SPARSE`) of those up to the largest is there, and from then on in an array, where looking one up is one load.
+//! Numbers are places of the target's hash table, so that a thread with few stacks has few numbers
+//! far apart, and a busy one nearly all of them. And the spool is untrusted: memory is bounded by
+//! how many numbers were defined, whatever they are. So they are in a hash map until one in sixteen
+//! (`SPARSE`) of those up to the largest is there, and from then on in an array, where looking one
+//! up is one load.
 
 use hashbrown::HashMap;
 use heaplab_recorder::layout;
@@ -81,7 +83,9 @@ mod tests {
         for (number, row) in [(layout::NODES_MAX - 1, 7), (1, 8), (1, 9), (u32::MAX, 10)] {
             table.define(number, row);
         }
-        let rows = [0, 1, 2, layout::NODES_MAX - 2, layout::NODES_MAX - 1, layout::NODES_MAX, u32::MAX].map(|number| table.row_of(number));
+        let rows =
+            [0, 1, 2, layout::NODES_MAX - 2, layout::NODES_MAX - 1, layout::NODES_MAX, u32::MAX]
+                .map(|number| table.row_of(number));
         assert_eq!(rows, [None, Some(9), None, None, Some(7), Some(10), None]);
         assert!(table.bytes() < 1000, "{table:?}");
         // As many as there are, far apart first: nothing is ever far larger than what was said.
@@ -89,7 +93,12 @@ mod tests {
         let spread = (0_u32..1 << 16).map(|step| step.reverse_bits() >> 12);
         for (defined, number) in spread.enumerate() {
             table.define(number, 1);
-            assert!(table.bytes() <= 64 + 160 * (defined + 1), "{} bytes for {}", table.bytes(), defined + 1);
+            assert!(
+                table.bytes() <= 64 + 160 * (defined + 1),
+                "{} bytes for {}",
+                table.bytes(),
+                defined + 1
+            );
         }
         assert!(table.sparse.is_empty(), "they are looked up by one load");
     }

@@ -1,7 +1,9 @@
-//! A hash map from (caller's number, row of `frames`) to the number of a stack: linear probing, nothing is ever taken out.
+//! A hash map from (caller's number, row of `frames`) to the number of a stack: linear probing,
+//! nothing is ever taken out.
 //!
-//! A ring defines a node some tenth as often as there are events, and each definition is looked up here; in a compiler there are
-//! 700,000 entries, so that what counts is that a lookup is one cache line, not two or three.
+//! A ring defines a node some tenth as often as there are events, and each definition is looked up
+//! here; in a compiler there are 700,000 entries, so that what counts is that a lookup is one cache
+//! line, not two or three.
 
 use heaplab_trace::tables::StackNode;
 
@@ -42,7 +44,9 @@ impl StackMap {
         let key = u64::from(parent) << 32 | u64::from(frame);
         let mask = self.slots.len() - 1;
         let mut at = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize & mask;
-        while self.slots[at].row != 0 && (self.slots[at].parent, self.slots[at].frame) != (parent, frame) {
+        while self.slots[at].row != 0
+            && (self.slots[at].parent, self.slots[at].frame) != (parent, frame)
+        {
             at = (at + 1) & mask;
         }
         at

@@ -1,7 +1,8 @@
-//! The records of one ring from its first to its last: spooled blocks, then what still waits in the ring.
+//! The records of one ring from its first to its last: spooled blocks, then what still waits in the
+//! ring.
 //!
-//! A stream holds one block at a time and nothing before its turn comes, so that ten thousand short processes cost no more
-//! than those that lived at the same moment.
+//! A stream holds one block at a time and nothing before its turn comes, so that ten thousand short
+//! processes cost no more than those that lived at the same moment.
 
 use super::node_table::NodeTable;
 use crate::discover;
@@ -57,7 +58,8 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// As [`Decoder::run_short`] for the records behind this one. This one stays as it is; [`Cursor::advance`] leads to what was not taken.
+    /// As [`Decoder::run_short`] for the records behind this one. This one stays as it is;
+    /// [`Cursor::advance`] leads to what was not taken.
     #[inline(always)]
     pub fn run_short<T: TakeShort>(&mut self, each: &mut T) -> Result<(), T::Error> {
         self.decoder.run_short(&self.padded, self.length, each)
@@ -76,7 +78,8 @@ impl Cursor {
 }
 
 impl Stream {
-    /// The ring's blocks in `blocks`, and what may wait in it (`waits`); nothing of it lies before `begin`.
+    /// The ring's blocks in `blocks`, and what may wait in it (`waits`); nothing of it lies before
+    /// `begin`.
     pub fn new(id: RingId, blocks: Vec<BlockPlace>, begin: u64, waits: bool) -> Stream {
         let key = blocks.first().map_or(begin, |block| block.base_stamp);
         Stream {
@@ -102,7 +105,19 @@ impl Stream {
         }
         let (id, current, key, decoder) = (self.id, self.current, self.key, self.decoder);
         let (blocks, padded) = (Vec::new(), Vec::new());
-        Stream { id, current, key, damage: None, blocks, stage: Stage::Over, waits: false, padded, length: 0, decoder, nodes }
+        Stream {
+            id,
+            current,
+            key,
+            damage: None,
+            blocks,
+            stage: Stage::Over,
+            waits: false,
+            padded,
+            length: 0,
+            decoder,
+            nodes,
+        }
     }
 
     /// Goes on to the next record; whether there is one.
@@ -111,8 +126,9 @@ impl Stream {
             match self.decoder.next(&self.padded, self.length) {
                 Ok(Some(record)) => {
                     self.current = record;
-                    // The order within a ring is certain; stamps of a thread that moved between processors might not be.
-                    // A node is not an event: it may be defined at any time before the event that needs it.
+                    // The order within a ring is certain; stamps of a thread that moved between
+                    // processors might not be. A node is not an event: it may be defined at any
+                    // time before the event that needs it.
                     if self.current.kind != Kind::Node {
                         self.key = self.key.max(self.current.stamp);
                     }
@@ -122,23 +138,32 @@ impl Stream {
                 Err(damage) => self.damage = Some(damage.to_string()),
             }
             if !self.refill(files) {
-                (self.padded, self.blocks, self.stage, self.length) = (Vec::new(), Vec::new(), Stage::Over, 0);
+                (self.padded, self.blocks, self.stage, self.length) =
+                    (Vec::new(), Vec::new(), Stage::Over, 0);
                 self.nodes.clear();
                 return false;
             }
         }
     }
 
-    /// What reading on needs, for who reads many records at once; [`Stream::put_back`] takes it back.
+    /// What reading on needs, for who reads many records at once; [`Stream::put_back`] takes it
+    /// back.
     #[inline]
     pub fn take_out(&mut self) -> Cursor {
-        Cursor { record: self.current, key: self.key, decoder: self.decoder, padded: std::mem::take(&mut self.padded), length: self.length }
+        Cursor {
+            record: self.current,
+            key: self.key,
+            decoder: self.decoder,
+            padded: std::mem::take(&mut self.padded),
+            length: self.length,
+        }
     }
 
     /// The stream is where `cursor` is.
     #[inline]
     pub fn put_back(&mut self, cursor: Cursor) {
-        (self.current, self.key, self.decoder, self.padded) = (cursor.record, cursor.key, cursor.decoder, cursor.padded);
+        (self.current, self.key, self.decoder, self.padded) =
+            (cursor.record, cursor.key, cursor.decoder, cursor.padded);
     }
 
     /// The row of `stacks` that the ring calls `node` now; `None` where that was never said.
@@ -158,9 +183,14 @@ impl Stream {
 
     /// The name of the mark that is current.
     pub fn mark_name(&self) -> String {
-        let Record { kind: Kind::Mark, address, size, .. } = self.current else { return String::new() };
+        let Record { kind: Kind::Mark, address, size, .. } = self.current else {
+            return String::new();
+        };
         let (begin, length) = (address as usize, size as usize);
-        self.padded.get(begin..begin.saturating_add(length)).map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default()
+        self.padded
+            .get(begin..begin.saturating_add(length))
+            .map(|name| String::from_utf8_lossy(name).into_owned())
+            .unwrap_or_default()
     }
 
     /// Loads the next block; whether there was one.
@@ -173,14 +203,22 @@ impl Stream {
             Stage::Over => false,
             Stage::Spooled(next) => {
                 if let Some(place) = self.blocks.get(*next) {
-                    let expected = next.checked_sub(1).and_then(|before| self.blocks.get(before)).map_or(0, |before| before.end_position);
+                    let expected = next
+                        .checked_sub(1)
+                        .and_then(|before| self.blocks.get(before))
+                        .map_or(0, |before| before.end_position);
                     if place.begin_position != expected {
                         self.nodes.clear(); // what is missing may have defined some anew
                     }
                     *next += 1;
                     match files.spool.payload(*place, &mut self.padded) {
-                        Ok(length) => (self.length, self.decoder) = (length, Decoder::new(place.base_stamp)),
-                        Err(error) => self.damage = Some(format!("a block of the spool cannot be read: {error}")),
+                        Ok(length) => {
+                            (self.length, self.decoder) = (length, Decoder::new(place.base_stamp))
+                        }
+                        Err(error) => {
+                            self.damage =
+                                Some(format!("a block of the spool cannot be read: {error}"))
+                        }
                     }
                     return self.damage.is_none();
                 }
@@ -188,11 +226,13 @@ impl Stream {
                     return false;
                 }
                 let given = self.blocks.last().map_or(0, |block| block.end_position);
-                let (path, at) = discover::ring_place(&files.folder, (self.id.pid, self.id.seq), self.id.ring);
+                let (path, at) =
+                    discover::ring_place(&files.folder, (self.id.pid, self.id.seq), self.id.ring);
                 match Ring::open(&path, at) {
                     Ok(Some(ring)) => {
                         let part = if self.id.nested { Part::Nested } else { Part::Main };
-                        // A drainer that died between writing a block and releasing its words left both.
+                        // A drainer that died between writing a block and releasing its words left
+                        // both.
                         let position = given.max(ring.position(part));
                         if position != given {
                             self.nodes.clear();
@@ -247,6 +287,9 @@ pub struct Files {
 impl Files {
     /// Of the spool `folder`.
     pub fn open(folder: &Path) -> std::io::Result<Files> {
-        Ok(Files { spool: SpoolFile::open(&folder.join(crate::spool::EVENTS_FILE))?, folder: folder.to_owned() })
+        Ok(Files {
+            spool: SpoolFile::open(&folder.join(crate::spool::EVENTS_FILE))?,
+            folder: folder.to_owned(),
+        })
     }
 }

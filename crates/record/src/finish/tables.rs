@@ -1,7 +1,8 @@
 //! Builds the tables that events refer to: processes, threads, modules, frames, stacks, marks.
 //!
-//! A ring defines its nodes anew whenever it has forgotten them; here equal ones are put together, so that `stacks` holds each
-//! once (and no deeper than asked for, see [`super::cut_stacks`]). Rows belong to a process: its modules lie where no other's do.
+//! A ring defines its nodes anew whenever it has forgotten them; here equal ones are put together,
+//! so that `stacks` holds each once (and no deeper than asked for, see [`super::cut_stacks`]). Rows
+//! belong to a process: its modules lie where no other's do.
 
 use super::cut_stacks::CutStacks;
 use super::stack_map::StackMap;
@@ -10,7 +11,9 @@ use crate::image::Image;
 use crate::preload;
 use hashbrown::HashMap;
 use heaplab_recorder::layout;
-use heaplab_trace::tables::{Arena, Began, Frame, Mark, Module, Process, StackNode, Tables, Thread};
+use heaplab_trace::tables::{
+    Arena, Began, Frame, Mark, Module, Process, StackNode, Tables, Thread,
+};
 
 /// A process image on its way into the tables.
 #[derive(Debug)]
@@ -37,7 +40,9 @@ const OWN_FRAME: u32 = u32::MAX;
 
 /// Whether a module's file is the recorder.
 fn is_recorder(path: &[u8]) -> bool {
-    path.rsplit(|byte| *byte == b'/').next().is_some_and(|name| name.starts_with(preload::NAME_PREFIX.as_bytes()))
+    path.rsplit(|byte| *byte == b'/')
+        .next()
+        .is_some_and(|name| name.starts_with(preload::NAME_PREFIX.as_bytes()))
 }
 
 /// Tables under construction.
@@ -52,7 +57,8 @@ pub struct TableBuilder {
     pub unknown_stacks: u64,
 }
 
-/// A path or argument as text: what is no UTF-8 becomes `%` and two digits, and so does `%` itself then.
+/// A path or argument as text: what is no UTF-8 becomes `%` and two digits, and so does `%` itself
+/// then.
 pub fn text_of(bytes: &[u8]) -> String {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return text.to_owned();
@@ -75,7 +81,13 @@ impl TableBuilder {
             arenas: vec![Arena { kind: String::from("malloc"), ..Arena::default() }],
             ..Tables::default()
         };
-        TableBuilder { tables, clock, rows: HashMap::new(), stacks: CutStacks::new(depth), unknown_stacks: 0 }
+        TableBuilder {
+            tables,
+            clock,
+            rows: HashMap::new(),
+            stacks: CutStacks::new(depth),
+            unknown_stacks: 0,
+        }
     }
 
     /// The row of the image `key`.
@@ -87,9 +99,16 @@ impl TableBuilder {
     pub fn add_image(&mut self, image: Image, is_first: bool) -> ImageTables {
         let parent = match image.began {
             layout::BEGAN_FORK => image.parent.and_then(|key| self.row_of(key)),
-            layout::BEGAN_EXEC => image.seq.checked_sub(1).and_then(|seq| self.row_of((image.pid, seq))),
+            layout::BEGAN_EXEC => {
+                image.seq.checked_sub(1).and_then(|seq| self.row_of((image.pid, seq)))
+            }
             // It was spawned: by whatever image of its parent is the latest.
-            _ => self.tables.processes.iter().rposition(|process| process.pid == image.ppid).map(|row| row as u32),
+            _ => self
+                .tables
+                .processes
+                .iter()
+                .rposition(|process| process.pid == image.ppid)
+                .map(|row| row as u32),
         };
         let began = match (image.began, is_first) {
             (layout::BEGAN_FORK, _) => Began::Fork,
@@ -117,7 +136,8 @@ impl TableBuilder {
             loaded_ns: self.clock.ns(module.loaded),
             unloaded_ns: module.unloaded.map(|counter| self.clock.ns(counter)),
         }));
-        let (whole_stacks, frames_by_ip, frame_rows) = (StackMap::default(), HashMap::new(), HashMap::new());
+        let (whole_stacks, frames_by_ip, frame_rows) =
+            (StackMap::default(), HashMap::new(), HashMap::new());
         ImageTables { image, row, first_module, whole_stacks, frames_by_ip, frame_rows }
     }
 
@@ -143,16 +163,22 @@ impl TableBuilder {
         row
     }
 
-    /// The number of the whole stack of return address `ip` called from the whole stack `parent`, as a ring of the image defined
-    /// it at `stamp`.
+    /// The number of the whole stack of return address `ip` called from the whole stack `parent`,
+    /// as a ring of the image defined it at `stamp`.
     #[inline]
     pub fn define(&mut self, image: &mut ImageTables, parent: u32, ip: u64, stamp: u64) -> u32 {
         let frame = match image.frames_by_ip.get(&ip) {
-            Some(known) if known.module == NO_MODULE || image.image.modules[known.module as usize].was_there(stamp) => known.row,
+            Some(known)
+                if known.module == NO_MODULE
+                    || image.image.modules[known.module as usize].was_there(stamp) =>
+            {
+                known.row
+            }
             _ => self.frame(image, ip, stamp),
         };
-        // The recorder's own functions lie between a handler and what it interrupted, and between the program and functions of libc that
-        // allocate; the program did not write them. One that nobody called is left, so that there is a stack.
+        // The recorder's own functions lie between a handler and what it interrupted, and between
+        // the program and functions of libc that allocate; the program did not write them. One that
+        // nobody called is left, so that there is a stack.
         if frame == OWN_FRAME && parent != 0 {
             return parent;
         }
@@ -169,7 +195,10 @@ impl TableBuilder {
     /// The row of `frames` that `ip` means at `stamp`, remembered; [`OWN_FRAME`] in the recorder.
     #[cold]
     fn frame(&mut self, image: &mut ImageTables, ip: u64, stamp: u64) -> u32 {
-        let own = image.image.module_of(stamp, ip).filter(|place| is_recorder(&image.image.modules[*place].path));
+        let own = image
+            .image
+            .module_of(stamp, ip)
+            .filter(|place| is_recorder(&image.image.modules[*place].path));
         if let Some(place) = own {
             image.frames_by_ip.insert(ip, KnownFrame { row: OWN_FRAME, module: place as u32 });
             return OWN_FRAME;
@@ -184,7 +213,8 @@ impl TableBuilder {
         row
     }
 
-    /// The row of `frames` that `ip` means at `stamp`, made where there is none, and the place of its module.
+    /// The row of `frames` that `ip` means at `stamp`, made where there is none, and the place of
+    /// its module.
     fn place_of(&mut self, image: &mut ImageTables, ip: u64, stamp: u64) -> (u32, Option<usize>) {
         let place = image.image.module_of(stamp, ip);
         let module = place.map(|place| image.first_module + place as u32);
@@ -198,7 +228,8 @@ impl TableBuilder {
 }
 
 fn thread_name(words: [u64; 2]) -> String {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).take_while(|byte| *byte != 0).collect();
+    let bytes: Vec<u8> =
+        words.iter().flat_map(|word| word.to_le_bytes()).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -216,17 +247,33 @@ mod tests {
 
     #[test]
     fn the_recorders_own_frames_are_left_out_of_the_stacks_they_lie_in() {
-        let clock = Clock::between(Moment { counter: 0, monotonic_ns: 0 }, Moment { counter: 10, monotonic_ns: 10 }).unwrap();
+        let clock = Clock::between(
+            Moment { counter: 0, monotonic_ns: 0 },
+            Moment { counter: 10, monotonic_ns: 10 },
+        )
+        .unwrap();
         let mut builder = TableBuilder::new(clock, 16);
-        let module = |start, path: &[u8]| ImageModule { start, end: start + 0x1000, path: path.to_vec(), ..Default::default() };
-        let modules = vec![module(0x1000, b"/bin/program"), module(0x5000, b"/var/heaplab-recorder-12ab34cd.so")];
+        let module = |start, path: &[u8]| ImageModule {
+            start,
+            end: start + 0x1000,
+            path: path.to_vec(),
+            ..Default::default()
+        };
+        let modules = vec![
+            module(0x1000, b"/bin/program"),
+            module(0x5000, b"/var/heaplab-recorder-12ab34cd.so"),
+        ];
         let mut image = builder.add_image(Image { pid: 7, modules, ..Image::default() }, true);
         let main = builder.define(&mut image, 0, 0x1100, 10);
         for _ in 0..2 {
             let own = builder.define(&mut image, main, 0x5100, 10);
             let handler = builder.define(&mut image, own, 0x1200, 10);
             let row = builder.stack_row(handler);
-            let addresses: Vec<u64> = builder.tables.frames_of(row).map(|row| builder.tables.frames[row as usize].address).collect();
+            let addresses: Vec<u64> = builder
+                .tables
+                .frames_of(row)
+                .map(|row| builder.tables.frames[row as usize].address)
+                .collect();
             assert_eq!(addresses, [0x1200, 0x1100]);
         }
         let alone = builder.define(&mut image, 0, 0x5100, 10);
@@ -235,10 +282,25 @@ mod tests {
 
     #[test]
     fn stacks_share_callers_and_frames_lie_in_modules() {
-        let clock = Clock::between(Moment { counter: 0, monotonic_ns: 0 }, Moment { counter: 10, monotonic_ns: 10 }).unwrap();
+        let clock = Clock::between(
+            Moment { counter: 0, monotonic_ns: 0 },
+            Moment { counter: 10, monotonic_ns: 10 },
+        )
+        .unwrap();
         let mut builder = TableBuilder::new(clock, 16);
-        let module = |loaded, unloaded| ImageModule { bias: 0x1000, start: 0x1000, end: 0x2000, loaded, unloaded, ..Default::default() };
-        let image = Image { pid: 7, modules: vec![module(5, Some(50)), module(60, None)], ..Image::default() };
+        let module = |loaded, unloaded| ImageModule {
+            bias: 0x1000,
+            start: 0x1000,
+            end: 0x2000,
+            loaded,
+            unloaded,
+            ..Default::default()
+        };
+        let image = Image {
+            pid: 7,
+            modules: vec![module(5, Some(50)), module(60, None)],
+            ..Image::default()
+        };
         let mut image = builder.add_image(image, true);
         let outer = builder.define(&mut image, 0, 0x1100, 10);
         let middle = builder.define(&mut image, outer, 0x1200, 11);
@@ -247,7 +309,11 @@ mod tests {
         assert_eq!(builder.define(&mut image, middle, 0x1200, 49), deep, "defined once more");
         let addresses = |builder: &mut TableBuilder, stack| {
             let stack = builder.stack_row(stack);
-            builder.tables.frames_of(stack).map(|row| builder.tables.frames[row as usize].address).collect::<Vec<_>>()
+            builder
+                .tables
+                .frames_of(stack)
+                .map(|row| builder.tables.frames[row as usize].address)
+                .collect::<Vec<_>>()
         };
         assert_eq!(addresses(&mut builder, deep), [0x200, 0x200, 0x100]);
         assert_eq!(addresses(&mut builder, jit), [0x9999, 0x100]);
@@ -256,7 +322,9 @@ mod tests {
         let between = builder.define(&mut image, 0, 0x1100, 55);
         let later = builder.define(&mut image, 0, 0x1100, 61);
         let [outer, between, later] = [outer, between, later].map(|stack| builder.stack_row(stack));
-        let module_of = |stack: u32| builder.tables.frames[builder.tables.stacks[stack as usize].frame as usize].module;
+        let module_of = |stack: u32| {
+            builder.tables.frames[builder.tables.stacks[stack as usize].frame as usize].module
+        };
         assert_eq!([outer, between, later].map(module_of), [Some(0), None, Some(1)]);
     }
 }

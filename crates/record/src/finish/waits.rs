@@ -1,8 +1,9 @@
 //! Rings that wait for something of another ring, and for how long.
 //!
-//! A record that is impossible where it stands (a birth where something lives, a death where nothing does) parks its ring here until
-//! another ring makes it possible, or until the other rings are `WAIT_TICKS` further. Who waits is found by the address alone;
-//! few ever wait at one time, so that a list in the order of the deadlines does.
+//! A record that is impossible where it stands (a birth where something lives, a death where
+//! nothing does) parks its ring here until another ring makes it possible, or until the other rings
+//! are `WAIT_TICKS` further. Who waits is found by the address alone; few ever wait at one time, so
+//! that a list in the order of the deadlines does.
 
 /// How long an event may wait for its turn, in ticks of the other rings.
 const WAIT_TICKS: u64 = 1 << 21;
@@ -32,7 +33,8 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// `stream`, whose record has `key`, waits from now on. Equal deadlines end in the order in which they were set.
+    /// `stream`, whose record has `key`, waits from now on. Equal deadlines end in the order in
+    /// which they were set.
     pub fn park(&mut self, stream: usize, key: u64, wanted: Wanted) {
         let deadline = key.saturating_add(WAIT_TICKS);
         let at = self.parked.partition_point(|parked| parked.deadline <= deadline);
@@ -51,7 +53,9 @@ impl Waits {
 
     /// The stream with the first deadline, and that; it waits no longer.
     pub fn end_first(&mut self) -> Option<(usize, u64)> {
-        (!self.parked.is_empty()).then(|| self.parked.remove(0)).map(|parked| (parked.stream, parked.deadline))
+        (!self.parked.is_empty())
+            .then(|| self.parked.remove(0))
+            .map(|parked| (parked.stream, parked.deadline))
     }
 
     /// Whether a stream of `process` waits.
@@ -94,10 +98,17 @@ mod tests {
     fn who_waits_is_woken_by_what_it_waits_for_alone() {
         let mut waits = Waits::default();
         waits.park(7, 0, HERE);
-        for other in [Wanted { process: 2, ..HERE }, Wanted { address: 0x20, ..HERE }, Wanted { birth: false, ..HERE }] {
+        for other in [
+            Wanted { process: 2, ..HERE },
+            Wanted { address: 0x20, ..HERE },
+            Wanted { birth: false, ..HERE },
+        ] {
             assert_eq!(waits.end_for(other), None, "{other:?}");
         }
-        assert_eq!((waits.end_for(HERE), waits.end_for(HERE), waits.deadline()), (Some(7), None, None));
+        assert_eq!(
+            (waits.end_for(HERE), waits.end_for(HERE), waits.deadline()),
+            (Some(7), None, None)
+        );
     }
 
     #[test]
@@ -108,7 +119,10 @@ mod tests {
         }
         assert_eq!(waits.deadline(), Some(10 + WAIT_TICKS));
         let ended: Vec<(usize, u64)> = std::iter::from_fn(|| waits.end_first()).collect();
-        assert_eq!(ended, [(2, 10 + WAIT_TICKS), (3, 10 + WAIT_TICKS), (1, 30 + WAIT_TICKS), (4, u64::MAX)]);
+        assert_eq!(
+            ended,
+            [(2, 10 + WAIT_TICKS), (3, 10 + WAIT_TICKS), (1, 30 + WAIT_TICKS), (4, u64::MAX)]
+        );
     }
 
     #[test]
@@ -117,7 +131,10 @@ mod tests {
         waits.park(1, 0, Wanted { process: 5, ..HERE });
         waits.park(2, 1, HERE);
         waits.park(3, 2, HERE);
-        assert_eq!([waits.end_one_of(1), waits.end_one_of(1), waits.end_one_of(1)], [Some(2), Some(3), None]);
+        assert_eq!(
+            [waits.end_one_of(1), waits.end_one_of(1), waits.end_one_of(1)],
+            [Some(2), Some(3), None]
+        );
         assert_eq!(waits.end_first(), Some((1, WAIT_TICKS)));
     }
 }

@@ -1,4 +1,5 @@
-//! The spool of a JVM's recording into a bundle: the same for one that has just ended and for what a killed heaplab left behind.
+//! The spool of a JVM's recording into a bundle: the same for one that has just ended and for what
+//! a killed heaplab left behind.
 
 use super::Recorded;
 use super::spool::{self, Facts};
@@ -34,10 +35,20 @@ pub fn finish(
 ) -> Result<Recorded, RecordError> {
     let facts = Facts::read(spool)?;
     let (origin_ns, clock) = control::clock_of(spool)?;
-    let marks = mark::read(spool).into_iter().map(|mark| NamedMoment { name: mark.name, time_ns: clock.ns(mark.counter), pid: mark.pid });
-    let log = import::Options { name: PathBuf::from(format!("the log of {}", facts.command.join(" "))), lenient: true };
+    let marks = mark::read(spool).into_iter().map(|mark| NamedMoment {
+        name: mark.name,
+        time_ns: clock.ns(mark.counter),
+        pid: mark.pid,
+    });
+    let log = import::Options {
+        name: PathBuf::from(format!("the log of {}", facts.command.join(" "))),
+        lenient: true,
+    };
     let mut importer = Importer::new(&log).recorded(origin_ns, marks.collect());
-    let kept = |source: TraceError| RecordError::Finish { spool: spool.to_owned(), source: Box::new(source) };
+    let kept = |source: TraceError| RecordError::Finish {
+        spool: spool.to_owned(),
+        source: Box::new(source),
+    };
     let begin = if replace { BundleWriter::replace } else { BundleWriter::create };
     let mut writer = begin(output).map_err(kept)?;
     let mut number = 0;
@@ -46,7 +57,8 @@ pub fn finish(
         importer.line(number, line, whole, &mut writer).map_err(kept)
     })?;
     let counts = importer.counts();
-    // Lines that say nothing of an arena are of a JVM all the same: the importer tells what it did not understand.
+    // Lines that say nothing of an arena are of a JVM all the same: the importer tells what it did
+    // not understand.
     if counts.lines == 0 || importer.is_old() {
         return Err(nothing(&facts, ending.as_ref(), importer.is_old()));
     }
@@ -62,7 +74,9 @@ pub fn finish(
 
 /// Why there is no log to make a bundle of.
 fn nothing(facts: &Facts, ending: Option<&Ending>, is_old: bool) -> RecordError {
-    let status = ending.and_then(|ending| ending.status).map_or(String::new(), |status| format!("; it ended with {status}"));
+    let status = ending
+        .and_then(|ending| ending.status)
+        .map_or(String::new(), |status| format!("; it ended with {status}"));
     let found = if is_old {
         "started only JVMs before JDK 16, whose metaspace was another: what they log of it cannot be recorded, that of JDK 17 or later can"
     } else if facts.command.iter().any(|word| super::turns_logs_off(word)) {
@@ -70,7 +84,9 @@ fn nothing(facts: &Facts, ending: Option<&Ending>, is_old: bool) -> RecordError 
     } else {
         "started no JVM that writes a log of its metaspace (JDK 17 or later)"
     };
-    let missed = ending.map_or(String::new(), |ending| ending.missed.iter().map(|missed| format!("; not recorded: {missed}")).collect());
+    let missed = ending.map_or(String::new(), |ending| {
+        ending.missed.iter().map(|missed| format!("; not recorded: {missed}")).collect()
+    });
     RecordError::Nothing(format!("{} {found}{status}{missed}", facts.program))
 }
 
@@ -81,14 +97,21 @@ fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<
     meta.architecture = std::env::consts::ARCH.into();
     let seconds = meta.duration_ns as f64 / 1e9;
     let Some(&Ending { pid, status, .. }) = ending else {
-        meta.cut = Some(format!("heaplab was ended; what it had read of the log ends at {seconds:.3} s"));
+        meta.cut =
+            Some(format!("heaplab was ended; what it had read of the log ends at {seconds:.3} s"));
         return;
     };
     if status.is_none() {
-        meta.cut = Some(format!("heaplab stopped the recording at {seconds:.3} s; the program ran on unrecorded"));
+        meta.cut = Some(format!(
+            "heaplab stopped the recording at {seconds:.3} s; the program ran on unrecorded"
+        ));
     }
     // The started program is a JVM itself, or a script that started them.
-    let Some(process) = tables.processes.iter_mut().find(|process| process.pid == pid || process.pid == 0) else { return };
+    let Some(process) =
+        tables.processes.iter_mut().find(|process| process.pid == pid || process.pid == 0)
+    else {
+        return;
+    };
     let Some(status) = status else { return };
     // Where its end was noted, that is when.
     process.ended_ns.get_or_insert(meta.duration_ns);
@@ -96,7 +119,8 @@ fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<
         (Some(code), _) => Ended::Exited(code),
         (None, signal) => {
             let signal = signal.unwrap_or(0);
-            meta.cut = Some(format!("signal {signal} ended the JVM; its log ends at {seconds:.3} s"));
+            meta.cut =
+                Some(format!("signal {signal} ended the JVM; its log ends at {seconds:.3} s"));
             Ended::Signalled(signal)
         }
     };

@@ -1,10 +1,13 @@
 //! Who stands in for the pipe's reader when heaplab dies.
 //!
-//! The pipe's name is in the environment of the program, and a JVM that opens a pipe for writing waits until somebody reads it. So a
-//! small process, a shell that waits for the end of a descriptor that only heaplab holds, keeps the pipe open for reading beside
-//! heaplab. When heaplab is gone and the pipe is still there, it puts a link to /dev/null in the pipe's place: JVMs that start from then on write
-//! there, and those that had the pipe open go on with writes that fail, which HotSpot ignores. It is in a process group of its own, so that what is sent
-//! to heaplab's group does not reach it. Should it be killed too, or there be no shell, such a JVM waits as it would without.
+//! The pipe's name is in the environment of the program, and a JVM that opens a pipe for writing
+//! waits until somebody reads it. So a small process, a shell that waits for the end of a
+//! descriptor that only heaplab holds, keeps the pipe open for reading beside heaplab. When heaplab
+//! is gone and the pipe is still there, it puts a link to /dev/null in the pipe's place: JVMs that
+//! start from then on write there, and those that had the pipe open go on with writes that fail,
+//! which HotSpot ignores. It is in a process group of its own, so that what is sent to heaplab's
+//! group does not reach it. Should it be killed too, or there be no shell, such a JVM waits as it
+//! would without.
 
 use rustix::fd::OwnedFd;
 use std::os::fd::AsFd;
@@ -13,14 +16,16 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Standard input ends when heaplab is gone, or has put the link there itself. A second later every JVM that had found the pipe has opened it.
+/// Standard input ends when heaplab is gone, or has put the link there itself. A second later every
+/// JVM that had found the pipe has opened it.
 const SCRIPT: &str = "trap '' HUP INT QUIT TERM
 while read -r _; do :; done
 [ -L log ] && exec sleep 1
 [ -p log ] || exit 0
 ln -s /dev/null none && mv -f none log && sleep 1";
 
-/// Removes what a recording or its keeper left in `folder`, once no JVM can come that looks for it, and nothing else.
+/// Removes what a recording or its keeper left in `folder`, once no JVM can come that looks for it,
+/// and nothing else.
 pub fn remove_link(folder: &Path) {
     // A spool that does not say where its pipe was: no name relative to this process is meant.
     if folder.as_os_str().is_empty() {
@@ -28,7 +33,8 @@ pub fn remove_link(folder: &Path) {
     }
     let log = folder.join("log");
     let is_link = std::fs::read_link(&log).is_ok_and(|target| target == Path::new("/dev/null"));
-    // The keeper is a moment behind, or was killed too: then the pipe is still there, and the keeper leaves alone what has gone.
+    // The keeper is a moment behind, or was killed too: then the pipe is still there, and the
+    // keeper leaves alone what has gone.
     let is_pipe = std::fs::symlink_metadata(&log).is_ok_and(|data| data.file_type().is_fifo());
     if is_link || is_pipe {
         // What remains is a link in a folder for temporary files.
@@ -47,19 +53,30 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Starts it for the pipe `log` in `folder`, which `reader` has open; `None` where that cannot be done.
+    /// Starts it for the pipe `log` in `folder`, which `reader` has open; `None` where that cannot
+    /// be done.
     pub fn start(folder: &Path, reader: &OwnedFd) -> Option<Keeper> {
         let (input, alive) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).ok()?;
         let reader = reader.as_fd().try_clone_to_owned().ok()?;
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", SCRIPT, "heaplab-keeper"]).arg(folder).current_dir(folder).process_group(0);
+        command
+            .args(["-c", SCRIPT, "heaplab-keeper"])
+            .arg(folder)
+            .current_dir(folder)
+            .process_group(0);
         // It works in the folder itself: another that has the name later is not meant.
         // Nothing is written to its standard output: it is where the open pipe is kept.
-        let child = command.stdin(Stdio::from(input)).stdout(Stdio::from(reader)).stderr(Stdio::null()).spawn().ok()?;
+        let child = command
+            .stdin(Stdio::from(input))
+            .stdout(Stdio::from(reader))
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
         Some(Keeper { child, alive: Some(alive), waits: true })
     }
 
-    /// heaplab has replaced the pipe and does not wait: the keeper has it open for a second more, for a JVM that had found it.
+    /// heaplab has replaced the pipe and does not wait: the keeper has it open for a second more,
+    /// for a JVM that had found it.
     pub fn let_go(mut self) {
         drop(self.alive.take());
         self.waits = false;

@@ -1,7 +1,9 @@
-//! The log's lines on their way into the spool, with heaplab's own between them: which JVM begins with a line, how much memory each has, when each has ended.
+//! The log's lines on their way into the spool, with heaplab's own between them: which JVM begins
+//! with a line, how much memory each has, when each has ended.
 //!
-//! A line names its JVM by pid alone, and the kernel gives a pid again, at once where few are free. A JVM is therefore a pid and the start that
-//! `/proc/PID/stat` says: a process that started after the JVM did, and before a line was written, wrote that line.
+//! A line names its JVM by pid alone, and the kernel gives a pid again, at once where few are free.
+//! A JVM is therefore a pid and the start that `/proc/PID/stat` says: a process that started after
+//! the JVM did, and before a line was written, wrote that line.
 
 use super::Progress;
 use super::pipe::PIPE_BYTES;
@@ -15,16 +17,19 @@ use std::collections::HashMap;
 const PIPE_PASSED_BYTES: u64 = 2 * PIPE_BYTES as u64;
 /// Most JVMs that are told apart.
 const JVMS_LIMIT: usize = 4096;
-/// Bytes of a JVM's arguments that are noted: they are one line of the spool, and a command line may have megabytes.
+/// Bytes of a JVM's arguments that are noted: they are one line of the spool, and a command line
+/// may have megabytes.
 const ARGUMENTS_BYTES_LIMIT: usize = 32 << 10;
-/// By the clock of a JVM's lines, time between two looks at whether it is still the one: no pid comes round so soon.
+/// By the clock of a JVM's lines, time between two looks at whether it is still the one: no pid
+/// comes round so soon.
 const LOOK_NS: u64 = 5_000_000;
 
 /// How far a JVM is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     Lives,
-    /// It has ended, and its last lines may be in the pipe: so many bytes had been read when that was seen.
+    /// It has ended, and its last lines may be in the pipe: so many bytes had been read when that
+    /// was seen.
     Gone(u64),
     /// It has ended, and that is noted behind its last line.
     Ended,
@@ -47,7 +52,8 @@ pub struct Processes {
     pub start_ticks: Box<dyn Fn(u32) -> Option<u64>>,
     /// Nanoseconds of a tick.
     pub tick_ns: u64,
-    /// What the clock of starts, which counts while the machine sleeps, is ahead of that of lines by now.
+    /// What the clock of starts, which counts while the machine sleeps, is ahead of that of lines
+    /// by now.
     pub ahead_ns: Box<dyn Fn() -> u64>,
 }
 
@@ -73,7 +79,8 @@ impl Processes {
         line_ns.saturating_add((self.ahead_ns)())
     }
 
-    /// Whether a process had started when a line was written. In the tick of its start it had not: no JVM writes so soon.
+    /// Whether a process had started when a line was written. In the tick of its start it had not:
+    /// no JVM writes so soon.
     fn had_started(&self, start_ticks: u64, line_ns: u64) -> bool {
         (start_ticks + 1).saturating_mul(self.tick_ns) <= self.by_starts(line_ns)
     }
@@ -99,7 +106,17 @@ pub struct Notebook {
 impl Notebook {
     pub fn new(log: LogWriter, processes: Processes) -> Notebook {
         let known = HashMap::new();
-        Notebook { log, processes, failed: None, jvms: Vec::new(), known, last: (0, None), last_ns: 0, lines: 0, bytes: 0 }
+        Notebook {
+            log,
+            processes,
+            failed: None,
+            jvms: Vec::new(),
+            known,
+            last: (0, None),
+            last_ns: 0,
+            lines: 0,
+            bytes: 0,
+        }
     }
 
     pub fn progress(&self) -> Progress {
@@ -113,7 +130,9 @@ impl Notebook {
 
     /// Whether the process of that pid and start wrote a line.
     pub fn has(&self, pid: u32, start_ticks: u64) -> bool {
-        self.jvms.iter().any(|jvm| jvm.pid == pid && jvm.start_ticks.is_none_or(|start| start == start_ticks))
+        self.jvms
+            .iter()
+            .any(|jvm| jvm.pid == pid && jvm.start_ticks.is_none_or(|start| start == start_ticks))
     }
 
     /// A line of the log.
@@ -145,16 +164,26 @@ impl Notebook {
         }
         let number = pid as u32;
         // A process that is younger than the line has the pid of a JVM that is gone.
-        let is_writer = |start: &u64| start.saturating_mul(self.processes.tick_ns) <= self.processes.by_starts(time_ns);
+        let is_writer = |start: &u64| {
+            start.saturating_mul(self.processes.tick_ns) <= self.processes.by_starts(time_ns)
+        };
         let start_ticks = (self.processes.start_ticks)(number).filter(is_writer);
-        let executable =
-            start_ticks.and_then(|_| proc_fs::executable(number)).map_or(String::new(), |path| path.to_string_lossy().into_owned());
-        let (arguments, parent) = start_ticks.map_or((Vec::new(), 0), |_| (leading(proc_fs::arguments(number)), proc_fs::parent(number)));
+        let executable = start_ticks
+            .and_then(|_| proc_fs::executable(number))
+            .map_or(String::new(), |path| path.to_string_lossy().into_owned());
+        let (arguments, parent) = start_ticks.map_or((Vec::new(), 0), |_| {
+            (leading(proc_fs::arguments(number)), proc_fs::parent(number))
+        });
         let noted = serde_json::json!({ "executable": executable, "arguments": arguments, "parent": parent });
         let note = [decorations, format!("[0] heaplab: process {noted}").as_bytes()].concat();
         self.put(&note, true);
         let index = self.jvms.len();
-        self.jvms.push(Jvm { pid: number, start_ticks, life: Life::Lives, look_ns: time_ns + LOOK_NS });
+        self.jvms.push(Jvm {
+            pid: number,
+            start_ticks,
+            life: Life::Lives,
+            look_ns: time_ns + LOOK_NS,
+        });
         self.known.insert(pid, index);
         self.last = (pid, Some(index));
     }
@@ -167,11 +196,13 @@ impl Notebook {
         }
         jvm.look_ns = time_ns + LOOK_NS;
         let now = (self.processes.start_ticks)(jvm.pid);
-        now.is_some_and(|start| jvm.start_ticks != Some(start) && self.processes.had_started(start, time_ns))
+        now.is_some_and(|start| {
+            jvm.start_ticks != Some(start) && self.processes.had_started(start, time_ns)
+        })
     }
 
-    /// Notes how much memory the JVMs have. Where lines wait in the pipe, the moment is that of the last one read, so that
-    /// they are not behind it.
+    /// Notes how much memory the JVMs have. Where lines wait in the pipe, the moment is that of the
+    /// last one read, so that they are not behind it.
     pub fn sample(&mut self, is_empty: bool) {
         let now_ns = crate::clock::Moment::now().monotonic_ns;
         let time_ns = if is_empty { now_ns } else { self.last_ns };
@@ -185,7 +216,9 @@ impl Notebook {
             let is_same = start_ticks.is_some() && (self.processes.start_ticks)(pid) == start_ticks;
             match memory.filter(|_| is_same) {
                 Some(Memory { resident_bytes, anonymous_bytes, .. }) => {
-                    let note = format!("[{time_ns}ns][{pid}][0] heaplab: memory {resident_bytes} {anonymous_bytes}");
+                    let note = format!(
+                        "[{time_ns}ns][{pid}][0] heaplab: memory {resident_bytes} {anonymous_bytes}"
+                    );
                     self.put(note.as_bytes(), true);
                 }
                 None => self.jvms[index].life = Life::Gone(self.bytes),
@@ -193,15 +226,17 @@ impl Notebook {
         }
     }
 
-    /// Notes which JVMs have ended, once their last lines were read: the pipe was found empty after they had, or its whole content
-    /// was read since. Another process may have such a pid from then on.
+    /// Notes which JVMs have ended, once their last lines were read: the pipe was found empty after
+    /// they had, or its whole content was read since. Another process may have such a pid from then
+    /// on.
     pub fn note_ends(&mut self, is_empty: bool) {
         for index in 0..self.jvms.len() {
             let Life::Gone(bytes) = self.jvms[index].life else { continue };
             if !is_empty && self.bytes < bytes + PIPE_PASSED_BYTES {
                 continue;
             }
-            let time_ns = if is_empty { crate::clock::Moment::now().monotonic_ns } else { self.last_ns };
+            let time_ns =
+                if is_empty { crate::clock::Moment::now().monotonic_ns } else { self.last_ns };
             self.note_end(index, time_ns);
         }
     }

@@ -1,8 +1,9 @@
 //! The named pipe that a JVM logs into, and lines out of it.
 //!
-//! A named one rather than an inherited descriptor: scripts and launchers between heaplab and the JVM may close descriptors,
-//! and HotSpot, which opens its log by name, leaves pipes alone where it would rotate or truncate files
-//! (`LogFileOutput::initialize`). Times are on CLOCK_MONOTONIC (`timenanos`), which all JVMs of a recording share with heaplab's marks.
+//! A named one rather than an inherited descriptor: scripts and launchers between heaplab and the
+//! JVM may close descriptors, and HotSpot, which opens its log by name, leaves pipes alone where it
+//! would rotate or truncate files (`LogFileOutput::initialize`). Times are on CLOCK_MONOTONIC
+//! (`timenanos`), which all JVMs of a recording share with heaplab's marks.
 
 use super::keeper::Keeper;
 use crate::error::RecordError;
@@ -34,7 +35,8 @@ pub enum Taken {
     NoWriter,
 }
 
-/// A named pipe in a folder of its own; both go when it is dropped, unless the program goes on ([`LogPipe::leave`]).
+/// A named pipe in a folder of its own; both go when it is dropped, unless the program goes on
+/// ([`LogPipe::leave`]).
 #[derive(Debug)]
 pub struct LogPipe {
     folder: PathBuf,
@@ -49,8 +51,9 @@ impl LogPipe {
     pub fn create() -> Result<LogPipe, RecordError> {
         let folder = folder()?;
         let path = folder.join("log");
-        let made = mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
-            .and_then(|()| open(&path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()));
+        let made = mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).and_then(|()| {
+            open(&path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())
+        });
         let descriptor = made.map_err(|error| {
             let _ = fs::remove_dir_all(&folder);
             RecordError::io("cannot make the pipe", &path)(error.into())
@@ -61,10 +64,12 @@ impl LogPipe {
         Ok(LogPipe { folder, descriptor, keeper, rest: Vec::new(), buffer: vec![0; READ_BYTES] })
     }
 
-    /// The program runs on unrecorded: JVMs that it starts later open what goes nowhere, whether or not there is a keeper.
+    /// The program runs on unrecorded: JVMs that it starts later open what goes nowhere, whether or
+    /// not there is a keeper.
     pub fn leave(mut self) {
         let link = self.folder.join("none");
-        let replaced = symlink("/dev/null", &link).and_then(|()| fs::rename(&link, self.folder.join("log")));
+        let replaced =
+            symlink("/dev/null", &link).and_then(|()| fs::rename(&link, self.folder.join("log")));
         if replaced.is_ok() {
             self.folder = PathBuf::new();
             if let Some(keeper) = self.keeper.take() {
@@ -91,8 +96,8 @@ impl LogPipe {
         self.descriptor.as_fd()
     }
 
-    /// Gives `each` the lines that are there, up to a buffer's worth, without their ends. When the last writer has gone, what is left without a line feed
-    /// is given as no whole line.
+    /// Gives `each` the lines that are there, up to a buffer's worth, without their ends. When the
+    /// last writer has gone, what is left without a line feed is given as no whole line.
     pub fn lines(&mut self, each: &mut dyn FnMut(&[u8], bool)) -> Taken {
         let length = match rustix::io::read(&self.descriptor, &mut self.buffer[..]) {
             Ok(0) => {
@@ -136,14 +141,19 @@ impl Drop for LogPipe {
 
 static NEXT_FOLDER: AtomicU32 = AtomicU32::new(0);
 
-/// A folder that only this user can open, whose name neither `-Xlog` nor `JAVA_TOOL_OPTIONS` would split.
+/// A folder that only this user can open, whose name neither `-Xlog` nor `JAVA_TOOL_OPTIONS` would
+/// split.
 fn folder() -> Result<PathBuf, RecordError> {
-    let splits = |path: &Path| path.to_string_lossy().contains([':', ',', ' ', '\t', '"', '\'', '%']);
+    let splits =
+        |path: &Path| path.to_string_lossy().contains([':', ',', ' ', '\t', '"', '\'', '%']);
     let places = [std::env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/dev/shm")];
-    let mut failed = RecordError::io("cannot make a folder in", &places[0])(io::ErrorKind::InvalidFilename.into());
+    let mut failed = RecordError::io("cannot make a folder in", &places[0])(
+        io::ErrorKind::InvalidFilename.into(),
+    );
     for place in places.iter().filter(|place| !splits(place)) {
         for _ in 0..100 {
-            // A name that was there once is not given again: who knows it (the keeper) would take the new folder for the old one.
+            // A name that was there once is not given again: who knows it (the keeper) would take
+            // the new folder for the old one.
             let number = NEXT_FOLDER.fetch_add(1, Ordering::Relaxed);
             let folder = place.join(format!("heaplab-jvm-{}-{number}", std::process::id()));
             match fs::DirBuilder::new().mode(0o700).create(&folder) {
@@ -164,7 +174,8 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// Whoever opens the pipe once heaplab has left it neither waits nor fails, and heaplab does not wait either.
+    /// Whoever opens the pipe once heaplab has left it neither waits nor fails, and heaplab does
+    /// not wait either.
     #[test]
     fn what_is_left_can_be_opened() {
         for has_keeper in [true, false] {
@@ -192,10 +203,18 @@ mod tests {
         assert_eq!(pipe.lines(&mut |_, _| {}), Taken::Nothing);
         for part in ["one\ntw", "o\nthr", "ee"] {
             writer.write_all(part.as_bytes()).unwrap();
-            assert_eq!(pipe.lines(&mut |line, whole| lines.push((String::from_utf8_lossy(line).into_owned(), whole))), Taken::Some);
+            assert_eq!(
+                pipe.lines(&mut |line, whole| lines
+                    .push((String::from_utf8_lossy(line).into_owned(), whole))),
+                Taken::Some
+            );
         }
         drop(writer);
-        let mut rest = || pipe.lines(&mut |line, whole| lines.push((String::from_utf8_lossy(line).into_owned(), whole)));
+        let mut rest = || {
+            pipe.lines(&mut |line, whole| {
+                lines.push((String::from_utf8_lossy(line).into_owned(), whole))
+            })
+        };
         // A child that another test has just forked may have it open until it execs.
         while rest() == Taken::Nothing {
             std::thread::sleep(std::time::Duration::from_millis(1));

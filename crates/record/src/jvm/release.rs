@@ -1,4 +1,5 @@
-//! Whether a program is a Java, and which: by the file `release` of its home, so that it need not be run to be asked.
+//! Whether a program is a Java, and which: by the file `release` of its home, so that it need not
+//! be run to be asked.
 
 use crate::error::RecordError;
 use std::fs;
@@ -10,7 +11,8 @@ const OLDEST: u32 = 17;
 /// Largest `release` file that is read, bytes.
 const RELEASE_BYTES_LIMIT: u64 = 1 << 20;
 
-/// Whether `program` is the `java` of a JDK or JRE: it takes `-Xlog` as an argument then. Of any other program nothing is known.
+/// Whether `program` is the `java` of a JDK or JRE: it takes `-Xlog` as an argument then. Of any
+/// other program nothing is known.
 ///
 /// # Errors
 /// It is a Java before 17.
@@ -21,12 +23,19 @@ pub fn check(program: &Path) -> Result<bool, RecordError> {
     }
     let mut text = String::new();
     let home = real.parent().and_then(Path::parent);
-    let file = home.and_then(|home| fs::File::open(home.join("release")).or_else(|_| fs::File::open(home.join("../release"))).ok());
+    let file = home.and_then(|home| {
+        fs::File::open(home.join("release"))
+            .or_else(|_| fs::File::open(home.join("../release")))
+            .ok()
+    });
     if let Some(file) = file {
         // What cannot be read says nothing: the JVM itself will.
         let _ = file.take(RELEASE_BYTES_LIMIT).read_to_string(&mut text);
     }
-    let version = text.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=")).map(|value| value.trim().trim_matches('"'));
+    let version = text
+        .lines()
+        .find_map(|line| line.strip_prefix("JAVA_VERSION="))
+        .map(|value| value.trim().trim_matches('"'));
     match version {
         Some(version) if feature(version).is_some_and(|feature| feature < OLDEST) => {
             Err(RecordError::JavaTooOld { path: program.to_owned(), version: version.to_owned() })

@@ -1,4 +1,5 @@
-//! One recording from start to end: reads the pipe, notes which JVMs write into it and how much memory they have, passes signals on.
+//! One recording from start to end: reads the pipe, notes which JVMs write into it and how much
+//! memory they have, passes signals on.
 
 use super::notebook::{Notebook, Processes};
 use super::pipe::{LogPipe, Taken};
@@ -64,7 +65,8 @@ pub fn start(
     control: ControlPage,
 ) -> Result<Session, RecordError> {
     let log = LogWriter::create(spool)?;
-    let signals = Signals::take().map_err(RecordError::io("cannot take signals over for", spool))?;
+    let signals =
+        Signals::take().map_err(RecordError::io("cannot take signals over for", spool))?;
     let argument = pipe.java_argument();
     let mut words = options.command.clone();
     let by_argument = is_java && !options.jvm_children;
@@ -85,7 +87,10 @@ pub fn start(
     // By this `heaplab mark` finds the recording.
     environment.set(SPOOL_VARIABLE, |_| spool.as_os_str().to_owned());
     let mut child = spawn::as_it_would_run(program, &words, &signals, environment);
-    let child = child.spawn().map_err(|error| RecordError::NotExecutable { path: program.to_owned(), reason: error.to_string() })?;
+    let child = child.spawn().map_err(|error| RecordError::NotExecutable {
+        path: program.to_owned(),
+        reason: error.to_string(),
+    })?;
     Ok(Session {
         notebook: Notebook::new(log, Processes::real()),
         strangers: Strangers::of(child.id()),
@@ -137,7 +142,8 @@ impl Session {
         }
     }
 
-    /// Whether no JVM writes, and none can come: the target's descendants, which have the pipe's name in their environment, have ended too.
+    /// Whether no JVM writes, and none can come: the target's descendants, which have the pipe's
+    /// name in their environment, have ended too.
     fn nobody_left(&mut self, taken: Taken) -> bool {
         if self.detach_children {
             return true;
@@ -162,19 +168,29 @@ impl Session {
             self.pipe.leave();
         }
         let strangers = self.strangers.but(|pid, start_ticks| self.notebook.has(pid, start_ticks));
-        Ended { pid: self.child.id(), status: self.status, failed: self.notebook.failed(), strangers }
+        Ended {
+            pid: self.child.id(),
+            status: self.status,
+            failed: self.notebook.failed(),
+            strangers,
+        }
     }
 
-    /// Reads what is in the pipe, as far as somebody who goes on writing lets it; whether that was everything.
+    /// Reads what is in the pipe, as far as somebody who goes on writing lets it; whether that was
+    /// everything.
     fn drain(&mut self) -> bool {
         let mut take = || self.pipe.lines(&mut |line, whole| self.notebook.line(line, whole));
         (0..DRAIN_READS).any(|_| take() != Taken::Some)
     }
 
-    /// Until there is something to read, a signal, or a turn is over. A pipe without a writer is always "ready", so it is left out then.
+    /// Until there is something to read, a signal, or a turn is over. A pipe without a writer is
+    /// always "ready", so it is left out then.
     fn wait(&self, taken: Taken) {
         let (signals, pipe) = (self.signals.descriptor(), self.pipe.descriptor());
-        let mut both = [PollFd::from_borrowed_fd(signals, PollFlags::IN), PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)];
+        let mut both = [
+            PollFd::from_borrowed_fd(signals, PollFlags::IN),
+            PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN),
+        ];
         let watched = if taken == Taken::NoWriter { 1 } else { 2 };
         let turn = if taken == Taken::NoWriter { TURN / 10 } else { TURN / 2 };
         let timeout = Timespec { tv_sec: 0, tv_nsec: turn.as_nanos() as _ };
@@ -201,6 +217,8 @@ impl Session {
 
 /// Whether a process lives that has this recording's name in its environment.
 pub fn descendants_live(spool: &Path) -> bool {
-    let is_one = |pid: u32| proc_fs::environment(pid, SPOOL_VARIABLE).is_some_and(|named| named == spool.as_os_str());
+    let is_one = |pid: u32| {
+        proc_fs::environment(pid, SPOOL_VARIABLE).is_some_and(|named| named == spool.as_os_str())
+    };
     proc_fs::all().into_iter().any(is_one)
 }

@@ -1,8 +1,9 @@
-//! The log while it is recorded: what was read of the pipe, in checksummed blocks of packed lines, so that a recording
-//! whose heaplab was killed can be finished (docs/spool-format.md).
+//! The log while it is recorded: what was read of the pipe, in checksummed blocks of packed lines,
+//! so that a recording whose heaplab was killed can be finished (docs/spool-format.md).
 //!
-//! A block is 16 bytes (magic, packed bytes, unpacked bytes, CRC-32 of what is packed) and one zstd frame of whole lines. A line
-//! ends in a line feed, or in a zero byte where the log broke off within it.
+//! A block is 16 bytes (magic, packed bytes, unpacked bytes, CRC-32 of what is packed) and one zstd
+//! frame of whole lines. A line ends in a line feed, or in a zero byte where the log broke off
+//! within it.
 
 use crate::error::RecordError;
 use serde::{Deserialize, Serialize};
@@ -20,8 +21,9 @@ const MAGIC: u32 = u32::from_le_bytes(*b"hjl1");
 const HEADER_BYTES: usize = 16;
 /// Unpacked bytes after which a block is written.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Most unpacked bytes of a block, which a reader refuses to go beyond: what was not yet a block, and the line that filled it. A line that would pass it
-/// begins a block of its own. The longest that comes (`pipe.rs`) is 320 KiB.
+/// Most unpacked bytes of a block, which a reader refuses to go beyond: what was not yet a block,
+/// and the line that filled it. A line that would pass it begins a block of its own. The longest
+/// that comes (`pipe.rs`) is 320 KiB.
 const BLOCK_BYTES_LIMIT: usize = BLOCK_BYTES + (128 << 10);
 /// How hard zstd tries: the least, because a JVM may wait for it.
 const LEVEL: i32 = 1;
@@ -49,7 +51,8 @@ impl Facts {
     /// Writes them into the spool.
     pub fn write(&self, spool: &Path) -> Result<(), RecordError> {
         let path = spool.join(FACTS_FILE);
-        let text = serde_json::to_vec(self).map_err(|error| RecordError::io("cannot write", &path)(error.into()))?;
+        let text = serde_json::to_vec(self)
+            .map_err(|error| RecordError::io("cannot write", &path)(error.into()))?;
         std::fs::write(&path, text).map_err(RecordError::io("cannot write", &path))
     }
 
@@ -58,9 +61,13 @@ impl Facts {
         let path = spool.join(FACTS_FILE);
         let mut text = Vec::new();
         let file = File::open(&path).map_err(RecordError::io("cannot open", &path))?;
-        file.take(64 << 20).read_to_end(&mut text).map_err(RecordError::io("cannot read", &path))?;
-        serde_json::from_slice(&text)
-            .map_err(|error| RecordError::NotASpool { path: spool.into(), reason: format!("{FACTS_FILE}: {error}") })
+        file.take(64 << 20)
+            .read_to_end(&mut text)
+            .map_err(RecordError::io("cannot read", &path))?;
+        serde_json::from_slice(&text).map_err(|error| RecordError::NotASpool {
+            path: spool.into(),
+            reason: format!("{FACTS_FILE}: {error}"),
+        })
     }
 }
 
@@ -82,7 +89,11 @@ impl LogWriter {
     /// Makes the file in `spool`.
     pub fn create(spool: &Path) -> Result<LogWriter, RecordError> {
         let path = spool.join(LOG_FILE);
-        let file = File::options().write(true).create_new(true).open(&path).map_err(RecordError::io("cannot create", &path))?;
+        let file = File::options()
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(RecordError::io("cannot create", &path))?;
         Ok(LogWriter { file, path, block: Vec::with_capacity(BLOCK_BYTES_LIMIT), oldest: None })
     }
 
@@ -100,7 +111,11 @@ impl LogWriter {
 
     /// Writes what has waited long enough.
     pub fn flush_old(&mut self) -> Result<(), RecordError> {
-        if self.oldest.is_some_and(|oldest| oldest.elapsed() >= AGE) { self.flush() } else { Ok(()) }
+        if self.oldest.is_some_and(|oldest| oldest.elapsed() >= AGE) {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes everything.
@@ -108,9 +123,12 @@ impl LogWriter {
         if self.block.is_empty() {
             return Ok(());
         }
-        let packed = zstd::bulk::compress(&self.block, LEVEL).map_err(RecordError::io("cannot pack what goes into", &self.path))?;
+        let packed = zstd::bulk::compress(&self.block, LEVEL)
+            .map_err(RecordError::io("cannot pack what goes into", &self.path))?;
         let mut bytes = Vec::with_capacity(HEADER_BYTES + packed.len());
-        for number in [MAGIC, packed.len() as u32, self.block.len() as u32, crc32fast::hash(&packed)] {
+        for number in
+            [MAGIC, packed.len() as u32, self.block.len() as u32, crc32fast::hash(&packed)]
+        {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&packed);
@@ -120,19 +138,26 @@ impl LogWriter {
     }
 }
 
-/// Gives every line of a spool's log to `each`, and whether it is whole. A block that is cut or damaged ends the log: `Some` says where and how.
+/// Gives every line of a spool's log to `each`, and whether it is whole. A block that is cut or
+/// damaged ends the log: `Some` says where and how.
 ///
 /// # Errors
 /// There is no log, or `each` fails.
-pub fn read(spool: &Path, mut each: impl FnMut(&[u8], bool) -> Result<(), RecordError>) -> Result<Option<String>, RecordError> {
+pub fn read(
+    spool: &Path,
+    mut each: impl FnMut(&[u8], bool) -> Result<(), RecordError>,
+) -> Result<Option<String>, RecordError> {
     let path = spool.join(LOG_FILE);
-    let mut input = BufReader::new(File::open(&path).map_err(RecordError::io("cannot open", &path))?);
+    let mut input =
+        BufReader::new(File::open(&path).map_err(RecordError::io("cannot open", &path))?);
     let mut at = 0u64;
     loop {
         let block = match block(&mut input) {
             Ok(Some(block)) => block,
             Ok(None) => return Ok(None),
-            Err(reason) => return Ok(Some(format!("{}: the block at byte {at} {reason}", path.display()))),
+            Err(reason) => {
+                return Ok(Some(format!("{}: the block at byte {at} {reason}", path.display())));
+            }
         };
         let mut rest = &block.lines[..];
         while let Some(end) = memchr::memchr2(b'\n', 0, rest) {
@@ -157,9 +182,14 @@ fn block(input: &mut impl Read) -> Result<Option<Block>, String> {
         Ok(_) => return Err("is cut".into()),
         Err(error) => return Err(format!("cannot be read: {error}")),
     }
-    let number = |index: usize| u32::from_le_bytes([header[index], header[index + 1], header[index + 2], header[index + 3]]);
+    let number = |index: usize| {
+        u32::from_le_bytes([header[index], header[index + 1], header[index + 2], header[index + 3]])
+    };
     let (packed_bytes, line_bytes) = (number(4) as usize, number(8) as usize);
-    if number(0) != MAGIC || line_bytes > BLOCK_BYTES_LIMIT || packed_bytes > zstd::zstd_safe::compress_bound(BLOCK_BYTES_LIMIT) {
+    if number(0) != MAGIC
+        || line_bytes > BLOCK_BYTES_LIMIT
+        || packed_bytes > zstd::zstd_safe::compress_bound(BLOCK_BYTES_LIMIT)
+    {
         return Err("does not begin as a block does".into());
     }
     let mut packed = vec![0; packed_bytes];
@@ -171,9 +201,13 @@ fn block(input: &mut impl Read) -> Result<Option<Block>, String> {
     if crc32fast::hash(&packed) != number(12) {
         return Err("is damaged: its checksum is another".into());
     }
-    let lines = zstd::bulk::decompress(&packed, line_bytes).map_err(|error| format!("is damaged: {error}"))?;
+    let lines = zstd::bulk::decompress(&packed, line_bytes)
+        .map_err(|error| format!("is damaged: {error}"))?;
     if lines.len() != line_bytes {
-        return Err(format!("is damaged: it has {} bytes where its header says {line_bytes}", lines.len()));
+        return Err(format!(
+            "is damaged: it has {} bytes where its header says {line_bytes}",
+            lines.len()
+        ));
     }
     Ok(Some(Block { lines, bytes: (HEADER_BYTES + packed_bytes) as u64 }))
 }
@@ -209,7 +243,9 @@ mod tests {
     fn written(count: usize) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let mut writer = LogWriter::create(folder.path()).unwrap();
-        (0..count).for_each(|number| writer.line(format!("line {number} of the log").as_bytes(), true).unwrap());
+        (0..count).for_each(|number| {
+            writer.line(format!("line {number} of the log").as_bytes(), true).unwrap()
+        });
         writer.line(b"the last", false).unwrap();
         writer.flush().unwrap();
         folder
@@ -220,9 +256,18 @@ mod tests {
         let folder = written(40_000);
         let (lines, cut) = lines(folder.path());
         assert_eq!((lines.len(), cut), (40_001, None));
-        assert_eq!((&lines[39_999], &lines[40_000]), (&(b"line 39999 of the log".to_vec(), true), &(b"the last".to_vec(), false)));
+        assert_eq!(
+            (&lines[39_999], &lines[40_000]),
+            (&(b"line 39999 of the log".to_vec(), true), &(b"the last".to_vec(), false))
+        );
         let (command, program) = (vec!["java".into()], "/usr/bin/java".into());
-        let facts = Facts { command, program, began_unix_s: 7, pipe: "/tmp/p".into(), named: "/tmp/s".into() };
+        let facts = Facts {
+            command,
+            program,
+            began_unix_s: 7,
+            pipe: "/tmp/p".into(),
+            named: "/tmp/s".into(),
+        };
         assert!(!is_spool(folder.path()));
         facts.write(folder.path()).unwrap();
         assert!(is_spool(folder.path()) && Facts::read(folder.path()).unwrap() == facts);
@@ -233,7 +278,10 @@ mod tests {
     fn long_lines_come_back() {
         let folder = tempfile::tempdir().unwrap();
         let mut writer = LogWriter::create(folder.path()).unwrap();
-        let lengths: Vec<usize> = [100; 2048].into_iter().chain([300 << 10, 7, 320 << 10, 320 << 10, BLOCK_BYTES_LIMIT - 1, 9]).collect();
+        let lengths: Vec<usize> = [100; 2048]
+            .into_iter()
+            .chain([300 << 10, 7, 320 << 10, 320 << 10, BLOCK_BYTES_LIMIT - 1, 9])
+            .collect();
         lengths.iter().for_each(|length| writer.line(&vec![b'x'; *length], true).unwrap());
         writer.line(&vec![b'y'; 1 << 20], true).unwrap();
         writer.line(b"the last", true).unwrap();

@@ -1,9 +1,12 @@
-//! JVMs among the program's descendants that write no log, so that a recording says what it does not have.
+//! JVMs among the program's descendants that write no log, so that a recording says what it does
+//! not have.
 //!
-//! The option reaches a JVM by its command line or by a variable of its environment. A JVM that is started by one that was given it on the command line
-//! has neither, and one whose starter clears the variable has not either. They are known by the library that every HotSpot maps; a process is
-//! looked at a few times after each change of its program, because it maps the library a moment later; looks at which it has come no further do not
-//! count. One that ends between two looks is not seen.
+//! The option reaches a JVM by its command line or by a variable of its environment. A JVM that is
+//! started by one that was given it on the command line has neither, and one whose starter clears
+//! the variable has not either. They are known by the library that every HotSpot maps; a process is
+//! looked at a few times after each change of its program, because it maps the library a moment
+//! later; looks at which it has come no further do not count. One that ends between two looks is
+//! not seen.
 
 use crate::proc_fs::{self, Stat};
 use std::collections::HashMap;
@@ -14,9 +17,11 @@ use std::time::{Duration, Instant};
 const LIBRARY: &[u8] = b"/libjvm.so";
 /// Looks at what a process maps, after which it is no JVM until its program is another.
 const LOOKS_MAX: u8 = 20;
-/// Looks that must find the library in what could be its parent: a process that is about to start a program is a copy of that for a moment.
+/// Looks that must find the library in what could be its parent: a process that is about to start a
+/// program is a copy of that for a moment.
 const FOUND_LEAST: u8 = 2;
-/// A look waits so many times as long as the last one took: programs of many threads and processes take long to look at.
+/// A look waits so many times as long as the last one took: programs of many threads and processes
+/// take long to look at.
 const WAIT: u32 = 20;
 /// It waits so long at least.
 const WAIT_LEAST: Duration = Duration::from_millis(20);
@@ -65,7 +70,9 @@ impl Strangers {
             return;
         }
         for pid in proc_fs::descendants(self.root, PROCESSES_LIMIT) {
-            let (Some(stat), Some(program)) = (Stat::read(pid), proc_fs::executable(pid)) else { continue };
+            let (Some(stat), Some(program)) = (Stat::read(pid), proc_fs::executable(pid)) else {
+                continue;
+            };
             let key = (pid, stat.start_ticks);
             if self.seen.len() >= PROCESSES_LIMIT && !self.seen.contains_key(&key) {
                 continue;
@@ -79,7 +86,8 @@ impl Strangers {
                 seen.looks += u8::from(!stat.is_held_up(seen.cpu_ticks));
                 if proc_fs::maps(pid, LIBRARY) == Some(true) {
                     seen.arguments = proc_fs::arguments(pid);
-                    // What has other arguments than its parent is no copy of it, and may have ended before the next look.
+                    // What has other arguments than its parent is no copy of it, and may have ended
+                    // before the next look.
                     let is_own = proc_fs::arguments(proc_fs::parent(pid)) != seen.arguments;
                     seen.found = if is_own { FOUND_LEAST } else { seen.found + 1 };
                 }
@@ -90,8 +98,11 @@ impl Strangers {
 
     /// The JVMs among them that were not `recorded`, by pid.
     pub fn but(self, recorded: impl Fn(u32, u64) -> bool) -> Vec<Stranger> {
-        let jvms = self.seen.into_iter().filter(|((pid, start_ticks), seen)| seen.found == FOUND_LEAST && !recorded(*pid, *start_ticks));
-        let mut strangers: Vec<Stranger> = jvms.map(|((pid, _), seen)| Stranger { pid, arguments: seen.arguments }).collect();
+        let jvms = self.seen.into_iter().filter(|((pid, start_ticks), seen)| {
+            seen.found == FOUND_LEAST && !recorded(*pid, *start_ticks)
+        });
+        let mut strangers: Vec<Stranger> =
+            jvms.map(|((pid, _), seen)| Stranger { pid, arguments: seen.arguments }).collect();
         strangers.sort_by_key(|stranger| stranger.pid);
         strangers
     }
@@ -105,15 +116,28 @@ mod tests {
     /// A JVM that somebody started is found, and what is none is not.
     #[test]
     fn a_jvm_is_known_by_its_library() {
-        let Ok(mut java) = Command::new("java").args(["-version"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
-            assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "a JDK is required (java)");
+        let Ok(mut java) = Command::new("java")
+            .args(["-version"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+        else {
+            assert!(
+                std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(),
+                "a JDK is required (java)"
+            );
             eprintln!("skipped: there is no java");
             return;
         };
         java.wait().unwrap();
         // It waits for the source of a program, which it compiles itself.
         let start = |program: &str, argument: &str| {
-            Command::new(program).arg(argument).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+            Command::new(program)
+                .arg(argument)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap()
         };
         let folder = tempfile::tempdir().unwrap();
         let source = folder.path().join("Waits.java");
@@ -128,7 +152,12 @@ mod tests {
         }
         crate::signals::send(jvm.id(), libc::SIGCONT);
         let deadline = Instant::now() + Duration::from_secs(600);
-        let is_found = |strangers: &Strangers| strangers.seen.iter().any(|((pid, _), seen)| *pid == jvm.id() && seen.found == FOUND_LEAST);
+        let is_found = |strangers: &Strangers| {
+            strangers
+                .seen
+                .iter()
+                .any(|((pid, _), seen)| *pid == jvm.id() && seen.found == FOUND_LEAST)
+        };
         while !is_found(&strangers) && Instant::now() < deadline {
             strangers.look();
             std::thread::sleep(Duration::from_millis(20));
@@ -138,9 +167,15 @@ mod tests {
             drop(child.stdin.take());
             child.wait().unwrap();
         }
-        let found: Vec<Stranger> = strangers.but(|_, _| false).into_iter().filter(|one| [jvm_pid, other_pid].contains(&one.pid)).collect();
-        let names: Vec<(u32, bool)> =
-            found.iter().map(|one| (one.pid, one.arguments.iter().any(|word| word.ends_with("Waits.java")))).collect();
+        let found: Vec<Stranger> = strangers
+            .but(|_, _| false)
+            .into_iter()
+            .filter(|one| [jvm_pid, other_pid].contains(&one.pid))
+            .collect();
+        let names: Vec<(u32, bool)> = found
+            .iter()
+            .map(|one| (one.pid, one.arguments.iter().any(|word| word.ends_with("Waits.java"))))
+            .collect();
         assert_eq!(names, [(jvm_pid, true)]);
     }
 }

@@ -1,4 +1,5 @@
-//! A heap's stream in pieces that end with a collection: what was born before it, and which objects it found dead.
+//! A heap's stream in pieces that end with a collection: what was born before it, and which objects
+//! it found dead.
 
 use super::places::{Places, Rows};
 use super::stream::{Head, Record, Stream};
@@ -55,8 +56,18 @@ impl Heap {
     /// Opens a stream and reads its head.
     pub fn open(path: &Path) -> std::io::Result<Heap> {
         let (stream, rows) = (Stream::open(path)?, Rows::default());
-        let mut heap =
-            Heap { stream, rows, head: None, number: 0, waiting: None, before_ns: 0, unseen: 0, refused: None, end: None, damage: None };
+        let mut heap = Heap {
+            stream,
+            rows,
+            head: None,
+            number: 0,
+            waiting: None,
+            before_ns: 0,
+            unseen: 0,
+            refused: None,
+            end: None,
+            damage: None,
+        };
         match heap.record() {
             Some(Record::Head(head)) => {
                 heap.before_ns = head.time_ns;
@@ -90,7 +101,9 @@ impl Heap {
         let mut chunk = Chunk::default();
         let mut dead = 0u64;
         loop {
-            let Some(record) = self.record() else { return (chunk != Chunk::default()).then_some(chunk) };
+            let Some(record) = self.record() else {
+                return (chunk != Chunk::default()).then_some(chunk);
+            };
             let is_over = chunk.collection_ns.is_some();
             match record {
                 Record::Node(node) => places.define(node, &mut self.rows, tables),
@@ -101,8 +114,12 @@ impl Heap {
                     }
                     None => return self.spoilt("a death's number is too large", chunk),
                 },
-                Record::Death(_) => return self.spoilt("a death comes before any collection", chunk),
-                Record::Head(_) | Record::Refused(_) => return self.spoilt("it has a head in its middle", chunk),
+                Record::Death(_) => {
+                    return self.spoilt("a death comes before any collection", chunk);
+                }
+                Record::Head(_) | Record::Refused(_) => {
+                    return self.spoilt("it has a head in its middle", chunk);
+                }
                 record if is_over => {
                     self.waiting = Some(record);
                     return Some(chunk);
@@ -112,7 +129,11 @@ impl Heap {
                 }
                 Record::Birth { bytes, node } => {
                     self.number = self.number.saturating_add(1);
-                    chunk.births.push(Birth { number: self.number, bytes, stack: self.rows.get(&node).copied().unwrap_or(0) });
+                    chunk.births.push(Birth {
+                        number: self.number,
+                        bytes,
+                        stack: self.rows.get(&node).copied().unwrap_or(0),
+                    });
                 }
                 Record::Own(count) => self.number = self.number.saturating_add(count),
                 Record::Unseen(count) => {
@@ -152,13 +173,22 @@ mod tests {
 
     #[test]
     fn a_chunk_ends_behind_the_deaths_of_its_collection() {
-        let (chunks, heap) = read(b"B\x18\x01U\x02B\x20\x01O\x03C\x09\x04D\x01D\x03O\x01B\x08\x01C\x0a\x04E\x0b\x00");
+        let (chunks, heap) = read(
+            b"B\x18\x01U\x02B\x20\x01O\x03C\x09\x04D\x01D\x03O\x01B\x08\x01C\x0a\x04E\x0b\x00",
+        );
         let birth = |number, bytes| Birth { number, bytes, stack: 0 };
         let expected = [
-            Chunk { births: vec![birth(1, 24), birth(4, 32)], collection_ns: Some(9), deaths: vec![1, 4] },
+            Chunk {
+                births: vec![birth(1, 24), birth(4, 32)],
+                collection_ns: Some(9),
+                deaths: vec![1, 4],
+            },
             Chunk { births: vec![birth(9, 8)], collection_ns: Some(10), deaths: Vec::new() },
         ];
-        assert_eq!((&chunks[..], heap.unseen, heap.end, heap.damage), (&expected[..], 2, Some((11, String::new())), None));
+        assert_eq!(
+            (&chunks[..], heap.unseen, heap.end, heap.damage),
+            (&expected[..], 2, Some((11, String::new())), None)
+        );
     }
 
     #[test]
@@ -170,7 +200,11 @@ mod tests {
             (HEAD, "a head in its middle"),
         ] {
             let (_, heap) = read(records);
-            assert!(heap.damage.as_ref().is_some_and(|damage| damage.contains(said)), "{:?}", heap.damage);
+            assert!(
+                heap.damage.as_ref().is_some_and(|damage| damage.contains(said)),
+                "{:?}",
+                heap.damage
+            );
         }
         assert_eq!(read(b"B\x08\x01").0.len(), 1, "what is before a cut stays");
     }

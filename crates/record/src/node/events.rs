@@ -1,8 +1,9 @@
 //! Chunks of all heaps into events, in the order of the collections that end them.
 //!
-//! The order of births within a heap is V8's. Of two heaps nothing is known but the times of their collections, so that theirs are put chunk after
-//! chunk. A birth's time lies evenly between the collections before and behind it. Deaths stand directly before the collection that
-//! noticed them, so that a replayed collection finds what the recorded one found.
+//! The order of births within a heap is V8's. Of two heaps nothing is known but the times of their
+//! collections, so that theirs are put chunk after chunk. A birth's time lies evenly between the
+//! collections before and behind it. Deaths stand directly before the collection that noticed them,
+//! so that a replayed collection finds what the recorded one found.
 
 use super::Counts;
 use super::chunks::{Chunk, Heap};
@@ -58,16 +59,36 @@ pub struct Writer<'a, S> {
 impl<'a, S: EventSink> Writer<'a, S> {
     /// For a recording that began at `origin_ns`; `moments` in order of time.
     pub fn new(sink: &'a mut S, origin_ns: u64, moments: VecDeque<NamedMoment>) -> Writer<'a, S> {
-        Writer { sink, origin_ns, moments, time_ns: 0, sizes: HashMap::new(), live_bytes: 0, counts: Counts::default() }
+        Writer {
+            sink,
+            origin_ns,
+            moments,
+            time_ns: 0,
+            sizes: HashMap::new(),
+            live_bytes: 0,
+            counts: Counts::default(),
+        }
     }
 
-    /// Writes what is in `heaps`, whose rows of `processes` and `threads` are their places. Returns them, read to their ends.
-    pub fn write(&mut self, heaps: Vec<Heap>, tables: &mut Tables) -> Result<Vec<Heap>, RecordError> {
+    /// Writes what is in `heaps`, whose rows of `processes` and `threads` are their places. Returns
+    /// them, read to their ends.
+    pub fn write(
+        &mut self,
+        heaps: Vec<Heap>,
+        tables: &mut Tables,
+    ) -> Result<Vec<Heap>, RecordError> {
         let mut places = Places::default();
-        let mut sources: Vec<Source> =
-            heaps.into_iter().zip(0..).map(|(heap, row)| Source { heap, row, objects: HashMap::new(), next: None }).collect();
+        let mut sources: Vec<Source> = heaps
+            .into_iter()
+            .zip(0..)
+            .map(|(heap, row)| Source { heap, row, objects: HashMap::new(), next: None })
+            .collect();
         sources.iter_mut().for_each(|source| source.next = source.heap.next(&mut places, tables));
-        while let Some(source) = sources.iter_mut().filter(|source| source.next.is_some()).min_by_key(|source| source.time_ns()) {
+        while let Some(source) = sources
+            .iter_mut()
+            .filter(|source| source.next.is_some())
+            .min_by_key(|source| source.time_ns())
+        {
             let end_ns = source.time_ns().unwrap_or(0);
             let chunk = source.next.take().unwrap_or_default();
             self.chunk(source, &chunk, end_ns, tables)?;
@@ -78,7 +99,13 @@ impl<'a, S: EventSink> Writer<'a, S> {
         Ok(sources.into_iter().map(|source| source.heap).collect())
     }
 
-    fn chunk(&mut self, source: &mut Source, chunk: &Chunk, end_ns: u64, tables: &mut Tables) -> Result<(), TraceError> {
+    fn chunk(
+        &mut self,
+        source: &mut Source,
+        chunk: &Chunk,
+        end_ns: u64,
+        tables: &mut Tables,
+    ) -> Result<(), TraceError> {
         let (begin_ns, count) = (source.heap.before_ns, chunk.births.len() as u64);
         let event = Event { process: source.row, thread: source.row, ..Event::default() };
         let mut interval_bytes = 0u64;
@@ -101,11 +128,19 @@ impl<'a, S: EventSink> Writer<'a, S> {
         let collection = u32::try_from(self.counts.collections).unwrap_or(u32::MAX);
         for number in &chunk.deaths {
             let Some(object) = source.objects.remove(number) else {
-                source.heap.spoilt(&format!("sample {number} dies and does not live"), Chunk::default());
+                source
+                    .heap
+                    .spoilt(&format!("sample {number} dies and does not live"), Chunk::default());
                 break;
             };
             self.died(object);
-            self.push(Event { op: Op::Free, family: Family::Managed, object, collection, ..event })?;
+            self.push(Event {
+                op: Op::Free,
+                family: Family::Managed,
+                object,
+                collection,
+                ..event
+            })?;
         }
         self.counts.collections += 1;
         self.push(Event { op: Op::Collect, collection, ..event })
@@ -123,15 +158,25 @@ impl<'a, S: EventSink> Writer<'a, S> {
         self.live_bytes -= self.sizes.remove(&object).unwrap_or(0).min(self.live_bytes);
     }
 
-    /// It is `time_ns` now: what was named before becomes marks. Time does not go back, whatever two heaps' clocks of collections say.
+    /// It is `time_ns` now: what was named before becomes marks. Time does not go back, whatever
+    /// two heaps' clocks of collections say.
     fn pass_moments(&mut self, time_ns: u64, tables: &mut Tables) -> Result<(), TraceError> {
         while self.moments.front().is_some_and(|moment| moment.time_ns < time_ns) {
             let Some(moment) = self.moments.pop_front() else { break };
             self.time_ns = self.time_ns.max(moment.time_ns);
-            let process = moment.pid.and_then(|pid| tables.processes.iter().position(|process| process.pid == pid)).map(|row| row as u32);
+            let process = moment
+                .pid
+                .and_then(|pid| tables.processes.iter().position(|process| process.pid == pid))
+                .map(|row| row as u32);
             tables.marks.push(Mark { name: moment.name, time_ns: self.time_ns, process });
             let (object, row) = (tables.marks.len() as u64 - 1, process.unwrap_or(0));
-            self.push(Event { op: Op::Mark, object, process: row, thread: row, ..Event::default() })?;
+            self.push(Event {
+                op: Op::Mark,
+                object,
+                process: row,
+                thread: row,
+                ..Event::default()
+            })?;
         }
         if time_ns != u64::MAX {
             self.time_ns = self.time_ns.max(time_ns);

@@ -1,4 +1,5 @@
-//! The spool of a Node's recording into a bundle: the same for one that has just ended and for what a killed heaplab left behind.
+//! The spool of a Node's recording into a bundle: the same for one that has just ended and for what
+//! a killed heaplab left behind.
 
 use super::chunks::Heap;
 use super::events::{NamedMoment, Writer};
@@ -24,17 +25,27 @@ pub struct Ending {
 }
 
 /// Finishes `spool` into a bundle at `output`, which must not exist unless it is to be replaced.
-pub fn finish(spool: &Path, output: &Path, replace: bool, ending: Option<Ending>) -> Result<Recorded, RecordError> {
+pub fn finish(
+    spool: &Path,
+    output: &Path,
+    replace: bool,
+    ending: Option<Ending>,
+) -> Result<Recorded, RecordError> {
     let facts = Facts::read(spool)?;
     let (origin_ns, clock) = control::clock_of(spool)?;
     let (heaps, mut losses) = open(spool)?;
     if heaps.is_empty() {
         return Err(nothing(&facts, ending, &losses, "started no Node that reads NODE_OPTIONS"));
     }
-    let mut moments: Vec<_> =
-        mark::read(spool).into_iter().map(|mark| NamedMoment { name: mark.name, time_ns: clock.ns(mark.counter), pid: mark.pid }).collect();
+    let mut moments: Vec<_> = mark::read(spool)
+        .into_iter()
+        .map(|mark| NamedMoment { name: mark.name, time_ns: clock.ns(mark.counter), pid: mark.pid })
+        .collect();
     moments.sort_by_key(|moment| moment.time_ns);
-    let kept = |source: Box<dyn std::error::Error + Send + Sync>| RecordError::Finish { spool: spool.to_owned(), source };
+    let kept = |source: Box<dyn std::error::Error + Send + Sync>| RecordError::Finish {
+        spool: spool.to_owned(),
+        source,
+    };
     let kept_trace = |source: TraceError| kept(Box::new(source));
     let begin = if replace { BundleWriter::replace } else { BundleWriter::create };
     let mut writer = begin(output).map_err(kept_trace)?;
@@ -43,7 +54,12 @@ pub fn finish(spool: &Path, output: &Path, replace: bool, ending: Option<Ending>
     let heaps = events.write(heaps, &mut tables).map_err(|error| kept(Box::new(error)))?;
     let counts = events.counts;
     if counts.objects == 0 {
-        return Err(nothing(&facts, ending, &losses, "was ended before its first collection, when nothing had been written yet"));
+        return Err(nothing(
+            &facts,
+            ending,
+            &losses,
+            "was ended before its first collection, when nothing had been written yet",
+        ));
     }
     for (heap, process) in heaps.iter().zip(&mut tables.processes) {
         ended(heap, process, origin_ns, &mut losses);
@@ -61,9 +77,10 @@ fn open(spool: &Path) -> Result<(Vec<Heap>, Vec<String>), RecordError> {
     for (path, _) in spool::streams(spool) {
         let heap = Heap::open(&path).map_err(RecordError::io("cannot open", &path))?;
         match (&heap.head, &heap.refused, &heap.damage) {
-            (Some(head), Some(why), _) => {
-                losses.push(format!("the heap of process {} (Node {}) was not recorded: {why}", head.pid, head.node))
-            }
+            (Some(head), Some(why), _) => losses.push(format!(
+                "the heap of process {} (Node {}) was not recorded: {why}",
+                head.pid, head.node
+            )),
             (Some(_), None, _) => heaps.push(heap),
             (None, _, Some(damage)) => losses.push(damage.clone()),
             // It was killed before it wrote anything.
@@ -76,7 +93,9 @@ fn open(spool: &Path) -> Result<(Vec<Heap>, Vec<String>), RecordError> {
 
 /// Why there is nothing to make a bundle of.
 fn nothing(facts: &Facts, ending: Option<Ending>, losses: &[String], what: &str) -> RecordError {
-    let status = ending.and_then(|ending| ending.status).map_or(String::new(), |status| format!("; it ended with {status}"));
+    let status = ending
+        .and_then(|ending| ending.status)
+        .map_or(String::new(), |status| format!("; it ended with {status}"));
     if losses.is_empty() {
         return RecordError::Nothing(format!("{} {what}{status}", facts.program));
     }
@@ -85,18 +104,25 @@ fn nothing(facts: &Facts, ending: Option<Ending>, losses: &[String], what: &str)
 
 /// A row of `processes` and one of `threads` for each heap.
 fn tables(heaps: &[Heap], origin_ns: u64) -> Tables {
-    let mut tables = Tables { arenas: vec![Arena { kind: "malloc".into(), ..Arena::default() }], ..Tables::default() };
+    let mut tables = Tables {
+        arenas: vec![Arena { kind: "malloc".into(), ..Arena::default() }],
+        ..Tables::default()
+    };
     let heads: Vec<_> = heaps.iter().filter_map(|heap| heap.head.clone()).collect();
     for (row, head) in heads.iter().enumerate() {
         let is_worker = head.tid != head.pid;
         let of = if is_worker { head.pid } else { head.parent };
-        let parent = heads[..row].iter().rposition(|other| other.pid == of && other.tid == of).map(|row| row as u32);
+        let parent = heads[..row]
+            .iter()
+            .rposition(|other| other.pid == of && other.tid == of)
+            .map(|row| row as u32);
         let mut arguments = head.arguments.clone();
         if is_worker {
             arguments.push(format!("[a worker of {}]", head.pid));
         }
         tables.processes.push(Process {
-            // The kernel gives threads numbers as it gives them processes, so that a worker's is nobody else's.
+            // The kernel gives threads numbers as it gives them processes, so that a worker's is
+            // nobody else's.
             pid: head.tid,
             parent,
             executable: head.executable.clone(),
@@ -150,7 +176,9 @@ fn meta(facts: &Facts, heaps: &[Heap], losses: Vec<String>) -> Meta {
 /// What is known of the end.
 fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<Ending>) {
     let Some(Ending { pid, status }) = ending else {
-        meta.cut = Some(String::from("heaplab was ended; the recording has what the program had written until it was recovered"));
+        meta.cut = Some(String::from(
+            "heaplab was ended; the recording has what the program had written until it was recovered",
+        ));
         return;
     };
     let Some(status) = status else {
@@ -159,7 +187,10 @@ fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<
     };
     let process = tables.processes.iter_mut().find(|process| process.pid == pid);
     if let Some(signal) = status.signal() {
-        meta.cut = Some(format!("signal {signal} ended {}: what it did since its last collection is missing", facts.program));
+        meta.cut = Some(format!(
+            "signal {signal} ended {}: what it did since its last collection is missing",
+            facts.program
+        ));
     }
     if let Some(process) = process {
         process.ended = match status.code() {

@@ -1,6 +1,7 @@
 //! What Node is told, in `NODE_OPTIONS`, and what on its command line would forbid that.
 //!
-//! Source: Node's documentation of `NODE_OPTIONS` (what it may hold, and how spaces are quoted) and of `--permission`.
+//! Source: Node's documentation of `NODE_OPTIONS` (what it may hold, and how spaces are quoted) and
+//! of `--permission`.
 
 use crate::error::RecordError;
 use std::ffi::{OsStr, OsString};
@@ -24,20 +25,28 @@ pub fn value(addon: &Path, before: Option<&OsStr>) -> OsString {
     value
 }
 
-/// The command line of the program at `program`, with a young generation of so many bytes. [`GRANULARITY_MIN`] is what V8 begins with. More has to be said before V8
-/// begins, and Node allows that as an argument alone.
+/// The command line of the program at `program`, with a young generation of so many bytes.
+/// [`GRANULARITY_MIN`] is what V8 begins with. More has to be said before V8 begins, and Node
+/// allows that as an argument alone.
 ///
 /// # Errors
 /// More is asked for, and the program is not Node itself.
-pub fn command(program: &Path, words: &[OsString], granularity_bytes: u64) -> Result<Vec<OsString>, RecordError> {
+pub fn command(
+    program: &Path,
+    words: &[OsString],
+    granularity_bytes: u64,
+) -> Result<Vec<OsString>, RecordError> {
     let mut words = words.to_vec();
     if granularity_bytes > GRANULARITY_MIN {
-        let named = |path: &Path| path.file_name().is_some_and(|name| name == "node" || name == "nodejs");
+        let named =
+            |path: &Path| path.file_name().is_some_and(|name| name == "node" || name == "nodejs");
         if !named(program) && !program.canonicalize().is_ok_and(|real| named(&real)) {
             return Err(RecordError::GranularityOfOther { path: program.to_owned() });
         }
         // In MiB. Of two that are given the last counts, which is the user's own.
-        let options = ["min", "max"].map(|bound| OsString::from(format!("--{bound}-semi-space-size={}", granularity_bytes >> 20)));
+        let options = ["min", "max"].map(|bound| {
+            OsString::from(format!("--{bound}-semi-space-size={}", granularity_bytes >> 20))
+        });
         words.splice(1..1, options);
     }
     Ok(words)
@@ -45,8 +54,13 @@ pub fn command(program: &Path, words: &[OsString], granularity_bytes: u64) -> Re
 
 /// Whether the command line or the variable lets no addon be loaded.
 pub fn check(command: &[OsString], variable: Option<&OsStr>) -> Result<(), RecordError> {
-    let options = variable.map(OsStr::as_bytes).unwrap_or_default().split(|byte| *byte == b' ').map(OsStr::from_bytes);
-    let words: Vec<&OsStr> = command.iter().skip(1).map(OsString::as_os_str).chain(options).collect();
+    let options = variable
+        .map(OsStr::as_bytes)
+        .unwrap_or_default()
+        .split(|byte| *byte == b' ')
+        .map(OsStr::from_bytes);
+    let words: Vec<&OsStr> =
+        command.iter().skip(1).map(OsString::as_os_str).chain(options).collect();
     let given = |option: &str| words.iter().any(|word| *word == option);
     let allowed = given("--allow-addons");
     let forbids = |option: &&&str| given(option) && !(allowed && option.ends_with("permission"));
@@ -70,10 +84,15 @@ mod tests {
 
     #[test]
     fn a_large_young_generation_is_an_argument_of_node_alone() {
-        let of =
-            |program: &str, bytes| command(Path::new(program), &["node".into(), "a.js".into()], bytes).map_err(|error| error.to_string());
+        let of = |program: &str, bytes| {
+            command(Path::new(program), &["node".into(), "a.js".into()], bytes)
+                .map_err(|error| error.to_string())
+        };
         assert_eq!(of("/x/tsc", 1 << 20).unwrap(), ["node", "a.js"]);
-        assert_eq!(of("/x/node", 4 << 20).unwrap(), ["node", "--min-semi-space-size=4", "--max-semi-space-size=4", "a.js"]);
+        assert_eq!(
+            of("/x/node", 4 << 20).unwrap(),
+            ["node", "--min-semi-space-size=4", "--max-semi-space-size=4", "a.js"]
+        );
         assert!(of("/x/tsc", 4 << 20).unwrap_err().contains("node /x/tsc"));
     }
 

@@ -1,7 +1,8 @@
 //! The profiler's trees of functions as rows of `stacks` and `frames`.
 //!
-//! V8 drops a function's node when all of its samples are gone and makes another, with another number, when it allocates again: both are one row. A function's
-//! place is where it begins, not the line that allocates, because that is what V8's profile has.
+//! V8 drops a function's node when all of its samples are gone and makes another, with another
+//! number, when it allocates again: both are one row. A function's place is where it begins, not
+//! the line that allocates, because that is what V8's profile has.
 
 use super::stream::Node;
 use hashbrown::HashMap;
@@ -54,7 +55,8 @@ fn frame_of(node: &Node) -> Frame {
         }
         (name, _) => name.to_owned(),
     };
-    let file = (!script.is_empty()).then(|| script.strip_prefix("file://").unwrap_or(script).to_owned());
+    let file =
+        (!script.is_empty()).then(|| script.strip_prefix("file://").unwrap_or(script).to_owned());
     let line = u32::try_from(node.line).unwrap_or(0);
     Frame { function: Some(function), file, line, ..Frame::default() }
 }
@@ -70,7 +72,8 @@ mod tests {
 
     #[test]
     fn a_node_that_comes_again_is_the_row_that_it_was() {
-        let (mut places, mut rows, mut tables) = (Places::default(), Rows::default(), Tables::default());
+        let (mut places, mut rows, mut tables) =
+            (Places::default(), Rows::default(), Tables::default());
         for each in [
             node(1, 0, "(root)", 0),
             node(2, 1, "f", 3),
@@ -84,7 +87,10 @@ mod tests {
         assert_eq!([1, 2, 3, 9, 12, 13].map(|id| rows[&id]), [0, 1, 2, 1, 2, 3]);
         let labels: Vec<String> = (0..3).map(|frame| tables.frame_label(frame)).collect();
         assert_eq!(labels, ["f", "(anonymous) b.mjs:9:4", "(V8 API)"]);
-        assert_eq!((tables.frames[0].file.as_deref(), tables.frames[0].line), (Some("/a/b.mjs"), 3));
+        assert_eq!(
+            (tables.frames[0].file.as_deref(), tables.frames[0].line),
+            (Some("/a/b.mjs"), 3)
+        );
         assert_eq!(tables.frames_of(2).collect::<Vec<_>>(), [1, 0]);
     }
 }

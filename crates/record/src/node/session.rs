@@ -1,4 +1,5 @@
-//! One recording from start to end: starts the program with the addon in its environment, passes signals on, waits. The heaps write by themselves.
+//! One recording from start to end: starts the program with the addon in its environment, passes
+//! signals on, waits. The heaps write by themselves.
 
 use super::finish::Ending;
 use super::{Progress, options, spool};
@@ -32,7 +33,8 @@ pub struct Session {
     spool: PathBuf,
 }
 
-/// Starts `command` (its first word names the program at `program`), to be recorded into `spool` by the addon at `addon`.
+/// Starts `command` (its first word names the program at `program`), to be recorded into `spool` by
+/// the addon at `addon`.
 pub fn start(
     program: &Path,
     command: &[OsString],
@@ -41,14 +43,26 @@ pub fn start(
     spool: &Path,
     control: ControlPage,
 ) -> Result<Session, RecordError> {
-    let signals = Signals::take().map_err(RecordError::io("cannot take signals over for", spool))?;
+    let signals =
+        Signals::take().map_err(RecordError::io("cannot take signals over for", spool))?;
     let mut environment = Environment::inherited();
     environment.set(options::VARIABLE, |before| options::value(addon, before));
     // By this the addon finds the spool, and `heaplab mark` the recording.
     environment.set(SPOOL_VARIABLE, |_| spool.as_os_str().to_owned());
     let mut child = spawn::as_it_would_run(program, command, &signals, environment);
-    let child = child.spawn().map_err(|error| RecordError::NotExecutable { path: program.to_owned(), reason: error.to_string() })?;
-    Ok(Session { child, status: None, signals, control, ending_signals: 0, detach_children, spool: spool.to_owned() })
+    let child = child.spawn().map_err(|error| RecordError::NotExecutable {
+        path: program.to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok(Session {
+        child,
+        status: None,
+        signals,
+        control,
+        ending_signals: 0,
+        detach_children,
+        spool: spool.to_owned(),
+    })
 }
 
 impl Session {
@@ -59,7 +73,8 @@ impl Session {
             self.pass_signals_on();
             if self.status.is_none() {
                 self.status = spawn::ended(&mut self.child);
-                if self.status.is_some() && (self.detach_children || !descendants_live(&self.spool)) {
+                if self.status.is_some() && (self.detach_children || !descendants_live(&self.spool))
+                {
                     return self.end();
                 }
             }
@@ -115,6 +130,8 @@ impl Session {
 
 /// Whether a process lives that has this recording's name in its environment.
 fn descendants_live(spool: &Path) -> bool {
-    let is_one = |pid: u32| proc_fs::environment(pid, SPOOL_VARIABLE).is_some_and(|named| named == spool.as_os_str());
+    let is_one = |pid: u32| {
+        proc_fs::environment(pid, SPOOL_VARIABLE).is_some_and(|named| named == spool.as_os_str())
+    };
     proc_fs::all().into_iter().any(is_one)
 }

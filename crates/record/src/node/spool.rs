@@ -1,4 +1,5 @@
-//! The spool of a Node's recording: the facts that heaplab writes before the program starts, the settings that the addon reads, and where the streams are.
+//! The spool of a Node's recording: the facts that heaplab writes before the program starts, the
+//! settings that the addon reads, and where the streams are.
 
 use crate::error::RecordError;
 use serde::{Deserialize, Serialize};
@@ -32,10 +33,12 @@ impl Facts {
     /// Writes them into the spool, and what the addon needs of them.
     pub fn write(&self, spool: &Path) -> Result<(), RecordError> {
         let path = spool.join(FACTS_FILE);
-        let text = serde_json::to_vec(self).map_err(|error| RecordError::io("cannot write", &path)(error.into()))?;
+        let text = serde_json::to_vec(self)
+            .map_err(|error| RecordError::io("cannot write", &path)(error.into()))?;
         fs::write(&path, text).map_err(RecordError::io("cannot write", &path))?;
         let path = spool.join(SETTINGS_FILE);
-        fs::write(&path, format!("{}\n", self.stack_depth)).map_err(RecordError::io("cannot write", &path))
+        fs::write(&path, format!("{}\n", self.stack_depth))
+            .map_err(RecordError::io("cannot write", &path))
     }
 
     /// Reads them.
@@ -43,9 +46,13 @@ impl Facts {
         let path = spool.join(FACTS_FILE);
         let mut text = Vec::new();
         let file = File::open(&path).map_err(RecordError::io("cannot open", &path))?;
-        file.take(64 << 20).read_to_end(&mut text).map_err(RecordError::io("cannot read", &path))?;
-        serde_json::from_slice(&text)
-            .map_err(|error| RecordError::NotASpool { path: spool.into(), reason: format!("{FACTS_FILE}: {error}") })
+        file.take(64 << 20)
+            .read_to_end(&mut text)
+            .map_err(RecordError::io("cannot read", &path))?;
+        serde_json::from_slice(&text).map_err(|error| RecordError::NotASpool {
+            path: spool.into(),
+            reason: format!("{FACTS_FILE}: {error}"),
+        })
     }
 }
 
@@ -63,7 +70,9 @@ pub fn streams(spool: &Path) -> Vec<(PathBuf, u64)> {
     let entries = fs::read_dir(spool).into_iter().flatten().flatten();
     let mut streams: Vec<_> = entries
         .filter(|entry| entry.file_name().to_str().is_some_and(is_stream))
-        .filter_map(|entry| Some((entry.path(), entry.metadata().ok().filter(fs::Metadata::is_file)?.len())))
+        .filter_map(|entry| {
+            Some((entry.path(), entry.metadata().ok().filter(fs::Metadata::is_file)?.len()))
+        })
         .collect();
     streams.sort();
     streams
@@ -77,7 +86,12 @@ mod tests {
     fn facts_come_back_and_streams_are_told_from_other_files() {
         let folder = tempfile::tempdir().unwrap();
         assert!(!is_spool(folder.path()));
-        let facts = Facts { command: vec!["node".into()], granularity_bytes: 4 << 20, stack_depth: 64, ..Facts::default() };
+        let facts = Facts {
+            command: vec!["node".into()],
+            granularity_bytes: 4 << 20,
+            stack_depth: 64,
+            ..Facts::default()
+        };
         facts.write(folder.path()).unwrap();
         fs::write(folder.path().join("node-7-8-0"), "abc").unwrap();
         assert!(is_spool(folder.path()) && Facts::read(folder.path()).unwrap() == facts);

@@ -1,4 +1,5 @@
-//! Reads what the addon of one heap wrote: checksummed blocks of records. The file is untrusted and may end anywhere.
+//! Reads what the addon of one heap wrote: checksummed blocks of records. The file is untrusted and
+//! may end anywhere.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -30,7 +31,8 @@ pub enum Record {
     Unseen(u64),
     /// A collection begins; V8's number of its kind.
     Collection { time_ns: u64, kind: u64 },
-    /// The last collection found an object dead: how much larger its number is than that of the one before.
+    /// The last collection found an object dead: how much larger its number is than that of the one
+    /// before.
     Death(u64),
     /// The recording of this heap ended; not empty: before the program did, and why.
     End { time_ns: u64, why: String },
@@ -88,7 +90,13 @@ pub struct Stream {
 impl Stream {
     /// Opens it.
     pub fn open(path: &Path) -> std::io::Result<Stream> {
-        Ok(Stream { path: path.into(), input: BufReader::new(File::open(path)?), payload: Vec::new(), at: 0, read_bytes: 0 })
+        Ok(Stream {
+            path: path.into(),
+            input: BufReader::new(File::open(path)?),
+            payload: Vec::new(),
+            at: 0,
+            read_bytes: 0,
+        })
     }
 
     /// The file.
@@ -96,10 +104,13 @@ impl Stream {
         &self.path
     }
 
-    /// The next record; `None` at the end. The error says what is wrong and where; nothing comes after it.
+    /// The next record; `None` at the end. The error says what is wrong and where; nothing comes
+    /// after it.
     pub fn next(&mut self) -> Result<Option<Record>, String> {
         while self.at == self.payload.len() {
-            if !self.block().map_err(|reason| format!("{}: the block at byte {} {reason}", self.path.display(), self.read_bytes))? {
+            if !self.block().map_err(|reason| {
+                format!("{}: the block at byte {} {reason}", self.path.display(), self.read_bytes)
+            })? {
                 return Ok(None);
             }
         }
@@ -117,7 +128,8 @@ impl Stream {
     }
 
     fn block(&mut self) -> Result<bool, String> {
-        self.read_bytes += if self.payload.is_empty() { 0 } else { (HEADER_BYTES + self.payload.len()) as u64 };
+        self.read_bytes +=
+            if self.payload.is_empty() { 0 } else { (HEADER_BYTES + self.payload.len()) as u64 };
         (self.at, self.payload) = (0, Vec::new());
         let mut header = [0; HEADER_BYTES];
         match read_whole(&mut self.input, &mut header)? {
@@ -125,7 +137,9 @@ impl Stream {
             HEADER_BYTES => {}
             _ => return Err("is cut".into()),
         }
-        let number = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let number = |at: usize| {
+            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+        };
         let length = number(4) as usize;
         if number(0) != MAGIC || length == 0 || length > BLOCK_BYTES_LIMIT {
             return Err("does not begin as a block does".into());
@@ -185,7 +199,16 @@ fn head(rest: &mut &[u8]) -> Option<Head> {
     let (time_ns, mut id) = (number(rest)?, || u32::try_from(number(rest)?).ok());
     let (pid, parent, tid) = (id()?, id()?, id()?);
     let (node, v8, executable, arguments) = (text(rest)?, text(rest)?, text(rest)?, text(rest)?);
-    Some(Head { time_ns, pid, parent, tid, node, v8, executable, arguments: arguments.split('\x1f').map(String::from).collect() })
+    Some(Head {
+        time_ns,
+        pid,
+        parent,
+        tid,
+        node,
+        v8,
+        executable,
+        arguments: arguments.split('\x1f').map(String::from).collect(),
+    })
 }
 
 fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
@@ -241,8 +264,17 @@ pub mod tests {
 
     #[test]
     fn records_come_back() {
-        let whole = [block(b"B\x18\x03O\x05"), block(b"C\xff\x01\x04D\x07N\x01\x00\x02\x03\x01f\x00")].concat();
-        let node = Node { id: 1, parent: 0, line: 2, column: 3, function: "f".into(), script: String::new() };
+        let whole =
+            [block(b"B\x18\x03O\x05"), block(b"C\xff\x01\x04D\x07N\x01\x00\x02\x03\x01f\x00")]
+                .concat();
+        let node = Node {
+            id: 1,
+            parent: 0,
+            line: 2,
+            column: 3,
+            function: "f".into(),
+            script: String::new(),
+        };
         let expected = [
             Record::Birth { bytes: 24, node: 3 },
             Record::Own(5),
@@ -252,7 +284,13 @@ pub mod tests {
         ];
         assert_eq!(read(&whole), (expected.to_vec(), None));
         assert!(read(&block(b"?")).1.unwrap().contains("no record"));
-        assert!(read(&block(b"R\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")).1.unwrap().contains("no record"), "no such length is believed");
+        assert!(
+            read(&block(b"R\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+                .1
+                .unwrap()
+                .contains("no record"),
+            "no such length is believed"
+        );
     }
 
     proptest! {

@@ -1,10 +1,13 @@
-//! A shared object for 32-bit x86 that holds nothing: what a 32-bit dynamic linker finds where a 64-bit one finds the recorder.
+//! A shared object for 32-bit x86 that holds nothing: what a 32-bit dynamic linker finds where a
+//! 64-bit one finds the recorder.
 //!
-//! Without it that linker would complain on the program's standard error, about an object of the wrong class or about one that is not
-//! there. It loads this one silently: no code, no symbol, no relocation, no initializer. Written here byte by byte because the compiler
-//! that builds heaplab need not have 32-bit libraries. Source: the System V gABI (ELF header, program headers, dynamic section).
-//! What glibc insists on: a loadable segment; a dynamic section, in writable memory (its older versions relocate it in place);
-//! DT_STRTAB, which is read even if nothing is looked up; and PT_GNU_STACK, without which it makes the stack executable.
+//! Without it that linker would complain on the program's standard error, about an object of the
+//! wrong class or about one that is not there. It loads this one silently: no code, no symbol, no
+//! relocation, no initializer. Written here byte by byte because the compiler that builds heaplab
+//! need not have 32-bit libraries. Source: the System V gABI (ELF header, program headers, dynamic
+//! section). What glibc insists on: a loadable segment; a dynamic section, in writable memory (its
+//! older versions relocate it in place); DT_STRTAB, which is read even if nothing is looked up; and
+//! PT_GNU_STACK, without which it makes the stack executable.
 
 /// Where the program headers begin, and what precedes them.
 const HEADER_BYTES: u32 = 52;
@@ -36,13 +39,16 @@ pub fn object() -> Vec<u8> {
     for half in [HEADER_BYTES as u16, SEGMENT_BYTES as u16, SEGMENTS as u16, 40, 0, 0] {
         bytes.extend(half.to_le_bytes());
     }
-    // Each: type, offset, two addresses, size in the file and in memory, permissions, alignment. First PT_LOAD, then PT_DYNAMIC, then
-    // PT_GNU_STACK.
+    // Each: type, offset, two addresses, size in the file and in memory, permissions, alignment.
+    // First PT_LOAD, then PT_DYNAMIC, then PT_GNU_STACK.
     words(&mut bytes, &[1, 0, 0, 0, TOTAL_BYTES, TOTAL_BYTES, READ_WRITE, 4096]);
     words(&mut bytes, &[2, DYNAMIC, DYNAMIC, DYNAMIC, DYNAMIC_BYTES, DYNAMIC_BYTES, READ_WRITE, 4]);
     words(&mut bytes, &[0x6474_e551, 0, 0, 0, 0, 0, READ_WRITE, 16]);
     // DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_NULL.
-    words(&mut bytes, &[4, HASH, 5, STRINGS, 6, SYMBOLS, 10, STRINGS_BYTES, 11, SYMBOL_BYTES, 0, 0]);
+    words(
+        &mut bytes,
+        &[4, HASH, 5, STRINGS, 6, SYMBOLS, 10, STRINGS_BYTES, 11, SYMBOL_BYTES, 0, 0],
+    );
     // One bucket and one chain, both ending at once.
     words(&mut bytes, &[1, 1, 0, 0]);
     bytes.resize(TOTAL_BYTES as usize, 0);
@@ -67,9 +73,19 @@ mod tests {
         let endian = header.endian().unwrap();
         assert_eq!((header.e_type(endian), header.e_machine(endian)), (elf::ET_DYN, elf::EM_386));
         let segments = header.program_headers(endian, &*bytes).unwrap();
-        let kinds: Vec<_> = segments.iter().map(|segment| (segment.p_type(endian), segment.p_flags(endian))).collect();
+        let kinds: Vec<_> = segments
+            .iter()
+            .map(|segment| (segment.p_type(endian), segment.p_flags(endian)))
+            .collect();
         let read_write = elf::PF_R | elf::PF_W;
-        assert_eq!(kinds, [(elf::PT_LOAD, read_write), (elf::PT_DYNAMIC, read_write), (elf::PT_GNU_STACK, read_write)]);
+        assert_eq!(
+            kinds,
+            [
+                (elf::PT_LOAD, read_write),
+                (elf::PT_DYNAMIC, read_write),
+                (elf::PT_GNU_STACK, read_write)
+            ]
+        );
         let dynamic = segments[1].dynamic(endian, &*bytes).unwrap().expect("a dynamic section");
         let end = dynamic.last().unwrap();
         assert_eq!((end.d_tag(endian), end.d_val(endian)), (elf::DT_NULL, 0));

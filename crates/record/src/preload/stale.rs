@@ -1,10 +1,13 @@
 //! Copies of the preload object that other builds of heaplab left in the cache.
 //!
-//! A copy is removed once no heaplab has placed it for a week and no process has it mapped or named in its environment (`LD_PRELOAD`, `NODE_OPTIONS`), of those that
-//! `/proc` shows: where containers share the cache, one of another pid namespace is not seen, and the week is all that protects it. A process
-//! that was started under it has one or the other for as long as it can start another. Whoever places a copy sets its time of
-//! modification while holding the folder's lock, and copies are removed under that lock alone, so that none goes away between
-//! being placed and being loaded. A copy is a folder; one that an older heaplab left is a file. What stays is bounded by the builds that were used within a week.
+//! A copy is removed once no heaplab has placed it for a week and no process has it mapped or named
+//! in its environment (`LD_PRELOAD`, `NODE_OPTIONS`), of those that `/proc` shows: where containers
+//! share the cache, one of another pid namespace is not seen, and the week is all that protects it.
+//! A process that was started under it has one or the other for as long as it can start another.
+//! Whoever places a copy sets its time of modification while holding the folder's lock, and copies
+//! are removed under that lock alone, so that none goes away between being placed and being loaded.
+//! A copy is a folder; one that an older heaplab left is a file. What stays is bounded by the
+//! builds that were used within a week.
 
 use super::{FOLDER_PREFIX, NAME_PREFIX};
 use crate::proc_fs;
@@ -16,13 +19,15 @@ use std::time::{Duration, SystemTime};
 /// How long a copy stays that nobody places.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Removes from `folder`, whose lock the caller holds, the copies but `own` that are not wanted at `now`.
+/// Removes from `folder`, whose lock the caller holds, the copies but `own` that are not wanted at
+/// `now`.
 pub fn remove(folder: &Path, own: &str, now: SystemTime) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let begins = |prefix: &str| name.as_bytes().starts_with(prefix.as_bytes());
-        let is_copy = (begins(NAME_PREFIX) || begins(FOLDER_PREFIX)) && name.as_bytes() != own.as_bytes();
+        let is_copy =
+            (begins(NAME_PREFIX) || begins(FOLDER_PREFIX)) && name.as_bytes() != own.as_bytes();
         let is_old = || {
             entry
                 .metadata()
@@ -37,12 +42,15 @@ pub fn remove(folder: &Path, own: &str, now: SystemTime) {
     }
 }
 
-/// Whether a process has the file, or one in the folder, mapped or preloads it into what it starts. One that may not be looked into is taken to do neither:
-/// if it does, what it starts runs with a line of the dynamic linker's on its standard error.
+/// Whether a process has the file, or one in the folder, mapped or preloads it into what it starts.
+/// One that may not be looked into is taken to do neither: if it does, what it starts runs with a
+/// line of the dynamic linker's on its standard error.
 fn in_use(name: &[u8]) -> bool {
     proc_fs::all().into_iter().any(|pid| {
-        let names =
-            |variable| proc_fs::environment(pid, variable).is_some_and(|value| memchr::memmem::find(value.as_bytes(), name).is_some());
+        let names = |variable| {
+            proc_fs::environment(pid, variable)
+                .is_some_and(|value| memchr::memmem::find(value.as_bytes(), name).is_some())
+        };
         names("LD_PRELOAD") || names("NODE_OPTIONS") || proc_fs::maps(pid, name) == Some(true)
     })
 }
@@ -67,7 +75,8 @@ mod tests {
         }
         for name in names.iter().map(String::as_str).chain([old_file.as_str(), "thesis.txt"]) {
             let file = fs::File::open(folder.path().join(name)).unwrap();
-            file.set_modified(if name.ends_with("fresh") { SystemTime::now() } else { old }).unwrap();
+            file.set_modified(if name.ends_with("fresh") { SystemTime::now() } else { old })
+                .unwrap();
         }
         // A program that does not load it, but whose children would.
         let mut child = Command::new("sleep")
@@ -76,19 +85,23 @@ mod tests {
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        // The parent goes on once the child has its new memory, a moment before the kernel shows its environment.
+        // The parent goes on once the child has its new memory, a moment before the kernel shows
+        // its environment.
         while proc_fs::environment(child.id(), "LD_PRELOAD").is_none() {
             assert_eq!(child.try_wait().unwrap(), None, "it sleeps");
             std::thread::sleep(Duration::from_millis(1));
         }
         remove(folder.path(), &names[0], SystemTime::now());
         let left = || {
-            let mut left: Vec<_> =
-                fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            let mut left: Vec<_> = fs::read_dir(folder.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
             left.sort();
             left
         };
-        let mut expected = vec![names[3].clone(), names[2].clone(), names[0].clone(), "thesis.txt".into()];
+        let mut expected =
+            vec![names[3].clone(), names[2].clone(), names[0].clone(), "thesis.txt".into()];
         expected.sort();
         assert_eq!(left(), expected);
         child.kill().unwrap();

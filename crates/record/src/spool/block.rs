@@ -1,7 +1,7 @@
 //! A block of the spool: a 64-byte header, then the payload (docs/spool-format.md, "Blocks").
 //!
-//! Pure functions over bytes, because `recover` reads whatever a crash left behind: nothing is believed before its checksum
-//! has been seen, and lengths are bounded before they are used.
+//! Pure functions over bytes, because `recover` reads whatever a crash left behind: nothing is
+//! believed before its checksum has been seen, and lengths are bounded before they are used.
 
 /// Bytes of a block's header.
 pub const HEADER_BYTES: usize = 64;
@@ -93,10 +93,13 @@ impl Header {
 
     /// Reads a header; its checksum is judged with the payload, by [`verify`].
     pub fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> Result<Header, BlockDamage> {
-        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u32_at = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
         let kind = match u16::from_le_bytes([bytes[4], bytes[5]]) {
-            // Records have a process, and notes have none: a note with a flipped bit is no older version.
+            // Records have a process, and notes have none: a note with a flipped bit is no older
+            // version.
             1 | 3 if bytes[0..4] == MAGIC && u32_at(16) != 0 => return Err(BlockDamage::Version),
             2 => BlockKind::Note,
             4 => BlockKind::Records,
@@ -106,12 +109,18 @@ impl Header {
             kind,
             payload_bytes: u32_at(8),
             records: u32_at(12),
-            ring: RingId { pid: u32_at(16), seq: u32_at(20), ring: u32_at(24), nested: bytes[28] == 1 },
+            ring: RingId {
+                pid: u32_at(16),
+                seq: u32_at(20),
+                ring: u32_at(24),
+                nested: bytes[28] == 1,
+            },
             begin_position: u64_at(32),
             end_position: u64_at(40),
             base_stamp: u64_at(48),
         };
-        let fits = header.payload_bytes as usize <= PAYLOAD_BYTES_MAX && header.records <= header.payload_bytes.max(1);
+        let fits = header.payload_bytes as usize <= PAYLOAD_BYTES_MAX
+            && header.records <= header.payload_bytes.max(1);
         if bytes[0..4] != MAGIC || !fits || header.end_position < header.begin_position {
             return Err(BlockDamage::Header);
         }
@@ -126,10 +135,15 @@ fn checksum(header: &[u8; HEADER_BYTES], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Whether header and payload belong together. A fuzzing build believes it, so that what lies behind is reached.
+/// Whether header and payload belong together. A fuzzing build believes it, so that what lies
+/// behind is reached.
 pub fn verify(header: &[u8; HEADER_BYTES], payload: &[u8]) -> Result<(), BlockDamage> {
     let stated = u32::from_le_bytes([header[60], header[61], header[62], header[63]]);
-    if cfg!(fuzzing) || checksum(header, payload) == stated { Ok(()) } else { Err(BlockDamage::Checksum) }
+    if cfg!(fuzzing) || checksum(header, payload) == stated {
+        Ok(())
+    } else {
+        Err(BlockDamage::Checksum)
+    }
 }
 
 #[cfg(test)]

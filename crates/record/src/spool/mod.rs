@@ -1,5 +1,5 @@
-//! The spool: everything a recording knows before it is finished, in a form that survives the death of any process
-//! (docs/spool-format.md).
+//! The spool: everything a recording knows before it is finished, in a form that survives the death
+//! of any process (docs/spool-format.md).
 
 pub mod block;
 pub mod note;

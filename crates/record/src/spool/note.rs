@@ -1,4 +1,5 @@
-//! Notes: the rare things that a spool keeps beside records, each a JSON object in a block of its own.
+//! Notes: the rare things that a spool keeps beside records, each a JSON object in a block of its
+//! own.
 
 use serde::{Deserialize, Serialize};
 
@@ -96,7 +97,14 @@ mod tests {
     #[test]
     fn notes_survive() {
         let notes = [
-            Note::Sample { counter: u64::MAX, pid: 1, seq: 2, resident_bytes: 3, resident_anonymous_bytes: 4, resident_peak_bytes: 5 },
+            Note::Sample {
+                counter: u64::MAX,
+                pid: 1,
+                seq: 2,
+                resident_bytes: 3,
+                resident_anonymous_bytes: 4,
+                resident_peak_bytes: 5,
+            },
             Note::Ended { counter: 1, pid: 2, seq: 0, how: How::Signalled(9) },
             Note::Cut { text: String::from("the disk is full") },
         ];

@@ -1,4 +1,5 @@
-//! Reads `events.spool`: an index of its blocks first, then the blocks of one ring at a time, in order.
+//! Reads `events.spool`: an index of its blocks first, then the blocks of one ring at a time, in
+//! order.
 
 use super::block::{self, BlockDamage, BlockKind, HEADER_BYTES, Header, RingId};
 use super::note::Note;
@@ -39,8 +40,8 @@ pub struct Index {
 }
 
 impl Index {
-    /// Reads all blocks, checks their checksums, and notes where they are. A torn or damaged block ends the reading and is
-    /// told in `damage`; it is not an error.
+    /// Reads all blocks, checks their checksums, and notes where they are. A torn or damaged block
+    /// ends the reading and is told in `damage`; it is not an error.
     pub fn read(mut file: impl Read) -> io::Result<Index> {
         let mut index = Index::default();
         let mut head = [0; HEADER_BYTES];
@@ -121,14 +122,15 @@ impl SpoolFile {
         Index::read(io::BufReader::with_capacity(1 << 18, &self.0))
     }
 
-    /// Reads a payload, followed by the slack that decoding wants; returns the payload's length. The checksum is looked at here,
-    /// whoever made the index.
+    /// Reads a payload, followed by the slack that decoding wants; returns the payload's length.
+    /// The checksum is looked at here, whoever made the index.
     pub fn payload(&self, place: BlockPlace, padded: &mut Vec<u8>) -> io::Result<usize> {
         let (mut head, length) = ([0; HEADER_BYTES], place.payload_bytes as usize);
         padded.resize(length + RECORD_BYTES_MAX, 0);
         self.0.read_exact_at(&mut head, place.offset)?;
         self.0.read_exact_at(&mut padded[..length], place.offset + HEADER_BYTES as u64)?;
-        block::verify(&head, &padded[..length]).map_err(|damage| io::Error::new(io::ErrorKind::InvalidData, damage))?;
+        block::verify(&head, &padded[..length])
+            .map_err(|damage| io::Error::new(io::ErrorKind::InvalidData, damage))?;
         Ok(length)
     }
 }
@@ -153,8 +155,15 @@ mod tests {
         let mut encoder = Encoder::new(4096);
         for ring in [0, 1, 0] {
             encoder.begin(100);
-            encoder.push(&Record { kind: Kind::Free, stamp: 100, address: 16, ..Record::default() });
-            writer.records(&encoder, RingId { pid: 1, ring, ..RingId::default() }, 0, 2, 100).unwrap();
+            encoder.push(&Record {
+                kind: Kind::Free,
+                stamp: 100,
+                address: 16,
+                ..Record::default()
+            });
+            writer
+                .records(&encoder, RingId { pid: 1, ring, ..RingId::default() }, 0, 2, 100)
+                .unwrap();
             writer.note(&Note::Loss { text: format!("ring {ring}") }).unwrap();
         }
         writer.into_index()
@@ -208,7 +217,8 @@ mod tests {
             for older in [1, 3] {
                 let before = std::mem::replace(&mut bytes[kind], older);
                 let found = Index::read(&bytes[..]).unwrap();
-                let expected = if place.offset == 0 { BlockDamage::Version } else { BlockDamage::Header };
+                let expected =
+                    if place.offset == 0 { BlockDamage::Version } else { BlockDamage::Header };
                 assert_eq!((found.sound_bytes, found.damage), (place.offset, Some(expected)));
                 bytes[kind] = before;
             }
@@ -228,7 +238,11 @@ mod tests {
             assert_eq!((index.notes.len(), index.damage), (1, None));
         }
         writer.limit(u64::MAX);
-        writer.note(&Note::Loss { text: String::from("what fits again follows the last whole block") }).unwrap();
+        writer
+            .note(&Note::Loss {
+                text: String::from("what fits again follows the last whole block"),
+            })
+            .unwrap();
         let index = SpoolFile::open(&path).unwrap().index().unwrap();
         assert_eq!((index.notes.len(), index.damage), (2, None));
         assert_eq!(index, writer.into_index());

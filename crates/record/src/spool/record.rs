@@ -1,10 +1,13 @@
 //! One ring record as the spool keeps it, and its encoding (docs/spool-format.md, "Records").
 //!
-//! A record is a head of one to three bytes, which says what it is and how many bytes each of its fields has (see [`super::widths`]), then
-//! the fields. Lengths in the head instead of continuation bits, because eight bytes can then be stored or loaded at once whatever the
-//! value is. Stamps, addresses and stacks are differences from the record before in the same block; a block stands alone. What is
-//! usual costs nothing, and nearly every allocation and free is short: its fields have one width each, so that a finished recording is not
-//! decoded field by field ([`Decoder::run_short`]). A usable size is a difference from what glibc would have, a caller from the node before it.
+//! A record is a head of one to three bytes, which says what it is and how many bytes each of its
+//! fields has (see [`super::widths`]), then the fields. Lengths in the head instead of continuation
+//! bits, because eight bytes can then be stored or loaded at once whatever the value is. Stamps,
+//! addresses and stacks are differences from the record before in the same block; a block stands
+//! alone. What is usual costs nothing, and nearly every allocation and free is short: its fields
+//! have one width each, so that a finished recording is not decoded field by field
+//! ([`Decoder::run_short`]). A usable size is a difference from what glibc would have, a caller
+//! from the node before it.
 
 mod short;
 
@@ -17,7 +20,8 @@ use short::{SHORT_ALLOC_BYTES, SHORT_FREE_BYTES, word_of};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Kind {
-    /// A block was handed out: `address`, `size`, `usable`, `stack`, `align_log2` where one was asked for.
+    /// A block was handed out: `address`, `size`, `usable`, `stack`, `align_log2` where one was
+    /// asked for.
     #[default]
     Alloc = 0,
     /// `address` was given back.
@@ -26,13 +30,15 @@ pub enum Kind {
     Realloc = 2,
     /// The program asked for the usable size of `address`.
     UsableSizeRead = 3,
-    /// From here on the ring is written by the thread `address` (its tid), whose name is in `size` and `usable`.
+    /// From here on the ring is written by the thread `address` (its tid), whose name is in `size`
+    /// and `usable`.
     ThreadBegin = 4,
     /// The thread `address` left the ring; fields as of [`Kind::ThreadBegin`].
     ThreadEnd = 5,
     /// A named moment: the name has `size` bytes and begins `address` bytes into the payload.
     Mark = 6,
-    /// From here on in this ring, node `stack` is return address `address`, called from node `size`.
+    /// From here on in this ring, node `stack` is return address `address`, called from node
+    /// `size`.
     Node = 7,
 }
 
@@ -115,13 +121,15 @@ fn unzigzag(value: u64) -> u64 {
     value >> 1 ^ (value & 1).wrapping_neg()
 }
 
-/// Blocks lie 8 bytes apart at least, nearly always: those bits go where differences of equal ones vanish.
+/// Blocks lie 8 bytes apart at least, nearly always: those bits go where differences of equal ones
+/// vanish.
 #[inline(always)]
 fn turned(address: u64) -> u64 {
     address.rotate_right(3)
 }
 
-/// What glibc has for `size` bytes, so that nothing need be said where that is so; elsewhere it is as good a guess as any.
+/// What glibc has for `size` bytes, so that nothing need be said where that is so; elsewhere it is
+/// as good a guess as any.
 #[inline(always)]
 fn usual(size: u64) -> u64 {
     (size.wrapping_add(23) & !15).max(32).wrapping_sub(8)
@@ -150,12 +158,18 @@ pub struct Encoder {
 impl Encoder {
     /// For payloads of up to `capacity` bytes.
     pub fn new(capacity: usize) -> Encoder {
-        Encoder { bytes: vec![0; capacity.max(RECORD_BYTES_MAX)].into(), length: 0, records: 0, before: Before::default() }
+        Encoder {
+            bytes: vec![0; capacity.max(RECORD_BYTES_MAX)].into(),
+            length: 0,
+            records: 0,
+            before: Before::default(),
+        }
     }
 
     /// Begins a block whose stamps are differences from `base`.
     pub fn begin(&mut self, base: u64) {
-        (self.length, self.records, self.before) = (0, 0, Before { stamp: base, ..Before::default() });
+        (self.length, self.records, self.before) =
+            (0, 0, Before { stamp: base, ..Before::default() });
     }
 
     /// Whether a record more fits.
@@ -179,7 +193,9 @@ impl Encoder {
     pub fn push(&mut self, record: &Record) {
         match record.kind {
             Kind::Alloc => self.alloc(record),
-            Kind::Free | Kind::UsableSizeRead => self.free(record.kind, record.flags, record.stamp, record.address),
+            Kind::Free | Kind::UsableSizeRead => {
+                self.free(record.kind, record.flags, record.stamp, record.address)
+            }
             Kind::Realloc => self.realloc(record),
             Kind::Node => self.node(record.stamp, record.address, record.stack, record.size),
             Kind::ThreadBegin => self.rare(0, record, [record.address, record.size, record.usable]),
@@ -188,7 +204,8 @@ impl Encoder {
         }
     }
 
-    /// Adds a mark: `record` as [`Kind::Mark`] with `name`, cut at [`MARK_BYTES_MAX`]. There is room.
+    /// Adds a mark: `record` as [`Kind::Mark`] with `name`, cut at [`MARK_BYTES_MAX`]. There is
+    /// room.
     pub fn push_mark(&mut self, record: &Record, name: &[u8]) {
         let name = &name[..name.len().min(MARK_BYTES_MAX)];
         self.push(&Record { kind: Kind::Mark, size: name.len() as u64, ..*record });
@@ -247,7 +264,10 @@ impl Encoder {
         let mut put = self.room::<2>();
         if record.flags != 0 {
             head |= MORE;
-            put.whole(u64::from(record.flags) | u64::from(record.align_log2) << 8, 1 + usize::from(record.flags & ALIGNED != 0));
+            put.whole(
+                u64::from(record.flags) | u64::from(record.align_log2) << 8,
+                1 + usize::from(record.flags & ALIGNED != 0),
+            );
         }
         head |= put.field(stamp, &STAMP) << 4;
         head |= put.field(address_difference, &ADDRESS) << 6;
@@ -328,7 +348,9 @@ impl Encoder {
     /// Where the next record goes, behind its head of `HEAD` bytes.
     #[inline(always)]
     fn room<const HEAD: usize>(&mut self) -> Put<'_> {
-        let Some(room) = self.bytes[self.length..].first_chunk_mut() else { unreachable!("callers ask `has_room` first") };
+        let Some(room) = self.bytes[self.length..].first_chunk_mut() else {
+            unreachable!("callers ask `has_room` first")
+        };
         Put::new(room, HEAD)
     }
 
@@ -339,7 +361,8 @@ impl Encoder {
     }
 }
 
-/// Reads the records of one block's payload, which is followed by [`RECORD_BYTES_MAX`] bytes of anything.
+/// Reads the records of one block's payload, which is followed by [`RECORD_BYTES_MAX`] bytes of
+/// anything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Decoder {
     at: usize,
@@ -352,12 +375,14 @@ impl Decoder {
         Decoder { at: 0, before: Before { stamp: base, ..Before::default() } }
     }
 
-    /// The next record of the payload `padded[..length]`; `None` at its end. After an error the same again.
+    /// The next record of the payload `padded[..length]`; `None` at its end. After an error the
+    /// same again.
     pub fn next(&mut self, padded: &[u8], length: usize) -> Result<Option<Record>, BlockDamage> {
         if self.at >= length {
             return Ok(None);
         }
-        let room: &[u8; ROOM] = padded.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(BlockDamage::Record)?;
+        let room: &[u8; ROOM] =
+            padded.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(BlockDamage::Record)?;
         let head = u32::from_le_bytes([room[0], room[1], room[2], 0]);
         let (record, bytes) = match head & 7 {
             code::ALLOC => self.alloc(room, head)?,
@@ -406,7 +431,10 @@ impl Decoder {
         if kind == Kind::Free {
             self.before.address = address;
         }
-        (Record { kind, flags, stamp, address: address.rotate_left(3), ..Record::default() }, take.at)
+        (
+            Record { kind, flags, stamp, address: address.rotate_left(3), ..Record::default() },
+            take.at,
+        )
     }
 
     fn alloc(&mut self, room: &[u8; ROOM], head: u32) -> Result<(Record, usize), BlockDamage> {
@@ -419,12 +447,26 @@ impl Decoder {
         }
         let mut take = Take::new(room, 2 + more + aligned);
         let stamp = self.stamp(take.field(head >> 4, &STAMP));
-        self.before.address = self.before.address.wrapping_add(unzigzag(take.field(head >> 6, &ADDRESS)));
+        self.before.address =
+            self.before.address.wrapping_add(unzigzag(take.field(head >> 6, &ADDRESS)));
         let size = take.field(head >> 8, &SIZE);
         let usable = usual(size).wrapping_add(unzigzag(take.field(head >> 10, &USABLE)));
         let stack = self.stack(take.field(head >> 12, &STACK));
         let address = self.before.address.rotate_left(3);
-        Ok((Record { kind: Kind::Alloc, flags, align_log2, stamp, address, size, usable, stack, ..Record::default() }, take.at))
+        Ok((
+            Record {
+                kind: Kind::Alloc,
+                flags,
+                align_log2,
+                stamp,
+                address,
+                size,
+                usable,
+                stack,
+                ..Record::default()
+            },
+            take.at,
+        ))
     }
 
     fn realloc(&mut self, room: &[u8; ROOM], head: u32) -> (Record, usize) {
@@ -439,7 +481,21 @@ impl Decoder {
         self.before.address = old.wrapping_add(unzigzag(take.field(head >> 14, &MOVED)));
         let after = stamp.wrapping_add(take.field(head >> 16, &TOOK));
         let (old_address, address) = (old.rotate_left(3), self.before.address.rotate_left(3));
-        (Record { kind: Kind::Realloc, flags, stamp, after, address, old_address, size, usable, stack, align_log2: 0 }, take.at)
+        (
+            Record {
+                kind: Kind::Realloc,
+                flags,
+                stamp,
+                after,
+                address,
+                old_address,
+                size,
+                usable,
+                stack,
+                align_log2: 0,
+            },
+            take.at,
+        )
     }
 
     #[inline(always)]
@@ -449,7 +505,17 @@ impl Decoder {
         self.before.ip = self.before.ip.wrapping_add(unzigzag(take.field(head >> 6, &IP)));
         let stack = take.field(head >> 8, &NODE) as u32;
         let size = u64::from(stack).wrapping_add(unzigzag(take.field(head >> 10, &PARENT)));
-        (Record { kind: Kind::Node, stamp, address: self.before.ip, size, stack, ..Record::default() }, take.at)
+        (
+            Record {
+                kind: Kind::Node,
+                stamp,
+                address: self.before.ip,
+                size,
+                stack,
+                ..Record::default()
+            },
+            take.at,
+        )
     }
 
     /// What begins and ends a thread, and marks.
@@ -468,9 +534,13 @@ impl Decoder {
             let bytes = take.whole(8);
             // The name begins behind the length.
             (record.size, record.address) = (bytes, (self.at + take.at) as u64);
-            take.at += usize::try_from(bytes).ok().filter(|bytes| *bytes <= MARK_BYTES_MAX).ok_or(BlockDamage::Record)?;
+            take.at += usize::try_from(bytes)
+                .ok()
+                .filter(|bytes| *bytes <= MARK_BYTES_MAX)
+                .ok_or(BlockDamage::Record)?;
         } else {
-            (record.address, record.size, record.usable) = (take.whole(8), take.whole(8), take.whole(8));
+            (record.address, record.size, record.usable) =
+                (take.whole(8), take.whole(8), take.whole(8));
         }
         Ok((record, take.at))
     }

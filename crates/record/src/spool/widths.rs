@@ -1,9 +1,11 @@
 //! How many bytes a number takes, as two bits: a choice of four widths for each field of a record.
 //!
-//! Four widths and not nine, because the codes of a whole record then fit its first two bytes, so that where each field begins follows
-//! from one load; a width more would cost every record a byte, and each byte of the spool costs more time than its encoding does.
+//! Four widths and not nine, because the codes of a whole record then fit its first two bytes, so
+//! that where each field begins follows from one load; a width more would cost every record a byte,
+//! and each byte of the spool costs more time than its encoding does.
 
-/// Bytes read or written at a time: those of the longest record, and a load of eight bytes at its end.
+/// Bytes read or written at a time: those of the longest record, and a load of eight bytes at its
+/// end.
 pub const ROOM: usize = 72;
 
 /// The four widths of one field, in bytes, rising; the last holds any value of the field.
@@ -106,7 +108,8 @@ impl<'a> Take<'a> {
 
     #[inline(always)]
     fn eight(&self) -> u64 {
-        // No record is longer than 63 bytes, so that the bits that this takes away are zero; it spares the check.
+        // No record is longer than 63 bytes, so that the bits that this takes away are zero; it
+        // spares the check.
         let at = self.at & 63;
         let mut eight = [0; 8];
         eight.copy_from_slice(&self.room[at..at + 8]);

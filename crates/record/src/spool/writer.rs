@@ -1,6 +1,7 @@
 //! Appends blocks to `events.spool`, and never leaves half a block behind when the disk is full.
 //!
-//! Who wrote a spool knows where everything is in it, so that a recording that ends as it should need not be read to be indexed.
+//! Who wrote a spool knows where everything is in it, so that a recording that ends as it should
+//! need not be read to be indexed.
 
 use super::block::{BlockKind, HEADER_BYTES, Header, RingId};
 use super::note::Note;
@@ -41,8 +42,16 @@ impl SpoolWriter {
         self.index
     }
 
-    /// Appends the encoder's records as a block of `ring`, which had given `begin` words before them and has given `end` now.
-    pub fn records(&mut self, encoder: &Encoder, ring: RingId, begin: u64, end: u64, base_stamp: u64) -> io::Result<()> {
+    /// Appends the encoder's records as a block of `ring`, which had given `begin` words before
+    /// them and has given `end` now.
+    pub fn records(
+        &mut self,
+        encoder: &Encoder,
+        ring: RingId,
+        begin: u64,
+        end: u64,
+        base_stamp: u64,
+    ) -> io::Result<()> {
         let payload = encoder.payload();
         let header = Header {
             kind: BlockKind::Records,
@@ -83,12 +92,18 @@ impl SpoolWriter {
         let total = HEADER_BYTES + payload.len();
         let room = self.limit_bytes.saturating_sub(self.bytes()).min(total as u64) as usize;
         // As a full disk does: what fits is written, and then no more.
-        let outcome = self.write_both(&head[..room.min(HEADER_BYTES)], &payload[..room.saturating_sub(HEADER_BYTES)]);
-        let outcome = outcome.and_then(|()| if room < total { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) });
+        let outcome = self.write_both(
+            &head[..room.min(HEADER_BYTES)],
+            &payload[..room.saturating_sub(HEADER_BYTES)],
+        );
+        let outcome = outcome.and_then(|()| {
+            if room < total { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        });
         match outcome {
             Ok(()) => self.index.add(header),
-            // A torn block would end every later reading here; without it the file is whole, and the space it took may be enough for
-            // what comes next. Should this fail too, the checksum catches it, or what comes next takes its place.
+            // A torn block would end every later reading here; without it the file is whole, and
+            // the space it took may be enough for what comes next. Should this fail too, the
+            // checksum catches it, or what comes next takes its place.
             Err(_) => {
                 let _ = self.file.set_len(self.bytes());
                 let _ = self.file.seek(SeekFrom::Start(self.bytes()));
@@ -100,7 +115,10 @@ impl SpoolWriter {
     fn write_both(&mut self, head: &[u8], payload: &[u8]) -> io::Result<()> {
         let mut done = 0;
         while done < head.len() + payload.len() {
-            let slices = [IoSlice::new(&head[done.min(head.len())..]), IoSlice::new(&payload[done.saturating_sub(head.len())..])];
+            let slices = [
+                IoSlice::new(&head[done.min(head.len())..]),
+                IoSlice::new(&payload[done.saturating_sub(head.len())..]),
+            ];
             match self.file.write_vectored(&slices) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(more) => done += more,

@@ -15,12 +15,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Compiles `tests/programs/NAME.c` into `folder`; `None` where the compiler cannot (a missing 32-bit or musl library), after
-/// saying so, and a failure where everything is required to be there.
+/// Compiles `tests/programs/NAME.c` into `folder`; `None` where the compiler cannot (a missing
+/// 32-bit or musl library), after saying so, and a failure where everything is required to be
+/// there.
 pub fn compile(folder: &Path, name: &str, compiler: &str, flags: &[&str]) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
     let program = folder.join(name);
-    let done = Command::new(compiler).args(["-O1", "-g", "-pthread", "-fno-builtin", "-o"]).arg(&program).arg(source).args(flags).output();
+    let done = Command::new(compiler)
+        .args(["-O1", "-g", "-pthread", "-fno-builtin", "-o"])
+        .arg(&program)
+        .arg(source)
+        .args(flags)
+        .output();
     if done.as_ref().is_ok_and(|output| output.status.success()) {
         return Some(program);
     }
@@ -64,7 +71,8 @@ pub fn record(options: &Options) -> Recording {
 pub fn read(spool: &Path) -> (Vec<Event>, Tables, Meta, Counts) {
     let files = Files::open(spool).expect("a spool");
     let mut events: Vec<Event> = Vec::new();
-    let (tables, meta, counts) = finish::merge_spool(&files, None, &mut events, &mut |_| {}).expect("a whole spool");
+    let (tables, meta, counts) =
+        finish::merge_spool(&files, None, &mut events, &mut |_| {}).expect("a whole spool");
     check_order(&events);
     (events, tables, meta, counts)
 }
@@ -72,15 +80,19 @@ pub fn read(spool: &Path) -> (Vec<Event>, Tables, Meta, Counts) {
 impl Recording {
     /// Births (as (size, row of the process)) with sizes in `sizes`.
     pub fn births(&self, sizes: std::ops::Range<u64>) -> Vec<(u64, u32)> {
-        let wanted = |event: &&Event| event.op == Op::Alloc && event.counts() && sizes.contains(&event.size);
+        let wanted =
+            |event: &&Event| event.op == Op::Alloc && event.counts() && sizes.contains(&event.size);
         self.events.iter().filter(wanted).map(|event| (event.size, event.process)).collect()
     }
 }
 
-/// The words that `counting` left in its file: mallocs, callocs, reallocs, frees, requested bytes, ready.
+/// The words that `counting` left in its file: mallocs, callocs, reallocs, frees, requested bytes,
+/// ready.
 pub fn counted(path: &Path) -> [u64; 6] {
     let bytes = std::fs::read(path).unwrap_or_default();
-    std::array::from_fn(|at| bytes.get(8 * at..8 * at + 8).map_or(0, |word| u64::from_le_bytes(word.try_into().unwrap())))
+    std::array::from_fn(|at| {
+        bytes.get(8 * at..8 * at + 8).map_or(0, |word| u64::from_le_bytes(word.try_into().unwrap()))
+    })
 }
 
 /// The same, from the recording: what concerns sizes that only `counting` asks for.

@@ -1,4 +1,5 @@
-//! What no order of events may have, addresses included, which `heaplab_trace`'s checker leaves alone. Also the fuzz target `spool`'s.
+//! What no order of events may have, addresses included, which `heaplab_trace`'s checker leaves
+//! alone. Also the fuzz target `spool`'s.
 
 use heaplab_trace::{Event, Flags, Op};
 use std::collections::{HashMap, HashSet};
@@ -11,7 +12,10 @@ pub fn check_order(events: &[Event]) {
     let mut born = 0;
     for (row, event) in events.iter().enumerate() {
         if !event.counts() {
-            assert!(!event.has(Flags::INHERITED) || event.object < born, "row {row}: an inherited object that was never born");
+            assert!(
+                !event.has(Flags::INHERITED) || event.object < born,
+                "row {row}: an inherited object that was never born"
+            );
             continue;
         }
         let place = (event.process, event.address);
@@ -19,7 +23,11 @@ pub fn check_order(events: &[Event]) {
             Op::Alloc => {
                 assert_eq!(event.object, born, "row {row}: ids are dense, in birth order");
                 born += 1;
-                assert_eq!(living.insert(place, event.object), None, "row {row}: born where something lives: {event:?}");
+                assert_eq!(
+                    living.insert(place, event.object),
+                    None,
+                    "row {row}: born where something lives: {event:?}"
+                );
                 places.insert(event.object, place);
             }
             Op::Free => {
@@ -31,7 +39,11 @@ pub fn check_order(events: &[Event]) {
                 let before = places.insert(event.object, place).expect("it lives");
                 assert_eq!(event.has(Flags::MOVED), before != place, "row {row}");
                 living.remove(&before);
-                assert_eq!(living.insert(place, event.object), None, "row {row}: moved to where something lives: {event:?}");
+                assert_eq!(
+                    living.insert(place, event.object),
+                    None,
+                    "row {row}: moved to where something lives: {event:?}"
+                );
             }
             _ => {}
         }

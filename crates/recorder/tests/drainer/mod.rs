@@ -1,5 +1,6 @@
-//! A small drainer for the recorder's own tests: runs a program under the preload object and keeps everything it records in
-//! memory. The real one (crates/record) spools; this one exists so that the object can be judged without it.
+//! A small drainer for the recorder's own tests: runs a program under the preload object and keeps
+//! everything it records in memory. The real one (crates/record) spools; this one exists so that
+//! the object can be judged without it.
 
 #![allow(dead_code)]
 
@@ -131,7 +132,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { stack_depth: 64, ring_bytes: 512 << 10, first_ring_bytes: None, mark_signal: 0, keep: true }
+        Options {
+            stack_depth: 64,
+            ring_bytes: 512 << 10,
+            first_ring_bytes: None,
+            mark_signal: 0,
+            keep: true,
+        }
     }
 }
 
@@ -151,17 +158,21 @@ impl Mapped {
         }
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a fresh shared mapping of an open file; it is unmapped only by Drop.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, prot, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), bytes, prot, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
         (start != libc::MAP_FAILED).then_some(Mapped { start: start.cast(), bytes })
     }
     fn at<T>(&self, offset: usize) -> &T {
         assert!(offset + size_of::<T>() <= self.bytes);
-        // SAFETY: inside of the mapping; the layout's structs are plain integers and atomics, valid for any bytes.
+        // SAFETY: inside of the mapping; the layout's structs are plain integers and atomics, valid
+        // for any bytes.
         unsafe { &*self.start.add(offset).cast() }
     }
     fn bytes(&self, offset: usize, count: usize) -> &[u8] {
         assert!(offset + count <= self.bytes);
-        // SAFETY: inside of the mapping, in a part that the target has published and no longer writes.
+        // SAFETY: inside of the mapping, in a part that the target has published and no longer
+        // writes.
         unsafe { std::slice::from_raw_parts(self.start.add(offset), count) }
     }
 }
@@ -245,7 +256,15 @@ impl Drainer {
         };
         // SAFETY: the mapping is a page, larger than the struct, and nobody else knows of it yet.
         unsafe { std::ptr::write(control.start.cast(), filled) };
-        let drainer = Drainer { folder, preload, control, control_file: file, options, rings: HashMap::new(), images: HashMap::new() };
+        let drainer = Drainer {
+            folder,
+            preload,
+            control,
+            control_file: file,
+            options,
+            rings: HashMap::new(),
+            images: HashMap::new(),
+        };
         drainer.lock(libc::F_WRLCK);
         drainer
     }
@@ -255,7 +274,9 @@ impl Drainer {
         let mut whole: libc::flock = unsafe { std::mem::zeroed() };
         whole.l_type = kind as libc::c_short;
         // SAFETY: the descriptor is open, and the struct lives through the call.
-        assert_eq!(unsafe { libc::fcntl(self.control_file.as_raw_fd(), libc::F_OFD_SETLK, &whole) }, 0);
+        let status =
+            unsafe { libc::fcntl(self.control_file.as_raw_fd(), libc::F_OFD_SETLK, &whole) };
+        assert_eq!(status, 0);
     }
 
     /// As if the drainer had died: rings are no longer emptied, and the lock is gone.
@@ -269,7 +290,10 @@ impl Drainer {
 
     /// What makes the recorder part of a program.
     pub fn variables(&self) -> [(&'static str, &OsStr); 2] {
-        [("LD_PRELOAD", self.preload.as_os_str()), (heaplab_recorder::SPOOL_VARIABLE, self.folder.path().as_os_str())]
+        [
+            ("LD_PRELOAD", self.preload.as_os_str()),
+            (heaplab_recorder::SPOOL_VARIABLE, self.folder.path().as_os_str()),
+        ]
     }
 
     /// Starts a command of this machine, recorded.
@@ -307,7 +331,8 @@ impl Drainer {
             _ => None,
         });
         rings.filter_map(|(path, at)| Some((Mapped::open(&path)?, at))).any(|(map, at)| {
-            // Made in one step with its whole length; the magic is stored last, so that the other fields are there.
+            // Made in one step with its whole length; the magic is stored last, so that the other
+            // fields are there.
             let header: &RingHeader = map.at(at);
             let held = || 8 * (header.head.words.load(Acquire) - header.tail.words.load(Acquire));
             header.magic.load(Acquire) == RING_MAGIC && held() + FEW_BYTES > header.data_bytes
@@ -343,8 +368,17 @@ impl Drainer {
                 let ring = match self.rings.entry((pid, seq, n)) {
                     std::collections::hash_map::Entry::Occupied(e) => e.into_mut(),
                     std::collections::hash_map::Entry::Vacant(e) => {
-                        let (map, at) = if n == 0 { (map.clone(), FIRST_RING) } else { (Rc::new(Mapped::open(&path).unwrap()), 0) };
-                        e.insert(Ring { map, at, tid: [0, 0], nodes: [(); 2].map(|()| HashMap::from([(0, 0)])) })
+                        let (map, at) = if n == 0 {
+                            (map.clone(), FIRST_RING)
+                        } else {
+                            (Rc::new(Mapped::open(&path).unwrap()), 0)
+                        };
+                        e.insert(Ring {
+                            map,
+                            at,
+                            tid: [0, 0],
+                            nodes: [(); 2].map(|()| HashMap::from([(0, 0)])),
+                        })
                     }
                 };
                 busy |= empty(ring, image, self.options.keep);
@@ -377,19 +411,34 @@ fn empty(ring: &mut Ring, image: &mut Image, keep: bool) -> bool {
     assert_eq!(header.magic.load(Acquire), RING_MAGIC);
     let parts = [
         (&header.head.words, &header.tail.words, header.data_offset, header.data_bytes),
-        (&header.nested_head.words, &header.nested_tail.words, header.nested_offset, header.nested_bytes),
+        (
+            &header.nested_head.words,
+            &header.nested_tail.words,
+            header.nested_offset,
+            header.nested_bytes,
+        ),
     ];
     image.ring_bytes.insert(header.number, header.data_bytes);
     let mut any = false;
     for (nested, (head, tail, offset, bytes)) in parts.into_iter().enumerate() {
         let (until, mut at) = (head.load(Acquire), tail.load(Relaxed));
         any |= at != until;
-        assert!(until - at <= bytes / 8, "{} words were overwritten before they were read", until - at - bytes / 8);
-        let word = |i: u64| ring.map.at::<AtomicU64>(offset as usize + (i % (bytes / 8)) as usize * 8).load(Relaxed);
+        assert!(
+            until - at <= bytes / 8,
+            "{} words were overwritten before they were read",
+            until - at - bytes / 8
+        );
+        let word = |i: u64| {
+            ring.map.at::<AtomicU64>(offset as usize + (i % (bytes / 8)) as usize * 8).load(Relaxed)
+        };
         while at < until {
             let (kind, counter) = stamp(word(at));
-            let words = record_words(kind, word(at + 1)).unwrap_or_else(|| panic!("no record at {at} of {until}: kind {kind}"));
-            assert!(at % (bytes / 8) + words <= bytes / 8, "a record of kind {kind} lies across the end of the data");
+            let words = record_words(kind, word(at + 1))
+                .unwrap_or_else(|| panic!("no record at {at} of {until}: kind {kind}"));
+            assert!(
+                at % (bytes / 8) + words <= bytes / 8,
+                "a record of kind {kind} lies across the end of the data"
+            );
             image.event_count += u64::from(matches!(kind, ALLOC..=REALLOC_FAILED));
             if kind == THREAD_BEGIN {
                 ring.tid[nested] = word(at + 1) as u32;
@@ -401,13 +450,24 @@ fn empty(ring: &mut Ring, image: &mut Image, keep: bool) -> bool {
                     image.nodes.push(Node::default());
                 }
                 ring.nodes[nested].insert(node, image.nodes.len() as u32);
-                image.nodes.push(Node { ip: word(at + 1), parent: ring.nodes[nested][&parent], counter });
+                image.nodes.push(Node {
+                    ip: word(at + 1),
+                    parent: ring.nodes[nested][&parent],
+                    counter,
+                });
             } else if keep && kind != PAD {
                 let mut words: Vec<u64> = (1..words).map(|i| word(at + i)).collect();
                 if matches!(kind, ALLOC..=REALLOC_FAILED) && kind != FREE {
-                    words[2] = words[2] >> 32 << 32 | u64::from(ring.nodes[nested][&node_and_slack(words[2]).0]);
+                    words[2] = words[2] >> 32 << 32
+                        | u64::from(ring.nodes[nested][&node_and_slack(words[2]).0]);
                 }
-                image.events.push(Event { kind, counter, tid: ring.tid[nested], nested: nested == 1, words });
+                image.events.push(Event {
+                    kind,
+                    counter,
+                    tid: ring.tid[nested],
+                    nested: nested == 1,
+                    words,
+                });
             }
             at += words;
         }
@@ -438,9 +498,15 @@ fn read_header(map: &Mapped, image: &mut Image) {
 
 fn read_records(map: &Mapped, image: &mut Image) {
     let h: &ProcessHeader = map.at(0);
-    for (at, capacity, used) in [(h.records_offset, h.records_capacity, &h.records_used), (h.more_offset, h.more_capacity, &h.more_used)] {
+    for (at, capacity, used) in [
+        (h.records_offset, h.records_capacity, &h.records_used),
+        (h.more_offset, h.more_capacity, &h.more_used),
+    ] {
         let used = used.load(Acquire);
-        assert!(used <= capacity, "{used} bytes of records: who reads them takes no more than {capacity}");
+        assert!(
+            used <= capacity,
+            "{used} bytes of records: who reads them takes no more than {capacity}"
+        );
         read_area(map, image, at as usize, (at + used) as usize);
     }
 }
@@ -452,20 +518,36 @@ fn read_area(map: &Mapped, image: &mut Image, mut at: usize, end: usize) {
         let text = |offset: usize, bytes: u32| map.bytes(at + offset, bytes as usize).to_vec();
         match record.kind {
             RECORD_EXECUTABLE => {
-                image.executable = String::from_utf8(text(size_of::<Text>(), map.at::<Text>(at).text_bytes)).unwrap();
+                image.executable =
+                    String::from_utf8(text(size_of::<Text>(), map.at::<Text>(at).text_bytes))
+                        .unwrap();
             }
-            RECORD_COMMAND_LINE => image.command_line = text(size_of::<Text>(), map.at::<Text>(at).text_bytes),
+            RECORD_COMMAND_LINE => {
+                image.command_line = text(size_of::<Text>(), map.at::<Text>(at).text_bytes)
+            }
             RECORD_MODULE => {
                 let head: layout::Module = *map.at(at);
                 let build_id = text(size_of::<layout::Module>(), head.build_id_bytes);
-                let path = text(size_of::<layout::Module>() + head.build_id_bytes as usize, head.path_bytes);
-                image.modules.push(LoadedModule { path: String::from_utf8(path).unwrap(), build_id, head, unloaded: None });
+                let path = text(
+                    size_of::<layout::Module>() + head.build_id_bytes as usize,
+                    head.path_bytes,
+                );
+                image.modules.push(LoadedModule {
+                    path: String::from_utf8(path).unwrap(),
+                    build_id,
+                    head,
+                    unloaded: None,
+                });
             }
             RECORD_MODULE_UNLOADED => {
                 let head: Unloaded = *map.at(at);
                 let module = image.modules.iter_mut().find(|m| m.head.index == head.index);
                 // There was no room for a larger record, and then for this one.
-                assert!(module.is_some() || h.lost[LOST_RECORDS_FULL].load(Relaxed) > 0, "module {}", head.index);
+                assert!(
+                    module.is_some() || h.lost[LOST_RECORDS_FULL].load(Relaxed) > 0,
+                    "module {}",
+                    head.index
+                );
                 module.into_iter().for_each(|module| module.unloaded = Some(head.head.counter));
             }
             kind => panic!("record kind {kind}"),

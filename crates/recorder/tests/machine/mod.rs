@@ -1,5 +1,6 @@
-//! Where the test programs run: on this machine, or as aarch64 programs under an emulator. The recorder shares nothing but memory with
-//! whoever drains it, and both machines write it alike, so that this machine's drainer judges the other's programs too.
+//! Where the test programs run: on this machine, or as aarch64 programs under an emulator. The
+//! recorder shares nothing but memory with whoever drains it, and both machines write it alike, so
+//! that this machine's drainer judges the other's programs too.
 
 #![allow(dead_code, reason = "each test binary uses what it needs")]
 
@@ -25,30 +26,51 @@ pub fn own() -> &'static Machine {
     OWN.get_or_init(|| Machine { c: "cc".into(), cpp: "c++".into(), emulator: None })
 }
 
-/// Aarch64, where Debian's cross compilers (by whatever version) and qemu are installed; otherwise says so, or fails where everything
-/// is required to be there.
+/// Aarch64, where Debian's cross compilers (by whatever version) and qemu are installed; otherwise
+/// says so, or fails where everything is required to be there.
 pub fn aarch64() -> Option<&'static Machine> {
     static AARCH64: OnceLock<Option<Machine>> = OnceLock::new();
     let found = AARCH64.get_or_init(|| {
-        let versions = || std::iter::once(String::new()).chain((9..40).rev().map(|version| format!("-{version}")));
-        let installed = |mut names: Box<dyn Iterator<Item = String>>| names.find(|name| runs(name)).map(OsString::from);
+        let versions = || {
+            std::iter::once(String::new()).chain((9..40).rev().map(|version| format!("-{version}")))
+        };
+        let installed = |mut names: Box<dyn Iterator<Item = String>>| {
+            names.find(|name| runs(name)).map(OsString::from)
+        };
         Some(Machine {
-            c: installed(Box::new(versions().map(|version| format!("aarch64-linux-gnu-gcc{version}"))))?,
-            cpp: installed(Box::new(versions().map(|version| format!("aarch64-linux-gnu-g++{version}"))))?,
-            emulator: Some(installed(Box::new(["qemu-aarch64", "qemu-aarch64-static"].into_iter().map(String::from)))?),
+            c: installed(Box::new(
+                versions().map(|version| format!("aarch64-linux-gnu-gcc{version}")),
+            ))?,
+            cpp: installed(Box::new(
+                versions().map(|version| format!("aarch64-linux-gnu-g++{version}")),
+            ))?,
+            emulator: Some(installed(Box::new(
+                ["qemu-aarch64", "qemu-aarch64-static"].into_iter().map(String::from),
+            ))?),
         })
     });
     if found.is_none() {
-        let required = std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_some_and(|value| value == "1");
-        assert!(!required, "gcc and g++ for aarch64-linux-gnu and qemu-aarch64 are to be installed");
-        eprintln!("skipped: gcc and g++ for aarch64-linux-gnu and qemu-aarch64 are not all installed");
+        let required =
+            std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_some_and(|value| value == "1");
+        assert!(
+            !required,
+            "gcc and g++ for aarch64-linux-gnu and qemu-aarch64 are to be installed"
+        );
+        eprintln!(
+            "skipped: gcc and g++ for aarch64-linux-gnu and qemu-aarch64 are not all installed"
+        );
     }
     found.as_ref()
 }
 
 fn runs(program: &str) -> bool {
-    let on_path = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|folder| folder.join(program).is_file());
-    on_path && Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+    let on_path = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+        .any(|folder| folder.join(program).is_file());
+    on_path
+        && Command::new(program)
+            .arg("--version")
+            .output()
+            .is_ok_and(|output| output.status.success())
 }
 
 impl Machine {
@@ -66,10 +88,16 @@ impl Machine {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("object.so");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/preload/preload.c");
-        let versions = concat!("-Wl,--version-script=", env!("CARGO_MANIFEST_DIR"), "/preload/preload.map");
+        let versions =
+            concat!("-Wl,--version-script=", env!("CARGO_MANIFEST_DIR"), "/preload/preload.map");
         let mut command = Command::new(&self.c);
-        let run =
-            command.args(OBJECT_FLAGS.split(' ')).args(flags).args([versions, source, "-o"]).arg(&out).output().expect("a C compiler");
+        let run = command
+            .args(OBJECT_FLAGS.split(' '))
+            .args(flags)
+            .args([versions, source, "-o"])
+            .arg(&out)
+            .output()
+            .expect("a C compiler");
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
         std::fs::read(out).unwrap()
     }
@@ -79,13 +107,23 @@ impl Machine {
         let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
         let out = folder.join(name);
         let mut command = Command::new(if source.ends_with(".cpp") { &self.cpp } else { &self.c });
-        command.args(["-O2", "-Wall", "-fno-builtin-malloc", "-o"]).arg(&out).args(flags).arg(programs.join(source));
-        let run = command.arg("-I").arg(programs.join("../../preload")).arg("-pthread").output().expect("a C compiler");
+        command
+            .args(["-O2", "-Wall", "-fno-builtin-malloc", "-o"])
+            .arg(&out)
+            .args(flags)
+            .arg(programs.join(source));
+        let run = command
+            .arg("-I")
+            .arg(programs.join("../../preload"))
+            .arg("-pthread")
+            .output()
+            .expect("a C compiler");
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
         out
     }
 
-    /// A command that runs `program` with these variables in its environment. They are the emulated program's, not its emulator's.
+    /// A command that runs `program` with these variables in its environment. They are the emulated
+    /// program's, not its emulator's.
     pub fn command(&self, program: &Path, variables: &[(&str, &OsStr)]) -> Command {
         let Some(emulator) = &self.emulator else {
             let mut command = Command::new(program);
@@ -97,7 +135,10 @@ impl Machine {
         for (name, value) in variables {
             let mut variable = OsString::from(format!("{name}="));
             variable.push(value);
-            assert!(!variable.as_encoded_bytes().contains(&b','), "qemu takes a comma for the next variable");
+            assert!(
+                !variable.as_encoded_bytes().contains(&b','),
+                "qemu takes a comma for the next variable"
+            );
             command.arg("-E").arg(variable);
         }
         command.arg(program);

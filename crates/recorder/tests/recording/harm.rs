@@ -1,4 +1,5 @@
-//! What becomes of a recording and of its target when one of them dies, rings or records are full, or files are not what they should be.
+//! What becomes of a recording and of its target when one of them dies, rings or records are full,
+//! or files are not what they should be.
 
 use super::*;
 
@@ -25,7 +26,8 @@ tests!(on_aarch64 on crate::machine::aarch64(),
 fn what_was_published_survives_sigkill(machine: &Machine) {
     let mut d = start(machine, Options::default());
     let program = machine.compile(d.folder.path(), "loop.c", "loop", &[]);
-    let mut child = drainer::start(recorded(machine, &d, &program).args(["3000", "die"]).stdout(Stdio::null()));
+    let mut child =
+        drainer::start(recorded(machine, &d, &program).args(["3000", "die"]).stdout(Stdio::null()));
     let status = child.wait().unwrap();
     assert!(!status.success());
     d.turn();
@@ -47,7 +49,8 @@ fn the_target_outlives_its_drainer(machine: &Machine) {
         let d = start(machine, Options { ring_bytes: 64 << 10, ..Options::default() });
         let program = machine.compile(d.folder.path(), "loop.c", "loop", &[]);
         // nobody drains: the ring fills, and the target waits for us
-        let mut child = drainer::start(recorded(machine, &d, &program).arg("100000").stdout(Stdio::null()));
+        let mut child =
+            drainer::start(recorded(machine, &d, &program).arg("100000").stdout(Stdio::null()));
         until_a_ring_is_full(&d, &mut child);
         if stopped {
             d.control().state.store(CONTROL_STOPPED, std::sync::atomic::Ordering::Release);
@@ -56,13 +59,17 @@ fn the_target_outlives_its_drainer(machine: &Machine) {
         }
         assert!(child.wait().unwrap().success());
         let image = &d.finish()[0];
-        assert_eq!((image.state, image.cut_reason), (PROCESS_CUT, if stopped { CUT_STOPPED } else { CUT_DRAINER_DEAD }));
+        assert_eq!(
+            (image.state, image.cut_reason),
+            (PROCESS_CUT, if stopped { CUT_STOPPED } else { CUT_DRAINER_DEAD })
+        );
         assert!(image.events.iter().all(|e| e.counter <= image.cut_counter));
         assert!(image.event_count > 1000 && image.event_count < 10000, "{}", image.event_count);
     }
 }
 
-/// The event for which there is no room needs many words for its stack and is written without: what the drainer never read stays as it is.
+/// The event for which there is no room needs many words for its stack and is written without: what
+/// the drainer never read stays as it is.
 fn a_ring_that_is_cut_keeps_what_nobody_has_read(machine: &Machine) {
     for ring_bytes in [64 << 10, 128 << 10] {
         let d = start(machine, Options { ring_bytes, ..Options::default() });
@@ -83,16 +90,24 @@ fn a_spool_that_is_gone_leaves_the_target_alone(machine: &Machine) {
     let preload = folder.path().join("preload.so");
     std::fs::write(&preload, heaplab_recorder::PRELOAD).unwrap();
     for spool in ["/nonexistent/folder", ""] {
-        let run =
-            Command::new(&program).arg("1000").env("LD_PRELOAD", &preload).env(heaplab_recorder::SPOOL_VARIABLE, spool).output().unwrap();
-        assert_eq!((run.status.code(), &run.stdout[..], &run.stderr[..]), (Some(0), &b"done\n"[..], &b""[..]));
+        let run = Command::new(&program)
+            .arg("1000")
+            .env("LD_PRELOAD", &preload)
+            .env(heaplab_recorder::SPOOL_VARIABLE, spool)
+            .output()
+            .unwrap();
+        assert_eq!(
+            (run.status.code(), &run.stdout[..], &run.stderr[..]),
+            (Some(0), &b"done\n"[..], &b""[..])
+        );
     }
     // the folder is there, but nothing can be made in it: said in the control page
     let d = start(machine, Options::default());
     std::fs::create_dir(d.folder.path().join("real")).unwrap();
     let long = d.folder.path().to_path_buf();
     std::fs::set_permissions(&long, std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
-    let mut child = drainer::start(recorded(machine, &d, &program).arg("1000").stdout(Stdio::null()));
+    let mut child =
+        drainer::start(recorded(machine, &d, &program).arg("1000").stdout(Stdio::null()));
     assert!(child.wait().unwrap().success());
     let refused = d.control().refused.load(std::sync::atomic::Ordering::Acquire);
     std::fs::set_permissions(&long, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
@@ -108,15 +123,18 @@ fn a_target_with_a_limit_on_file_sizes_is_refused_and_not_killed(machine: &Machi
     let program = machine.compile(d.folder.path(), "loop.c", "loop", &[]);
     let script = format!("ulimit -f 64; exec '{}' 1000", program.display());
     let mut d = d;
-    let status = d.drain_until_exit(&mut d.spawn(Command::new("sh").args(["-c", &script]).stdout(Stdio::null())));
+    let status = d.drain_until_exit(
+        &mut d.spawn(Command::new("sh").args(["-c", &script]).stdout(Stdio::null())),
+    );
     assert!(status.success(), "{status}");
-    let read = |value: &std::sync::atomic::AtomicU32| value.load(std::sync::atomic::Ordering::Acquire);
+    let read =
+        |value: &std::sync::atomic::AtomicU32| value.load(std::sync::atomic::Ordering::Acquire);
     let control = d.control();
     assert_eq!((read(&control.refused), read(&control.refused_errno)), (1, libc::EFBIG as u32));
 }
 
-/// The number stands where the program can write: a thread that took its ring's from there would share one, and wait for ever where it is
-/// emptied as another's.
+/// The number stands where the program can write: a thread that took its ring's from there would
+/// share one, and wait for ever where it is emptied as another's.
 fn a_number_of_rings_that_was_overwritten_gives_no_ring_twice(machine: &Machine) {
     let d = start(machine, Options { ring_bytes: 64 << 10, ..Options::default() });
     let program = machine.compile(d.folder.path(), "overwritten.c", "overwritten", &[]);
@@ -131,18 +149,26 @@ fn a_file_that_has_a_rings_name_is_left_as_it_is(machine: &Machine) {
     let mut child = drainer::start(recorded(machine, &d, &program).arg("taken"));
     let status = d.drain_until_exit(&mut child);
     assert!(status.success(), "{status}: the file was written over");
-    let read = |value: &std::sync::atomic::AtomicU32| value.load(std::sync::atomic::Ordering::Acquire);
+    let read =
+        |value: &std::sync::atomic::AtomicU32| value.load(std::sync::atomic::Ordering::Acquire);
     let (refused, errno) = (read(&d.control().refused), read(&d.control().refused_errno));
     assert!(refused > 0 && errno == libc::EEXIST as u32, "{refused} times error {errno}");
     let image = &d.finish()[0];
-    assert!(sized(image, ALLOC, 702).is_empty() && image.lost[LOST_NO_RING] >= 40_000 && image.rings == 1, "{:?}", image.lost);
+    assert!(
+        sized(image, ALLOC, 702).is_empty()
+            && image.lost[LOST_NO_RING] >= 40_000
+            && image.rings == 1,
+        "{:?}",
+        image.lost
+    );
 }
 
 /// Nobody empties its ring, although the drainer lives: it says that it cannot read it.
 fn a_target_whose_files_are_not_read_runs_on(machine: &Machine) {
     let d = start(machine, Options { ring_bytes: 64 << 10, ..Options::default() });
     let program = machine.compile(d.folder.path(), "loop.c", "loop", &[]);
-    let mut child = drainer::start(recorded(machine, &d, &program).arg("100000").stdout(Stdio::null()));
+    let mut child =
+        drainer::start(recorded(machine, &d, &program).arg("100000").stdout(Stdio::null()));
     until_a_ring_is_full(&d, &mut child);
     std::fs::write(d.folder.path().join(format!("{}-0.unread", child.id())), "").unwrap();
     assert!(child.wait().unwrap().success());
@@ -151,11 +177,15 @@ fn a_target_whose_files_are_not_read_runs_on(machine: &Machine) {
     assert!(image.event_count > 1000 && image.event_count < 10000, "{}", image.event_count);
 }
 
-/// Modules beyond what there is room for are counted, and what came before them is whole: readers take no more than the header says there is.
+/// Modules beyond what there is room for are counted, and what came before them is whole: readers
+/// take no more than the header says there is.
 #[test]
 fn records_that_are_full_end_with_a_whole_one() {
     let machine = crate::machine::own();
-    let mut d = Drainer::with_preload(Options::default(), &machine.object(&["-DRECORDS_CAPACITY=(8u<<10)"]));
+    let mut d = Drainer::with_preload(
+        Options::default(),
+        &machine.object(&["-DRECORDS_CAPACITY=(8u<<10)"]),
+    );
     let folder = d.folder.path().to_path_buf();
     let program = machine.compile(&folder, "stacks.c", "stacks", &["-rdynamic"]);
     let library = machine.compile(&folder, "plugin.c", "plugin.so", &["-shared", "-fPIC"]);
@@ -163,8 +193,15 @@ fn records_that_are_full_end_with_a_whole_one() {
     for copy in &copies {
         std::fs::copy(&library, copy).unwrap();
     }
-    let mut child = drainer::start(recorded(machine, &d, &program).args(&copies).stdout(std::process::Stdio::null()));
+    let mut child = drainer::start(
+        recorded(machine, &d, &program).args(&copies).stdout(std::process::Stdio::null()),
+    );
     assert!(d.drain_until_exit(&mut child).success());
     let image = &d.finish()[0];
-    assert!(image.lost[LOST_RECORDS_FULL] > 0 && image.modules.len() > 20, "{} modules, lost {:?}", image.modules.len(), image.lost);
+    assert!(
+        image.lost[LOST_RECORDS_FULL] > 0 && image.modules.len() > 20,
+        "{} modules, lost {:?}",
+        image.modules.len(),
+        image.lost
+    );
 }

@@ -42,8 +42,8 @@ tests!(here on Some(crate::machine::own()),
     a_small_ring_waits_for_the_drainer_and_loses_nothing
 );
 
-// Of children only those of fork: to qemu (7.2) MADV_WIPEONFORK is a hint to be ignored, so that one of raw clone would write into its
-// parent's files; and exec leads out of the emulator.
+// Of children only those of fork: to qemu (7.2) MADV_WIPEONFORK is a hint to be ignored, so that
+// one of raw clone would write into its parent's files; and exec leads out of the emulator.
 tests!(on_aarch64 on crate::machine::aarch64(),
     every_function_is_recorded_with_what_it_was_asked_and_gave
     usable_sizes_are_the_allocators_own
@@ -64,7 +64,8 @@ fn recorded(machine: &Machine, drainer: &Drainer, program: &Path) -> Command {
     machine.command(program, &drainer.variables())
 }
 
-/// Runs a command that is recorded; it must succeed, and nothing may be lost. Gives its output and its images.
+/// Runs a command that is recorded; it must succeed, and nothing may be lost. Gives its output and
+/// its images.
 fn record(command: &mut Command, drainer: Drainer) -> (String, Vec<Image>) {
     let out = drainer.folder.path().join("stdout");
     let file = std::fs::File::create(&out).unwrap();
@@ -76,7 +77,13 @@ fn record(command: &mut Command, drainer: Drainer) -> (String, Vec<Image>) {
     let images = drainer.finish();
     assert!(status.success(), "{status}: {text}");
     for image in &images {
-        assert!(image.lost.iter().all(|&l| l == 0), "{}-{} lost {:?}", image.pid, image.seq, image.lost);
+        assert!(
+            image.lost.iter().all(|&l| l == 0),
+            "{}-{} lost {:?}",
+            image.pid,
+            image.seq,
+            image.lost
+        );
         assert_eq!(image.state, PROCESS_RECORDING);
     }
     (text, images)
@@ -91,7 +98,11 @@ fn every_function_is_recorded_with_what_it_was_asked_and_gave(machine: &Machine)
     let program = machine.compile(d.folder.path(), "calls.c", "calls", &[]);
     let (text, images) = record(&mut recorded(machine, &d, &program), d);
     let image = &images[0];
-    let given: HashMap<&str, u64> = text.lines().map(|l| l.split_once(' ').unwrap()).map(|(n, a)| (n, a.parse().unwrap())).collect();
+    let given: HashMap<&str, u64> = text
+        .lines()
+        .map(|l| l.split_once(' ').unwrap())
+        .map(|(n, a)| (n, a.parse().unwrap()))
+        .collect();
     let one = |kind, size| match sized(image, kind, size)[..] {
         [event] => event,
         ref other => panic!("{} events of kind {kind}, size {size}", other.len()),
@@ -108,10 +119,16 @@ fn every_function_is_recorded_with_what_it_was_asked_and_gave(machine: &Machine)
         ("realloc_null", 100010, 0, false, FAMILY_MALLOC),
     ] {
         let event = one(ALLOC, size);
-        assert_eq!(event.block(), Block { address: given[name], align_log2, zeroed, family: family as u8 }, "{name}");
+        assert_eq!(
+            event.block(),
+            Block { address: given[name], align_log2, zeroed, family: family as u8 },
+            "{name}"
+        );
         assert!(event.slack().is_some() && event.node() != 0, "{name}");
         // the reallocated ones are not freed by free()
-        let freed = image.of_kind(FREE).any(|f| f.block().address == given[name] && f.counter >= event.counter);
+        let freed = image
+            .of_kind(FREE)
+            .any(|f| f.block().address == given[name] && f.counter >= event.counter);
         assert_eq!(freed, name != "calloc" || given["calloc"] == given["reallocarray"], "{name}");
     }
     let first = one(REALLOC, 400003);
@@ -133,12 +150,17 @@ fn usable_sizes_are_the_allocators_own(machine: &Machine) {
         let d = start(machine, Options { stack_depth, ..Options::default() });
         let program = machine.compile(d.folder.path(), "usable.c", "usable", &[]);
         let (text, images) = record(&mut recorded(machine, &d, &program), d);
-        let slack: HashMap<u64, Option<u32>> = images[0].of_kind(ALLOC).map(|event| (event.size(), event.slack())).collect();
+        let slack: HashMap<u64, Option<u32>> =
+            images[0].of_kind(ALLOC).map(|event| (event.size(), event.slack())).collect();
         assert_eq!(text.lines().count(), 4000);
         for line in text.lines() {
             let (size, usable) = line.split_once(' ').unwrap();
             let (size, usable): (u64, u64) = (size.parse().unwrap(), usable.parse().unwrap());
-            assert_eq!(slack[&size], Some((usable - size) as u32), "depth {stack_depth}, a block of {size} bytes");
+            assert_eq!(
+                slack[&size],
+                Some((usable - size) as u32),
+                "depth {stack_depth}, a block of {size} bytes"
+            );
         }
     }
 }
@@ -154,7 +176,8 @@ fn children(machine: &Machine, stack_depth: u32) {
     let program = machine.compile(d.folder.path(), "family.c", "family", &[]);
     let (_, images) = record(&mut recorded(machine, &d, &program), d);
     let with = |size: u64| {
-        let found: Vec<&Image> = images.iter().filter(|i| !sized(i, ALLOC, size).is_empty()).collect();
+        let found: Vec<&Image> =
+            images.iter().filter(|i| !sized(i, ALLOC, size).is_empty()).collect();
         assert_eq!(found.len(), 1, "size {size} in {} images", found.len());
         found[0]
     };
@@ -164,13 +187,19 @@ fn children(machine: &Machine, stack_depth: u32) {
         assert_eq!(with(vforked).pid, parent.pid);
     }
     let address = sized(parent, ALLOC, 1000001)[0].block().address;
-    for (size, exit, parent_image) in
-        [(2000001, Some(4), parent), (2000002, Some(3), with(2000001)), (2000003, None, parent), (2000006, None, parent)]
-    {
+    for (size, exit, parent_image) in [
+        (2000001, Some(4), parent),
+        (2000002, Some(3), with(2000001)),
+        (2000003, None, parent),
+        (2000006, None, parent),
+    ] {
         let child = with(size);
         assert_eq!((child.began, child.exit), (BEGAN_FORK, exit), "{size}");
         assert_eq!(child.parent, (parent_image.pid, parent_image.seq), "{size}");
-        assert!(stack_depth == 0 || child.modules.iter().any(|m| m.path.ends_with("/family")), "{size}");
+        assert!(
+            stack_depth == 0 || child.modules.iter().any(|m| m.path.ends_with("/family")),
+            "{size}"
+        );
         let inherited_free = child.of_kind(FREE).any(|e| e.block().address == address);
         assert_eq!(inherited_free, matches!(size, 2000001 | 2000003), "{size}");
     }
@@ -184,16 +213,32 @@ fn children_of_fork_have_their_own_images(machine: &Machine) {
     let d = start(machine, Options::default());
     let program = machine.compile(d.folder.path(), "family.c", "family", &[]);
     let (_, images) = record(recorded(machine, &d, &program).arg("fork"), d);
-    let with = |size: u64| images.iter().filter(|image| !sized(image, ALLOC, size).is_empty()).collect::<Vec<_>>();
-    let ([parent], [child], [grandchild]) = (&with(1000001)[..], &with(2000001)[..], &with(2000002)[..]) else {
+    let with = |size: u64| {
+        images.iter().filter(|image| !sized(image, ALLOC, size).is_empty()).collect::<Vec<_>>()
+    };
+    let ([parent], [child], [grandchild]) =
+        (&with(1000001)[..], &with(2000001)[..], &with(2000002)[..])
+    else {
         panic!("{}", images.len())
     };
     assert_eq!(images.len(), 3);
-    assert_eq!((child.began, child.exit, child.parent), (BEGAN_FORK, Some(4), (parent.pid, parent.seq)));
-    assert_eq!((grandchild.began, grandchild.exit, grandchild.parent), (BEGAN_FORK, Some(3), (child.pid, child.seq)));
+    assert_eq!(
+        (child.began, child.exit, child.parent),
+        (BEGAN_FORK, Some(4), (parent.pid, parent.seq))
+    );
+    assert_eq!(
+        (grandchild.began, grandchild.exit, grandchild.parent),
+        (BEGAN_FORK, Some(3), (child.pid, child.seq))
+    );
     let address = sized(parent, ALLOC, 1000001)[0].block().address;
-    assert!(child.of_kind(FREE).any(|event| event.block().address == address), "the child freed what it inherited");
-    assert!(!parent.of_kind(FREE).any(|event| event.block().address == address), "and the parent did not");
+    assert!(
+        child.of_kind(FREE).any(|event| event.block().address == address),
+        "the child freed what it inherited"
+    );
+    assert!(
+        !parent.of_kind(FREE).any(|event| event.block().address == address),
+        "and the parent did not"
+    );
 }
 
 fn short_threads_share_few_rings_and_lose_nothing(machine: &Machine) {
@@ -204,7 +249,15 @@ fn short_threads_share_few_rings_and_lose_nothing(machine: &Machine) {
 
 fn short_threads(machine: &Machine, stack_depth: u32) {
     let (first, others) = (256 << 10, 64 << 10);
-    let d = start(machine, Options { ring_bytes: others, first_ring_bytes: Some(first), stack_depth, ..Options::default() });
+    let d = start(
+        machine,
+        Options {
+            ring_bytes: others,
+            first_ring_bytes: Some(first),
+            stack_depth,
+            ..Options::default()
+        },
+    );
     let program = machine.compile(d.folder.path(), "threads.c", "threads", &[]);
     let (_, images) = record(&mut recorded(machine, &d, &program), d);
     let image = &images[0];
@@ -212,7 +265,8 @@ fn short_threads(machine: &Machine, stack_depth: u32) {
     assert_eq!(sized(image, ALLOC, 500).len(), 600);
     let late = sized(image, ALLOC, 501).len();
     let freed: Vec<u64> = image.of_kind(FREE).map(|e| e.block().address).collect();
-    let of_late = sized(image, ALLOC, 501).iter().filter(|e| freed.contains(&e.block().address)).count();
+    let of_late =
+        sized(image, ALLOC, 501).iter().filter(|e| freed.contains(&e.block().address)).count();
     assert!(late >= 600 && of_late > 0, "{late} allocations by destructors, {of_late} freed");
     assert!(image.rings < 40, "{} rings", image.rings);
     assert!(image.ring_bytes.len() > 1, "{} rings were written to", image.ring_bytes.len());
@@ -220,9 +274,14 @@ fn short_threads(machine: &Machine, stack_depth: u32) {
         assert_eq!(*bytes, u64::from(if *number == 0 { first } else { others }), "ring {number}");
     }
     let ended: Vec<String> = image.of_kind(THREAD_END).map(Event::text).collect();
-    assert!(ended.len() >= 600 && ended.iter().all(|n| n == "short one"), "{} threads ended", ended.len());
+    assert!(
+        ended.len() >= 600 && ended.iter().all(|n| n == "short one"),
+        "{} threads ended",
+        ended.len()
+    );
     // sorted by time, every address is allocated and freed in turn
-    let mut events: Vec<&Event> = image.events.iter().filter(|e| matches!(e.kind, ALLOC | FREE)).collect();
+    let mut events: Vec<&Event> =
+        image.events.iter().filter(|e| matches!(e.kind, ALLOC | FREE)).collect();
     events.sort_by_key(|e| e.counter);
     let mut live = HashSet::new();
     let mut unknown = 0;
@@ -249,19 +308,35 @@ fn operators_are_recorded_once_and_still_throw(machine: &Machine) {
 }
 
 fn operators_of_another_allocator_are_recorded_once(machine: &Machine) {
-    for flags in [&["-shared", "-fPIC", "-fno-builtin"][..], &["-shared", "-fPIC", "-fno-builtin", "-DPUBLIC"]] {
+    for flags in [
+        &["-shared", "-fPIC", "-fno-builtin"][..],
+        &["-shared", "-fPIC", "-fno-builtin", "-DPUBLIC"],
+    ] {
         let mut d = start(machine, Options::default());
         let allocator = machine.compile(d.folder.path(), "allocator.c", "allocator.so", flags);
-        let program = machine.compile(d.folder.path(), "operators.cpp", "operators", &["-std=c++17"]);
+        let program =
+            machine.compile(d.folder.path(), "operators.cpp", "operators", &["-std=c++17"]);
         let both = format!("{}:{}", d.preload.display(), allocator.display());
-        let variables = [("LD_PRELOAD", both.as_ref()), (heaplab_recorder::SPOOL_VARIABLE, d.folder.path().as_os_str())];
+        let variables = [
+            ("LD_PRELOAD", both.as_ref()),
+            (heaplab_recorder::SPOOL_VARIABLE, d.folder.path().as_os_str()),
+        ];
         let mut command = machine.command(&program, &variables);
-        d.drain_until_exit(&mut drainer::start(command.stdout(Stdio::null()).stderr(Stdio::null())));
+        d.drain_until_exit(&mut drainer::start(
+            command.stdout(Stdio::null()).stderr(Stdio::null()),
+        ));
         let image = &d.finish()[0];
         for size in [70001, 1280] {
             let block = sized(image, ALLOC, size);
-            assert_eq!((block.len(), block[0].block().family), (1, FAMILY_NEW as u8), "{size} {flags:?}");
-            let freed = image.of_kind(FREE).filter(|e| e.block().address == block[0].block().address).count();
+            assert_eq!(
+                (block.len(), block[0].block().family),
+                (1, FAMILY_NEW as u8),
+                "{size} {flags:?}"
+            );
+            let freed = image
+                .of_kind(FREE)
+                .filter(|e| e.block().address == block[0].block().address)
+                .count();
             assert_eq!(freed, 1, "{size} {flags:?}");
         }
     }
@@ -304,6 +379,12 @@ fn the_preload_object_compiles_without_a_warning() {
         "-Werror",
         "-c",
     ];
-    let done = Command::new("cc").args(flags).arg(source).arg("-o").arg(folder.path().join("preload.o")).output().unwrap();
+    let done = Command::new("cc")
+        .args(flags)
+        .arg(source)
+        .arg("-o")
+        .arg(folder.path().join("preload.o"))
+        .output()
+        .unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }

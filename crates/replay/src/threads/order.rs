@@ -1,8 +1,10 @@
-//! What keeps the order between threads: for each slot the number of the last instruction on it that was published.
+//! What keeps the order between threads: for each slot the number of the last instruction on it
+//! that was published.
 //!
-//! Most waits are short, because the other thread runs on another processor: the first looks cost nothing but time. Then
-//! the processor is given away a few times, and then the thread sleeps until the slot's counter changes (futex). Threads
-//! that wait for long would otherwise run in turn only to look, and with hundreds of them nobody else would get anywhere.
+//! Most waits are short, because the other thread runs on another processor: the first looks cost
+//! nothing but time. Then the processor is given away a few times, and then the thread sleeps until
+//! the slot's counter changes (futex). Threads that wait for long would otherwise run in turn only
+//! to look, and with hundreds of them nobody else would get anywhere.
 
 use crate::pages::Pages;
 use crate::system;
@@ -39,7 +41,8 @@ impl Order {
         }
     }
 
-    /// Waits until instruction `number` on `slot` is done; false: another thread failed and it never will be.
+    /// Waits until instruction `number` on `slot` is done; false: another thread failed and it
+    /// never will be.
     #[inline]
     pub(super) fn wait(&self, slot: u32, number: u64, failed: &AtomicBool) -> bool {
         let counter = &self.published[slot as usize];
@@ -62,7 +65,11 @@ impl Order {
                 continue;
             }
             let marked = value | SLEEPERS;
-            if value == marked || counter.compare_exchange(value, marked, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            if value == marked
+                || counter
+                    .compare_exchange(value, marked, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok()
+            {
                 // It returns at once if the number was published in between.
                 system::sleep_while(counter, marked, self.sleep);
             }

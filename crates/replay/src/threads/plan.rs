@@ -1,7 +1,8 @@
 //! A program taken apart: instructions and edges for each thread, stretches for each segment.
 //!
-//! The program is walked twice: first to count what each thread gets, then to put it there. So all threads share two
-//! arrays, and one with a few instructions costs a few words: recordings have hundreds of thousands of them.
+//! The program is walked twice: first to count what each thread gets, then to put it there. So all
+//! threads share two arrays, and one with a few instructions costs a few words: recordings have
+//! hundreds of thousands of them.
 
 use crate::driver::ReplayError;
 use crate::pages::{Pages, Zeroable};
@@ -84,11 +85,14 @@ impl Plan {
     pub(super) fn new(program: &Program, every_checkpoint: bool) -> Result<Plan, ReplayError> {
         let facts = program.facts();
         if facts.regions > 0 {
-            return Err(ReplayError::Threads("a program with arenas is replayed in recorded order (without --threads)".into()));
+            return Err(ReplayError::Threads(
+                "a program with arenas is replayed in recorded order (without --threads)".into(),
+            ));
         }
         // Every thread has an instruction of one word at least.
         let threads = (facts.threads.max(1) as usize).min(program.words().len().max(1));
-        let mut walk = Walk { program, every_checkpoint, last: Pages::zeroed(facts.slots as usize)?, threads };
+        let mut walk =
+            Walk { program, every_checkpoint, last: Pages::zeroed(facts.slots as usize)?, threads };
         let mut parts: Pages<Part> = Pages::zeroed(threads)?;
         walk.run(&mut Count(parts.as_mut_slice()))?;
         let (mut words, mut edges) = (0, 0);
@@ -144,8 +148,14 @@ impl Plan {
 
 /// What a walk tells of a program.
 trait Visit {
-    /// `thread` does what `words` say; `waits`: after instruction `number` of `slot`, which ends at the word `behind` of another thread.
-    fn instruction(&mut self, thread: usize, words: &[u32], waits: Option<(Last, u32)>) -> Result<u64, ReplayError>;
+    /// `thread` does what `words` say; `waits`: after instruction `number` of `slot`, which ends at
+    /// the word `behind` of another thread.
+    fn instruction(
+        &mut self,
+        thread: usize,
+        words: &[u32],
+        waits: Option<(Last, u32)>,
+    ) -> Result<u64, ReplayError>;
     /// A barrier: whoever did something since the last one has a stretch up to here.
     fn barrier(&mut self) -> Result<(), ReplayError>;
 }
@@ -164,8 +174,11 @@ impl Walk<'_> {
         let words = program.words();
         let end = words.len() as u64;
         let barriers = program.checkpoints().iter();
-        let mut barriers =
-            barriers.filter(|checkpoint| *every_checkpoint || checkpoint.mark.is_some() || checkpoint.word == end).peekable();
+        let mut barriers = barriers
+            .filter(|checkpoint| {
+                *every_checkpoint || checkpoint.mark.is_some() || checkpoint.word == end
+            })
+            .peekable();
         let (mut thread, mut at) = (0, 0);
         loop {
             while barriers.next_if(|barrier| barrier.word <= at as u64).is_some() {
@@ -175,8 +188,13 @@ impl Walk<'_> {
             let Some(step) = decode(words, &mut at)? else { return Ok(()) };
             match step {
                 Step::Thread { thread: next } => {
-                    let outside = || ReplayError::Threads(format!("word {word} of the replay program: thread {next} of {threads}"));
-                    thread = Some(next as usize).filter(|next| *next < *threads).ok_or_else(outside)?;
+                    let outside = || {
+                        ReplayError::Threads(format!(
+                            "word {word} of the replay program: thread {next} of {threads}"
+                        ))
+                    };
+                    thread =
+                        Some(next as usize).filter(|next| *next < *threads).ok_or_else(outside)?;
                 }
                 Step::Free { slot }
                 | Step::Allocate { slot, .. }
@@ -185,14 +203,17 @@ impl Walk<'_> {
                 | Step::Managed(Managed::Release { slot }) => {
                     let outside = ReplayError::Slot { word, slot, found: "outside of the table" };
                     let last = last.as_mut_slice().get_mut(slot as usize).ok_or(outside)?;
-                    let waits = (last.number != 0 && last.thread as usize != thread).then_some((*last, slot));
+                    let waits = (last.number != 0 && last.thread as usize != thread)
+                        .then_some((*last, slot));
                     let behind = visit.instruction(thread, &words[word..at], waits)?;
                     *last = Last { number: last.number + 1, behind, thread: thread as u32 };
                 }
                 // Asked of the heap as a whole, and no thread's: threads replay what blocks do.
                 Step::Managed(_) => {}
                 Step::RegionBirth { .. } | Step::RegionDeath { .. } => {
-                    return Err(ReplayError::Threads(format!("word {word} of the replay program: an arena in a program without arenas")));
+                    return Err(ReplayError::Threads(format!(
+                        "word {word} of the replay program: an arena in a program without arenas"
+                    )));
                 }
             }
         }
@@ -203,7 +224,12 @@ impl Walk<'_> {
 struct Count<'a>(&'a mut [Part]);
 
 impl Visit for Count<'_> {
-    fn instruction(&mut self, thread: usize, words: &[u32], waits: Option<(Last, u32)>) -> Result<u64, ReplayError> {
+    fn instruction(
+        &mut self,
+        thread: usize,
+        words: &[u32],
+        waits: Option<(Last, u32)>,
+    ) -> Result<u64, ReplayError> {
         if let Some((earlier, _)) = waits {
             self.0[earlier.thread as usize].edges += 1;
             self.0[thread].edges += 1;
@@ -234,7 +260,12 @@ impl Fill<'_> {
 }
 
 impl Visit for Fill<'_> {
-    fn instruction(&mut self, thread: usize, words: &[u32], waits: Option<(Last, u32)>) -> Result<u64, ReplayError> {
+    fn instruction(
+        &mut self,
+        thread: usize,
+        words: &[u32],
+        waits: Option<(Last, u32)>,
+    ) -> Result<u64, ReplayError> {
         let part = self.plan.parts[thread];
         if part.words == 0 {
             self.alive += 1;
@@ -244,10 +275,14 @@ impl Visit for Fill<'_> {
             self.touched.push(thread as u32);
         }
         if let Some((earlier, slot)) = waits {
-            self.edge(earlier.thread as usize, Edge { at: earlier.behind, waits: 0, slot, number: earlier.number });
+            self.edge(
+                earlier.thread as usize,
+                Edge { at: earlier.behind, waits: 0, slot, number: earlier.number },
+            );
             self.edge(thread, Edge { at: part.words, waits: 1, slot, number: earlier.number });
         }
-        self.plan.words.as_mut_slice()[(part.first_word + part.words) as usize..][..words.len()].copy_from_slice(words);
+        self.plan.words.as_mut_slice()[(part.first_word + part.words) as usize..][..words.len()]
+            .copy_from_slice(words);
         let part = &mut self.plan.parts.as_mut_slice()[thread];
         part.words += words.len() as u64;
         self.alive -= usize::from(part.words == part.words_total);

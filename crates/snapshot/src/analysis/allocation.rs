@@ -37,7 +37,13 @@ impl Analysis<'_, '_> {
         let live = self.live_by_trace();
         let mut sites: Vec<AllocationSite> = (0u32..)
             .take(traces.functions.len())
-            .map(|function| AllocationSite { function, count: 0, size_bytes: 0, live_count: 0, live_size_bytes: 0 })
+            .map(|function| AllocationSite {
+                function,
+                count: 0,
+                size_bytes: 0,
+                live_count: 0,
+                live_size_bytes: 0,
+            })
             .collect();
         for trace in traces.nodes.iter().filter(|trace| trace.count != 0) {
             let site = &mut sites[trace.function as usize];
@@ -66,7 +72,8 @@ impl Analysis<'_, '_> {
         live
     }
 
-    /// The calls that led to a node's allocation, innermost first, as indices in [`crate::Traces::functions`].
+    /// The calls that led to a node's allocation, innermost first, as indices in
+    /// [`crate::Traces::functions`].
     pub fn allocation_stack(&self, node: Node) -> Vec<u32> {
         let traces = &self.snapshot.traces;
         let Some(id) = self.snapshot.graph.trace_node(node) else { return Vec::new() };
@@ -79,14 +86,17 @@ impl Analysis<'_, '_> {
         stack
     }
 
-    /// The recording's times with what is left of each. Nodes of the embedder (even ids) have no time.
+    /// The recording's times with what is left of each. Nodes of the embedder (even ids) have no
+    /// time.
     pub fn sample_sizes(&self) -> Vec<SampleSize> {
         let samples = &self.snapshot.samples;
         let graph = &self.snapshot.graph;
         let mut sizes = vec![0; samples.len()];
         for node in graph.nodes().filter(|node| graph.id(*node) % 2 == 1) {
             let id = u64::from(graph.id(node));
-            if let Some(size) = sizes.get_mut(samples.partition_point(|sample| sample.last_assigned_id < id)) {
+            if let Some(size) =
+                sizes.get_mut(samples.partition_point(|sample| sample.last_assigned_id < id))
+            {
                 *size += self.self_size(node);
             }
         }

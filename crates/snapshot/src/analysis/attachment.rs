@@ -1,8 +1,10 @@
-//! Attached and detached nodes of an embedder (DOM nodes): the state of those that know it spreads to those that do not.
+//! Attached and detached nodes of an embedder (DOM nodes): the state of those that know it spreads
+//! to those that do not.
 //!
-//! What an attached node refers to is attached; what a detached one refers to is detached unless it is attached already. State spreads
-//! through native nodes only, never through objects of the language, and not along hidden, invisible and weak references. A detached node
-//! is renamed "Detached X". Source: DevTools' `propagateDOMState`.
+//! What an attached node refers to is attached; what a detached one refers to is detached unless it
+//! is attached already. State spreads through native nodes only, never through objects of the
+//! language, and not along hidden, invisible and weak references. A detached node is renamed
+//! "Detached X". Source: DevTools' `propagateDOMState`.
 
 use super::names::Names;
 use crate::graph::{Graph, Node};
@@ -88,7 +90,10 @@ impl Spread<'_, '_, '_, '_> {
     fn flood(&mut self, state: u8) {
         while let Some(node) = self.stack.pop() {
             for edge in self.graph.edges(node) {
-                if !matches!(self.graph.edge_type(edge), EdgeType::Hidden | EdgeType::Invisible | EdgeType::Weak) {
+                if !matches!(
+                    self.graph.edge_type(edge),
+                    EdgeType::Hidden | EdgeType::Invisible | EdgeType::Weak
+                ) {
                     let target = self.graph.target(edge);
                     if self.take(target, state) && state == DETACHED {
                         self.stack.push(target);
@@ -100,7 +105,9 @@ impl Spread<'_, '_, '_, '_> {
 
     /// Gives a node its state if it has none yet; attached ones are stacked at once.
     fn take(&mut self, node: Node, state: u8) -> bool {
-        if std::mem::replace(&mut self.visited[node as usize], true) || self.graph.node_type(node) != NodeType::Native {
+        if std::mem::replace(&mut self.visited[node as usize], true)
+            || self.graph.node_type(node) != NodeType::Native
+        {
             return false;
         }
         self.attachment.states[node as usize] = state;

@@ -1,8 +1,9 @@
 //! Nodes in the order of their names.
 //!
-//! Most who ask want the first few of millions. So the first few are all that is kept: a name is made once for each source of names, held against the last
-//! of those, and forgotten; what came too late comes too late whenever it comes again, because those that are kept only get better. Who wants
-//! all gets a rank for each name, and nodes are sorted by those.
+//! Most who ask want the first few of millions. So the first few are all that is kept: a name is
+//! made once for each source of names, held against the last of those, and forgotten; what came too
+//! late comes too late whenever it comes again, because those that are kept only get better. Who
+//! wants all gets a rank for each name, and nodes are sorted by those.
 
 use super::Analysis;
 use super::name_sources::{Source, Sources};
@@ -16,7 +17,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 impl Analysis<'_, '_> {
-    /// So many `places` in `nodes` as come `first` by name ([`Analysis::name`], by characters), those of the same name in the order of `nodes`.
+    /// So many `places` in `nodes` as come `first` by name ([`Analysis::name`], by characters),
+    /// those of the same name in the order of `nodes`.
     pub fn first_by_name(&self, nodes: &[Node], first: usize, descending: bool) -> Vec<u32> {
         match (first, descending) {
             (first, _) if first >= nodes.len() => self.all_by_name(nodes, descending),
@@ -26,7 +28,12 @@ impl Analysis<'_, '_> {
     }
 
     /// `key` gives names their order.
-    fn few_by_name<'n, K: Ord>(&'n self, nodes: &[Node], first: usize, key: impl Fn(Cow<'n, str>) -> K) -> Vec<u32> {
+    fn few_by_name<'n, K: Ord>(
+        &'n self,
+        nodes: &[Node],
+        first: usize,
+        key: impl Fn(Cow<'n, str>) -> K,
+    ) -> Vec<u32> {
         let mut late = Late::new(self);
         let mut kept: BinaryHeap<(K, u32, Source)> = BinaryHeap::new();
         for (place, node) in (0..).zip(nodes) {
@@ -61,7 +68,9 @@ impl Analysis<'_, '_> {
             rank += u32::from(before.is_some_and(|before| *before != names[*number as usize]));
             ranks[*number as usize] = rank;
         }
-        let key = |number: u32| if descending { rank - ranks[number as usize] } else { ranks[number as usize] };
+        let key = |number: u32| {
+            if descending { rank - ranks[number as usize] } else { ranks[number as usize] }
+        };
         let mut keyed: Vec<(u32, u32)> = numbers.into_iter().map(key).zip(0..).collect();
         keyed.sort_unstable();
         keyed.into_iter().map(|(_, place)| place).collect()
@@ -77,7 +86,11 @@ struct Late<'n, 's, 'a> {
 
 impl<'n, 's, 'a> Late<'n, 's, 'a> {
     fn new(analysis: &'n Analysis<'s, 'a>) -> Self {
-        Late { sources: Sources::new(analysis), strings: Bits::sparse(analysis.names.len()), others: HashSet::new() }
+        Late {
+            sources: Sources::new(analysis),
+            strings: Bits::sparse(analysis.names.len()),
+            others: HashSet::new(),
+        }
     }
 
     #[inline]

@@ -1,12 +1,16 @@
-//! Classes: the groups of DevTools' Summary. Source: `calculateObjectNames`, `classKeyInternal`, `buildAggregates`.
+//! Classes: the groups of DevTools' Summary. Source: `calculateObjectNames`, `classKeyInternal`,
+//! `buildAggregates`.
 //!
-//! Objects and native nodes are grouped by name (`<tag ...>` cut to `<tag>`), other types have a group each; plain objects are grouped by interface,
-//! and objects whose constructor's place in a script is known by that place too, because many constructors share a name. A native node's
-//! place (Chromium knows that of a custom element) says nothing. Nodes without a size are in no group's count, but have a class.
+//! Objects and native nodes are grouped by name (`<tag ...>` cut to `<tag>`), other types have a
+//! group each; plain objects are grouped by interface, and objects whose constructor's place in a
+//! script is known by that place too, because many constructors share a name. A native node's place
+//! (Chromium knows that of a custom element) says nothing. Nodes without a size are in no group's
+//! count, but have a class.
 //!
-//! DevTools keys groups by the *number* of the name's string first and by its characters later; two groups that turn out to have the same
-//! characters overwrite each other there (an object named "Function" and the functions). The one that it shows is kept, and the
-//! other is marked ([`Class::shadowed`]).
+//! DevTools keys groups by the *number* of the name's string first and by its characters later; two
+//! groups that turn out to have the same characters overwrite each other there (an object named
+//! "Function" and the functions). The one that it shows is kept, and the other is marked
+//! ([`Class::shadowed`]).
 
 use super::names::Names;
 use super::shapes::{Interface, Shapes};
@@ -28,7 +32,8 @@ pub struct Class {
     pub count: u64,
     /// Their own sizes, bytes.
     pub self_size: u64,
-    /// What would go with all of them, bytes: retained sizes of those that no other of the class dominates.
+    /// What would go with all of them, bytes: retained sizes of those that no other of the class
+    /// dominates.
     pub retained_size: u64,
     /// The least distance of them.
     pub distance: i32,
@@ -44,7 +49,8 @@ impl Class {
 }
 
 fn key(place: Option<(u32, u32, u32)>, name: &[u8]) -> Vec<u8> {
-    let place = place.map_or(String::new(), |(script, line, column)| format!("{script},{line},{column}"));
+    let place =
+        place.map_or(String::new(), |(script, line, column)| format!("{script},{line},{column}"));
     [place.as_bytes(), b",", name].concat()
 }
 
@@ -56,7 +62,8 @@ pub(crate) struct Classification {
     pub interfaces: Vec<Interface>,
 }
 
-/// Groups all nodes. `class_of` has the shape of each plain object when it comes, `foreign` are interfaces of another snapshot to use instead of this one's.
+/// Groups all nodes. `class_of` has the shape of each plain object when it comes, `foreign` are
+/// interfaces of another snapshot to use instead of this one's.
 pub(crate) fn classify<'a>(
     snapshot: &Snapshot<'a>,
     names: &mut Names<'_, 'a>,
@@ -86,9 +93,14 @@ pub(crate) fn classify<'a>(
     for node in graph.nodes() {
         let shape = class_of[node as usize];
         let interface = if shape == 0 { None } else { best[shape as usize - 1] };
-        let raw_name = if renamed.is_empty() { graph.node_name(node) } else { *renamed.get(&node).unwrap_or(&graph.node_name(node)) };
+        let raw_name = if renamed.is_empty() {
+            graph.node_name(node)
+        } else {
+            *renamed.get(&node).unwrap_or(&graph.node_name(node))
+        };
         let by_interface = interface.map(|interface| interface_names[interface as usize]);
-        class_of[node as usize] = grouping.class(graph.node_type(node), raw_name, by_interface, places.of_node(node));
+        class_of[node as usize] =
+            grouping.class(graph.node_type(node), raw_name, by_interface, places.of_node(node));
     }
     Classification { class_of, classes: grouping.classes, interfaces }
 }
@@ -96,7 +108,12 @@ pub(crate) fn classify<'a>(
 /// A string for each interface's name; the same name is the same string.
 fn interface_names(names: &mut Names, interfaces: &[Interface]) -> Vec<StringId> {
     let mut seen: HashMap<&[u8], StringId> = HashMap::new();
-    interfaces.iter().map(|interface| *seen.entry(&interface.name).or_insert_with(|| names.add(interface.name.clone()))).collect()
+    interfaces
+        .iter()
+        .map(|interface| {
+            *seen.entry(&interface.name).or_insert_with(|| names.add(interface.name.clone()))
+        })
+        .collect()
 }
 
 struct Grouping<'c, 'n, 's, 'a> {
@@ -116,7 +133,13 @@ struct Grouping<'c, 'n, 's, 'a> {
 
 impl Grouping<'_, '_, '_, '_> {
     #[inline]
-    fn class(&mut self, node_type: NodeType, name: StringId, interface: Option<StringId>, place: Option<Location>) -> u32 {
+    fn class(
+        &mut self,
+        node_type: NodeType,
+        name: StringId,
+        interface: Option<StringId>,
+        place: Option<Location>,
+    ) -> u32 {
         if !matches!(node_type, NodeType::Object | NodeType::Native) {
             return match self.by_type.get(&node_type) {
                 Some(class) => *class,
@@ -143,7 +166,15 @@ impl Grouping<'_, '_, '_, '_> {
     }
 
     fn new_class(&mut self, name: Vec<u8>, place: Option<(u32, u32, u32)>) -> u32 {
-        self.classes.push(Class { name, place, count: 0, self_size: 0, retained_size: 0, distance: 0, shadowed: false });
+        self.classes.push(Class {
+            name,
+            place,
+            count: 0,
+            self_size: 0,
+            retained_size: 0,
+            distance: 0,
+            shadowed: false,
+        });
         self.classes.len() as u32 - 1
     }
 
@@ -230,7 +261,8 @@ impl Grouping<'_, '_, '_, '_> {
     }
 }
 
-/// Places of nodes, in the order of nodes: of all where the file has them in that order, of objects alone where they have to be sorted.
+/// Places of nodes, in the order of nodes: of all where the file has them in that order, of objects
+/// alone where they have to be sorted.
 struct Places<'l> {
     locations: std::borrow::Cow<'l, [Location]>,
     next: usize,
@@ -242,19 +274,25 @@ impl<'l> Places<'l> {
         let locations = if sorted {
             std::borrow::Cow::Borrowed(locations)
         } else {
-            let mut objects: Vec<Location> =
-                locations.iter().copied().filter(|location| graph.node_type(location.node) == NodeType::Object).collect();
+            let mut objects: Vec<Location> = locations
+                .iter()
+                .copied()
+                .filter(|location| graph.node_type(location.node) == NodeType::Object)
+                .collect();
             objects.sort_by_key(|location| location.node);
             std::borrow::Cow::Owned(objects)
         };
         Places { locations, next: 0 }
     }
 
-    /// Where the node's constructor stands; nodes must be asked for in order. The last of several places counts.
+    /// Where the node's constructor stands; nodes must be asked for in order. The last of several
+    /// places counts.
     #[inline]
     fn of_node(&mut self, node: Node) -> Option<Location> {
         let mut found = None;
-        while let Some(location) = self.locations.get(self.next).filter(|location| location.node <= node) {
+        while let Some(location) =
+            self.locations.get(self.next).filter(|location| location.node <= node)
+        {
             if location.node == node {
                 found = Some(*location);
             }
@@ -268,7 +306,8 @@ impl<'l> Places<'l> {
 #[derive(Debug, Default)]
 pub(crate) struct Counting {
     pub classes: Vec<Class>,
-    /// When each class first got a node with a size: what decides which of two overwrites the other.
+    /// When each class first got a node with a size: what decides which of two overwrites the
+    /// other.
     counted: Vec<Node>,
 }
 

@@ -1,10 +1,13 @@
-//! Concatenated strings: what each begins with, without a walk through all that it was made of. Source: `consStringName`.
+//! Concatenated strings: what each begins with, without a walk through all that it was made of.
+//! Source: `consStringName`.
 //!
-//! The name of a concatenated string is the text of its leaves, the first first, until there are 1024 units. `s += x` in a loop makes a chain in
-//! which the first leaf of the N-th string lies N steps below it, so that naming each string of the chain takes steps with the square of its
-//! length (in DevTools too). But where a first part alone fills the name, the whole has its part's name, and where one part is empty, the
-//! other's. So each string is given the deepest one of the same name ([`Rope::same`]), from the parts up; from there on every
-//! step adds to the name, and no name takes more than a few times 1024 steps.
+//! The name of a concatenated string is the text of its leaves, the first first, until there are
+//! 1024 units. `s += x` in a loop makes a chain in which the first leaf of the N-th string lies N
+//! steps below it, so that naming each string of the chain takes steps with the square of its
+//! length (in DevTools too). But where a first part alone fills the name, the whole has its part's
+//! name, and where one part is empty, the other's. So each string is given the deepest one of the
+//! same name ([`Rope::same`]), from the parts up; from there on every step adds to the name, and no
+//! name takes more than a few times 1024 steps.
 
 use super::Analysis;
 use crate::graph::Node;
@@ -16,7 +19,8 @@ use hashbrown::HashMap;
 pub(super) const NAME_UNITS: usize = 1024;
 /// A unit of a string takes at most so many bytes in the file.
 const RAW_BYTES_A_UNIT: usize = 6;
-/// Steps of one name. A name has at most 1024 leaves, below as many inner strings, on a way of as many more; the bound is for cycles, which only made files have.
+/// Steps of one name. A name has at most 1024 leaves, below as many inner strings, on a way of as
+/// many more; the bound is for cycles, which only made files have.
 const STEPS_MAX: usize = 8 * NAME_UNITS;
 
 /// A concatenated string.
@@ -32,7 +36,11 @@ struct Rope {
 
 impl Rope {
     /// Of two parts and their units.
-    fn of(node: Node, (first, first_units): (Node, u16), (second, second_units): (Node, u16)) -> Rope {
+    fn of(
+        node: Node,
+        (first, first_units): (Node, u16),
+        (second, second_units): (Node, u16),
+    ) -> Rope {
         let same = match (first_units, second_units) {
             (first_units, _) if usize::from(first_units) == NAME_UNITS => first,
             (_, 0) => first,
@@ -53,7 +61,9 @@ impl Concatenated {
     pub fn of(analysis: &Analysis) -> Concatenated {
         let graph = &analysis.snapshot.graph;
         let mut building = Building { analysis, ropes: HashMap::new(), leaves: HashMap::new() };
-        for node in graph.nodes().filter(|node| graph.node_type(*node) == NodeType::ConcatenatedString) {
+        for node in
+            graph.nodes().filter(|node| graph.node_type(*node) == NodeType::ConcatenatedString)
+        {
             building.add(node);
         }
         Concatenated { ropes: building.ropes }
@@ -69,7 +79,8 @@ impl Concatenated {
         self.ropes.get(&node).is_some_and(|rope| rope.units == 0)
     }
 
-    /// Gives `with` the leaves of a name, which says how many units it has taken; the result is the number of steps.
+    /// Gives `with` the leaves of a name, which says how many units it has taken; the result is the
+    /// number of steps.
     pub fn leaves(&self, node: Node, mut with: impl FnMut(Node) -> usize) -> usize {
         let mut stack = vec![self.same(node)];
         let (mut length, mut steps) = (0, 0);
@@ -93,8 +104,8 @@ struct Building<'b, 's, 'a> {
 }
 
 impl Building<'_, '_, '_> {
-    /// Adds a string behind its parts. What is met again below itself counts as full: an engine's strings have no cycles, and of a name that goes
-    /// around one there is no end.
+    /// Adds a string behind its parts. What is met again below itself counts as full: an engine's
+    /// strings have no cycles, and of a name that goes around one there is no end.
     fn add(&mut self, node: Node) {
         let graph = &self.analysis.snapshot.graph;
         let mut stack = vec![(node, false)];
@@ -103,7 +114,8 @@ impl Building<'_, '_, '_> {
                 self.finish(node);
             } else if !self.ropes.contains_key(&node) {
                 let (first, second) = self.parts(node);
-                self.ropes.insert(node, Rope { first, second, same: node, units: NAME_UNITS as u16 });
+                self.ropes
+                    .insert(node, Rope { first, second, same: node, units: NAME_UNITS as u16 });
                 stack.push((node, true));
                 let deeper = |part: &Node| graph.node_type(*part) == NodeType::ConcatenatedString;
                 stack.extend([first, second].into_iter().filter(deeper).map(|part| (part, false)));
@@ -130,7 +142,8 @@ impl Building<'_, '_, '_> {
         (part, *self.leaves.entry(part).or_insert_with(|| count() as u16))
     }
 
-    /// The targets of the first internal edges of these names; the root where there is none, as in DevTools.
+    /// The targets of the first internal edges of these names; the root where there is none, as in
+    /// DevTools.
     fn parts(&self, node: Node) -> (Node, Node) {
         let (graph, names) = (&self.analysis.snapshot.graph, &self.analysis.names);
         let (mut first, mut second) = (None, None);
@@ -149,13 +162,15 @@ impl Building<'_, '_, '_> {
 mod tests {
     use super::*;
 
-    /// A chain of strings below `links`, each the one before and a letter, whichever stands first. Node 0 is the letter.
+    /// A chain of strings below `links`, each the one before and a letter, whichever stands first.
+    /// Node 0 is the letter.
     fn steps(links: u32, grows_at_end: bool) -> (usize, usize) {
         let mut ropes = HashMap::new();
         let part = |node: Node, units: u16| (node, units);
         let mut below = part(0, 1);
         for node in 1..=links {
-            let ((first, first_units), (second, second_units)) = if grows_at_end { (below, part(0, 1)) } else { (part(0, 1), below) };
+            let ((first, first_units), (second, second_units)) =
+                if grows_at_end { (below, part(0, 1)) } else { (part(0, 1), below) };
             let rope = Rope::of(node, (first, first_units), (second, second_units));
             ropes.insert(node, rope);
             below = part(rope.same, rope.units);

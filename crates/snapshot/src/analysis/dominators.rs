@@ -1,16 +1,21 @@
-//! Dominators: which node must go for another to become garbage. Node d dominates v if every path from the root to v leads through d; the
-//! nearest such d is v's immediate dominator. They are unique, so that any algorithm gives DevTools' answers.
+//! Dominators: which node must go for another to become garbage. Node d dominates v if every path
+//! from the root to v leads through d; the nearest such d is v's immediate dominator. They are
+//! unique, so that any algorithm gives DevTools' answers.
 //!
-//! Source: the semi-NCA algorithm (Georgiadis, Tarjan, Werneck: Finding dominators in practice, 2006), as in LLVM. A depth-first walk numbers the
-//! nodes; for each in decreasing order its semidominator is the least number from which a path of larger numbers leads to it, found by
-//! compressing paths; its dominator is the nearest common ancestor of parent and semidominator. Deviations, for memory
-//! and caches: everything is indexed by the walk's number, so that neighbours in the tree are neighbours in memory; references to nodes that are numbered
-//! higher are folded into one value at once, and only the others are kept, sorted by their target; labels are the semidominators
-//! themselves; and when climbing to the common ancestor takes too many steps (deep chains with an index beside them would make it quadratic)
-//! the climb goes on by jump pointers (Myers 1983), so that the whole stays near-linear.
+//! Source: the semi-NCA algorithm (Georgiadis, Tarjan, Werneck: Finding dominators in practice,
+//! 2006), as in LLVM. A depth-first walk numbers the nodes; for each in decreasing order its
+//! semidominator is the least number from which a path of larger numbers leads to it, found by
+//! compressing paths; its dominator is the nearest common ancestor of parent and semidominator.
+//! Deviations, for memory and caches: everything is indexed by the walk's number, so that
+//! neighbours in the tree are neighbours in memory; references to nodes that are numbered higher
+//! are folded into one value at once, and only the others are kept, sorted by their target; labels
+//! are the semidominators themselves; and when climbing to the common ancestor takes too many steps
+//! (deep chains with an index beside them would make it quadratic) the climb goes on by jump
+//! pointers (Myers 1983), so that the whole stays near-linear.
 //!
-//! What nothing keeps alive is treated as DevTools does: a node without any essential reference hangs off the root, with what it reaches; what
-//! is left then (cycles) hangs off the root node by node, and its references count for nothing.
+//! What nothing keeps alive is treated as DevTools does: a node without any essential reference
+//! hangs off the root, with what it reaches; what is left then (cycles) hangs off the root node by
+//! node, and its references count for nothing.
 
 mod walk;
 
@@ -36,7 +41,11 @@ pub(crate) struct Tree {
 
 /// The dominators of all nodes.
 /// What it needs besides goes to the pool.
-pub(super) fn dominators(essential: &Essential<'_>, pool: &mut Pool, on_phase: Option<OnPhase>) -> Tree {
+pub(super) fn dominators(
+    essential: &Essential<'_>,
+    pool: &mut Pool,
+    on_phase: Option<OnPhase>,
+) -> Tree {
     let graph = essential.graph;
     let mut walk = Walk::new(graph);
     walk.from(graph.root(), 0, essential);
@@ -85,7 +94,8 @@ struct Predecessors {
 }
 
 impl Predecessors {
-    /// By counting: ends of the groups first, moved to their beginnings while they fill. `first` is only memory, with room for one more than numbers.
+    /// By counting: ends of the groups first, moved to their beginnings while they fill. `first` is
+    /// only memory, with room for one more than numbers.
     fn sorted(crossing: &Crossing, numbers: usize, mut first: Vec<u32>) -> Self {
         first.clear();
         first.resize(numbers + 1, 0);
@@ -113,12 +123,18 @@ impl Predecessors {
     }
 }
 
-/// A number's ancestor that is known so far, and the least semidominator on the way to it: side by side, because they are read together.
+/// A number's ancestor that is known so far, and the least semidominator on the way to it: side by
+/// side, because they are read together.
 type Link = [u32; 2];
 
 /// Turns `least` into semidominators. Gives the parents back.
 /// `column` is only memory and comes back, too.
-fn semidominators(parent: Vec<u32>, preds: &Predecessors, least: &mut [u32], mut column: Vec<u32>) -> (Vec<u32>, Vec<u32>) {
+fn semidominators(
+    parent: Vec<u32>,
+    preds: &Predecessors,
+    least: &mut [u32],
+    mut column: Vec<u32>,
+) -> (Vec<u32>, Vec<u32>) {
     column.clear();
     parent.iter().for_each(|parent| column.extend_from_slice(&[*parent, 0]));
     let (links, _) = column.as_chunks_mut::<2>();
@@ -137,7 +153,8 @@ fn semidominators(parent: Vec<u32>, preds: &Predecessors, least: &mut [u32], mut
     (parent, column)
 }
 
-/// The least semidominator among a number's ancestors above `until`, itself included. Paths are compressed.
+/// The least semidominator among a number's ancestors above `until`, itself included. Paths are
+/// compressed.
 #[inline]
 fn label(links: &mut [Link], from: u32, until: u32, path: &mut Vec<u32>) -> u32 {
     let [above, label] = links[from as usize];
@@ -158,7 +175,8 @@ fn label(links: &mut [Link], from: u32, until: u32, path: &mut Vec<u32>) -> u32 
     least
 }
 
-/// Turns parents into dominators: the nearest ancestor in the dominator tree that is at most the semidominator.
+/// Turns parents into dominators: the nearest ancestor in the dominator tree that is at most the
+/// semidominator.
 fn climb(dominator: &mut [u32], semi: &[u32], steps: usize) {
     let mut left = steps;
     for number in 2..dominator.len() {
@@ -191,6 +209,10 @@ fn climb_by_jumps(dominator: &mut [u32], semi: &[u32], from: usize) {
         let above = dominator[number] as usize;
         depth[number] = depth[above] + 1;
         let (near, far) = (jump[above] as usize, jump[jump[above] as usize] as usize);
-        jump[number] = if depth[above] - depth[near] == depth[near] - depth[far] { far as u32 } else { above as u32 };
+        jump[number] = if depth[above] - depth[near] == depth[near] - depth[far] {
+            far as u32
+        } else {
+            above as u32
+        };
     }
 }

@@ -1,7 +1,9 @@
-//! Strings that are on the heap more than once. Source: `getDuplicateStrings`, `createDuplicatedStringsFilter`.
+//! Strings that are on the heap more than once. Source: `getDuplicateStrings`,
+//! `createDuplicatedStringsFilter`.
 //!
-//! Concatenated strings that were flattened are left out (one of their parts is empty: the other is the same string), and strings that encode numbers of the
-//! snapshot itself (no size). Strings that the writer cut are the same only if their lengths and hashes are too, where the file has them.
+//! Concatenated strings that were flattened are left out (one of their parts is empty: the other is
+//! the same string), and strings that encode numbers of the snapshot itself (no size). Strings that
+//! the writer cut are the same only if their lengths and hashes are too, where the file has them.
 
 use super::Analysis;
 use super::concatenated::NAME_UNITS;
@@ -23,13 +25,15 @@ pub struct DuplicateStrings {
     pub retained_size: u64,
     /// Whether the file says that the writer cut the string.
     pub truncated: bool,
-    /// Whether the beginnings alone are known to be the same: the string is, or may be, cut, and the file has not the lengths and hashes of the whole ones. DevTools
-    /// takes such strings for the same.
+    /// Whether the beginnings alone are known to be the same: the string is, or may be, cut, and
+    /// the file has not the lengths and hashes of the whole ones. DevTools takes such strings for
+    /// the same.
     pub beginnings_alone: bool,
 }
 
 impl DuplicateStrings {
-    /// What one copy instead of many would save, bytes: at most, where the beginnings alone are known.
+    /// What one copy instead of many would save, bytes: at most, where the beginnings alone are
+    /// known.
     pub fn saving_bytes(&self) -> u64 {
         self.self_size - self.self_size / self.nodes.len().max(1) as u64
     }
@@ -46,11 +50,14 @@ impl Analysis<'_, '_> {
         let mut groups: Vec<(Node, Cut, Vec<Node>)> = Vec::new();
         let mut by_name: HashMap<(u32, Cut), u32> = HashMap::new();
         for node in graph.nodes() {
-            let of_type = matches!(graph.node_type(node), NodeType::String | NodeType::ConcatenatedString);
+            let of_type =
+                matches!(graph.node_type(node), NodeType::String | NodeType::ConcatenatedString);
             if !of_type || self.self_size(node) == 0 || self.is_flat(node) {
                 continue;
             }
-            let cut = self.is_truncated(node).then(|| (self.integer(node, b"length"), self.integer(node, b"hash")));
+            let cut = self
+                .is_truncated(node)
+                .then(|| (self.integer(node, b"length"), self.integer(node, b"hash")));
             match by_name.entry((names.number(node), cut)) {
                 Entry::Occupied(group) => groups[*group.get() as usize].2.push(node),
                 Entry::Vacant(new) => {
@@ -61,8 +68,11 @@ impl Analysis<'_, '_> {
         }
         drop((names, by_name));
         let found = groups.into_iter().filter(|(_, _, others)| !others.is_empty());
-        let mut found: Vec<DuplicateStrings> = found.map(|(first, cut, others)| self.duplicates_of(first, cut, others)).collect();
-        found.sort_by_key(|group| (std::cmp::Reverse(group.retained_size), group.truncated, group.nodes[0]));
+        let mut found: Vec<DuplicateStrings> =
+            found.map(|(first, cut, others)| self.duplicates_of(first, cut, others)).collect();
+        found.sort_by_key(|group| {
+            (std::cmp::Reverse(group.retained_size), group.truncated, group.nodes[0])
+        });
         found
     }
 
@@ -72,14 +82,17 @@ impl Analysis<'_, '_> {
             self_size: nodes.iter().map(|node| self.self_size(*node)).sum(),
             retained_size: nodes.iter().map(|node| self.retained_size(*node)).sum(),
             truncated: cut.is_some(),
-            beginnings_alone: cut
-                .map_or_else(|| nodes.iter().any(|node| self.may_be_cut(*node)), |whole| !matches!(whole, (Some(_), Some(_)))),
+            beginnings_alone: cut.map_or_else(
+                || nodes.iter().any(|node| self.may_be_cut(*node)),
+                |whole| !matches!(whole, (Some(_), Some(_))),
+            ),
             nodes,
         }
     }
 
-    /// Whether a string of which the file does not say that it was cut may be: it has as many units as V8 leaves, or is the beginning of a concatenated one. Of
-    /// longer strings the writer evidently cuts none.
+    /// Whether a string of which the file does not say that it was cut may be: it has as many units
+    /// as V8 leaves, or is the beginning of a concatenated one. Of longer strings the writer
+    /// evidently cuts none.
     pub fn may_be_cut(&self, node: Node) -> bool {
         let units = units(&self.name_bytes(node));
         match self.snapshot.graph.node_type(node) {
@@ -102,15 +115,20 @@ impl Analysis<'_, '_> {
     /// The target of the first internal edge of that name.
     pub(crate) fn internal(&self, node: Node, name: &[u8]) -> Option<Node> {
         let graph = &self.snapshot.graph;
-        let mut edges = graph.edges(node).filter(|edge| graph.edge_type(*edge) == EdgeType::Internal);
-        edges.find(|edge| *self.names.bytes(graph.edge_name(*edge)) == *name).map(|edge| graph.target(edge))
+        let mut edges =
+            graph.edges(node).filter(|edge| graph.edge_type(*edge) == EdgeType::Internal);
+        edges
+            .find(|edge| *self.names.bytes(graph.edge_name(*edge)) == *name)
+            .map(|edge| graph.target(edge))
     }
 
     /// A number that the snapshot encodes as a node with a string.
     fn encoded(&self, node: Node, name: &[u8], kind: &[u8]) -> Option<Vec<u8>> {
         let number = self.internal(node, name)?;
-        let fits = self.snapshot.graph.node_type(number) == NodeType::Number && *self.raw_name(number) == *kind;
-        fits.then(|| self.internal(number, b"value").map(|value| self.raw_name(value).into_owned())).flatten()
+        let fits = self.snapshot.graph.node_type(number) == NodeType::Number
+            && *self.raw_name(number) == *kind;
+        fits.then(|| self.internal(number, b"value").map(|value| self.raw_name(value).into_owned()))
+            .flatten()
     }
 
     fn integer(&self, node: Node, name: &[u8]) -> Option<i64> {

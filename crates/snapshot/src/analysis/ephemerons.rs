@@ -1,5 +1,6 @@
-//! References from a WeakMap's table and from a key to the key's value. Both are named alike, "N / part of key (...) -> value (...) pair
-//! in WeakMap (table @id)", because either alone retains nothing. Dominators use the key's reference, distances the second that is met.
+//! References from a WeakMap's table and from a key to the key's value. Both are named alike, "N /
+//! part of key (...) -> value (...) pair in WeakMap (table @id)", because either alone retains
+//! nothing. Dominators use the key's reference, distances the second that is met.
 //!
 //! Such names are rare: the strings are searched once for their end; only then are edges looked at.
 
@@ -83,9 +84,11 @@ fn names(snapshot: &Snapshot) -> HashMap<u32, (u32, u64)> {
     names
 }
 
-/// What both halves of a pair have in common, and the table's id. The grammar is that of DevTools' regular expression.
+/// What both halves of a pair have in common, and the table's id. The grammar is that of DevTools'
+/// regular expression.
 fn parse(name: &[u8]) -> Option<(&[u8], u64)> {
-    let digits = name.iter().position(|byte| !byte.is_ascii_digit()).filter(|digits| *digits > 0)?;
+    let digits =
+        name.iter().position(|byte| !byte.is_ascii_digit()).filter(|digits| *digits > 0)?;
     let pair = &name[digits..];
     let (rest, table) = ends_in_number(pair.strip_prefix(PREFIX)?.strip_suffix(b")")?)?;
     let rest = rest.strip_suffix(MIDDLE)?.strip_suffix(b")")?;
@@ -113,7 +116,9 @@ fn ends_in_number(bytes: &[u8]) -> Option<(&[u8], u64)> {
     if digits == 0 {
         return None;
     }
-    let value = number.iter().fold(0u64, |value, digit| value.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
+    let value = number.iter().fold(0u64, |value, digit| {
+        value.saturating_mul(10).saturating_add(u64::from(digit - b'0'))
+    });
     Some((rest, value))
 }
 

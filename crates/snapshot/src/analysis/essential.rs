@@ -24,7 +24,12 @@ pub(super) struct FromNode<'e> {
 impl Essential<'_> {
     #[inline(always)]
     pub fn from(&self, source: Node) -> FromNode<'_> {
-        FromNode { of: self, source, is_root: source == self.graph.root(), is_page: self.page.get(source) }
+        FromNode {
+            of: self,
+            source,
+            is_root: source == self.graph.root(),
+            is_page: self.page.get(source),
+        }
     }
 }
 
@@ -32,10 +37,15 @@ impl FromNode<'_> {
     #[inline(always)]
     pub fn keeps(&self, edge: Edge, target: Node) -> bool {
         let edge_type = self.of.graph.edge_type(edge);
-        if edge_type == EdgeType::Weak || self.source == target || self.of.ephemerons.is_tables(edge) {
+        if edge_type == EdgeType::Weak
+            || self.source == target
+            || self.of.ephemerons.is_tables(edge)
+        {
             return false;
         }
-        // The root's shortcuts mark global objects; others repeat what internals say. What the debugger holds of a page does not count.
-        self.is_root || (edge_type != EdgeType::Shortcut && (self.is_page || !self.of.page.get(target)))
+        // The root's shortcuts mark global objects; others repeat what internals say. What the
+        // debugger holds of a page does not count.
+        self.is_root
+            || (edge_type != EdgeType::Shortcut && (self.is_page || !self.of.page.get(target)))
     }
 }

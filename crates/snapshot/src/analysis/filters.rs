@@ -1,7 +1,10 @@
-//! The Summary's filters (objects that only contexts, detached nodes, the console, event handlers retain; duplicated strings; a native context's objects; what a function allocated)
-//! and to which native context an object belongs. Source: `createNamedFilter`, `calculateNativeContextAttribution`.
+//! The Summary's filters (objects that only contexts, detached nodes, the console, event handlers
+//! retain; duplicated strings; a native context's objects; what a function allocated) and to which
+//! native context an object belongs. Source: `createNamedFilter`,
+//! `calculateNativeContextAttribution`.
 //!
-//! "Retained by X" is what a walk from the root that avoids X does not reach. What nothing reaches at all is not counted.
+//! "Retained by X" is what a walk from the root that avoids X does not reach. What nothing reaches
+//! at all is not counted.
 
 use super::classes::Counting;
 use super::names::Names;
@@ -65,12 +68,18 @@ impl NativeContexts {
 
     fn of(graph: &Graph, names: &Names, is_context: impl Fn(Node) -> bool) -> NativeContexts {
         let (to_context, to_map) = (names.first("native_context"), names.first("map"));
-        let mut found = NativeContexts { contexts: graph.nodes().filter(|node| is_context(*node)).collect(), owner: vec![] };
+        let mut found = NativeContexts {
+            contexts: graph.nodes().filter(|node| is_context(*node)).collect(),
+            owner: vec![],
+        };
         let mut contexts = Bits::new(graph.node_count());
         found.contexts.iter().for_each(|node| contexts.set(*node));
         let internal = |node: Node, name: Option<StringId>, fits: &dyn Fn(Node) -> bool| {
-            let mut edges = graph.edges(node).filter(|edge| graph.edge_type(*edge) == EdgeType::Internal);
-            edges.find(|edge| Some(graph.edge_name(*edge)) == name && fits(graph.target(*edge))).map(|edge| graph.target(edge))
+            let mut edges =
+                graph.edges(node).filter(|edge| graph.edge_type(*edge) == EdgeType::Internal);
+            edges
+                .find(|edge| Some(graph.edge_name(*edge)) == name && fits(graph.target(*edge)))
+                .map(|edge| graph.target(edge))
         };
         found.owner = columns::zeroed(graph.node_count());
         let mut queue = Vec::new();
@@ -80,7 +89,8 @@ impl NativeContexts {
             let owner = if contexts.get(node) {
                 Some(node)
             } else {
-                let meta = internal(node, to_map, &|_| true).and_then(|map| internal(map, to_map, &|_| true));
+                let meta = internal(node, to_map, &|_| true)
+                    .and_then(|map| internal(map, to_map, &|_| true));
                 meta.and_then(|meta| internal(meta, to_context, &|target| contexts.get(target)))
             };
             if let Some(owner) = owner {
@@ -131,10 +141,18 @@ impl Analysis<'_, '_> {
         })
     }
 
-    /// The classes of the nodes that pass a filter: counts, sizes and distances of those alone. Indices are those of [`Analysis::classes`].
+    /// The classes of the nodes that pass a filter: counts, sizes and distances of those alone.
+    /// Indices are those of [`Analysis::classes`].
     pub fn filtered_classes(&self, filter: Filter) -> Vec<Class> {
         let selected = self.selected(filter);
-        let empty = |class: &Class| Class { count: 0, self_size: 0, retained_size: 0, distance: 0, shadowed: false, ..class.clone() };
+        let empty = |class: &Class| Class {
+            count: 0,
+            self_size: 0,
+            retained_size: 0,
+            distance: 0,
+            shadowed: false,
+            ..class.clone()
+        };
         let mut classes = Counting::new(self.classes.classes.iter().map(empty).collect());
         for node in self.snapshot.graph.nodes().filter(|node| selected.get(*node)) {
             let size = self.self_size(node);
@@ -147,7 +165,14 @@ impl Analysis<'_, '_> {
         let size = |node: Node| if selected.get(node) { self.self_size(node) } else { 0 };
         let mut order = columns::zeroed(counts.len());
         let size_and_class = (size, &self.classes.class_of[..]);
-        retained::class_retained(&self.tree, &self.retained, &mut counts, &mut order, size_and_class, &mut classes.classes);
+        retained::class_retained(
+            &self.tree,
+            &self.retained,
+            &mut counts,
+            &mut order,
+            size_and_class,
+            &mut classes.classes,
+        );
         classes.classes
     }
 
@@ -155,8 +180,12 @@ impl Analysis<'_, '_> {
     fn selected(&self, filter: Filter) -> Bits {
         let graph = &self.snapshot.graph;
         match filter {
-            Filter::RetainedByContexts => self.beyond(|_, edge| !self.is_context(graph.target(edge))),
-            Filter::RetainedByDetachedNodes => self.beyond(|_, edge| self.detachedness(graph.target(edge)) != super::attachment::DETACHED),
+            Filter::RetainedByContexts => {
+                self.beyond(|_, edge| !self.is_context(graph.target(edge)))
+            }
+            Filter::RetainedByDetachedNodes => self.beyond(|_, edge| {
+                self.detachedness(graph.target(edge)) != super::attachment::DETACHED
+            }),
             Filter::RetainedByConsole => self.beyond(|node, edge| !self.is_console(node, edge)),
             Filter::RetainedByEventHandlers => {
                 let handlers = self.event_handlers();
@@ -164,10 +193,15 @@ impl Analysis<'_, '_> {
             }
             Filter::DuplicatedStrings => {
                 let mut selected = Bits::new(graph.node_count());
-                self.duplicate_strings().iter().flat_map(|group| &group.nodes).for_each(|node| selected.set(*node));
+                self.duplicate_strings()
+                    .iter()
+                    .flat_map(|group| &group.nodes)
+                    .for_each(|node| selected.set(*node));
                 selected
             }
-            Filter::Ids(after, until) => self.each(|node| graph.id(node) > after && graph.id(node) <= until),
+            Filter::Ids(after, until) => {
+                self.each(|node| graph.id(node) > after && graph.id(node) <= until)
+            }
             Filter::NativeContext(context) => {
                 let contexts = self.native_contexts();
                 self.each(|node| contexts.of_node(node) == Some(context))
@@ -181,9 +215,16 @@ impl Analysis<'_, '_> {
                 self.each(|node| contexts.owner[node as usize] == NONE)
             }
             Filter::AllocatedBy(function) => {
-                let allocated = self.snapshot.traces.nodes.iter().filter(|trace| trace.function == function && trace.count != 0);
+                let allocated = self
+                    .snapshot
+                    .traces
+                    .nodes
+                    .iter()
+                    .filter(|trace| trace.function == function && trace.count != 0);
                 let traces: HashSet<u64> = allocated.map(|trace| trace.id).collect();
-                self.each(|node| graph.trace_node(node).is_some_and(|trace| traces.contains(&u64::from(trace))))
+                self.each(|node| {
+                    graph.trace_node(node).is_some_and(|trace| traces.contains(&u64::from(trace)))
+                })
             }
         }
     }
@@ -204,7 +245,10 @@ impl Analysis<'_, '_> {
         while let Some(node) = stack.pop() {
             for edge in graph.edges(node) {
                 let target = graph.target(edge);
-                if graph.edge_type(edge) != EdgeType::Weak && !reached.get(target) && passes(node, edge) {
+                if graph.edge_type(edge) != EdgeType::Weak
+                    && !reached.get(target)
+                    && passes(node, edge)
+                {
                     reached.set(target);
                     stack.push(target);
                 }
@@ -233,12 +277,19 @@ impl Analysis<'_, '_> {
     /// The functions that handle events, or what wraps them.
     fn event_handlers(&self) -> Bits {
         let graph = &self.snapshot.graph;
-        let named = |node: Node, name: &str| graph.edges(node).find(|edge| self.edge_name(*edge) == name).map(|edge| graph.target(edge));
+        let named = |node: Node, name: &str| {
+            graph
+                .edges(node)
+                .find(|edge| self.edge_name(*edge) == name)
+                .map(|edge| graph.target(edge))
+        };
         let mut handlers = Bits::new(graph.node_count());
         for node in graph.nodes().filter(|node| *self.raw_name(*node) == *b"V8EventListener") {
             let Some(callback) = named(node, "1") else { continue };
             let has_code = |node: Node| named(node, "code").is_some();
-            let wrapped = || graph.edges(callback).map(|edge| graph.target(edge)).find(|child| has_code(*child));
+            let wrapped = || {
+                graph.edges(callback).map(|edge| graph.target(edge)).find(|child| has_code(*child))
+            };
             let handler = if has_code(callback) { callback } else { wrapped().unwrap_or(callback) };
             handlers.set(handler);
         }

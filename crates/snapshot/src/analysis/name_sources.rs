@@ -1,7 +1,9 @@
-//! What a node's name is made of: nodes that have this in common have the same name, and it takes no look at the name to see it.
+//! What a node's name is made of: nodes that have this in common have the same name, and it takes
+//! no look at the name to see it.
 //!
-//! Names are long and many nodes share one: a string of the file, a concatenated string's beginning, the properties of a plain object. Who asks for
-//! names of many nodes makes one for each source and not one for each node.
+//! Names are long and many nodes share one: a string of the file, a concatenated string's
+//! beginning, the properties of a plain object. Who asks for names of many nodes makes one for each
+//! source and not one for each node.
 
 use super::Analysis;
 use super::shapes::{mix, properties};

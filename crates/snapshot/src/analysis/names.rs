@@ -1,4 +1,5 @@
-//! Names: the file's strings, the names that an analysis adds behind them, and which of them have a meaning.
+//! Names: the file's strings, the names that an analysis adds behind them, and which of them have a
+//! meaning.
 
 use crate::strings::{StringId, Strings, to_text};
 use std::borrow::Cow;
@@ -76,11 +77,13 @@ impl<'s, 'a> Names<'s, 'a> {
 
     /// A copy to which more can be added.
     pub fn fork(&self) -> Self {
-        let known = self.known.iter().map(|known| AtomicU8::new(known.load(Ordering::Relaxed))).collect();
+        let known =
+            self.known.iter().map(|known| AtomicU8::new(known.load(Ordering::Relaxed))).collect();
         Names { strings: self.strings, added: self.added.clone(), known }
     }
 
-    /// Adds a name; the same bytes may be in the list already, and are then another string, as in DevTools.
+    /// Adds a name; the same bytes may be in the list already, and are then another string, as in
+    /// DevTools.
     pub fn add(&mut self, name: Vec<u8>) -> StringId {
         self.added.push(name);
         (self.strings.len() + self.added.len() - 1) as StringId

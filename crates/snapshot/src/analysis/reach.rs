@@ -1,8 +1,9 @@
-//! What is reached from where: page objects, and distances from the roots that a user knows. Source: DevTools' `markPageOwnedNodes`,
-//! `calculateDistances` and its filter.
+//! What is reached from where: page objects, and distances from the roots that a user knows.
+//! Source: DevTools' `markPageOwnedNodes`, `calculateDistances` and its filter.
 //!
-//! Both are walks over all edges. The order of the breadth-first one matters: of a WeakMap's pair of references the first that is met is
-//! skipped, so that a value's distance comes from the farther of map and key.
+//! Both are walks over all edges. The order of the breadth-first one matters: of a WeakMap's pair
+//! of references the first that is met is skipped, so that a value's distance comes from the
+//! farther of map and key.
 
 use super::ephemerons::Ephemerons;
 use super::names::{Known, Names};
@@ -23,10 +24,12 @@ pub(crate) fn is_user_root(graph: &Graph, names: &Names, node: Node) -> bool {
 }
 
 fn is_document_root(graph: &Graph, names: &Names, node: Node) -> bool {
-    graph.node_type(node) == NodeType::Synthetic && names.known(graph.node_name(node)) == Known::DocumentDomTrees
+    graph.node_type(node) == NodeType::Synthetic
+        && names.known(graph.node_name(node)) == Known::DocumentDomTrees
 }
 
-/// The objects of the page: what the root's shortcuts (global objects) and documents reach, except weakly.
+/// The objects of the page: what the root's shortcuts (global objects) and documents reach, except
+/// weakly.
 pub(crate) fn page_objects(graph: &Graph, names: &Names) -> Bits {
     let mut page = Bits::new(graph.node_count());
     let mut stack = Vec::new();
@@ -43,7 +46,9 @@ pub(crate) fn page_objects(graph: &Graph, names: &Names) -> Bits {
     while let Some(node) = stack.pop() {
         let edges = graph.edges(node);
         let edges = edges.start as usize..edges.end as usize;
-        for (target, edge_type) in graph.edge_targets[edges.clone()].iter().zip(&graph.edge_types[edges]) {
+        for (target, edge_type) in
+            graph.edge_targets[edges.clone()].iter().zip(&graph.edge_types[edges])
+        {
             if *edge_type != EdgeType::Weak.0 && !page.replace(*target) {
                 stack.push(*target);
             }
@@ -52,8 +57,14 @@ pub(crate) fn page_objects(graph: &Graph, names: &Names) -> Bits {
     page
 }
 
-/// Distances of all nodes, as the bits of an `i32`: 1 for user roots, one more a reference; then the rest from the root.
-pub(crate) fn distances(graph: &Graph, names: &Names, ephemerons: &Ephemerons, pool: &mut Pool) -> Vec<u32> {
+/// Distances of all nodes, as the bits of an `i32`: 1 for user roots, one more a reference; then
+/// the rest from the root.
+pub(crate) fn distances(
+    graph: &Graph,
+    names: &Names,
+    ephemerons: &Ephemerons,
+    pool: &mut Pool,
+) -> Vec<u32> {
     let mut distances = pool.take(graph.node_count());
     distances.fill(UNREACHED);
     let mut queue = pool.take_for_a_while(graph.node_count());
@@ -62,13 +73,15 @@ pub(crate) fn distances(graph: &Graph, names: &Names, ephemerons: &Ephemerons, p
     for edge in graph.edges(graph.root()) {
         let target = graph.target(edge);
         if is_user_root(graph, names, target) {
-            // A root that two edges name is walked twice, as in DevTools: it can meet the second half of a pair then.
+            // A root that two edges name is walked twice, as in DevTools: it can meet the second
+            // half of a pair then.
             walk.distances[target as usize] = 1;
             walk.queue.push(target);
         }
     }
     walk.run();
-    walk.distances[graph.root() as usize] = if walk.queue.is_empty() { 0 } else { BASE_SYSTEM_DISTANCE as u32 };
+    walk.distances[graph.root() as usize] =
+        if walk.queue.is_empty() { 0 } else { BASE_SYSTEM_DISTANCE as u32 };
     walk.queue.clear();
     walk.queue.push(graph.root());
     walk.run();
@@ -126,8 +139,13 @@ impl Walk<'_, '_, '_> {
         if special != Known::Other {
             let name = self.graph.edge_name(edge);
             if special == Known::MapDescriptors {
-                // Slots 3i + 4 hold descriptors, which maps share although they are not valid for all of them.
-                let index = if edge_type.is_indexed() { Some(i64::from(name)) } else { leading_integer(&self.names.bytes(name)) };
+                // Slots 3i + 4 hold descriptors, which maps share although they are not valid for
+                // all of them.
+                let index = if edge_type.is_indexed() {
+                    Some(i64::from(name))
+                } else {
+                    leading_integer(&self.names.bytes(name))
+                };
                 return index.is_none_or(|index| index < 2 || index % 3 != 1);
             }
             if !edge_type.is_indexed() && self.names.known(name) == Known::SloppyFunctionMap {
@@ -154,6 +172,8 @@ pub(crate) fn leading_integer(name: &[u8]) -> Option<i64> {
         _ => (false, text),
     };
     let count = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let value = digits[..count].iter().fold(0i64, |value, digit| value.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
+    let value = digits[..count].iter().fold(0i64, |value, digit| {
+        value.saturating_mul(10).saturating_add(i64::from(digit - b'0'))
+    });
     (count > 0).then_some(if negative { -value } else { value })
 }

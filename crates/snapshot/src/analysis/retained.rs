@@ -1,8 +1,9 @@
-//! Retained sizes: of a node everything that it dominates, of a class everything that its nodes dominate. Source: DevTools' `calculateRetainedSizes`
-//! and `calculateClassesRetainedSize`.
+//! Retained sizes: of a node everything that it dominates, of a class everything that its nodes
+//! dominate. Source: DevTools' `calculateRetainedSizes` and `calculateClassesRetainedSize`.
 //!
-//! Both are passes over the dominator tree by the numbers of its walk, in which a dominator comes before what it dominates. As long as the whole
-//! heap is below 4 GiB, no sum needs more than 32 bits, and the upper halves are not even made.
+//! Both are passes over the dominator tree by the numbers of its walk, in which a dominator comes
+//! before what it dominates. As long as the whole heap is below 4 GiB, no sum needs more than 32
+//! bits, and the upper halves are not even made.
 
 use super::Analysis;
 use super::classes::Class;
@@ -34,7 +35,9 @@ impl Retained {
     }
 
     fn add_narrow(&mut self, tree: &Tree, sizes: &[u32], counts: &mut [u32]) {
-        for (number, (node, above)) in tree.vertex.iter().zip(&tree.dominator).enumerate().skip(1).rev() {
+        for (number, (node, above)) in
+            tree.vertex.iter().zip(&tree.dominator).enumerate().skip(1).rev()
+        {
             let size = self.low[number] + sizes[*node as usize];
             let count = counts[number] + 1;
             (self.low[number], counts[number]) = (size, count);
@@ -79,8 +82,9 @@ pub(super) fn counts(tree: &Tree) -> Vec<u32> {
     counts
 }
 
-/// What each class retains: a node counts unless another of its class, with a size, dominates it. `counts` is needed no more after this; `order` is
-/// for as many numbers as the tree has, of any value.
+/// What each class retains: a node counts unless another of its class, with a size, dominates it.
+/// `counts` is needed no more after this; `order` is for as many numbers as the tree has, of any
+/// value.
 pub(super) fn class_retained(
     tree: &Tree,
     retained: &Retained,
@@ -92,7 +96,8 @@ pub(super) fn class_retained(
     let group = |node| (size(node) != 0).then(|| class_of[node as usize]);
     let groups = classes.len();
     groups_retained(tree, (counts, order), (group, groups), |class, number| {
-        classes[class].retained_size = classes[class].retained_size.saturating_add(retained.get(number));
+        classes[class].retained_size =
+            classes[class].retained_size.saturating_add(retained.get(number));
     });
 }
 
@@ -119,20 +124,31 @@ fn groups_retained(
 }
 
 impl Analysis<'_, '_> {
-    /// What each of `groups` groups of nodes retains, bytes: the retained sizes of those that no other of their group dominates. Nodes for which `group_of` is
-    /// `None` are in no group. All groups take one walk together.
-    pub fn retained_by_groups(&self, group_of: impl Fn(Node) -> Option<u32>, groups: usize) -> Vec<u64> {
+    /// What each of `groups` groups of nodes retains, bytes: the retained sizes of those that no
+    /// other of their group dominates. Nodes for which `group_of` is `None` are in no group. All
+    /// groups take one walk together.
+    pub fn retained_by_groups(
+        &self,
+        group_of: impl Fn(Node) -> Option<u32>,
+        groups: usize,
+    ) -> Vec<u64> {
         let mut sums = vec![0u64; groups];
         let (mut counts, mut order) = (counts(&self.tree), vec![0; self.tree.vertex.len()]);
-        groups_retained(&self.tree, (&mut counts, &mut order), (group_of, groups), |group, number| {
-            sums[group] = sums[group].saturating_add(self.retained.get(number));
-        });
+        groups_retained(
+            &self.tree,
+            (&mut counts, &mut order),
+            (group_of, groups),
+            |group, number| {
+                sums[group] = sums[group].saturating_add(self.retained.get(number));
+            },
+        );
         sums
     }
 }
 
-/// The tree's numbers in an order in which every subtree is one stretch: a node, then its subtrees. The sizes of subtrees become the ends of their
-/// stretches: until a number is reached its size is needed, then where its next subtree begins, and that is the end when the last is reached.
+/// The tree's numbers in an order in which every subtree is one stretch: a node, then its subtrees.
+/// The sizes of subtrees become the ends of their stretches: until a number is reached its size is
+/// needed, then where its next subtree begins, and that is the end when the last is reached.
 fn stretches(tree: &Tree, counts: &mut [u32], order: &mut [u32]) {
     counts[0] = 0;
     for number in 1..tree.vertex.len() {
@@ -152,7 +168,11 @@ mod tests {
 
     fn both(low: Vec<u32>, large: HashMap<Node, u64>) -> (Vec<u64>, Vec<u64>) {
         // A chain of four under the root, numbers 1 to 5.
-        let tree = Tree { vertex: vec![0, 0, 1, 2, 3, 4], dominator: vec![0, 0, 1, 2, 3, 4], number: vec![1, 2, 3, 4, 5] };
+        let tree = Tree {
+            vertex: vec![0, 0, 1, 2, 3, 4],
+            dominator: vec![0, 0, 1, 2, 3, 4],
+            number: vec![1, 2, 3, 4, 5],
+        };
         let sizes = Sizes { low, large };
         let mut wide = Retained { low: vec![0; 6], high: vec![0; 6] };
         wide.add_wide(&tree, &sizes, &mut [0; 6]);

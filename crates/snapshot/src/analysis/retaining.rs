@@ -1,5 +1,6 @@
-//! Who keeps a node alive: its retainers in DevTools' order, the forest of paths to the roots, the shortest one, the chain of dominators.
-//! Source: `retainingEdgesFilter`, `buildRetainers` (whose slots fill backwards), `getRetainingPaths`, `getDominatorsOf`.
+//! Who keeps a node alive: its retainers in DevTools' order, the forest of paths to the roots, the
+//! shortest one, the chain of dominators. Source: `retainingEdgesFilter`, `buildRetainers` (whose
+//! slots fill backwards), `getRetainingPaths`, `getDominatorsOf`.
 
 use super::Analysis;
 use super::reach::BASE_SYSTEM_DISTANCE;
@@ -51,14 +52,17 @@ impl Default for PathLimits {
 }
 
 impl Analysis<'_, '_> {
-    /// The edges that keep a node, in DevTools' internal order: no weak or invisible ones, none from the root.
+    /// The edges that keep a node, in DevTools' internal order: no weak or invisible ones, none
+    /// from the root.
     pub fn retainers(&self, retainers: &Retainers, node: Node) -> Vec<Retaining> {
         let graph = &self.snapshot.graph;
         let edges = retainers.of_node(node).iter().rev();
         let all = edges.map(|edge| Retaining { edge: *edge, from: graph.source(*edge) });
         all.filter(|retaining| {
             let edge_type = graph.edge_type(retaining.edge);
-            edge_type != EdgeType::Weak && edge_type != EdgeType::Invisible && retaining.from != graph.root()
+            edge_type != EdgeType::Weak
+                && edge_type != EdgeType::Invisible
+                && retaining.from != graph.root()
         })
         .collect()
     }
@@ -71,7 +75,8 @@ impl Analysis<'_, '_> {
         });
     }
 
-    /// Sorts retainers by distance, then by the name of the edge: the Retainers view. Strings come before indices, `__proto__` last.
+    /// Sorts retainers by distance, then by the name of the edge: the Retainers view. Strings come
+    /// before indices, `__proto__` last.
     pub fn sort_by_edge_name(&self, retainers: &mut [Retaining]) {
         let key = |retaining: &Retaining| {
             let name = self.edge_name(retaining.edge);
@@ -80,7 +85,9 @@ impl Analysis<'_, '_> {
         };
         retainers.sort_by(|a, b| {
             let (a, b) = (key(a), key(b));
-            (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)).then_with(|| compare_units(a.3.as_bytes(), b.3.as_bytes()))
+            (a.0, a.1, a.2)
+                .cmp(&(b.0, b.1, b.2))
+                .then_with(|| compare_units(a.3.as_bytes(), b.3.as_bytes()))
         });
     }
 
@@ -92,15 +99,29 @@ impl Analysis<'_, '_> {
         }
     }
 
-    /// All ways from the roots to a node within limits, as DevTools builds them for its agents. The second value says whether a limit was met.
-    pub fn retaining_paths(&self, retainers: &Retainers, node: Node, limits: PathLimits) -> (Vec<RetainingForest>, bool) {
-        let mut search = Search { analysis: self, retainers, limits, seen: 0, met: false, open: HashSet::new(), depths: HashMap::new() };
+    /// All ways from the roots to a node within limits, as DevTools builds them for its agents. The
+    /// second value says whether a limit was met.
+    pub fn retaining_paths(
+        &self,
+        retainers: &Retainers,
+        node: Node,
+        limits: PathLimits,
+    ) -> (Vec<RetainingForest>, bool) {
+        let mut search = Search {
+            analysis: self,
+            retainers,
+            limits,
+            seen: 0,
+            met: false,
+            open: HashSet::new(),
+            depths: HashMap::new(),
+        };
         let forest = search.forest(node, 0);
         (forest, search.met)
     }
 
-    /// One shortest way from the root to the node, ephemeral pairs counted as distances do. Its first edge is the root's own, which may say what
-    /// it leads to: a variable, a module, a frame.
+    /// One shortest way from the root to the node, ephemeral pairs counted as distances do. Its
+    /// first edge is the root's own, which may say what it leads to: a variable, a module, a frame.
     pub fn shortest_path(&self, retainers: &Retainers, node: Node) -> Path {
         let mut path = Vec::new();
         let mut at = node;
@@ -112,22 +133,31 @@ impl Analysis<'_, '_> {
         path
     }
 
-    /// The last step of that path, which depends on the node alone; none at the root, and where nothing strong leads.
+    /// The last step of that path, which depends on the node alone; none at the root, and where
+    /// nothing strong leads.
     pub fn shortest_step(&self, retainers: &Retainers, node: Node) -> Option<Retaining> {
         let graph = &self.snapshot.graph;
         let distance = self.distance(node);
         if node == graph.root() || distance < 0 {
             return None;
         }
-        let edges = retainers.of_node(node).iter().map(|edge| Retaining { edge: *edge, from: graph.source(*edge) });
+        let edges = retainers
+            .of_node(node)
+            .iter()
+            .map(|edge| Retaining { edge: *edge, from: graph.source(*edge) });
         // The root's own distance is that of what only the engine knows, whatever it holds.
         let held_by_root = distance <= 1 || distance == BASE_SYSTEM_DISTANCE + 1;
         let strong = edges.filter(|retaining| {
-            let is_nearer =
-                if held_by_root { retaining.from == graph.root() } else { (0..distance).contains(&self.distance(retaining.from)) };
+            let is_nearer = if held_by_root {
+                retaining.from == graph.root()
+            } else {
+                (0..distance).contains(&self.distance(retaining.from))
+            };
             graph.edge_type(retaining.edge) != EdgeType::Weak && is_nearer
         });
-        strong.max_by_key(|retaining| (self.distance(retaining.from), std::cmp::Reverse(retaining.edge)))
+        strong.max_by_key(|retaining| {
+            (self.distance(retaining.from), std::cmp::Reverse(retaining.edge))
+        })
     }
 
     /// The node, its dominator, that one's, and so on to the root.
@@ -161,7 +191,10 @@ impl Search<'_, '_, '_> {
             return Vec::new();
         }
         let known_deeper = self.depths.get(&node).is_none_or(|known| depth < *known);
-        if self.analysis.distance(node) <= ROOT_DISTANCE || self.open.contains(&node) || !known_deeper {
+        if self.analysis.distance(node) <= ROOT_DISTANCE
+            || self.open.contains(&node)
+            || !known_deeper
+        {
             return Vec::new();
         }
         self.open.insert(node);

@@ -1,7 +1,7 @@
 //! Which nodes have the same name: a number for each name.
 //!
-//! No name is kept: of each is known what makes it, and names are compared where they are. Nodes whose names have the same source (`Source`) are found
-//! without a look at them.
+//! No name is kept: of each is known what makes it, and names are compared where they are. Nodes
+//! whose names have the same source (`Source`) are found without a look at them.
 
 use super::Analysis;
 use super::name_sources::{Source, Sources};
@@ -22,7 +22,12 @@ pub struct SameNames<'n, 's, 'a> {
 impl<'n, 's, 'a> SameNames<'n, 's, 'a> {
     /// None yet.
     pub fn new(analysis: &'n Analysis<'s, 'a>) -> Self {
-        SameNames { sources: Sources::new(analysis), table: HashTable::new(), names: Vec::new(), by_source: HashMap::new() }
+        SameNames {
+            sources: Sources::new(analysis),
+            table: HashTable::new(),
+            names: Vec::new(),
+            by_source: HashMap::new(),
+        }
     }
 
     /// The number of the node's name, as [`Analysis::name_bytes`] gives it.

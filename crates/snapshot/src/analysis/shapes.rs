@@ -1,8 +1,10 @@
-//! Plain objects by the properties they have: DevTools infers interfaces (`{id, name, tags}`) from the properties of objects named "Object"
-//! and gives each the interface that describes it best. Source: `inferInterfaceDefinitions`, `applyInterfaceDefinitions`.
+//! Plain objects by the properties they have: DevTools infers interfaces (`{id, name, tags}`) from
+//! the properties of objects named "Object" and gives each the interface that describes it best.
+//! Source: `inferInterfaceDefinitions`, `applyInterfaceDefinitions`.
 //!
-//! Engines make thousands of objects with the same properties in the same order, so that objects are first reduced to shapes (sequences of property
-//! names) by one walk over their edges; the rules then run once a shape. A shape is kept as the first object that has it, never as a list.
+//! Engines make thousands of objects with the same properties in the same order, so that objects
+//! are first reduced to shapes (sequences of property names) by one walk over their edges; the
+//! rules then run once a shape. A shape is kept as the first object that has it, never as a list.
 
 use super::names::{Known, Names};
 use crate::graph::{Graph, Node};
@@ -53,7 +55,10 @@ pub(super) fn properties(graph: &Graph, node: Node) -> impl Iterator<Item = Stri
     let edges = graph.edges(node);
     let edges = edges.start as usize..edges.end as usize;
     let types = graph.edge_types[edges.clone()].iter();
-    types.zip(&graph.edge_names[edges]).filter(|(edge_type, _)| **edge_type == EdgeType::Property.0).map(|(_, name)| *name)
+    types
+        .zip(&graph.edge_names[edges])
+        .filter(|(edge_type, _)| **edge_type == EdgeType::Property.0)
+        .map(|(_, name)| *name)
 }
 
 impl Shapes {
@@ -62,7 +67,9 @@ impl Shapes {
         let mut found = Shapes::default();
         let mut table: HashTable<u32> = HashTable::new();
         for node in graph.nodes() {
-            if graph.node_type(node) != NodeType::Object || names.known(graph.node_name(node)) != Known::Object {
+            if graph.node_type(node) != NodeType::Object
+                || names.known(graph.node_name(node)) != Known::Object
+            {
                 continue;
             }
             found.objects += 1;
@@ -90,7 +97,8 @@ impl Shapes {
     /// The interfaces that enough objects have, most frequent first.
     pub fn interfaces(&self, graph: &Graph, names: &Names) -> Vec<Interface> {
         let mut properties_seen = Properties::default();
-        // Keyed by what the interface's name would be made of; names themselves are made for those that win.
+        // Keyed by what the interface's name would be made of; names themselves are made for those
+        // that win.
         let mut candidates: HashMap<Vec<u64>, (u32, u32)> = HashMap::new();
         let mut order: Vec<Vec<u64>> = Vec::new();
         for (number, shape) in self.shapes.iter().enumerate() {
@@ -106,13 +114,22 @@ impl Shapes {
         let mut winners: Vec<(u32, u32)> = order
             .iter()
             .filter_map(|key| candidates.get(key).copied())
-            .filter(|(_, count)| *count >= OBJECTS_MIN && u64::from(*count) * u64::from(OBJECTS_SHARE) >= u64::from(self.objects))
+            .filter(|(_, count)| {
+                *count >= OBJECTS_MIN
+                    && u64::from(*count) * u64::from(OBJECTS_SHARE) >= u64::from(self.objects)
+            })
             .collect();
         winners.sort_by_key(|winner| std::cmp::Reverse(winner.1));
-        winners.into_iter().map(|(shape, count)| interface(graph, names, self.shapes[shape as usize].example, count)).collect()
+        winners
+            .into_iter()
+            .map(|(shape, count)| {
+                interface(graph, names, self.shapes[shape as usize].example, count)
+            })
+            .collect()
     }
 
-    /// For each shape, the interface that describes its objects best: the one with the most properties, then the first.
+    /// For each shape, the interface that describes its objects best: the one with the most
+    /// properties, then the first.
     pub fn best(&self, graph: &Graph, names: &Names, interfaces: &[Interface]) -> Vec<Option<u32>> {
         let matcher = Matcher::new(interfaces);
         let mut ids: HashMap<StringId, Option<u32>> = HashMap::new();
@@ -120,10 +137,10 @@ impl Shapes {
         let mut best = Vec::with_capacity(self.shapes.len());
         for shape in &self.shapes {
             seen.clear();
-            seen.extend(
-                properties(graph, shape.example)
-                    .filter_map(|name| *ids.entry(name).or_insert_with(|| matcher.properties.get(&*names.bytes(name)).copied())),
-            );
+            seen.extend(properties(graph, shape.example).filter_map(|name| {
+                *ids.entry(name)
+                    .or_insert_with(|| matcher.properties.get(&*names.bytes(name)).copied())
+            }));
             seen.sort_unstable();
             best.push(matcher.best(&seen));
         }
@@ -138,7 +155,8 @@ struct Properties {
 }
 
 impl Properties {
-    /// What an object's interface name is made of, cut where the name would be. `None` without properties.
+    /// What an object's interface name is made of, cut where the name would be. `None` without
+    /// properties.
     fn key(&mut self, graph: &Graph, names: &Names, node: Node) -> Option<Vec<u64>> {
         let mut key = Vec::new();
         let mut length = 1;
@@ -152,7 +170,8 @@ impl Properties {
                 break;
             }
             any = true;
-            // A name that is still empty gets no comma, so that leading empty properties leave no trace.
+            // A name that is still empty gets no comma, so that leading empty properties leave no
+            // trace.
             if length != 1 {
                 length += 2;
             }
@@ -185,7 +204,8 @@ fn interface(graph: &Graph, names: &Names, node: Node, count: u32) -> Interface 
     interface
 }
 
-/// A property as interfaces and objects show it: quoted if it has what could confuse. `JSON.stringify` writes lone surrogates as escapes.
+/// A property as interfaces and objects show it: quoted if it has what could confuse.
+/// `JSON.stringify` writes lone surrogates as escapes.
 pub(crate) fn shown_property(name: &[u8]) -> Vec<u8> {
     if !name.iter().any(|byte| matches!(byte, b',' | b'\'' | b'"' | b'{' | b'}')) {
         return name.to_vec();
@@ -202,8 +222,11 @@ pub(crate) fn shown_property(name: &[u8]) -> Vec<u8> {
             b'\r' => shown.extend(b"\\r"),
             b'\t' => shown.extend(b"\\t"),
             control if control < 0x20 => shown.extend(format!("\\u{control:04x}").bytes()),
-            0xed if name.get(at + 1).is_some_and(|second| *second >= 0xa0) && at + 2 < name.len() => {
-                let unit = 0xd000 | u32::from(name[at + 1] & 0x3f) << 6 | u32::from(name[at + 2] & 0x3f);
+            0xed if name.get(at + 1).is_some_and(|second| *second >= 0xa0)
+                && at + 2 < name.len() =>
+            {
+                let unit =
+                    0xd000 | u32::from(name[at + 1] & 0x3f) << 6 | u32::from(name[at + 2] & 0x3f);
                 shown.extend(format!("\\u{unit:04x}").bytes());
                 at += 2;
             }
@@ -225,7 +248,8 @@ struct Matcher {
 
 impl Matcher {
     fn new(interfaces: &[Interface]) -> Matcher {
-        let mut matcher = Matcher { properties: HashMap::new(), steps: HashMap::new(), ends: vec![None] };
+        let mut matcher =
+            Matcher { properties: HashMap::new(), steps: HashMap::new(), ends: vec![None] };
         for (number, interface) in interfaces.iter().enumerate() {
             let mut sorted = Vec::new();
             for property in &interface.properties {
@@ -258,7 +282,9 @@ impl Matcher {
                 }
                 states.push(*next);
                 if let Some((number, length)) = self.ends[*next as usize]
-                    && best.is_none_or(|(first, most)| length > most || (length == most && number < first))
+                    && best.is_none_or(|(first, most)| {
+                        length > most || (length == most && number < first)
+                    })
                 {
                     best = Some((number, length));
                 }

@@ -37,7 +37,11 @@ impl Analysis<'_, '_> {
     pub fn statistics(&self) -> Statistics {
         let graph = &self.snapshot.graph;
         let extra = self.snapshot.header.extra_native_bytes.unwrap_or(0);
-        let mut sums = Statistics { total_bytes: self.total_bytes(), native_bytes: extra, ..Statistics::default() };
+        let mut sums = Statistics {
+            total_bytes: self.total_bytes(),
+            native_bytes: extra,
+            ..Statistics::default()
+        };
         // A file may claim any sizes.
         let add = |sum: &mut u64, size: u64| *sum = sum.saturating_add(size);
         // Arrays and their elements.
@@ -53,7 +57,9 @@ impl Analysis<'_, '_> {
                     }
                 }
                 NodeType::Code => add(&mut sums.code_bytes, size),
-                NodeType::String | NodeType::ConcatenatedString | NodeType::SlicedString => add(&mut sums.string_bytes, size),
+                NodeType::String | NodeType::ConcatenatedString | NodeType::SlicedString => {
+                    add(&mut sums.string_bytes, size)
+                }
                 _ if self.is_known(node, Known::Array) => {
                     add(&mut sums.js_array_bytes, size);
                     elements.extend(self.elements_of(node));
@@ -71,13 +77,15 @@ impl Analysis<'_, '_> {
 
     fn elements_of(&self, array: Node) -> Option<Node> {
         let graph = &self.snapshot.graph;
-        let is_elements =
-            |edge: &u32| graph.edge_type(*edge) == EdgeType::Internal && self.names.known(graph.edge_name(*edge)) == Known::Elements;
+        let is_elements = |edge: &u32| {
+            graph.edge_type(*edge) == EdgeType::Internal
+                && self.names.known(graph.edge_name(*edge)) == Known::Elements
+        };
         graph.edges(array).find(is_elements).map(|edge| graph.target(edge))
     }
 
-    /// Sizes of those elements that one edge refers to, of any type. A bit a node tells, so that neither a backward adjacency nor a table is needed, which
-    /// would grow faster than the heap.
+    /// Sizes of those elements that one edge refers to, of any type. A bit a node tells, so that
+    /// neither a backward adjacency nor a table is needed, which would grow faster than the heap.
     fn sole_elements_bytes(&self, elements: &[Node]) -> u64 {
         let graph = &self.snapshot.graph;
         let (mut sole, mut met) = (Bits::new(graph.node_count()), Bits::new(graph.node_count()));

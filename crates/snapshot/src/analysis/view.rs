@@ -1,5 +1,6 @@
-//! What a node is called where DevTools shows it: concatenated strings are put together, plain objects show their properties.
-//! Source: `JSHeapSnapshotNode.name`, `plainObjectName`, `JSHeapSnapshotEdge.name`.
+//! What a node is called where DevTools shows it: concatenated strings are put together, plain
+//! objects show their properties. Source: `JSHeapSnapshotNode.name`, `plainObjectName`,
+//! `JSHeapSnapshotEdge.name`.
 
 use super::Analysis;
 use super::concatenated::Concatenated;
@@ -34,7 +35,9 @@ impl Analysis<'_, '_> {
     pub fn name_bytes(&self, node: Node) -> Cow<'_, [u8]> {
         match self.snapshot.graph.node_type(node) {
             NodeType::ConcatenatedString => Cow::Owned(self.concatenated_name(node)),
-            NodeType::Object if self.has_plain_objects_name(node) => Cow::Owned(self.plain_object(node)),
+            NodeType::Object if self.has_plain_objects_name(node) => {
+                Cow::Owned(self.plain_object(node))
+            }
             _ => self.raw_name(node),
         }
     }
@@ -71,7 +74,8 @@ impl Analysis<'_, '_> {
 
     /// Whether the node's name is made of its properties.
     pub(super) fn has_plain_objects_name(&self, node: Node) -> bool {
-        self.snapshot.graph.node_type(node) == NodeType::Object && self.names.known(self.name_id(node)) == Known::Object
+        self.snapshot.graph.node_type(node) == NodeType::Object
+            && self.names.known(self.name_id(node)) == Known::Object
     }
 
     /// Whether the name is empty, without making it.

@@ -1,13 +1,16 @@
 //! Huge pages for large columns, where they are cheap.
 //!
-//! A huge page takes one fault for 512 and is cleared in a fifth of the time that 512 small ones take. But
-//! asking for one can cost far more than it saves: a kernel whose memory is in pieces moves pages together first, and a virtual machine that reports its
-//! free memory to its host (Linux reports it in just these large blocks) gets each block back from the host at its first touch: 5 ms for 2 MB
-//! where clearing it takes 0.2 ms. Neither can be known in advance, so it is measured: each page is touched
-//! at once and the thread's own time looked at. Fast ones earn credit and slow ones use it up. What can be earned is bounded, so that the end of
-//! the cheap ones, from which on all are slow, costs the same few milliseconds however many there were; and a slow one now and then is made up for by
-//! the fast ones around it, however large the file. Without credit the process asks for no more, refuses those that it would get unasked, and has
-//! small pages mapped many at a time, which saves a fifth of what single faults cost.
+//! A huge page takes one fault for 512 and is cleared in a fifth of the time that 512 small ones
+//! take. But asking for one can cost far more than it saves: a kernel whose memory is in pieces
+//! moves pages together first, and a virtual machine that reports its free memory to its host
+//! (Linux reports it in just these large blocks) gets each block back from the host at its first
+//! touch: 5 ms for 2 MB where clearing it takes 0.2 ms. Neither can be known in advance, so it is
+//! measured: each page is touched at once and the thread's own time looked at. Fast ones earn
+//! credit and slow ones use it up. What can be earned is bounded, so that the end of the cheap
+//! ones, from which on all are slow, costs the same few milliseconds however many there were; and a
+//! slow one now and then is made up for by the fast ones around it, however large the file. Without
+//! credit the process asks for no more, refuses those that it would get unasked, and has small
+//! pages mapped many at a time, which saves a fifth of what single faults cost.
 
 use super::Zero;
 
@@ -40,11 +43,15 @@ impl Credit {
         self.0.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts a page's cost. Two threads that count at once may lose one of both, which costs a page more or less.
+    /// Counts a page's cost. Two threads that count at once may lose one of both, which costs a
+    /// page more or less.
     fn count(&self, page_ns: i64) {
         let left = self.0.load(Ordering::Relaxed);
         if left > 0 {
-            self.0.store(left.saturating_add(SMALL_NS.saturating_sub(page_ns)).min(CREDIT_MAX_NS), Ordering::Relaxed);
+            self.0.store(
+                left.saturating_add(SMALL_NS.saturating_sub(page_ns)).min(CREDIT_MAX_NS),
+                Ordering::Relaxed,
+            );
         }
     }
 }
@@ -79,7 +86,8 @@ fn back_while<T: Zero>(column: &mut [T], credit: &Credit) {
         credit.count(touch_ns(&mut column[first]));
         from += PAGE_BYTES;
     }
-    // Where the system gives huge pages to all that do not refuse them (`transparent_hugepage/enabled` is `always`).
+    // Where the system gives huge pages to all that do not refuse them
+    // (`transparent_hugepage/enabled` is `always`).
     advise(from, to, rustix::mm::Advice::LinuxNoHugepage);
     advise(from, to, rustix::mm::Advice::LinuxPopulateWrite);
 }
@@ -95,17 +103,21 @@ fn whole_pages(address: usize, bytes: usize) -> (usize, usize) {
 fn touch_ns<T: Zero>(value: &mut T) -> i64 {
     let now = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let before = now();
-    // SAFETY: the reference is valid and exclusive; the write is volatile only so that it happens, though the value is zero already.
+    // SAFETY: the reference is valid and exclusive; the write is volatile only so that it happens,
+    // though the value is zero already.
     unsafe { std::ptr::write_volatile(value, T::ZERO) };
     let after = now();
-    (after.tv_sec - before.tv_sec).saturating_mul(1_000_000_000).saturating_add(after.tv_nsec - before.tv_nsec)
+    (after.tv_sec - before.tv_sec)
+        .saturating_mul(1_000_000_000)
+        .saturating_add(after.tv_nsec - before.tv_nsec)
 }
 
 #[cfg(target_os = "linux")]
 fn advise(from: usize, to: usize, advice: rustix::mm::Advice) {
     if from < to {
-        // SAFETY: the range lies within an allocation that the caller holds, and these advices change how and when its pages are backed, never what
-        // they hold. A refusal (a kernel without huge pages) changes nothing.
+        // SAFETY: the range lies within an allocation that the caller holds, and these advices
+        // change how and when its pages are backed, never what they hold. A refusal (a kernel
+        // without huge pages) changes nothing.
         let _ = unsafe { rustix::mm::madvise(from as *mut _, to - from, advice) };
     }
 }
@@ -118,13 +130,16 @@ pub fn back<T: Zero>(_column: &mut [T]) {}
 mod tests {
     use super::*;
 
-    /// What the kernel says of the mapping with that address: `nh` where it gets no huge pages. None where it says nothing.
+    /// What the kernel says of the mapping with that address: `nh` where it gets no huge pages.
+    /// None where it says nothing.
     fn flags(address: usize) -> Option<String> {
         let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
         let mut within = false;
         for line in maps.lines() {
             let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
-            let ends = range.and_then(|(from, to)| Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?)));
+            let ends = range.and_then(|(from, to)| {
+                Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
+            });
             if let Some((from, to)) = ends {
                 within = (from..to).contains(&address);
             } else if within && let Some(flags) = line.strip_prefix("VmFlags:") {
@@ -180,6 +195,9 @@ mod tests {
             return;
         }
         let first = flags(from).expect("the kernel says how memory is backed");
-        assert!(first.contains(" nh ") && flags(to - 1).is_some_and(|last| last.contains(" nh ")), "{first}");
+        assert!(
+            first.contains(" nh ") && flags(to - 1).is_some_and(|last| last.contains(" nh ")),
+            "{first}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! How many references each object has, between the phases: a byte an object, because nearly all have few.
+//! How many references each object has, between the phases: a byte an object, because nearly all
+//! have few.
 
 /// A count that does not fit a byte stands in a list beside.
 const ELSEWHERE: u8 = u8::MAX;

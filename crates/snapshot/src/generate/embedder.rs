@@ -11,8 +11,8 @@ pub struct Description {
     pub node_type: u8,
     /// Its class or content.
     pub name: StringId,
-    /// What it is called across snapshots: the same object must keep it, another must not get it. V8 gives odd numbers to objects
-    /// of its heap.
+    /// What it is called across snapshots: the same object must keep it, another must not get it.
+    /// V8 gives odd numbers to objects of its heap.
     pub id: u64,
     /// Bytes of its own.
     pub self_size: u64,
@@ -45,7 +45,8 @@ pub enum Position {
 
 /// Takes strings.
 pub trait NameSink {
-    /// The number of a string (UTF-8 in which surrogates may stand alone). That there are too many is found later.
+    /// The number of a string (UTF-8 in which surrogates may stand alone). That there are too many
+    /// is found later.
     fn intern(&mut self, text: &[u8]) -> StringId;
 }
 
@@ -68,10 +69,12 @@ pub trait EdgeSink: NameSink {
 
 /// A heap that can be walked twice with the same answers.
 ///
-/// Objects are 64-bit handles: addresses, indices, whatever names an object while the walk goes on. The walk begins at [`Embedder::root`] and at what
-/// [`Embedder::objects`] names, and follows references; each object becomes one node, in the order in which it was met.
+/// Objects are 64-bit handles: addresses, indices, whatever names an object while the walk goes on.
+/// The walk begins at [`Embedder::root`] and at what [`Embedder::objects`] names, and follows
+/// references; each object becomes one node, in the order in which it was met.
 ///
-/// Nothing may change between the passes: the second must give each object the references of the first, in number and order.
+/// Nothing may change between the passes: the second must give each object the references of the
+/// first, in number and order.
 pub trait Embedder {
     /// The root: the file's first node.
     fn root(&mut self) -> u64;
@@ -79,27 +82,29 @@ pub trait Embedder {
     /// Names objects that the root may not reach. Most heaps need none.
     fn objects(&mut self, _add: &mut dyn FnMut(u64)) {}
 
-    /// Whether [`Embedder::objects`] names every object, as heaps that can be walked from end to end do. References are then not followed in the first
-    /// pass, only counted.
+    /// Whether [`Embedder::objects`] names every object, as heaps that can be walked from end to
+    /// end do. References are then not followed in the first pass, only counted.
     fn names_all_objects(&self) -> bool {
         false
     }
 
-    /// Whether handles are addresses of objects in memory, and the nodes after the root may stand in any order. They are then numbered by address, and what is
-    /// kept of each object is less than a byte instead of 15; [`Embedder::targets`] and [`Embedder::position`] are asked in the second phase, the former
-    /// once more than otherwise.
+    /// Whether handles are addresses of objects in memory, and the nodes after the root may stand
+    /// in any order. They are then numbered by address, and what is kept of each object is less
+    /// than a byte instead of 15; [`Embedder::targets`] and [`Embedder::position`] are asked in the
+    /// second phase, the former once more than otherwise.
     fn numbered_by_address(&self) -> bool {
         false
     }
 
-    /// The object that holds what nobody refers to, if there is one. It must be reached from the root; its references are asked for when all else has been
-    /// walked.
+    /// The object that holds what nobody refers to, if there is one. It must be reached from the
+    /// root; its references are asked for when all else has been walked.
     fn last(&mut self) -> Option<u64> {
         None
     }
 
-    /// First pass, when all that was met has been walked: another object that was not `met`. It is walked, and this is asked again; the references
-    /// of [`Embedder::last`] are to lead to all of them.
+    /// First pass, when all that was met has been walked: another object that was not `met`. It is
+    /// walked, and this is asked again; the references of [`Embedder::last`] are to lead to all of
+    /// them.
     fn unmet(&mut self, _met: &dyn Fn(u64) -> bool) -> Option<u64> {
         None
     }
@@ -109,7 +114,8 @@ pub trait Embedder {
         0
     }
 
-    /// First pass: where an object's references lead. What it gives must agree with [`Embedder::references`].
+    /// First pass: where an object's references lead. What it gives must agree with
+    /// [`Embedder::references`].
     fn targets(&mut self, object: u64, visit: &mut impl FnMut(u64));
 
     /// Second pass: what an object is.
@@ -118,10 +124,12 @@ pub trait Embedder {
     /// Second pass: an object's references with their names.
     fn references(&mut self, object: u64, edges: &mut impl EdgeSink);
 
-    /// Reads the texts that objects are themselves (a string what it says), where they live as long as the snapshot is being made. They are not copied: a
-    /// name that [`Embedder::describe`] or [`Embedder::references`] gives is looked for among them first. Most heaps lend none.
+    /// Reads the texts that objects are themselves (a string what it says), where they live as long
+    /// as the snapshot is being made. They are not copied: a name that [`Embedder::describe`] or
+    /// [`Embedder::references`] gives is looked for among them first. Most heaps lend none.
     ///
-    /// Numbers of strings in the file are then others than without, not in the order in which names were given.
+    /// Numbers of strings in the file are then others than without, not in the order in which names
+    /// were given.
     fn own_texts(&self) -> Option<Box<dyn OwnTexts>> {
         None
     }

@@ -1,11 +1,14 @@
-//! Which object is which node: object -> ordinal, and ordinal -> object, in 14 to 16 bytes an object, in the order in which they were met.
+//! Which object is which node: object -> ordinal, and ordinal -> object, in 14 to 16 bytes an
+//! object, in the order in which they were met.
 //!
-//! One array holds the objects in the order of their nodes; the table's slots hold only an ordinal and, in the bits that ordinals do not need yet, some of
-//! the hash, so that a slot of another object seldom costs a look into the array. The table grows by a quarter and is refilled from the array after the old
-//! one is gone, so that both never exist at once and little of it stays free.
+//! One array holds the objects in the order of their nodes; the table's slots hold only an ordinal
+//! and, in the bits that ordinals do not need yet, some of the hash, so that a slot of another
+//! object seldom costs a look into the array. The table grows by a quarter and is refilled from the
+//! array after the old one is gone, so that both never exist at once and little of it stays free.
 //!
-//! A heap's references go everywhere, so that every look is two cache misses that wait for each other. [`IdentityMap::find_all`] looks up
-//! many at a time, in rounds whose loads do not depend on each other.
+//! A heap's references go everywhere, so that every look is two cache misses that wait for each
+//! other. [`IdentityMap::find_all`] looks up many at a time, in rounds whose loads do not depend on
+//! each other.
 
 use crate::names::fold;
 
@@ -26,7 +29,11 @@ pub struct IdentityMap {
 impl IdentityMap {
     /// With room for that many objects.
     pub(super) fn with_capacity(objects: usize) -> IdentityMap {
-        let mut map = IdentityMap { objects: Vec::with_capacity(objects), slots: Vec::new(), ordinal_bits: 0 };
+        let mut map = IdentityMap {
+            objects: Vec::with_capacity(objects),
+            slots: Vec::new(),
+            ordinal_bits: 0,
+        };
         map.allocate(SLOTS_LEAST.max(objects.saturating_mul(5) / 3));
         map
     }
@@ -102,7 +109,8 @@ impl IdentityMap {
         self.find_from(object, slot, tag).ok()
     }
 
-    /// The ordinals of objects, `u32::MAX` for those that are unknown; `found` is as long as `objects`.
+    /// The ordinals of objects, `u32::MAX` for those that are unknown; `found` is as long as
+    /// `objects`.
     pub(super) fn find_all(&self, objects: &[u64], found: &mut [u32]) {
         let mask = self.ordinal_mask();
         let (mut places, mut entries, mut firsts) = ([(0, 0); ROUND], [FREE; ROUND], [0u64; ROUND]);
@@ -114,7 +122,11 @@ impl IdentityMap {
                 *entry = self.slots[place.0];
             }
             for (first, entry) in firsts.iter_mut().zip(&entries[..objects.len()]) {
-                *first = self.objects.get(((entry & mask) as usize).wrapping_sub(1)).copied().unwrap_or(0);
+                *first = self
+                    .objects
+                    .get(((entry & mask) as usize).wrapping_sub(1))
+                    .copied()
+                    .unwrap_or(0);
             }
             for (index, object) in objects.iter().enumerate() {
                 let entry = entries[index];
@@ -134,7 +146,8 @@ impl IdentityMap {
             Ok(ordinal) => return Some(ordinal),
             Err(slot) => slot,
         };
-        let ordinal = u32::try_from(self.objects.len()).ok().filter(|ordinal| *ordinal < u32::MAX - 1)?;
+        let ordinal =
+            u32::try_from(self.objects.len()).ok().filter(|ordinal| *ordinal < u32::MAX - 1)?;
         self.objects.push(object);
         self.slots[slot] = tag | (ordinal + 1);
         if self.objects.len() * 3 > self.slots.len() * 2 {
@@ -168,7 +181,12 @@ mod tests {
         let mut map = IdentityMap::with_capacity(0);
         for object in 0..200_000u64 {
             map.add(object * 48 + 0x7f00_0000_0000).unwrap();
-            assert!(map.len() < 1000 || map.memory_bytes() <= map.len() * 16, "{} objects, {} bytes", map.len(), map.memory_bytes());
+            assert!(
+                map.len() < 1000 || map.memory_bytes() <= map.len() * 16,
+                "{} objects, {} bytes",
+                map.len(),
+                map.memory_bytes()
+            );
         }
         assert!(map.memory_bytes() >= map.len() * 12);
     }

@@ -1,11 +1,16 @@
-//! Ids that objects keep over snapshots, for embedders whose handles are addresses: 4 to 8 bytes an object where a page has many.
+//! Ids that objects keep over snapshots, for embedders whose handles are addresses: 4 to 8 bytes an
+//! object where a page has many.
 //!
-//! An address alone is no identity, because it is used again; beside it stands a fingerprint, in which the embedder puts what must be the same of an object. Of a
-//! snapshot is remembered which addresses had objects (a bit for each place of 16 bytes in pages of 4 KiB), a fingerprint each, and the ids. Ids are given one
-//! after the other, and an embedder that describes its objects by address ([`super::Embedder::numbered_by_address`]) gets those of a page in order: then
-//! the first says all. Where some died they are near each other, and 2 bytes say how far from the least; where there are others between them each stands in full.
+//! An address alone is no identity, because it is used again; beside it stands a fingerprint, in
+//! which the embedder puts what must be the same of an object. Of a snapshot is remembered which
+//! addresses had objects (a bit for each place of 16 bytes in pages of 4 KiB), a fingerprint each,
+//! and the ids. Ids are given one after the other, and an embedder that describes its objects by
+//! address ([`super::Embedder::numbered_by_address`]) gets those of a page in order: then the first
+//! says all. Where some died they are near each other, and 2 bytes say how far from the least;
+//! where there are others between them each stands in full.
 //!
-//! V8 has a hash map from address to id instead (`HeapObjectsMap`), 24 bytes an entry, which the collector tells of each move.
+//! V8 has a hash map from address to id instead (`HeapObjectsMap`), 24 bytes an entry, which the
+//! collector tells of each move.
 
 /// Places of 16 bytes in a page.
 const PLACES: u64 = 256;
@@ -24,8 +29,9 @@ pub struct ObjectIds {
 }
 
 impl ObjectIds {
-    /// The id of an object: the one it had, or a new one (odd, as V8's, and never 1, which is the root's). It had one if an object with that fingerprint was at
-    /// that address and `may_be_known` says that it can be the same.
+    /// The id of an object: the one it had, or a new one (odd, as V8's, and never 1, which is the
+    /// root's). It had one if an object with that fingerprint was at that address and
+    /// `may_be_known` says that it can be the same.
     pub fn id(&mut self, address: u64, fingerprint: u32, may_be_known: bool) -> u32 {
         let place = Place::of(address);
         let known = if may_be_known { self.before.find(place) } else { None };
@@ -71,7 +77,8 @@ impl ObjectIds {
     }
 }
 
-/// Page and place of an address. The low bits, which are mostly 0, become the highest of the page's number, so that every handle has a place.
+/// Page and place of an address. The low bits, which are mostly 0, become the highest of the page's
+/// number, so that every handle has a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     page: u64,
@@ -169,7 +176,10 @@ impl Remembered {
         if self.runs.get(self.recent).as_ref().is_none_or(|run| !has(run)) {
             let page = self.runs.partition_point(|run| run.page < place.page);
             // One, unless a page was described in pieces.
-            let within = self.runs[page..].iter().take_while(|run| run.page == place.page).position(|run| has(&run))?;
+            let within = self.runs[page..]
+                .iter()
+                .take_while(|run| run.page == place.page)
+                .position(|run| has(&run))?;
             self.recent = page + within;
         }
         let run = &self.runs[self.recent];
@@ -191,7 +201,10 @@ impl Remembered {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.runs.len() * size_of::<Run>() + self.fingerprints.len() * 4 + self.near.len() * 2 + self.listed.len() * 4
+        self.runs.len() * size_of::<Run>()
+            + self.fingerprints.len() * 4
+            + self.near.len() * 2
+            + self.listed.len() * 4
     }
 }
 
@@ -216,7 +229,11 @@ mod tests {
         described(&mut ids, (0..100_000).filter(|object| object % 5 > 0).map(address));
         assert!(ids.memory_bytes() < 80_000 * 7, "some died: {} bytes", ids.memory_bytes());
         described(&mut ids, (0..100_000).map(address));
-        assert!(ids.memory_bytes() < 100_000 * 9, "others came between: {} bytes", ids.memory_bytes());
+        assert!(
+            ids.memory_bytes() < 100_000 * 9,
+            "others came between: {} bytes",
+            ids.memory_bytes()
+        );
     }
 
     #[test]

@@ -1,21 +1,26 @@
 //! Texts that objects of the heap are themselves: found and written without a copy.
 //!
-//! A name that is given to the generator is copied once and kept until the file ends, with its hash and its place some 40 bytes besides the text. Of names of
-//! classes and properties there are few. But where an object is its name, as a string is, the heap has the copy already: such an embedder lends its
-//! texts ([`super::Embedder::own_texts`]), they are read again where they are needed, and what is kept of each is 5 bytes. V8 has no such thing: its
-//! `StringsStorage` copies.
+//! A name that is given to the generator is copied once and kept until the file ends, with its hash
+//! and its place some 40 bytes besides the text. Of names of classes and properties there are few.
+//! But where an object is its name, as a string is, the heap has the copy already: such an embedder
+//! lends its texts ([`super::Embedder::own_texts`]), they are read again where they are needed, and
+//! what is kept of each is 5 bytes. V8 has no such thing: its `StringsStorage` copies.
 //!
-//! Numbers are given before the first row: distinct texts stand in buckets by their hash, each as the ordinal of an object that has it, and a text's number is its
-//! place in that list. Bits that ordinals do not need hold some of the hash, so that another object's text is seldom read in vain.
+//! Numbers are given before the first row: distinct texts stand in buckets by their hash, each as
+//! the ordinal of an object that has it, and a text's number is its place in that list. Bits that
+//! ordinals do not need hold some of the hash, so that another object's text is seldom read in
+//! vain.
 
 use super::numbering::Numbering;
 use crate::names::{Hash, StringId};
 
 /// Reads the texts of objects.
 pub trait OwnTexts {
-    /// Appends the text of an object: what it is called in full, in UTF-8 in which surrogates may stand alone. False if it has none of its own.
+    /// Appends the text of an object: what it is called in full, in UTF-8 in which surrogates may
+    /// stand alone. False if it has none of its own.
     ///
-    /// It must be the same whenever it is asked for until the snapshot is finished; one that is not ends the file with an error.
+    /// It must be the same whenever it is asked for until the snapshot is finished; one that is not
+    /// ends the file with an error.
     fn append(&self, object: u64, out: &mut Vec<u8>) -> bool;
 }
 
@@ -43,7 +48,13 @@ impl Lent {
         let bucket_bits = (identity.len() / BUCKET_OBJECTS).checked_ilog2().unwrap_or(0);
         let ordinal_bits = usize::BITS - identity.len().leading_zeros();
         let starts = vec![0; (1 << bucket_bits) + 1];
-        let mut lent = Lent { texts, starts, bucket_bits, entries: Vec::new(), ordinal_bits: ordinal_bits.min(32) };
+        let mut lent = Lent {
+            texts,
+            starts,
+            bucket_bits,
+            entries: Vec::new(),
+            ordinal_bits: ordinal_bits.min(32),
+        };
         let mut text = Vec::new();
         for object in identity.objects() {
             if let Some(hash) = lent.hash_of(object, &mut text) {
@@ -97,23 +108,35 @@ impl Lent {
     }
 
     /// The number of a text; `other` is room to read into.
-    pub(super) fn find(&self, text: &[u8], identity: &Numbering, other: &mut Vec<u8>) -> Option<StringId> {
+    pub(super) fn find(
+        &self,
+        text: &[u8],
+        identity: &Numbering,
+        other: &mut Vec<u8>,
+    ) -> Option<StringId> {
         match self.place(HASH.of(text), text, identity, other) {
             Place::Of(at) => Some(StringId(at as u32)),
             Place::Free(_) | Place::Full => None,
         }
     }
 
-    /// Appends the texts in the order of their numbers: to be called with one after the other. False if one is another by now.
-    pub(super) fn reader<'a>(&'a self, identity: &'a Numbering) -> impl FnMut(StringId, &mut Vec<u8>) -> bool + 'a {
+    /// Appends the texts in the order of their numbers: to be called with one after the other.
+    /// False if one is another by now.
+    pub(super) fn reader<'a>(
+        &'a self,
+        identity: &'a Numbering,
+    ) -> impl FnMut(StringId, &mut Vec<u8>) -> bool + 'a {
         let mut bucket = 0;
         move |number, out| {
             while self.starts[bucket + 1] <= number.0 {
                 bucket += 1;
             }
             let entry = self.entries[number.0 as usize];
-            let hash = self.hash_of(identity.object((entry & self.ordinal_mask()) as usize - 1), out);
-            hash.is_some_and(|hash| self.bucket(hash) == bucket && self.tag(hash) == entry & !self.ordinal_mask())
+            let hash =
+                self.hash_of(identity.object((entry & self.ordinal_mask()) as usize - 1), out);
+            hash.is_some_and(|hash| {
+                self.bucket(hash) == bucket && self.tag(hash) == entry & !self.ordinal_mask()
+            })
         }
     }
 

@@ -1,10 +1,13 @@
 //! Where the lines of a script end, to turn a position in it into a line and a column.
 //!
-//! The document's second finding: V8 computed this table anew for each function of a script, because a snapshot may not change the heap that it walks and the
-//! table had its place in the heap. V8 now computes it before the walk, into the heap; the document's wish, "ideally", was outside of it. Here it is
-//! outside: computed once before the walk, gone after it. [`Positions::PerFunction`] brings the old behaviour back, to be measured.
+//! The document's second finding: V8 computed this table anew for each function of a script,
+//! because a snapshot may not change the heap that it walks and the table had its place in the
+//! heap. V8 now computes it before the walk, into the heap; the document's wish, "ideally", was
+//! outside of it. Here it is outside: computed once before the walk, gone after it.
+//! [`Positions::PerFunction`] brings the old behaviour back, to be measured.
 //!
-//! Lines end as in JavaScript: LF, CR, CR LF, U+2028, U+2029. Positions and columns count bytes of the source as given (UTF-8 or Latin-1).
+//! Lines end as in JavaScript: LF, CR, CR LF, U+2028, U+2029. Positions and columns count bytes of
+//! the source as given (UTF-8 or Latin-1).
 
 use std::collections::HashMap;
 
@@ -77,7 +80,12 @@ impl Scripts {
     }
 
     /// During the walk: a position, whose script's source is at hand.
-    pub(super) fn resolve<'a>(&mut self, script: u64, offset: u64, source: impl FnOnce() -> Option<&'a [u8]>) -> Option<(u64, u64)> {
+    pub(super) fn resolve<'a>(
+        &mut self,
+        script: u64,
+        offset: u64,
+        source: impl FnOnce() -> Option<&'a [u8]>,
+    ) -> Option<(u64, u64)> {
         if let Some(ends) = self.known.get(&script) {
             return Some(ends.line_and_column(offset));
         }
@@ -101,7 +109,11 @@ mod tests {
     fn lines_end_as_in_javascript() {
         let source = "a\nbc\r\nd\re\u{2028}f\u{2029}é€g".as_bytes();
         let ends = LineEnds::of(source);
-        let place = |text: &str| ends.line_and_column(source.windows(text.len()).position(|part| part == text.as_bytes()).unwrap() as u64);
+        let place = |text: &str| {
+            ends.line_and_column(
+                source.windows(text.len()).position(|part| part == text.as_bytes()).unwrap() as u64,
+            )
+        };
         assert_eq!(
             [place("a"), place("c"), place("d"), place("e"), place("f"), place("g")],
             [(0, 0), (1, 1), (2, 0), (3, 0), (4, 0), (5, 5)]

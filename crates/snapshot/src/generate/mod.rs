@@ -1,13 +1,19 @@
 //! `Generator`: a snapshot of any heap that answers an [`Embedder`]'s questions.
 //!
-//! Source: "Speeding up V8 heap snapshots" (2023) and V8's `HeapSnapshotGenerator`: two phases, *generation* (walk the heap) and *serialization* (write
-//! it), whose times and counts are told apart ([`Profile`]), and line ends computed before the walk.
+//! Source: "Speeding up V8 heap snapshots" (2023) and V8's `HeapSnapshotGenerator`: two phases,
+//! *generation* (walk the heap) and *serialization* (write it), whose times and counts are told
+//! apart ([`Profile`]), and line ends computed before the walk.
 //!
-//! Deviation: V8 keeps entries, edges and names of the whole heap between the phases, 12 times the heap at its peak. Here the heap is walked twice: generation numbers the
-//! objects ([`IdentityMap`]) and counts their edges, because a node's `edge_count` stands in the file before any edge; serialization walks again
-//! and writes rows as they come. Between the phases stands a byte an object besides the identity map, and 16 an object that has a place in the
-//! source; where the order of nodes does not matter, less than a byte in all ([`Embedder::numbered_by_address`]). Names are therefore asked for in the second phase; [`Options::names_in_generation`] asks in the first too, as V8 does, so that its times can be
-//! compared phase by phase. V8 copies every name; here texts that the heap's objects are themselves may be lent ([`Embedder::own_texts`]).
+//! Deviation: V8 keeps entries, edges and names of the whole heap between the phases, 12 times the
+//! heap at its peak. Here the heap is walked twice: generation numbers the objects
+//! ([`IdentityMap`]) and counts their edges, because a node's `edge_count` stands in the file
+//! before any edge; serialization walks again and writes rows as they come. Between the phases
+//! stands a byte an object besides the identity map, and 16 an object that has a place in the
+//! source; where the order of nodes does not matter, less than a byte in all
+//! ([`Embedder::numbered_by_address`]). Names are therefore asked for in the second phase;
+//! [`Options::names_in_generation`] asks in the first too, as V8 does, so that its times can be
+//! compared phase by phase. V8 copies every name; here texts that the heap's objects are themselves
+//! may be lent ([`Embedder::own_texts`]).
 
 mod counts;
 mod embedder;
@@ -40,7 +46,8 @@ pub struct Options {
     pub hash: Hash,
     /// When line ends are computed.
     pub positions: Positions,
-    /// Whether names are asked for in the first phase too, as V8 does. All are copied then, as by V8, whatever the embedder lends.
+    /// Whether names are asked for in the first phase too, as V8 does. All are copied then, as by
+    /// V8, whatever the embedder lends.
     pub names_in_generation: bool,
 }
 
@@ -110,7 +117,11 @@ pub struct Generator<'a> {
 }
 
 /// A snapshot of the embedder's heap, without progress.
-pub fn generate<W: Write>(embedder: &mut impl Embedder, sink: W, options: Options) -> Result<(W, Profile), GenerateError> {
+pub fn generate<W: Write>(
+    embedder: &mut impl Embedder,
+    sink: W,
+    options: Options,
+) -> Result<(W, Profile), GenerateError> {
     Generator::new(options, &mut |_| ()).run(embedder, sink)
 }
 
@@ -121,16 +132,24 @@ impl Generator<'_> {
     }
 
     /// Both phases.
-    pub fn run<W: Write>(mut self, embedder: &mut impl Embedder, sink: W) -> Result<(W, Profile), GenerateError> {
+    pub fn run<W: Write>(
+        mut self,
+        embedder: &mut impl Embedder,
+        sink: W,
+    ) -> Result<(W, Profile), GenerateError> {
         let mut profile = Profile::default();
         let mut strings = StringsStorage::new(self.options.hash);
         let mut walked = self.walk(embedder, &mut strings, &mut profile)?;
         profile.generation_names = strings.counters();
         strings.reset_counters();
 
-        let counts = Counts { nodes: walked.identity.len() as u64, edges: walked.edges, trace_functions: 0 };
+        let counts =
+            Counts { nodes: walked.identity.len() as u64, edges: walked.edges, trace_functions: 0 };
         let start = Instant::now();
-        let lent = embedder.own_texts().filter(|_| !self.options.names_in_generation).map(|texts| Lent::new(texts, &walked.identity));
+        let lent = embedder
+            .own_texts()
+            .filter(|_| !self.options.names_in_generation)
+            .map(|texts| Lent::new(texts, &walked.identity));
         if let Some(lent) = &lent {
             strings = StringsStorage::with_lent(self.options.hash, lent.len());
         }
@@ -138,16 +157,23 @@ impl Generator<'_> {
         self.write_nodes(embedder, &mut walked, lent.as_ref(), &mut writer)?;
         let nodes_end = Instant::now();
         profile.nodes_time = nodes_end - start;
-        (profile.source_bytes, profile.locations) = (walked.scripts.scanned_bytes, walked.locations.len());
+        (profile.source_bytes, profile.locations) =
+            (walked.scripts.scanned_bytes, walked.locations.len());
         profile.kept_bytes = walked.kept_bytes();
         self.write_edges(embedder, &walked, lent.as_ref(), &mut writer)?;
         profile.edges_time = nodes_end.elapsed();
         let edges_end = Instant::now();
         for place in &walked.locations {
-            writer.location(u64::from(place.node), u64::from(place.script), u64::from(place.line), u64::from(place.column))?;
+            writer.location(
+                u64::from(place.node),
+                u64::from(place.script),
+                u64::from(place.line),
+                u64::from(place.column),
+            )?;
         }
         profile.serialization_names = writer.strings().counters();
-        profile.strings_bytes = writer.strings().memory_bytes() + lent.as_ref().map_or(0, Lent::memory_bytes);
+        profile.strings_bytes =
+            writer.strings().memory_bytes() + lent.as_ref().map_or(0, Lent::memory_bytes);
         let (sink, written) = match &lent {
             Some(lent) => writer.finish_lent(&mut lent.reader(&walked.identity))?,
             None => writer.finish()?,

@@ -1,5 +1,6 @@
-//! Which object is which node, in one of two ways: in the order in which objects were met ([`IdentityMap`]), or by address ([`AddressMap`]), which takes
-//! a twentieth of the memory where the embedder does not mind the order ([`super::Embedder::numbered_by_address`]).
+//! Which object is which node, in one of two ways: in the order in which objects were met
+//! ([`IdentityMap`]), or by address ([`AddressMap`]), which takes a twentieth of the memory where
+//! the embedder does not mind the order ([`super::Embedder::numbered_by_address`]).
 
 use super::identity::IdentityMap;
 use super::pages::{AddressMap, Objects as AddressObjects};
@@ -59,7 +60,11 @@ impl Numbering {
         match self {
             Numbering::Met(map, _) => {
                 map.find_all(objects, found);
-                objects.iter().zip(found).filter(|(_, found)| **found == u32::MAX).all(|(object, _)| map.add(*object).is_some())
+                objects
+                    .iter()
+                    .zip(found)
+                    .filter(|(_, found)| **found == u32::MAX)
+                    .all(|(object, _)| map.add(*object).is_some())
             }
             Numbering::ByAddress(map) => objects.iter().all(|object| map.add(*object)),
         }
@@ -100,7 +105,8 @@ impl Numbering {
         }
     }
 
-    /// The ordinals of objects, `u32::MAX` for those that are unknown; `found` is as long as `objects`.
+    /// The ordinals of objects, `u32::MAX` for those that are unknown; `found` is as long as
+    /// `objects`.
     pub(super) fn find_all(&self, objects: &[u64], found: &mut [u32]) {
         match self {
             Numbering::Met(map, _) => map.find_all(objects, found),

@@ -1,14 +1,20 @@
-//! Objects numbered by address: a bit for each place of 16 bytes in the pages that have objects, less than a byte an object where a page has many.
+//! Objects numbered by address: a bit for each place of 16 bytes in the pages that have objects,
+//! less than a byte an object where a page has many.
 //!
-//! What an [`super::IdentityMap`] needs most of its memory for is the order in which objects were met. Where that order does not matter, an object's ordinal
-//! is the number of objects in pages before its own and at lower addresses in its own: it is counted, not stored, and from an ordinal the object is found
-//! again the same way (rank and select). Pages stand in the order in which they were met, so that none moves; objects of one page by address.
+//! What an [`super::IdentityMap`] needs most of its memory for is the order in which objects were
+//! met. Where that order does not matter, an object's ordinal is the number of objects in pages
+//! before its own and at lower addresses in its own: it is counted, not stored, and from an ordinal
+//! the object is found again the same way (rank and select). Pages stand in the order in which they
+//! were met, so that none moves; objects of one page by address.
 //!
-//! While the heap is walked a second bit says which objects were walked: pages that have others wait in a stack, each once, so that there is no queue of
-//! objects either. Source: mark bitmaps of tracing collectors (Boehm and Weiser's among them), whose pages of objects to be marked are found again the same way.
+//! While the heap is walked a second bit says which objects were walked: pages that have others
+//! wait in a stack, each once, so that there is no queue of objects either. Source: mark bitmaps of
+//! tracing collectors (Boehm and Weiser's among them), whose pages of objects to be marked are
+//! found again the same way.
 //!
-//! A page costs some 90 bytes while the heap is walked and 60 after, whatever is in it. Objects at addresses are in memory, so that this is at most 2.3 %
-//! of the memory that has objects; handles that are no addresses and lie far apart are correct here, but cheaper in an identity map.
+//! A page costs some 90 bytes while the heap is walked and 60 after, whatever is in it. Objects at
+//! addresses are in memory, so that this is at most 2.3 % of the memory that has objects; handles
+//! that are no addresses and lie far apart are correct here, but cheaper in an identity map.
 
 use super::identity::ROUND;
 use crate::names::fold;
@@ -59,7 +65,8 @@ impl Page {
     }
 }
 
-/// Page and place of an object. Every handle has one: the low bits of an address, which are mostly 0, become the highest of the page's number.
+/// Page and place of an object. Every handle has one: the low bits of an address, which are mostly
+/// 0, become the highest of the page's number.
 #[inline]
 fn split(object: u64) -> (u64, usize) {
     let turned = object.rotate_right(PLACE_BITS);
@@ -113,7 +120,8 @@ impl AddressMap {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.pages.len() * size_of::<Page>() + (self.slots.len() + self.samples.len()) * size_of::<u32>()
+        self.pages.len() * size_of::<Page>()
+            + (self.slots.len() + self.samples.len()) * size_of::<u32>()
     }
 
     fn push_page(&mut self, number: u64) {
@@ -193,7 +201,10 @@ impl AddressMap {
     /// Whether an object was added.
     pub(super) fn contains(&self, object: u64) -> bool {
         let (number, place) = split(object);
-        object == self.root || self.page_from(number, self.slot(number)).is_ok_and(|page| self.pages[page].has(place))
+        object == self.root
+            || self
+                .page_from(number, self.slot(number))
+                .is_ok_and(|page| self.pages[page].has(place))
     }
 
     /// The next object that was not walked yet; it counts as walked now.
@@ -256,7 +267,8 @@ impl AddressMap {
         Objects { pages: &self.pages, word: 0, left: self.pages[0].met[0] }
     }
 
-    /// The ordinals of objects, `u32::MAX` for those that are unknown; `found` is as long as `objects`.
+    /// The ordinals of objects, `u32::MAX` for those that are unknown; `found` is as long as
+    /// `objects`.
     pub(super) fn find_all(&self, objects: &[u64], found: &mut [u32]) {
         let (mut slots, mut entries) = ([0; ROUND], [FREE; ROUND]);
         for (objects, found) in objects.chunks(ROUND).zip(found.chunks_mut(ROUND)) {
@@ -325,13 +337,24 @@ mod tests {
     #[test]
     fn bytes_an_object_stay_below_one_and_of_memory_below_a_fortieth() {
         let map = numbered((0..200_000u64).map(|object| object * 48 + 0x7f00_0000_0000));
-        assert!((map.memory_bytes() as f64) < map.len() as f64 * 0.8, "{} objects, {} bytes", map.len(), map.memory_bytes());
+        assert!(
+            (map.memory_bytes() as f64) < map.len() as f64 * 0.8,
+            "{} objects, {} bytes",
+            map.len(),
+            map.memory_bytes()
+        );
         // One object a page, and the walk's part still there.
         let mut map = AddressMap::new(1);
         (0..20_000u64).for_each(|page| assert!(map.add(page << 12)));
         let walk = map.walk.as_ref().unwrap();
-        let walk_bytes = walk.walked.len() * size_of::<[u64; WORDS]>() + walk.waiting.len() * size_of::<u32>() + walk.waits.len();
-        assert!(map.memory_bytes() + walk_bytes < 20_000 * 4096 / 40, "{} and {walk_bytes} bytes", map.memory_bytes());
+        let walk_bytes = walk.walked.len() * size_of::<[u64; WORDS]>()
+            + walk.waiting.len() * size_of::<u32>()
+            + walk.waits.len();
+        assert!(
+            map.memory_bytes() + walk_bytes < 20_000 * 4096 / 40,
+            "{} and {walk_bytes} bytes",
+            map.memory_bytes()
+        );
     }
 
     /// Handles of all kinds: close together, on odd addresses, far apart, at both ends.

@@ -5,7 +5,10 @@ use super::identity::ROUND;
 use super::lent::Lent;
 use super::line_ends::{Positions, Scripts};
 use super::numbering::Numbering;
-use super::{Description, EdgeSink, Embedder, GenerateError, Generator, NameSink, PROGRESS_OBJECTS, Position, Profile, Progress, Step};
+use super::{
+    Description, EdgeSink, Embedder, GenerateError, Generator, NameSink, PROGRESS_OBJECTS,
+    Position, Profile, Progress, Step,
+};
 use crate::names::{StringId, StringsFull, StringsStorage};
 use crate::write::{EdgeName, Node, Writer};
 use std::io::Write;
@@ -32,7 +35,8 @@ pub(super) struct Walked {
 impl Walked {
     /// Besides the identity map.
     pub(super) fn kept_bytes(&self) -> usize {
-        self.edge_counts.as_ref().map_or(0, EdgeCounts::memory_bytes) + self.locations.len() * size_of::<Place>()
+        self.edge_counts.as_ref().map_or(0, EdgeCounts::memory_bytes)
+            + self.locations.len() * size_of::<Place>()
     }
 }
 
@@ -60,7 +64,12 @@ impl Generator<'_> {
         let edge_counts = (!by_address).then(|| EdgeCounts::with_capacity(hint));
         let mut walked = Walked { identity, edge_counts, edges: 0, locations: Vec::new(), scripts };
         let follow = !embedder.names_all_objects();
-        let mut discovery = Discovery { pending: Vec::with_capacity(PENDING), found: vec![0; PENDING], too_many, follow };
+        let mut discovery = Discovery {
+            pending: Vec::with_capacity(PENDING),
+            found: vec![0; PENDING],
+            too_many,
+            follow,
+        };
         let last = embedder.last();
         let mut last_ordinal = None;
         for ordinal in 0.. {
@@ -78,7 +87,11 @@ impl Generator<'_> {
                 names.full.map_or(Ok(()), Err)?;
             }
             if ordinal.is_multiple_of(PROGRESS_OBJECTS) {
-                (self.progress)(Progress { step: Step::Walk, done: ordinal as u64, of: walked.identity.len() as u64 });
+                (self.progress)(Progress {
+                    step: Step::Walk,
+                    done: ordinal as u64,
+                    of: walked.identity.len() as u64,
+                });
             }
         }
         if let (Some(ordinal), Some(object)) = (last_ordinal, last) {
@@ -112,7 +125,8 @@ impl Generator<'_> {
         scripts
     }
 
-    /// One object of the walk: its references are counted and met; its place is found if its ordinal is known.
+    /// One object of the walk: its references are counted and met; its place is found if its
+    /// ordinal is known.
     fn walk_object(
         &mut self,
         ordinal: usize,
@@ -158,9 +172,18 @@ impl Generator<'_> {
             };
             let lent = lent.map(|lent| Lookup { lent, identity, text: &mut text });
             let mut names = Named { strings: writer.strings(), lent, full: None };
-            let Description { node_type, name, id, self_size, trace_node_id, detachedness } = embedder.describe(object, &mut names);
+            let Description { node_type, name, id, self_size, trace_node_id, detachedness } =
+                embedder.describe(object, &mut names);
             names.full.map_or(Ok(()), Err)?;
-            writer.node(&Node { node_type, name, id, self_size, edge_count, trace_node_id, detachedness })?;
+            writer.node(&Node {
+                node_type,
+                name,
+                id,
+                self_size,
+                edge_count,
+                trace_node_id,
+                detachedness,
+            })?;
             self.tell(Step::Nodes, ordinal, identity);
         }
         Ok(())
@@ -214,18 +237,30 @@ impl Generator<'_> {
 }
 
 /// Where an object stands in the source, if it stands there.
-fn locate(ordinal: usize, object: u64, embedder: &mut impl Embedder, scripts: &mut Scripts, locations: &mut Vec<Place>) {
+fn locate(
+    ordinal: usize,
+    object: u64,
+    embedder: &mut impl Embedder,
+    scripts: &mut Scripts,
+    locations: &mut Vec<Place>,
+) {
     if let Some(position) = embedder.position(object) {
         locations.extend(place(embedder, scripts, ordinal as u32, position));
     }
 }
 
 /// A position as the file has it; those in unknown scripts are left out.
-fn place(embedder: &impl Embedder, scripts: &mut Scripts, node: u32, position: Position) -> Option<Place> {
+fn place(
+    embedder: &impl Embedder,
+    scripts: &mut Scripts,
+    node: u32,
+    position: Position,
+) -> Option<Place> {
     let (script, line, column) = match position {
         Position::Place { script, line, column } => (script, line, column),
         Position::Offset { script, offset } => {
-            let (line, column) = scripts.resolve(script, offset, || embedder.script_source(script))?;
+            let (line, column) =
+                scripts.resolve(script, offset, || embedder.script_source(script))?;
             (script, line, column)
         }
     };
@@ -267,7 +302,11 @@ impl Discovery {
                 return Some(object);
             }
             if self.pending.is_empty() {
-                let unmet = if self.follow { embedder.unmet(&|object| identity.contains(object)) } else { None };
+                let unmet = if self.follow {
+                    embedder.unmet(&|object| identity.contains(object))
+                } else {
+                    None
+                };
                 self.pending.push(unmet?);
             }
             self.resolve(identity);
@@ -334,7 +373,9 @@ impl<W: Write> Edges<'_, W> {
             let written = if *to == u32::MAX {
                 Err(GenerateError::Unmet { ordinal: *from as usize })
             } else {
-                self.writer.edge(u64::from(*from), *edge_type, *name, u64::from(*to)).map_err(Into::into)
+                self.writer
+                    .edge(u64::from(*from), *edge_type, *name, u64::from(*to))
+                    .map_err(Into::into)
             };
             if let Err(error) = written {
                 self.failed = Some(error);

@@ -60,21 +60,49 @@ impl fmt::Display for Profile {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         let names = |out: &mut fmt::Formatter<'_>, counters: &Counters| {
             let (mean, longest) = (counters.mean_probe(), counters.longest_probe);
-            writeln!(out, "  names          {} asked for, {mean:.2} slots a name, {longest} at most", counters.lookups)
+            writeln!(
+                out,
+                "  names          {} asked for, {mean:.2} slots a name, {longest} at most",
+                counters.lookups
+            )
         };
         writeln!(out, "generation     {:9.1} ms", ms(self.generation()))?;
         let (scripts, scanned) = (self.scripts, self.source_bytes);
-        writeln!(out, "  line ends    {:9.1} ms  {scripts} scripts, {scanned} bytes looked at", ms(self.line_ends_time))?;
-        writeln!(out, "  walk         {:9.1} ms  {} objects, {} references", ms(self.walk_time), self.nodes, self.edges)?;
+        writeln!(
+            out,
+            "  line ends    {:9.1} ms  {scripts} scripts, {scanned} bytes looked at",
+            ms(self.line_ends_time)
+        )?;
+        writeln!(
+            out,
+            "  walk         {:9.1} ms  {} objects, {} references",
+            ms(self.walk_time),
+            self.nodes,
+            self.edges
+        )?;
         if self.generation_names.lookups > 0 {
             names(out, &self.generation_names)?;
         }
-        writeln!(out, "serialization  {:9.1} ms  {} bytes", ms(self.serialization()), self.file_bytes)?;
+        writeln!(
+            out,
+            "serialization  {:9.1} ms  {} bytes",
+            ms(self.serialization()),
+            self.file_bytes
+        )?;
         writeln!(out, "  nodes        {:9.1} ms", ms(self.nodes_time))?;
         writeln!(out, "  edges        {:9.1} ms", ms(self.edges_time))?;
-        writeln!(out, "  the rest     {:9.1} ms  {} strings, {} locations", ms(self.rest_time), self.strings, self.locations)?;
+        writeln!(
+            out,
+            "  the rest     {:9.1} ms  {} strings, {} locations",
+            ms(self.rest_time),
+            self.strings,
+            self.locations
+        )?;
         names(out, &self.serialization_names)?;
         let (identity, strings, kept) = (self.identity_bytes, self.strings_bytes, self.kept_bytes);
-        write!(out, "memory         identity map {identity}, strings {strings}, besides {kept} bytes")
+        write!(
+            out,
+            "memory         identity map {identity}, strings {strings}, besides {kept} bytes"
+        )
     }
 }

@@ -1,4 +1,5 @@
-//! A heap of adjacency lists through the generator, read by another parser; heaps that change; lines that are scanned once.
+//! A heap of adjacency lists through the generator, read by another parser; heaps that change;
+//! lines that are scanned once.
 
 use super::*;
 use crate::names::StringId;
@@ -15,7 +16,8 @@ struct Lists {
     source: Vec<u8>,
     closures: usize,
     wrong_target: bool,
-    /// An object (referred to by the root) that is to hold what nobody refers to, and what it came to hold.
+    /// An object (referred to by the root) that is to hold what nobody refers to, and what it came
+    /// to hold.
     last: Option<usize>,
     unmet: Vec<usize>,
     /// Whether all objects are named, and not only the root.
@@ -42,7 +44,8 @@ impl Embedder for Lists {
     }
 
     fn objects(&mut self, add: &mut dyn FnMut(u64)) {
-        (0..if self.all { self.references.len() } else { 0 }).for_each(|index| add(Lists::address(index)));
+        (0..if self.all { self.references.len() } else { 0 })
+            .for_each(|index| add(Lists::address(index)));
     }
 
     fn names_all_objects(&self) -> bool {
@@ -68,20 +71,30 @@ impl Embedder for Lists {
         if self.last == Some(Lists::index(object)) {
             self.references[Lists::index(object)] = self.unmet.clone();
         }
-        self.references[Lists::index(object)].iter().for_each(|target| visit(Lists::address(*target)));
+        self.references[Lists::index(object)]
+            .iter()
+            .for_each(|target| visit(Lists::address(*target)));
     }
 
     fn describe(&mut self, object: u64, names: &mut impl NameSink) -> Description {
         let index = Lists::index(object);
         let name = names.intern(format!("class {}", index % 3).as_bytes());
         let (id, self_size) = (index as u64 * 2 + 1, index as u64);
-        Description { node_type: node_type::OBJECT, name, id, self_size, trace_node_id: 0, detachedness: 0 }
+        Description {
+            node_type: node_type::OBJECT,
+            name,
+            id,
+            self_size,
+            trace_node_id: 0,
+            detachedness: 0,
+        }
     }
 
     fn references(&mut self, object: u64, edges: &mut impl EdgeSink) {
         let index = Lists::index(object);
         for (slot, target) in self.references[index].iter().enumerate() {
-            let target = Lists::address(if self.wrong_target { self.references.len() } else { *target });
+            let target =
+                Lists::address(if self.wrong_target { self.references.len() } else { *target });
             if slot % 2 == 0 {
                 edges.element(slot as u64, target);
             } else {
@@ -95,7 +108,8 @@ impl Embedder for Lists {
 
     fn position(&mut self, object: u64) -> Option<Position> {
         let index = Lists::index(object);
-        (index > 0 && index <= self.closures).then_some(Position::Offset { script: 4, offset: index as u64 * 10 })
+        (index > 0 && index <= self.closures)
+            .then_some(Position::Offset { script: 4, offset: index as u64 * 10 })
     }
 
     fn scripts(&self) -> Vec<u64> {
@@ -114,18 +128,24 @@ fn made(heap: &mut impl Embedder, options: Options) -> (Value, Profile) {
 }
 
 fn rows(value: &Value, key: &str, width: usize) -> Vec<Vec<u64>> {
-    let numbers: Vec<u64> = value[key].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect();
+    let numbers: Vec<u64> =
+        value[key].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect();
     numbers.chunks(width).map(<[u64]>::to_vec).collect()
 }
 
 #[test]
 fn objects_stand_in_the_order_in_which_they_were_met() {
-    let mut heap = Lists { references: vec![vec![2, 1], vec![0, 1], vec![], vec![0]], ..Lists::default() };
+    let mut heap =
+        Lists { references: vec![vec![2, 1], vec![0, 1], vec![], vec![0]], ..Lists::default() };
     let (file, profile) = made(&mut heap, Options::default());
     let ids: Vec<u64> = rows(&file, "nodes", 6).iter().map(|row| row[2]).collect();
     assert_eq!(ids, [1, 5, 3], "object 3 is met by nobody");
-    let property = file["strings"].as_array().unwrap().iter().position(|name| name == "1").unwrap() as u64;
-    assert_eq!(rows(&file, "edges", 3), [vec![1, 0, 6], vec![2, property, 12], vec![1, 0, 0], vec![2, property, 12]]);
+    let property =
+        file["strings"].as_array().unwrap().iter().position(|name| name == "1").unwrap() as u64;
+    assert_eq!(
+        rows(&file, "edges", 3),
+        [vec![1, 0, 6], vec![2, property, 12], vec![1, 0, 0], vec![2, property, 12]]
+    );
     assert_eq!((profile.nodes, profile.edges, profile.serialization_names.lookups), (3, 4, 5));
     assert_eq!(profile.generation_names.lookups, 0);
     let (_, profile) = made(&mut heap, Options { names_in_generation: true, ..Options::default() });
@@ -150,8 +170,15 @@ fn objects_stand_by_address_where_the_order_does_not_matter() {
     let (file, profile) = made(&mut heap, Options::default());
     let ids: Vec<u64> = rows(&file, "nodes", 6).iter().map(|row| row[2]).collect();
     assert_eq!(ids, [1, 3, 5, 7]);
-    assert_eq!(rows(&file, "edges", 3).iter().map(|edge| edge[2] / 6).collect::<Vec<_>>(), [3, 1, 0, 1, 2]);
-    assert_eq!((profile.nodes, profile.edges, profile.kept_bytes), (4, 5, 0), "edges are counted again");
+    assert_eq!(
+        rows(&file, "edges", 3).iter().map(|edge| edge[2] / 6).collect::<Vec<_>>(),
+        [3, 1, 0, 1, 2]
+    );
+    assert_eq!(
+        (profile.nodes, profile.edges, profile.kept_bytes),
+        (4, 5, 0),
+        "edges are counted again"
+    );
 }
 
 #[test]
@@ -175,12 +202,26 @@ fn a_heap_that_changes_is_refused() {
         Err(GenerateError::References { ordinal: 1, first: 1, second: 2 })
     ));
     let mut heap = Lists { references: references.clone(), wrong_target: true, ..Lists::default() };
-    assert!(matches!(generate(&mut heap, Vec::new(), Options::default()), Err(GenerateError::Unmet { ordinal: 0 })));
+    assert!(matches!(
+        generate(&mut heap, Vec::new(), Options::default()),
+        Err(GenerateError::Unmet { ordinal: 0 })
+    ));
     // Counts that were not kept are the writer's to hold against each other.
-    let mut heap = Lists { references: references.clone(), growing: Some(1), by_address: true, ..Lists::default() };
-    assert!(matches!(generate(&mut heap, Vec::new(), Options::default()), Err(GenerateError::Write(WriteError::Count { .. }))));
+    let mut heap = Lists {
+        references: references.clone(),
+        growing: Some(1),
+        by_address: true,
+        ..Lists::default()
+    };
+    assert!(matches!(
+        generate(&mut heap, Vec::new(), Options::default()),
+        Err(GenerateError::Write(WriteError::Count { .. }))
+    ));
     let mut heap = Lists { references, wrong_target: true, by_address: true, ..Lists::default() };
-    assert!(matches!(generate(&mut heap, Vec::new(), Options::default()), Err(GenerateError::Unmet { ordinal: 0 })));
+    assert!(matches!(
+        generate(&mut heap, Vec::new(), Options::default()),
+        Err(GenerateError::Unmet { ordinal: 0 })
+    ));
 }
 
 #[test]
@@ -195,19 +236,24 @@ fn a_failing_sink_ends_it() {
         }
     }
     let mut heap = Lists { references: vec![vec![0]], ..Lists::default() };
-    assert!(matches!(generate(&mut heap, Full, Options::default()), Err(GenerateError::Write(WriteError::Sink(_)))));
+    assert!(matches!(
+        generate(&mut heap, Full, Options::default()),
+        Err(GenerateError::Write(WriteError::Sink(_)))
+    ));
 }
 
 #[test]
 fn a_script_is_looked_at_once_or_once_a_function() {
     let closures = 50;
-    let mut heap = Lists { references: vec![(1..=closures).collect()], closures, ..Lists::default() };
+    let mut heap =
+        Lists { references: vec![(1..=closures).collect()], closures, ..Lists::default() };
     heap.references.resize(closures + 1, Vec::new());
     heap.source = b"function(){\nreturn}".repeat(60);
     let length = heap.source.len() as u64;
     let (once, profile) = made(&mut heap, Options::default());
     assert_eq!((profile.source_bytes, profile.locations, profile.scripts), (length, closures, 1));
-    let (each, profile) = made(&mut heap, Options { positions: Positions::PerFunction, ..Options::default() });
+    let (each, profile) =
+        made(&mut heap, Options { positions: Positions::PerFunction, ..Options::default() });
     assert_eq!((profile.source_bytes, profile.scripts), (length * closures as u64, 0));
     assert_eq!(once, each);
     // Offset 30 is 18 bytes into the second line, whose 19 bytes begin at 12.
@@ -223,7 +269,9 @@ fn the_profile_is_readable() {
     let mut heap = Lists { references: vec![vec![0]], ..Lists::default() };
     let (_, profile) = made(&mut heap, Options::default());
     let text = profile.to_string();
-    for word in ["generation", "serialization", "line ends", "1 objects, 1 references", "slots a name"] {
+    for word in
+        ["generation", "serialization", "line ends", "1 objects, 1 references", "slots a name"]
+    {
         assert!(text.contains(word), "{word}: {text}");
     }
 }

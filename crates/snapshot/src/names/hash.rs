@@ -1,8 +1,9 @@
 //! The hashes of the strings' table: V8's before the document, V8's after it, and ours.
 //!
-//! Of numeric strings V8 took the number of digits above 24 bits of the number; the document rotated that by two bits, so that three slots
-//! stay free between neighbours. Other strings go through the one-at-a-time hash of Bob Jenkins, as in V8. Ours makes no
-//! difference between them: eight bytes at a time, multiplied into 128 bits and folded, in the manner of wyhash.
+//! Of numeric strings V8 took the number of digits above 24 bits of the number; the document
+//! rotated that by two bits, so that three slots stay free between neighbours. Other strings go
+//! through the one-at-a-time hash of Bob Jenkins, as in V8. Ours makes no difference between them:
+//! eight bytes at a time, multiplied into 128 bits and folded, in the manner of wyhash.
 
 /// How strings are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -28,7 +29,9 @@ impl Hash {
     pub fn of(self, text: &[u8]) -> u32 {
         match self {
             Hash::V8Original => numeric(text).unwrap_or_else(|| one_at_a_time(text)),
-            Hash::V8Shifted => numeric(text).map_or_else(|| one_at_a_time(text), |hash| hash.rotate_left(2)),
+            Hash::V8Shifted => {
+                numeric(text).map_or_else(|| one_at_a_time(text), |hash| hash.rotate_left(2))
+            }
             Hash::Mixed => mixed(text),
         }
     }
@@ -77,7 +80,8 @@ fn mixed(text: &[u8]) -> u32 {
     let mut state = (text.len() as u64).wrapping_mul(MULTIPLIER_A) ^ MULTIPLIER_B;
     let mut pieces = text.chunks_exact(8);
     for piece in &mut pieces {
-        state = fold(state ^ u64::from_le_bytes(piece.try_into().unwrap_or_default()), MULTIPLIER_A);
+        state =
+            fold(state ^ u64::from_le_bytes(piece.try_into().unwrap_or_default()), MULTIPLIER_A);
     }
     let mut last = 0u64;
     for byte in pieces.remainder() {
@@ -109,7 +113,11 @@ mod tests {
             ("100", 0x300_0064, 0xc00_0190),
         ];
         for (text, original, shifted) in rows {
-            assert_eq!((Hash::V8Original.of(text.as_bytes()), Hash::V8Shifted.of(text.as_bytes())), (original, shifted), "{text}");
+            assert_eq!(
+                (Hash::V8Original.of(text.as_bytes()), Hash::V8Shifted.of(text.as_bytes())),
+                (original, shifted),
+                "{text}"
+            );
         }
     }
 

@@ -1,14 +1,17 @@
 //! `StringsStorage`: one copy of each string of a snapshot, found by a hash that can be chosen.
 //!
-//! Source: "Speeding up V8 heap snapshots" (José Dapena Paz, 2023), which found a third of the time of V8's snapshots in this
-//! table: linear probing, and a hash of numeric strings that was the number itself, so that a run of numbers filled a run of
-//! slots and every other string that met it walked to its end. The hash is a parameter here ([`enum@Hash`]), and the probes are counted, so
+//! Source: "Speeding up V8 heap snapshots" (José Dapena Paz, 2023), which found a third of the time
+//! of V8's snapshots in this table: linear probing, and a hash of numeric strings that was the
+//! number itself, so that a run of numbers filled a run of slots and every other string that met it
+//! walked to its end. The hash is a parameter here ([`enum@Hash`]), and the probes are counted, so
 //! that the document can be rerun.
 //!
-//! Deviations: bytes lie behind each other in one buffer (V8: one allocation a string), slots hold 32 bits of the hash and the
-//! string's number (V8: pointers to both). Growth follows the hash: V8's tables fill to 4/5, ours to 7/16, because
-//! linear probing costs (1 + 1/(1 - fill)) / 2 probes at best. And the first numbers may be those of texts that are kept elsewhere, of which
-//! there is no copy here ([`StringsStorage::with_lent`]): in a heap of many small strings a copy of each, with its place in the table, is as large as the heap.
+//! Deviations: bytes lie behind each other in one buffer (V8: one allocation a string), slots hold
+//! 32 bits of the hash and the string's number (V8: pointers to both). Growth follows the hash:
+//! V8's tables fill to 4/5, ours to 7/16, because linear probing costs (1 + 1/(1 - fill)) / 2
+//! probes at best. And the first numbers may be those of texts that are kept elsewhere, of which
+//! there is no copy here ([`StringsStorage::with_lent`]): in a heap of many small strings a copy of
+//! each, with its place in the table, is as large as the heap.
 
 mod hash;
 
@@ -68,9 +71,17 @@ impl StringsStorage {
         StringsStorage::with_lent(hash, 0)
     }
 
-    /// Whose first `lent` numbers are those of texts that somebody else keeps and finds: they are never found here. The others follow them.
+    /// Whose first `lent` numbers are those of texts that somebody else keeps and finds: they are
+    /// never found here. The others follow them.
     pub fn with_lent(hash: Hash, lent: u32) -> StringsStorage {
-        StringsStorage { hash, slots: vec![FREE; SLOTS_LEAST], bytes: Vec::new(), ends: Vec::new(), lent, counters: Counters::default() }
+        StringsStorage {
+            hash,
+            slots: vec![FREE; SLOTS_LEAST],
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            lent,
+            counters: Counters::default(),
+        }
     }
 
     /// How many texts are kept elsewhere.
@@ -121,7 +132,10 @@ impl StringsStorage {
 
     fn insert(&mut self, at: usize, hash: u32, text: &[u8]) -> Result<StringId, StringsFull> {
         // The largest number is that of a free slot.
-        let number = u32::try_from(self.len()).ok().filter(|number| *number != u32::MAX).ok_or(StringsFull(self.len()))?;
+        let number = u32::try_from(self.len())
+            .ok()
+            .filter(|number| *number != u32::MAX)
+            .ok_or(StringsFull(self.len()))?;
         self.bytes.extend_from_slice(text);
         self.ends.push(self.bytes.len() as u64);
         self.slots[at] = u64::from(hash) << 32 | u64::from(number);
@@ -225,7 +239,8 @@ mod tests {
             }
             strings.counters().longest_probe
         };
-        let (original, shifted, mixed) = (longest(Hash::V8Original), longest(Hash::V8Shifted), longest(Hash::Mixed));
+        let (original, shifted, mixed) =
+            (longest(Hash::V8Original), longest(Hash::V8Shifted), longest(Hash::Mixed));
         assert!(original > 10_000, "the document saw thousands: {original}");
         assert!(shifted < original / 10, "{shifted} of {original}");
         assert!(mixed < 64, "{mixed}");

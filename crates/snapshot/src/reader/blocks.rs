@@ -1,8 +1,9 @@
-//! 64 bytes at a time: which of them are digits, commas, quotes. One bit a byte, so that the scanners above reason about 64 bytes
-//! with a few instructions. How the masks are made is a type ([`Masks`]), of which the scanners above are compiled once each.
+//! 64 bytes at a time: which of them are digits, commas, quotes. One bit a byte, so that the
+//! scanners above reason about 64 bytes with a few instructions. How the masks are made is a type
+//! ([`Masks`]), of which the scanners above are compiled once each.
 //!
-//! The idea (masks, prefix sums of parity by xor) is that of simdjson, Langdale and Lemire 2019; the format's lists are so regular that
-//! a block needs no second stage.
+//! The idea (masks, prefix sums of parity by xor) is that of simdjson, Langdale and Lemire 2019;
+//! the format's lists are so regular that a block needs no second stage.
 
 /// Bytes that are looked at together.
 pub(crate) const BLOCK: usize = 64;
@@ -36,7 +37,10 @@ pub(crate) trait Masks {
     /// Whitespace between tokens.
     #[inline(always)]
     fn spaces(block: &[u8; BLOCK]) -> u64 {
-        Self::equal(block, b'\n') | Self::equal(block, b' ') | Self::equal(block, b'\r') | Self::equal(block, b'\t')
+        Self::equal(block, b'\n')
+            | Self::equal(block, b' ')
+            | Self::equal(block, b'\r')
+            | Self::equal(block, b'\t')
     }
 
     /// The masks of a block of integers.
@@ -50,7 +54,11 @@ pub(crate) trait Masks {
     /// The masks of a block of strings.
     #[inline(always)]
     fn strings(block: &[u8; BLOCK]) -> StringMasks {
-        StringMasks { quotes: Self::equal(block, b'"'), backslashes: Self::equal(block, b'\\'), controls: Self::at_most(block, 0x1f) }
+        StringMasks {
+            quotes: Self::equal(block, b'"'),
+            backslashes: Self::equal(block, b'\\'),
+            controls: Self::at_most(block, 0x1f),
+        }
     }
 }
 
@@ -61,7 +69,8 @@ pub(crate) struct Portable;
 const LOWEST: u64 = 0x0101_0101_0101_0101;
 const HIGHEST: u64 = LOWEST << 7;
 
-/// A bit for each byte of a block; `is` gives the highest bit of those bytes of eight that are meant.
+/// A bit for each byte of a block; `is` gives the highest bit of those bytes of eight that are
+/// meant.
 #[inline(always)]
 fn mask(block: &[u8; BLOCK], is: impl Fn(u64) -> u64) -> u64 {
     let mut mask = 0;
@@ -73,7 +82,8 @@ fn mask(block: &[u8; BLOCK], is: impl Fn(u64) -> u64) -> u64 {
     mask
 }
 
-/// The highest bit of the bytes that are at most `most`, which is below 128: no byte carries into the next.
+/// The highest bit of the bytes that are at most `most`, which is below 128: no byte carries into
+/// the next.
 #[inline(always)]
 fn at_most(eight: u64, most: u8) -> u64 {
     let beyond = (eight & !HIGHEST) + LOWEST * u64::from(127 - most);
@@ -98,7 +108,11 @@ impl Masks for Portable {
 
     #[inline(always)]
     fn spaces(block: &[u8; BLOCK]) -> u64 {
-        mask(block, |eight| [b'\n', b' ', b'\r', b'\t'].into_iter().fold(0, |is, byte| is | at_most(eight ^ (LOWEST * u64::from(byte)), 0)))
+        mask(block, |eight| {
+            [b'\n', b' ', b'\r', b'\t']
+                .into_iter()
+                .fold(0, |is, byte| is | at_most(eight ^ (LOWEST * u64::from(byte)), 0))
+        })
     }
 }
 
@@ -113,7 +127,8 @@ pub(crate) fn parity(mut bits: u64) -> u64 {
     bits ^ bits << 32
 }
 
-/// The block that begins at `at`; behind the end of the bytes it is filled with zeros, which nothing takes for a token.
+/// The block that begins at `at`; behind the end of the bytes it is filled with zeros, which
+/// nothing takes for a token.
 #[inline]
 pub(crate) fn block_at(bytes: &[u8], at: usize) -> std::borrow::Cow<'_, [u8; BLOCK]> {
     match bytes[at..].first_chunk() {
@@ -152,7 +167,10 @@ mod tests {
             let ints = M::integers(&block);
             assert_eq!(ints.digits, by_bytes(&block, |byte| byte.is_ascii_digit()));
             assert_eq!(ints.commas, by_bytes(&block, |byte| byte == b','));
-            assert_eq!(ints.spaces, by_bytes(&block, |byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')));
+            assert_eq!(
+                ints.spaces,
+                by_bytes(&block, |byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t'))
+            );
             let strings = M::strings(&block);
             assert_eq!(strings.quotes, by_bytes(&block, |byte| byte == b'"'));
             assert_eq!(strings.backslashes, by_bytes(&block, |byte| byte == b'\\'));

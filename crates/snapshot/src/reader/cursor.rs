@@ -1,12 +1,15 @@
-//! A cursor over JSON, for the small parts of a snapshot (keys, header, allocation tree) and for [`crate::rows`], which passes through all of it.
-//! Strict, and bounded: nothing recurses, so that a file of a million brackets costs a million bytes and no stack. The reader's large lists
-//! have their own scanners ([`super::ints`], [`super::strings`]), which refuse what this refuses, at the same byte.
+//! A cursor over JSON, for the small parts of a snapshot (keys, header, allocation tree) and for
+//! [`crate::rows`], which passes through all of it. Strict, and bounded: nothing recurses, so that
+//! a file of a million brackets costs a million bytes and no stack. The reader's large lists have
+//! their own scanners ([`super::ints`], [`super::strings`]), which refuse what this refuses, at the
+//! same byte.
 
 use crate::ReadError;
 use std::ops::Range;
 
 /// What a backslash may begin.
-pub(super) const ESCAPE: &str = "an escape of JSON (`\\n`, `\\\"`, `\\u` and four hexadecimal digits, ...)";
+pub(super) const ESCAPE: &str =
+    "an escape of JSON (`\\n`, `\\\"`, `\\u` and four hexadecimal digits, ...)";
 
 /// A place in the bytes of a file.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +59,10 @@ impl<'a> Cursor<'a> {
         self.expect(b'"', what)?;
         let from = self.at;
         loop {
-            let Some(step) = self.bytes[self.at..].iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)) else {
+            let Some(step) = self.bytes[self.at..]
+                .iter()
+                .position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20))
+            else {
                 self.at = self.bytes.len();
                 return Err(self.error("the end of a string"));
             };
@@ -75,7 +81,14 @@ impl<'a> Cursor<'a> {
     fn escape(&mut self) -> Result<(), ReadError> {
         let length = match self.bytes.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
-            Some(b'u') if self.bytes.get(self.at + 2..self.at + 6).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) => 6,
+            Some(b'u')
+                if self
+                    .bytes
+                    .get(self.at + 2..self.at + 6)
+                    .is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) =>
+            {
+                6
+            }
             _ => return Err(self.error(ESCAPE)),
         };
         self.at += length;
@@ -89,7 +102,8 @@ impl<'a> Cursor<'a> {
         let from = self.at;
         let mut value: u64 = 0;
         while let Some(digit @ b'0'..=b'9') = self.bytes.get(self.at) {
-            let next = value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit - b'0')));
+            let next =
+                value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit - b'0')));
             value = next.ok_or_else(|| ReadError::at(self.bytes, from, "an integer below 2^64"))?;
             self.at += 1;
         }
@@ -105,7 +119,8 @@ impl<'a> Cursor<'a> {
     pub fn signed(&mut self, what: &str) -> Result<i64, ReadError> {
         let below = self.take(b'-');
         let from = self.at;
-        let number = i64::try_from(self.integer(what)?).map_err(|_| ReadError::at(self.bytes, from, "an integer below 2^63"))?;
+        let number = i64::try_from(self.integer(what)?)
+            .map_err(|_| ReadError::at(self.bytes, from, "an integer below 2^63"))?;
         Ok(if below { -number } else { number })
     }
 
@@ -147,7 +162,9 @@ impl<'a> Cursor<'a> {
                     self.at += 1;
                 }
                 Some(b'-' | b'0'..=b'9' | b'a'..=b'z') => {
-                    while let Some(b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'E') = self.bytes.get(self.at) {
+                    while let Some(b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'E') =
+                        self.bytes.get(self.at)
+                    {
                         self.at += 1;
                     }
                 }

@@ -1,5 +1,6 @@
-//! Which instructions a list is read with. The best that the processor has are taken by themselves; the others can be asked for, to measure what a machine without
-//! the newest ones would take, and to test that all give the same columns and the same errors.
+//! Which instructions a list is read with. The best that the processor has are taken by themselves;
+//! the others can be asked for, to measure what a machine without the newest ones would take, and
+//! to test that all give the same columns and the same errors.
 
 /// A way to find and convert numbers and strings. All give the same results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,12 +21,19 @@ pub enum Instructions {
 
 impl Instructions {
     /// All; of those that one processor can have, the best last.
-    pub const ALL: [Instructions; 6] =
-        [Instructions::Portable, Instructions::Sse2, Instructions::Sse4, Instructions::Avx2, Instructions::Avx512, Instructions::Neon];
+    pub const ALL: [Instructions; 6] = [
+        Instructions::Portable,
+        Instructions::Sse2,
+        Instructions::Sse4,
+        Instructions::Avx2,
+        Instructions::Avx512,
+        Instructions::Neon,
+    ];
 
     /// The best that this processor has.
     pub fn best() -> Instructions {
-        let usable = Instructions::ALL.into_iter().rev().find(|instructions| instructions.is_usable());
+        let usable =
+            Instructions::ALL.into_iter().rev().find(|instructions| instructions.is_usable());
         usable.unwrap_or(Instructions::Portable)
     }
 
@@ -54,7 +62,8 @@ impl Instructions {
     /// Whether this processor has them.
     #[cfg(not(target_arch = "x86_64"))]
     pub fn is_usable(self) -> bool {
-        self == Instructions::Portable || (cfg!(target_arch = "aarch64") && self == Instructions::Neon)
+        self == Instructions::Portable
+            || (cfg!(target_arch = "aarch64") && self == Instructions::Neon)
     }
 
     /// What was asked for if the processor has it, else the best it has.

@@ -1,9 +1,12 @@
-//! A list of unsigned integers, as `nodes`, `edges` and the small lists are: found 64 bytes at a time, converted eight digits at a
-//! time. Strict: exactly one comma between two numbers, nothing but whitespace besides, digits only, below 2^64.
+//! A list of unsigned integers, as `nodes`, `edges` and the small lists are: found 64 bytes at a
+//! time, converted eight digits at a time. Strict: exactly one comma between two numbers, nothing
+//! but whitespace besides, digits only, below 2^64.
 //!
-//! A number's end is a byte that is no digit behind one that is. Commas and the beginnings of numbers must alternate, which is the
-//! parity of their common mask; so a whole block is checked by a handful of instructions and then only its ends are visited.
-//! The numbers of usual blocks are converted several at a time, by `dense`, or by `wide` where the processor can; the tests compare all on every input.
+//! A number's end is a byte that is no digit behind one that is. Commas and the beginnings of
+//! numbers must alternate, which is the parity of their common mask; so a whole block is checked by
+//! a handful of instructions and then only its ends are visited. The numbers of usual blocks are
+//! converted several at a time, by `dense`, or by `wide` where the processor can; the tests compare
+//! all on every input.
 
 mod dense;
 #[cfg(target_arch = "x86_64")]
@@ -37,7 +40,15 @@ pub(crate) struct Ints<'a> {
 impl<'a> Ints<'a> {
     /// A list whose first byte behind `[` is at `at`.
     pub fn new(bytes: &'a [u8], at: usize, asked: Option<Instructions>) -> Self {
-        Ints { bytes, at, token_from: at, in_token: false, after_number: 0, end: None, instructions: Instructions::chosen(asked) }
+        Ints {
+            bytes,
+            at,
+            token_from: at,
+            in_token: false,
+            after_number: 0,
+            end: None,
+            instructions: Instructions::chosen(asked),
+        }
     }
 
     /// Where the list ended, behind its bracket.
@@ -45,13 +56,14 @@ impl<'a> Ints<'a> {
         self.end
     }
 
-    /// Fills `out` as far as whole blocks go and says how many numbers it holds. 0 means that the list has ended.
-    /// `out` must have room for [`FILL_ROOM`] numbers.
+    /// Fills `out` as far as whole blocks go and says how many numbers it holds. 0 means that the
+    /// list has ended. `out` must have room for [`FILL_ROOM`] numbers.
     pub fn fill(&mut self, out: &mut [u64]) -> Result<usize, ReadError> {
         match self.instructions {
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx512 => self.fill_wide(out),
-            // SAFETY: `instructions` are only ever ones that the processor has, these features among them.
+            // SAFETY: `instructions` are only ever ones that the processor has, these features
+            // among them.
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx2 => unsafe { dense::fill_avx2(self, out) },
             // SAFETY: as above.
@@ -70,7 +82,8 @@ impl<'a> Ints<'a> {
     fn fill_wide(&mut self, out: &mut [u64]) -> Result<usize, ReadError> {
         let mut filled = 0;
         while self.end.is_none() && out.len() - filled >= FILL_ROOM {
-            // SAFETY: `instructions` are only ever ones that the processor has, and say that it has every feature the function is compiled for.
+            // SAFETY: `instructions` are only ever ones that the processor has, and say that it has
+            // every feature the function is compiled for.
             filled += unsafe { wide::fill(self, &mut out[filled..]) };
             if out.len() - filled < FILL_ROOM {
                 break;
@@ -96,7 +109,11 @@ impl<'a> Ints<'a> {
         if starts & !turns | masks.commas & turns != 0 {
             return Err(self.misplaced(starts & !turns | masks.commas & turns));
         }
-        let filled = if masks.spaces == 0 && !has_long_run(masks.digits) && self.at >= 16 && self.at + BLOCK <= self.bytes.len() {
+        let filled = if masks.spaces == 0
+            && !has_long_run(masks.digits)
+            && self.at >= 16
+            && self.at + BLOCK <= self.bytes.len()
+        {
             self.convert_dense(masks.digits, ends, out)?
         } else {
             self.convert(starts, ends, out)?
@@ -109,7 +126,12 @@ impl<'a> Ints<'a> {
 
     /// The numbers that end at `ends`.
     #[inline]
-    fn convert(&mut self, mut starts: u64, mut ends: u64, out: &mut [u64]) -> Result<usize, ReadError> {
+    fn convert(
+        &mut self,
+        mut starts: u64,
+        mut ends: u64,
+        out: &mut [u64],
+    ) -> Result<usize, ReadError> {
         let mut filled = 0;
         let mut from = self.token_from;
         if !self.in_token {
@@ -121,7 +143,8 @@ impl<'a> Ints<'a> {
             ends &= ends - 1;
             out[filled] = number(self.bytes, from, to)?;
             filled += 1;
-            // After the last start this is beyond the block; the next block sets it anew unless a number is open, and then it is right.
+            // After the last start this is beyond the block; the next block sets it anew unless a
+            // number is open, and then it is right.
             from = self.at + starts.trailing_zeros() as usize;
             starts &= starts.wrapping_sub(1);
         }
@@ -129,22 +152,36 @@ impl<'a> Ints<'a> {
         Ok(filled)
     }
 
-    /// The same for a whole block of digits and single commas, no number of which has more than 16 digits in it: what V8 has written since it
-    /// writes lists in one line. Every byte that is no digit ends a number, or begins the block.
+    /// The same for a whole block of digits and single commas, no number of which has more than 16
+    /// digits in it: what V8 has written since it writes lists in one line. Every byte that is no
+    /// digit ends a number, or begins the block.
     #[inline(always)]
-    fn convert_dense(&mut self, digits: u64, ends: u64, out: &mut [u64]) -> Result<usize, ReadError> {
-        let Some((filled, mut after_comma, mut ends)) = self.open_number(digits, ends, out)? else { return Ok(0) };
+    fn convert_dense(
+        &mut self,
+        digits: u64,
+        ends: u64,
+        out: &mut [u64],
+    ) -> Result<usize, ReadError> {
+        let Some((filled, mut after_comma, mut ends)) = self.open_number(digits, ends, out)? else {
+            return Ok(0);
+        };
         let count = ends.count_ones() as usize;
-        // SAFETY: the caller has made sure that 16 bytes stand before the block and the block lies within the file's bytes.
+        // SAFETY: the caller has made sure that 16 bytes stand before the block and the block lies
+        // within the file's bytes.
         let block = unsafe { self.bytes.as_ptr().add(self.at) };
         for slot in &mut out[filled..filled + count] {
             let to = ends.trailing_zeros();
-            // SAFETY: `to` is below 64, so that these are 8 bytes between 16 before the block and its end.
-            let text = |to: u32| u64::from_le_bytes(unsafe { block.offset(to as isize - 8).cast::<[u8; 8]>().read() });
+            let text = |to: u32| {
+                // SAFETY: `to` is below 64, so that these are 8 bytes between 16 before the block
+                // and its end.
+                let bytes = unsafe { block.offset(to as isize - 8).cast::<[u8; 8]>().read() };
+                u64::from_le_bytes(bytes)
+            };
             let length = (to - after_comma) as usize;
             *slot = value_of(text(to), length.min(8));
             if length > 8 {
-                // SAFETY: as above; the number has more than 8 digits in this block, so that its upper ones end within it.
+                // SAFETY: as above; the number has more than 8 digits in this block, so that its
+                // upper ones end within it.
                 *slot += 100_000_000 * value_of(text(to - 8), length - 8);
             }
             after_comma = to + 1;
@@ -154,10 +191,16 @@ impl<'a> Ints<'a> {
         Ok(filled + count)
     }
 
-    /// Begins a dense block: the number that was open when it began, which may be longer than what the block shows of it; how many that makes, where the next
-    /// begins, and the ends that are left. `None` if it does not end here.
+    /// Begins a dense block: the number that was open when it began, which may be longer than what
+    /// the block shows of it; how many that makes, where the next begins, and the ends that are
+    /// left. `None` if it does not end here.
     #[inline(always)]
-    fn open_number(&self, digits: u64, ends: u64, out: &mut [u64]) -> Result<Option<(usize, u32, u64)>, ReadError> {
+    fn open_number(
+        &self,
+        digits: u64,
+        ends: u64,
+        out: &mut [u64],
+    ) -> Result<Option<(usize, u32, u64)>, ReadError> {
         if !self.in_token {
             return Ok(Some((0, (!digits).trailing_ones(), ends)));
         }
@@ -169,9 +212,15 @@ impl<'a> Ints<'a> {
         Ok(Some((1, to as u32 + 1, ends & (ends - 1))))
     }
 
-    /// The block in which the list ends, or breaks: its bytes before the first that belongs to no list of integers.
+    /// The block in which the list ends, or breaks: its bytes before the first that belongs to no
+    /// list of integers.
     #[cold]
-    fn last_block(&mut self, mut masks: blocks::IntMasks, stops: u64, out: &mut [u64]) -> Result<usize, ReadError> {
+    fn last_block(
+        &mut self,
+        mut masks: blocks::IntMasks,
+        stops: u64,
+        out: &mut [u64],
+    ) -> Result<usize, ReadError> {
         let stop = stops.trailing_zeros();
         let before = (1u64 << stop) - 1;
         masks.digits &= before;
@@ -186,10 +235,15 @@ impl<'a> Ints<'a> {
         }
         let place = self.at + stop as usize;
         let filled = self.convert(starts, ends, out)?;
-        let after_number = if stop == 0 { self.after_number != 0 } else { turns >> (stop - 1) & 1 != 0 };
+        let after_number =
+            if stop == 0 { self.after_number != 0 } else { turns >> (stop - 1) & 1 != 0 };
         let empty = masks.commas == 0 && !after_number && self.began_here();
         if self.bytes.get(place) != Some(&b']') {
-            return Err(ReadError::at(self.bytes, place, if after_number { "a comma or `]`" } else { "an integer" }));
+            return Err(ReadError::at(
+                self.bytes,
+                place,
+                if after_number { "a comma or `]`" } else { "an integer" },
+            ));
         }
         if !after_number && !empty {
             return Err(ReadError::at(self.bytes, place, "an integer"));
@@ -231,7 +285,8 @@ fn eight(bytes: &[u8], to: usize, digits: usize) -> u64 {
     bytes[..to].last_chunk::<8>().map_or(0, |chunk| value_of(u64::from_le_bytes(*chunk), digits))
 }
 
-/// The number in the last 1 to 8 characters of 8: those that are not its own blanked, the others summed pairwise.
+/// The number in the last 1 to 8 characters of 8: those that are not its own blanked, the others
+/// summed pairwise.
 #[inline]
 fn value_of(text: u64, digits: usize) -> u64 {
     debug_assert!((1..=8).contains(&digits));
@@ -261,13 +316,15 @@ fn has_long_run(mut bits: u64) -> bool {
 fn slow_number(bytes: &[u8], from: usize, to: usize) -> Result<u64, ReadError> {
     let mut value: u64 = 0;
     for digit in &bytes[from..to] {
-        let next = value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit - b'0')));
+        let next =
+            value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit - b'0')));
         value = next.ok_or_else(|| ReadError::at(bytes, from, "an integer below 2^64"))?;
     }
     Ok(value)
 }
 
-/// Where the number of that index begins, for a message about its value. `at` is behind the list's bracket.
+/// Where the number of that index begins, for a message about its value. `at` is behind the list's
+/// bracket.
 #[cold]
 pub(crate) fn offset_of(bytes: &[u8], at: usize, index: u64) -> usize {
     let mut seen = 0;
@@ -293,10 +350,18 @@ mod tests {
     /// All numbers of a list that begins behind `before` and its bracket.
     fn read(before: &str, list: &str) -> Result<(Vec<u64>, usize), ReadError> {
         let text = format!("{before}[{list}");
-        let by = |instructions| read_by(Ints::new(text.as_bytes(), before.len() + 1, Some(instructions)));
+        let by = |instructions| {
+            read_by(Ints::new(text.as_bytes(), before.len() + 1, Some(instructions)))
+        };
         let read = by(Instructions::Portable);
-        for instructions in Instructions::ALL.into_iter().filter(|instructions| instructions.is_usable()) {
-            assert_eq!(format!("{read:?}"), format!("{:?}", by(instructions)), "{instructions:?} {text:?}");
+        for instructions in
+            Instructions::ALL.into_iter().filter(|instructions| instructions.is_usable())
+        {
+            assert_eq!(
+                format!("{read:?}"),
+                format!("{:?}", by(instructions)),
+                "{instructions:?} {text:?}"
+            );
         }
         read
     }
@@ -350,7 +415,11 @@ mod tests {
         }
         let number = |word: &str| {
             let word = word.trim_matches([' ', '\n']);
-            if word.is_empty() || !word.bytes().all(|byte| byte.is_ascii_digit()) { None } else { word.parse().ok() }
+            if word.is_empty() || !word.bytes().all(|byte| byte.is_ascii_digit()) {
+                None
+            } else {
+                word.parse().ok()
+            }
         };
         inner.split(',').map(number).collect()
     }

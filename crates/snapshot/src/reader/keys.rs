@@ -30,7 +30,8 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The next key and its colon; a key that is not known is passed with its value. The first must be the header's.
+    /// The next key and its colon; a key that is not known is passed with its value. The first must
+    /// be the header's.
     pub(crate) fn read(cursor: &mut Cursor<'_>, first: bool) -> Result<Option<Key>, ReadError> {
         cursor.peek();
         let at = cursor.at;
@@ -38,7 +39,11 @@ impl Key {
         cursor.expect(b':', "a colon")?;
         let place = KEYS.iter().position(|known| known.as_bytes() == key);
         if first && place != Some(0) {
-            return Err(ReadError::at(cursor.bytes, at, "the key `snapshot`, the first of a heap snapshot"));
+            return Err(ReadError::at(
+                cursor.bytes,
+                at,
+                "the key `snapshot`, the first of a heap snapshot",
+            ));
         }
         if place.is_none() {
             cursor.skip()?;
@@ -52,21 +57,39 @@ impl Key {
     }
 
     /// The lists that every snapshot has must be there when it ends, at `end`.
-    pub(crate) fn needed(end: usize, has: impl Fn(Section) -> bool, trace_functions: u64) -> Result<(), ReadError> {
+    pub(crate) fn needed(
+        end: usize,
+        has: impl Fn(Section) -> bool,
+        trace_functions: u64,
+    ) -> Result<(), ReadError> {
         let functions = (trace_functions > 0).then_some(Section::TraceFunctionInfos);
-        let mut needed = [Section::Nodes, Section::Edges].into_iter().chain(functions).chain([Section::Strings]);
-        needed
-            .find(|section| !has(*section))
-            .map_or(Ok(()), |section| Err(ReadError::saying(end, format!("the key `{}`", section.key()), "the end of the snapshot")))
+        let mut needed =
+            [Section::Nodes, Section::Edges].into_iter().chain(functions).chain([Section::Strings]);
+        needed.find(|section| !has(*section)).map_or(Ok(()), |section| {
+            Err(ReadError::saying(
+                end,
+                format!("the key `{}`", section.key()),
+                "the end of the snapshot",
+            ))
+        })
     }
 }
 
-/// Keys come once, in their order; `functions` says whether the header counts functions, whose list must then be there.
-pub(crate) fn check_order(bytes: &[u8], key: &Key, last: Option<usize>, functions: bool) -> Result<(), ReadError> {
+/// Keys come once, in their order; `functions` says whether the header counts functions, whose list
+/// must then be there.
+pub(crate) fn check_order(
+    bytes: &[u8],
+    key: &Key,
+    last: Option<usize>,
+    functions: bool,
+) -> Result<(), ReadError> {
     let Key { place, at } = *key;
     let Some(last) = last else { return Ok(()) };
     if place <= last {
-        let expected = format!("a key that comes behind `{}` (`{}` must stand before it, once)", KEYS[last], KEYS[place]);
+        let expected = format!(
+            "a key that comes behind `{}` (`{}` must stand before it, once)",
+            KEYS[last], KEYS[place]
+        );
         return Err(ReadError::at(bytes, at, expected));
     }
     for needed in [NODES, EDGES, FUNCTIONS] {

@@ -2,7 +2,9 @@
 
 use super::cursor::Cursor;
 use super::ints::{self, Ints};
-use crate::meta::{Header, LOCATION_FIELDS, SAMPLE_FIELDS, TRACE_FUNCTION_FIELDS, TRACE_NODE_FIELDS, field};
+use crate::meta::{
+    Header, LOCATION_FIELDS, SAMPLE_FIELDS, TRACE_FUNCTION_FIELDS, TRACE_NODE_FIELDS, field,
+};
 use crate::snapshot::{Location, Sample, TraceFunction, TraceNode, Traces};
 use crate::{Instructions, ReadError};
 
@@ -28,7 +30,11 @@ impl Names {
 }
 
 /// Calls `each` with the rows of a list of `fields` numbers each.
-fn rows(list: &List, fields: usize, mut each: impl FnMut(u64, &[u64]) -> Result<(), ReadError>) -> Result<usize, ReadError> {
+fn rows(
+    list: &List,
+    fields: usize,
+    mut each: impl FnMut(u64, &[u64]) -> Result<(), ReadError>,
+) -> Result<usize, ReadError> {
     let mut ints = Ints::new(list.bytes, list.at, list.instructions);
     let mut buffer = vec![0; fields * 64 + ints::FILL_ROOM];
     let (mut held, mut row) = (0, 0);
@@ -44,7 +50,11 @@ fn rows(list: &List, fields: usize, mut each: impl FnMut(u64, &[u64]) -> Result<
         held -= done;
         match ints.end() {
             Some(end) if filled == 0 && held != 0 => {
-                return Err(ReadError::at(list.bytes, end - 1, format!("a comma: rows have {fields} fields")));
+                return Err(ReadError::at(
+                    list.bytes,
+                    end - 1,
+                    format!("a comma: rows have {fields} fields"),
+                ));
             }
             Some(end) if filled == 0 => return Ok(end),
             _ => {}
@@ -59,10 +69,16 @@ fn places<const N: usize>(fields: &[String], names: [&str; N]) -> [usize; N] {
 
 /// A value that must fit 32 bits.
 fn small(bytes: &[u8], at: usize, index: u64, value: u64, what: &str) -> Result<u32, ReadError> {
-    u32::try_from(value).map_err(|_| ReadError::at(bytes, ints::offset_of(bytes, at, index), format!("{what} below 2^32")))
+    u32::try_from(value).map_err(|_| {
+        ReadError::at(bytes, ints::offset_of(bytes, at, index), format!("{what} below 2^32"))
+    })
 }
 
-pub(super) fn samples(list: &List, header: &Header, samples: &mut Vec<Sample>) -> Result<usize, ReadError> {
+pub(super) fn samples(
+    list: &List,
+    header: &Header,
+    samples: &mut Vec<Sample>,
+) -> Result<usize, ReadError> {
     let fields = &header.meta.sample_fields;
     let [timestamp, last] = places(fields, SAMPLE_FIELDS);
     rows(list, fields.len(), |_, row| {
@@ -71,7 +87,11 @@ pub(super) fn samples(list: &List, header: &Header, samples: &mut Vec<Sample>) -
     })
 }
 
-pub(super) fn locations(list: &List, header: &Header, locations: &mut Vec<Location>) -> Result<usize, ReadError> {
+pub(super) fn locations(
+    list: &List,
+    header: &Header,
+    locations: &mut Vec<Location>,
+) -> Result<usize, ReadError> {
     let (bytes, at) = (list.bytes, list.at);
     let fields = &header.meta.location_fields;
     let [object, script, line, column] = places(fields, LOCATION_FIELDS);
@@ -80,9 +100,18 @@ pub(super) fn locations(list: &List, header: &Header, locations: &mut Vec<Locati
     rows(list, fields.len(), |number, row| {
         let index = |place: usize| number * fields.len() as u64 + place as u64;
         for place in [object, script_object] {
-            if !row[place].is_multiple_of(node_fields) || row[place] / node_fields >= header.node_count {
-                let expected = format!("a multiple of {node_fields} below {}, the index of a node", header.node_count * node_fields);
-                return Err(ReadError::at(bytes, ints::offset_of(bytes, at, index(place)), expected));
+            if !row[place].is_multiple_of(node_fields)
+                || row[place] / node_fields >= header.node_count
+            {
+                let expected = format!(
+                    "a multiple of {node_fields} below {}, the index of a node",
+                    header.node_count * node_fields
+                );
+                return Err(ReadError::at(
+                    bytes,
+                    ints::offset_of(bytes, at, index(place)),
+                    expected,
+                ));
             }
         }
         locations.push(Location {
@@ -95,7 +124,12 @@ pub(super) fn locations(list: &List, header: &Header, locations: &mut Vec<Locati
     })
 }
 
-pub(super) fn trace_functions(list: &List, header: &Header, traces: &mut Traces, names: &mut Names) -> Result<usize, ReadError> {
+pub(super) fn trace_functions(
+    list: &List,
+    header: &Header,
+    traces: &mut Traces,
+    names: &mut Names,
+) -> Result<usize, ReadError> {
     let (bytes, at) = (list.bytes, list.at);
     let fields = &header.meta.trace_function_info_fields;
     let [id, name, script_name, script_id, line, column] = places(fields, TRACE_FUNCTION_FIELDS);
@@ -104,7 +138,11 @@ pub(super) fn trace_functions(list: &List, header: &Header, traces: &mut Traces,
         let index = |place: usize| number * fields.len() as u64 + place as u64;
         if number == count {
             let surplus = ints::offset_of(bytes, at, index(0));
-            return Err(ReadError::at(bytes, surplus, format!("`]` behind {count} functions, as the header says")));
+            return Err(ReadError::at(
+                bytes,
+                surplus,
+                format!("`]` behind {count} functions, as the header says"),
+            ));
         }
         for place in [name, script_name] {
             if names.largest.is_none_or(|(largest, _)| row[place] > largest) {
@@ -114,7 +152,13 @@ pub(super) fn trace_functions(list: &List, header: &Header, traces: &mut Traces,
         traces.functions.push(TraceFunction {
             function_id: row[id],
             name: small(bytes, at, index(name), row[name], "a string's number")?,
-            script_name: small(bytes, at, index(script_name), row[script_name], "a string's number")?,
+            script_name: small(
+                bytes,
+                at,
+                index(script_name),
+                row[script_name],
+                "a string's number",
+            )?,
             script_id: row[script_id],
             line: row[line],
             column: row[column],
@@ -123,13 +167,22 @@ pub(super) fn trace_functions(list: &List, header: &Header, traces: &mut Traces,
     })?;
     let there = traces.functions.len() as u64;
     if there != count {
-        return Err(ReadError::at(bytes, end - 1, format!("{count} functions, as the header says ({there} are there)")));
+        return Err(ReadError::at(
+            bytes,
+            end - 1,
+            format!("{count} functions, as the header says ({there} are there)"),
+        ));
     }
     Ok(end)
 }
 
-/// The tree of calls: lists within lists, as deep as the program's stacks were, walked without recursion.
-pub(super) fn trace_tree(cursor: &mut Cursor, header: &Header, traces: &mut Traces) -> Result<(), ReadError> {
+/// The tree of calls: lists within lists, as deep as the program's stacks were, walked without
+/// recursion.
+pub(super) fn trace_tree(
+    cursor: &mut Cursor,
+    header: &Header,
+    traces: &mut Traces,
+) -> Result<(), ReadError> {
     let fields = &header.meta.trace_node_fields;
     let [id, function, count, size, children] = places(fields, TRACE_NODE_FIELDS);
     // Indices of the nodes whose children are being read; the outermost list has the root alone.
@@ -151,11 +204,21 @@ pub(super) fn trace_tree(cursor: &mut Cursor, header: &Header, traces: &mut Trac
             let from = cursor.at;
             *value = cursor.integer(&fields[place])?;
             if place == function && *value >= header.trace_function_count {
-                return Err(ReadError::at(cursor.bytes, from, format!("a function below {}", header.trace_function_count)));
+                return Err(ReadError::at(
+                    cursor.bytes,
+                    from,
+                    format!("a function below {}", header.trace_function_count),
+                ));
             }
             cursor.expect(b',', "a comma")?;
         }
-        let node = TraceNode { id: values[id], function: values[function] as u32, count: values[count], size_bytes: values[size], parent };
+        let node = TraceNode {
+            id: values[id],
+            function: values[function] as u32,
+            count: values[count],
+            size_bytes: values[size],
+            parent,
+        };
         open.push(Some(traces.nodes.len() as u32));
         traces.nodes.push(node);
         cursor.expect(b'[', "the children, a list")?;

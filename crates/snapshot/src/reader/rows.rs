@@ -1,8 +1,10 @@
-//! Rows of `nodes` and `edges` into columns. Each row is checked as it passes: types, targets, ids, and that the edge counts of nodes
-//! add up. A violation only sets a flag in the inner loop; where it is, is found by a second look at the file.
+//! Rows of `nodes` and `edges` into columns. Each row is checked as it passes: types, targets, ids,
+//! and that the edge counts of nodes add up. A violation only sets a flag in the inner loop; where
+//! it is, is found by a second look at the file.
 //!
-//! With two threads the second reads `edges` while the first reads `nodes`: no number has a bracket, so that the end of the first list is
-//! one search away. If anything about that fails, the file is read in order, so that the first error is the same however many threads there are.
+//! With two threads the second reads `edges` while the first reads `nodes`: no number has a
+//! bracket, so that the end of the first list is one search away. If anything about that fails, the
+//! file is read in order, so that the first error is the same however many threads there are.
 
 use super::cursor::Cursor;
 use super::ints::{self, FILL_ROOM, Ints};
@@ -16,7 +18,8 @@ use crate::{ReadError, graph::Node};
 /// Unknown, attached, detached.
 const DETACHEDNESS_BELOW: u64 = 3;
 
-/// Rows that are converted before they are distributed to columns: small enough for the first cache.
+/// Rows that are converted before they are distributed to columns: small enough for the first
+/// cache.
 const ROWS_AT_ONCE: usize = 512;
 
 /// Largest numbers of strings, to be checked when their list has been read.
@@ -37,17 +40,29 @@ pub(super) struct Edges {
 
 /// Where a field's value stands in the file.
 #[cold]
-pub(super) fn offset(bytes: &[u8], list_at: usize, row: usize, fields: &[String], name: &str) -> usize {
-    ints::offset_of(bytes, list_at, row as u64 * fields.len() as u64 + field(fields, name).unwrap_or(0) as u64)
+pub(super) fn offset(
+    bytes: &[u8],
+    list_at: usize,
+    row: usize,
+    fields: &[String],
+    name: &str,
+) -> usize {
+    ints::offset_of(
+        bytes,
+        list_at,
+        row as u64 * fields.len() as u64 + field(fields, name).unwrap_or(0) as u64,
+    )
 }
 
-/// A guess of how many strings there are, to make room for them; every string takes three bytes of the rest of the file.
+/// A guess of how many strings there are, to make room for them; every string takes three bytes of
+/// the rest of the file.
 pub(super) fn strings_expected(largest: &Largest, rest: usize) -> usize {
     let named = largest.node_name.max(largest.edge_name).map_or(0, |name| name as usize + 1);
     named.min(rest / 3)
 }
 
-/// A list of numbers as rows of `fields`, of which the header promised `count`. Gives the place behind the list.
+/// A list of numbers as rows of `fields`, of which the header promised `count`. Gives the place
+/// behind the list.
 fn for_rows(
     bytes: &[u8],
     at: usize,
@@ -64,8 +79,13 @@ fn for_rows(
             && let Some(end) = ints.end()
         {
             if held != 0 || row != count {
-                let there = if held == 0 { format!("{row} are there") } else { format!("{row} and {held} numbers are there") };
-                let expected = format!("{count} {what} of {fields} fields, as the header says ({there})");
+                let there = if held == 0 {
+                    format!("{row} are there")
+                } else {
+                    format!("{row} and {held} numbers are there")
+                };
+                let expected =
+                    format!("{count} {what} of {fields} fields, as the header says ({there})");
                 return Err(ReadError::at(bytes, end - 1, expected));
             }
             return Ok(end);
@@ -74,7 +94,11 @@ fn for_rows(
         let rows = held / fields;
         if row + rows > count {
             let surplus = ints::offset_of(bytes, at, count as u64 * fields as u64);
-            return Err(ReadError::at(bytes, surplus, format!("`]` behind {count} {what}, as the header says")));
+            return Err(ReadError::at(
+                bytes,
+                surplus,
+                format!("`]` behind {count} {what}, as the header says"),
+            ));
         }
         chunk(row, &buffer[..rows * fields])?;
         buffer.copy_within(rows * fields..held, 0);
@@ -93,7 +117,9 @@ pub(super) fn nodes(
     largest: &mut Largest,
 ) -> Result<(usize, Option<(usize, Edges)>), ReadError> {
     let edges_at = if options.threads > 1 { edges_begin(bytes, at) } else { None };
-    let Some(edges_at) = edges_at else { return Ok((read_nodes(bytes, at, header, options.instructions, graph, largest)?, None)) };
+    let Some(edges_at) = edges_at else {
+        return Ok((read_nodes(bytes, at, header, options.instructions, graph, largest)?, None));
+    };
     std::thread::scope(|scope| {
         let ahead = scope.spawn(|| edges(bytes, edges_at, header, options).ok());
         let end = read_nodes(bytes, at, header, options.instructions, graph, largest);
@@ -106,7 +132,10 @@ pub(super) fn nodes(
 fn edges_begin(bytes: &[u8], nodes_at: usize) -> Option<usize> {
     let mut cursor = Cursor::new(bytes);
     cursor.at = nodes_at + memchr::memchr(b']', &bytes[nodes_at..])? + 1;
-    let begins = cursor.take(b',') && cursor.string("").ok()? == b"edges" && cursor.take(b':') && cursor.take(b'[');
+    let begins = cursor.take(b',')
+        && cursor.string("").ok()? == b"edges"
+        && cursor.take(b':')
+        && cursor.take(b'[');
     begins.then_some(cursor.at)
 }
 
@@ -139,7 +168,8 @@ impl NodeFields {
 }
 
 /// A node's place in each column, and its ordinal.
-type NodeSlots<'g> = (((((&'g mut u8, &'g mut u32), &'g mut u32), &'g mut u32), &'g mut u32), usize);
+type NodeSlots<'g> =
+    (((((&'g mut u8, &'g mut u32), &'g mut u32), &'g mut u32), &'g mut u32), usize);
 
 /// A file's numbers of types as ours.
 struct Types {
@@ -174,7 +204,9 @@ fn read_nodes(
 ) -> Result<usize, ReadError> {
     let fields = NodeFields::of(header);
     let count = header.node_count as usize;
-    let types = Types::of(NodeType::table(&header.meta.node_types).into_iter().map(|node_type| node_type.0));
+    let types = Types::of(
+        NodeType::table(&header.meta.node_types).into_iter().map(|node_type| node_type.0),
+    );
     *graph = Graph {
         node_types: columns::zeroed(count),
         node_names: columns::zeroed(count),
@@ -190,13 +222,23 @@ fn read_nodes(
     let places = [fields.node_type, fields.name, fields.id, fields.self_size, fields.edge_count];
     let end = for_rows(bytes, at, instructions, ("nodes", width, count), |first, rows| {
         let mut wrong = false;
-        let columns = graph.node_types[first..].iter_mut().zip(&mut graph.node_names[first..]).zip(&mut graph.ids[first..]);
-        let columns = columns.zip(&mut graph.self_sizes[first..]).zip(&mut graph.first_edges[first..]).zip(first..);
+        let columns = graph.node_types[first..]
+            .iter_mut()
+            .zip(&mut graph.node_names[first..])
+            .zip(&mut graph.ids[first..]);
+        let columns = columns
+            .zip(&mut graph.self_sizes[first..])
+            .zip(&mut graph.first_edges[first..])
+            .zip(first..);
         let large_sizes = &mut graph.large_sizes;
-        let distribute = |((((((to_type, to_name), to_id), to_size), to_first), node), row): (NodeSlots<'_>, [u64; 5])| {
+        let distribute = |((((((to_type, to_name), to_id), to_size), to_first), node), row): (
+            NodeSlots<'_>,
+            [u64; 5],
+        )| {
             let [node_type, name, id, size, edges] = row;
             let (node_type, known) = types.get(node_type);
-            (*to_type, *to_name, *to_id, *to_size, *to_first) = (node_type, name as u32, id as u32, size as u32, edge as u32);
+            (*to_type, *to_name, *to_id, *to_size, *to_first) =
+                (node_type, name as u32, id as u32, size as u32, edge as u32);
             largest_name = largest_name.max(name);
             if size >> 32 != 0 {
                 large_sizes.push((node as Node, size));
@@ -206,28 +248,40 @@ fn read_nodes(
         };
         // The layouts of V8 are worth loops without bounds to check.
         match (places == [0, 1, 2, 3, 4], width) {
-            (true, 6) => {
-                columns.zip(rows.as_chunks::<6>().0.iter().map(|row| [row[0], row[1], row[2], row[3], row[4]])).for_each(distribute)
-            }
-            (true, 7) => {
-                columns.zip(rows.as_chunks::<7>().0.iter().map(|row| [row[0], row[1], row[2], row[3], row[4]])).for_each(distribute)
-            }
-            _ => columns.zip(rows.chunks_exact(width).map(|row| places.map(|place| row[place]))).for_each(distribute),
+            (true, 6) => columns.zip(leading_five::<6>(rows)).for_each(distribute),
+            (true, 7) => columns.zip(leading_five::<7>(rows)).for_each(distribute),
+            _ => columns
+                .zip(rows.chunks_exact(width).map(|row| places.map(|place| row[place])))
+                .for_each(distribute),
         }
         let wrong = wrong | side_columns(graph, &fields, first, rows, width);
         if wrong { Err(wrong_node(bytes, at, header, graph, first, rows)) } else { Ok(()) }
     })?;
     graph.first_edges[count] = edge as u32;
     if edge != header.edge_count {
-        let expected = format!("nodes with {} edges together, as the header says ({edge} are announced)", header.edge_count);
+        let expected = format!(
+            "nodes with {} edges together, as the header says ({edge} are announced)",
+            header.edge_count
+        );
         return Err(ReadError::at(bytes, end - 1, expected));
     }
     largest.node_name = (count > 0).then_some(largest_name as u32);
     Ok(end)
 }
 
+/// The first five numbers of each row of `N`.
+fn leading_five<const N: usize>(rows: &[u64]) -> impl Iterator<Item = [u64; 5]> + '_ {
+    rows.as_chunks::<N>().0.iter().map(|row| [row[0], row[1], row[2], row[3], row[4]])
+}
+
 /// The columns that only some versions have, and whether something is wrong with them.
-fn side_columns(graph: &mut Graph, fields: &NodeFields, first: usize, rows: &[u64], width: usize) -> bool {
+fn side_columns(
+    graph: &mut Graph,
+    fields: &NodeFields,
+    first: usize,
+    rows: &[u64],
+    width: usize,
+) -> bool {
     let mut above = 0;
     if let Some(place) = fields.trace_node {
         for (to, row) in graph.trace_nodes[first..].iter_mut().zip(rows.chunks_exact(width)) {
@@ -246,7 +300,14 @@ fn side_columns(graph: &mut Graph, fields: &NodeFields, first: usize, rows: &[u6
 
 /// What is wrong with the first wrong row of a chunk.
 #[cold]
-fn wrong_node(bytes: &[u8], at: usize, header: &Header, graph: &Graph, first: usize, rows: &[u64]) -> ReadError {
+fn wrong_node(
+    bytes: &[u8],
+    at: usize,
+    header: &Header,
+    graph: &Graph,
+    first: usize,
+    rows: &[u64],
+) -> ReadError {
     let names = &header.meta.node_fields;
     let fields = NodeFields::of(header);
     let types = header.meta.node_types.len();
@@ -257,10 +318,26 @@ fn wrong_node(bytes: &[u8], at: usize, header: &Header, graph: &Graph, first: us
         let checks = [
             ("type", row[fields.node_type] >= types as u64, format!("a node type below {types}")),
             ("name", row[fields.name] >> 32 != 0, "a string's number below 2^32".to_owned()),
-            ("id", row[fields.id] >> 32 != 0, "an id below 2^32, as V8 and DevTools have them".to_owned()),
-            ("edge_count", edge > header.edge_count, format!("at most {} edges together, as the header says", header.edge_count)),
-            ("trace_node_id", side(fields.trace_node) >> 32 != 0, "a trace node's id below 2^32".to_owned()),
-            ("detachedness", side(fields.detachedness) >= DETACHEDNESS_BELOW, format!("a detachedness below {DETACHEDNESS_BELOW}")),
+            (
+                "id",
+                row[fields.id] >> 32 != 0,
+                "an id below 2^32, as V8 and DevTools have them".to_owned(),
+            ),
+            (
+                "edge_count",
+                edge > header.edge_count,
+                format!("at most {} edges together, as the header says", header.edge_count),
+            ),
+            (
+                "trace_node_id",
+                side(fields.trace_node) >> 32 != 0,
+                "a trace node's id below 2^32".to_owned(),
+            ),
+            (
+                "detachedness",
+                side(fields.detachedness) >= DETACHEDNESS_BELOW,
+                format!("a detachedness below {DETACHEDNESS_BELOW}"),
+            ),
         ];
         if let Some((name, _, expected)) = checks.into_iter().find(|(_, wrong, _)| *wrong) {
             return ReadError::at(bytes, offset(bytes, at, node, names, name), expected);
@@ -270,33 +347,60 @@ fn wrong_node(bytes: &[u8], at: usize, header: &Header, graph: &Graph, first: us
 }
 
 /// Reads `edges`.
-pub(super) fn edges(bytes: &[u8], at: usize, header: &Header, options: &ReadOptions) -> Result<(usize, Edges), ReadError> {
+pub(super) fn edges(
+    bytes: &[u8],
+    at: usize,
+    header: &Header,
+    options: &ReadOptions,
+) -> Result<(usize, Edges), ReadError> {
     let names = &header.meta.edge_fields;
-    let [node_type, name, target] = ["type", "name_or_index", "to_node"].map(|name| field(names, name).unwrap_or(0));
-    let types = Types::of(EdgeType::table(&header.meta.edge_types).into_iter().map(|edge_type| edge_type.0));
+    let [node_type, name, target] =
+        ["type", "name_or_index", "to_node"].map(|name| field(names, name).unwrap_or(0));
+    let types = Types::of(
+        EdgeType::table(&header.meta.edge_types).into_iter().map(|edge_type| edge_type.0),
+    );
     let (count, width) = (header.edge_count as usize, names.len());
-    let mut edges =
-        Edges { types: columns::zeroed(count), names: columns::zeroed(count), targets: columns::zeroed(count), largest_name: None };
+    let mut edges = Edges {
+        types: columns::zeroed(count),
+        names: columns::zeroed(count),
+        targets: columns::zeroed(count),
+        largest_name: None,
+    };
     let node_fields = header.meta.node_fields.len() as u64;
     // The upper half of a product with this is the quotient, exactly, for every index below 2^58.
     let inverse = (1u128 << 64).div_ceil(u128::from(node_fields));
     // One more than the largest number of a name.
     let mut names_below = 0;
     let end = for_rows(bytes, at, options.instructions, ("edges", width, count), |first, rows| {
-        let columns = edges.types[first..].iter_mut().zip(&mut edges.names[first..]).zip(&mut edges.targets[first..]);
+        let columns = edges.types[first..]
+            .iter_mut()
+            .zip(&mut edges.names[first..])
+            .zip(&mut edges.targets[first..]);
         let mut wrong = false;
-        let distribute = |(((to_type, to_name), to_target), row): (((&mut u8, &mut u32), &mut u32), [u64; 3])| {
+        let distribute = |(((to_type, to_name), to_target), row): (
+            ((&mut u8, &mut u32), &mut u32),
+            [u64; 3],
+        )| {
             let (edge_type, known) = types.get(row[0]);
             let to = ((u128::from(row[2]) * inverse) >> 64) as u64;
-            wrong |= !known | (row[1] >> 32 != 0) | (to * node_fields != row[2]) | (to >= header.node_count);
+            wrong |= !known
+                | (row[1] >> 32 != 0)
+                | (to * node_fields != row[2])
+                | (to >= header.node_count);
             (*to_type, *to_name, *to_target) = (edge_type, row[1] as u32, to as u32);
-            names_below = names_below.max(if EdgeType(edge_type).is_indexed() { 0 } else { row[1].saturating_add(1) });
+            names_below = names_below.max(if EdgeType(edge_type).is_indexed() {
+                0
+            } else {
+                row[1].saturating_add(1)
+            });
         };
         // The layout that all writers have is worth a loop without bounds to check.
         if (node_type, name, target, width) == (0, 1, 2, 3) {
             columns.zip(rows.as_chunks().0.iter().copied()).for_each(distribute);
         } else {
-            columns.zip(rows.chunks_exact(width).map(|row| [row[node_type], row[name], row[target]])).for_each(distribute);
+            columns
+                .zip(rows.chunks_exact(width).map(|row| [row[node_type], row[name], row[target]]))
+                .for_each(distribute);
         }
         if wrong { Err(wrong_edge(bytes, at, header, first, rows)) } else { Ok(()) }
     })?;
@@ -315,11 +419,18 @@ fn wrong_edge(bytes: &[u8], at: usize, header: &Header, first: usize, rows: &[u6
         let target = row[place("to_node")];
         let checks = [
             ("type", row[place("type")] >= types as u64, format!("an edge type below {types}")),
-            ("name_or_index", row[place("name_or_index")] >> 32 != 0, "a string's number or an index below 2^32".to_owned()),
+            (
+                "name_or_index",
+                row[place("name_or_index")] >> 32 != 0,
+                "a string's number or an index below 2^32".to_owned(),
+            ),
             (
                 "to_node",
                 !target.is_multiple_of(fields) || target / fields >= header.node_count,
-                format!("a multiple of {fields} below {}, the index of a node", header.node_count * fields),
+                format!(
+                    "a multiple of {fields} below {}, the index of a node",
+                    header.node_count * fields
+                ),
             ),
         ];
         if let Some((name, _, expected)) = checks.into_iter().find(|(_, wrong, _)| *wrong) {
@@ -331,7 +442,8 @@ fn wrong_edge(bytes: &[u8], at: usize, header: &Header, first: usize, rows: &[u6
 
 /// The second node of an id, if one has.
 pub(super) fn duplicate_id(graph: &Graph) -> Option<usize> {
-    // V8 counts ids up; embedders may make them of addresses. Those far out are few and are sorted instead.
+    // V8 counts ids up; embedders may make them of addresses. Those far out are few and are sorted
+    // instead.
     let near = (graph.node_count() as u64 * 64).min(1 << 32);
     let mut seen = columns::Bits::sparse(near as usize);
     let mut far: Vec<(u32, Node)> = Vec::new();
@@ -345,6 +457,7 @@ pub(super) fn duplicate_id(graph: &Graph) -> Option<usize> {
         }
     }
     far.sort_unstable();
-    let among_far = far.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1 as usize).min();
+    let among_far =
+        far.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1 as usize).min();
     [first, among_far].into_iter().flatten().min()
 }

@@ -1,6 +1,7 @@
-//! The list of strings, last in the file and often half of it: only where each string begins is kept. Quotes are found 64 bytes at a
-//! time; between strings there is exactly one comma, within them no bare control character, and every escape is one that JSON has.
-//! Characters are decoded when somebody asks ([`crate::Strings`]).
+//! The list of strings, last in the file and often half of it: only where each string begins is
+//! kept. Quotes are found 64 bytes at a time; between strings there is exactly one comma, within
+//! them no bare control character, and every escape is one that JSON has. Characters are decoded
+//! when somebody asks ([`crate::Strings`]).
 
 use super::Instructions;
 use super::blocks::{self, BLOCK, Masks, Portable};
@@ -25,9 +26,22 @@ struct Scan<'a> {
     starts: Vec<u64>,
 }
 
-/// Scans the list whose first byte behind `[` is at `at`. `expected` strings are made room for at once; it must have been bounded.
-pub(crate) fn scan(bytes: &[u8], at: usize, expected: usize, asked: Option<Instructions>) -> Result<Found, ReadError> {
-    let scan = Scan { bytes, at, within: 0, escaped: false, after_string: 0, starts: Vec::with_capacity(expected) };
+/// Scans the list whose first byte behind `[` is at `at`. `expected` strings are made room for at
+/// once; it must have been bounded.
+pub(crate) fn scan(
+    bytes: &[u8],
+    at: usize,
+    expected: usize,
+    asked: Option<Instructions>,
+) -> Result<Found, ReadError> {
+    let scan = Scan {
+        bytes,
+        at,
+        within: 0,
+        escaped: false,
+        after_string: 0,
+        starts: Vec::with_capacity(expected),
+    };
     match Instructions::chosen(asked) {
         Instructions::Portable => scan.run::<Portable>(),
         // The memory is the limit here already: 16 bytes at a time are enough.
@@ -55,7 +69,11 @@ impl Scan<'_> {
     fn block<M: Masks>(&mut self) -> Result<Option<usize>, ReadError> {
         let block = blocks::block_at(self.bytes, self.at);
         let masks = M::strings(&block);
-        let escaped = if masks.backslashes == 0 { u64::from(std::mem::take(&mut self.escaped)) } else { self.escapes(masks.backslashes)? };
+        let escaped = if masks.backslashes == 0 {
+            u64::from(std::mem::take(&mut self.escaped))
+        } else {
+            self.escapes(masks.backslashes)?
+        };
         let quotes = masks.quotes & !escaped;
         // From an opening quote (set) to before the closing one.
         let within = blocks::parity(quotes) ^ self.within;
@@ -79,7 +97,8 @@ impl Scan<'_> {
         }
         if stops != 0 {
             let stop = stops.trailing_zeros();
-            let after = if stop == 0 { self.after_string != 0 } else { turns >> (stop - 1) & 1 != 0 };
+            let after =
+                if stop == 0 { self.after_string != 0 } else { turns >> (stop - 1) & 1 != 0 };
             return self.stop(self.at + stop as usize, after).map(Some);
         }
         self.within = ((within as i64) >> 63) as u64;
@@ -116,7 +135,10 @@ impl Scan<'_> {
     fn check_escape(&self, at: usize) -> Result<(), ReadError> {
         let right = match self.bytes.get(at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => true,
-            Some(b'u') => self.bytes.get(at + 2..at + 6).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)),
+            Some(b'u') => self
+                .bytes
+                .get(at + 2..at + 6)
+                .is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)),
             _ => false,
         };
         if right { Ok(()) } else { Err(ReadError::at(self.bytes, at, super::cursor::ESCAPE)) }
@@ -128,7 +150,11 @@ impl Scan<'_> {
         if self.bytes.get(place) == Some(&b']') && (after_string || self.starts.is_empty()) {
             return Ok(place + 1);
         }
-        Err(ReadError::at(self.bytes, place, if after_string { "a comma or `]`" } else { "a string in quotes" }))
+        Err(ReadError::at(
+            self.bytes,
+            place,
+            if after_string { "a comma or `]`" } else { "a string in quotes" },
+        ))
     }
 
     #[cold]
@@ -151,9 +177,14 @@ mod tests {
 
     fn read(before: usize, list: &str) -> Result<(Vec<String>, usize), ReadError> {
         let text = format!("{}[{list}", " ".repeat(before));
-        let by = |instructions| scan(text.as_bytes(), before + 1, 0, Some(instructions)).map(|found| (found.starts, found.end));
+        let by = |instructions| {
+            scan(text.as_bytes(), before + 1, 0, Some(instructions))
+                .map(|found| (found.starts, found.end))
+        };
         let portable = by(Instructions::Portable);
-        for instructions in Instructions::ALL.into_iter().filter(|instructions| instructions.is_usable()) {
+        for instructions in
+            Instructions::ALL.into_iter().filter(|instructions| instructions.is_usable())
+        {
             assert_eq!(by(instructions), portable, "{instructions:?} {text:?}");
         }
         let (starts, end) = portable?;
@@ -203,7 +234,10 @@ mod tests {
         ];
         for (list, offset, expected) in cases {
             let error = read(0, list).map(|_| ()).unwrap_err();
-            assert!(error.offset == offset && error.expected.starts_with(expected), "{list}: {error}");
+            assert!(
+                error.offset == offset && error.expected.starts_with(expected),
+                "{list}: {error}"
+            );
         }
         assert_eq!(read(0, "]").unwrap().1, 2);
     }

@@ -1,18 +1,22 @@
 //! `convert`: the same heap in other columns, types or line ends.
 //!
-//! Readers differ: some ask for `trace_node_id`, some for `detachedness`, line tools want a row a line, and a file that another program wrote may lack
-//! lists. A Node's columns have no place for Chromium's scopes and scripts' nodes; all other targets keep them. What a target does not name changes as
-//! little as it can: a column that is gone is dropped, one that is new is 0, a node type of a later V8 becomes `hidden`, and types of other programs
-//! are added behind V8's. What comes out has every list, in the order that DevTools reads.
+//! Readers differ: some ask for `trace_node_id`, some for `detachedness`, line tools want a row a
+//! line, and a file that another program wrote may lack lists. A Node's columns have no place for
+//! Chromium's scopes and scripts' nodes; all other targets keep them. What a target does not name
+//! changes as little as it can: a column that is gone is dropped, one that is new is 0, a node type
+//! of a later V8 becomes `hidden`, and types of other programs are added behind V8's. What comes
+//! out has every list, in the order that DevTools reads.
 //!
-//! So a reader answers about the new file as it would about the old one without what had no place ([`Lost`]), and about all else as before:
-//! `tests/conversions.rs` asks DevTools.
+//! So a reader answers about the new file as it would about the old one without what had no place
+//! ([`Lost`]), and about all else as before: `tests/conversions.rs` asks DevTools.
 
 use super::ids::Ids;
 use super::small_lists::{Places, copy_small_lists};
 use super::{FileStrings, Progress, RewriteError, Ticker};
 use crate::rows::Rows;
-use crate::write::{EdgeName, Layout, NODE_TYPES, Node, NodeField, Rows as LineEnds, Writer, Written};
+use crate::write::{
+    EdgeName, Layout, NODE_TYPES, Node, NodeField, Rows as LineEnds, Writer, Written,
+};
 use std::io::Write;
 
 /// What to make of a file.
@@ -54,7 +58,9 @@ impl Target {
             Target::Node12 => Layout::node_12(),
             Target::Node16 => Layout::node_16(),
             Target::Node20 => Layout::node_20(),
-            Target::Node24 if rows.counts.trace_functions > 0 => Layout::node_24().with_trace_nodes(),
+            Target::Node24 if rows.counts.trace_functions > 0 => {
+                Layout::node_24().with_trace_nodes()
+            }
             Target::Node24 => Layout::node_24(),
         };
         if layout.extra_native_bytes.is_some() {
@@ -62,7 +68,13 @@ impl Target {
         }
         let own = rows.layout.node_types.iter().filter(|name| !NODE_TYPES.contains(&name.as_str()));
         layout.node_types.extend(own.cloned());
-        let own: Vec<_> = rows.layout.edge_types.iter().filter(|name| !layout.edge_types.contains(name)).cloned().collect();
+        let own: Vec<_> = rows
+            .layout
+            .edge_types
+            .iter()
+            .filter(|name| !layout.edge_types.contains(name))
+            .cloned()
+            .collect();
         layout.edge_types.extend(own);
         layout
     }
@@ -84,16 +96,20 @@ fn type_numbers(from: &[String], to: &[String], otherwise: &str) -> Vec<u8> {
     from.iter().map(|name| number(name).unwrap_or(otherwise) as u8).collect()
 }
 
-/// What of a file has no place in the columns and types of its target; all zero and empty where nothing is lost.
+/// What of a file has no place in the columns and types of its target; all zero and empty where
+/// nothing is lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Nodes that are hidden now: what their types were called, and how many. DevTools counts what is hidden with its only owner, or in `(system)`.
+    /// Nodes that are hidden now: what their types were called, and how many. DevTools counts what
+    /// is hidden with its only owner, or in `(system)`.
     pub hidden: Vec<(String, u64)>,
     /// Nodes of which the file said that they are attached.
     pub attached: u64,
-    /// Nodes of which the file said that they are detached: the new one has no class `Detached <div>`, but one more `<div>`.
+    /// Nodes of which the file said that they are detached: the new one has no class
+    /// `Detached <div>`, but one more `<div>`.
     pub detached: u64,
-    /// Native nodes that only their name calls detached, in a file that has no column for it: readers of one that has look there.
+    /// Native nodes that only their name calls detached, in a file that has no column for it:
+    /// readers of one that has look there.
     pub detached_by_name: u64,
     /// Nodes that said where they were allocated.
     pub allocated: u64,
@@ -178,14 +194,20 @@ impl Losses {
 
     /// All of it, where the types of the file have these names in the target.
     fn all(mut self, from: &[String], to: &[String]) -> Lost {
-        let hidden = from.iter().zip(self.of_type).filter(|(name, count)| *count > 0 && !to.contains(name));
+        let hidden =
+            from.iter().zip(self.of_type).filter(|(name, count)| *count > 0 && !to.contains(name));
         self.lost.hidden = hidden.map(|(name, count)| (name.clone(), count)).collect();
         self.lost
     }
 }
 
 /// Writes the file anew, and says what of it is not there any more.
-pub fn convert<W: Write>(rows: &Rows<'_>, target: Target, sink: W, progress: Progress<'_>) -> Result<(W, Converted), RewriteError> {
+pub fn convert<W: Write>(
+    rows: &Rows<'_>,
+    target: Target,
+    sink: W,
+    progress: Progress<'_>,
+) -> Result<(W, Converted), RewriteError> {
     let FileStrings { strings, of_file } = FileStrings::read(rows)?;
     let layout = target.layout(rows);
     let mut losses = Losses::of(rows, &layout)?;
@@ -199,7 +221,10 @@ pub fn convert<W: Write>(rows: &Rows<'_>, target: Target, sink: W, progress: Pro
     while let Some(node) = nodes.read()? {
         let name = of_file[node.name.0 as usize];
         losses.count(&node, || writer.strings().bytes_of(name).starts_with(b"Detached "));
-        ids.write(&mut writer, Node { node_type: node_types[usize::from(node.node_type)], name, ..node })?;
+        ids.write(
+            &mut writer,
+            Node { node_type: node_types[usize::from(node.node_type)], name, ..node },
+        )?;
         ticker.tick();
     }
     let mut edges = rows.edges();

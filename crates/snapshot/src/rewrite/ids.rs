@@ -1,8 +1,10 @@
 //! Ids of nodes on their way from one file into another: each once, as a writer wants them.
 //!
-//! V8 gives an id once; other writers do not always. By default such a file is refused as reading refuses it, at the byte of the second id. Where the
-//! caller allows it ([`Rows::allow_duplicate_ids`]) the first node keeps the id and the others get new ones, larger than any in the file and even or odd as
-//! theirs was, which is what embedders' nodes and heap objects are told apart by.
+//! V8 gives an id once; other writers do not always. By default such a file is refused as reading
+//! refuses it, at the byte of the second id. Where the caller allows it
+//! ([`Rows::allow_duplicate_ids`]) the first node keeps the id and the others get new ones, larger
+//! than any in the file and even or odd as theirs was, which is what embedders' nodes and heap
+//! objects are told apart by.
 
 use super::RewriteError;
 use crate::ReadError;
@@ -24,7 +26,11 @@ impl<'r, 'a> Ids<'r, 'a> {
 
     /// Writes a node that has its id of the file.
     #[inline]
-    pub(super) fn write<W: Write>(&mut self, writer: &mut Writer<W>, node: Node) -> Result<(), RewriteError> {
+    pub(super) fn write<W: Write>(
+        &mut self,
+        writer: &mut Writer<W>,
+        node: Node,
+    ) -> Result<(), RewriteError> {
         if self.rows.duplicate_ids_allowed() && writer.has_id(node.id) {
             let id = self.fresh(node.id)?;
             return Ok(writer.node(&Node { id, ..node })?);

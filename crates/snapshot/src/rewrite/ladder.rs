@@ -1,9 +1,10 @@
 //! The ladder: k copies of a snapshot under one root, a file of any size whose answers are known.
 //!
-//! Root edges decide much in DevTools (who is a user root, where distances begin, which shortcuts hold), so that copies do not hang under a new node: the one root
-//! has the edges of the original's root k times. Every other node of copy c gets an id of its own, the names of WeakMap pairs (which
-//! hold ids) with it. Hence: nodes 1 + k(n-1), edges k e, size k times that of the nodes but the root; of each class k times the
-//! count, shallow and retained size; distances as they were.
+//! Root edges decide much in DevTools (who is a user root, where distances begin, which shortcuts
+//! hold), so that copies do not hang under a new node: the one root has the edges of the original's
+//! root k times. Every other node of copy c gets an id of its own, the names of WeakMap pairs
+//! (which hold ids) with it. Hence: nodes 1 + k(n-1), edges k e, size k times that of the nodes but
+//! the root; of each class k times the count, shallow and retained size; distances as they were.
 
 use super::small_lists::{Places, copy_small_lists};
 use super::{FileStrings, Progress, RewriteError, Ticker};
@@ -29,17 +30,32 @@ pub struct Ladder {
 const ID_MAX: u64 = u32::MAX as u64;
 
 /// Writes `copies` of the file.
-pub fn ladder<W: Write>(rows: &Rows<'_>, copies: u64, sink: W, progress: Progress<'_>) -> Result<(W, Ladder), RewriteError> {
+pub fn ladder<W: Write>(
+    rows: &Rows<'_>,
+    copies: u64,
+    sink: W,
+    progress: Progress<'_>,
+) -> Result<(W, Ladder), RewriteError> {
     let asked = |text: &str| RewriteError::Asked(text.to_owned());
-    let before_first = rows.counts.nodes.checked_sub(1).ok_or_else(|| asked("a snapshot without nodes has no root to multiply"))?;
+    let before_first = rows
+        .counts
+        .nodes
+        .checked_sub(1)
+        .ok_or_else(|| asked("a snapshot without nodes has no root to multiply"))?;
     let (max_id, sizes) = ids_and_sizes(rows)?;
     // Even, so that ids stay odd or even: of the heap or of its embedder.
     let stride = (max_id + 2) & !1;
     if copies == 0 || stride.checked_mul(copies).is_none_or(|last| last > ID_MAX) {
-        return Err(asked(&format!("{copies} copies with ids up to {max_id} do not fit: at least one, and ids below 2^32")));
+        return Err(asked(&format!(
+            "{copies} copies with ids up to {max_id} do not fit: at least one, and ids below 2^32"
+        )));
     }
     let FileStrings { strings, of_file } = FileStrings::read(rows)?;
-    let counts = Counts { nodes: 1 + copies * before_first, edges: rows.counts.edges * copies, ..rows.counts };
+    let counts = Counts {
+        nodes: 1 + copies * before_first,
+        edges: rows.counts.edges * copies,
+        ..rows.counts
+    };
     let mut writer = Writer::with_strings(sink, rows.layout.clone(), counts, strings)?;
     let mut ticker = Ticker::new(progress, counts.nodes + counts.edges);
 
@@ -71,7 +87,11 @@ pub fn ladder<W: Write>(rows: &Rows<'_>, copies: u64, sink: W, progress: Progres
                     _ => {}
                 }
                 let name = match edge.name {
-                    EdgeName::Text(name) => EdgeName::Text(renamed.of(&mut writer, of_file[name.0 as usize], copy * stride)?),
+                    EdgeName::Text(name) => EdgeName::Text(renamed.of(
+                        &mut writer,
+                        of_file[name.0 as usize],
+                        copy * stride,
+                    )?),
                     index => index,
                 };
                 writer.edge(place(edge.from, copy), edge.edge_type, name, place(edge.to, copy))?;
@@ -80,7 +100,8 @@ pub fn ladder<W: Write>(rows: &Rows<'_>, copies: u64, sink: W, progress: Progres
         }
     }
     // The root is one, whatever the copies.
-    let places = Places { copies, of: |node, copy| (node > 0 || copy == 0).then(|| place(node, copy)) };
+    let places =
+        Places { copies, of: |node, copy| (node > 0 || copy == 0).then(|| place(node, copy)) };
     copy_small_lists(rows, &mut writer, |_, name, _| Ok(of_file[name.0 as usize]), places)?;
     let (sink, written) = writer.finish()?;
     let self_size_bytes = sizes.0 + sizes.1 * copies;
@@ -118,7 +139,12 @@ struct Renamed {
 
 impl Renamed {
     /// The same name with the ids of a copy.
-    fn of<W: Write>(&mut self, writer: &mut Writer<W>, name: StringId, add: u64) -> Result<StringId, RewriteError> {
+    fn of<W: Write>(
+        &mut self,
+        writer: &mut Writer<W>,
+        name: StringId,
+        add: u64,
+    ) -> Result<StringId, RewriteError> {
         let text = writer.strings().bytes_of(name);
         if add == 0 || !is_weak_map_pair(text) {
             return Ok(name);
@@ -129,8 +155,13 @@ impl Renamed {
             self.text.extend_from_slice(&rest[..=at]);
             rest = &rest[at + 1..];
             let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            match std::str::from_utf8(&rest[..digits]).ok().and_then(|digits| digits.parse::<u64>().ok()) {
-                Some(id) if id <= ID_MAX => self.text.extend_from_slice((id + add).to_string().as_bytes()),
+            match std::str::from_utf8(&rest[..digits])
+                .ok()
+                .and_then(|digits| digits.parse::<u64>().ok())
+            {
+                Some(id) if id <= ID_MAX => {
+                    self.text.extend_from_slice((id + add).to_string().as_bytes())
+                }
                 _ => self.text.extend_from_slice(&rest[..digits]),
             }
             rest = &rest[digits..];

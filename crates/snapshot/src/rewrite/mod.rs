@@ -1,5 +1,6 @@
-//! Files made from files: other columns, fewer secrets, less of it, or more. All of them stream rows into a [`crate::write::Writer`], so that what comes
-//! out is a valid snapshot or an error, and memory is that of the strings and at most a few bytes a node.
+//! Files made from files: other columns, fewer secrets, less of it, or more. All of them stream
+//! rows into a [`crate::write::Writer`], so that what comes out is a valid snapshot or an error,
+//! and memory is that of the strings and at most a few bytes a node.
 
 mod convert;
 mod ids;
@@ -31,7 +32,9 @@ pub enum RewriteError {
     #[error(transparent)]
     Strings(#[from] StringsFull),
     /// The lists of scopes do not belong together.
-    #[error("the snapshot is damaged: `scopes` says of more or fewer variables than `scope_context_vars` and `scope_uses` have")]
+    #[error(
+        "the snapshot is damaged: `scopes` says of more or fewer variables than `scope_context_vars` and `scope_uses` have"
+    )]
     Scopes,
     /// What is asked for cannot be.
     #[error("{0}")]
@@ -74,7 +77,8 @@ pub(crate) struct FileStrings {
 
 impl FileStrings {
     pub(crate) fn read(rows: &Rows<'_>) -> Result<FileStrings, RewriteError> {
-        let mut read = FileStrings { strings: StringsStorage::new(Hash::Mixed), of_file: Vec::new() };
+        let mut read =
+            FileStrings { strings: StringsStorage::new(Hash::Mixed), of_file: Vec::new() };
         let mut strings = rows.strings();
         while let Some(text) = strings.read()? {
             read.of_file.push(read.strings.intern_bytes(text)?);

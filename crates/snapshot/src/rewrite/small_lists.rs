@@ -1,4 +1,5 @@
-//! The lists behind nodes and edges, from one file into another: who allocated, when, and where things stand in the source.
+//! The lists behind nodes and edges, from one file into another: who allocated, when, and where
+//! things stand in the source.
 
 use super::RewriteError;
 use crate::names::{StringId, StringsStorage};
@@ -17,7 +18,8 @@ pub(super) enum Use {
     Variable,
 }
 
-/// Where nodes stand in the new file: of each copy (by number) the new ordinal of a node, or none where it has none.
+/// Where nodes stand in the new file: of each copy (by number) the new ordinal of a node, or none
+/// where it has none.
 pub(super) struct Places<F> {
     pub(super) copies: u64,
     pub(super) of: F,
@@ -53,7 +55,12 @@ pub(super) fn copy_small_lists<W: Write>(
             if let Some(node) = (places.of)(location.node, copy) {
                 // A script that is gone is told by its number alone.
                 let script = (places.of)(location.script, copy).unwrap_or(0);
-                writer.location_in(node, (location.script_id, script), location.line, location.column)?;
+                writer.location_in(
+                    node,
+                    (location.script_id, script),
+                    location.line,
+                    location.column,
+                )?;
             }
         }
     }
@@ -63,7 +70,8 @@ pub(super) fn copy_small_lists<W: Write>(
     Ok(())
 }
 
-/// Scopes whose script is there. Each list is copied for one copy of the file after the other: a script's scopes must stay together.
+/// Scopes whose script is there. Each list is copied for one copy of the file after the other: a
+/// script's scopes must stay together.
 fn copy_scopes<W: Write>(
     rows: &Rows<'_>,
     writer: &mut Writer<W>,

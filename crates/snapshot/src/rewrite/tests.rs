@@ -13,13 +13,27 @@ pub(super) fn heap() -> Vec<u8> {
     let counts = Counts { nodes: 5, edges: 7, trace_functions: 1 };
     let mut writer = Writer::new(Vec::new(), Layout::node_20(), counts, Hash::Mixed).unwrap();
     let mut name = |text: &str| writer.string(text).unwrap();
-    let (root, session, secret, mail) = (name(""), name("Session"), name("s3cret contents"), name("eve@example.com"));
-    let pair = name("1 / part of key (Session @3) -> value (Session @5) pair in WeakMap (table @9)");
+    let (root, session, secret, mail) =
+        (name(""), name("Session"), name("s3cret contents"), name("eve@example.com"));
+    let pair =
+        name("1 / part of key (Session @3) -> value (Session @5) pair in WeakMap (table @9)");
     let (user, function) = (name("user"), name("login"));
     let edges = [3, 2, 1, 0, 1];
-    let rows = [(9, root, 1, 0), (3, session, 3, 24), (3, session, 5, 32), (2, secret, 7, 40), (1, session, 9, 16)];
+    let rows = [
+        (9, root, 1, 0),
+        (3, session, 3, 24),
+        (3, session, 5, 32),
+        (2, secret, 7, 40),
+        (1, session, 9, 16),
+    ];
     for ((node_type, name, id, self_size), edge_count) in rows.into_iter().zip(edges) {
-        writer.node(&Node { edge_count, trace_node_id: id / 9, ..Node::new(node_type, name, id, self_size) }).unwrap();
+        writer
+            .node(&Node {
+                edge_count,
+                trace_node_id: id / 9,
+                ..Node::new(node_type, name, id, self_size)
+            })
+            .unwrap();
     }
     writer.edge(0, edge_type::ELEMENT, EdgeName::Index(1), 1).unwrap();
     writer.edge(0, edge_type::SHORTCUT, EdgeName::Text(user), 2).unwrap();
@@ -45,7 +59,12 @@ pub(super) fn lists(bytes: &[u8]) -> Lists {
     let graph = &snapshot.graph;
     let nodes = graph.nodes().map(|node| {
         let name = snapshot.strings.text(graph.node_name(node)).to_string();
-        (snapshot.node_type_name(graph.node_type(node)).to_owned(), name, graph.id(node), graph.self_size(node))
+        (
+            snapshot.node_type_name(graph.node_type(node)).to_owned(),
+            name,
+            graph.id(node),
+            graph.self_size(node),
+        )
     });
     let edges = graph.nodes().flat_map(|node| graph.edges(node)).map(|edge| {
         let edge_type = graph.edge_type(edge);
@@ -65,14 +84,22 @@ fn every_target_is_the_same_heap() {
     let bytes = heap();
     let expected = lists(&bytes);
     for (name, target) in Target::ALL {
-        let (converted, _) = convert(&Rows::find(&bytes).unwrap(), target, Vec::new(), &mut quiet).unwrap();
+        let (converted, _) =
+            convert(&Rows::find(&bytes).unwrap(), target, Vec::new(), &mut quiet).unwrap();
         assert_eq!(lists(&converted), expected, "{name}");
-        let (back, _) = convert(&Rows::find(&converted).unwrap(), Target::Node20, Vec::new(), &mut quiet).unwrap();
+        let (back, _) =
+            convert(&Rows::find(&converted).unwrap(), Target::Node20, Vec::new(), &mut quiet)
+                .unwrap();
         if target != Target::Node12 {
-            assert_eq!(String::from_utf8(back).unwrap(), String::from_utf8(bytes.clone()).unwrap(), "{name} and back");
+            assert_eq!(
+                String::from_utf8(back).unwrap(),
+                String::from_utf8(bytes.clone()).unwrap(),
+                "{name} and back"
+            );
         }
     }
-    let (same, _) = convert(&Rows::find(&bytes).unwrap(), Target::Same, Vec::new(), &mut quiet).unwrap();
+    let (same, _) =
+        convert(&Rows::find(&bytes).unwrap(), Target::Same, Vec::new(), &mut quiet).unwrap();
     assert_eq!(same, bytes);
 }
 
@@ -85,11 +112,17 @@ fn fields_are_found_by_their_names() {
             r#"["name","column","function_id","more","script_id","script_name","line"]"#,
         ),
         (r#""trace_function_infos":[1,6,2,2,3,4"#, r#""trace_function_infos":[6,4,1,99,2,2,3"#),
-        (r#"["id","function_info_index","count","size","children"]"#, r#"["size","id","count","function_info_index","more","children"]"#),
+        (
+            r#"["id","function_info_index","count","size","children"]"#,
+            r#"["size","id","count","function_info_index","more","children"]"#,
+        ),
         (r#""trace_tree":[1,0,5,6,[]"#, r#""trace_tree":[6,1,5,0,99,[]"#),
         (r#"["timestamp_us","last_assigned_id"]"#, r#"["last_assigned_id","more","timestamp_us"]"#),
         (r#""samples":[0,9"#, r#""samples":[9,99,0"#),
-        (r#"["object_index","script_id","line","column"]"#, r#"["column","more","line","object_index","script_id"]"#),
+        (
+            r#"["object_index","script_id","line","column"]"#,
+            r#"["column","more","line","object_index","script_id"]"#,
+        ),
         (r#""locations":[7,2,3,4"#, r#""locations":[4,99,3,7,2"#),
         (r#"["type","name_or_index","to_node"]"#, r#"["to_node","type","name_or_index"]"#),
         (r#""edge_types":[["#, r#""edge_types":["node",["#),
@@ -98,16 +131,27 @@ fn fields_are_found_by_their_names() {
         assert!(text.contains(usual), "{usual} is not in {text}");
         text = text.replace(usual, permuted);
     }
-    let (start, end) = (text.find("\"edges\":[").unwrap() + 9, text.find("],\n\"trace_function_infos\"").unwrap());
+    let (start, end) =
+        (text.find("\"edges\":[").unwrap() + 9, text.find("],\n\"trace_function_infos\"").unwrap());
     let numbers: Vec<&str> = text[start..end].split(',').map(str::trim).collect();
-    let edges: Vec<String> = numbers.chunks(3).map(|row| format!("{},{},{}", row[2], row[0], row[1])).collect();
+    let edges: Vec<String> =
+        numbers.chunks(3).map(|row| format!("{},{},{}", row[2], row[0], row[1])).collect();
     text.replace_range(start..end, &edges.join(","));
-    assert!(validate(text.as_bytes(), &mut quiet).is_good(), "{:?}", validate(text.as_bytes(), &mut quiet));
-    let (same, _) = convert(&Rows::find(text.as_bytes()).unwrap(), Target::Lines, Vec::new(), &mut quiet).unwrap();
+    assert!(
+        validate(text.as_bytes(), &mut quiet).is_good(),
+        "{:?}",
+        validate(text.as_bytes(), &mut quiet)
+    );
+    let (same, _) =
+        convert(&Rows::find(text.as_bytes()).unwrap(), Target::Lines, Vec::new(), &mut quiet)
+            .unwrap();
     assert_eq!(String::from_utf8(same).unwrap(), String::from_utf8(heap()).unwrap());
-    for (from, to) in
-        [("\"timestamp_us\"", "\"time\""), ("\"script_name\"", "\"script\""), ("\"children\"", "\"calls\""), ("\"line\"", "\"row\"")]
-    {
+    for (from, to) in [
+        ("\"timestamp_us\"", "\"time\""),
+        ("\"script_name\"", "\"script\""),
+        ("\"children\"", "\"calls\""),
+        ("\"line\"", "\"row\""),
+    ] {
         let damage = Rows::find(text.replace(from, to).as_bytes()).unwrap_err().to_string();
         assert!(damage.contains("field"), "{damage}");
     }
@@ -117,7 +161,13 @@ fn fields_are_found_by_their_names() {
 fn scopes_that_do_not_belong_together_are_damage() {
     let layout = Layout { scopes: true, ..Layout::node_24() };
     let file = |context_vars, uses| {
-        let mut writer = Writer::new(Vec::new(), layout.clone(), Counts { nodes: 1, ..Counts::default() }, Hash::Mixed).unwrap();
+        let mut writer = Writer::new(
+            Vec::new(),
+            layout.clone(),
+            Counts { nodes: 1, ..Counts::default() },
+            Hash::Mixed,
+        )
+        .unwrap();
         let name = writer.string("variable").unwrap();
         writer.node(&Node::new(9, name, 1, 0)).unwrap();
         writer.scope(Scope { script: 0, id: -2, depth: 0, context_vars, uses }).unwrap();
@@ -126,26 +176,41 @@ fn scopes_that_do_not_belong_together_are_damage() {
         writer.finish().unwrap().0
     };
     let bytes = file(1, 1);
-    assert!(bytes.windows(22).any(|piece| piece == b"\"scopes\":[0,-2,0,1,1],"), "{}", String::from_utf8_lossy(&bytes));
-    let same = |bytes: &[u8]| convert(&Rows::find(bytes).unwrap(), Target::Same, Vec::new(), &mut quiet).map(|(bytes, _)| bytes);
+    assert!(
+        bytes.windows(22).any(|piece| piece == b"\"scopes\":[0,-2,0,1,1],"),
+        "{}",
+        String::from_utf8_lossy(&bytes)
+    );
+    let same = |bytes: &[u8]| {
+        convert(&Rows::find(bytes).unwrap(), Target::Same, Vec::new(), &mut quiet)
+            .map(|(bytes, _)| bytes)
+    };
     assert_eq!(same(&bytes).unwrap(), bytes);
     for (context_vars, uses) in [(0, 1), (2, 1), (1, 0), (1, 2), (u32::MAX.into(), 1)] {
-        assert!(matches!(same(&file(context_vars, uses)), Err(RewriteError::Scopes)), "{context_vars} {uses}");
-        assert!(!validate(&file(context_vars, uses), &mut quiet).is_good(), "{context_vars} {uses}");
+        assert!(
+            matches!(same(&file(context_vars, uses)), Err(RewriteError::Scopes)),
+            "{context_vars} {uses}"
+        );
+        assert!(
+            !validate(&file(context_vars, uses), &mut quiet).is_good(),
+            "{context_vars} {uses}"
+        );
     }
-    let node = convert(&Rows::find(&bytes).unwrap(), Target::Node24, Vec::new(), &mut quiet).unwrap().0;
+    let node =
+        convert(&Rows::find(&bytes).unwrap(), Target::Node24, Vec::new(), &mut quiet).unwrap().0;
     assert!(!String::from_utf8(node).unwrap().contains("scope"));
 }
 
 #[test]
 fn types_of_other_programs_are_kept_and_later_ones_hidden() {
     let text = String::from_utf8(heap()).unwrap();
-    let text = text.replace("\"wasm object\"]", "\"object shape 2\"]").replacen("\n,3,1,3,", "\n,15,1,3,", 1).replacen(
-        "\n,3,1,5,",
-        "\n,14,1,5,",
-        1,
-    );
-    let (converted, _) = convert(&Rows::find(text.as_bytes()).unwrap(), Target::Node12, Vec::new(), &mut quiet).unwrap();
+    let text = text
+        .replace("\"wasm object\"]", "\"object shape 2\"]")
+        .replacen("\n,3,1,3,", "\n,15,1,3,", 1)
+        .replacen("\n,3,1,5,", "\n,14,1,5,", 1);
+    let (converted, _) =
+        convert(&Rows::find(text.as_bytes()).unwrap(), Target::Node12, Vec::new(), &mut quiet)
+            .unwrap();
     let (nodes, _) = lists(&converted);
     assert_eq!((nodes[1].0.as_str(), nodes[2].0.as_str()), ("object shape 2", "hidden"));
 }
@@ -155,9 +220,13 @@ fn a_ladder_has_what_it_says() {
     let bytes = heap();
     let (nodes, edges) = lists(&bytes);
     for copies in [1, 2, 5] {
-        let (tall, ladder) = ladder(&Rows::find(&bytes).unwrap(), copies, Vec::new(), &mut quiet).unwrap();
+        let (tall, ladder) =
+            ladder(&Rows::find(&bytes).unwrap(), copies, Vec::new(), &mut quiet).unwrap();
         let (tall_nodes, tall_edges) = lists(&tall);
-        assert_eq!((tall_nodes.len() as u64, tall_edges.len() as u64), (ladder.nodes, ladder.edges));
+        assert_eq!(
+            (tall_nodes.len() as u64, tall_edges.len() as u64),
+            (ladder.nodes, ladder.edges)
+        );
         assert_eq!((ladder.nodes, ladder.edges), (1 + copies * 4, copies * 7));
         assert_eq!(ladder.self_size_bytes, tall_nodes.iter().map(|node| node.3).sum::<u64>());
         assert_eq!(tall_nodes.iter().filter(|node| node.1 == "Session").count() as u64, copies * 3);
@@ -165,34 +234,46 @@ fn a_ladder_has_what_it_says() {
         assert_eq!(ids.len(), tall_nodes.len(), "every node has an id of its own");
         // Tables of WeakMap pairs are named by their copies' ids.
         for (_, name, _) in tall_edges.iter().filter(|edge| edge.1.contains("WeakMap")) {
-            let table: u32 = name.rsplit('@').next().unwrap().trim_end_matches(')').parse().unwrap();
+            let table: u32 =
+                name.rsplit('@').next().unwrap().trim_end_matches(')').parse().unwrap();
             assert!(tall_nodes.iter().any(|node| node.2 == table && node.0 == "array"), "{name}");
         }
         if copies == 1 {
             assert_eq!((&tall_nodes, &tall_edges), (&nodes, &edges));
         }
     }
-    assert!(matches!(ladder(&Rows::find(&bytes).unwrap(), 0, Vec::new(), &mut quiet), Err(RewriteError::Asked(_))));
-    assert!(matches!(ladder(&Rows::find(&bytes).unwrap(), 1 << 40, Vec::new(), &mut quiet), Err(RewriteError::Asked(_))));
+    assert!(matches!(
+        ladder(&Rows::find(&bytes).unwrap(), 0, Vec::new(), &mut quiet),
+        Err(RewriteError::Asked(_))
+    ));
+    assert!(matches!(
+        ladder(&Rows::find(&bytes).unwrap(), 1 << 40, Vec::new(), &mut quiet),
+        Err(RewriteError::Asked(_))
+    ));
 }
 
-/// A root, two holders, three sessions that hold two strings each (one shared by all), and 50 others.
+/// A root, two holders, three sessions that hold two strings each (one shared by all), and 50
+/// others.
 fn sessions() -> Vec<u8> {
     let others = 50;
     let counts = Counts { nodes: 10 + others, edges: 11 + others, trace_functions: 0 };
     let mut writer = Writer::new(Vec::new(), Layout::node_24(), counts, Hash::Mixed).unwrap();
     let mut name = |text: &str| writer.string(text).unwrap();
-    let [root, holder, session, own, shared, other] = ["", "Holder", "Session", "own", "shared", "Other"].map(&mut name);
+    let [root, holder, session, own, shared, other] =
+        ["", "Holder", "Session", "own", "shared", "Other"].map(&mut name);
     let mut node = |node_type, name, id, self_size, edge_count| {
         writer.node(&Node { edge_count, ..Node::new(node_type, name, id, self_size) }).unwrap();
     };
     node(9, root, 1, 0, 2 + others);
-    (0..2).for_each(|holder_number| node(3, holder, 3 + holder_number * 2, 16, if holder_number == 0 { 3 } else { 0 }));
+    (0..2).for_each(|holder_number| {
+        node(3, holder, 3 + holder_number * 2, 16, if holder_number == 0 { 3 } else { 0 })
+    });
     (0..3).for_each(|number| node(3, session, 11 + number * 2, 32, 2));
     (0..3).for_each(|number| node(2, own, 21 + number * 2, 100, 0));
     node(2, shared, 31, 1000, 0);
     (0..others).for_each(|number| node(3, other, 101 + number * 2, 8, 0));
-    let mut edge = |from, to| writer.edge(from, edge_type::ELEMENT, EdgeName::Index(to), to).unwrap();
+    let mut edge =
+        |from, to| writer.edge(from, edge_type::ELEMENT, EdgeName::Index(to), to).unwrap();
     (1..3).chain(10..10 + others).for_each(|to| edge(0, to));
     (3..6).for_each(|to| edge(1, to));
     (3..6).for_each(|session| {
@@ -208,8 +289,10 @@ fn a_class_is_kept_with_what_it_retains_and_its_ways() {
     let snapshot = Snapshot::read(&bytes).unwrap();
     let analysis = Analysis::of(&snapshot, &Options::default());
     let trimming = Trimming { objects: &[3, 4, 5], referrers_max: 10 };
-    let (small, trimmed) = trim(&Rows::find(&bytes).unwrap(), &analysis, &trimming, Vec::new(), &mut quiet).unwrap();
-    // The root, the holder that leads to them, three sessions, their own strings. What they share is retained by the holder.
+    let (small, trimmed) =
+        trim(&Rows::find(&bytes).unwrap(), &analysis, &trimming, Vec::new(), &mut quiet).unwrap();
+    // The root, the holder that leads to them, three sessions, their own strings. What they share
+    // is retained by the holder.
     assert_eq!((trimmed.nodes, trimmed.edges), ((8, 60), (7, 61)));
     let (nodes, edges) = lists(&small);
     let ids: Vec<u32> = nodes.iter().map(|node| node.2).collect();
@@ -217,18 +300,32 @@ fn a_class_is_kept_with_what_it_retains_and_its_ways() {
     let small_snapshot = Snapshot::read(&small).unwrap();
     let small_analysis = Analysis::of(&small_snapshot, &Options::default());
     for node in [11, 13, 15] {
-        let (before, after) = (snapshot.graph.node_by_id(node).unwrap(), small_snapshot.graph.node_by_id(node).unwrap());
+        let (before, after) = (
+            snapshot.graph.node_by_id(node).unwrap(),
+            small_snapshot.graph.node_by_id(node).unwrap(),
+        );
         assert_eq!(analysis.retained_size(before), small_analysis.retained_size(after));
         assert_eq!(analysis.distance(before), small_analysis.distance(after));
     }
     // The holder retains all of it, what is shared too.
     let trimming = Trimming { objects: &[1], referrers_max: 10 };
-    let (_, trimmed) = trim(&Rows::find(&bytes).unwrap(), &analysis, &trimming, Vec::new(), &mut quiet).unwrap();
+    let (_, trimmed) =
+        trim(&Rows::find(&bytes).unwrap(), &analysis, &trimming, Vec::new(), &mut quiet).unwrap();
     assert_eq!(trimmed.nodes.0, 9);
     let nothing = Trimming { objects: &[], referrers_max: 10 };
-    assert_eq!(trim(&Rows::find(&bytes).unwrap(), &analysis, &nothing, Vec::new(), &mut quiet).unwrap().1.nodes.0, 1);
+    assert_eq!(
+        trim(&Rows::find(&bytes).unwrap(), &analysis, &nothing, Vec::new(), &mut quiet)
+            .unwrap()
+            .1
+            .nodes
+            .0,
+        1
+    );
     let beyond = Trimming { objects: &[60], referrers_max: 10 };
-    assert!(matches!(trim(&Rows::find(&bytes).unwrap(), &analysis, &beyond, Vec::new(), &mut quiet), Err(RewriteError::Asked(_))));
+    assert!(matches!(
+        trim(&Rows::find(&bytes).unwrap(), &analysis, &beyond, Vec::new(), &mut quiet),
+        Err(RewriteError::Asked(_))
+    ));
     let other = heap();
     assert!(matches!(
         trim(&Rows::find(&other).unwrap(), &analysis, &trimming_of_none(), Vec::new(), &mut quiet),
@@ -288,7 +385,12 @@ fn rewrites_keep_their_word(bytes: &[u8]) {
     };
     let check = |what: &str, written: Result<Vec<u8>, RewriteError>| match written {
         Ok(new) => {
-            assert!(validate(&new, &mut quiet).is_good(), "{what}: {}\n{}", String::from_utf8_lossy(bytes), String::from_utf8_lossy(&new))
+            assert!(
+                validate(&new, &mut quiet).is_good(),
+                "{what}: {}\n{}",
+                String::from_utf8_lossy(bytes),
+                String::from_utf8_lossy(&new)
+            )
         }
         Err(RewriteError::Asked(_)) => {}
         Err(error) => assert!(!good, "{what}: {error}: {}", String::from_utf8_lossy(bytes)),
@@ -304,14 +406,25 @@ fn rewrites_keep_their_word(bytes: &[u8]) {
     if let Ok(snapshot) = Snapshot::read(bytes) {
         let analysis = Analysis::of(&snapshot, &Options::default());
         let trimming = Trimming { objects: &[0], referrers_max: 2 };
-        check("trim", trim(&rows, &analysis, &trimming, Vec::new(), &mut quiet).map(|(bytes, _)| bytes));
+        check(
+            "trim",
+            trim(&rows, &analysis, &trimming, Vec::new(), &mut quiet).map(|(bytes, _)| bytes),
+        );
     }
 }
 
 #[test]
 fn a_root_that_is_not_the_first_node_is_read_and_not_rewritten() {
-    let text = String::from_utf8(heap()).unwrap().replacen("\"trace_function_count\":1", "\"trace_function_count\":1,\"root_index\":7", 1);
-    assert!(validate(text.as_bytes(), &mut quiet).is_good(), "{:?}", validate(text.as_bytes(), &mut quiet));
+    let text = String::from_utf8(heap()).unwrap().replacen(
+        "\"trace_function_count\":1",
+        "\"trace_function_count\":1,\"root_index\":7",
+        1,
+    );
+    assert!(
+        validate(text.as_bytes(), &mut quiet).is_good(),
+        "{:?}",
+        validate(text.as_bytes(), &mut quiet)
+    );
     let refused = Rows::find(text.as_bytes()).unwrap_err();
     assert!(refused.expected.contains("a root that is the first node"), "{refused}");
     rewrites_keep_their_word(text.as_bytes());
@@ -341,7 +454,8 @@ proptest::proptest! {
     }
 }
 
-/// A file whose nodes share ids: refused with the reader's own words, and with leave written with an id each, the first nodes' as they were.
+/// A file whose nodes share ids: refused with the reader's own words, and with leave written with
+/// an id each, the first nodes' as they were.
 #[test]
 fn shared_ids_are_refused_at_their_byte_or_made_new() {
     let file = String::from_utf8(heap()).unwrap();
@@ -351,17 +465,33 @@ fn shared_ids_are_refused_at_their_byte_or_made_new() {
     let expected = Snapshot::read(shared).unwrap_err();
     assert_eq!(&shared[expected.offset as usize..][..5], b"3,32,");
     let mut rows = Rows::find(shared).unwrap();
-    let refused = |error: RewriteError| matches!(error, RewriteError::Damage(damage) if damage == expected);
-    assert!(refused(convert(&rows, Target::Same, Vec::new(), &mut |_, _| ()).map(drop).unwrap_err()));
-    let redaction = || Redaction { keep: Keep::default(), identifiers: Identifiers::own(), key: Key::new([7; 32]) };
+    let refused =
+        |error: RewriteError| matches!(error, RewriteError::Damage(damage) if damage == expected);
+    assert!(refused(
+        convert(&rows, Target::Same, Vec::new(), &mut |_, _| ()).map(drop).unwrap_err()
+    ));
+    let redaction = || Redaction {
+        keep: Keep::default(),
+        identifiers: Identifiers::own(),
+        key: Key::new([7; 32]),
+    };
     assert!(refused(redact(&rows, redaction(), Vec::new(), &mut |_, _| ()).map(drop).unwrap_err()));
     rows.allow_duplicate_ids();
     let ids = |bytes: &[u8]| lists(bytes).0.into_iter().map(|(_, _, id, _)| id).collect::<Vec<_>>();
-    assert_eq!(ids(&convert(&rows, Target::Same, Vec::new(), &mut |_, _| ()).unwrap().0), [1, 3, 11, 13, 9]);
-    assert_eq!(ids(&redact(&rows, redaction(), Vec::new(), &mut |_, _| ()).unwrap().0), [1, 3, 11, 13, 9]);
+    assert_eq!(
+        ids(&convert(&rows, Target::Same, Vec::new(), &mut |_, _| ()).unwrap().0),
+        [1, 3, 11, 13, 9]
+    );
+    assert_eq!(
+        ids(&redact(&rows, redaction(), Vec::new(), &mut |_, _| ()).unwrap().0),
+        [1, 3, 11, 13, 9]
+    );
     // Even ones stay even.
     let even = file.replacen(",3,24,", ",4,24,", 1).replacen(",5,32,", ",4,32,", 1);
     let mut rows = Rows::find(even.as_bytes()).unwrap();
     rows.allow_duplicate_ids();
-    assert_eq!(ids(&convert(&rows, Target::Same, Vec::new(), &mut |_, _| ()).unwrap().0), [1, 4, 10, 7, 9]);
+    assert_eq!(
+        ids(&convert(&rows, Target::Same, Vec::new(), &mut |_, _| ()).unwrap().0),
+        [1, 4, 10, 7, 9]
+    );
 }

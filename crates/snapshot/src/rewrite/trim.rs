@@ -1,10 +1,13 @@
 //! `trim`: what a question about some objects needs, as a snapshot that can be attached to a bug.
 //!
-//! Kept are the objects asked for, all that they retain (what they dominate), who refers to them, and of each of those a shortest path from the roots and the chain of dominators;
-//! with all references between what is kept, and the root. Ids stay, so that a trimmed file can be compared with another.
+//! Kept are the objects asked for, all that they retain (what they dominate), who refers to them,
+//! and of each of those a shortest path from the roots and the chain of dominators; with all
+//! references between what is kept, and the root. Ids stay, so that a trimmed file can be compared
+//! with another.
 //!
-//! What an object asked for retained in the original it retains in the trimmed file. It may retain more there: what other
-//! holders shared with it, where those holders were not kept. [`Trimmed`] counts what was left out.
+//! What an object asked for retained in the original it retains in the trimmed file. It may retain
+//! more there: what other holders shared with it, where those holders were not kept. [`Trimmed`]
+//! counts what was left out.
 
 use super::ids::Ids;
 use super::small_lists::{Places, copy_small_lists};
@@ -45,7 +48,9 @@ pub fn trim<W: Write>(
     progress: Progress<'_>,
 ) -> Result<(W, Trimmed), RewriteError> {
     let graph = &analysis.snapshot().graph;
-    if graph.node_count() as u64 != rows.counts.nodes || graph.edge_count() as u64 != rows.counts.edges {
+    if graph.node_count() as u64 != rows.counts.nodes
+        || graph.edge_count() as u64 != rows.counts.edges
+    {
         return Err(RewriteError::Asked("the analysis is that of another file".to_owned()));
     }
     if let Some(node) = trimming.objects.iter().find(|node| **node as usize >= graph.node_count()) {
@@ -65,16 +70,18 @@ pub fn trim<W: Write>(
     let counts = Counts { nodes: u64::from(next), edges: edge_total, ..rows.counts };
     let originals = FileStrings::read(rows)?;
     let mut numbers = vec![None; originals.strings.len()];
-    let mut name = |strings: &mut StringsStorage, name: StringId| -> Result<StringId, RewriteError> {
-        let number = originals.of_file[name.0 as usize];
-        if let Some(known) = numbers[number.0 as usize] {
-            return Ok(known);
-        }
-        let given = strings.intern_bytes(originals.strings.bytes_of(number))?;
-        numbers[number.0 as usize] = Some(given);
-        Ok(given)
-    };
-    let mut writer = Writer::with_strings(sink, rows.layout.clone(), counts, StringsStorage::new(Hash::Mixed))?;
+    let mut name =
+        |strings: &mut StringsStorage, name: StringId| -> Result<StringId, RewriteError> {
+            let number = originals.of_file[name.0 as usize];
+            if let Some(known) = numbers[number.0 as usize] {
+                return Ok(known);
+            }
+            let given = strings.intern_bytes(originals.strings.bytes_of(number))?;
+            numbers[number.0 as usize] = Some(given);
+            Ok(given)
+        };
+    let mut writer =
+        Writer::with_strings(sink, rows.layout.clone(), counts, StringsStorage::new(Hash::Mixed))?;
     let mut ticker = Ticker::new(progress, rows.counts.nodes + rows.counts.edges);
     let mut ids = Ids::of(rows);
     let mut nodes = rows.nodes();
@@ -99,10 +106,20 @@ pub fn trim<W: Write>(
         };
         writer.edge(u64::from(from), edge.edge_type, name, u64::from(to))?;
     }
-    let places = Places { copies: 1, of: |node, _| Some(new(node)).filter(|new| *new != u32::MAX).map(u64::from) };
+    let places = Places {
+        copies: 1,
+        of: |node, _| Some(new(node)).filter(|new| *new != u32::MAX).map(u64::from),
+    };
     copy_small_lists(rows, &mut writer, |strings, text, _| name(strings, text), places)?;
     let (sink, written) = writer.finish()?;
-    Ok((sink, Trimmed { nodes: (counts.nodes, rows.counts.nodes), edges: (counts.edges, rows.counts.edges), written }))
+    Ok((
+        sink,
+        Trimmed {
+            nodes: (counts.nodes, rows.counts.nodes),
+            edges: (counts.edges, rows.counts.edges),
+            written,
+        },
+    ))
 }
 
 /// How many edges of each node lead from a node that is kept to another.
@@ -123,7 +140,8 @@ fn kept(analysis: &Analysis<'_, '_>, trimming: &Trimming<'_>) -> Vec<bool> {
     let graph = &analysis.snapshot().graph;
     let mut kept = retained_by(analysis, trimming.objects);
     let backward = Retainers::of(graph);
-    // Ways that meet are one from there on and walked once: the elements of a long list cost its length, not its square.
+    // Ways that meet are one from there on and walked once: the elements of a long list cost its
+    // length, not its square.
     let (mut paths, mut chains) = (vec![false; kept.len()], vec![false; kept.len()]);
     let mut unreached = Unreached { kept: vec![false; kept.len()], open: Vec::new() };
     let mut keep_with_way = |node: GraphNode| {
@@ -144,7 +162,9 @@ fn kept(analysis: &Analysis<'_, '_>, trimming: &Trimming<'_>) -> Vec<bool> {
     };
     for object in trimming.objects {
         keep_with_way(*object);
-        for retaining in analysis.retainers(&backward, *object).into_iter().take(trimming.referrers_max) {
+        for retaining in
+            analysis.retainers(&backward, *object).into_iter().take(trimming.referrers_max)
+        {
             keep_with_way(retaining.from);
         }
     }
@@ -153,7 +173,8 @@ fn kept(analysis: &Analysis<'_, '_>, trimming: &Trimming<'_>) -> Vec<bool> {
     kept
 }
 
-/// Objects that no root reaches have no way from one: all that leads to them is kept, so that they are dominated by what they were.
+/// Objects that no root reaches have no way from one: all that leads to them is kept, so that they
+/// are dominated by what they were.
 struct Unreached {
     kept: Vec<bool>,
     open: Vec<GraphNode>,

@@ -59,16 +59,21 @@ pub(crate) struct Located<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Finds the lists. Every list of numbers may be missing but nodes and edges; strings must be there.
+    /// Finds the lists. Every list of numbers may be missing but nodes and edges; strings must be
+    /// there.
     pub fn find(bytes: &'a [u8]) -> Result<Rows<'a>, ReadError> {
         match Rows::locate(bytes) {
-            Located { rows: Some(rows), damage: None, lie: None, .. } if rows.root_index != 0 => Err(ReadError::saying(
-                0,
-                "a root that is the first node, as in V8's files",
-                format!("the `root_index` {}", rows.root_index),
-            )),
+            Located { rows: Some(rows), damage: None, lie: None, .. } if rows.root_index != 0 => {
+                Err(ReadError::saying(
+                    0,
+                    "a root that is the first node, as in V8's files",
+                    format!("the `root_index` {}", rows.root_index),
+                ))
+            }
             Located { rows: Some(rows), damage: None, lie: None, .. } => Ok(rows),
-            Located { damage, lie, .. } => Err(damage.or(lie).unwrap_or_else(|| ReadError::at(bytes, 0, "a snapshot"))),
+            Located { damage, lie, .. } => {
+                Err(damage.or(lie).unwrap_or_else(|| ReadError::at(bytes, 0, "a snapshot")))
+            }
         }
     }
 
@@ -89,8 +94,9 @@ impl<'a> Rows<'a> {
         self.ranges[section as usize] = Some(start..self.bytes.len());
     }
 
-    /// Who writes the file anew takes nodes with the id of another, and gives all but the first new ones: larger than any, and even or odd as theirs was.
-    /// Without it such a file is refused, as reading refuses it.
+    /// Who writes the file anew takes nodes with the id of another, and gives all but the first new
+    /// ones: larger than any, and even or odd as theirs was. Without it such a file is refused, as
+    /// reading refuses it.
     pub fn allow_duplicate_ids(&mut self) {
         self.duplicate_ids = true;
     }
@@ -102,9 +108,11 @@ impl<'a> Rows<'a> {
     /// The error of a node whose id a node before it has.
     #[cold]
     pub(crate) fn duplicate_id(&self, first: usize, second: usize) -> ReadError {
-        let column = self.columns.iter().position(|column| *column == Some(NodeField::Id)).unwrap_or(0);
+        let column =
+            self.columns.iter().position(|column| *column == Some(NodeField::Id)).unwrap_or(0);
         let start = self.range(Section::Nodes).map_or(0, |range| range.start);
-        let [first, second] = [first, second].map(|row| offset_of(self.bytes, start, (row * self.columns.len() + column) as u64));
+        let [first, second] = [first, second]
+            .map(|row| offset_of(self.bytes, start, (row * self.columns.len() + column) as u64));
         second_id(self.bytes, first, second)
     }
 
@@ -129,7 +137,11 @@ impl<'a> Rows<'a> {
 
     /// An error at the bracket that ends a list.
     pub(crate) fn at_end_of(&self, section: Section, expected: impl Into<String>) -> ReadError {
-        ReadError::at(self.bytes, self.range(section).map_or(0, |range| range.end.saturating_sub(1)), expected)
+        ReadError::at(
+            self.bytes,
+            self.range(section).map_or(0, |range| range.end.saturating_sub(1)),
+            expected,
+        )
     }
 
     /// How many strings there are.
@@ -139,34 +151,70 @@ impl<'a> Rows<'a> {
 
     /// A number below `limit`.
     #[inline]
-    pub(super) fn small(&self, number: u64, limit: usize, numbers: &super::Numbers<'_>, field: usize, what: &str) -> Result<u8, ReadError> {
-        if number < limit as u64 { Ok(number as u8) } else { Err(numbers.error(field, format!("{what} below {limit}"))) }
+    pub(super) fn small(
+        &self,
+        number: u64,
+        limit: usize,
+        numbers: &super::Numbers<'_>,
+        field: usize,
+        what: &str,
+    ) -> Result<u8, ReadError> {
+        if number < limit as u64 {
+            Ok(number as u8)
+        } else {
+            Err(numbers.error(field, format!("{what} below {limit}")))
+        }
     }
 
     /// A number of 32 bits.
     #[inline]
-    pub(super) fn short(&self, number: u64, numbers: &super::Numbers<'_>, field: usize, expected: &str) -> Result<u64, ReadError> {
+    pub(super) fn short(
+        &self,
+        number: u64,
+        numbers: &super::Numbers<'_>,
+        field: usize,
+        expected: &str,
+    ) -> Result<u64, ReadError> {
         if number >> 32 == 0 { Ok(number) } else { Err(numbers.error(field, expected.to_owned())) }
     }
 
     /// The number of a string.
     #[inline]
-    pub(super) fn name(&self, number: u64, numbers: &super::Numbers<'_>, field: usize) -> Result<StringId, ReadError> {
+    pub(super) fn name(
+        &self,
+        number: u64,
+        numbers: &super::Numbers<'_>,
+        field: usize,
+    ) -> Result<StringId, ReadError> {
         if number < self.string_count {
             return Ok(StringId(number as u32));
         }
-        Err(numbers.error(field, format!("a string's number below {}, the strings there are", self.string_count)))
+        Err(numbers.error(
+            field,
+            format!("a string's number below {}, the strings there are", self.string_count),
+        ))
     }
 
     /// The ordinal of a node from its place in the list.
     #[inline]
-    pub(super) fn node(&self, place: u64, numbers: &super::Numbers<'_>, field: usize) -> Result<u64, ReadError> {
+    pub(super) fn node(
+        &self,
+        place: u64,
+        numbers: &super::Numbers<'_>,
+        field: usize,
+    ) -> Result<u64, ReadError> {
         let width = self.columns.len() as u64;
         let ordinal = place / width;
         if place.is_multiple_of(width) && ordinal < self.counts.nodes {
             return Ok(ordinal);
         }
-        Err(numbers.error(field, format!("a multiple of {width} below {}, the index of a node", self.counts.nodes.saturating_mul(width))))
+        Err(numbers.error(
+            field,
+            format!(
+                "a multiple of {width} below {}, the index of a node",
+                self.counts.nodes.saturating_mul(width)
+            ),
+        ))
     }
 }
 
@@ -242,7 +290,11 @@ pub(super) fn pass_numbers(cursor: &mut Cursor<'_>, section: Section) -> Result<
     cursor.expect(b'[', "a list")?;
     // Numbers have no brackets.
     let Some(length) = memchr::memchr(b']', &cursor.bytes[cursor.at..]) else {
-        return Err(ReadError::at(cursor.bytes, cursor.bytes.len(), format!("the rest of `{}`, which does not end", section.key())));
+        return Err(ReadError::at(
+            cursor.bytes,
+            cursor.bytes.len(),
+            format!("the rest of `{}`, which does not end", section.key()),
+        ));
     };
     cursor.at += length + 1;
     Ok(())
@@ -258,11 +310,19 @@ fn count_strings(cursor: &mut Cursor<'_>) -> Result<u64, ReadError> {
         cursor.string("a string in quotes")?;
         count += 1;
     }
-    if count > u64::from(u32::MAX) { Err(cursor.error("fewer than 2^32 strings")) } else { Ok(count) }
+    if count > u64::from(u32::MAX) {
+        Err(cursor.error("fewer than 2^32 strings"))
+    } else {
+        Ok(count)
+    }
 }
 
 fn line_ends(bytes: &[u8], start: usize, columns: usize) -> LineEnds {
-    let after_row = bytes[start..].iter().enumerate().filter(|(_, byte)| **byte == b',').nth(columns.saturating_sub(1));
+    let after_row = bytes[start..]
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b',')
+        .nth(columns.saturating_sub(1));
     match after_row {
         Some((comma, _)) if bytes[start + comma - 1] == b'\n' => LineEnds::OnePerLine,
         _ => LineEnds::OneLine,

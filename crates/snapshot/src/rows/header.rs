@@ -1,7 +1,10 @@
 //! What a header says, as the places of known fields in the rows of each list.
 
 use crate::ReadError;
-use crate::meta::{CountPlaces, FIELDS_MAX, Header, LOCATION_FIELDS, Meta, SAMPLE_FIELDS, TRACE_FUNCTION_FIELDS, TRACE_NODE_FIELDS, field};
+use crate::meta::{
+    CountPlaces, FIELDS_MAX, Header, LOCATION_FIELDS, Meta, SAMPLE_FIELDS, TRACE_FUNCTION_FIELDS,
+    TRACE_NODE_FIELDS, field,
+};
 use crate::reader::Cursor;
 use crate::rows::Rows;
 use crate::write::{Counts, Layout, NodeField, Rows as LineEnds, Section};
@@ -9,7 +12,8 @@ use crate::write::{Counts, Layout, NodeField, Rows as LineEnds, Section};
 /// More columns than any file has.
 pub(super) const COLUMNS_MAX: usize = FIELDS_MAX;
 
-const SCOPE_FIELDS: [&str; 5] = ["script_node_index", "scope_id", "depth", "scope_context_vars_count", "scope_uses_count"];
+const SCOPE_FIELDS: [&str; 5] =
+    ["script_node_index", "scope_id", "depth", "scope_context_vars_count", "scope_uses_count"];
 const SCOPE_VARIABLE_FIELDS: [&str; 1] = ["name"];
 const SCOPE_USE_FIELDS: [&str; 2] = ["declaring_scope_id", "slot_index"];
 
@@ -66,7 +70,9 @@ impl ScopeColumns {
 }
 
 /// The `snapshot` object.
-pub(super) fn header<'a>(cursor: &mut Cursor<'a>) -> Result<(Rows<'a>, Header, CountPlaces), ReadError> {
+pub(super) fn header<'a>(
+    cursor: &mut Cursor<'a>,
+) -> Result<(Rows<'a>, Header, CountPlaces), ReadError> {
     let (header, places) = Header::read(cursor)?;
     Ok((rows(cursor.bytes, &header), header, places))
 }
@@ -74,7 +80,8 @@ pub(super) fn header<'a>(cursor: &mut Cursor<'a>) -> Result<(Rows<'a>, Header, C
 /// What it says. The header's reader has made sure of the fields that are needed.
 pub(crate) fn rows<'a>(bytes: &'a [u8], header: &Header) -> Rows<'a> {
     let meta = &header.meta;
-    let columns: Vec<Option<NodeField>> = meta.node_fields.iter().map(|name| NodeField::of_name(name)).collect();
+    let columns: Vec<Option<NodeField>> =
+        meta.node_fields.iter().map(|name| NodeField::of_name(name)).collect();
     let script_object_at = field(&meta.location_fields, "script_object_index");
     let scope_columns = ScopeColumns::of(meta);
     let layout = Layout {
@@ -93,11 +100,18 @@ pub(crate) fn rows<'a>(bytes: &'a [u8], header: &Header) -> Rows<'a> {
         bytes,
         indexed: indexed(&layout),
         layout,
-        counts: Counts { nodes: header.node_count, edges: header.edge_count, trace_functions: header.trace_function_count },
+        counts: Counts {
+            nodes: header.node_count,
+            edges: header.edge_count,
+            trace_functions: header.trace_function_count,
+        },
         root_index: header.root_index,
         columns,
         edge_columns: Columns::known(&meta.edge_fields, ["type", "name_or_index", "to_node"]),
-        trace_function_columns: Columns::known(&meta.trace_function_info_fields, TRACE_FUNCTION_FIELDS),
+        trace_function_columns: Columns::known(
+            &meta.trace_function_info_fields,
+            TRACE_FUNCTION_FIELDS,
+        ),
         trace_node_columns: Columns::known(&meta.trace_node_fields, [id, function, count, size]),
         sample_columns: Columns::known(&meta.sample_fields, SAMPLE_FIELDS),
         location_columns: Columns::known(&meta.location_fields, LOCATION_FIELDS),
@@ -110,7 +124,8 @@ pub(crate) fn rows<'a>(bytes: &'a [u8], header: &Header) -> Rows<'a> {
     }
 }
 
-/// Columns that are not known here, by their lists and names. Lists of scopes of which a column is missing are not known themselves.
+/// Columns that are not known here, by their lists and names. Lists of scopes of which a column is
+/// missing are not known themselves.
 fn unknown_fields(meta: &Meta) -> Vec<String> {
     let node_fields = NodeField::ALL.map(NodeField::name);
     let location_fields = [&LOCATION_FIELDS[..], &["script_object_index"]].concat();
@@ -130,12 +145,19 @@ fn unknown_fields(meta: &Meta) -> Vec<String> {
         let fields = fields.iter().filter(|field| !known.contains(&field.as_str()));
         fields.map(|field| format!("{}.{field}", section.key())).collect()
     };
-    lists.into_iter().filter(|(section, ..)| scopes_known || !section.is_of_scopes()).flat_map(unknown).collect()
+    lists
+        .into_iter()
+        .filter(|(section, ..)| scopes_known || !section.is_of_scopes())
+        .flat_map(unknown)
+        .collect()
 }
 
 /// Which edge types have an index for a name.
 fn indexed(layout: &Layout) -> [bool; 256] {
     let mut indexed = [false; 256];
-    ["element", "hidden"].into_iter().filter_map(|name| layout.edge_type(name)).for_each(|number| indexed[usize::from(number)] = true);
+    ["element", "hidden"]
+        .into_iter()
+        .filter_map(|name| layout.edge_type(name))
+        .for_each(|number| indexed[usize::from(number)] = true);
     indexed
 }

@@ -1,9 +1,12 @@
-//! A snapshot as a stream of rows: what rewrites a file (convert, redact, trim, the ladder) and what says how far one is good.
+//! A snapshot as a stream of rows: what rewrites a file (convert, redact, trim, the ladder) and
+//! what says how far one is good.
 //!
-//! Nothing is kept but where each list lies, so that a file of any size passes in little memory, and every number is looked at
-//! before it is believed: errors name the byte. It is not the fast way into a file: that is the reader, which keeps the columns of a graph.
+//! Nothing is kept but where each list lies, so that a file of any size passes in little memory,
+//! and every number is looked at before it is believed: errors name the byte. It is not the fast
+//! way into a file: that is the reader, which keeps the columns of a graph.
 //!
-//! Rows may be read in any order, because the lists are found first (numbers have no brackets; strings are looked through).
+//! Rows may be read in any order, because the lists are found first (numbers have no brackets;
+//! strings are looked through).
 
 mod find;
 mod header;
@@ -83,10 +86,13 @@ impl TraceFunctionRows<'_> {
         let more = numbers.row(&mut columns[..of.width])?;
         let count = rows.counts.trace_functions;
         if more && self.done == count {
-            return Err(numbers.error(0, format!("`]` behind {count} functions, as the header says")));
+            return Err(
+                numbers.error(0, format!("`]` behind {count} functions, as the header says"))
+            );
         }
         if !more && self.done != count {
-            let expected = format!("{count} functions, as the header says ({} are there)", self.done);
+            let expected =
+                format!("{count} functions, as the header says ({} are there)", self.done);
             return Err(ReadError::at(numbers.cursor.bytes, numbers.offset() - 1, expected));
         }
         if !more {
@@ -95,7 +101,12 @@ impl TraceFunctionRows<'_> {
         self.done += 1;
         let [id, name, script_name, script_id, line, column] = of.pick(&columns);
         match (rows.name(name, numbers, of.at[1]), rows.name(script_name, numbers, of.at[2])) {
-            (Ok(name), Ok(script_name)) => Ok(Some(TraceFunctionRow { id, name, script_name, place: [script_id, line, column] })),
+            (Ok(name), Ok(script_name)) => Ok(Some(TraceFunctionRow {
+                id,
+                name,
+                script_name,
+                place: [script_id, line, column],
+            })),
             (name, script_name) => Err(first([name.err(), script_name.err()])),
         }
     }
@@ -167,7 +178,11 @@ impl Numbers<'_> {
             if index > 0 && !self.cursor.take(b',') {
                 return Err(self.cursor.error(format!("a comma: rows have {width} fields")));
             }
-            *number = if self.signed { self.cursor.signed("an integer")? as u64 } else { self.cursor.integer("an integer")? };
+            *number = if self.signed {
+                self.cursor.signed("an integer")? as u64
+            } else {
+                self.cursor.integer("an integer")?
+            };
         }
         Ok(true)
     }
@@ -224,25 +239,52 @@ impl NodeRows<'_> {
             return self.end();
         }
         if self.done == rows.counts.nodes {
-            return Err(numbers.error(0, format!("`]` behind {} nodes, as the header says", rows.counts.nodes)));
+            return Err(numbers
+                .error(0, format!("`]` behind {} nodes, as the header says", rows.counts.nodes)));
         }
         self.done += 1;
         let mut node = Node::new(0, StringId(0), 0, 0);
         for (at, (field, number)) in rows.columns.iter().zip(columns.iter()).enumerate() {
             match field {
-                Some(NodeField::Type) => node.node_type = rows.small(*number, rows.layout.node_types.len(), numbers, at, "a node type")?,
+                Some(NodeField::Type) => {
+                    node.node_type = rows.small(
+                        *number,
+                        rows.layout.node_types.len(),
+                        numbers,
+                        at,
+                        "a node type",
+                    )?
+                }
                 Some(NodeField::Name) => node.name = rows.name(*number, numbers, at)?,
-                Some(NodeField::Id) => node.id = rows.short(*number, numbers, at, "an id below 2^32, as V8 and DevTools have them")?,
+                Some(NodeField::Id) => {
+                    node.id = rows.short(
+                        *number,
+                        numbers,
+                        at,
+                        "an id below 2^32, as V8 and DevTools have them",
+                    )?
+                }
                 Some(NodeField::SelfSize) => node.self_size = *number,
                 Some(NodeField::EdgeCount) => {
                     self.announced = self.announced.saturating_add(*number);
                     if self.announced > rows.counts.edges {
-                        return Err(numbers.error(at, format!("at most {} edges together, as the header says", rows.counts.edges)));
+                        return Err(numbers.error(
+                            at,
+                            format!(
+                                "at most {} edges together, as the header says",
+                                rows.counts.edges
+                            ),
+                        ));
                     }
                     node.edge_count = *number;
                 }
-                Some(NodeField::TraceNodeId) => node.trace_node_id = rows.short(*number, numbers, at, "a trace node's id below 2^32")?,
-                Some(NodeField::Detachedness) => node.detachedness = rows.small(*number, 3, numbers, at, "a detachedness")?,
+                Some(NodeField::TraceNodeId) => {
+                    node.trace_node_id =
+                        rows.short(*number, numbers, at, "a trace node's id below 2^32")?
+                }
+                Some(NodeField::Detachedness) => {
+                    node.detachedness = rows.small(*number, 3, numbers, at, "a detachedness")?
+                }
                 None => {}
             }
         }
@@ -251,12 +293,19 @@ impl NodeRows<'_> {
 
     fn end(&self) -> Result<Option<Node>, ReadError> {
         let (numbers, counts) = (&self.numbers, &self.rows.counts);
-        let end = |expected| Err(ReadError::at(numbers.cursor.bytes, numbers.offset() - 1, expected));
+        let end =
+            |expected| Err(ReadError::at(numbers.cursor.bytes, numbers.offset() - 1, expected));
         if self.done != counts.nodes {
-            return end(format!("{} nodes, as the header says ({} are there)", counts.nodes, self.done));
+            return end(format!(
+                "{} nodes, as the header says ({} are there)",
+                counts.nodes, self.done
+            ));
         }
         if self.announced != counts.edges {
-            return end(format!("nodes with {} edges together, as the header says ({} are announced)", counts.edges, self.announced));
+            return end(format!(
+                "nodes with {} edges together, as the header says ({} are announced)",
+                counts.edges, self.announced
+            ));
         }
         Ok(None)
     }
@@ -278,7 +327,8 @@ impl EdgeRows<'_> {
         self.numbers.offset()
     }
 
-    /// The next edge; `None` after as many as the header and the nodes say. Of damaged nodes the error is theirs.
+    /// The next edge; `None` after as many as the header and the nodes say. Of damaged nodes the
+    /// error is theirs.
     #[inline]
     pub fn read(&mut self) -> Result<Option<EdgeRow>, ReadError> {
         let mut columns = [0u64; header::COLUMNS_MAX];
@@ -288,25 +338,35 @@ impl EdgeRows<'_> {
             return self.end();
         }
         if self.done == rows.counts.edges {
-            return Err(numbers.error(0, format!("`]` behind {} edges, as the header says", rows.counts.edges)));
+            return Err(numbers
+                .error(0, format!("`]` behind {} edges, as the header says", rows.counts.edges)));
         }
         self.done += 1;
         while self.left == 0 {
             let Some(node) = self.nodes.read()? else {
-                return Err(numbers.error(0, format!("no more edges than the {} of the nodes", self.done - 1)));
+                return Err(numbers
+                    .error(0, format!("no more edges than the {} of the nodes", self.done - 1)));
             };
             self.left = node.edge_count;
             self.from = Some(self.from.map_or(0, |from| from + 1));
         }
         self.left -= 1;
         let [edge_type, name, to] = of.pick(&columns);
-        let edge_type = rows.small(edge_type, rows.layout.edge_types.len(), numbers, of.at[0], "an edge type");
-        let name = match edge_type.as_ref().is_ok_and(|edge_type| !rows.indexed[usize::from(*edge_type)]) {
-            false => rows.short(name, numbers, of.at[1], "an index below 2^32").map(EdgeName::Index),
+        let edge_type =
+            rows.small(edge_type, rows.layout.edge_types.len(), numbers, of.at[0], "an edge type");
+        let name = match edge_type
+            .as_ref()
+            .is_ok_and(|edge_type| !rows.indexed[usize::from(*edge_type)])
+        {
+            false => {
+                rows.short(name, numbers, of.at[1], "an index below 2^32").map(EdgeName::Index)
+            }
             true => rows.name(name, numbers, of.at[1]).map(EdgeName::Text),
         };
         match (edge_type, name, rows.node(to, numbers, of.at[2])) {
-            (Ok(edge_type), Ok(name), Ok(to)) => Ok(Some(EdgeRow { from: self.from.unwrap_or(0), edge_type, name, to })),
+            (Ok(edge_type), Ok(name), Ok(to)) => {
+                Ok(Some(EdgeRow { from: self.from.unwrap_or(0), edge_type, name, to }))
+            }
             (edge_type, name, to) => Err(first([edge_type.err(), name.err(), to.err()])),
         }
     }
@@ -347,11 +407,17 @@ impl LocationRows<'_> {
         let [node, script_id, line, column] = of.pick(&columns);
         let script = rows.script_object_at.map_or(Ok(0), |at| rows.node(columns[at], numbers, at));
         let script_id = rows.short(script_id, numbers, of.at[1], "a script's number below 2^32");
-        let (line, column) =
-            (rows.short(line, numbers, of.at[2], "a line below 2^32"), rows.short(column, numbers, of.at[3], "a column below 2^32"));
+        let (line, column) = (
+            rows.short(line, numbers, of.at[2], "a line below 2^32"),
+            rows.short(column, numbers, of.at[3], "a column below 2^32"),
+        );
         match (rows.node(node, numbers, of.at[0]), script_id, script, line, column) {
-            (Ok(node), Ok(script_id), Ok(script), Ok(line), Ok(column)) => Ok(Some(LocationRow { node, script_id, script, line, column })),
-            (node, script_id, script, line, column) => Err(first([node.err(), script_id.err(), script.err(), line.err(), column.err()])),
+            (Ok(node), Ok(script_id), Ok(script), Ok(line), Ok(column)) => {
+                Ok(Some(LocationRow { node, script_id, script, line, column }))
+            }
+            (node, script_id, script, line, column) => {
+                Err(first([node.err(), script_id.err(), script.err(), line.err(), column.err()]))
+            }
         }
     }
 }
@@ -401,7 +467,11 @@ impl TraceSteps<'_> {
             let from = self.cursor.at;
             *column = self.cursor.integer("an integer")?;
             if at == function && *column >= self.functions {
-                return Err(ReadError::at(self.cursor.bytes, from, format!("a function below {}", self.functions)));
+                return Err(ReadError::at(
+                    self.cursor.bytes,
+                    from,
+                    format!("a function below {}", self.functions),
+                ));
             }
             self.cursor.expect(b',', "a comma")?;
         }
@@ -453,7 +523,13 @@ impl<'a> Rows<'a> {
 
     /// The edges.
     pub fn edges(&'a self) -> EdgeRows<'a> {
-        EdgeRows { numbers: self.numbers(Section::Edges), nodes: self.nodes(), from: None, left: 0, done: 0 }
+        EdgeRows {
+            numbers: self.numbers(Section::Edges),
+            nodes: self.nodes(),
+            from: None,
+            left: 0,
+            done: 0,
+        }
     }
 
     /// The locations.
@@ -463,7 +539,11 @@ impl<'a> Rows<'a> {
 
     /// The functions in which objects were allocated.
     pub fn trace_functions(&'a self) -> TraceFunctionRows<'a> {
-        TraceFunctionRows { numbers: self.numbers(Section::TraceFunctionInfos), rows: self, done: 0 }
+        TraceFunctionRows {
+            numbers: self.numbers(Section::TraceFunctionInfos),
+            rows: self,
+            done: 0,
+        }
     }
 
     /// The moments of an allocation timeline.
@@ -489,7 +569,12 @@ impl<'a> Rows<'a> {
     }
 
     fn numbers(&'a self, section: Section) -> Numbers<'a> {
-        Numbers { cursor: self.cursor(section), begun: false, signed: section.is_of_scopes(), row_at: 0 }
+        Numbers {
+            cursor: self.cursor(section),
+            begun: false,
+            signed: section.is_of_scopes(),
+            row_at: 0,
+        }
     }
 
     /// At the start of a list; a list that is not there is an empty one.

@@ -1,7 +1,9 @@
-//! Chromium's lists about the scopes of scripts: which scopes there are, the variables that their contexts hold, and which of those each uses.
+//! Chromium's lists about the scopes of scripts: which scopes there are, the variables that their
+//! contexts hold, and which of those each uses.
 //!
-//! Three lists: a scope's row says how many rows of the other two are its. Numbers of scopes may be below zero.
-//! Source: V8 15's snapshots (Chromium 156) and DevTools' `ContextAnalyzer`, which reads them.
+//! Three lists: a scope's row says how many rows of the other two are its. Numbers of scopes may be
+//! below zero. Source: V8 15's snapshots (Chromium 156) and DevTools' `ContextAnalyzer`, which
+//! reads them.
 
 use super::find::pass_numbers;
 use super::header::{COLUMNS_MAX, Columns};
@@ -52,15 +54,23 @@ impl ScopeRows<'_> {
 
     /// The next scope.
     pub fn read(&mut self) -> Result<Option<Scope>, ReadError> {
-        let Some(([script, id, depth, context_vars, uses], at)) = self.0.read()? else { return Ok(None) };
+        let Some(([script, id, depth, context_vars, uses], at)) = self.0.read()? else {
+            return Ok(None);
+        };
         let (rows, numbers) = (self.0.rows, &self.0.numbers);
         let small = |value, place: usize, what| rows.short(value, numbers, at[place], what);
         let depth = small(depth, 2, "a depth below 2^32");
-        let (context_vars, uses) =
-            (small(context_vars, 3, "a count of variables below 2^32"), small(uses, 4, "a count of uses below 2^32"));
+        let (context_vars, uses) = (
+            small(context_vars, 3, "a count of variables below 2^32"),
+            small(uses, 4, "a count of uses below 2^32"),
+        );
         match (rows.node(script, numbers, at[0]), depth, context_vars, uses) {
-            (Ok(script), Ok(depth), Ok(context_vars), Ok(uses)) => Ok(Some(Scope { script, id: id as i64, depth, context_vars, uses })),
-            (script, depth, context_vars, uses) => Err(first([script.err(), depth.err(), context_vars.err(), uses.err()])),
+            (Ok(script), Ok(depth), Ok(context_vars), Ok(uses)) => {
+                Ok(Some(Scope { script, id: id as i64, depth, context_vars, uses }))
+            }
+            (script, depth, context_vars, uses) => {
+                Err(first([script.err(), depth.err(), context_vars.err(), uses.err()]))
+            }
         }
     }
 }
@@ -87,20 +97,31 @@ impl ScopeUseRows<'_> {
     /// The next use: the scope that declares the variable, and its place there.
     pub fn read(&mut self) -> Result<Option<(i64, u64)>, ReadError> {
         let Some(([scope, slot], at)) = self.0.read()? else { return Ok(None) };
-        Ok(Some((scope as i64, self.0.rows.short(slot, &self.0.numbers, at[1], "a place below 2^32")?)))
+        Ok(Some((
+            scope as i64,
+            self.0.rows.short(slot, &self.0.numbers, at[1], "a place below 2^32")?,
+        )))
     }
 }
 
 impl<'a> Rows<'a> {
     /// The scopes of scripts.
     pub fn scopes(&'a self) -> ScopeRows<'a> {
-        ScopeRows(List { numbers: self.numbers(Section::Scopes), rows: self, columns: self.scope_columns.map(|columns| columns.scope) })
+        ScopeRows(List {
+            numbers: self.numbers(Section::Scopes),
+            rows: self,
+            columns: self.scope_columns.map(|columns| columns.scope),
+        })
     }
 
     /// The variables of those scopes.
     pub fn scope_variables(&'a self) -> ScopeVariableRows<'a> {
         let columns = self.scope_columns.map(|columns| columns.variable);
-        ScopeVariableRows(List { numbers: self.numbers(Section::ScopeContextVars), rows: self, columns })
+        ScopeVariableRows(List {
+            numbers: self.numbers(Section::ScopeContextVars),
+            rows: self,
+            columns,
+        })
     }
 
     /// The variables that those scopes use.
@@ -110,7 +131,11 @@ impl<'a> Rows<'a> {
     }
 
     /// Passes a list of scopes, and says where it lies; none where its fields are not known.
-    pub(crate) fn pass_scopes(&self, section: Section, cursor: &mut Cursor<'_>) -> Result<Option<Range<usize>>, ReadError> {
+    pub(crate) fn pass_scopes(
+        &self,
+        section: Section,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<Option<Range<usize>>, ReadError> {
         if self.scope_columns.is_none() {
             return cursor.skip().map(|_| None);
         }
@@ -121,37 +146,66 @@ impl<'a> Rows<'a> {
     }
 
     /// Checks the lists of scopes that lie there, in a file with so many strings.
-    pub(crate) fn check_scopes(mut self, ranges: [Option<Range<usize>>; Section::ALL.len()], strings: u64) -> Result<(), ReadError> {
+    pub(crate) fn check_scopes(
+        mut self,
+        ranges: [Option<Range<usize>>; Section::ALL.len()],
+        strings: u64,
+    ) -> Result<(), ReadError> {
         (self.ranges, self.string_count) = (ranges, strings);
-        let (mut scopes, mut variables, mut uses) = (self.scopes(), self.scope_variables(), self.scope_uses());
+        let (mut scopes, mut variables, mut uses) =
+            (self.scopes(), self.scope_variables(), self.scope_uses());
         while scopes.read()?.is_some() {}
         while variables.read()?.is_some() {}
         while uses.read()?.is_some() {}
         self.scopes_belong_together().map_or(Ok(()), Err)
     }
 
-    /// Scopes that say of more or fewer rows than the lists of their variables have: the first such row, or where it is missing.
+    /// Scopes that say of more or fewer rows than the lists of their variables have: the first such
+    /// row, or where it is missing.
     pub(crate) fn scopes_belong_together(&self) -> Option<ReadError> {
         let (mut scopes, mut announced) = (self.scopes(), [0u64; 2]);
         while let Ok(Some(scope)) = scopes.read() {
-            announced = [announced[0].saturating_add(scope.context_vars), announced[1].saturating_add(scope.uses)];
+            announced = [
+                announced[0].saturating_add(scope.context_vars),
+                announced[1].saturating_add(scope.uses),
+            ];
         }
         let (mut variables, mut uses) = (self.scope_variables(), self.scope_uses());
-        self.rows_are(announced[0], Section::ScopeContextVars, || Some((variables.read().ok()??, variables.0.numbers.field_at(0)).1))
-            .or_else(|| self.rows_are(announced[1], Section::ScopeUses, || Some((uses.read().ok()??, uses.0.numbers.field_at(0)).1)))
+        self.rows_are(announced[0], Section::ScopeContextVars, || {
+            Some((variables.read().ok()??, variables.0.numbers.field_at(0)).1)
+        })
+        .or_else(|| {
+            self.rows_are(announced[1], Section::ScopeUses, || {
+                Some((uses.read().ok()??, uses.0.numbers.field_at(0)).1)
+            })
+        })
     }
 
     /// Holds a list's rows, of which `next` gives the places, to how many there should be.
-    fn rows_are(&self, expected: u64, section: Section, mut next: impl FnMut() -> Option<usize>) -> Option<ReadError> {
+    fn rows_are(
+        &self,
+        expected: u64,
+        section: Section,
+        mut next: impl FnMut() -> Option<usize>,
+    ) -> Option<ReadError> {
         let mut there = 0;
         while let Some(at) = next() {
             if there == expected {
-                return Some(ReadError::at(self.bytes, at, format!("`]` behind {expected} rows, as `scopes` say")));
+                return Some(ReadError::at(
+                    self.bytes,
+                    at,
+                    format!("`]` behind {expected} rows, as `scopes` say"),
+                ));
             }
             there += 1;
         }
         let list = if self.has(section) { section } else { Section::Scopes };
         let key = section.key();
-        (there < expected).then(|| self.at_end_of(list, format!("{expected} rows of `{key}`, as `scopes` say ({there} are there)")))
+        (there < expected).then(|| {
+            self.at_end_of(
+                list,
+                format!("{expected} rows of `{key}`, as `scopes` say ({there} are there)"),
+            )
+        })
     }
 }

@@ -5,10 +5,21 @@ use crate::names::Hash;
 use crate::write::{Counts, Layout, Writer, edge_type, node_type};
 
 fn file(layout: Layout) -> Vec<u8> {
-    let mut writer = Writer::new(Vec::new(), layout, Counts { nodes: 3, edges: 3, trace_functions: 1 }, Hash::Mixed).unwrap();
+    let mut writer = Writer::new(
+        Vec::new(),
+        layout,
+        Counts { nodes: 3, edges: 3, trace_functions: 1 },
+        Hash::Mixed,
+    )
+    .unwrap();
     let name = writer.string("na\"me").unwrap();
     for (ordinal, edges) in [(0, 2), (1, 0), (2, 1)] {
-        writer.node(&Node { edge_count: edges, ..Node::new(node_type::OBJECT, name, ordinal * 2 + 1, 8) }).unwrap();
+        writer
+            .node(&Node {
+                edge_count: edges,
+                ..Node::new(node_type::OBJECT, name, ordinal * 2 + 1, 8)
+            })
+            .unwrap();
     }
     writer.edge(0, edge_type::ELEMENT, EdgeName::Index(5), 1).unwrap();
     writer.edge(0, edge_type::PROPERTY, EdgeName::Text(name), 2).unwrap();
@@ -76,7 +87,9 @@ fn lies_are_found_at_their_byte() {
         read().unwrap_err().to_string()
     };
     assert!(broken("\"node_count\":3", "\"node_count\":2").contains("`]` behind 2 nodes"));
-    assert!(broken("\"node_count\":3", "\"node_count\":99999999").contains("a `node_count` of at most"));
+    assert!(
+        broken("\"node_count\":3", "\"node_count\":99999999").contains("a `node_count` of at most")
+    );
     assert!(broken("\"edge_count\":3", "\"edge_count\":4").contains("nodes with 4 edges together"));
     assert!(broken("[3,0,1,8,2,0,", "[3,9,1,8,2,0,").contains("a string's number below 1"));
     assert!(broken("[3,0,1,8,2,0,", "[99,0,1,8,2,0,").contains("a node type below 15"));

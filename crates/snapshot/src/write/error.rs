@@ -41,7 +41,9 @@ pub enum WriteError {
     #[error("some node does not have as many edges as its edge_count says")]
     EdgesOfNodes,
     /// Edges stand in the order of the nodes that they leave.
-    #[error("an edge of node {from} after one of node {after}: edges stand in the order of their nodes")]
+    #[error(
+        "an edge of node {from} after one of node {after}: edges stand in the order of their nodes"
+    )]
     EdgeOrder {
         /// The node of the edge.
         from: u64,
@@ -98,10 +100,14 @@ pub enum WriteError {
         known: usize,
     },
     /// A text that is lent cannot be had any more, or is another.
-    #[error("the text of string {0} is not what it was when its number was given: the heap may not change while it is walked")]
+    #[error(
+        "the text of string {0} is not what it was when its number was given: the heap may not change while it is walked"
+    )]
     Lent(u32),
     /// Elements and hidden edges have an index, all others a name.
-    #[error("an edge of type {0} with the wrong kind of name: element and hidden edges have an index, all others a string")]
+    #[error(
+        "an edge of type {0} with the wrong kind of name: element and hidden edges have an index, all others a string"
+    )]
     EdgeName(u8),
     /// The trace tree was not closed, or more than closed.
     #[error("the trace tree is not closed at its end: depth {0}")]

@@ -6,7 +6,13 @@ use super::{Counts, Layout, NodeField, WriteError};
 /// Whether a file can be made of it that readers take.
 pub(super) fn check_layout(layout: &Layout) -> Result<(), WriteError> {
     let fields = &layout.node_fields;
-    let needed = [NodeField::Type, NodeField::Name, NodeField::Id, NodeField::SelfSize, NodeField::EdgeCount];
+    let needed = [
+        NodeField::Type,
+        NodeField::Name,
+        NodeField::Id,
+        NodeField::SelfSize,
+        NodeField::EdgeCount,
+    ];
     if !needed.iter().all(|field| fields.contains(field)) {
         return Err(WriteError::Layout("lacks type, name, id, self_size or edge_count"));
     }
@@ -36,7 +42,9 @@ pub(super) fn header(layout: &Layout, counts: Counts) -> String {
     kinds.insert(place.min(kinds.len()), list(&mut layout.node_types.iter().map(String::as_str)));
     let node_types = kinds.join(",");
     let edge_types = list(&mut layout.edge_types.iter().map(String::as_str));
-    let native = layout.extra_native_bytes.map_or(String::new(), |bytes| format!(",\"extra_native_bytes\":{bytes}"));
+    let native = layout
+        .extra_native_bytes
+        .map_or(String::new(), |bytes| format!(",\"extra_native_bytes\":{bytes}"));
     let Counts { nodes, edges, trace_functions } = counts;
     let script_object = if layout.script_objects { "\"script_object_index\"," } else { "" };
     let scopes = if layout.scopes { SCOPE_FIELDS } else { "" };
@@ -59,6 +67,7 @@ const SCOPE_FIELDS: &str = ",\"scope_fields\":[\"script_node_index\",\"scope_id\
 fn quoted(name: &str) -> String {
     let mut output = Output::new(Vec::new());
     // A vector takes everything.
-    let written = output.string(name.as_bytes()).and_then(|()| output.into_sink()).unwrap_or_default();
+    let written =
+        output.string(name.as_bytes()).and_then(|()| output.into_sink()).unwrap_or_default();
     String::from_utf8(written).unwrap_or_default()
 }

@@ -1,8 +1,9 @@
 //! Which ids there have been: a snapshot has each once.
 //!
-//! Exact, and small: a bit an id where many are near each other, as V8's and [`crate::generate::ObjectIds`]' are, and two bytes an id where
-//! they are far apart. (Pages of 65,536 ids, each a sorted list while it is short and bits when it is not: the idea is Roaring's, Chambi,
-//! Lemire, Kaser, Godin 2016.)
+//! Exact, and small: a bit an id where many are near each other, as V8's and
+//! [`crate::generate::ObjectIds`]' are, and two bytes an id where they are far apart. (Pages of
+//! 65,536 ids, each a sorted list while it is short and bits when it is not: the idea is Roaring's,
+//! Chambi, Lemire, Kaser, Godin 2016.)
 
 /// Ids of a page that make a list as large as its bits.
 const LIST_MAX: usize = 4096;
@@ -34,7 +35,9 @@ impl IdSet {
         }
         match &mut self.pages[page] {
             Page::Bits(bits) => set(bits, low),
-            Page::List(list) if list.last().is_none_or(|last| *last < low) && list.len() < LIST_MAX => {
+            Page::List(list)
+                if list.last().is_none_or(|last| *last < low) && list.len() < LIST_MAX =>
+            {
                 list.push(low);
                 true
             }

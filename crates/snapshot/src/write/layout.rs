@@ -1,8 +1,9 @@
 //! What the columns of a file are and which types it names: the `meta` of its header, as data.
 //!
-//! The format is defined by its header and has grown: a reader that looks fields up by name reads every version, one that zips
-//! them with their types does not (Node 24 lists seven types for six fields). Presets are the headers that the real programs
-//! write, to the byte: Node 12.22, 16.20, 20.20, 24.
+//! The format is defined by its header and has grown: a reader that looks fields up by name reads
+//! every version, one that zips them with their types does not (Node 24 lists seven types for six
+//! fields). Presets are the headers that the real programs write, to the byte: Node 12.22, 16.20,
+//! 20.20, 24.
 
 /// A column of the node list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +58,8 @@ impl NodeField {
 /// Where lines end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// A node, an edge, a string a line, each but the first behind its comma: V8 up to Node 20. Line tools can read it.
+    /// A node, an edge, a string a line, each but the first behind its comma: V8 up to Node 20.
+    /// Line tools can read it.
     OnePerLine,
     /// A list a line: V8 from Node 22 on, 3 % smaller.
     OneLine,
@@ -66,7 +68,8 @@ pub enum Rows {
 /// The columns, types and line ends of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Columns of the node list, in their order. `Type`, `Name`, `Id`, `SelfSize` and `EdgeCount` must be there.
+    /// Columns of the node list, in their order. `Type`, `Name`, `Id`, `SelfSize` and `EdgeCount`
+    /// must be there.
     pub node_fields: Vec<NodeField>,
     /// Names of the node types.
     pub node_types: Vec<String>,
@@ -76,7 +79,8 @@ pub struct Layout {
     pub rows: Rows,
     /// Bytes that belong to the heap and to no node, as Node 24 writes them.
     pub extra_native_bytes: Option<u64>,
-    /// How many kinds of node columns the header names behind the types. V8 kept to six whatever the columns were, until it did not.
+    /// How many kinds of node columns the header names behind the types. V8 kept to six whatever
+    /// the columns were, until it did not.
     pub node_kinds: u8,
     /// Whether a location names the node of its script, as Chromium's do from V8 14 on.
     pub script_objects: bool,
@@ -84,7 +88,8 @@ pub struct Layout {
     pub scopes: bool,
 }
 
-/// Node types in the order of V8, Node 12 and later. The first 14 have kept their number ever since.
+/// Node types in the order of V8, Node 12 and later. The first 14 have kept their number ever
+/// since.
 pub const NODE_TYPES: [&str; 16] = [
     "hidden",
     "array",
@@ -105,7 +110,8 @@ pub const NODE_TYPES: [&str; 16] = [
 ];
 
 /// Edge types in the order of V8.
-pub const EDGE_TYPES: [&str; 7] = ["context", "element", "property", "internal", "hidden", "shortcut", "weak"];
+pub const EDGE_TYPES: [&str; 7] =
+    ["context", "element", "property", "internal", "hidden", "shortcut", "weak"];
 
 /// Numbers of [`NODE_TYPES`].
 pub mod node_type {
@@ -155,7 +161,8 @@ impl Layout {
         Layout::of(16, Rows::OnePerLine)
     }
 
-    /// Node 24: no `trace_node_id` unless allocations are tracked ([`Layout::with_trace_nodes`]), a list a line.
+    /// Node 24: no `trace_node_id` unless allocations are tracked ([`Layout::with_trace_nodes`]), a
+    /// list a line.
     pub fn node_24() -> Layout {
         let mut layout = Layout::of(15, Rows::OneLine);
         layout.node_fields.retain(|field| *field != NodeField::TraceNodeId);
@@ -166,7 +173,11 @@ impl Layout {
     /// The same with the column `trace_node_id`.
     pub fn with_trace_nodes(mut self) -> Layout {
         if !self.node_fields.contains(&NodeField::TraceNodeId) {
-            let at = self.node_fields.iter().position(|field| *field == NodeField::EdgeCount).map_or(self.node_fields.len(), |at| at + 1);
+            let at = self
+                .node_fields
+                .iter()
+                .position(|field| *field == NodeField::EdgeCount)
+                .map_or(self.node_fields.len(), |at| at + 1);
             self.node_fields.insert(at, NodeField::TraceNodeId);
         }
         self

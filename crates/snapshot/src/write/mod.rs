@@ -1,15 +1,19 @@
 //! `Writer`: a snapshot as a stream of rows, checked as they pass.
 //!
-//! The order of the lists is part of the format (DevTools scans forward for each key), every list is written though it may be
-//! empty (some readers ask for all), and the header announces the counts before the first row. The writer knows the counts from
-//! its caller and holds him to them: rows out of order, a node or a string that is not there, an edge of a node that did not announce it
-//! end the file with an error instead of making one that a reader chokes on. What it remembers are the distinct strings, and which ids there have been.
+//! The order of the lists is part of the format (DevTools scans forward for each key), every list
+//! is written though it may be empty (some readers ask for all), and the header announces the
+//! counts before the first row. The writer knows the counts from its caller and holds him to them:
+//! rows out of order, a node or a string that is not there, an edge of a node that did not announce
+//! it end the file with an error instead of making one that a reader chokes on. What it remembers
+//! are the distinct strings, and which ids there have been.
 //!
-//! That each node has as many edges as it announced is checked without remembering any: both lists are folded into a number
-//! that depends on (node, count) pairs, and the two numbers must be the same. That each id is given once is checked exactly, for a bit a node
-//! where ids are near each other and two bytes where they are not: two objects of one id are one object to a diff.
+//! That each node has as many edges as it announced is checked without remembering any: both lists
+//! are folded into a number that depends on (node, count) pairs, and the two numbers must be the
+//! same. That each id is given once is checked exactly, for a bit a node where ids are near each
+//! other and two bytes where they are not: two objects of one id are one object to a diff.
 //!
-//! Source: V8's `HeapSnapshotJSONSerializer`; files that Node 12 to 24 wrote come out the same to the byte (tests/rewrites.rs).
+//! Source: V8's `HeapSnapshotJSONSerializer`; files that Node 12 to 24 wrote come out the same to
+//! the byte (tests/rewrites.rs).
 
 mod error;
 mod header;
@@ -118,12 +122,22 @@ pub struct Writer<W> {
 
 impl<W: Write> Writer<W> {
     /// Writes the header. The sink is given pieces of 64 KiB.
-    pub fn new(sink: W, layout: Layout, counts: Counts, hash: Hash) -> Result<Writer<W>, WriteError> {
+    pub fn new(
+        sink: W,
+        layout: Layout,
+        counts: Counts,
+        hash: Hash,
+    ) -> Result<Writer<W>, WriteError> {
         Writer::with_strings(sink, layout, counts, StringsStorage::new(hash))
     }
 
     /// The same, with strings that are already numbered: they keep their numbers.
-    pub fn with_strings(sink: W, layout: Layout, counts: Counts, strings: StringsStorage) -> Result<Writer<W>, WriteError> {
+    pub fn with_strings(
+        sink: W,
+        layout: Layout,
+        counts: Counts,
+        strings: StringsStorage,
+    ) -> Result<Writer<W>, WriteError> {
         check_layout(&layout)?;
         if counts.nodes == 0 {
             return Err(WriteError::NoNodes);
@@ -132,7 +146,10 @@ impl<W: Write> Writer<W> {
         small("the number of edges", counts.edges, u32::MAX.into())?;
         let mut indexed = [false; 256];
         for name in ["element", "hidden"] {
-            layout.edge_type(name).into_iter().for_each(|number| indexed[usize::from(number)] = true);
+            layout
+                .edge_type(name)
+                .into_iter()
+                .for_each(|number| indexed[usize::from(number)] = true);
         }
         let mut output = Output::new(sink);
         output.text(header(&layout, counts).as_bytes())?;
@@ -209,14 +226,23 @@ impl<W: Write> Writer<W> {
         self.row(self.layout.node_fields.len(), columns)
     }
 
-    /// The next edge, from one node (by ordinal) to another; all edges of a node before those of the next.
-    pub fn edge(&mut self, from: u64, edge_type: u8, name: EdgeName, to: u64) -> Result<(), WriteError> {
+    /// The next edge, from one node (by ordinal) to another; all edges of a node before those of
+    /// the next.
+    pub fn edge(
+        &mut self,
+        from: u64,
+        edge_type: u8,
+        name: EdgeName,
+        to: u64,
+    ) -> Result<(), WriteError> {
         self.row_of(Section::Edges, self.counts.edges)?;
         check_type("edge", edge_type, self.layout.edge_types.len())?;
         self.check_node(from, "the start of an edge")?;
         self.check_node(to, "the end of an edge")?;
         let name = match name {
-            EdgeName::Index(index) if self.indexed[usize::from(edge_type)] => small("an index", index, 1 << 32)?,
+            EdgeName::Index(index) if self.indexed[usize::from(edge_type)] => {
+                small("an index", index, 1 << 32)?
+            }
             EdgeName::Text(id) if !self.indexed[usize::from(edge_type)] => {
                 self.check_string(id)?;
                 u64::from(id.0)
@@ -246,15 +272,23 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// A function in which objects were allocated: `function_id`, name, script name, `script_id`, line, column.
-    pub fn trace_function_info(&mut self, id: u64, name: StringId, script: StringId, place: [u64; 3]) -> Result<(), WriteError> {
+    /// A function in which objects were allocated: `function_id`, name, script name, `script_id`,
+    /// line, column.
+    pub fn trace_function_info(
+        &mut self,
+        id: u64,
+        name: StringId,
+        script: StringId,
+        place: [u64; 3],
+    ) -> Result<(), WriteError> {
         self.row_of(Section::TraceFunctionInfos, self.counts.trace_functions)?;
         self.check_string(name)?;
         self.check_string(script)?;
         self.row(6, [id, u64::from(name.0), u64::from(script.0), place[0], place[1], place[2]])
     }
 
-    /// Opens a node of the trace tree: `id`, index of its function, count and size of what was allocated there. Its children follow.
+    /// Opens a node of the trace tree: `id`, index of its function, count and size of what was
+    /// allocated there. Its children follow.
     pub fn open_trace_node(&mut self, columns: [u64; 4]) -> Result<(), WriteError> {
         self.to(Section::TraceTree)?;
         small("a function's index", columns[1], self.counts.trace_functions)?;
@@ -285,16 +319,31 @@ impl<W: Write> Writer<W> {
     }
 
     /// Where a node (by ordinal) stands in the source: script, and line and column from 0.
-    pub fn location(&mut self, node: u64, script_id: u64, line: u64, column: u64) -> Result<(), WriteError> {
+    pub fn location(
+        &mut self,
+        node: u64,
+        script_id: u64,
+        line: u64,
+        column: u64,
+    ) -> Result<(), WriteError> {
         self.location_in(node, (script_id, 0), line, column)
     }
 
-    /// The same with the script's number and its node, which is written where the layout has [`Layout::script_objects`].
-    pub fn location_in(&mut self, node: u64, script: (u64, u64), line: u64, column: u64) -> Result<(), WriteError> {
+    /// The same with the script's number and its node, which is written where the layout has
+    /// [`Layout::script_objects`].
+    pub fn location_in(
+        &mut self,
+        node: u64,
+        script: (u64, u64),
+        line: u64,
+        column: u64,
+    ) -> Result<(), WriteError> {
         self.row_of(Section::Locations, u64::MAX)?;
         self.check_node(node, "a location")?;
         self.check_node(script.1, "a location's script")?;
-        for (what, value) in [("a script's number", script.0), ("a line", line), ("a column", column)] {
+        for (what, value) in
+            [("a script's number", script.0), ("a line", line), ("a column", column)]
+        {
             small(what, value, 1 << 32)?;
         }
         let fields = self.layout.node_fields.len() as u64;
@@ -323,7 +372,8 @@ impl<W: Write> Writer<W> {
         self.row_end(&[u64::from(name.0)])
     }
 
-    /// A variable that a scope uses: the scope that declares it, and its place there. In the order of the scopes.
+    /// A variable that a scope uses: the scope that declares it, and its place there. In the order
+    /// of the scopes.
     pub fn scope_use(&mut self, declaring_scope: i64, slot: u64) -> Result<(), WriteError> {
         self.scopes_row(Section::ScopeUses)?;
         self.output.signed(declaring_scope)?;
@@ -347,8 +397,12 @@ impl<W: Write> Writer<W> {
         self.finish_lent(&mut |_, _| false)
     }
 
-    /// The same where texts are lent ([`StringsStorage::with_lent`]): `append` gives them, in the order of their numbers, and false where it cannot.
-    pub fn finish_lent(mut self, append: &mut dyn FnMut(StringId, &mut Vec<u8>) -> bool) -> Result<(W, Written), WriteError> {
+    /// The same where texts are lent ([`StringsStorage::with_lent`]): `append` gives them, in the
+    /// order of their numbers, and false where it cannot.
+    pub fn finish_lent(
+        mut self,
+        append: &mut dyn FnMut(StringId, &mut Vec<u8>) -> bool,
+    ) -> Result<(W, Written), WriteError> {
         self.to(Section::Strings)?;
         let separator: &[u8] = if self.layout.rows == Rows::OnePerLine { b",\n" } else { b"," };
         let mut text = Vec::new();
@@ -437,25 +491,38 @@ impl<W: Write> Writer<W> {
         }
         match self.section {
             Section::Nodes if self.announced_edges != self.counts.edges => {
-                Err(WriteError::EdgeCounts { announced: self.announced_edges, declared: self.counts.edges })
+                Err(WriteError::EdgeCounts {
+                    announced: self.announced_edges,
+                    declared: self.counts.edges,
+                })
             }
             Section::Edges => {
                 self.end_node();
                 if self.announced == self.found { Ok(()) } else { Err(WriteError::EdgesOfNodes) }
             }
-            Section::TraceTree if self.trace_depth > 0 => Err(WriteError::TraceTree(self.trace_depth)),
+            Section::TraceTree if self.trace_depth > 0 => {
+                Err(WriteError::TraceTree(self.trace_depth))
+            }
             _ => Ok(()),
         }
     }
 
     #[inline]
     fn check_string(&self, id: StringId) -> Result<(), WriteError> {
-        if (id.0 as usize) < self.strings.len() { Ok(()) } else { Err(WriteError::Name { given: id.0, known: self.strings.len() }) }
+        if (id.0 as usize) < self.strings.len() {
+            Ok(())
+        } else {
+            Err(WriteError::Name { given: id.0, known: self.strings.len() })
+        }
     }
 
     #[inline]
     fn check_node(&self, node: u64, place: &'static str) -> Result<(), WriteError> {
-        if node < self.counts.nodes { Ok(()) } else { Err(WriteError::Node { node, nodes: self.counts.nodes, place }) }
+        if node < self.counts.nodes {
+            Ok(())
+        } else {
+            Err(WriteError::Node { node, nodes: self.counts.nodes, place })
+        }
     }
 }
 
@@ -473,7 +540,10 @@ fn check_type(place: &'static str, given: u8, known: usize) -> Result<(), WriteE
 /// A number that stands for "this node has so many edges"; sums of them are compared.
 #[inline]
 fn pair(node: u64, count: u64) -> u64 {
-    crate::names::fold(node.wrapping_add(0x9E37_79B9_7F4A_7C15), count.wrapping_mul(0xD6E8_FEB8_6659_FD93) | 1)
+    crate::names::fold(
+        node.wrapping_add(0x9E37_79B9_7F4A_7C15),
+        count.wrapping_mul(0xD6E8_FEB8_6659_FD93) | 1,
+    )
 }
 
 #[cfg(test)]

@@ -56,7 +56,8 @@ impl Section {
         }
     }
 
-    /// Whether only files with scopes have it; all other lists are in every file that is written here.
+    /// Whether only files with scopes have it; all other lists are in every file that is written
+    /// here.
     pub(crate) fn is_of_scopes(self) -> bool {
         matches!(self, Section::Scopes | Section::ScopeContextVars | Section::ScopeUses)
     }

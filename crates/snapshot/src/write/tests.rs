@@ -5,7 +5,13 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 fn small(layout: Layout) -> Vec<u8> {
-    let mut writer = Writer::new(Vec::new(), layout, Counts { nodes: 2, edges: 2, trace_functions: 0 }, Hash::Mixed).unwrap();
+    let mut writer = Writer::new(
+        Vec::new(),
+        layout,
+        Counts { nodes: 2, edges: 2, trace_functions: 0 },
+        Hash::Mixed,
+    )
+    .unwrap();
     let root = writer.string("").unwrap();
     let name = writer.string("Größe").unwrap();
     writer.node(&Node { edge_count: 1, ..Node::new(node_type::SYNTHETIC, root, 1, 0) }).unwrap();
@@ -31,14 +37,23 @@ fn a_row_a_line_as_node_20() {
 fn a_list_a_line_as_node_24() {
     let text = String::from_utf8(small(Layout::node_24())).unwrap();
     let rest = &text[text.find("\"nodes\"").unwrap()..];
-    assert!(rest.starts_with("\"nodes\":[9,0,1,0,1,0,3,1,3,24,1,0],\n\"edges\":[1,7,6,2,1,6],\n"), "{rest}");
+    assert!(
+        rest.starts_with("\"nodes\":[9,0,1,0,1,0,3,1,3,24,1,0],\n\"edges\":[1,7,6,2,1,6],\n"),
+        "{rest}"
+    );
     assert!(text.contains(",\"extra_native_bytes\":0}"));
 }
 
 #[test]
 fn the_trace_tree_nests() {
     let layout = Layout::node_24().with_trace_nodes();
-    let mut writer = Writer::new(Vec::new(), layout, Counts { nodes: 1, edges: 0, trace_functions: 1 }, Hash::Mixed).unwrap();
+    let mut writer = Writer::new(
+        Vec::new(),
+        layout,
+        Counts { nodes: 1, edges: 0, trace_functions: 1 },
+        Hash::Mixed,
+    )
+    .unwrap();
     let name = writer.string("(root)").unwrap();
     writer.node(&Node::new(node_type::SYNTHETIC, name, 1, 0)).unwrap();
     writer.trace_function_info(0, name, name, [0, 1, 2]).unwrap();
@@ -50,12 +65,21 @@ fn the_trace_tree_nests() {
     writer.close_trace_node().unwrap();
     writer.sample(10, 11).unwrap();
     let text = String::from_utf8(writer.finish().unwrap().0).unwrap();
-    assert!(text.contains("\"trace_tree\":[1,0,0,0,[2,0,4,5,[],3,0,4,5,[]]],\n\"samples\":[10,11],"), "{text}");
+    assert!(
+        text.contains("\"trace_tree\":[1,0,0,0,[2,0,4,5,[],3,0,4,5,[]]],\n\"samples\":[10,11],"),
+        "{text}"
+    );
     assert!(text.contains("\"edge_count\",\"trace_node_id\",\"detachedness\"]"), "{text}");
 }
 
 fn writer(nodes: u64, edges: u64) -> Writer<Vec<u8>> {
-    let mut writer = Writer::new(Vec::new(), Layout::node_24(), Counts { nodes, edges, trace_functions: 0 }, Hash::Mixed).unwrap();
+    let mut writer = Writer::new(
+        Vec::new(),
+        Layout::node_24(),
+        Counts { nodes, edges, trace_functions: 0 },
+        Hash::Mixed,
+    )
+    .unwrap();
     writer.string("a").unwrap();
     writer
 }
@@ -68,7 +92,10 @@ fn node(edge_count: u64) -> Node {
 fn what_the_header_said_is_held() {
     let mut short = writer(2, 0);
     short.node(&node(0)).unwrap();
-    assert!(matches!(short.finish(), Err(WriteError::Count { section: Section::Nodes, declared: 2, written: 1 })));
+    assert!(matches!(
+        short.finish(),
+        Err(WriteError::Count { section: Section::Nodes, declared: 2, written: 1 })
+    ));
     let mut long = writer(1, 0);
     long.node(&node(0)).unwrap();
     assert!(matches!(long.node(&node(0)), Err(WriteError::Count { written: 2, .. })));
@@ -96,29 +123,53 @@ fn edges_belong_to_the_nodes_that_announced_them() {
     assert!(matches!(moved.finish(), Err(WriteError::EdgesOfNodes)));
     let mut back = two();
     back.edge(1, edge_type::HIDDEN, EdgeName::Index(0), 1).unwrap();
-    assert!(matches!(back.edge(0, edge_type::HIDDEN, EdgeName::Index(0), 1), Err(WriteError::EdgeOrder { from: 0, after: 1 })));
+    assert!(matches!(
+        back.edge(0, edge_type::HIDDEN, EdgeName::Index(0), 1),
+        Err(WriteError::EdgeOrder { from: 0, after: 1 })
+    ));
 }
 
 #[test]
 fn what_is_not_there_is_refused() {
     let mut other = writer(1, 1);
-    assert!(matches!(other.node(&Node { name: StringId(1), ..node(1) }), Err(WriteError::Name { given: 1, known: 1 })));
+    assert!(matches!(
+        other.node(&Node { name: StringId(1), ..node(1) }),
+        Err(WriteError::Name { given: 1, known: 1 })
+    ));
     let mut other = writer(1, 1);
-    assert!(matches!(other.node(&Node { node_type: 15, ..node(1) }), Err(WriteError::Type { given: 15, known: 15, .. })));
+    assert!(matches!(
+        other.node(&Node { node_type: 15, ..node(1) }),
+        Err(WriteError::Type { given: 15, known: 15, .. })
+    ));
     let with_node = || {
         let mut other = writer(1, 1);
         other.node(&node(1)).unwrap();
         other
     };
-    assert!(matches!(with_node().edge(0, 1, EdgeName::Index(0), 1), Err(WriteError::Node { node: 1, nodes: 1, .. })));
-    assert!(matches!(with_node().edge(0, 1, EdgeName::Text(StringId(0)), 0), Err(WriteError::EdgeName(1))));
+    assert!(matches!(
+        with_node().edge(0, 1, EdgeName::Index(0), 1),
+        Err(WriteError::Node { node: 1, nodes: 1, .. })
+    ));
+    assert!(matches!(
+        with_node().edge(0, 1, EdgeName::Text(StringId(0)), 0),
+        Err(WriteError::EdgeName(1))
+    ));
     assert!(matches!(with_node().edge(0, 2, EdgeName::Index(0), 0), Err(WriteError::EdgeName(2))));
     let mut other = with_node();
     other.edge(0, 1, EdgeName::Index(0), 0).unwrap();
     other.location(0, 1, 1, 1).unwrap();
-    assert!(matches!(other.sample(1, 1), Err(WriteError::Order { given: Section::Samples, open: Section::Locations })));
-    let twice = Layout { node_fields: [NodeField::ALL.as_slice(), &[NodeField::Id]].concat(), ..Layout::node_16() };
-    assert!(matches!(Writer::new(Vec::new(), twice, Counts::default(), Hash::Mixed), Err(WriteError::Layout("has a column twice"))));
+    assert!(matches!(
+        other.sample(1, 1),
+        Err(WriteError::Order { given: Section::Samples, open: Section::Locations })
+    ));
+    let twice = Layout {
+        node_fields: [NodeField::ALL.as_slice(), &[NodeField::Id]].concat(),
+        ..Layout::node_16()
+    };
+    assert!(matches!(
+        Writer::new(Vec::new(), twice, Counts::default(), Hash::Mixed),
+        Err(WriteError::Layout("has a column twice"))
+    ));
 }
 
 #[test]
@@ -127,19 +178,34 @@ fn what_no_reader_takes_is_not_written() {
     twice.node(&node(0)).unwrap();
     twice.node(&Node { id: 70_000, ..node(0) }).unwrap();
     assert!(matches!(twice.node(&node(0)), Err(WriteError::DuplicateId { id: 1, node: 2 })));
-    assert!(matches!(writer(1, 0).node(&Node { id: 1 << 32, ..node(0) }), Err(WriteError::Number { what: "an id", .. })));
-    assert!(matches!(writer(1, 0).node(&Node { detachedness: 3, ..node(0) }), Err(WriteError::Number { below: 3, .. })));
+    assert!(matches!(
+        writer(1, 0).node(&Node { id: 1 << 32, ..node(0) }),
+        Err(WriteError::Number { what: "an id", .. })
+    ));
+    assert!(matches!(
+        writer(1, 0).node(&Node { detachedness: 3, ..node(0) }),
+        Err(WriteError::Number { below: 3, .. })
+    ));
     let mut far = writer(1, 1);
     far.node(&node(1)).unwrap();
-    assert!(matches!(far.edge(0, edge_type::ELEMENT, EdgeName::Index(1 << 32), 0), Err(WriteError::Number { what: "an index", .. })));
+    assert!(matches!(
+        far.edge(0, edge_type::ELEMENT, EdgeName::Index(1 << 32), 0),
+        Err(WriteError::Number { what: "an index", .. })
+    ));
     let mut far = writer(1, 0);
     far.node(&node(0)).unwrap();
-    assert!(matches!(far.location(0, 1, 1 << 32, 1), Err(WriteError::Number { what: "a line", .. })));
+    assert!(matches!(
+        far.location(0, 1, 1 << 32, 1),
+        Err(WriteError::Number { what: "a line", .. })
+    ));
     let none = Writer::new(Vec::new(), Layout::node_24(), Counts::default(), Hash::Mixed);
     assert!(matches!(none, Err(WriteError::NoNodes)));
     let mut calls = writer(1, 0);
     calls.node(&node(0)).unwrap();
-    assert!(matches!(calls.open_trace_node([1, 0, 0, 0]), Err(WriteError::Number { what: "a function's index", .. })));
+    assert!(matches!(
+        calls.open_trace_node([1, 0, 0, 0]),
+        Err(WriteError::Number { what: "a function's index", .. })
+    ));
 }
 
 fn numbers(value: &Value, key: &str) -> Vec<u64> {

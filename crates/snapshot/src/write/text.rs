@@ -1,7 +1,8 @@
 //! Numbers and strings as JSON, into a buffer that is handed on when it is full.
 //!
-//! A snapshot is numbers: five of each node, three of each edge. They are written two digits at a time into the buffer itself.
-//! Strings become ASCII, as V8 writes them: what JSON does not take as it is, and everything above 127, becomes `\uXXXX`.
+//! A snapshot is numbers: five of each node, three of each edge. They are written two digits at a
+//! time into the buffer itself. Strings become ASCII, as V8 writes them: what JSON does not take as
+//! it is, and everything above 127, becomes `\uXXXX`.
 
 use std::io::{self, Write};
 
@@ -107,7 +108,8 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
-    /// A string in quotes. `text` is UTF-8 in which surrogates may stand alone (WTF-8); other bytes become U+FFFD.
+    /// A string in quotes. `text` is UTF-8 in which surrogates may stand alone (WTF-8); other bytes
+    /// become U+FFFD.
     pub(super) fn string(&mut self, text: &[u8]) -> io::Result<()> {
         self.byte(b'"')?;
         let mut rest = text;
@@ -157,7 +159,8 @@ fn is_plain(byte: u8) -> bool {
     (32..128).contains(&byte) && byte != b'"' && byte != b'\\'
 }
 
-/// The first code point of `bytes` (not empty, not ASCII) and its length. Surrogates are code points here.
+/// The first code point of `bytes` (not empty, not ASCII) and its length. Surrogates are code
+/// points here.
 fn code_point(bytes: &[u8]) -> (u32, usize) {
     let (length, least, mut point) = match bytes[0] {
         first @ 0xC2..=0xDF => (2, 0x80, u32::from(first & 0x1F)),
@@ -233,9 +236,15 @@ mod tests {
             written(|output| output.string("a\"\\\u{8}\t\n\u{c}\r\u{1}\u{7f}".as_bytes())),
             "\"a\\\"\\\\\\b\\t\\n\\f\\r\\u0001\u{7f}\""
         );
-        assert_eq!(written(|output| output.string("é€😀".as_bytes())), r#""\u00E9\u20AC\uD83D\uDE00""#);
+        assert_eq!(
+            written(|output| output.string("é€😀".as_bytes())),
+            r#""\u00E9\u20AC\uD83D\uDE00""#
+        );
         // A surrogate alone stays one; what is no UTF-8 is replaced.
-        assert_eq!(written(|output| output.string(b"\xED\xA0\x80x\xFF\xE2\x82")), r#""\uD800x\uFFFD\uFFFD""#);
+        assert_eq!(
+            written(|output| output.string(b"\xED\xA0\x80x\xFF\xE2\x82")),
+            r#""\uD800x\uFFFD\uFFFD""#
+        );
     }
 
     #[test]

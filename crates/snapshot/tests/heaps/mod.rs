@@ -1,4 +1,5 @@
-//! Small heaps made by hand, as files: fields may stand in any order, so that tests can see that they are looked up by name.
+//! Small heaps made by hand, as files: fields may stand in any order, so that tests can see that
+//! they are looked up by name.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -22,7 +23,8 @@ pub const NODE_TYPES: [&str; 15] = [
     "bigint",
     "object shape",
 ];
-pub const EDGE_TYPES: [&str; 7] = ["context", "element", "property", "internal", "hidden", "shortcut", "weak"];
+pub const EDGE_TYPES: [&str; 7] =
+    ["context", "element", "property", "internal", "hidden", "shortcut", "weak"];
 
 #[derive(Clone, Debug)]
 struct Node {
@@ -94,7 +96,9 @@ impl Heap {
             for (kind, name, to) in &node.edges {
                 edges.extend(self.edge_fields.iter().map(|field| match *field {
                     "type" => EDGE_TYPES.iter().position(|known| known == kind).unwrap(),
-                    "name_or_index" if ["element", "hidden"].contains(kind) => name.parse().unwrap(),
+                    "name_or_index" if ["element", "hidden"].contains(kind) => {
+                        name.parse().unwrap()
+                    }
                     "name_or_index" => string(name),
                     "to_node" => to * self.node_fields.len(),
                     _ => 0,
@@ -102,12 +106,21 @@ impl Heap {
             }
         }
         let types = |fields: &[&str], names: &[&str]| {
-            let lists: Vec<String> =
-                fields.iter().map(|field| if *field == "type" { format!("{names:?}") } else { "\"number\"".into() }).collect();
+            let lists: Vec<String> = fields
+                .iter()
+                .map(
+                    |field| {
+                        if *field == "type" { format!("{names:?}") } else { "\"number\"".into() }
+                    },
+                )
+                .collect();
             lists.join(",")
         };
-        let locations: Vec<usize> =
-            self.locations.iter().flat_map(|row| [row[0] * self.node_fields.len(), row[1], row[2], row[3]]).collect();
+        let locations: Vec<usize> = self
+            .locations
+            .iter()
+            .flat_map(|row| [row[0] * self.node_fields.len(), row[1], row[2], row[3]])
+            .collect();
         let mut file = String::new();
         let _ = write!(
             file,

@@ -1,7 +1,9 @@
 //! Where the units of split DWARF are.
 //!
-//! The places and their order are gdb's (`open_dwp_file`, `open_dwo_file`). The package, in this order:
-//! - beside the module, as its name with `.dwp`; where there is a separate debug file, beside that, under the module's name;
+//! The places and their order are gdb's (`open_dwp_file`, `open_dwo_file`). The package, in this
+//! order:
+//! - beside the module, as its name with `.dwp`; where there is a separate debug file, beside that,
+//!   under the module's name;
 //! - the same after symbolic links, where a debug file has its own name with `.dwp`;
 //! - by that name in each debug directory.
 //!
@@ -9,9 +11,10 @@
 //! - in that folder (a relative one: below the current folder and below each debug directory);
 //! - in the current folder and in each debug directory.
 //!
-//! Two deviations, both of which only find more: gdb looks for no `.dwo` file where there is a package, even an old one that
-//! lacks the unit; and a program that was moved with its files is served as by lldb, which also looks beside the module, and
-//! for the bare file name there and in each debug directory. A wrong file is never taken, because the unit's id decides.
+//! Two deviations, both of which only find more: gdb looks for no `.dwo` file where there is a
+//! package, even an old one that lacks the unit; and a program that was moved with its files is
+//! served as by lldb, which also looks beside the module, and for the bare file name there and in
+//! each debug directory. A wrong file is never taken, because the unit's id decides.
 
 use super::{Options, open};
 use crate::{Image, SplitUnit, SymbolError};
@@ -41,15 +44,24 @@ pub struct LocatedSplit {
     pub notes: Vec<String>,
 }
 
-/// Finds the files that hold `units` of the module at `module`, whose separate debug file, if any, is at `debug`.
-pub fn locate_split(units: &[SplitUnit], module: &Path, debug: Option<&Path>, options: &Options) -> LocatedSplit {
+/// Finds the files that hold `units` of the module at `module`, whose separate debug file, if any,
+/// is at `debug`.
+pub fn locate_split(
+    units: &[SplitUnit],
+    module: &Path,
+    debug: Option<&Path>,
+    options: &Options,
+) -> LocatedSplit {
     let mut found = LocatedSplit::default();
     if units.is_empty() {
         return found;
     }
     let mut missing = found.search_package(units, package_candidates(module, debug, options));
     let mut opened = BTreeMap::new();
-    missing.retain(|unit| !unit_candidates(unit, module, options).any(|candidate| found.search_file(unit.id, candidate, &mut opened)));
+    missing.retain(|unit| {
+        !unit_candidates(unit, module, options)
+            .any(|candidate| found.search_file(unit.id, candidate, &mut opened))
+    });
     if let Some(first) = missing.first() {
         found.notes.push(format!(
             "split debug information (.dwo) of {} of {} units is missing, the first {} compiled in {} (id {:#018x}): what they inline has no names",
@@ -65,11 +77,18 @@ pub fn locate_split(units: &[SplitUnit], module: &Path, debug: Option<&Path>, op
 
 impl LocatedSplit {
     /// Takes the first package there is, and gives the units that are not in it.
-    fn search_package<'a>(&mut self, units: &'a [SplitUnit], candidates: impl Iterator<Item = PathBuf>) -> Vec<&'a SplitUnit> {
+    fn search_package<'a>(
+        &mut self,
+        units: &'a [SplitUnit],
+        candidates: impl Iterator<Item = PathBuf>,
+    ) -> Vec<&'a SplitUnit> {
         for candidate in candidates {
             let Some(Some(image)) = self.open(&candidate) else { continue };
             if !image.is_split_package() {
-                self.note(format!("{} is no package of split debug information", candidate.display()));
+                self.note(format!(
+                    "{} is no package of split debug information",
+                    candidate.display()
+                ));
                 continue;
             }
             let mut missing = Vec::new();
@@ -94,13 +113,21 @@ impl LocatedSplit {
         units.iter().collect()
     }
 
-    /// Whether the unit `id` is in the file at `candidate`. `opened`: the numbers of files there are, by path, whatever is in them; those that
-    /// cannot be read have none. So many units that name one file have it read once.
-    fn search_file(&mut self, id: u64, candidate: PathBuf, opened: &mut BTreeMap<PathBuf, Option<usize>>) -> bool {
+    /// Whether the unit `id` is in the file at `candidate`. `opened`: the numbers of files there
+    /// are, by path, whatever is in them; those that cannot be read have none. So many units that
+    /// name one file have it read once.
+    fn search_file(
+        &mut self,
+        id: u64,
+        candidate: PathBuf,
+        opened: &mut BTreeMap<PathBuf, Option<usize>>,
+    ) -> bool {
         let number = match opened.get(&candidate) {
             Some(number) => *number,
             None if self.files.len() >= FILES_MAX => {
-                self.note(format!("no more than {FILES_MAX} files of split debug information are opened"));
+                self.note(format!(
+                    "no more than {FILES_MAX} files of split debug information are opened"
+                ));
                 return false;
             }
             None => {
@@ -117,7 +144,9 @@ impl LocatedSplit {
                 self.units.push((id, number));
                 return true;
             }
-            Ok(false) => self.note(format!("{} holds another build of its unit", candidate.display())),
+            Ok(false) => {
+                self.note(format!("{} holds another build of its unit", candidate.display()))
+            }
             Err(error) => self.note(format!("{}: {error}", candidate.display())),
         }
         false
@@ -127,7 +156,11 @@ impl LocatedSplit {
     fn open(&mut self, path: &Path) -> Option<Option<Image>> {
         match open(path) {
             Ok(image) => Some(Some(image)),
-            Err(SymbolError::Io { source, .. }) if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => None,
+            Err(SymbolError::Io { source, .. })
+                if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
+            {
+                None
+            }
             Err(error) => {
                 self.note(format!("{}: {error}", path.display()));
                 Some(None)
@@ -143,7 +176,11 @@ impl LocatedSplit {
 }
 
 /// Where the package of `module` may be, the best place first.
-fn package_candidates(module: &Path, debug: Option<&Path>, options: &Options) -> impl Iterator<Item = PathBuf> {
+fn package_candidates(
+    module: &Path,
+    debug: Option<&Path>,
+    options: &Options,
+) -> impl Iterator<Item = PathBuf> {
     let package = |path: &Path| {
         let mut name = OsString::from(path);
         name.push(".dwp");
@@ -151,20 +188,31 @@ fn package_candidates(module: &Path, debug: Option<&Path>, options: &Options) ->
     };
     let beside = debug.and_then(|debug| Some(debug.parent()?.join(module.file_name()?)));
     let real = debug.unwrap_or(module).canonicalize().ok();
-    let mut places: Vec<PathBuf> = beside.iter().map(|path| package(path)).chain([package(module)]).collect();
+    let mut places: Vec<PathBuf> =
+        beside.iter().map(|path| package(path)).chain([package(module)]).collect();
     places.extend(real.as_deref().map(package));
-    let names: Vec<OsString> = places.iter().filter_map(|place| place.file_name().map(OsStr::to_owned)).collect();
-    places.extend(names.iter().flat_map(|name| options.debug_dirs.iter().map(move |dir| dir.join(name))));
+    let names: Vec<OsString> =
+        places.iter().filter_map(|place| place.file_name().map(OsStr::to_owned)).collect();
+    places.extend(
+        names.iter().flat_map(|name| options.debug_dirs.iter().map(move |dir| dir.join(name))),
+    );
     without_repeats(places)
 }
 
 /// Where the `.dwo` file of `unit` may be, the best place first.
-fn unit_candidates(unit: &SplitUnit, module: &Path, options: &Options) -> impl Iterator<Item = PathBuf> {
-    let (file, folder) = (Path::new(OsStr::from_bytes(&unit.file)), Path::new(OsStr::from_bytes(&unit.folder)));
+fn unit_candidates(
+    unit: &SplitUnit,
+    module: &Path,
+    options: &Options,
+) -> impl Iterator<Item = PathBuf> {
+    let (file, folder) =
+        (Path::new(OsStr::from_bytes(&unit.file)), Path::new(OsStr::from_bytes(&unit.folder)));
     let beside = module.parent().unwrap_or(Path::new("/"));
     let dirs = || options.debug_dirs.iter().map(PathBuf::as_path);
     let mut places = Vec::new();
-    let Some(bare) = file.file_name().filter(|_| !unit.file.contains(&0) && !unit.folder.contains(&0)) else {
+    let Some(bare) =
+        file.file_name().filter(|_| !unit.file.contains(&0) && !unit.folder.contains(&0))
+    else {
         return without_repeats(places);
     };
     if file.is_absolute() {
@@ -180,7 +228,12 @@ fn unit_candidates(unit: &SplitUnit, module: &Path, options: &Options) -> impl I
         }
         places.push(file.to_path_buf());
         places.extend(dirs().map(|dir| dir.join(file)));
-        places.extend([in_folder.as_path(), file].into_iter().filter(|path| path.is_relative()).map(|path| beside.join(path)));
+        places.extend(
+            [in_folder.as_path(), file]
+                .into_iter()
+                .filter(|path| path.is_relative())
+                .map(|path| beside.join(path)),
+        );
     }
     places.push(beside.join(bare));
     places.extend(dirs().map(|dir| dir.join(bare)));
@@ -202,13 +255,21 @@ mod tests {
 
     fn files(file: &str, folder: &str) -> Vec<String> {
         let unit = SplitUnit { id: 1, file: file.into(), folder: folder.into() };
-        unit_candidates(&unit, Path::new("/bin/app"), &options()).map(|place| place.display().to_string()).collect()
+        unit_candidates(&unit, Path::new("/bin/app"), &options())
+            .map(|place| place.display().to_string())
+            .collect()
     }
 
     #[test]
     fn dwo_files_are_looked_for_as_by_gdb_and_then_as_by_lldb() {
-        assert_eq!(files("o/a.dwo", "/src"), ["/src/o/a.dwo", "o/a.dwo", "/d/o/a.dwo", "/bin/o/a.dwo", "/bin/a.dwo", "/d/a.dwo"]);
-        assert_eq!(files("a.dwo", "out"), ["out/a.dwo", "/d/out/a.dwo", "a.dwo", "/d/a.dwo", "/bin/out/a.dwo", "/bin/a.dwo"]);
+        assert_eq!(
+            files("o/a.dwo", "/src"),
+            ["/src/o/a.dwo", "o/a.dwo", "/d/o/a.dwo", "/bin/o/a.dwo", "/bin/a.dwo", "/d/a.dwo"]
+        );
+        assert_eq!(
+            files("a.dwo", "out"),
+            ["out/a.dwo", "/d/out/a.dwo", "a.dwo", "/d/a.dwo", "/bin/out/a.dwo", "/bin/a.dwo"]
+        );
         assert_eq!(files("/o/a.dwo", "/src"), ["/o/a.dwo", "/bin/a.dwo", "/d/a.dwo"]);
         assert_eq!(files("", "/src"), Vec::<String>::new());
         assert_eq!(files("a\0.dwo", "/src"), Vec::<String>::new());
@@ -217,20 +278,36 @@ mod tests {
     #[test]
     fn a_file_that_many_units_name_is_read_once() {
         let folder = tempfile::tempdir().unwrap();
-        let (no_elf, program) = (folder.path().join("no-elf.dwo"), std::env::current_exe().unwrap());
+        let (no_elf, program) =
+            (folder.path().join("no-elf.dwo"), std::env::current_exe().unwrap());
         std::fs::write(&no_elf, "no ELF file").unwrap();
-        let unit = |id, file: &Path| SplitUnit { id, file: file.as_os_str().as_bytes().into(), folder: Vec::new() };
-        let units: Vec<SplitUnit> = (0..9).map(|id| unit(id, if id % 2 == 0 { &program } else { &no_elf })).collect();
+        let unit = |id, file: &Path| SplitUnit {
+            id,
+            file: file.as_os_str().as_bytes().into(),
+            folder: Vec::new(),
+        };
+        let units: Vec<SplitUnit> =
+            (0..9).map(|id| unit(id, if id % 2 == 0 { &program } else { &no_elf })).collect();
         let nothing = Options { debug_dirs: Vec::new() };
         let found = locate_split(&units, &folder.path().join("app"), None, &nothing);
-        assert_eq!((found.files.len(), found.units.len(), found.notes.len()), (1, 0, 3), "{:?}", found.notes);
+        assert_eq!(
+            (found.files.len(), found.units.len(), found.notes.len()),
+            (1, 0, 3),
+            "{:?}",
+            found.notes
+        );
         assert!(found.notes[2].contains("of 9 of 9 units is missing"), "{:?}", found.notes);
     }
 
     #[test]
     fn packages_are_looked_for_beside_the_module_and_its_debug_file() {
-        let places = |debug| package_candidates(Path::new("/bin/app"), debug, &options()).collect::<Vec<_>>();
+        let places = |debug| {
+            package_candidates(Path::new("/bin/app"), debug, &options()).collect::<Vec<_>>()
+        };
         assert_eq!(places(None), [Path::new("/bin/app.dwp"), Path::new("/d/app.dwp")]);
-        assert_eq!(places(Some(Path::new("/x/app.debug"))), [Path::new("/x/app.dwp"), Path::new("/bin/app.dwp"), Path::new("/d/app.dwp")]);
+        assert_eq!(
+            places(Some(Path::new("/x/app.debug"))),
+            [Path::new("/x/app.dwp"), Path::new("/bin/app.dwp"), Path::new("/d/app.dwp")]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Damaged files: an error or fewer names, never a panic, and never memory out of proportion to the file.
+//! Damaged files: an error or fewer names, never a panic, and never memory out of proportion to the
+//! file.
 
 use crate::support::{compile_cpp, have, run};
 use heaplab_symbols::{Image, Resolver, SymbolError};
@@ -13,14 +14,21 @@ static PROGRAMS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
     let app = compile_cpp(folder.path(), &[]);
     run("objcopy", &["--compress-debug-sections=zlib", "app", "compressed"], folder.path());
-    [app, folder.path().join("compressed")].iter().map(|file| std::fs::read(file).unwrap()).collect()
+    [app, folder.path().join("compressed")]
+        .iter()
+        .map(|file| std::fs::read(file).unwrap())
+        .collect()
 });
 
 /// Resolves addresses all over the file, as far as it can be read.
 fn try_all(bytes: Vec<u8>) -> Option<usize> {
     let image = Image::parse(bytes).ok()?;
     let mut resolver = Resolver::new(&image, Some(&image), Some(&image));
-    let named = (0..0x2000).step_by(7).chain([u64::MAX, u64::MAX - 1]).filter(|address| !resolver.resolve(*address).is_empty()).count();
+    let named = (0..0x2000)
+        .step_by(7)
+        .chain([u64::MAX, u64::MAX - 1])
+        .filter(|address| !resolver.resolve(*address).is_empty())
+        .count();
     Some(named)
 }
 
@@ -53,9 +61,12 @@ fn a_section_that_claims_too_much_is_refused() {
             let mut bomb = bytes.clone();
             bomb[offset + 8..offset + 16].copy_from_slice(&(1u64 << 40).to_le_bytes());
             match Image::parse(bomb) {
-                Err(SymbolError::TooLarge { claimed_bytes, .. }) => assert_eq!(claimed_bytes, 1 << 40),
+                Err(SymbolError::TooLarge { claimed_bytes, .. }) => {
+                    assert_eq!(claimed_bytes, 1 << 40)
+                }
                 Err(error) => panic!("{error}"),
-                // A section that names and lines do not need, and that is therefore never decompressed.
+                // A section that names and lines do not need, and that is therefore never
+                // decompressed.
                 Ok(_) => continue,
             }
             refused += 1;

@@ -1,4 +1,5 @@
-//! Debug information that dwz took out of several files into a shared one, against the answers before dwz and against gdb.
+//! Debug information that dwz took out of several files into a shared one, against the answers
+//! before dwz and against gdb.
 
 use crate::{
     oracle::{Reference, as_oracle, reference_with},
@@ -25,9 +26,14 @@ fn move_to(from: &Path, to: &Path) {
 /// Asks us for the same as before dwz, and gdb for the functions.
 fn check(reference: &Reference, file: &Path, debug_dirs: &[&Path]) -> PathBuf {
     let report = reference.check(file, &only(debug_dirs));
-    for ((address, expected), judge) in reference.addresses.iter().zip(&reference.expected).zip(gdb(file, debug_dirs, &reference.addresses))
+    for ((address, expected), judge) in reference
+        .addresses
+        .iter()
+        .zip(&reference.expected)
+        .zip(gdb(file, debug_dirs, &reference.addresses))
     {
-        let expected: Vec<String> = expected.iter().map(|(function, ..)| bare_name(function)).collect();
+        let expected: Vec<String> =
+            expected.iter().map(|(function, ..)| bare_name(function)).collect();
         assert_eq!(judge.bare_functions(), expected, "gdb at {address:#x}");
     }
     report.shared_debug_file.unwrap()
@@ -71,7 +77,10 @@ fn the_links_of_dwarf_5_are_followed() {
     let reference = reference_with(&["-gdwarf-5"]);
     let app = dwz(&reference, "shared", &["--dwarf-5"]);
     let sections = run("readelf", &["-SW", "one"], reference.path());
-    assert!(sections.contains(" .debug_sup ") && !sections.contains(" .gnu_debugaltlink "), "{sections}");
+    assert!(
+        sections.contains(" .debug_sup ") && !sections.contains(" .gnu_debugaltlink "),
+        "{sections}"
+    );
     // gdb 13 does not know them.
     let report = reference.check(&app, &only(&[]));
     assert!(report.shared_debug_file.is_some());
@@ -105,10 +114,14 @@ fn a_shared_file_that_is_missing_or_of_another_build_is_named() {
     let without = |why: &str| {
         let (answers, report) = ours(&app, "", &only(&[]), &reference.addresses);
         assert!(report.notes.iter().any(|note| note.contains(why)), "{why}: {:?}", report.notes);
-        // Lines and symbols are the program's own; a function whose name was shared has none, and never another's.
+        // Lines and symbols are the program's own; a function whose name was shared has none, and
+        // never another's.
         let answers: Vec<_> = answers.iter().map(|places| as_oracle(places)).collect();
         for (places, expected) in answers.iter().zip(&reference.expected) {
-            assert_eq!(bare_name(&places.last().unwrap().0), bare_name(&expected.last().unwrap().0));
+            assert_eq!(
+                bare_name(&places.last().unwrap().0),
+                bare_name(&expected.last().unwrap().0)
+            );
         }
         assert_ne!(answers, reference.expected, "dwz took something out of the program");
         assert_eq!(report.shared_debug_file, None);

@@ -13,7 +13,8 @@ use std::{
 
 const TOOLS: [&str; 6] = ["g++", "nm", "objcopy", "readelf", "xz", "gdb"];
 
-/// The stripped program with the symbols of the full one in `.gnu_debugdata`, packed by `xz` with `how`.
+/// The stripped program with the symbols of the full one in `.gnu_debugdata`, packed by `xz` with
+/// `how`.
 fn with_mini(reference: &Reference, how: &[&str]) -> PathBuf {
     reference.objcopy(&["--strip-debug", "--remove-section=.comment", "app", "mini"]);
     reference.objcopy(&["--only-keep-debug", "mini", "mini"]);
@@ -26,7 +27,12 @@ fn with_mini(reference: &Reference, how: &[&str]) -> PathBuf {
 
 /// The stripped program with the content of `file` as its `.gnu_debugdata`.
 fn with_section(reference: &Reference, file: &Path) -> PathBuf {
-    reference.objcopy(&["--add-section", &format!(".gnu_debugdata={}", file.display()), "stripped", "shipped"]);
+    reference.objcopy(&[
+        "--add-section",
+        &format!(".gnu_debugdata={}", file.display()),
+        "stripped",
+        "shipped",
+    ]);
     reference.path().join("shipped")
 }
 
@@ -36,24 +42,41 @@ fn symbols_in_gnu_debugdata_are_those_of_gdb() {
         return;
     }
     let reference = reference();
-    let sized: Vec<(u64, u64)> = functions(&reference.app).values().map(|(start, length)| (*start, start + length)).collect();
-    for how in
-        [&["-9"][..], &["--check=crc32", "--block-size=4096"], &["--check=none", "--x86", "--lzma2=dict=64KiB"], &["--delta", "--lzma2"]]
-    {
+    let sized: Vec<(u64, u64)> = functions(&reference.app)
+        .values()
+        .map(|(start, length)| (*start, start + length))
+        .collect();
+    for how in [
+        &["-9"][..],
+        &["--check=crc32", "--block-size=4096"],
+        &["--check=none", "--x86", "--lzma2=dict=64KiB"],
+        &["--delta", "--lzma2"],
+    ] {
         let shipped = with_mini(&reference, how);
         let addresses = all_of(section(&shipped, ".text"));
         let (answers, report) = ours(&shipped, &build_id(&shipped), &only(&[]), &addresses);
         assert_eq!(report.notes, Vec::<String>::new());
         assert!(report.has_packed_symbols && !report.has_debug_information, "{report:?}");
-        for ((address, places), judge) in addresses.iter().zip(&answers).zip(gdb(&shipped, &[], &addresses)) {
+        for ((address, places), judge) in
+            addresses.iter().zip(&answers).zip(gdb(&shipped, &[], &addresses))
+        {
             assert!(places.len() <= 1);
             let ours = places.first().and_then(|place| place.function.as_deref()).map(bare_name);
             // gdb falls back to the nearest symbol that has no size.
             let is_sized = sized.iter().any(|(start, end)| (*start..*end).contains(address));
-            assert_eq!(ours, judge.symbol.filter(|_| is_sized), "at {address:#x}, packed with {how:?}");
+            assert_eq!(
+                ours,
+                judge.symbol.filter(|_| is_sized),
+                "at {address:#x}, packed with {how:?}"
+            );
         }
         let hidden = functions(&reference.app)["_ZL6hiddeni"].0;
-        assert!(answers[addresses.iter().position(|address| *address == hidden).unwrap()][0].function.is_some(), "no dynamic symbol");
+        assert!(
+            answers[addresses.iter().position(|address| *address == hidden).unwrap()][0]
+                .function
+                .is_some(),
+            "no dynamic symbol"
+        );
     }
 }
 
@@ -70,12 +93,17 @@ fn a_debug_file_is_better_and_wins() {
     assert!(!report.has_packed_symbols && report.debug_file.is_some());
 }
 
-/// What there is without `.gnu_debugdata`: the dynamic symbols, of which this program has none, and a sentence that says why.
+/// What there is without `.gnu_debugdata`: the dynamic symbols, of which this program has none, and
+/// a sentence that says why.
 fn expect_nothing(reference: &Reference, shipped: &Path, why: &str) {
     let (answers, report) = ours(shipped, "", &only(&[]), &reference.addresses);
     assert!(answers.iter().all(Vec::is_empty));
     assert!(!report.has_packed_symbols);
-    assert!(report.notes.iter().any(|note| note.contains(".gnu_debugdata") && note.contains(why)), "{why}: {:?}", report.notes);
+    assert!(
+        report.notes.iter().any(|note| note.contains(".gnu_debugdata") && note.contains(why)),
+        "{why}: {:?}",
+        report.notes
+    );
 }
 
 #[test]
@@ -105,10 +133,16 @@ fn what_is_damaged_or_lies_is_named_and_left_out() {
     let bomb = std::fs::read(reference.path().join("zeros.xz")).unwrap();
     assert!(bomb.len() < 4096);
     expect(&bomb, "believed");
-    // The same compressed twice: the inner section has the bounds of what is in the file, not of what comes of it.
+    // The same compressed twice: the inner section has the bounds of what is in the file, not of
+    // what comes of it.
     std::fs::write(reference.path().join("zeros"), vec![0; 8 << 20]).unwrap();
     std::fs::write(reference.path().join("padding"), vec![0; 128 << 10]).unwrap();
-    reference.objcopy(&["--add-section=.debug_str=zeros", "--add-section=.padding=padding", "mini", "twice"]);
+    reference.objcopy(&[
+        "--add-section=.debug_str=zeros",
+        "--add-section=.padding=padding",
+        "mini",
+        "twice",
+    ]);
     reference.objcopy(&["--compress-debug-sections=zlib", "twice"]);
     let inner = std::fs::read(reference.path().join("twice")).unwrap();
     assert!(inner.len() < 1 << 20 && Image::parse(inner).is_ok());
@@ -124,14 +158,16 @@ fn what_is_damaged_or_lies_is_named_and_left_out() {
 /// The stream with the dictionary size `code` in the header of its first block.
 fn with_dictionary(mut stream: Vec<u8>, code: u8) -> Vec<u8> {
     let header = 12..12 + 4 * usize::from(stream[12]);
-    let filter = header.start + stream[header.clone()].windows(2).position(|two| two == [0x21, 1]).unwrap();
+    let filter =
+        header.start + stream[header.clone()].windows(2).position(|two| two == [0x21, 1]).unwrap();
     stream[filter + 2] = code;
     let checksum = crc32fast::hash(&stream[header.clone()]).to_le_bytes();
     stream[header.end..header.end + 4].copy_from_slice(&checksum);
     stream
 }
 
-/// A program with symbols packed so that no checksum hides what lies behind it, and where they are in it.
+/// A program with symbols packed so that no checksum hides what lies behind it, and where they are
+/// in it.
 static SHIPPED: LazyLock<Option<(Vec<u8>, std::ops::Range<usize>)>> = LazyLock::new(|| {
     have(&TOOLS).then(|| {
         let reference = reference();

@@ -1,7 +1,9 @@
-//! Names, lines and inlined functions against `addr2line` of binutils, address by address, on programs compiled here in
-//! every way in which debug information is shipped.
+//! Names, lines and inlined functions against `addr2line` of binutils, address by address, on
+//! programs compiled here in every way in which debug information is shipped.
 
-use crate::support::{addr2line, base_name, build_id, compile_cpp, functions, have, only, ours, run, section, source};
+use crate::support::{
+    addr2line, base_name, build_id, compile_cpp, functions, have, only, ours, run, section, source,
+};
 use heaplab_symbols::{ModuleReport, Options, Place};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +21,8 @@ pub fn as_oracle(places: &[Place]) -> Vec<(String, String, u32)> {
     places.iter().map(row).collect()
 }
 
-/// The program with its debug information inside, every address of its own functions, and what addr2line says of them.
+/// The program with its debug information inside, every address of its own functions, and what
+/// addr2line says of them.
 pub struct Reference {
     folder: tempfile::TempDir,
     pub app: PathBuf,
@@ -51,11 +54,15 @@ impl Reference {
     pub fn check(&self, file: &Path, options: &Options) -> ModuleReport {
         let (answers, report) = ours(file, &build_id(file), options, &self.addresses);
         assert!(report.has_debug_information, "{report:?}");
-        for ((address, places), expected) in self.addresses.iter().zip(&answers).zip(&self.expected) {
+        for ((address, places), expected) in self.addresses.iter().zip(&answers).zip(&self.expected)
+        {
             assert_eq!(as_oracle(places), *expected, "at {address:#x}");
         }
         assert_eq!(report.functions, self.addresses.len());
-        assert_eq!(report.inlined, self.expected.iter().map(|places| places.len() - 1).sum::<usize>());
+        assert_eq!(
+            report.inlined,
+            self.expected.iter().map(|places| places.len() - 1).sum::<usize>()
+        );
         assert_eq!(report.notes, Vec::<String>::new());
         report
     }
@@ -109,7 +116,8 @@ fn separate_debug_file_by_link() {
     let linked = reference.path().join("linked");
     reference.check(&linked, &only(&[]));
     std::fs::create_dir(reference.path().join(".debug")).unwrap();
-    std::fs::rename(reference.path().join("app.debug"), reference.path().join(".debug/app.debug")).unwrap();
+    std::fs::rename(reference.path().join("app.debug"), reference.path().join(".debug/app.debug"))
+        .unwrap();
     reference.check(&linked, &only(&[]));
     let elsewhere = reference.path().join("elsewhere");
     std::fs::rename(reference.path().join(".debug"), &elsewhere).unwrap();
@@ -126,12 +134,22 @@ fn separate_debug_file_by_build_id_with_and_without_the_program() {
     let id = build_id(&reference.app);
     let folder = reference.path().join("debug/.build-id").join(&id[..2]);
     std::fs::create_dir_all(&folder).unwrap();
-    std::fs::rename(reference.path().join("app.debug"), folder.join(format!("{}.debug", &id[2..]))).unwrap();
+    std::fs::rename(reference.path().join("app.debug"), folder.join(format!("{}.debug", &id[2..])))
+        .unwrap();
     let options = only(&[&reference.path().join("debug")]);
     reference.check(&stripped, &options);
     let (answers, report) = ours(Path::new("/gone/app"), &id, &options, &reference.addresses);
-    assert!(answers.iter().zip(&reference.expected).all(|(places, expected)| as_oracle(places) == *expected));
-    assert!(report.notes[0].contains("cannot be read") && report.notes[1].contains("alone"), "{:?}", report.notes);
+    assert!(
+        answers
+            .iter()
+            .zip(&reference.expected)
+            .all(|(places, expected)| as_oracle(places) == *expected)
+    );
+    assert!(
+        report.notes[0].contains("cannot be read") && report.notes[1].contains("alone"),
+        "{:?}",
+        report.notes
+    );
 }
 
 #[test]
@@ -143,7 +161,11 @@ fn another_build_gives_no_names() {
     let other = "00112233445566778899aabbccddeeff00112233";
     let (answers, report) = ours(&reference.app, other, &only(&[]), &reference.addresses);
     assert!(answers.iter().all(Vec::is_empty));
-    assert!(report.notes[0].contains("another build") && report.notes[0].contains(other), "{:?}", report.notes);
+    assert!(
+        report.notes[0].contains("another build") && report.notes[0].contains(other),
+        "{:?}",
+        report.notes
+    );
     // And a debug file of another build is not used for this one.
     let folder = reference.path().join("other");
     std::fs::create_dir(&folder).unwrap();
@@ -152,7 +174,14 @@ fn another_build_gives_no_names() {
     std::fs::rename(folder.join("app"), reference.path().join("stripped.debug")).unwrap();
     let (answers, report) = ours(&stripped, "", &only(&[reference.path()]), &reference.addresses);
     assert!(answers.iter().all(Vec::is_empty));
-    assert!(report.notes.iter().any(|note| note.contains("stripped.debug is the debug file of another build")), "{:?}", report.notes);
+    assert!(
+        report
+            .notes
+            .iter()
+            .any(|note| note.contains("stripped.debug is the debug file of another build")),
+        "{:?}",
+        report.notes
+    );
 }
 
 #[test]
@@ -165,7 +194,8 @@ fn a_stripped_library_names_only_what_it_exports() {
     run("objcopy", &["--strip-all", "app", "stripped.so"], folder.path());
     let (start, length) = functions(&full)["exported"];
     let addresses = all_of(section(&full, ".text"));
-    let (answers, report) = ours(&folder.path().join("stripped.so"), &build_id(&full), &only(&[]), &addresses);
+    let (answers, report) =
+        ours(&folder.path().join("stripped.so"), &build_id(&full), &only(&[]), &addresses);
     for (address, places) in addresses.iter().zip(&answers) {
         let names: Vec<_> = places.iter().filter_map(|place| place.function.as_deref()).collect();
         let is_inside = (start..start + length).contains(address);
@@ -188,11 +218,15 @@ fn symbols_alone_cover_their_own_bytes_and_assembler_without_size_nothing() {
     let (answers, _) = ours(&symbols, &build_id(&symbols), &only(&[]), &addresses);
     let mut covered = 0;
     for (address, places) in addresses.iter().zip(&answers) {
-        let is_covered = sized.values().any(|(start, length)| (*start..start + length).contains(address));
+        let is_covered =
+            sized.values().any(|(start, length)| (*start..start + length).contains(address));
         assert_eq!(!places.is_empty(), is_covered, "at {address:#x}: {places:?}");
         covered += usize::from(is_covered);
     }
-    assert!(covered > 0 && covered < addresses.len(), "there are gaps, and the function `bare` is one");
+    assert!(
+        covered > 0 && covered < addresses.len(),
+        "there are gaps, and the function `bare` is one"
+    );
 }
 
 #[test]
@@ -202,16 +236,31 @@ fn functions_that_the_linker_threw_away_name_nothing() {
     }
     // Large enough that, were it to begin at 0, it would cover the code that is there.
     let folder = tempfile::tempdir().unwrap();
-    let body: String = (0..4000).map(|number| format!("  x = x * {number} + array[x & 7];\n")).collect();
+    let body: String =
+        (0..4000).map(|number| format!("  x = x * {number} + array[x & 7];\n")).collect();
     let text = format!(
         "volatile int array[8];\nint dead(int x) {{\n{body}  return x;\n}}\nint main(int argc, char **argv) {{ return array[argc]; }}\n"
     );
     std::fs::write(folder.path().join("dead.c"), text).unwrap();
-    run("gcc", &["-g", "-O1", "-ffunction-sections", "-Wl,--gc-sections", "-Wl,--build-id", "-o", "app", "dead.c"], folder.path());
+    run(
+        "gcc",
+        &[
+            "-g",
+            "-O1",
+            "-ffunction-sections",
+            "-Wl,--gc-sections",
+            "-Wl,--build-id",
+            "-o",
+            "app",
+            "dead.c",
+        ],
+        folder.path(),
+    );
     let app = folder.path().join("app");
     assert!(!functions(&app).contains_key("dead"), "the linker dropped it");
     let (answers, _) = ours(&app, "", &only(&[]), &all_of(section(&app, ".text")));
-    let names: Vec<_> = answers.iter().flatten().filter_map(|place| place.function.as_deref()).collect();
+    let names: Vec<_> =
+        answers.iter().flatten().filter_map(|place| place.function.as_deref()).collect();
     assert!(names.contains(&"main") && !names.contains(&"dead"), "{names:?}");
 }
 
@@ -229,7 +278,9 @@ fn a_rust_program() {
     let addresses: Vec<u64> = own.iter().flat_map(|(_, range)| all_of(**range)).collect();
     assert!(addresses.len() > 200, "{own:?}");
     let (answers, _) = ours(&app, "", &only(&[]), &addresses);
-    for ((address, places), expected) in addresses.iter().zip(&answers).zip(addr2line(&app, &addresses)) {
+    for ((address, places), expected) in
+        addresses.iter().zip(&answers).zip(addr2line(&app, &addresses))
+    {
         assert_eq!(as_oracle(places), expected, "at {address:#x}");
     }
 }

@@ -1,4 +1,5 @@
-//! Split DWARF, as `.dwo` files and as packages, against the same program with everything inside and against gdb.
+//! Split DWARF, as `.dwo` files and as packages, against the same program with everything inside
+//! and against gdb.
 
 use crate::{
     oracle::{Reference, all_of, as_oracle, reference_with},
@@ -16,7 +17,8 @@ const TOOLS: [&str; 7] = ["g++", "nm", "objcopy", "objdump", "readelf", "addr2li
 /// The reference's program again, as `split`, with its debug information in `split-inlined.dwo`.
 fn split(reference: &Reference, how: &[&str]) -> PathBuf {
     let program = source("inlined.cpp");
-    let fixed = ["-O2", "-g", "-gsplit-dwarf", "-Wl,--build-id", "-o", "split", program.to_str().unwrap()];
+    let fixed =
+        ["-O2", "-g", "-gsplit-dwarf", "-Wl,--build-id", "-o", "split", program.to_str().unwrap()];
     run("g++", &[&fixed[..], how].concat(), reference.path());
     let split = reference.path().join("split");
     assert_eq!(functions(&split), functions(&reference.app), "the same code");
@@ -27,9 +29,14 @@ fn split(reference: &Reference, how: &[&str]) -> PathBuf {
 /// Asks us for the same as of the whole program, and gdb for the functions.
 fn check(reference: &Reference, file: &Path, debug_dirs: &[&Path]) -> (Option<PathBuf>, usize) {
     let report = reference.check(file, &only(debug_dirs));
-    for ((address, expected), judge) in reference.addresses.iter().zip(&reference.expected).zip(gdb(file, debug_dirs, &reference.addresses))
+    for ((address, expected), judge) in reference
+        .addresses
+        .iter()
+        .zip(&reference.expected)
+        .zip(gdb(file, debug_dirs, &reference.addresses))
     {
-        let expected: Vec<String> = expected.iter().map(|(function, ..)| bare_name(function)).collect();
+        let expected: Vec<String> =
+            expected.iter().map(|(function, ..)| bare_name(function)).collect();
         assert_eq!(judge.bare_functions(), expected, "gdb at {address:#x}");
     }
     (report.split_package, report.split_files)
@@ -45,7 +52,12 @@ fn dwo_files_are_found_where_gdb_finds_them() {
     if !have(&TOOLS) {
         return;
     }
-    for how in [&["-gdwarf-4"][..], &["-gdwarf-5"], &["-gdwarf-4", "-fdebug-types-section"], &["-gdwarf-4", "-gz=zlib"]] {
+    for how in [
+        &["-gdwarf-4"][..],
+        &["-gdwarf-5"],
+        &["-gdwarf-4", "-fdebug-types-section"],
+        &["-gdwarf-4", "-gz=zlib"],
+    ] {
         // Without types apart, which addr2line of binutils does not read.
         let reference = reference_with(&how[..1]);
         let app = split(&reference, how);
@@ -57,7 +69,8 @@ fn dwo_files_are_found_where_gdb_finds_them() {
         move_to(&dwo, &debug.join("split-inlined.dwo"));
         check(&reference, &app, &[&debug]);
         // Beside a program that was moved, which gdb does not know.
-        let (moved, debug) = (reference.path().join("moved/split"), debug.join("split-inlined.dwo"));
+        let (moved, debug) =
+            (reference.path().join("moved/split"), debug.join("split-inlined.dwo"));
         move_to(&app, &moved);
         move_to(&debug, &reference.path().join("moved/split-inlined.dwo"));
         assert_eq!(reference.check(&moved, &only(&[])).split_files, 1);
@@ -72,7 +85,9 @@ fn a_dwo_file_with_type_units_before_the_unit() {
     let reference = reference_with(&["-gdwarf-5"]);
     let app = split(&reference, &["-gdwarf-5", "-fdebug-types-section"]);
     // Each in a section of its own, all called alike; gdb 13 refuses such a file.
-    let sections = run("readelf", &["-SW", "split-inlined.dwo"], reference.path()).matches(" .debug_info.dwo ").count();
+    let sections = run("readelf", &["-SW", "split-inlined.dwo"], reference.path())
+        .matches(" .debug_info.dwo ")
+        .count();
     assert!(sections >= 3, "{sections}");
     assert_eq!(reference.check(&app, &only(&[])).split_files, 1);
 }
@@ -82,7 +97,8 @@ fn packages_are_found_where_gdb_finds_them() {
     if !have(&TOOLS) || !have(&["dwp"]) {
         return;
     }
-    // The dwp of binutils 2.40 packs DWARF 4 only; packages of DWARF 5 are in the test of Rust programs.
+    // The dwp of binutils 2.40 packs DWARF 4 only; packages of DWARF 5 are in the test of Rust
+    // programs.
     let reference = reference_with(&["-gdwarf-4"]);
     let app = split(&reference, &["-gdwarf-4"]);
     run("dwp", &["-e", "split"], reference.path());
@@ -103,7 +119,10 @@ fn packages_are_found_where_gdb_finds_them() {
     reference.objcopy(&["--strip-all", "--add-gnu-debuglink=split.debug", "split"]);
     move_to(&reference.path().join("split.debug"), &reference.path().join(".debug/split.debug"));
     move_to(&debug.join("split.dwp"), &reference.path().join(".debug/split.dwp"));
-    assert_eq!(check(&reference, &app, &[]).0, Some(reference.path().canonicalize().unwrap().join(".debug/split.dwp")));
+    assert_eq!(
+        check(&reference, &app, &[]).0,
+        Some(reference.path().canonicalize().unwrap().join(".debug/split.dwp"))
+    );
 }
 
 #[test]
@@ -134,23 +153,43 @@ fn rust_programs_with_split_debug_information() {
         };
         let whole = compile("whole", "off");
         let addresses = own_addresses(&whole);
-        // The same code at the same addresses: what holds for the whole program holds for the split ones.
+        // The same code at the same addresses: what holds for the whole program holds for the split
+        // ones.
         let (expected, _) = ours(&whole, &build_id(&whole), &only(&[]), &addresses);
         for kind in ["unpacked", "packed"] {
             let app = compile(kind, kind);
-            assert_eq!(section(&whole, ".text"), section(&app, ".text"), "splitting does not change the code");
+            assert_eq!(
+                section(&whole, ".text"),
+                section(&app, ".text"),
+                "splitting does not change the code"
+            );
             let (answers, report) = ours(&app, &build_id(&app), &only(&[]), &addresses);
             assert_eq!(report.notes, Vec::<String>::new());
-            assert_eq!((report.split_package.is_some(), report.split_files > 0), (kind == "packed", kind == "unpacked"));
+            assert_eq!(
+                (report.split_package.is_some(), report.split_files > 0),
+                (kind == "packed", kind == "unpacked")
+            );
             for ((address, places), expected) in addresses.iter().zip(&answers).zip(&expected) {
                 assert_eq!(places, expected, "at {address:#x}, DWARF {version} {kind}");
             }
             // gdb 13 dies of a segmentation fault on a package of DWARF 5 by rustc.
-            let judged = if (version, kind) == ("5", "packed") { Vec::new() } else { gdb(&app, &[], &addresses) };
+            let judged = if (version, kind) == ("5", "packed") {
+                Vec::new()
+            } else {
+                gdb(&app, &[], &addresses)
+            };
             for ((address, places), judge) in addresses.iter().zip(&answers).zip(judged) {
-                // The two tools have different names for parts of a path: `{impl#1}` stands for `<str as alloc::borrow::ToOwned>`.
-                let names: Vec<_> = places.iter().map(|place| last_part(place.function.as_deref().unwrap_or_default())).collect();
-                assert_eq!(judge.functions.iter().map(|name| last_part(name)).collect::<Vec<_>>(), names, "gdb at {address:#x}");
+                // The two tools have different names for parts of a path: `{impl#1}` stands for
+                // `<str as alloc::borrow::ToOwned>`.
+                let names: Vec<_> = places
+                    .iter()
+                    .map(|place| last_part(place.function.as_deref().unwrap_or_default()))
+                    .collect();
+                assert_eq!(
+                    judge.functions.iter().map(|name| last_part(name)).collect::<Vec<_>>(),
+                    names,
+                    "gdb at {address:#x}"
+                );
             }
         }
     }
@@ -165,7 +204,8 @@ fn own_addresses(app: &Path) -> Vec<u64> {
     addresses
 }
 
-/// `from` of `<alloc::string::String as core::convert::From<&str>>::from` and of `core::convert::from<&str>`.
+/// `from` of `<alloc::string::String as core::convert::From<&str>>::from` and of
+/// `core::convert::from<&str>`.
 fn last_part(name: &str) -> &str {
     let (mut depth, mut start, mut end) = (0, 0, name.len());
     for (at, letter) in name.char_indices() {
@@ -191,9 +231,15 @@ fn check_without(reference: &Reference, app: &Path, why: &[&str]) {
     for why in why {
         assert!(report.notes.iter().any(|note| note.contains(why)), "{why}: {:?}", report.notes);
     }
-    for ((address, places), expected) in reference.addresses.iter().zip(&answers).zip(&reference.expected) {
+    for ((address, places), expected) in
+        reference.addresses.iter().zip(&answers).zip(&reference.expected)
+    {
         let [place] = &places[..] else { panic!("{places:?} at {address:#x}") };
-        assert_eq!(place.function.as_deref().map(bare_name), expected.last().map(|(name, ..)| bare_name(name)), "at {address:#x}");
+        assert_eq!(
+            place.function.as_deref().map(bare_name),
+            expected.last().map(|(name, ..)| bare_name(name)),
+            "at {address:#x}"
+        );
         assert_eq!(place.line, expected[0].2);
     }
     assert_eq!((report.split_files, report.split_package), (0, None));
@@ -206,12 +252,17 @@ fn what_is_missing_damaged_or_of_another_build_is_named() {
     }
     let reference = reference_with(&["-gdwarf-4"]);
     let app = split(&reference, &["-gdwarf-4"]);
-    let (dwo, package) = (reference.path().join("split-inlined.dwo"), reference.path().join("split.dwp"));
+    let (dwo, package) =
+        (reference.path().join("split-inlined.dwo"), reference.path().join("split.dwp"));
     run("dwp", &["-e", "split"], reference.path());
     let (good, packed) = (std::fs::read(&dwo).unwrap(), std::fs::read(&package).unwrap());
     std::fs::remove_file(&package).unwrap();
     std::fs::remove_file(&dwo).unwrap();
-    check_without(&reference, &app, &["1 of 1 units is missing, the first split-inlined.dwo compiled in /"]);
+    check_without(
+        &reference,
+        &app,
+        &["1 of 1 units is missing, the first split-inlined.dwo compiled in /"],
+    );
     // Another build of the same source.
     let other = reference_with(&["-O1", "-gdwarf-4"]);
     split(&other, &["-O1", "-gdwarf-4", "-DOTHER"]);
@@ -221,7 +272,11 @@ fn what_is_missing_damaged_or_of_another_build_is_named() {
     check_without(
         &reference,
         &app,
-        &["split-inlined.dwo holds another build of its unit", "split.dwp holds no unit of this build", "1 of 1 units"],
+        &[
+            "split-inlined.dwo holds another build of its unit",
+            "split.dwp holds no unit of this build",
+            "1 of 1 units",
+        ],
     );
     // What is no package at all, and cut files.
     std::fs::write(&package, &good).unwrap();
@@ -237,7 +292,12 @@ fn what_is_missing_damaged_or_of_another_build_is_named() {
     std::fs::write(&dwo, &good).unwrap();
     std::fs::copy(other.path().join("split.dwp"), &package).unwrap();
     let (answers, report) = ours(&app, "", &only(&[]), &reference.addresses);
-    assert!(answers.iter().zip(&reference.expected).all(|(places, expected)| as_oracle(places) == *expected));
+    assert!(
+        answers
+            .iter()
+            .zip(&reference.expected)
+            .all(|(places, expected)| as_oracle(places) == *expected)
+    );
     assert_eq!(report.split_files, 1);
 }
 
@@ -270,7 +330,8 @@ fn try_all(split: &Split, file: Vec<u8>) -> usize {
     let app = Image::parse(split.app.clone()).unwrap();
     let Ok(file) = Image::parse(file) else { return 0 };
     let mut resolver = Resolver::new(&app, None, None);
-    let wanted: Vec<u64> = resolver.split_units(&split.addresses).iter().map(|unit| unit.id).collect();
+    let wanted: Vec<u64> =
+        resolver.split_units(&split.addresses).iter().map(|unit| unit.id).collect();
     let _ = resolver.add_split(&wanted, &file);
     split.addresses.iter().map(|address| resolver.resolve(*address).len()).sum()
 }

@@ -8,11 +8,22 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Whether all `programs` are there. Says so where one is not; fails where `HEAPLAB_REQUIRE_ORACLES=1`.
+/// Whether all `programs` are there. Says so where one is not; fails where
+/// `HEAPLAB_REQUIRE_ORACLES=1`.
 pub fn have(programs: &[&str]) -> bool {
-    let runs = |program: &&&str| Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let runs = |program: &&&str| {
+        Command::new(program)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok()
+    };
     let Some(missing) = programs.iter().find(|program| !runs(program)) else { return true };
-    assert!(std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"), "{missing} is required and not installed");
+    assert!(
+        std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
+        "{missing} is required and not installed"
+    );
     eprintln!("skipped: {missing} is not installed");
     false
 }
@@ -25,7 +36,11 @@ pub fn source(name: &str) -> PathBuf {
 /// Runs a command to its successful end and gives what it printed.
 pub fn run(program: &str, arguments: &[&str], folder: &Path) -> String {
     let output = Command::new(program).args(arguments).current_dir(folder).output().unwrap();
-    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -42,7 +57,9 @@ pub fn compile_cpp(folder: &Path, extra: &[&str]) -> PathBuf {
 pub fn functions(file: &Path) -> BTreeMap<String, (u64, u64)> {
     let listing = run("nm", &["-S", file.to_str().unwrap()], Path::new("/"));
     let row = |line: &str| {
-        let [address, size, kind, name] = line.split_whitespace().collect::<Vec<_>>()[..] else { return None };
+        let [address, size, kind, name] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+            return None;
+        };
         let number = |digits| u64::from_str_radix(digits, 16).ok();
         "tTwWi".contains(kind).then_some(())?;
         Some((name.to_owned(), (number(address)?, number(size)?)))
@@ -58,7 +75,8 @@ pub fn section(file: &Path, name: &str) -> (u64, u64) {
     (u64::from_str_radix(words[2], 16).unwrap(), u64::from_str_radix(words[4], 16).unwrap())
 }
 
-/// What `addr2line` of binutils says of each address: function, base name of the file, line; innermost first.
+/// What `addr2line` of binutils says of each address: function, base name of the file, line;
+/// innermost first.
 pub fn addr2line(file: &Path, addresses: &[u64]) -> Vec<Vec<(String, String, u32)>> {
     let mut child = Command::new("addr2line")
         .args(["-afCi", "-e", file.to_str().unwrap()])
@@ -94,9 +112,16 @@ pub fn base_name(path: &str) -> &str {
 }
 
 /// What we say of each address, and of the module.
-pub fn ours(file: &Path, build_id: &str, options: &Options, addresses: &[u64]) -> (Vec<Vec<Place>>, ModuleReport) {
+pub fn ours(
+    file: &Path,
+    build_id: &str,
+    options: &Options,
+    addresses: &[u64],
+) -> (Vec<Vec<Place>>, ModuleReport) {
     let mut answers = vec![Vec::new(); addresses.len()];
-    let report = resolve_module(file, build_id, options, addresses, |number, places| answers[number] = places);
+    let report = resolve_module(file, build_id, options, addresses, |number, places| {
+        answers[number] = places
+    });
     (answers, report)
 }
 
@@ -155,7 +180,8 @@ fn gdb_answer(line: &str) -> Option<GdbAnswer> {
     Some(GdbAnswer { functions: functions.iter().map(|name| (*name).to_owned()).collect(), symbol })
 }
 
-/// A function's name without its parameters and type, which only some tools write, and with other spaces.
+/// A function's name without its parameters and type, which only some tools write, and with other
+/// spaces.
 pub fn bare_name(name: &str) -> String {
     name.split('(').next().and_then(|name| name.rsplit(' ').next()).unwrap_or_default().to_owned()
 }

@@ -1,6 +1,7 @@
 //! The columns of `events.parquet`: their names and types.
 //!
-//! A column is null where the operation has nothing to say there, so that `sum(size)` needs no condition.
+//! A column is null where the operation has nothing to say there, so that `sum(size)` needs no
+//! condition.
 
 use crate::Op;
 use crate::parquet::schema::{Column, Encoding::*, Kind::*};

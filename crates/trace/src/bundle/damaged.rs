@@ -1,4 +1,5 @@
-//! Damaged and hostile bundles: an error that names file and place, never a panic, a hang or memory beyond the bounds.
+//! Damaged and hostile bundles: an error that names file and place, never a panic, a hang or memory
+//! beyond the bounds.
 
 use super::columns::{COLUMNS, FAMILIES, OPS};
 use super::tests::{all, sample, tables, written};
@@ -17,7 +18,8 @@ fn read(path: &Path) -> Result<u64, TraceError> {
 }
 
 fn files(path: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<PathBuf> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
@@ -33,7 +35,8 @@ fn any_byte_of_any_file_may_be_wrong() {
             let mut bad = good.clone();
             bad[at] ^= if at % 2 == 0 { 0xff } else { 0x01 };
             fs::write(&file, &bad).unwrap();
-            // Some bytes do not matter (a name of the writer): reading may succeed, but must not panic.
+            // Some bytes do not matter (a name of the writer): reading may succeed, but must not
+            // panic.
             let outcome = catch_unwind(AssertUnwindSafe(|| read(bundle.path())));
             assert!(outcome.is_ok(), "byte {at} of {}", file.display());
         }
@@ -108,7 +111,11 @@ fn what_contradicts_itself_is_said() {
     refused(vec![Event { op: Op::Mark, object: 2, ..Event::default() }], &tables(), &nothing);
     refused(vec![free], &tables(), &nothing);
     refused(vec![Event { size: u64::MAX, ..alloc }], &tables(), &nothing);
-    refused(vec![alloc, Event { op: Op::Realloc, usable: (1 << 48) + 1, ..alloc }], &tables(), &nothing);
+    refused(
+        vec![alloc, Event { op: Op::Realloc, usable: (1 << 48) + 1, ..alloc }],
+        &tables(),
+        &nothing,
+    );
     refused(vec![alloc], &tables(), &meta("\"format_version\": 1", "\"format_version\": 2"));
     refused(vec![alloc], &tables(), &meta("\"format_version\": 1", "\"format_version\": \"one\""));
     refused(vec![alloc], &tables(), &meta("\"events\": 1", "\"events\": 2"));
@@ -140,14 +147,19 @@ fn events_without_objects_or_sizes_are_not_taken_for_nothing() {
     };
     for name in ["object", "size"] {
         let error = without(name).unwrap_err().to_string();
-        assert!(error.ends_with(&format!("events.parquet: its schema: expected a column {name}, found none of that name")), "{error}");
+        assert!(
+            error.ends_with(&format!(
+                "events.parquet: its schema: expected a column {name}, found none of that name"
+            )),
+            "{error}"
+        );
     }
     // What is not known of any row may be missing.
     assert_eq!(without("address").unwrap(), sample().len() as u64);
 }
 
-/// Two blocks of 1 byte, of which one is freed, with a null for the second's object or size: it is not taken for object 0 or no bytes, also
-/// where another row has a value that it does not need.
+/// Two blocks of 1 byte, of which one is freed, with a null for the second's object or size: it is
+/// not taken for object 0 or no bytes, also where another row has a value that it does not need.
 #[test]
 fn a_null_where_a_value_is_needed_is_said() {
     use crate::parquet::encode::Present;
@@ -157,7 +169,8 @@ fn a_null_where_a_value_is_needed_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.heaplab");
     let mut writer = BundleWriter::create(&path).unwrap();
-    let block = |op, object| Event { op, object, size: u64::from(op == Op::Alloc), ..Event::default() };
+    let block =
+        |op, object| Event { op, object, size: u64::from(op == Op::Alloc), ..Event::default() };
     for event in [block(Op::Alloc, 0), block(Op::Alloc, 1), block(Op::Free, 0)] {
         writer.push(&event).unwrap();
     }
@@ -169,15 +182,23 @@ fn a_null_where_a_value_is_needed_is_said() {
             Present::None => 0,
             Present::Bits(bits) => bits[0].count_ones() as usize,
         };
-        file.page(ROWS, |index, column, squeeze| match (COLUMNS[index].name, COLUMNS[index].kind) {
-            ("op", _) => column.named(&OPS, [0, 0, 1].into_iter(), Present::All, ROWS, squeeze),
-            ("family", _) => column.named(&FAMILIES, [0; ROWS].into_iter(), Present::All, ROWS, squeeze),
-            ("size", _) => column.integers(&[1; ROWS][..count(&sizes)], sizes, ROWS, squeeze),
-            ("object", _) if objects == Present::All => column.integers(&[0, 1, 0], objects, ROWS, squeeze),
-            ("object", _) => column.integers(&[0; ROWS][..count(&objects)], objects, ROWS, squeeze),
-            (_, Kind::Bool) => column.same_boolean(false, ROWS, squeeze),
-            _ if COLUMNS[index].optional => column.nulls(ROWS, squeeze),
-            _ => column.constant(0, ROWS, squeeze),
+        file.page(ROWS, |index, column, squeeze| {
+            match (COLUMNS[index].name, COLUMNS[index].kind) {
+                ("op", _) => column.named(&OPS, [0, 0, 1].into_iter(), Present::All, ROWS, squeeze),
+                ("family", _) => {
+                    column.named(&FAMILIES, [0; ROWS].into_iter(), Present::All, ROWS, squeeze)
+                }
+                ("size", _) => column.integers(&[1; ROWS][..count(&sizes)], sizes, ROWS, squeeze),
+                ("object", _) if objects == Present::All => {
+                    column.integers(&[0, 1, 0], objects, ROWS, squeeze)
+                }
+                ("object", _) => {
+                    column.integers(&[0; ROWS][..count(&objects)], objects, ROWS, squeeze)
+                }
+                (_, Kind::Bool) => column.same_boolean(false, ROWS, squeeze),
+                _ if COLUMNS[index].optional => column.nulls(ROWS, squeeze),
+                _ => column.constant(0, ROWS, squeeze),
+            }
         })
         .unwrap();
         fs::write(path.join(EVENTS_FILE), file.finish(&[]).unwrap().0).unwrap();
@@ -188,10 +209,26 @@ fn a_null_where_a_value_is_needed_is_said() {
         let error = read_with(sizes, objects).unwrap_err();
         assert!(error.ends_with(&format!("events.parquet: {said}, found null")), "{error}");
     };
-    fails(Present::None, Present::All, "row 0, column size: expected a value, which this alloc needs");
-    fails(Present::Bits(&[0b101]), Present::All, "row 1, column size: expected a value, which this alloc needs");
-    fails(Present::Bits(&[0b011]), Present::None, "row 0, column object: expected a value, which this alloc needs");
-    fails(Present::Bits(&[0b011]), Present::Bits(&[0b011]), "row 2, column object: expected a value, which this free needs");
+    fails(
+        Present::None,
+        Present::All,
+        "row 0, column size: expected a value, which this alloc needs",
+    );
+    fails(
+        Present::Bits(&[0b101]),
+        Present::All,
+        "row 1, column size: expected a value, which this alloc needs",
+    );
+    fails(
+        Present::Bits(&[0b011]),
+        Present::None,
+        "row 0, column object: expected a value, which this alloc needs",
+    );
+    fails(
+        Present::Bits(&[0b011]),
+        Present::Bits(&[0b011]),
+        "row 2, column object: expected a value, which this free needs",
+    );
 }
 
 #[test]
@@ -201,10 +238,20 @@ fn nobody_waits_for_a_pipe() {
     for file in files(bundle.path()) {
         let good = fs::read(&file).unwrap();
         fs::remove_file(&file).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &file,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
         let error = read(bundle.path()).unwrap_err().to_string();
         let name = file.file_name().unwrap().to_string_lossy();
-        assert!(error.contains(&format!("{name}: its kind: expected a regular file, found")), "{error}");
+        assert!(
+            error.contains(&format!("{name}: its kind: expected a regular file, found")),
+            "{error}"
+        );
         fs::remove_file(&file).unwrap();
         fs::write(&file, good).unwrap();
     }
@@ -296,7 +343,12 @@ fn a_million_threads_in_a_header_are_refused_before_memory_is_taken() {
     for claimed in [1_000_000, i32::MAX] {
         fs::write(path.join("threads.parquet"), bomb(8, claimed, b"")).unwrap();
         let error = read(&path).unwrap_err().to_string();
-        assert!(error.contains("threads.parquet") && error.contains("rows") && error.contains(&claimed.to_string()), "{error}");
+        assert!(
+            error.contains("threads.parquet")
+                && error.contains("rows")
+                && error.contains(&claimed.to_string()),
+            "{error}"
+        );
     }
 }
 

@@ -1,7 +1,8 @@
 //! Folders of bundles that were never finished: who writes one is killed, or asked to end.
 //!
-//! A writer holds a lock on its folder, which ends with it however it ends, and which is seen from other containers, where its number is another
-//! process's. Between making the folder and locking it there is its number.
+//! A writer holds a lock on its folder, which ends with it however it ends, and which is seen from
+//! other containers, where its number is another process's. Between making the folder and locking
+//! it there is its number.
 
 use super::UNFINISHED;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -27,12 +28,15 @@ fn open(path: &Path) -> io::Result<File> {
 pub(super) fn remove(path: &Path) {
     let Some(name) = path.file_name() else { return };
     let prefix = [b".", name.as_encoded_bytes(), b".", UNFINISHED.as_bytes()].concat();
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let (name, place) = (entry.file_name(), entry.path());
         let writer = name.as_encoded_bytes().strip_prefix(prefix.as_slice()).and_then(writer);
-        if writer.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) && is_unlocked(&place) {
+        if writer.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+            && is_unlocked(&place)
+        {
             // What cannot be removed is in nobody's way.
             let _ = fs::remove_dir_all(&place);
         }
@@ -46,11 +50,14 @@ fn writer(rest: &[u8]) -> Option<u32> {
 }
 
 fn is_unlocked(folder: &Path) -> bool {
-    open(folder).is_ok_and(|folder| rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok())
+    open(folder).is_ok_and(|folder| {
+        rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok()
+    })
 }
 
-/// Removes the folder of a [`BundleWriter`](super::BundleWriter) of this process, which may be writing to it, and must end before it returns from
-/// that. Either the bundle has its name already, whole, or it never gets it.
+/// Removes the folder of a [`BundleWriter`](super::BundleWriter) of this process, which may be
+/// writing to it, and must end before it returns from that. Either the bundle has its name already,
+/// whole, or it never gets it.
 pub fn abandon(unfinished: &Path) {
     // Under another name first, so that no half of it is given the bundle's.
     let Some(name) = unfinished.file_name() else { return };
@@ -76,7 +83,10 @@ mod tests {
         let mut ended = std::process::Command::new("true").spawn().unwrap();
         ended.wait().unwrap();
         let (dead, own) = (ended.id(), std::process::id());
-        let [left, abandoned] = [format!(".x.heaplab.unfinished-{dead}"), format!(".x.heaplab.unfinished.3.abandoned-{dead}")];
+        let [left, abandoned] = [
+            format!(".x.heaplab.unfinished-{dead}"),
+            format!(".x.heaplab.unfinished.3.abandoned-{dead}"),
+        ];
         let stay = [
             format!(".x.heaplab.unfinished-{own}"),
             format!(".y.heaplab.unfinished-{dead}"),

@@ -6,7 +6,8 @@ use crate::parquet::read::{ColumnReader, FileReader, Present, Stretch};
 use crate::tables::Tables;
 use crate::{Event, EventSource, Family, Flags, Op, Origin, TraceError};
 
-/// Events of a batch at most: what stays in the nearest caches while column after column is set in it.
+/// Events of a batch at most: what stays in the nearest caches while column after column is set in
+/// it.
 const BATCH: usize = 512;
 
 /// The events of a bundle.
@@ -51,17 +52,27 @@ impl Events {
             return Err(TraceError::Malformed {
                 path: file.path().into(),
                 place: "footer".into(),
-                expected: format!("{} rows and at most as many objects, as meta.json says", bundle.meta.events),
+                expected: format!(
+                    "{} rows and at most as many objects, as meta.json says",
+                    bundle.meta.events
+                ),
                 found: format!("{} rows, {} objects", file.footer().rows, bundle.meta.objects),
             });
         }
         let mut columns = Vec::with_capacity(COLUMNS.len());
         for (index, column) in COLUMNS.iter().enumerate() {
             let Some(mut reader) = file.column(column)? else {
-                // What is null of every row may be left out. These two are null of some rows and say what the others are about.
+                // What is null of every row may be left out. These two are null of some rows and
+                // say what the others are about.
                 if ["object", "size"].contains(&column.name) {
-                    let (place, expected) = ("its schema".into(), format!("a column {}", column.name));
-                    return Err(TraceError::Malformed { path: file.path().into(), place, expected, found: "none of that name".into() });
+                    let (place, expected) =
+                        ("its schema".into(), format!("a column {}", column.name));
+                    return Err(TraceError::Malformed {
+                        path: file.path().into(),
+                        place,
+                        expected,
+                        found: "none of that name".into(),
+                    });
                 }
                 continue;
             };
@@ -98,7 +109,8 @@ impl Events {
         }
     }
 
-    /// Whether every event of the rows just taken has what it is nothing without. A null reads as 0, which may be an object or a size.
+    /// Whether every event of the rows just taken has what it is nothing without. A null reads as
+    /// 0, which may be an object or a size.
     fn check_present(&self, batch: &[Event]) -> Result<(), TraceError> {
         for (index, column) in &self.columns {
             let needs: fn(&Event) -> bool = match COLUMNS[*index].name {
@@ -109,7 +121,9 @@ impl Events {
             let without = match column.present() {
                 Present::All => None,
                 Present::None => batch.iter().position(needs),
-                Present::Levels(levels) => batch.iter().zip(levels).position(|(event, level)| (*level == 0) & needs(event)),
+                Present::Levels(levels) => {
+                    batch.iter().zip(levels).position(|(event, level)| (*level == 0) & needs(event))
+                }
             };
             if let Some(at) = without {
                 let name = COLUMNS[*index].name;
@@ -137,9 +151,14 @@ impl EventSource for Events {
             if rows == 0 {
                 return Ok(());
             }
-            let stretches: Vec<(usize, Stretch)> = self.columns.iter_mut().map(|(index, column)| (*index, column.take(rows))).collect();
-            fill(batch, rows, &stretches, &self.limits)
-                .map_err(|(column, expected, found)| malformed(&self.file, self.row, column, expected, found))?;
+            let stretches: Vec<(usize, Stretch)> = self
+                .columns
+                .iter_mut()
+                .map(|(index, column)| (*index, column.take(rows)))
+                .collect();
+            fill(batch, rows, &stretches, &self.limits).map_err(|(column, expected, found)| {
+                malformed(&self.file, self.row, column, expected, found)
+            })?;
             self.check_present(batch)?;
             self.row += rows as u64;
             if let Some(process) = self.selection.process {
@@ -155,13 +174,24 @@ impl EventSource for Events {
 /// Column, what was expected, what was found.
 type Wrong = (usize, String, String);
 
-fn malformed(file: &FileReader, row: u64, column: usize, expected: String, found: String) -> TraceError {
+fn malformed(
+    file: &FileReader,
+    row: u64,
+    column: usize,
+    expected: String,
+    found: String,
+) -> TraceError {
     let place = format!("column {}, in the rows from {row}", COLUMNS[column].name);
     TraceError::Malformed { path: file.path().into(), place, expected, found }
 }
 
 /// Makes `rows` events of the columns: constants first, once for all, then what varies.
-fn fill(batch: &mut Vec<Event>, rows: usize, stretches: &[(usize, Stretch)], limits: &Limits) -> Result<(), Wrong> {
+fn fill(
+    batch: &mut Vec<Event>,
+    rows: usize,
+    stretches: &[(usize, Stretch)],
+    limits: &Limits,
+) -> Result<(), Wrong> {
     let mut template = Event::default();
     let mut greatest_op = 0;
     let mut marks = Stretch::Constant(0);
@@ -190,7 +220,8 @@ fn fill(batch: &mut Vec<Event>, rows: usize, stretches: &[(usize, Stretch)], lim
         name_rows(batch, marks);
     }
     let names_object = |event: &&Event| is_about_object(event) && event.object >= limits.objects;
-    // The check by column cannot tell object 0 from null: it matters only where there is no object at all.
+    // The check by column cannot tell object 0 from null: it matters only where there is no object
+    // at all.
     if limits.objects == 0
         && let Some(event) = batch.iter().find(names_object)
     {
@@ -250,29 +281,39 @@ fn set(index: usize, batch: &mut [Event], values: &[u64]) -> Result<(), Wrong> {
         each(batch, values, |event, value| event.flags.0 |= flag.0 * value as u16);
     }
     match COLUMNS[index].name {
-        "op" => each(batch, values, |event, value| event.op = Op::ALL[value as usize % Op::ALL.len()]),
+        "op" => {
+            each(batch, values, |event, value| event.op = Op::ALL[value as usize % Op::ALL.len()])
+        }
         "object" => each(batch, values, |event, value| event.object = value),
         "size" => each(batch, values, |event, value| event.size = value),
         "usable" => each(batch, values, |event, value| event.usable = value),
         "alignment" => {
-            if let Some(wrong) = values.iter().find(|value| **value != 0 && !value.is_power_of_two()) {
+            if let Some(wrong) =
+                values.iter().find(|value| **value != 0 && !value.is_power_of_two())
+            {
                 return Err((index, "powers of two".into(), wrong.to_string()));
             }
-            each(batch, values, |event, value| event.align_log2 = (value.trailing_zeros() % 64) as u8);
+            each(batch, values, |event, value| {
+                event.align_log2 = (value.trailing_zeros() % 64) as u8
+            });
         }
         "zeroed" => flag(batch, values, Flags::ZEROED),
         "moved" => flag(batch, values, Flags::MOVED),
         "failed" => flag(batch, values, Flags::FAILED),
         "inherited" => flag(batch, values, Flags::INHERITED),
         "direct_to_old" => flag(batch, values, Flags::DIRECT_TO_OLD),
-        "family" => each(batch, values, |event, value| event.family = Family::from_number(value as u8).unwrap_or_default()),
+        "family" => each(batch, values, |event, value| {
+            event.family = Family::from_number(value as u8).unwrap_or_default()
+        }),
         "process" => each(batch, values, |event, value| event.process = value as u32),
         "thread" => each(batch, values, |event, value| event.thread = value as u32),
         "stack" => each(batch, values, |event, value| event.stack = value as u32),
         "arena" => each(batch, values, |event, value| event.arena = value as u32),
         "time_ns" => each(batch, values, |event, value| event.time_ns = value),
         "address" => each(batch, values, |event, value| event.address = value),
-        "origin" => each(batch, values, |event, value| event.origin = Origin::from_number(value as u8).unwrap_or_default()),
+        "origin" => each(batch, values, |event, value| {
+            event.origin = Origin::from_number(value as u8).unwrap_or_default()
+        }),
         "collection" => each(batch, values, |event, value| event.collection = value as u32),
         "field" => each(batch, values, |event, value| event.field = value as u32),
         "target" => each(batch, values, |event, value| event.target = value),

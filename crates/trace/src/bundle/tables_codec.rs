@@ -6,11 +6,17 @@ use super::tables_file::{Rows, write};
 use crate::TraceError;
 use crate::parquet::schema::{Column, Encoding::*, Kind::*};
 use crate::parquet::table::Value;
-use crate::tables::{Arena, Began, ChunkEvent, ChunkOp, Ended, Frame, Mark, Module, Process, Sample, StackNode, Tables, Thread};
+use crate::tables::{
+    Arena, Began, ChunkEvent, ChunkOp, Ended, Frame, Mark, Module, Process, Sample, StackNode,
+    Tables, Thread,
+};
 use std::path::Path;
 
-const STACKS: [Column; 3] =
-    [Column::required("id", U32, Delta), Column::required("parent", U32, Delta), Column::required("frame", U32, Delta)];
+const STACKS: [Column; 3] = [
+    Column::required("id", U32, Delta),
+    Column::required("parent", U32, Delta),
+    Column::required("frame", U32, Delta),
+];
 
 const FRAMES: [Column; 7] = [
     Column::required("id", U32, Delta),
@@ -112,46 +118,60 @@ pub fn write_all(folder: &Path, tables: &Tables) -> Result<(), TraceError> {
     };
     write(&folder.join(FILES[0]), &STACKS, tables.stacks.len(), stack)?;
     write_frames(&folder.join(FILES[1]), &tables.frames)?;
-    write(&folder.join(FILES[2]), &MODULES, tables.modules.len(), |row, column| module_value(row, &tables.modules[row], column))?;
-    write(&folder.join(FILES[3]), &PROCESSES, tables.processes.len(), |row, column| process_value(row, &tables.processes[row], column))?;
-    write(&folder.join(FILES[4]), &THREADS, tables.threads.len(), |row, column| match (column, &tables.threads[row]) {
-        (0, _) => id(row),
-        (1, thread) => thread.process.into(),
-        (2, thread) => thread.tid.into(),
-        (_, thread) => (&thread.name).into(),
+    write(&folder.join(FILES[2]), &MODULES, tables.modules.len(), |row, column| {
+        module_value(row, &tables.modules[row], column)
     })?;
-    write(&folder.join(FILES[5]), &ARENAS, tables.arenas.len(), |row, column| match (column, &tables.arenas[row]) {
-        (0, _) => id(row),
-        (1, arena) => (&arena.kind).into(),
-        (2, arena) => arena.partner.into(),
-        (3, arena) => (&arena.loader).into(),
-        (_, arena) => (&arena.growth_policy).into(),
+    write(&folder.join(FILES[3]), &PROCESSES, tables.processes.len(), |row, column| {
+        process_value(row, &tables.processes[row], column)
     })?;
-    write(&folder.join(FILES[6]), &MARKS, tables.marks.len(), |row, column| match (column, &tables.marks[row]) {
-        (0, _) => id(row),
-        (1, mark) => (&mark.name).into(),
-        (2, mark) => mark.time_ns.into(),
-        (_, mark) => mark.process.into(),
+    write(&folder.join(FILES[4]), &THREADS, tables.threads.len(), |row, column| {
+        match (column, &tables.threads[row]) {
+            (0, _) => id(row),
+            (1, thread) => thread.process.into(),
+            (2, thread) => thread.tid.into(),
+            (_, thread) => (&thread.name).into(),
+        }
     })?;
-    write(&folder.join(FILES[7]), &SAMPLES, tables.samples.len(), |row, column| match (column, tables.samples[row]) {
-        (0, sample) => sample.time_ns.into(),
-        (1, sample) => sample.process.into(),
-        (2, sample) => sample.resident_bytes.into(),
-        (3, sample) => sample.resident_anonymous_bytes.into(),
-        (4, sample) => unless_zero(sample.committed_bytes),
-        (_, sample) => unless_zero(sample.resident_peak_bytes),
+    write(&folder.join(FILES[5]), &ARENAS, tables.arenas.len(), |row, column| {
+        match (column, &tables.arenas[row]) {
+            (0, _) => id(row),
+            (1, arena) => (&arena.kind).into(),
+            (2, arena) => arena.partner.into(),
+            (3, arena) => (&arena.loader).into(),
+            (_, arena) => (&arena.growth_policy).into(),
+        }
+    })?;
+    write(&folder.join(FILES[6]), &MARKS, tables.marks.len(), |row, column| {
+        match (column, &tables.marks[row]) {
+            (0, _) => id(row),
+            (1, mark) => (&mark.name).into(),
+            (2, mark) => mark.time_ns.into(),
+            (_, mark) => mark.process.into(),
+        }
+    })?;
+    write(&folder.join(FILES[7]), &SAMPLES, tables.samples.len(), |row, column| {
+        match (column, tables.samples[row]) {
+            (0, sample) => sample.time_ns.into(),
+            (1, sample) => sample.process.into(),
+            (2, sample) => sample.resident_bytes.into(),
+            (3, sample) => sample.resident_anonymous_bytes.into(),
+            (4, sample) => unless_zero(sample.committed_bytes),
+            (_, sample) => unless_zero(sample.resident_peak_bytes),
+        }
     })?;
     if tables.chunks.is_empty() {
         return Ok(());
     }
-    write(&folder.join(CHUNKS_FILE), &CHUNKS, tables.chunks.len(), |row, column| match (column, tables.chunks[row]) {
-        (0, chunk) => chunk.op.name().into(),
-        (1, chunk) => chunk.row.into(),
-        (2, chunk) => chunk.time_ns.into(),
-        (3, chunk) => chunk.address.into(),
-        (4, chunk) => chunk.bytes.into(),
-        (5, chunk) => chunk.arena.into(),
-        (_, chunk) => unless_zero(chunk.process.into()),
+    write(&folder.join(CHUNKS_FILE), &CHUNKS, tables.chunks.len(), |row, column| {
+        match (column, tables.chunks[row]) {
+            (0, chunk) => chunk.op.name().into(),
+            (1, chunk) => chunk.row.into(),
+            (2, chunk) => chunk.time_ns.into(),
+            (3, chunk) => chunk.address.into(),
+            (4, chunk) => chunk.bytes.into(),
+            (5, chunk) => chunk.arena.into(),
+            (_, chunk) => unless_zero(chunk.process.into()),
+        }
     })
 }
 
@@ -224,13 +244,24 @@ fn process_value(row: usize, process: &Process, column: usize) -> Value<'_> {
 pub fn read_all(folder: &Path, chunks_expected: u64) -> Result<Tables, TraceError> {
     let open = |file: usize, columns: &[Column]| Rows::read(&folder.join(FILES[file]), columns);
     let (stacks, frames, modules) = (open(0, &STACKS)?, open(1, &FRAMES)?, open(2, &MODULES)?);
-    let (processes, threads, arenas) = (open(3, &PROCESSES)?, open(4, &THREADS)?, open(5, &ARENAS)?);
+    let (processes, threads, arenas) =
+        (open(3, &PROCESSES)?, open(4, &THREADS)?, open(5, &ARENAS)?);
     let (marks, samples) = (open(6, &MARKS)?, open(7, &SAMPLES)?);
-    let chunks = if chunks_expected > 0 { Some(Rows::read(&folder.join(CHUNKS_FILE), &CHUNKS)?) } else { None };
+    let chunks = if chunks_expected > 0 {
+        Some(Rows::read(&folder.join(CHUNKS_FILE), &CHUNKS)?)
+    } else {
+        None
+    };
     let chunk_rows = chunks.as_ref().map_or(0, Rows::len) as u64;
     if chunk_rows != chunks_expected {
-        let (path, expected) = (folder.join(CHUNKS_FILE), format!("{chunks_expected} rows, as meta.json says"));
-        return Err(TraceError::Malformed { path, place: "footer".into(), expected, found: chunk_rows.to_string() });
+        let (path, expected) =
+            (folder.join(CHUNKS_FILE), format!("{chunks_expected} rows, as meta.json says"));
+        return Err(TraceError::Malformed {
+            path,
+            place: "footer".into(),
+            expected,
+            found: chunk_rows.to_string(),
+        });
     }
     let counts = Counts {
         frames: frames.len() as u64,
@@ -247,7 +278,8 @@ pub fn read_all(folder: &Path, chunks_expected: u64) -> Result<Tables, TraceErro
         arenas: rows(&arenas, |row| arena(&arenas, row, &counts))?,
         marks: rows(&marks, |row| mark(&marks, row, &counts))?,
         samples: rows(&samples, |row| sample(&samples, row, &counts))?,
-        chunks: chunks.map_or(Ok(Vec::new()), |chunks| rows(&chunks, |row| chunk(&chunks, row, &counts)))?,
+        chunks: chunks
+            .map_or(Ok(Vec::new()), |chunks| rows(&chunks, |row| chunk(&chunks, row, &counts)))?,
     })
 }
 
@@ -258,7 +290,10 @@ struct Counts {
     arenas: u64,
 }
 
-fn rows<T>(table: &Rows, each: impl Fn(usize) -> Result<T, TraceError>) -> Result<Vec<T>, TraceError> {
+fn rows<T>(
+    table: &Rows,
+    each: impl Fn(usize) -> Result<T, TraceError>,
+) -> Result<Vec<T>, TraceError> {
     (0..table.len()).map(each).collect()
 }
 
@@ -345,7 +380,12 @@ fn thread(table: &Rows, row: usize, counts: &Counts) -> Result<Thread, TraceErro
 
 fn arena(table: &Rows, row: usize, counts: &Counts) -> Result<Arena, TraceError> {
     let partner = narrow(table.optional_under(row, 2, counts.arenas)?);
-    Ok(Arena { kind: text(table, row, 1), partner, loader: text(table, row, 3), growth_policy: text(table, row, 4) })
+    Ok(Arena {
+        kind: text(table, row, 1),
+        partner,
+        loader: text(table, row, 3),
+        growth_policy: text(table, row, 4),
+    })
 }
 
 fn mark(table: &Rows, row: usize, counts: &Counts) -> Result<Mark, TraceError> {

@@ -10,21 +10,31 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-/// Most rows of a table that are believed: four billion rows is what a 32-bit id can name, memory allows far fewer.
+/// Most rows of a table that are believed: four billion rows is what a 32-bit id can name, memory
+/// allows far fewer.
 const ROWS_LIMIT: u64 = 64 << 20;
 
-/// Rows of a table of any size, and for each byte of its file, that are believed: a footer may say anything, and a column that is not
-/// there, or is constant, takes no bytes. What is written here has some 30 rows a byte where every column is constant.
+/// Rows of a table of any size, and for each byte of its file, that are believed: a footer may say
+/// anything, and a column that is not there, or is constant, takes no bytes. What is written here
+/// has some 30 rows a byte where every column is constant.
 const ROWS_OF_ANY_FILE: u64 = 64 << 10;
 const ROWS_OF_A_BYTE: u64 = 1024;
 
 /// Writes a table: `value(row, column)` gives each value. The file is synced.
-pub fn write<'a>(path: &Path, columns: &[Column], rows: usize, value: impl Fn(usize, usize) -> Value<'a>) -> Result<(), TraceError> {
+pub fn write<'a>(
+    path: &Path,
+    columns: &[Column],
+    rows: usize,
+    value: impl Fn(usize, usize) -> Value<'a>,
+) -> Result<(), TraceError> {
     let inner = || {
         let out = table::write(BufWriter::new(File::create_new(path)?), columns, rows, value)?;
         out.into_inner().map_err(|error| error.into_error())
     };
-    inner().map_err(TraceError::io(path, "write"))?.sync_all().map_err(TraceError::io(path, "write"))
+    inner()
+        .map_err(TraceError::io(path, "write"))?
+        .sync_all()
+        .map_err(TraceError::io(path, "write"))
 }
 
 /// A table's columns, whole.
@@ -49,7 +59,13 @@ impl Rows {
         let limit = ROWS_LIMIT.min(ROWS_OF_ANY_FILE + file_bytes.saturating_mul(ROWS_OF_A_BYTE));
         if rows > limit {
             let place = "footer".into();
-            return Err(TraceError::Limit { path: path.into(), place, what: "the number of rows", found: rows, limit });
+            return Err(TraceError::Limit {
+                path: path.into(),
+                place,
+                what: "the number of rows",
+                found: rows,
+                limit,
+            });
         }
         let mut read = Rows {
             path: path.into(),
@@ -81,20 +97,30 @@ impl Rows {
 
     /// The text, if there is one.
     pub fn text(&self, row: usize, column: usize) -> Option<&str> {
-        self.optional(row, column).and_then(|index| self.texts[column].get(index as usize)).map(String::as_str)
+        self.optional(row, column)
+            .and_then(|index| self.texts[column].get(index as usize))
+            .map(String::as_str)
     }
 
     /// A number under `limit`, or nothing.
-    pub fn optional_under(&self, row: usize, column: usize, limit: u64) -> Result<Option<u64>, TraceError> {
+    pub fn optional_under(
+        &self,
+        row: usize,
+        column: usize,
+        limit: u64,
+    ) -> Result<Option<u64>, TraceError> {
         match self.optional(row, column) {
-            Some(value) if value >= limit => Err(self.wrong(row, column, format!("a value under {limit}"), value.to_string())),
+            Some(value) if value >= limit => {
+                Err(self.wrong(row, column, format!("a value under {limit}"), value.to_string()))
+            }
             value => Ok(value),
         }
     }
 
     /// A number under `limit`.
     pub fn under(&self, row: usize, column: usize, limit: u64) -> Result<u64, TraceError> {
-        self.optional_under(row, column, limit)?.ok_or_else(|| self.wrong(row, column, "a value".into(), "null".into()))
+        self.optional_under(row, column, limit)?
+            .ok_or_else(|| self.wrong(row, column, "a value".into(), "null".into()))
     }
 
     /// What is wrong with a value.
@@ -104,7 +130,10 @@ impl Rows {
     }
 }
 
-fn column_values(file: &FileReader, mut reader: ColumnReader) -> Result<(Vec<u64>, Vec<String>), TraceError> {
+fn column_values(
+    file: &FileReader,
+    mut reader: ColumnReader,
+) -> Result<(Vec<u64>, Vec<String>), TraceError> {
     let (mut values, mut texts) = (Vec::new(), Vec::new());
     for group in 0..file.footer().groups.len() {
         reader.open_group(file, group)?;

@@ -1,7 +1,10 @@
 //! Bundles written and read back, by this crate and by the parquet crate.
 
 use super::*;
-use crate::tables::{Arena, Began, ChunkEvent, ChunkOp, Ended, Frame, Mark, Module, Process, Sample, StackNode, Thread};
+use crate::tables::{
+    Arena, Began, ChunkEvent, ChunkOp, Ended, Frame, Mark, Module, Process, Sample, StackNode,
+    Thread,
+};
 use crate::{Family, Flags, Op, Origin};
 use proptest::prelude::*;
 
@@ -15,10 +18,24 @@ pub(super) fn tables() -> Tables {
         ..Process::default()
     };
     Tables {
-        stacks: vec![StackNode::default(), StackNode { parent: 0, frame: 0 }, StackNode { parent: 1, frame: 2 }],
+        stacks: vec![
+            StackNode::default(),
+            StackNode { parent: 0, frame: 0 },
+            StackNode { parent: 1, frame: 2 },
+        ],
         frames: vec![
-            Frame { module: Some(0), address: u64::MAX - 1, inlined_into: Some(1), ..Frame::default() },
-            Frame { function: Some("main()".into()), file: Some("m.c".into()), line: 7, ..Frame::default() },
+            Frame {
+                module: Some(0),
+                address: u64::MAX - 1,
+                inlined_into: Some(1),
+                ..Frame::default()
+            },
+            Frame {
+                function: Some("main()".into()),
+                file: Some("m.c".into()),
+                line: 7,
+                ..Frame::default()
+            },
             Frame { module: None, address: 0x7fff_0000_1234, ..Frame::default() },
         ],
         modules: vec![Module {
@@ -32,10 +49,19 @@ pub(super) fn tables() -> Tables {
         }],
         processes: vec![
             Process { ended: Ended::Exited(-1), ended_ns: Some(99), ..process(10, None) },
-            Process { began: Began::Fork, began_ns: 3, ended: Ended::Signalled(9), refused: Some("static".into()), ..process(11, Some(0)) },
+            Process {
+                began: Began::Fork,
+                began_ns: 3,
+                ended: Ended::Signalled(9),
+                refused: Some("static".into()),
+                ..process(11, Some(0))
+            },
         ],
-        threads: vec![Thread { process: 0, tid: 10, name: "main".into() }, Thread { process: 1, tid: 11, name: String::new() }],
-        arenas: vec![Arena::default(), Arena { kind: "class".into(), partner: Some(0), loader: "boot".into(), growth_policy: "2x".into() }],
+        threads: vec![
+            Thread { process: 0, tid: 10, name: "main".into() },
+            Thread { process: 1, tid: 11, name: String::new() },
+        ],
+        arenas: arenas(),
         marks: vec![
             Mark { name: "loaded".into(), time_ns: 4, process: None },
             Mark { name: "closed".into(), time_ns: 8, process: Some(1) },
@@ -48,11 +74,36 @@ pub(super) fn tables() -> Tables {
             resident_peak_bytes: 10,
             committed_bytes: 0,
         }],
-        chunks: ChunkOp::ALL
-            .iter()
-            .map(|(op, _)| ChunkEvent { op: *op, row: 2, time_ns: 7, address: 1 << 47, bytes: 65536, arena: 1, process: 1 })
-            .collect(),
+        chunks: chunks(),
     }
+}
+
+fn arenas() -> Vec<Arena> {
+    vec![
+        Arena::default(),
+        Arena {
+            kind: "class".into(),
+            partner: Some(0),
+            loader: "boot".into(),
+            growth_policy: "2x".into(),
+        },
+    ]
+}
+
+/// A chunk of every operation.
+fn chunks() -> Vec<ChunkEvent> {
+    ChunkOp::ALL
+        .iter()
+        .map(|(op, _)| ChunkEvent {
+            op: *op,
+            row: 2,
+            time_ns: 7,
+            address: 1 << 47,
+            bytes: 65536,
+            arena: 1,
+            process: 1,
+        })
+        .collect()
 }
 
 /// What happens next, before ids are given.
@@ -98,12 +149,18 @@ fn legal(steps: Vec<(Event, prop::sample::Index)>) -> Vec<Event> {
             event.object = born;
             live.push(born);
             born += 1;
-        } else if matches!(event.op, Op::Free | Op::Realloc | Op::UsableSizeRead | Op::Promote | Op::Reference) {
+        } else if matches!(
+            event.op,
+            Op::Free | Op::Realloc | Op::UsableSizeRead | Op::Promote | Op::Reference
+        ) {
             let Some(at) = (!live.is_empty()).then(|| which.index(live.len())) else { continue };
             event.object = live[at];
             match event.op {
                 Op::Free => drop(live.swap_remove(at)),
-                Op::Reference => (event.target, event.field) = (if at == 0 { u64::MAX } else { live[0] }, at as u32),
+                Op::Reference => {
+                    (event.target, event.field) =
+                        (if at == 0 { u64::MAX } else { live[0] }, at as u32)
+                }
                 _ => {}
             }
         } else if matches!(event.op, Op::ArenaBirth | Op::ArenaDeath) {
@@ -130,7 +187,11 @@ pub(super) fn written(folder: &Path, events: &[Event]) -> Bundle {
 
 pub(super) fn all(bundle: &Bundle, selection: Selection) -> Vec<Event> {
     let mut events = Vec::new();
-    bundle.events(selection).unwrap().for_each(|event| EventSink::push(&mut events, event)).unwrap();
+    bundle
+        .events(selection)
+        .unwrap()
+        .for_each(|event| EventSink::push(&mut events, event))
+        .unwrap();
     events
 }
 
@@ -155,12 +216,18 @@ fn long(rows: u64) -> Vec<Event> {
     let (mut born, mut next_dead) = (0u64, 0u64);
     while (events.len() as u64) < rows {
         let row = events.len() as u64;
-        let common = Event { time_ns: row * 40 + row % 7, stack: (row % 2) as u32, ..Event::default() };
+        let common =
+            Event { time_ns: row * 40 + row % 7, stack: (row % 2) as u32, ..Event::default() };
         if row % 3 == 2 && next_dead < born {
             events.push(Event { op: Op::Free, object: next_dead, ..common });
             next_dead += 1;
         } else {
-            events.push(Event { object: born, size: row % 100_003, usable: row % 100_003 + 8, ..common });
+            events.push(Event {
+                object: born,
+                size: row % 100_003,
+                usable: row % 100_003 + 8,
+                ..common
+            });
             born += 1;
         }
     }
@@ -190,7 +257,11 @@ fn the_parquet_crate_reads_the_same() {
         let row = row.unwrap();
         assert_eq!(row.get_string(0).unwrap(), columns::OPS[event.op as usize]);
         assert_eq!(row.get_long(1).unwrap(), event.object as i64);
-        let (size, usable) = if event.op == Op::Alloc { (Some(event.size), Some(event.usable)) } else { (None, None) };
+        let (size, usable) = if event.op == Op::Alloc {
+            (Some(event.size), Some(event.usable))
+        } else {
+            (None, None)
+        };
         assert_eq!((row.get_ulong(2).ok(), row.get_ulong(3).ok()), (size, usable));
         assert_eq!(row.get_uint(12).ok(), (event.stack != 0).then_some(event.stack));
         assert_eq!(row.get_long(14).unwrap(), event.time_ns as i64);
@@ -288,7 +359,10 @@ fn a_bundle_that_was_set_aside_is_found_by_who_opens_it() {
     // As if it had been ended between the steps.
     fs::remove_dir_all(&path).unwrap();
     let error = Bundle::open(&path).unwrap_err().to_string();
-    assert!(error.contains("was being replaced") && error.contains(old.to_str().unwrap()), "{error}");
+    assert!(
+        error.contains("was being replaced") && error.contains(old.to_str().unwrap()),
+        "{error}"
+    );
     assert_eq!(Bundle::open(&old).unwrap().meta().program, "old");
     let error = Bundle::open(&folder.path().join("y.heaplab")).unwrap_err().to_string();
     assert!(!error.contains("replaced"), "{error}");
@@ -307,7 +381,8 @@ fn frames_are_replaced_whole_or_not_at_all() {
     bundle.rewrite_frames(frames.clone()).unwrap();
     assert_eq!(bundle.tables().frames, frames);
     assert_eq!(Bundle::open(bundle.path()).unwrap().tables().frames, frames);
-    let names: Vec<_> = fs::read_dir(bundle.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        fs::read_dir(bundle.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{names:?}");
 }
 
@@ -316,8 +391,25 @@ pub(super) fn sample() -> Vec<Event> {
     let at = |time_ns| Event { time_ns, ..Event::default() };
     vec![
         Event { size: 100, usable: 104, stack: 2, address: 0x1000, flags: Flags::ZEROED, ..at(10) },
-        Event { object: 1, size: 64, usable: 64, align_log2: 6, family: Family::Aligned, thread: 1, process: 1, ..at(20) },
-        Event { op: Op::Realloc, size: 4104, usable: 4120, stack: 1, address: 0x2000, flags: Flags::MOVED, ..at(30) },
+        Event {
+            object: 1,
+            size: 64,
+            usable: 64,
+            align_log2: 6,
+            family: Family::Aligned,
+            thread: 1,
+            process: 1,
+            ..at(20)
+        },
+        Event {
+            op: Op::Realloc,
+            size: 4104,
+            usable: 4120,
+            stack: 1,
+            address: 0x2000,
+            flags: Flags::MOVED,
+            ..at(30)
+        },
         Event { size: u64::MAX, flags: Flags::FAILED, ..at(40) },
         Event { op: Op::UsableSizeRead, ..at(50) },
         Event { op: Op::Mark, object: 1, ..at(55) },
@@ -325,7 +417,14 @@ pub(super) fn sample() -> Vec<Event> {
         Event { op: Op::ArenaBirth, object: 1, arena: 1, family: Family::Arena, ..at(70) },
         Event { object: 2, size: 24, arena: 1, family: Family::Arena, ..at(80) },
         Event { op: Op::ArenaDeath, object: 1, arena: 1, family: Family::Arena, ..at(90) },
-        Event { object: 3, size: 32, family: Family::Managed, origin: Origin::Marshalled, flags: Flags::DIRECT_TO_OLD, ..at(100) },
+        Event {
+            object: 3,
+            size: 32,
+            family: Family::Managed,
+            origin: Origin::Marshalled,
+            flags: Flags::DIRECT_TO_OLD,
+            ..at(100)
+        },
         Event { object: 4, size: 48, family: Family::Managed, origin: Origin::Custom, ..at(110) },
         Event { op: Op::Reference, object: 3, field: 2, target: 4, ..at(120) },
         Event { op: Op::Reference, object: 3, field: 2, target: u64::MAX, ..at(130) },
@@ -351,11 +450,14 @@ fn a_bundle_of_format_version_1_is_read() {
     let mut expected = Tables { chunks: Vec::new(), ..tables() };
     expected.samples.iter_mut().for_each(|sample| sample.resident_peak_bytes = 0);
     assert_eq!(bundle.tables(), &expected);
-    assert_eq!((bundle.meta().events, bundle.meta().objects, bundle.meta().duration_ns), (20, 5, 190));
+    assert_eq!(
+        (bundle.meta().events, bundle.meta().objects, bundle.meta().duration_ns),
+        (20, 5, 190)
+    );
 }
 
-/// With `HEAPLAB_WRITE_SAMPLE` set, adds the bundle of the present version to tests/data, for when the format changes; those
-/// of old versions stay as they are.
+/// With `HEAPLAB_WRITE_SAMPLE` set, adds the bundle of the present version to tests/data, for when
+/// the format changes; those of old versions stay as they are.
 #[test]
 fn write_the_bundle_of_this_version() {
     if std::env::var_os("HEAPLAB_WRITE_SAMPLE").is_none() {
@@ -364,6 +466,11 @@ fn write_the_bundle_of_this_version() {
     let path = data(&format!("version-{FORMAT_VERSION}.bundle"));
     let mut writer = BundleWriter::create(&path).unwrap();
     sample().iter().for_each(|event| writer.push(event).unwrap());
-    let meta = Meta { program: "sample".into(), allocator: "none".into(), cut: Some("by hand".into()), ..Meta::default() };
+    let meta = Meta {
+        program: "sample".into(),
+        allocator: "none".into(),
+        cut: Some("by hand".into()),
+        ..Meta::default()
+    };
     writer.finish(&tables(), meta).unwrap();
 }

@@ -9,7 +9,8 @@ use crate::parquet::write::{ColumnWriter, FileWriter, Squeeze};
 use crate::{Event, Flags, Op};
 use std::io::Write;
 
-/// Events whose columns are gathered at once: what stays in the nearest cache (15 KiB of 32). A power of two, a multiple of 64.
+/// Events whose columns are gathered at once: what stays in the nearest cache (15 KiB of 32). A
+/// power of two, a multiple of 64.
 const BATCH: usize = 256;
 
 /// Collects events into pages.
@@ -40,10 +41,18 @@ impl<W: Write> EventWriter<W> {
     pub fn new(out: W) -> std::io::Result<EventWriter<W>> {
         let file = FileWriter::new(out, &COLUMNS)?;
         let page = COLUMNS.iter().map(|_| Gathered::default()).collect();
-        Ok(EventWriter { file, batch: Box::default(), page, page_rows: 0, counts: Counts::default(), addresses: true })
+        Ok(EventWriter {
+            file,
+            batch: Box::default(),
+            page,
+            page_rows: 0,
+            counts: Counts::default(),
+            addresses: true,
+        })
     }
 
-    /// Takes the next event. Where it is known what kind of event comes, most of this is known as well.
+    /// Takes the next event. Where it is known what kind of event comes, most of this is known as
+    /// well.
     #[inline(always)]
     pub fn push(&mut self, event: &Event) -> std::io::Result<()> {
         self.batch.push(event, self.addresses);
@@ -82,7 +91,9 @@ impl<W: Write> EventWriter<W> {
     fn flush(&mut self) -> std::io::Result<()> {
         let (rows, page) = (self.page_rows, &mut self.page);
         if rows > 0 {
-            self.file.page(rows, |index, column, squeeze| write_column(index, &mut page[index], column, squeeze))?;
+            self.file.page(rows, |index, column, squeeze| {
+                write_column(index, &mut page[index], column, squeeze)
+            })?;
         }
         self.page_rows = 0;
         Ok(())
@@ -92,12 +103,15 @@ impl<W: Write> EventWriter<W> {
     pub fn finish(mut self) -> std::io::Result<(W, Vec<RowGroup>, Counts)> {
         self.gather()?;
         self.flush()?;
-        let (out, groups) = self.file.finish(&[("heaplab.format_version".into(), super::FORMAT_VERSION.to_string())])?;
+        let (out, groups) = self
+            .file
+            .finish(&[("heaplab.format_version".into(), super::FORMAT_VERSION.to_string())])?;
         Ok((out, groups, self.counts))
     }
 }
 
-/// Events until there are enough for a look at each column: field by field, those that have few values in one word.
+/// Events until there are enough for a look at each column: field by field, those that have few
+/// values in one word.
 #[derive(Debug)]
 struct Batch {
     rows: usize,
@@ -198,7 +212,13 @@ impl Batch {
         self.usable.put(row, event.usable != 0, event.usable);
         self.stack.put(row, event.stack != 0, event.stack.into());
         self.address.put(row, addresses && event.address != 0, event.address);
-        let rare = Rare { arena: event.arena, collection: event.collection, field: event.field, target: event.target, object: 0 };
+        let rare = Rare {
+            arena: event.arena,
+            collection: event.collection,
+            field: event.field,
+            target: event.target,
+            object: 0,
+        };
         if rare != Rare::default() || is(op, MARKS) {
             self.add_rare(row, rare, event.object);
         }
@@ -213,7 +233,9 @@ impl Batch {
 
     fn clear(&mut self) {
         (self.rows, self.ops, self.births) = (0, 0, 0);
-        [&mut self.object, &mut self.size, &mut self.usable, &mut self.stack, &mut self.address].into_iter().for_each(Sparse::clear);
+        [&mut self.object, &mut self.size, &mut self.usable, &mut self.stack, &mut self.address]
+            .into_iter()
+            .for_each(Sparse::clear);
         if std::mem::take(&mut self.has_rare) {
             self.rare.fill(Rare::default());
         }
@@ -262,7 +284,8 @@ struct Spread {
 
 impl Spread {
     fn of(batch: &Batch) -> Spread {
-        let (heads, who, times) = (&batch.head[..batch.rows], &batch.who[..batch.rows], &batch.time_ns[..batch.rows]);
+        let (heads, who, times) =
+            (&batch.head[..batch.rows], &batch.who[..batch.rows], &batch.time_ns[..batch.rows]);
         Spread {
             any: heads.iter().fold(0, |any, head| any | head),
             head_varies: heads.iter().fold(0, |varies, head| varies | (head ^ heads[0])),
@@ -285,7 +308,8 @@ const fn ops<const N: usize>(ops: [Op; N]) -> u16 {
 
 const _: () = assert!(Op::ALL.len() <= 16);
 const ALLOCS: u16 = ops([Op::Alloc]);
-const WITH_OBJECT: u16 = ops([Op::Alloc, Op::Free, Op::Realloc, Op::UsableSizeRead, Op::Promote, Op::Reference]);
+const WITH_OBJECT: u16 =
+    ops([Op::Alloc, Op::Free, Op::Realloc, Op::UsableSizeRead, Op::Promote, Op::Reference]);
 const WITH_SIZE: u16 = ops([Op::Alloc, Op::Realloc]);
 const COLLECTIONS: u16 = ops([Op::CollectBegin, Op::CollectEnd]);
 const REFERENCES: u16 = ops([Op::Reference]);
@@ -298,9 +322,17 @@ const fn is(head: u64, set: u16) -> bool {
 fn gather_column(name: &str, batch: &Batch, spread: &Spread, to: &mut Gathered) {
     let (rows, heads, rare) = (batch.rows, &batch.head, &batch.rare);
     // Rows of these operations; none where none are among them.
-    let of = |set: u16| if batch.ops & set == 0 { NO_ROWS } else { rows_where(rows, |row| is(heads[row], set)) };
+    let of = |set: u16| {
+        if batch.ops & set == 0 { NO_ROWS } else { rows_where(rows, |row| is(heads[row], set)) }
+    };
     let byte = |row: usize, at: u32| heads[row] >> at & 0xff;
-    let byte_is_there = |at: u32| if spread.any >> at & 0xff == 0 { NO_ROWS } else { rows_where(rows, |row| byte(row, at) != 0) };
+    let byte_is_there = |at: u32| {
+        if spread.any >> at & 0xff == 0 {
+            NO_ROWS
+        } else {
+            rows_where(rows, |row| byte(row, at) != 0)
+        }
+    };
     let mut flag = |flag: Flags| {
         let bit = FLAGS_AT + flag.0.trailing_zeros();
         to.required(rows, spread.head_varies >> bit & 1 != 0, |row| heads[row] >> bit & 1);
@@ -310,14 +342,20 @@ fn gather_column(name: &str, batch: &Batch, spread: &Spread, to: &mut Gathered) 
         "object" => to.sparse(rows, &batch.object),
         "size" => to.sparse(rows, &batch.size),
         "usable" => to.sparse(rows, &batch.usable),
-        "alignment" => to.optional(rows, &byte_is_there(ALIGN_AT), |row| 1_u64.wrapping_shl(byte(row, ALIGN_AT) as u32)),
+        "alignment" => to.optional(rows, &byte_is_there(ALIGN_AT), |row| {
+            1_u64.wrapping_shl(byte(row, ALIGN_AT) as u32)
+        }),
         "zeroed" => flag(Flags::ZEROED),
         "moved" => flag(Flags::MOVED),
         "failed" => flag(Flags::FAILED),
         "inherited" => flag(Flags::INHERITED),
         "direct_to_old" => flag(Flags::DIRECT_TO_OLD),
-        "family" => to.required(rows, spread.head_varies >> FAMILY_AT & 0xff != 0, |row| byte(row, FAMILY_AT)),
-        "process" => to.required(rows, spread.who_varies as u32 != 0, |row| batch.who[row] & 0xffff_ffff),
+        "family" => to.required(rows, spread.head_varies >> FAMILY_AT & 0xff != 0, |row| {
+            byte(row, FAMILY_AT)
+        }),
+        "process" => {
+            to.required(rows, spread.who_varies as u32 != 0, |row| batch.who[row] & 0xffff_ffff)
+        }
         "thread" => to.required(rows, spread.who_varies >> 32 != 0, |row| batch.who[row] >> 32),
         "stack" => to.sparse(rows, &batch.stack),
         "arena" => to.required(rows, batch.has_rare, |row| rare[row].arena.into()),
@@ -325,9 +363,15 @@ fn gather_column(name: &str, batch: &Batch, spread: &Spread, to: &mut Gathered) 
         "address" => to.sparse(rows, &batch.address),
         "origin" => to.optional(rows, &byte_is_there(ORIGIN_AT), |row| byte(row, ORIGIN_AT)),
         "collection" => {
-            let named = if batch.has_rare { rows_where(rows, |row| rare[row].collection != 0) } else { NO_ROWS };
+            let named = if batch.has_rare {
+                rows_where(rows, |row| rare[row].collection != 0)
+            } else {
+                NO_ROWS
+            };
             let both = of(COLLECTIONS);
-            to.optional(rows, &std::array::from_fn(|word| named[word] | both[word]), |row| rare[row].collection.into());
+            to.optional(rows, &std::array::from_fn(|word| named[word] | both[word]), |row| {
+                rare[row].collection.into()
+            });
         }
         "field" => to.optional(rows, &of(REFERENCES), |row| rare[row].field.into()),
         "target" => to.optional(rows, &of(REFERENCES), |row| rare[row].target),
@@ -335,7 +379,12 @@ fn gather_column(name: &str, batch: &Batch, spread: &Spread, to: &mut Gathered) 
         other => unreachable!("column {other} has no field"),
     }
 }
-fn write_column(index: usize, from: &mut Gathered, column: &mut ColumnWriter, squeeze: &mut Squeeze) -> std::io::Result<()> {
+fn write_column(
+    index: usize,
+    from: &mut Gathered,
+    column: &mut ColumnWriter,
+    squeeze: &mut Squeeze,
+) -> std::io::Result<()> {
     let Column { name, kind, optional, .. } = COLUMNS[index];
     let rows = from.rows;
     let names: &[&str] = match name {
@@ -347,8 +396,12 @@ fn write_column(index: usize, from: &mut Gathered, column: &mut ColumnWriter, sq
     match (kind, from.constant.take()) {
         (_, Some(Cell::Null)) => column.nulls(rows, squeeze)?,
         (Kind::Bool, Some(Cell::Value(value))) => column.same_boolean(value != 0, rows, squeeze)?,
-        (Kind::Bool, None) => column.booleans(from.values.iter().map(|value| *value != 0), squeeze)?,
-        (Kind::Text, Some(Cell::Value(value))) => column.named(names, std::iter::once(value as u32), Present::All, rows, squeeze)?,
+        (Kind::Bool, None) => {
+            column.booleans(from.values.iter().map(|value| *value != 0), squeeze)?
+        }
+        (Kind::Text, Some(Cell::Value(value))) => {
+            column.named(names, std::iter::once(value as u32), Present::All, rows, squeeze)?
+        }
         (_, Some(Cell::Value(value))) => column.constant(value, rows, squeeze)?,
         (_, None) => {
             let present = match from.values.len() {
@@ -357,7 +410,13 @@ fn write_column(index: usize, from: &mut Gathered, column: &mut ColumnWriter, sq
                 _ => Present::Bits(&from.bits),
             };
             if kind == Kind::Text {
-                column.named(names, from.values.iter().map(|value| *value as u32), present, rows, squeeze)?;
+                column.named(
+                    names,
+                    from.values.iter().map(|value| *value as u32),
+                    present,
+                    rows,
+                    squeeze,
+                )?;
             } else {
                 column.integers(&from.values, present, rows, squeeze)?;
             }
@@ -367,7 +426,8 @@ fn write_column(index: usize, from: &mut Gathered, column: &mut ColumnWriter, sq
     Ok(())
 }
 
-/// One column of the page that is being filled: one cell for all rows as long as that is true, then values.
+/// One column of the page that is being filled: one cell for all rows as long as that is true, then
+/// values.
 #[derive(Debug, Default)]
 struct Gathered {
     rows: usize,
@@ -452,7 +512,9 @@ impl Gathered {
         self.write_out();
         self.values.extend_from_slice(&column.values[..column.filled]);
         for (place, word) in column.present.iter().enumerate() {
-            self.bits.extend_from_slice(&word.to_le_bytes()[..rows.saturating_sub(place * 64).div_ceil(8).min(8)]);
+            self.bits.extend_from_slice(
+                &word.to_le_bytes()[..rows.saturating_sub(place * 64).div_ceil(8).min(8)],
+            );
         }
         self.rows += rows;
     }

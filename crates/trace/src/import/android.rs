@@ -1,9 +1,10 @@
 //! Android's memory_replay text, as malloc_debug's record_allocs writes it.
 //!
-//! `tid: malloc ptr size`, `calloc ptr count size`, `realloc new old size`, `memalign ptr alignment size`, `free ptr`,
-//! `thread_done 0x0`; pointers in hexadecimal, numbers in decimal. Newer files end each line with the call's start and
-//! end in nanoseconds (thread_done with its end only). Source: malloc_debug's documentation, "record_allocs", and what
-//! memory_trace's reader accepts. A free is stamped with its start, an allocation with its end.
+//! `tid: malloc ptr size`, `calloc ptr count size`, `realloc new old size`, `memalign ptr alignment
+//! size`, `free ptr`, `thread_done 0x0`; pointers in hexadecimal, numbers in decimal. Newer files
+//! end each line with the call's start and end in nanoseconds (thread_done with its end only).
+//! Source: malloc_debug's documentation, "record_allocs", and what memory_trace's reader accepts. A
+//! free is stamped with its start, an allocation with its end.
 
 use super::Imported;
 use super::book::{Book, Request};
@@ -12,12 +13,16 @@ use crate::{EventSink, TraceError};
 use std::io::BufRead;
 
 /// Imports.
-pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>) -> Result<Imported, TraceError> {
+pub fn import<R: BufRead, S: EventSink>(
+    lines: &mut Lines<R>,
+    mut book: Book<S>,
+) -> Result<Imported, TraceError> {
     let mut origin = None;
     while lines.advance()? {
         let mut line = lines.line();
         let tid = line.word().strip_suffix(b":").and_then(decimal);
-        let tid = tid.ok_or_else(|| line.wrong("a line of memory_replay: \"tid: malloc 0x... size\""))?;
+        let tid =
+            tid.ok_or_else(|| line.wrong("a line of memory_replay: \"tid: malloc 0x... size\""))?;
         let call = line.word();
         let pointer = line.hexadecimal("a pointer")?;
         let who = book.who(0, tid);
@@ -31,15 +36,20 @@ pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>)
             }
             b"calloc" => {
                 let (count, size) = (line.decimal("a count")?, line.decimal("a size")?);
-                let total = count.checked_mul(size).or(if pointer == 0 { Some(u64::MAX) } else { None });
-                let total = total.ok_or_else(|| line.wrong("a failed call where count times size is over 2^64"))?;
+                let total =
+                    count.checked_mul(size).or(if pointer == 0 { Some(u64::MAX) } else { None });
+                let total = total.ok_or_else(|| {
+                    line.wrong("a failed call where count times size is over 2^64")
+                })?;
                 stamp(&mut line, &mut origin, &mut book, false)?;
                 book.allocate(who, result, Request { zeroed: true, ..sized(total) }, &line)?;
             }
             b"memalign" => {
                 let alignment = line.decimal("an alignment")?;
                 // memalign takes any alignment and rounds it up to a power of two.
-                let alignment = alignment.checked_next_power_of_two().ok_or_else(|| line.wrong("an alignment up to 2^63"))?;
+                let alignment = alignment
+                    .checked_next_power_of_two()
+                    .ok_or_else(|| line.wrong("an alignment up to 2^63"))?;
                 let request = Request { alignment, ..sized(line.decimal("a size")?) };
                 stamp(&mut line, &mut origin, &mut book, false)?;
                 book.allocate(who, result, request, &line)?;
@@ -68,8 +78,14 @@ pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>)
     Ok(book.finish())
 }
 
-/// Reads the time stamps, where there are any, and sets the clock: to the start of the call or to its end.
-fn stamp<S: EventSink>(line: &mut Line, origin: &mut Option<u64>, book: &mut Book<S>, start: bool) -> Result<(), TraceError> {
+/// Reads the time stamps, where there are any, and sets the clock: to the start of the call or to
+/// its end.
+fn stamp<S: EventSink>(
+    line: &mut Line,
+    origin: &mut Option<u64>,
+    book: &mut Book<S>,
+    start: bool,
+) -> Result<(), TraceError> {
     if line.rest().trim_ascii().is_empty() {
         return Ok(());
     }

@@ -85,17 +85,20 @@ impl<'s, S: EventSink> Book<'s, S> {
         }
     }
 
-    /// From here on frees of what was never seen are counted, not refused: the tool was attached to a running program.
+    /// From here on frees of what was never seen are counted, not refused: the tool was attached to
+    /// a running program.
     pub fn allow_unknown(&mut self) {
         self.unknown_allowed = true;
     }
 
-    /// Allocations of a name that is live are counted, not refused: the tool does not log threads in their order.
+    /// Allocations of a name that is live are counted, not refused: the tool does not log threads
+    /// in their order.
     pub fn allow_reused(&mut self) {
         self.reused_allowed = true;
     }
 
-    /// Sets the time of what follows, ns; it does not go back. Without a call, all times are 0: the order of rows says more than a made-up time.
+    /// Sets the time of what follows, ns; it does not go back. Without a call, all times are 0: the
+    /// order of rows says more than a made-up time.
     pub fn set_time(&mut self, time_ns: u64) {
         self.clock = Some(time_ns.min(i64::MAX as u64));
     }
@@ -121,7 +124,13 @@ impl<'s, S: EventSink> Book<'s, S> {
     }
 
     /// `name` (a pointer or a number) was allocated; `None`: the request failed.
-    pub fn allocate(&mut self, who: Who, name: Option<u64>, request: Request, line: &Line) -> Result<(), TraceError> {
+    pub fn allocate(
+        &mut self,
+        who: Who,
+        name: Option<u64>,
+        request: Request,
+        line: &Line,
+    ) -> Result<(), TraceError> {
         let mut event = request_event(who, request);
         event.op = Op::Alloc;
         let Some(name) = name else {
@@ -131,11 +140,20 @@ impl<'s, S: EventSink> Book<'s, S> {
         self.bounded(request, line)?;
         if let Some(object) = self.live.insert((who.process, name), self.born) {
             if !self.reused_allowed {
-                let what = format!("{}: {name:#x} is allocated, but it was allocated before and never freed", at(line));
+                let what = format!(
+                    "{}: {name:#x} is allocated, but it was allocated before and never freed",
+                    at(line)
+                );
                 return Err(self.order(what));
             }
             self.reused += 1;
-            self.push(Event { op: Op::Free, object, process: who.process, thread: who.thread, ..Event::default() })?;
+            self.push(Event {
+                op: Op::Free,
+                object,
+                process: who.process,
+                thread: who.thread,
+                ..Event::default()
+            })?;
         }
         event.object = self.born;
         self.born += 1;
@@ -145,13 +163,26 @@ impl<'s, S: EventSink> Book<'s, S> {
     /// `name` was freed.
     pub fn free(&mut self, who: Who, name: u64, line: &Line) -> Result<(), TraceError> {
         match self.live.remove(&(who.process, name)) {
-            Some(object) => self.push(Event { op: Op::Free, object, process: who.process, thread: who.thread, ..Event::default() }),
+            Some(object) => self.push(Event {
+                op: Op::Free,
+                object,
+                process: who.process,
+                thread: who.thread,
+                ..Event::default()
+            }),
             None => self.unknown("freed", name, line),
         }
     }
 
     /// `old` became `new`, of another size; `new` is `None` where the request failed.
-    pub fn reallocate(&mut self, who: Who, old: u64, new: Option<u64>, request: Request, line: &Line) -> Result<(), TraceError> {
+    pub fn reallocate(
+        &mut self,
+        who: Who,
+        old: u64,
+        new: Option<u64>,
+        request: Request,
+        line: &Line,
+    ) -> Result<(), TraceError> {
         let Some(object) = self.live.get(&(who.process, old)).copied() else {
             self.unknown("reallocated", old, line)?;
             return self.allocate(who, new, request, line);
@@ -166,11 +197,20 @@ impl<'s, S: EventSink> Book<'s, S> {
                 self.live.remove(&(who.process, old));
                 if let Some(stale) = self.live.insert((who.process, new), object) {
                     if !self.reused_allowed {
-                        let what = format!("{}: {new:#x} is the result of realloc, but it was allocated before and never freed", at(line));
+                        let what = format!(
+                            "{}: {new:#x} is the result of realloc, but it was allocated before and never freed",
+                            at(line)
+                        );
                         return Err(self.order(what));
                     }
                     self.reused += 1;
-                    self.push(Event { op: Op::Free, object: stale, process: who.process, thread: who.thread, ..Event::default() })?;
+                    self.push(Event {
+                        op: Op::Free,
+                        object: stale,
+                        process: who.process,
+                        thread: who.thread,
+                        ..Event::default()
+                    })?;
                 }
                 if request.address != 0 {
                     event.flags = event.flags.with(Flags::MOVED);
@@ -185,7 +225,13 @@ impl<'s, S: EventSink> Book<'s, S> {
     /// The recorded heap promoted `name` to the old generation.
     pub fn promote(&mut self, who: Who, name: u64, line: &Line) -> Result<(), TraceError> {
         match self.live.get(&(who.process, name)).copied() {
-            Some(object) => self.push(Event { op: Op::Promote, object, process: who.process, thread: who.thread, ..Event::default() }),
+            Some(object) => self.push(Event {
+                op: Op::Promote,
+                object,
+                process: who.process,
+                thread: who.thread,
+                ..Event::default()
+            }),
             None => self.unknown("promoted", name, line),
         }
     }
@@ -200,7 +246,13 @@ impl<'s, S: EventSink> Book<'s, S> {
         let row = self.out.tables.marks.len() as u64;
         let time_ns = self.clock.unwrap_or(0);
         self.out.tables.marks.push(Mark { name: name.into(), time_ns, process: Some(who.process) });
-        self.push(Event { op: Op::Mark, object: row, process: who.process, thread: who.thread, ..Event::default() })
+        self.push(Event {
+            op: Op::Mark,
+            object: row,
+            process: who.process,
+            thread: who.thread,
+            ..Event::default()
+        })
     }
 
     /// A line that says nothing of allocations was passed over.
@@ -208,13 +260,20 @@ impl<'s, S: EventSink> Book<'s, S> {
         self.ignored += 1;
     }
 
-    /// A request that was granted is not larger than an address space: analyses and replays count on it.
+    /// A request that was granted is not larger than an address space: analyses and replays count
+    /// on it.
     fn bounded(&self, request: Request, line: &Line) -> Result<(), TraceError> {
         if request.size <= SIZE_MAX {
             return Ok(());
         }
         let what = "size of a block that was given";
-        Err(TraceError::Limit { path: self.options.name.clone(), place: at(line), what, found: request.size, limit: SIZE_MAX })
+        Err(TraceError::Limit {
+            path: self.options.name.clone(),
+            place: at(line),
+            what,
+            found: request.size,
+            limit: SIZE_MAX,
+        })
     }
 
     fn unknown(&mut self, done: &str, name: u64, line: &Line) -> Result<(), TraceError> {
@@ -238,9 +297,18 @@ impl<'s, S: EventSink> Book<'s, S> {
                 losses.push(so_many(count, what));
             }
         };
-        say(self.unknown, "[free or reallocation|frees or reallocations] of what the trace never allocated [was|were] dropped");
-        say(self.reused, "[allocation|allocations] of an address that was still live: the old object is taken as freed there");
-        say(self.ignored, "[line that is|lines that are] not about allocations [was|were] passed over");
+        say(
+            self.unknown,
+            "[free or reallocation|frees or reallocations] of what the trace never allocated [was|were] dropped",
+        );
+        say(
+            self.reused,
+            "[allocation|allocations] of an address that was still live: the old object is taken as freed there",
+        );
+        say(
+            self.ignored,
+            "[line that is|lines that are] not about allocations [was|were] passed over",
+        );
         if self.clock.is_none() {
             losses.push("the trace has no time stamps".into());
         }
@@ -257,9 +325,16 @@ fn at(line: &Line) -> String {
 
 fn request_event(who: Who, request: Request) -> Event {
     Event {
-        flags: Flags((u16::from(request.zeroed) * Flags::ZEROED.0) | (u16::from(request.old) * Flags::DIRECT_TO_OLD.0)),
+        flags: Flags(
+            (u16::from(request.zeroed) * Flags::ZEROED.0)
+                | (u16::from(request.old) * Flags::DIRECT_TO_OLD.0),
+        ),
         family: if request.alignment > 0 { Family::Aligned } else { Family::Malloc },
-        align_log2: if request.alignment > 0 { request.alignment.trailing_zeros() as u8 } else { 0 },
+        align_log2: if request.alignment > 0 {
+            request.alignment.trailing_zeros() as u8
+        } else {
+            0
+        },
         process: who.process,
         thread: who.thread,
         stack: request.stack,

@@ -1,13 +1,16 @@
 //! heaptrack's file, as its preload object writes it (raw) or as its interpreter does.
 //!
-//! Lines of a letter and hexadecimal numbers. Both: `v` versions, `X` command, `I` page size and pages, `c` milliseconds,
-//! `R` resident pages, `t ip parent` a node of the stack tree. Raw: `x` executable, `m` modules with their segments,
-//! `+ size stack pointer`, `- pointer`. Interpreted: `s` texts, `i` an instruction pointer with its module and
-//! frames (function, file, line: innermost first), `a size stack` a kind of allocation, `+ kind`, `- kind`. Numbers of texts, pointers and stacks
-//! count from 1, kinds from 0. Source: files of heaptrack 1.4 beside what heaptrack_print says of them.
+//! Lines of a letter and hexadecimal numbers. Both: `v` versions, `X` command, `I` page size and
+//! pages, `c` milliseconds, `R` resident pages, `t ip parent` a node of the stack tree. Raw: `x`
+//! executable, `m` modules with their segments, `+ size stack pointer`, `- pointer`. Interpreted:
+//! `s` texts, `i` an instruction pointer with its module and frames (function, file, line:
+//! innermost first), `a size stack` a kind of allocation, `+ kind`, `- kind`. Numbers of texts,
+//! pointers and stacks count from 1, kinds from 0. Source: files of heaptrack 1.4 beside what
+//! heaptrack_print says of them.
 //!
-//! What the file does not hold: which thread, and that a realloc is one (it is a free and an allocation). The
-//! interpreted file does not say which of several like allocations is freed: the latest is taken.
+//! What the file does not hold: which thread, and that a realloc is one (it is a free and an
+//! allocation). The interpreted file does not say which of several like allocations is freed: the
+//! latest is taken.
 
 use super::Imported;
 use super::book::{Book, Request};
@@ -32,12 +35,16 @@ struct State {
     /// Interpreted: size and stack of each `a` line, with the names of those live.
     kinds: Vec<(u64, StackId, Vec<u64>)>,
     born: u64,
-    /// Raw: modules mapped now, by start: from, to, row of `modules`, address less address in the file.
+    /// Raw: modules mapped now, by start: from, to, row of `modules`, address less address in the
+    /// file.
     mapped: Vec<(u64, u64, u32, u64)>,
 }
 
 /// Imports.
-pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>) -> Result<Imported, TraceError> {
+pub fn import<R: BufRead, S: EventSink>(
+    lines: &mut Lines<R>,
+    mut book: Book<S>,
+) -> Result<Imported, TraceError> {
     let mut state = State { page_bytes: 4096, ..State::default() };
     book.who(0, 0);
     book.allow_reused();
@@ -50,7 +57,10 @@ pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>)
         state.line(letter, &mut line, &mut book)?;
     }
     let meta = &mut book.out.meta;
-    meta.losses.push("heaptrack does not record threads, and writes a realloc as a free and an allocation".into());
+    meta.losses.push(
+        "heaptrack does not record threads, and writes a realloc as a free and an allocation"
+            .into(),
+    );
     if !state.raw && state.born > 0 {
         meta.losses
             .push("an interpreted heaptrack file does not say which of several like allocations is freed: the latest is taken".into());
@@ -61,12 +71,18 @@ pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>)
 }
 
 impl State {
-    fn line<S: EventSink>(&mut self, letter: &[u8], line: &mut Line, book: &mut Book<S>) -> Result<(), TraceError> {
+    fn line<S: EventSink>(
+        &mut self,
+        letter: &[u8],
+        line: &mut Line,
+        book: &mut Book<S>,
+    ) -> Result<(), TraceError> {
         match letter {
             b"v" => self.versions(line),
             b"X" => {
                 let command = String::from_utf8_lossy(line.rest().trim_ascii()).into_owned();
-                book.out.tables.processes[0].arguments = command.split_whitespace().map(String::from).collect();
+                book.out.tables.processes[0].arguments =
+                    command.split_whitespace().map(String::from).collect();
                 book.out.meta.program = command;
                 Ok(())
             }
@@ -85,13 +101,22 @@ impl State {
                 Ok(())
             }
             b"c" => {
-                self.time_ns = line.hexadecimal("milliseconds")?.saturating_mul(1_000_000).min(i64::MAX as u64);
+                self.time_ns = line
+                    .hexadecimal("milliseconds")?
+                    .saturating_mul(1_000_000)
+                    .min(i64::MAX as u64);
                 book.set_time(self.time_ns);
                 Ok(())
             }
             b"R" => {
-                let resident_bytes = line.hexadecimal("resident pages")?.saturating_mul(self.page_bytes);
-                book.out.tables.samples.push(Sample { time_ns: self.time_ns, process: 0, resident_bytes, ..Sample::default() });
+                let resident_bytes =
+                    line.hexadecimal("resident pages")?.saturating_mul(self.page_bytes);
+                book.out.tables.samples.push(Sample {
+                    time_ns: self.time_ns,
+                    process: 0,
+                    resident_bytes,
+                    ..Sample::default()
+                });
                 Ok(())
             }
             b"s" => {
@@ -132,14 +157,23 @@ impl State {
         let length = line.hexadecimal("the length of a text")?;
         let rest = line.rest().strip_prefix(b" ").unwrap_or(line.rest());
         let length = usize::try_from(length).ok().filter(|length| *length <= rest.len());
-        let (text, rest) = rest.split_at(length.ok_or_else(|| line.wrong("a text as long as its length says"))?);
+        let (text, rest) =
+            rest.split_at(length.ok_or_else(|| line.wrong("a text as long as its length says"))?);
         *line = line.with_rest(rest);
         Ok(String::from_utf8_lossy(text).into_owned())
     }
 
-    fn module<S: EventSink>(&mut self, line: &mut Line, book: &mut Book<S>) -> Result<(), TraceError> {
+    fn module<S: EventSink>(
+        &mut self,
+        line: &mut Line,
+        book: &mut Book<S>,
+    ) -> Result<(), TraceError> {
         self.raw = true;
-        let mut name = if self.version < 3 { String::from_utf8_lossy(line.word()).into_owned() } else { self.text(line)? };
+        let mut name = if self.version < 3 {
+            String::from_utf8_lossy(line.word()).into_owned()
+        } else {
+            self.text(line)?
+        };
         if name == "-" {
             self.mapped.clear();
             return Ok(());
@@ -151,12 +185,17 @@ impl State {
         let bias = line.hexadecimal("a module's address")?;
         let mut segments = Vec::new();
         while !line.rest().trim_ascii().is_empty() {
-            segments.push((line.hexadecimal("a segment's address")?, line.hexadecimal("a segment's size")?));
+            segments.push((
+                line.hexadecimal("a segment's address")?,
+                line.hexadecimal("a segment's size")?,
+            ));
         }
         let size = segments.iter().map(|(at, bytes)| at.saturating_add(*bytes)).max().unwrap_or(0);
-        let known = tables.modules.iter().position(|module| module.bias == bias && module.path == name);
+        let known =
+            tables.modules.iter().position(|module| module.bias == bias && module.path == name);
         let row = known.unwrap_or_else(|| {
-            let module = Module { path: name, bias, size, loaded_ns: self.time_ns, ..Module::default() };
+            let module =
+                Module { path: name, bias, size, loaded_ns: self.time_ns, ..Module::default() };
             tables.modules.push(module);
             tables.modules.len() - 1
         });
@@ -168,7 +207,11 @@ impl State {
     }
 
     /// Interpreted: an instruction pointer, resolved.
-    fn pointer<S: EventSink>(&mut self, line: &mut Line, book: &mut Book<S>) -> Result<(), TraceError> {
+    fn pointer<S: EventSink>(
+        &mut self,
+        line: &mut Line,
+        book: &mut Book<S>,
+    ) -> Result<(), TraceError> {
         let address = line.hexadecimal("an instruction pointer")?;
         let module = line.hexadecimal("a module")?;
         let mut fields = Vec::new();
@@ -177,7 +220,11 @@ impl State {
         }
         let text = |index: u64| -> Result<Option<String>, TraceError> {
             let known = || line.wrong(format!("texts 1 to {}", self.texts.len()));
-            if index == 0 { Ok(None) } else { self.texts.get(index as usize - 1).cloned().map(Some).ok_or_else(known) }
+            if index == 0 {
+                Ok(None)
+            } else {
+                self.texts.get(index as usize - 1).cloned().map(Some).ok_or_else(known)
+            }
         };
         let module = match text(module)? {
             Some(path) => Some(module_row(&mut book.out.tables.modules, path)),
@@ -185,53 +232,89 @@ impl State {
         };
         let frames = &mut book.out.tables.frames;
         self.pointers.push(frames.len() as u32);
-        // The innermost frame first, each inlined into the next; a frame without file and line stands alone.
+        // The innermost frame first, each inlined into the next; a frame without file and line
+        // stands alone.
         let count = fields.len().div_ceil(3).max(1);
         for index in 0..count {
             let field = |at: usize| fields.get(index * 3 + at).copied().unwrap_or(0);
             let inlined_into = (index + 1 < count).then(|| frames.len() as u32 + 1);
-            let frame = Frame { module, address, function: text(field(0))?, file: text(field(1))?, line: field(2) as u32, inlined_into };
+            let frame = Frame {
+                module,
+                address,
+                function: text(field(0))?,
+                file: text(field(1))?,
+                line: field(2) as u32,
+                inlined_into,
+            };
             frames.push(frame);
         }
         Ok(())
     }
 
-    fn node<S: EventSink>(&mut self, line: &mut Line, book: &mut Book<S>) -> Result<(), TraceError> {
+    fn node<S: EventSink>(
+        &mut self,
+        line: &mut Line,
+        book: &mut Book<S>,
+    ) -> Result<(), TraceError> {
         let pointer = line.hexadecimal("an instruction pointer")?;
         let parent = stack(line, book)?;
         let frame = if self.raw {
             let here = self.mapped.iter().find(|(from, to, ..)| (*from..*to).contains(&pointer));
             let frame = match here {
-                Some((_, _, module, bias)) => Frame { module: Some(*module), address: pointer - bias, ..Frame::default() },
+                Some((_, _, module, bias)) => {
+                    Frame { module: Some(*module), address: pointer - bias, ..Frame::default() }
+                }
                 None => Frame { address: pointer, ..Frame::default() },
             };
             book.out.tables.frames.push(frame);
             book.out.tables.frames.len() as u32 - 1
         } else {
-            let known = usize::try_from(pointer).ok().and_then(|pointer| self.pointers.get(pointer.checked_sub(1)?));
-            *known.ok_or_else(|| line.wrong(format!("instruction pointers 1 to {}", self.pointers.len())))?
+            let known = usize::try_from(pointer)
+                .ok()
+                .and_then(|pointer| self.pointers.get(pointer.checked_sub(1)?));
+            *known.ok_or_else(|| {
+                line.wrong(format!("instruction pointers 1 to {}", self.pointers.len()))
+            })?
         };
         book.out.tables.stacks.push(StackNode { parent, frame });
         Ok(())
     }
 
-    fn allocated<S: EventSink>(&mut self, line: &mut Line, book: &mut Book<S>) -> Result<(), TraceError> {
+    fn allocated<S: EventSink>(
+        &mut self,
+        line: &mut Line,
+        book: &mut Book<S>,
+    ) -> Result<(), TraceError> {
         let who = book.who(0, 0);
         let first = line.hexadecimal("a size or a kind")?;
         if self.raw {
             let stack = stack(line, book)?;
             let pointer = line.hexadecimal("a pointer")?;
-            return book.allocate(who, Some(pointer), Request { size: first, stack, address: pointer, ..Request::default() }, line);
+            return book.allocate(
+                who,
+                Some(pointer),
+                Request { size: first, stack, address: pointer, ..Request::default() },
+                line,
+            );
         }
         let (born, kinds) = (self.born, self.kinds.len());
         let kind = usize::try_from(first).ok().and_then(|kind| self.kinds.get_mut(kind));
         let (size, stack, live) = kind.ok_or_else(|| line.wrong(format!("kinds under {kinds}")))?;
         live.push(born);
         self.born += 1;
-        book.allocate(who, Some(born), Request { size: *size, stack: *stack, ..Request::default() }, line)
+        book.allocate(
+            who,
+            Some(born),
+            Request { size: *size, stack: *stack, ..Request::default() },
+            line,
+        )
     }
 
-    fn freed<S: EventSink>(&mut self, line: &mut Line, book: &mut Book<S>) -> Result<(), TraceError> {
+    fn freed<S: EventSink>(
+        &mut self,
+        line: &mut Line,
+        book: &mut Book<S>,
+    ) -> Result<(), TraceError> {
         let who = book.who(0, 0);
         let name = line.hexadecimal("a pointer or a kind")?;
         if self.raw {
@@ -240,7 +323,8 @@ impl State {
         let kinds = self.kinds.len();
         let kind = usize::try_from(name).ok().and_then(|kind| self.kinds.get_mut(kind));
         let (_, _, live) = kind.ok_or_else(|| line.wrong(format!("kinds under {kinds}")))?;
-        // One that is not live gets a name that nothing has, so that it is counted or refused like any other.
+        // One that is not live gets a name that nothing has, so that it is counted or refused like
+        // any other.
         book.free(who, live.pop().unwrap_or(u64::MAX), line)
     }
 }

@@ -21,10 +21,19 @@ pub struct Lines<R> {
 impl<R: BufRead> Lines<R> {
     /// The lines of `input`, which is called `path` in messages.
     pub fn new(input: R, path: &Path) -> Lines<R> {
-        Lines { input, path: path.into(), line: Vec::new(), number: 0, whole: false, drops_cut: false, dropped: None }
+        Lines {
+            input,
+            path: path.into(),
+            line: Vec::new(),
+            number: 0,
+            whole: false,
+            drops_cut: false,
+            dropped: None,
+        }
     }
 
-    /// A last line without a line feed is left out from here on: it may have been cut, and half a number is a number.
+    /// A last line without a line feed is left out from here on: it may have been cut, and half a
+    /// number is a number.
     pub fn drop_cut(&mut self) {
         self.drops_cut = true;
     }
@@ -40,14 +49,21 @@ impl<R: BufRead> Lines<R> {
             self.line.clear();
             self.number += 1;
             let mut bounded = (&mut self.input).take(LINE_LIMIT + 1);
-            let length = bounded.read_until(b'\n', &mut self.line).map_err(|error| self.unread(error))?;
+            let length =
+                bounded.read_until(b'\n', &mut self.line).map_err(|error| self.unread(error))?;
             if length == 0 {
                 return Ok(false);
             }
             if length as u64 > LINE_LIMIT {
                 let place = format!("line {}", self.number);
                 let (what, found) = ("the length of the line", length as u64);
-                return Err(TraceError::Limit { path: self.path.clone(), place, what, found, limit: LINE_LIMIT });
+                return Err(TraceError::Limit {
+                    path: self.path.clone(),
+                    place,
+                    what,
+                    found,
+                    limit: LINE_LIMIT,
+                });
             }
             self.whole = self.line.last() == Some(&b'\n');
             while self.line.last().is_some_and(u8::is_ascii_whitespace) {
@@ -75,7 +91,13 @@ impl<R: BufRead> Lines<R> {
 
     /// The line.
     pub fn line(&self) -> Line<'_> {
-        Line { rest: &self.line, whole: &self.line, is_cut: !self.whole, number: self.number, path: &self.path }
+        Line {
+            rest: &self.line,
+            whole: &self.line,
+            is_cut: !self.whole,
+            number: self.number,
+            path: &self.path,
+        }
     }
 }
 
@@ -133,12 +155,17 @@ impl<'a> Line<'a> {
     /// The next word as a hexadecimal number, with or without 0x.
     pub fn hexadecimal(&mut self, what: &str) -> Result<u64, TraceError> {
         let word = self.word();
-        hexadecimal(word.strip_prefix(b"0x").unwrap_or(word)).ok_or_else(|| self.wrong(format!("{what}, a hexadecimal number")))
+        hexadecimal(word.strip_prefix(b"0x").unwrap_or(word))
+            .ok_or_else(|| self.wrong(format!("{what}, a hexadecimal number")))
     }
 
     /// Nothing may follow.
     pub fn end(&mut self) -> Result<(), TraceError> {
-        if self.rest.trim_ascii().is_empty() { Ok(()) } else { Err(self.wrong("nothing more on the line")) }
+        if self.rest.trim_ascii().is_empty() {
+            Ok(())
+        } else {
+            Err(self.wrong("nothing more on the line"))
+        }
     }
 
     /// The line is not what it should be.

@@ -1,8 +1,10 @@
-//! Firefox's logalloc: one call a line, `pid tid function(arguments)=result`; older logs have no tid.
+//! Firefox's logalloc: one call a line, `pid tid function(arguments)=result`; older logs have no
+//! tid.
 //!
-//! Pointers are raw (`0x7f90495120e0`) or, after logalloc_munge.py, slots (`#1`); slot and pointer 0 are null. Source: the
-//! README of memory/replace/logalloc and the functions that replace-malloc lists. Calls on an arena of mozjemalloc
-//! (`moz_arena_malloc(arena,size)`) are taken as calls without one; `jemalloc_stats()` becomes a mark.
+//! Pointers are raw (`0x7f90495120e0`) or, after logalloc_munge.py, slots (`#1`); slot and pointer
+//! 0 are null. Source: the README of memory/replace/logalloc and the functions that replace-malloc
+//! lists. Calls on an arena of mozjemalloc (`moz_arena_malloc(arena,size)`) are taken as calls
+//! without one; `jemalloc_stats()` becomes a mark.
 
 use super::Imported;
 use super::book::{Book, Request, Who};
@@ -22,7 +24,10 @@ struct Call<'a> {
 }
 
 /// Imports.
-pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>) -> Result<Imported, TraceError> {
+pub fn import<R: BufRead, S: EventSink>(
+    lines: &mut Lines<R>,
+    mut book: Book<S>,
+) -> Result<Imported, TraceError> {
     let mut in_arenas = 0u64;
     while lines.advance()? {
         let mut line = lines.line();
@@ -45,7 +50,10 @@ pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>)
         apply(&call, who, &line, &mut book)?;
     }
     if in_arenas > 0 {
-        book.out.meta.losses.push(so_many(in_arenas, "[call names|calls name] an arena of the allocator; it is not kept"));
+        book.out.meta.losses.push(so_many(
+            in_arenas,
+            "[call names|calls name] an arena of the allocator; it is not kept",
+        ));
     }
     Ok(book.finish())
 }
@@ -54,10 +62,18 @@ fn parse<'a>(line: &Line<'a>) -> Result<Call<'a>, TraceError> {
     let text = line.rest().trim_ascii();
     let expected = || line.wrong("a line of logalloc: \"pid tid function(arguments)=result\"");
     let open = text.iter().position(|byte| *byte == b'(').ok_or_else(expected)?;
-    let close = text.iter().rposition(|byte| *byte == b')').filter(|close| *close > open).ok_or_else(expected)?;
+    let close = text
+        .iter()
+        .rposition(|byte| *byte == b')')
+        .filter(|close| *close > open)
+        .ok_or_else(expected)?;
     // glibc prints a null pointer as "(nil)", whose bracket is the last one.
     let nil = text.ends_with(b"=(nil)");
-    let close = if nil { (text.len() - b"=(nil)".len()).checked_sub(1).ok_or_else(expected)? } else { close };
+    let close = if nil {
+        (text.len() - b"=(nil)".len()).checked_sub(1).ok_or_else(expected)?
+    } else {
+        close
+    };
     if text.get(close) != Some(&b')') || close < open {
         return Err(expected());
     }
@@ -73,14 +89,30 @@ fn parse<'a>(line: &Line<'a>) -> Result<Call<'a>, TraceError> {
     Ok(Call { function: &text[..open], arguments, result })
 }
 
-fn apply<S: EventSink>(call: &Call, who: Who, line: &Line, book: &mut Book<S>) -> Result<(), TraceError> {
-    let number = |index: usize| decimal(call.arguments[index]).ok_or_else(|| line.wrong(format!("a number as argument {}", index + 1)));
+fn apply<S: EventSink>(
+    call: &Call,
+    who: Who,
+    line: &Line,
+    book: &mut Book<S>,
+) -> Result<(), TraceError> {
+    let number = |index: usize| {
+        decimal(call.arguments[index])
+            .ok_or_else(|| line.wrong(format!("a number as argument {}", index + 1)))
+    };
     let alignment = |index: usize| {
         let value = number(index)?;
-        if value.is_power_of_two() { Ok(value) } else { Err(line.wrong("an alignment that is a power of two")) }
+        if value.is_power_of_two() {
+            Ok(value)
+        } else {
+            Err(line.wrong("an alignment that is a power of two"))
+        }
     };
     let result = || pointer(call.result.ok_or_else(|| line.wrong("a result after \"=\""))?, line);
-    let request = |name: Option<Name>, size| Request { size, address: name.map_or(0, |name| name.address), ..Request::default() };
+    let request = |name: Option<Name>, size| Request {
+        size,
+        address: name.map_or(0, |name| name.address),
+        ..Request::default()
+    };
     match call.function {
         b"malloc" => {
             let result = result()?;
@@ -88,8 +120,10 @@ fn apply<S: EventSink>(call: &Call, who: Who, line: &Line, book: &mut Book<S>) -
         }
         b"calloc" => {
             let (result, count, size) = (result()?, number(0)?, number(1)?);
-            let total = count.checked_mul(size).or(if result.is_none() { Some(u64::MAX) } else { None });
-            let size = total.ok_or_else(|| line.wrong("a failed call where count times size is over 2^64"))?;
+            let total =
+                count.checked_mul(size).or(if result.is_none() { Some(u64::MAX) } else { None });
+            let size = total
+                .ok_or_else(|| line.wrong("a failed call where count times size is over 2^64"))?;
             book.allocate(who, key(result), Request { zeroed: true, ..request(result, size) }, line)
         }
         b"posix_memalign" | b"memalign" | b"aligned_alloc" => {
@@ -99,7 +133,12 @@ fn apply<S: EventSink>(call: &Call, who: Who, line: &Line, book: &mut Book<S>) -
         }
         b"valloc" => {
             let result = result()?;
-            book.allocate(who, key(result), Request { alignment: 4096, ..request(result, number(0)?) }, line)
+            book.allocate(
+                who,
+                key(result),
+                Request { alignment: 4096, ..request(result, number(0)?) },
+                line,
+            )
         }
         b"realloc" => {
             let (old, result) = (pointer(call.arguments[0], line)?, result()?);
@@ -115,11 +154,17 @@ fn apply<S: EventSink>(call: &Call, who: Who, line: &Line, book: &mut Book<S>) -
             None => Ok(()),
         },
         b"jemalloc_stats" => book.mark(who, "jemalloc_stats"),
-        function if function.starts_with(b"jemalloc_") || function.starts_with(b"moz_") || function == b"malloc_usable_size" => {
+        function
+            if function.starts_with(b"jemalloc_")
+                || function.starts_with(b"moz_")
+                || function == b"malloc_usable_size" =>
+        {
             book.ignore();
             Ok(())
         }
-        _ => Err(line.wrong("a function that logalloc writes (malloc, calloc, realloc, free, posix_memalign, ...)")),
+        _ => Err(line.wrong(
+            "a function that logalloc writes (malloc, calloc, realloc, free, posix_memalign, ...)",
+        )),
     }
 }
 

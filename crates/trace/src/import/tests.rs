@@ -24,7 +24,10 @@ fn message(text: &str) -> String {
 
 /// Operation, object, size, alignment, flags: what most formats say.
 fn brief(events: &[Event]) -> Vec<(Op, u64, u64, u8, Flags)> {
-    events.iter().map(|event| (event.op, event.object, event.size, event.align_log2, event.flags)).collect()
+    events
+        .iter()
+        .map(|event| (event.op, event.object, event.size, event.align_log2, event.flags))
+        .collect()
 }
 
 const GIT: &[u8] = include_bytes!("../../tests/data/git-pack-objects.txt.gz");
@@ -54,14 +57,16 @@ fn a_recording_as_text_goes_through_a_bundle_and_back() {
     assert!(text == unpacked(GIT));
 }
 
-const COLLECTED: &str =
-    "# heap-replay-text 1\n# death-rule: noticed at a collection\na 24 - 1\nA 4096 - 1\np 2 1\ngc 1\nf 1 1\ngc-young 1\ntrim 1\n";
+const COLLECTED: &str = "# heap-replay-text 1\n# death-rule: noticed at a collection\na 24 - 1\nA 4096 - 1\np 2 1\ngc 1\nf 1 1\ngc-young 1\ntrim 1\n";
 
 #[test]
 fn text_has_what_collected_heaps_need() {
     let (events, done) = imported(COLLECTED.as_bytes(), false).unwrap();
     assert_eq!(done.meta.death_rule, NOTICED_AT_COLLECTION);
-    let ops: Vec<_> = events.iter().map(|event| (event.op, event.object, event.has(Flags::DIRECT_TO_OLD))).collect();
+    let ops: Vec<_> = events
+        .iter()
+        .map(|event| (event.op, event.object, event.has(Flags::DIRECT_TO_OLD)))
+        .collect();
     let expected = [
         (Op::Alloc, 0, false),
         (Op::Alloc, 1, true),
@@ -75,11 +80,21 @@ fn text_has_what_collected_heaps_need() {
     let mut back = TextWriter::new(Vec::new(), "back", vec![1], &done.meta.death_rule).unwrap();
     events.iter().for_each(|event| back.push(event).unwrap());
     let (text, left_out) = back.finish().unwrap();
-    let without_heads = |text: &str| text.lines().filter(|line| !line.starts_with("# heap")).collect::<Vec<_>>().join("\n");
-    assert_eq!((without_heads(&String::from_utf8(text).unwrap()), left_out), (without_heads(COLLECTED), 0));
+    let without_heads = |text: &str| {
+        text.lines().filter(|line| !line.starts_with("# heap")).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(
+        (without_heads(&String::from_utf8(text).unwrap()), left_out),
+        (without_heads(COLLECTED), 0)
+    );
     assert_eq!(imported(b"a 8 - 1\ngc\n", false).unwrap().0[1].op, Op::Collect);
-    assert!(message("# heap-replay-text 1\n# death-rule: by magic\n").contains("a death rule: freed by the program, or"));
-    assert!(message("a 8 - 1\n# death-rule: by reachability\n").contains("before the first allocation"));
+    assert!(
+        message("# heap-replay-text 1\n# death-rule: by magic\n")
+            .contains("a death rule: freed by the program, or")
+    );
+    assert!(
+        message("a 8 - 1\n# death-rule: by reachability\n").contains("before the first allocation")
+    );
     assert!(message("a 8 - 1\ngc x\n").contains("a thread, a decimal number, or nothing"));
     assert!(message("a 8 - 1\np 2 1\n").contains("1 to 1 allocations ago"));
     assert!(message("a 8 - 1\nf 1 1\np 1 1\n").contains("is promoted, but it is not allocated"));
@@ -88,7 +103,8 @@ fn text_has_what_collected_heaps_need() {
 proptest! {
     #[test]
     fn text_written_is_text_read(steps in prop::collection::vec((0u8..5, 0u64..1 << 40, 0u64..5, 0u64..3, any::<prop::sample::Index>()), 0..200)) {
-        // Stacks and threads are numbered as they appear when written, so that only those written once can come back.
+        // Stacks and threads are numbered as they appear when written, so that only those written
+        // once can come back.
         let mut written = String::from("# heap-replay-text 1: a size stack tid | c size stack tid (calloc) | m size stack tid (aligned) | r back size stack tid | f back tid ; back = allocations ago\n");
         let (mut live, mut numbers, mut stacks) = (Vec::new(), 0u64, 0u64);
         for (kind, size, stack, tid, which) in steps {
@@ -146,13 +162,18 @@ fn the_readme_example_of_logalloc_raw_and_munged() {
     let (events, done) = imported(munged.as_bytes(), false).unwrap();
     assert!(done.meta.moves_unknown, "a slot says nothing of where its object lies");
     assert_eq!(brief(&events), expected(none));
-    assert_eq!((done.tables.marks.len(), done.tables.processes[0].pid, done.tables.threads[0].tid), (1, 1, 1));
+    assert_eq!(
+        (done.tables.marks.len(), done.tables.processes[0].pid, done.tables.threads[0].tid),
+        (1, 1, 1)
+    );
 }
 
 #[test]
 fn what_reallocates_nothing_leaves_no_move_unknown() {
     let header = "# heap-replay-text 1\n";
-    let unknown = |lines: &str| imported(format!("{header}{lines}").as_bytes(), false).unwrap().1.meta.moves_unknown;
+    let unknown = |lines: &str| {
+        imported(format!("{header}{lines}").as_bytes(), false).unwrap().1.meta.moves_unknown
+    };
     assert!(unknown("a 8 1 1\nr 1 16 1 1\n"));
     assert!(!unknown("a 8 1 1\nf 1 1\n"));
 }
@@ -161,7 +182,8 @@ fn what_reallocates_nothing_leaves_no_move_unknown() {
 fn processes_of_logalloc_do_not_share_pointers() {
     let text = "7 7 malloc(1)=0x10\n8 8 malloc(2)=0x10\n8 8 free(0x10)\n7 9 free(0x10)\n";
     let (events, done) = imported(text.as_bytes(), false).unwrap();
-    let rows: Vec<_> = events.iter().map(|event| (event.object, event.process, event.thread)).collect();
+    let rows: Vec<_> =
+        events.iter().map(|event| (event.object, event.process, event.thread)).collect();
     assert_eq!(rows, [(0, 0, 0), (1, 1, 1), (1, 1, 1), (0, 0, 2)]);
     assert_eq!(done.tables.threads[2].tid, 9);
 }
@@ -179,13 +201,24 @@ fn odd_calls_of_logalloc() {
         (Op::Free, 0, 0, 0, Flags::default()),
     ];
     assert_eq!(brief(&events), expected);
-    assert!(done.meta.losses.iter().any(|loss| loss.starts_with("1 call names an arena")), "{:?}", done.meta.losses);
+    assert!(
+        done.meta.losses.iter().any(|loss| loss.starts_with("1 call names an arena")),
+        "{:?}",
+        done.meta.losses
+    );
 }
 
 #[test]
 fn a_null_pointer_alone_is_no_call_of_logalloc() {
     for text in ["9 =(nil)\n", "9 9 =(nil)\n", "9 )=(nil)\n", "9 (=(nil)\n"] {
-        let error = import(text.as_bytes(), Some(Format::Logalloc), &Options::default(), &mut Vec::<Event>::new()).unwrap_err().to_string();
+        let error = import(
+            text.as_bytes(),
+            Some(Format::Logalloc),
+            &Options::default(),
+            &mut Vec::<Event>::new(),
+        )
+        .unwrap_err()
+        .to_string();
         assert!(error.contains("a line of logalloc"), "{text:?}: {error}");
     }
 }
@@ -242,7 +275,11 @@ fn what_is_wrong_is_said_with_its_line() {
 
 #[test]
 fn lenient_drops_and_counts() {
-    let (events, done) = imported(b"1: free 0x10\n1: malloc 0x20 5\n1: malloc 0x20 6\n1: realloc 0x30 0x40 7\n", true).unwrap();
+    let (events, done) = imported(
+        b"1: free 0x10\n1: malloc 0x20 5\n1: malloc 0x20 6\n1: realloc 0x30 0x40 7\n",
+        true,
+    )
+    .unwrap();
     let expected = [(Op::Alloc, 0), (Op::Free, 0), (Op::Alloc, 1), (Op::Alloc, 2)];
     assert_eq!(events.iter().map(|event| (event.op, event.object)).collect::<Vec<_>>(), expected);
     insta::assert_snapshot!(done.meta.losses.join("\n"));
@@ -268,16 +305,29 @@ fn a_last_line_that_was_cut_is_dropped_leniently_and_said() {
     for trace in cut {
         let shown = String::from_utf8_lossy(trace);
         let (events, done) = imported(trace, true).unwrap();
-        let sizes: Vec<u64> = events.iter().filter(|event| event.op == Op::Alloc).map(|event| event.size).collect();
+        let sizes: Vec<u64> =
+            events.iter().filter(|event| event.op == Op::Alloc).map(|event| event.size).collect();
         assert_eq!((sizes, done.meta.cut), (vec![64, 4096], None), "{shown}");
         let last = trace.iter().filter(|byte| **byte == b'\n').count() + 1;
         assert_eq!(
             done.meta.losses.last().unwrap(),
-            &format!("line {last}, the last one, has no line feed: it may be half a line, and was dropped")
+            &format!(
+                "line {last}, the last one, has no line feed: it may be half a line, and was dropped"
+            )
         );
-        let mut whole = trace[..trace.iter().rposition(|byte| *byte == b'\n').unwrap() + 1].to_vec();
+        let mut whole =
+            trace[..trace.iter().rposition(|byte| *byte == b'\n').unwrap() + 1].to_vec();
         whole.extend_from_slice(b" ");
-        assert!(imported(&whole, true).unwrap().1.meta.losses.iter().all(|loss| !loss.contains("last one")), "{shown}");
+        assert!(
+            imported(&whole, true)
+                .unwrap()
+                .1
+                .meta
+                .losses
+                .iter()
+                .all(|loss| !loss.contains("last one")),
+            "{shown}"
+        );
     }
     let error = imported(cut[1], false).unwrap_err().to_string();
     assert!(error.contains("line 3") && error.contains("--lenient drops such a line"), "{error}");
@@ -285,16 +335,24 @@ fn a_last_line_that_was_cut_is_dropped_leniently_and_said() {
 
 #[test]
 fn a_file_that_was_cut_is_told_with_place_and_way_out() {
-    let lines: String = (0..200).map(|object| format!("a {object} {} 1\n", object * 7919 % 1000)).collect();
+    let lines: String =
+        (0..200).map(|object| format!("a {object} {} 1\n", object * 7919 % 1000)).collect();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(lines.as_bytes()).unwrap();
     let gzip = gzip.finish().unwrap();
     let zstd = zstd::encode_all(lines.as_bytes(), 1).unwrap();
     for (file, unpack) in [(gzip, "zcat FILE"), (zstd, "zstdcat FILE")] {
         assert!(imported(&file, false).is_ok());
-        let Err(TraceError::Io { path, source, .. }) = imported(&file[..file.len() - 30], false) else { panic!("{unpack}: it was read") };
+        let Err(TraceError::Io { path, source, .. }) = imported(&file[..file.len() - 30], false)
+        else {
+            panic!("{unpack}: it was read")
+        };
         let (said, bytes) = (source.to_string(), format!("after {} bytes", file.len() - 30));
-        assert!(said.contains(&bytes) && said.contains("was cut") && said.contains(unpack), "{}: {said}", path.display());
+        assert!(
+            said.contains(&bytes) && said.contains("was cut") && said.contains(unpack),
+            "{}: {said}",
+            path.display()
+        );
     }
 }
 
@@ -306,10 +364,14 @@ fn a_bomb_is_refused() {
     let error = imported(&zstd.finish().unwrap(), false).unwrap_err();
     assert!(format!("{error:?}").contains("2000-fold"), "{error:?}");
     let line = vec![b'1'; 3 << 20];
-    assert!(matches!(imported(&line, false), Err(TraceError::Malformed { .. } | TraceError::Limit { .. })));
+    assert!(matches!(
+        imported(&line, false),
+        Err(TraceError::Malformed { .. } | TraceError::Limit { .. })
+    ));
 }
 
-/// What heaptrack's own tool says of a file: allocations, peak bytes are rounded, leaked as it prints it.
+/// What heaptrack's own tool says of a file: allocations, peak bytes are rounded, leaked as it
+/// prints it.
 fn printed(path: &Path) -> Option<String> {
     let output = Command::new("heaptrack_print").arg(path).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -317,11 +379,15 @@ fn printed(path: &Path) -> Option<String> {
 
 #[test]
 fn heaptrack_files_hold_what_heaptrack_print_says() {
-    let present = ["heaptrack", "heaptrack_print", "sqlite3"]
-        .iter()
-        .all(|name| std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|folder| folder.join(name).is_file()));
+    let present = ["heaptrack", "heaptrack_print", "sqlite3"].iter().all(|name| {
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+            .any(|folder| folder.join(name).is_file())
+    });
     if !present {
-        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "heaptrack and sqlite3 are to be installed");
+        assert!(
+            std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(),
+            "heaptrack and sqlite3 are to be installed"
+        );
         eprintln!("skipped: heaptrack or sqlite3 is not installed");
         return;
     }
@@ -329,23 +395,44 @@ fn heaptrack_files_hold_what_heaptrack_print_says() {
     let record = |name: &str, raw: &[&str]| {
         let script = "CREATE TABLE t(x); INSERT INTO t SELECT value FROM generate_series(1, 3000); SELECT sum(x) FROM t ORDER BY 1;";
         let out = folder.path().join(name);
-        let status = Command::new("heaptrack").args(raw).arg("-o").arg(&out).args(["sqlite3", ":memory:", script]).output().unwrap();
+        let status = Command::new("heaptrack")
+            .args(raw)
+            .arg("-o")
+            .arg(&out)
+            .args(["sqlite3", ":memory:", script])
+            .output()
+            .unwrap();
         assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
         let entries = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
-        entries.into_iter().find(|path| path.file_name().unwrap().to_string_lossy().starts_with(name)).unwrap()
+        entries
+            .into_iter()
+            .find(|path| path.file_name().unwrap().to_string_lossy().starts_with(name))
+            .unwrap()
     };
     let interpreted = record("interpreted", &[]);
     let text = printed(&interpreted).unwrap();
-    let said: u64 = text.split("calls to allocation functions: ").nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap();
+    let said: u64 = text
+        .split("calls to allocation functions: ")
+        .nth(1)
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
     let (events, done) = imported(&std::fs::read(&interpreted).unwrap(), false).unwrap();
     assert_eq!(events.iter().filter(|event| event.op == Op::Alloc).count() as u64, said);
-    let functions: Vec<_> = done.tables.frames.iter().filter_map(|frame| frame.function.as_deref()).collect();
+    let functions: Vec<_> =
+        done.tables.frames.iter().filter_map(|frame| frame.function.as_deref()).collect();
     assert!(functions.contains(&"sqlite3_step"), "{functions:?}");
 
-    let (events, done) = imported(&std::fs::read(record("raw", &["--raw"])).unwrap(), false).unwrap();
+    let (events, done) =
+        imported(&std::fs::read(record("raw", &["--raw"])).unwrap(), false).unwrap();
     // Another run of the same program: not the same to the last allocation, but the same program.
     let raw = events.iter().filter(|event| event.op == Op::Alloc).count() as u64;
     assert!(raw.abs_diff(said) < said / 50, "{raw} allocations raw, {said} interpreted");
-    let sqlite = done.tables.modules.iter().position(|module| module.path.contains("libsqlite3")).unwrap() as u32;
+    let sqlite =
+        done.tables.modules.iter().position(|module| module.path.contains("libsqlite3")).unwrap()
+            as u32;
     assert!(done.tables.frames.iter().any(|frame| frame.module == Some(sqlite)));
 }

@@ -1,14 +1,16 @@
 //! heap-replay-text 1, both ways.
 //!
-//! A header line beginning with `#`, then one event a line: `a size stack tid`, `c size stack tid` (calloc),
-//! `m size stack tid` (aligned, by how much is not said), `r back size stack tid`, `f back tid`. Every a, c, m and r
-//! takes the next number; `back` is how many numbers ago the object got its present one, so that nothing is named by
-//! an address. Stacks and threads are opaque numbers. Source: the header of the recordings in that format.
+//! A header line beginning with `#`, then one event a line: `a size stack tid`, `c size stack tid`
+//! (calloc), `m size stack tid` (aligned, by how much is not said), `r back size stack tid`, `f
+//! back tid`. Every a, c, m and r takes the next number; `back` is how many numbers ago the object
+//! got its present one, so that nothing is named by an address. Stacks and threads are opaque
+//! numbers. Source: the header of the recordings in that format.
 //!
-//! Collected heaps need four more lines, each with a thread or without: `gc` (the program forces a full collection),
-//! `gc-young` (one of the young generation), `trim` (the heap is to give memory back) and `p back` (the recorded heap
-//! promoted the object). `A size stack tid` is `a` for an object born in the old generation. A comment
-//! `# death-rule: RULE` in the head says how deaths are known: one of the rules that bundles have.
+//! Collected heaps need four more lines, each with a thread or without: `gc` (the program forces a
+//! full collection), `gc-young` (one of the young generation), `trim` (the heap is to give memory
+//! back) and `p back` (the recorded heap promoted the object). `A size stack tid` is `a` for an
+//! object born in the old generation. A comment `# death-rule: RULE` in the head says how deaths
+//! are known: one of the rules that bundles have.
 //!
 //! Deviation: where no stack was recorded, `-` is written for it, and read.
 
@@ -27,11 +29,15 @@ const HEADER: &[u8] = b"# heap-replay-text ";
 /// What a line that names the death rule begins with.
 const DEATH_RULE: &[u8] = b"# death-rule:";
 
-/// What the writer assumes of aligned requests that it reads: the format does not say the alignment.
+/// What the writer assumes of aligned requests that it reads: the format does not say the
+/// alignment.
 const ASSUMED_ALIGNMENT: u64 = 16;
 
 /// Imports.
-pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>) -> Result<Imported, TraceError> {
+pub fn import<R: BufRead, S: EventSink>(
+    lines: &mut Lines<R>,
+    mut book: Book<S>,
+) -> Result<Imported, TraceError> {
     let mut stacks = HashMap::new();
     let mut numbers = 0u64;
     let mut aligned = 0u64;
@@ -55,7 +61,8 @@ pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>)
             _ => None,
         };
         if let (b"f" | b"p", Some(back)) = (kind, back) {
-            let tid = if kind == b"p" { thread_or_first(&mut line)? } else { line.decimal("a thread")? };
+            let tid =
+                if kind == b"p" { thread_or_first(&mut line)? } else { line.decimal("a thread")? };
             line.end()?;
             let who = book.who(0, tid);
             if kind == b"f" {
@@ -66,7 +73,9 @@ pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>)
             continue;
         }
         if !matches!(kind, b"a" | b"A" | b"c" | b"m" | b"r") {
-            return Err(line.wrong("a line of heap-replay-text: a, A, c, m, r, f, p, gc, gc-young or trim"));
+            return Err(
+                line.wrong("a line of heap-replay-text: a, A, c, m, r, f, p, gc, gc-young or trim")
+            );
         }
         let size = line.decimal("a size")?;
         let stack = stack(&mut line, &mut stacks, &mut book)?;
@@ -74,7 +83,8 @@ pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>)
         line.end()?;
         aligned += u64::from(kind == b"m");
         let alignment = if kind == b"m" { ASSUMED_ALIGNMENT } else { 0 };
-        let request = Request { size, alignment, zeroed: kind == b"c", old: kind == b"A", stack, address: 0 };
+        let request =
+            Request { size, alignment, zeroed: kind == b"c", old: kind == b"A", stack, address: 0 };
         let who = book.who(0, tid);
         numbers += 1;
         match back {
@@ -92,15 +102,21 @@ pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>)
     Ok(book.finish())
 }
 
-/// A line of comment says nothing, but for the header: that of another version is not for this reader.
+/// A line of comment says nothing, but for the header: that of another version is not for this
+/// reader.
 fn known_version(line: &Line) -> Result<(), TraceError> {
     let Some(rest) = line.whole().strip_prefix(HEADER) else { return Ok(()) };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    if &rest[..digits] == b"1" { Ok(()) } else { Err(line.wrong("heap-replay-text 1, the version that this heaplab reads")) }
+    if &rest[..digits] == b"1" {
+        Ok(())
+    } else {
+        Err(line.wrong("heap-replay-text 1, the version that this heaplab reads"))
+    }
 }
 
 /// Words that ask something of the heap as a whole.
-const ASKED: [(&[u8], Op); 3] = [(b"gc", Op::Collect), (b"gc-young", Op::CollectYoung), (b"trim", Op::Trim)];
+const ASKED: [(&[u8], Op); 3] =
+    [(b"gc", Op::Collect), (b"gc-young", Op::CollectYoung), (b"trim", Op::Trim)];
 
 /// The line's thread; without one, 1.
 fn thread_or_first(line: &mut Line) -> Result<u64, TraceError> {
@@ -110,7 +126,8 @@ fn thread_or_first(line: &mut Line) -> Result<u64, TraceError> {
     tid.ok_or_else(|| line.wrong("a thread, a decimal number, or nothing"))
 }
 
-/// The death rule that a line of comment names. Rules decide what a free means, so that one comes before all events.
+/// The death rule that a line of comment names. Rules decide what a free means, so that one comes
+/// before all events.
 fn death_rule<'a>(line: &Line<'a>, numbers: u64) -> Result<Option<&'static str>, TraceError> {
     let Some(named) = line.whole().strip_prefix(DEATH_RULE) else { return Ok(None) };
     let rules = [FREED_BY_PROGRAM, NOTICED_AT_COLLECTION, BY_REACHABILITY];
@@ -130,7 +147,11 @@ fn earlier(line: &mut Line, numbers: u64) -> Result<u64, TraceError> {
     }
 }
 
-fn stack<S: EventSink>(line: &mut Line, stacks: &mut HashMap<u64, StackId>, book: &mut Book<S>) -> Result<StackId, TraceError> {
+fn stack<S: EventSink>(
+    line: &mut Line,
+    stacks: &mut HashMap<u64, StackId>,
+    book: &mut Book<S>,
+) -> Result<StackId, TraceError> {
     let word = line.word();
     if word == b"-" {
         return Ok(NO_STACK);
@@ -144,8 +165,9 @@ fn stack<S: EventSink>(line: &mut Line, stacks: &mut HashMap<u64, StackId>, book
     }))
 }
 
-/// Writes events as heap-replay-text. What the format has no line for (failed requests, marks, arenas, references, the
-/// recorded heap's own collections, copies of a forked child) is left out and counted.
+/// Writes events as heap-replay-text. What the format has no line for (failed requests, marks,
+/// arenas, references, the recorded heap's own collections, copies of a forked child) is left out
+/// and counted.
 #[derive(Debug)]
 pub struct TextWriter<W> {
     out: W,
@@ -157,9 +179,14 @@ pub struct TextWriter<W> {
 }
 
 impl<W: Write> TextWriter<W> {
-    /// Begins; `path` names the output in errors, `tids` gives for each row of `threads` what to call it, `death_rule` is
-    /// the bundle's.
-    pub fn new(mut out: W, path: impl Into<std::path::PathBuf>, tids: Vec<u32>, death_rule: &str) -> Result<TextWriter<W>, TraceError> {
+    /// Begins; `path` names the output in errors, `tids` gives for each row of `threads` what to
+    /// call it, `death_rule` is the bundle's.
+    pub fn new(
+        mut out: W,
+        path: impl Into<std::path::PathBuf>,
+        tids: Vec<u32>,
+        death_rule: &str,
+    ) -> Result<TextWriter<W>, TraceError> {
         let path = path.into();
         let header = "# heap-replay-text 1: a size stack tid | c size stack tid (calloc) | m size stack tid (aligned) | \
                       r back size stack tid | f back tid ; back = allocations ago";
@@ -181,7 +208,9 @@ impl<W: Write> TextWriter<W> {
         let back = |numbers: u64, number: u64| numbers + 1 - number;
         let kind = match (event.op, event.family, event.counts()) {
             (Op::Free, _, true) => {
-                let Some(number) = self.present.remove(&event.object) else { return self.leave_out() };
+                let Some(number) = self.present.remove(&event.object) else {
+                    return self.leave_out();
+                };
                 return writeln!(self.out, "f {} {tid}", back(self.numbers, number));
             }
             (Op::Realloc, _, true) => {
@@ -194,7 +223,8 @@ impl<W: Write> TextWriter<W> {
                 return writeln!(self.out, "p {} {tid}", back(self.numbers, *number));
             }
             (Op::Collect | Op::CollectYoung | Op::Trim, _, _) => {
-                let word = ASKED.iter().find(|(_, op)| *op == event.op).map_or(&b""[..], |(word, _)| word);
+                let word =
+                    ASKED.iter().find(|(_, op)| *op == event.op).map_or(&b""[..], |(word, _)| word);
                 return writeln!(self.out, "{} {tid}", word.escape_ascii());
             }
             (Op::Alloc, _, true) if event.has(Flags::DIRECT_TO_OLD) => "A",
@@ -219,6 +249,10 @@ impl<W: Write> TextWriter<W> {
 
 impl<W: Write> EventSink for TextWriter<W> {
     fn push(&mut self, event: &Event) -> Result<(), TraceError> {
-        self.line(event).map_err(|source| TraceError::Io { path: self.path.clone(), action: "write", source })
+        self.line(event).map_err(|source| TraceError::Io {
+            path: self.path.clone(),
+            action: "write",
+            source,
+        })
     }
 }

@@ -1,5 +1,5 @@
-//! The bytes of a page, decompressed, to values. Every function takes the number of values that the page's header
-//! promised and refuses content with fewer; nothing is allocated beyond that number.
+//! The bytes of a page, decompressed, to values. Every function takes the number of values that the
+//! page's header promised and refuses content with fewer; nothing is allocated beyond that number.
 
 use super::Fault;
 use super::thrift::Reader;
@@ -12,8 +12,17 @@ pub fn delta(bytes: &[u8], count: usize, out: &mut Vec<u64>) -> Result<(), Fault
     let minis = reader.varint()?;
     let total = reader.varint()?;
     let first = reader.signed()? as u64;
-    if block == 0 || block % 128 != 0 || block > 1 << 16 || minis == 0 || block % minis != 0 || (block / minis) % 32 != 0 {
-        return Err(Fault::new("blocks of 128 n values in miniblocks of 32 n", format!("{block} values in {minis}")));
+    if block == 0
+        || block % 128 != 0
+        || block > 1 << 16
+        || minis == 0
+        || block % minis != 0
+        || (block / minis) % 32 != 0
+    {
+        return Err(Fault::new(
+            "blocks of 128 n values in miniblocks of 32 n",
+            format!("{block} values in {minis}"),
+        ));
     }
     if total != count as u64 {
         return Err(Fault::new(format!("{count} values"), total.to_string()));
@@ -41,7 +50,10 @@ pub fn delta(bytes: &[u8], count: usize, out: &mut Vec<u64>) -> Result<(), Fault
             let whole = per_mini * width / 8;
             let packed = reader.take(whole.min(reader.rest().len()))?;
             if packed.len() * 8 < wanted * width {
-                return Err(Fault::new(format!("{wanted} values of {width} bits"), format!("{} bytes", packed.len())));
+                return Err(Fault::new(
+                    format!("{wanted} values of {width} bits"),
+                    format!("{} bytes", packed.len()),
+                ));
             }
             let mini = &mut out[filled..filled + wanted];
             unpack(packed, width, mini, |difference| difference);
@@ -69,13 +81,20 @@ fn unpack<T>(packed: &[u8], width: usize, out: &mut [T], convert: impl Fn(u64) -
         8 => out.iter_mut().zip(packed).for_each(|(out, byte)| *out = convert(u64::from(*byte))),
         16 => {
             let pairs = packed.as_chunks::<2>().0;
-            out.iter_mut().zip(pairs).for_each(|(out, pair)| *out = convert(u64::from(u16::from_le_bytes(*pair))));
+            out.iter_mut()
+                .zip(pairs)
+                .for_each(|(out, pair)| *out = convert(u64::from(u16::from_le_bytes(*pair))));
         }
         32 => {
             let fours = packed.as_chunks::<4>().0;
-            out.iter_mut().zip(fours).for_each(|(out, four)| *out = convert(u64::from(u32::from_le_bytes(*four))));
+            out.iter_mut()
+                .zip(fours)
+                .for_each(|(out, four)| *out = convert(u64::from(u32::from_le_bytes(*four))));
         }
-        _ => out.iter_mut().enumerate().for_each(|(index, out)| *out = convert(bits_at(packed, index * width, width))),
+        _ => out
+            .iter_mut()
+            .enumerate()
+            .for_each(|(index, out)| *out = convert(bits_at(packed, index * width, width))),
     }
 }
 
@@ -98,8 +117,8 @@ pub enum Runs {
     Mixed,
 }
 
-/// The hybrid of runs and bit-packed groups: `count` values of `width` bits into `out`, which is emptied first,
-/// each as `convert` makes it.
+/// The hybrid of runs and bit-packed groups: `count` values of `width` bits into `out`, which is
+/// emptied first, each as `convert` makes it.
 pub fn hybrid<T: Copy + Default>(
     bytes: &[u8],
     width: u32,
@@ -133,7 +152,10 @@ pub fn hybrid<T: Copy + Default>(
             let packed = reader.take(groups.saturating_mul(width).min(reader.rest().len()))?;
             let values = groups.saturating_mul(8).min(wanted);
             if values == 0 || packed.len() * 8 < values * width {
-                return Err(Fault::new(format!("{wanted} values of {width} bits"), format!("{} bytes", packed.len())));
+                return Err(Fault::new(
+                    format!("{wanted} values of {width} bits"),
+                    format!("{} bytes", packed.len()),
+                ));
             }
             let filled = out.len();
             out.resize(filled + values, T::default());
@@ -143,8 +165,13 @@ pub fn hybrid<T: Copy + Default>(
     Ok(Runs::Mixed)
 }
 
-/// Definition levels with the length before them: which of `rows` are present. Gives the bytes after them.
-pub fn levels<'a>(bytes: &'a [u8], rows: usize, out: &mut Vec<u8>) -> Result<(Runs, &'a [u8]), Fault> {
+/// Definition levels with the length before them: which of `rows` are present. Gives the bytes
+/// after them.
+pub fn levels<'a>(
+    bytes: &'a [u8],
+    rows: usize,
+    out: &mut Vec<u8>,
+) -> Result<(Runs, &'a [u8]), Fault> {
     let mut reader = Reader::new(bytes);
     let mut length = [0; 4];
     length.copy_from_slice(reader.take(4)?);
@@ -153,7 +180,8 @@ pub fn levels<'a>(bytes: &'a [u8], rows: usize, out: &mut Vec<u8>) -> Result<(Ru
     Ok((runs, reader.rest()))
 }
 
-/// `count` booleans, one bit each; gives the one that all of them are, where that is so, and then leaves `out` empty.
+/// `count` booleans, one bit each; gives the one that all of them are, where that is so, and then
+/// leaves `out` empty.
 pub fn bits(bytes: &[u8], count: usize, out: &mut Vec<u64>) -> Result<Option<u64>, Fault> {
     out.clear();
     if bytes.len() * 8 < count {
@@ -161,7 +189,8 @@ pub fn bits(bytes: &[u8], count: usize, out: &mut Vec<u64>) -> Result<Option<u64
     }
     let whole = &bytes[..count / 8];
     for (byte, value) in [(0u8, 0u64), (0xff, 1)] {
-        let rest = (count / 8 * 8..count).all(|index| u64::from(bytes[index / 8] >> (index % 8) & 1) == value);
+        let rest = (count / 8 * 8..count)
+            .all(|index| u64::from(bytes[index / 8] >> (index % 8) & 1) == value);
         if rest && whole.iter().all(|each| *each == byte) {
             return Ok(Some(value));
         }

@@ -1,4 +1,5 @@
-//! Values to the bytes of a page, before compression. Bit widths are whole bytes (see the parent module).
+//! Values to the bytes of a page, before compression. Bit widths are whole bytes (see the parent
+//! module).
 
 use super::thrift::{varint, zigzag};
 
@@ -28,7 +29,8 @@ pub fn delta(values: &[u64], out: &mut Vec<u8>) {
     }
 }
 
-/// The least of them; by four, because each of a single chain of comparisons would wait for the one before.
+/// The least of them; by four, because each of a single chain of comparisons would wait for the one
+/// before.
 fn least_of(values: &[i64]) -> i64 {
     let mut least = [i64::MAX; 4];
     let (fours, rest) = values.as_chunks::<4>();
@@ -123,7 +125,8 @@ pub fn bits(values: impl ExactSizeIterator<Item = bool>, out: &mut Vec<u8>) {
     }
 }
 
-/// Definition levels (which rows are not null) with their length before them, as data pages of version 1 have them.
+/// Definition levels (which rows are not null) with their length before them, as data pages of
+/// version 1 have them.
 pub fn levels(present: &Present, rows: usize, out: &mut Vec<u8>) {
     let at = out.len();
     out.extend_from_slice(&[0; 4]);

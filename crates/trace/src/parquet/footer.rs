@@ -1,4 +1,5 @@
-//! The table of contents at the end of a Parquet file: schema, row groups, and where their column chunks lie.
+//! The table of contents at the end of a Parquet file: schema, row groups, and where their column
+//! chunks lie.
 
 use super::schema::{Column, Kind};
 use super::thrift::{Reader, Writer, wire};
@@ -63,12 +64,20 @@ pub struct Footer {
 }
 
 /// Encodes the footer, without its length and magic.
-pub fn encode(columns: &[Column], rows: u64, groups: &[RowGroup], key_values: &[(String, String)]) -> Vec<u8> {
+pub fn encode(
+    columns: &[Column],
+    rows: u64,
+    groups: &[RowGroup],
+    key_values: &[(String, String)],
+) -> Vec<u8> {
     let mut out = Vec::new();
     let mut file = Writer::new(&mut out);
     file.i32(1, 2);
-    let elements: Vec<Option<&Column>> = std::iter::once(None).chain(columns.iter().map(Some)).collect();
-    file.structures(2, &elements, |writer, element| schema_element(writer, *element, columns.len()));
+    let elements: Vec<Option<&Column>> =
+        std::iter::once(None).chain(columns.iter().map(Some)).collect();
+    file.structures(2, &elements, |writer, element| {
+        schema_element(writer, *element, columns.len())
+    });
     file.i64(3, rows as i64);
     file.structures(4, groups, |writer, group| row_group(writer, columns, group));
     file.structures(5, key_values, |writer, (key, value)| {
@@ -160,12 +169,18 @@ pub fn decode(bytes: &[u8], end: u64) -> Result<Footer, Fault> {
     })?;
     let sum: u64 = footer.groups.iter().map(|group| group.rows).sum();
     if sum != footer.rows {
-        return Err(Fault::new(format!("{} rows in the row groups together", footer.rows), sum.to_string()));
+        return Err(Fault::new(
+            format!("{} rows in the row groups together", footer.rows),
+            sum.to_string(),
+        ));
     }
     Ok(footer)
 }
 
-fn each_structure<'a>(reader: &mut Reader<'a>, mut each: impl FnMut(&mut Reader<'a>) -> Result<(), Fault>) -> Result<(), Fault> {
+fn each_structure<'a>(
+    reader: &mut Reader<'a>,
+    mut each: impl FnMut(&mut Reader<'a>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     let (kind, length) = reader.list()?;
     if kind != wire::STRUCT && length > 0 {
         return Err(Fault::new("a list of structs", format!("a list of type {kind}")));
@@ -178,7 +193,8 @@ fn each_structure<'a>(reader: &mut Reader<'a>, mut each: impl FnMut(&mut Reader<
 
 fn unsigned(reader: &mut Reader, what: &str) -> Result<u64, Fault> {
     let value = reader.signed()?;
-    u64::try_from(value).map_err(|_| Fault::new(format!("a {what} of at least 0"), value.to_string()))
+    u64::try_from(value)
+        .map_err(|_| Fault::new(format!("a {what} of at least 0"), value.to_string()))
 }
 
 fn schema(reader: &mut Reader) -> Result<Vec<Declared>, Fault> {
@@ -189,7 +205,9 @@ fn schema(reader: &mut Reader) -> Result<Vec<Declared>, Fault> {
         reader.structure(|reader, field, kind| match (field, kind) {
             (1, wire::I32) => reader.signed().map(|value| physical = value as i32),
             (3, wire::I32) => reader.signed().map(|value| repetition = value),
-            (4, wire::BINARY) => reader.binary().map(|value| name = String::from_utf8_lossy(value).into_owned()),
+            (4, wire::BINARY) => {
+                reader.binary().map(|value| name = String::from_utf8_lossy(value).into_owned())
+            }
             (5, wire::I32) => reader.signed().map(|value| children = value),
             _ => reader.skip(kind),
         })?;
@@ -198,7 +216,10 @@ fn schema(reader: &mut Reader) -> Result<Vec<Declared>, Fault> {
             return Ok(());
         }
         if children != 0 || !(0..=1).contains(&repetition) {
-            return Err(Fault::new("columns that are neither nested nor repeated", format!("column {name}")));
+            return Err(Fault::new(
+                "columns that are neither nested nor repeated",
+                format!("column {name}"),
+            ));
         }
         columns.push(Declared { name, physical, optional: repetition == 1 });
         Ok(())
@@ -217,13 +238,22 @@ fn decode_group(reader: &mut Reader, end: u64, columns: usize) -> Result<RowGrou
         _ => reader.skip(kind),
     })?;
     if group.rows > ROW_GROUP_ROWS as u64 {
-        return Err(Fault::new(format!("row groups of at most {ROW_GROUP_ROWS} rows"), format!("one of {}", group.rows)));
+        return Err(Fault::new(
+            format!("row groups of at most {ROW_GROUP_ROWS} rows"),
+            format!("one of {}", group.rows),
+        ));
     }
     if group.chunks.len() != columns {
-        return Err(Fault::new(format!("a chunk for each of {columns} columns"), format!("{} chunks", group.chunks.len())));
+        return Err(Fault::new(
+            format!("a chunk for each of {columns} columns"),
+            format!("{} chunks", group.chunks.len()),
+        ));
     }
     if let Some(chunk) = group.chunks.iter().find(|chunk| chunk.rows != group.rows) {
-        return Err(Fault::new(format!("{} rows in each chunk of the row group", group.rows), chunk.rows.to_string()));
+        return Err(Fault::new(
+            format!("{} rows in each chunk of the row group", group.rows),
+            chunk.rows.to_string(),
+        ));
     }
     Ok(group)
 }
@@ -235,7 +265,9 @@ fn decode_chunk(reader: &mut Reader, end: u64) -> Result<Chunk, Fault> {
         (3, wire::STRUCT) => reader.structure(|reader, field, kind| match (field, kind) {
             (4, wire::I32) => reader.signed().map(|value| codec = value as i32),
             (5, wire::I64) => unsigned(reader, "number of values").map(|value| chunk.rows = value),
-            (6, wire::I64) => unsigned(reader, "size").map(|value| chunk.uncompressed_bytes = value),
+            (6, wire::I64) => {
+                unsigned(reader, "size").map(|value| chunk.uncompressed_bytes = value)
+            }
             (7, wire::I64) => unsigned(reader, "size").map(|value| chunk.bytes = value),
             (9, wire::I64) => unsigned(reader, "offset").map(|value| data = value),
             (11, wire::I64) => unsigned(reader, "offset").map(|value| dictionary = Some(value)),
@@ -246,7 +278,10 @@ fn decode_chunk(reader: &mut Reader, end: u64) -> Result<Chunk, Fault> {
     chunk.offset = dictionary.filter(|offset| *offset > 0).map_or(data, |offset| offset.min(data));
     chunk.dictionary_bytes = data - chunk.offset;
     if codec != ZSTD {
-        return Err(Fault::new(format!("columns compressed by zstd (codec {ZSTD})"), format!("codec {codec}")));
+        return Err(Fault::new(
+            format!("columns compressed by zstd (codec {ZSTD})"),
+            format!("codec {codec}"),
+        ));
     }
     if chunk.offset < 4 || chunk.offset.checked_add(chunk.bytes).is_none_or(|last| last > end) {
         let found = format!("one of {} bytes at {}", chunk.bytes, chunk.offset);

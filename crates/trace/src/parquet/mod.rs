@@ -1,17 +1,21 @@
 //! The part of Apache Parquet that bundles use, written and read by hand.
 //!
-//! Why not a general library: a bundle is untrusted input and a hot path at once. A general reader believes lengths
-//! (a page header may claim 2 GiB, a footer a million columns) and spends more on an event than a pass over it does;
-//! here every length is bounded before memory is taken for it, and a page is decoded straight into integers.
-//! The files are plain Parquet: tests read them with DuckDB, pandas and the `parquet` crate.
+//! Why not a general library: a bundle is untrusted input and a hot path at once. A general reader
+//! believes lengths (a page header may claim 2 GiB, a footer a million columns) and spends more on
+//! an event than a pass over it does; here every length is bounded before memory is taken for it,
+//! and a page is decoded straight into integers. The files are plain Parquet: tests read them with
+//! DuckDB, pandas and the `parquet` crate.
 //!
-//! Source: the format's specification (parquet.thrift, Encodings.md). What is written: flat schemas; data pages of
-//! version 1 with CRC; `RLE_DICTIONARY`, `DELTA_BINARY_PACKED` and bit-packed booleans; zstd. Deviation within what
-//! the specification allows: bit widths are whole bytes, because zstd then sees the bytes repeat (a time column takes
-//! 6 % less than with minimal widths) and packing costs nothing. The reader takes any width.
+//! Source: the format's specification (parquet.thrift, Encodings.md). What is written: flat
+//! schemas; data pages of version 1 with CRC; `RLE_DICTIONARY`, `DELTA_BINARY_PACKED` and
+//! bit-packed booleans; zstd. Deviation within what the specification allows: bit widths are whole
+//! bytes, because zstd then sees the bytes repeat (a time column takes 6 % less than with minimal
+//! widths) and packing costs nothing. The reader takes any width.
 //!
-//! - [`schema`]: columns as data. [`footer`]: the file's table of contents. [`thrift`]: the protocol both use.
-//! - [`table`]: any table of rows as a file. [`encode`], [`mod@write`]: values to pages, pages to a file. [`decode`], [`read`]: the way back.
+//! - [`schema`]: columns as data. [`footer`]: the file's table of contents. [`thrift`]: the
+//!   protocol both use.
+//! - [`table`]: any table of rows as a file. [`encode`], [`mod@write`]: values to pages, pages to a
+//!   file. [`decode`], [`read`]: the way back.
 
 pub mod decode;
 pub mod encode;

@@ -1,7 +1,8 @@
 //! A Parquet file to columns of values, a row group at a time.
 //!
-//! The bounds: a footer within the file, a chunk within [`CHUNK_BYTES_LIMIT`], a page within [`PAGE_BYTES_LIMIT`] and
-//! with no more rows than its row group has left. Checksums are compared where a page has one.
+//! The bounds: a footer within the file, a chunk within [`CHUNK_BYTES_LIMIT`], a page within
+//! [`PAGE_BYTES_LIMIT`] and with no more rows than its row group has left. Checksums are compared
+//! where a page has one.
 
 use super::decode::{self, Runs};
 use super::footer::{self, Footer, MAGIC};
@@ -26,29 +27,46 @@ impl FileReader {
     pub fn open(path: &Path) -> Result<FileReader, TraceError> {
         let file = crate::regular::open(path, "open")?;
         let length = file.metadata().map_err(TraceError::io(path, "read the size"))?.len();
-        let malformed =
-            |place: String, fault: Fault| TraceError::Malformed { path: path.into(), place, expected: fault.expected, found: fault.found };
+        let malformed = |place: String, fault: Fault| TraceError::Malformed {
+            path: path.into(),
+            place,
+            expected: fault.expected,
+            found: fault.found,
+        };
         if length < 12 {
-            let fault = Fault::new("a Parquet file of at least 12 bytes (was it cut short?)", format!("{length} bytes"));
+            let fault = Fault::new(
+                "a Parquet file of at least 12 bytes (was it cut short?)",
+                format!("{length} bytes"),
+            );
             return Err(malformed("its length".into(), fault));
         }
         let mut tail = [0; 8];
         file.read_exact_at(&mut tail, length - 8).map_err(TraceError::io(path, "read"))?;
         let [a, b, c, d, magic @ ..] = tail;
         if magic != *MAGIC {
-            let fault = Fault::new("the closing bytes PAR1 (was it cut short?)", format!("\"{}\"", magic.escape_ascii()));
+            let fault = Fault::new(
+                "the closing bytes PAR1 (was it cut short?)",
+                format!("\"{}\"", magic.escape_ascii()),
+            );
             return Err(malformed(format!("byte {}", length - 4), fault));
         }
         let bytes = u64::from(u32::from_le_bytes([a, b, c, d]));
         if bytes > length - 12 || bytes > FOOTER_BYTES_LIMIT as u64 {
             let limit = (length - 12).min(FOOTER_BYTES_LIMIT as u64);
             let place = format!("byte {}", length - 8);
-            return Err(TraceError::Limit { path: path.into(), place, what: "the length of the footer", found: bytes, limit });
+            return Err(TraceError::Limit {
+                path: path.into(),
+                place,
+                what: "the length of the footer",
+                found: bytes,
+                limit,
+            });
         }
         let at = length - 8 - bytes;
         let mut buffer = vec![0; bytes as usize];
         file.read_exact_at(&mut buffer, at).map_err(TraceError::io(path, "read"))?;
-        let footer = footer::decode(&buffer, at).map_err(|fault| malformed(format!("footer at byte {at}"), fault))?;
+        let footer = footer::decode(&buffer, at)
+            .map_err(|fault| malformed(format!("footer at byte {at}"), fault))?;
         Ok(FileReader { path: path.into(), file, footer })
     }
 
@@ -70,7 +88,9 @@ impl FileReader {
             expected,
             found,
         };
-        let Some(index) = self.footer.columns.iter().position(|declared| declared.name == column.name) else {
+        let Some(index) =
+            self.footer.columns.iter().position(|declared| declared.name == column.name)
+        else {
             if column.optional {
                 return Ok(None);
             }
@@ -78,7 +98,8 @@ impl FileReader {
         };
         let declared = &self.footer.columns[index];
         if declared.physical != column.kind.physical() {
-            let expected = format!("column {} of Parquet type {}", column.name, column.kind.physical());
+            let expected =
+                format!("column {} of Parquet type {}", column.name, column.kind.physical());
             return Err(malformed(expected, format!("type {}", declared.physical)));
         }
         Ok(Some(ColumnReader::new(*column, index, declared.optional)))
@@ -110,7 +131,8 @@ pub enum Present<'a> {
 
 /// Reads the pages of one column in order.
 ///
-/// Texts become indices into [`ColumnReader::texts`], or what [`ColumnReader::naming`] makes of them.
+/// Texts become indices into [`ColumnReader::texts`], or what [`ColumnReader::naming`] makes of
+/// them.
 #[derive(Debug)]
 pub struct ColumnReader {
     column: Column,
@@ -227,8 +249,8 @@ impl ColumnReader {
 
     /// The next `rows` rows, at most [`ColumnReader::rows_ready`].
     ///
-    /// Dictionary values are looked up and nulls put in place here, a few rows at a time, so that a page's columns stay
-    /// small enough for the caches.
+    /// Dictionary values are looked up and nulls put in place here, a few rows at a time, so that a
+    /// page's columns stay small enough for the caches.
     pub fn take(&mut self, rows: usize) -> Stretch<'_> {
         let page = &mut self.page;
         debug_assert!(rows <= page.rows);
@@ -243,8 +265,16 @@ impl ColumnReader {
         self.out.clear();
         match (page.sparse, page.coded) {
             (false, false) => return Stretch::Values(&values[here]),
-            (false, true) => self.out.extend(indices[here].iter().map(|index| dictionary[*index as usize])),
-            (true, false) => spread(&self.levels[here], self.null, &mut page.filled, |at| values[at], &mut self.out),
+            (false, true) => {
+                self.out.extend(indices[here].iter().map(|index| dictionary[*index as usize]))
+            }
+            (true, false) => spread(
+                &self.levels[here],
+                self.null,
+                &mut page.filled,
+                |at| values[at],
+                &mut self.out,
+            ),
             (true, true) => {
                 let value = |at: usize| dictionary[indices[at] as usize];
                 spread(&self.levels[here], self.null, &mut page.filled, value, &mut self.out);
@@ -277,7 +307,9 @@ impl ColumnReader {
             });
         }
         self.chunk.resize(chunk.bytes as usize, 0);
-        file.file.read_exact_at(&mut self.chunk, chunk.offset).map_err(TraceError::io(&file.path, "read"))?;
+        file.file
+            .read_exact_at(&mut self.chunk, chunk.offset)
+            .map_err(TraceError::io(&file.path, "read"))?;
         self.at = 0;
         self.group_rows_left = chunk.rows as usize;
         self.page = Page::default();
@@ -292,7 +324,12 @@ impl ColumnReader {
 
     fn malformed(&self, file: &FileReader, fault: Fault) -> TraceError {
         let place = format!("{}, page ending at byte {} of its chunk", self.place(), self.at);
-        TraceError::Malformed { path: file.path.clone(), place, expected: fault.expected, found: fault.found }
+        TraceError::Malformed {
+            path: file.path.clone(),
+            place,
+            expected: fault.expected,
+            found: fault.found,
+        }
     }
 
     fn next_page(&mut self) -> Result<(), Fault> {
@@ -301,15 +338,23 @@ impl ColumnReader {
         let packed = reader.take(header.packed_bytes)?;
         self.at = self.chunk.len() - reader.rest().len();
         // A fuzzer would not get past a checksum; what is behind it must hold without.
-        if !cfg!(fuzzing) && header.checksum.is_some_and(|checksum| checksum != crc32fast::hash(packed)) {
-            return Err(Fault::new("content as it was written", "a checksum that differs (the file is damaged)"));
+        if !cfg!(fuzzing)
+            && header.checksum.is_some_and(|checksum| checksum != crc32fast::hash(packed))
+        {
+            return Err(Fault::new(
+                "content as it was written",
+                "a checksum that differs (the file is damaged)",
+            ));
         }
         let mut plain = std::mem::take(&mut self.plain);
         decompress(&mut self.zstd.0, packed, header.plain_bytes, &mut plain)?;
         let outcome = match header.kind {
             0 => self.data_page(&plain, &header),
             2 => self.dictionary_page(&plain, &header),
-            other => Err(Fault::new("a data page of version 1 or a dictionary page", format!("a page of type {other}"))),
+            other => Err(Fault::new(
+                "a data page of version 1 or a dictionary page",
+                format!("a page of type {other}"),
+            )),
         };
         self.plain = plain;
         outcome
@@ -319,7 +364,10 @@ impl ColumnReader {
         let mut reader = Reader::new(plain);
         // Every entry takes at least four bytes.
         if header.values > plain.len() / 4 {
-            return Err(Fault::new(format!("{} dictionary values", header.values), format!("{} bytes", plain.len())));
+            return Err(Fault::new(
+                format!("{} dictionary values", header.values),
+                format!("{} bytes", plain.len()),
+            ));
         }
         self.dictionary.clear();
         self.texts.clear();
@@ -331,7 +379,9 @@ impl ColumnReader {
                     self.dictionary.push(widen(self.column.kind, value));
                 }
                 None if self.column.kind == Kind::Text => self.dictionary_text(&mut reader)?,
-                None => return Err(Fault::new("booleans without a dictionary", "a dictionary page")),
+                None => {
+                    return Err(Fault::new("booleans without a dictionary", "a dictionary page"));
+                }
             }
         }
         Ok(())
@@ -341,11 +391,14 @@ impl ColumnReader {
         let mut length = [0; 4];
         length.copy_from_slice(reader.take(4)?);
         let bytes = reader.take(u32::from_le_bytes(length) as usize)?;
-        let text = std::str::from_utf8(bytes).map_err(|_| Fault::new("UTF-8", bytes.escape_ascii().to_string()))?;
+        let text = std::str::from_utf8(bytes)
+            .map_err(|_| Fault::new("UTF-8", bytes.escape_ascii().to_string()))?;
         match self.naming {
             Some(naming) => {
                 let shown: String = text.chars().take(40).collect();
-                let number = naming(text).ok_or_else(|| Fault::new(format!("a known {}", self.column.name), format!("{shown:?}")))?;
+                let number = naming(text).ok_or_else(|| {
+                    Fault::new(format!("a known {}", self.column.name), format!("{shown:?}"))
+                })?;
                 self.dictionary.push(number);
             }
             None => {
@@ -359,16 +412,32 @@ impl ColumnReader {
     fn data_page(&mut self, plain: &[u8], header: &PageHeader) -> Result<(), Fault> {
         let rows = header.values;
         if rows == 0 || rows > self.group_rows_left {
-            return Err(Fault::new(format!("1 to {} rows, as the row group has left", self.group_rows_left), rows.to_string()));
+            return Err(Fault::new(
+                format!("1 to {} rows, as the row group has left", self.group_rows_left),
+                rows.to_string(),
+            ));
         }
-        let (present, plain) = if self.optional { decode::levels(plain, rows, &mut self.levels)? } else { (Runs::Constant(1), plain) };
+        let (present, plain) = if self.optional {
+            decode::levels(plain, rows, &mut self.levels)?
+        } else {
+            (Runs::Constant(1), plain)
+        };
         let values = match present {
             Runs::Constant(0) => 0,
             Runs::Constant(_) => rows,
             Runs::Mixed => self.levels.iter().map(|level| usize::from(*level)).sum(),
         };
-        let mut page = Page { rows, sparse: present == Runs::Mixed && values > 0, void: values == 0, ..Page::default() };
-        page.constant = if values == 0 { Some(self.null) } else { self.page_values(plain, values, header.encoding)? };
+        let mut page = Page {
+            rows,
+            sparse: present == Runs::Mixed && values > 0,
+            void: values == 0,
+            ..Page::default()
+        };
+        page.constant = if values == 0 {
+            Some(self.null)
+        } else {
+            self.page_values(plain, values, header.encoding)?
+        };
         page.coded = header.encoding != DELTA && self.column.kind != Kind::Bool;
         if page.sparse {
             if let Some(value) = page.constant.take() {
@@ -386,16 +455,25 @@ impl ColumnReader {
     }
 
     /// Decodes the values that are not null; gives the one that all of them are, where that is so.
-    fn page_values(&mut self, plain: &[u8], values: usize, encoding: i64) -> Result<Option<u64>, Fault> {
+    fn page_values(
+        &mut self,
+        plain: &[u8],
+        values: usize,
+        encoding: i64,
+    ) -> Result<Option<u64>, Fault> {
         match (encoding, self.column.kind) {
             (DELTA, Kind::I32 | Kind::U32 | Kind::I64 | Kind::U64) => {
                 decode::delta(plain, values, &mut self.values)?;
                 if self.column.kind == Kind::U32 || self.column.kind == Kind::I32 {
-                    self.values.iter_mut().for_each(|value| *value = widen(self.column.kind, value.to_le_bytes()));
+                    self.values
+                        .iter_mut()
+                        .for_each(|value| *value = widen(self.column.kind, value.to_le_bytes()));
                 }
                 Ok(None)
             }
-            (2 | 8, Kind::I32 | Kind::U32 | Kind::I64 | Kind::U64 | Kind::Text) => self.dictionary_values(plain, values),
+            (2 | 8, Kind::I32 | Kind::U32 | Kind::I64 | Kind::U64 | Kind::Text) => {
+                self.dictionary_values(plain, values)
+            }
             (0, Kind::Bool) => decode::bits(plain, values, &mut self.values),
             (other, kind) => Err(Fault::new(
                 "an encoding of bundles (delta for integers, dictionary, plain booleans)",
@@ -407,8 +485,13 @@ impl ColumnReader {
     fn dictionary_values(&mut self, plain: &[u8], values: usize) -> Result<Option<u64>, Fault> {
         let mut reader = Reader::new(plain);
         let width = reader.byte()?;
-        let runs = decode::hybrid(reader.rest(), u32::from(width), values, &mut self.indices, |index| index as u32)?;
-        let beyond = |index: u32, distinct: usize| Fault::new(format!("indices under {distinct}"), index.to_string());
+        let runs =
+            decode::hybrid(reader.rest(), u32::from(width), values, &mut self.indices, |index| {
+                index as u32
+            })?;
+        let beyond = |index: u32, distinct: usize| {
+            Fault::new(format!("indices under {distinct}"), index.to_string())
+        };
         if let Runs::Constant(index) = runs {
             let value = self.dictionary.get(index as usize).copied();
             return value.map(Some).ok_or_else(|| beyond(index, self.dictionary.len()));
@@ -422,7 +505,13 @@ impl ColumnReader {
 }
 
 /// Appends to `out` for each level the next value or null.
-fn spread(levels: &[u8], null: u64, filled: &mut usize, value: impl Fn(usize) -> u64, out: &mut Vec<u64>) {
+fn spread(
+    levels: &[u8],
+    null: u64,
+    filled: &mut usize,
+    value: impl Fn(usize) -> u64,
+    out: &mut Vec<u64>,
+) {
     let mut at = *filled;
     out.extend(levels.iter().map(|level| {
         // Looked up in any case: no branch on what alternates.
@@ -433,7 +522,8 @@ fn spread(levels: &[u8], null: u64, filled: &mut usize, value: impl Fn(usize) ->
     *filled = at;
 }
 
-/// A value of 32 bits as one of 64. Signed ones too keep their bits, so that no value is taken for a null.
+/// A value of 32 bits as one of 64. Signed ones too keep their bits, so that no value is taken for
+/// a null.
 fn widen(kind: Kind, bytes: [u8; 8]) -> u64 {
     match kind.plain_bytes() {
         Some(4) => u64::from(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
@@ -442,7 +532,14 @@ fn widen(kind: Kind, bytes: [u8; 8]) -> u64 {
 }
 
 fn page_header(reader: &mut Reader) -> Result<PageHeader, Fault> {
-    let mut header = PageHeader { kind: -1, plain_bytes: 0, packed_bytes: 0, checksum: None, values: 0, encoding: -1 };
+    let mut header = PageHeader {
+        kind: -1,
+        plain_bytes: 0,
+        packed_bytes: 0,
+        checksum: None,
+        values: 0,
+        encoding: -1,
+    };
     let (mut plain, mut packed, mut values) = (-1, -1, -1);
     reader.structure(|reader, field, kind| match (field, kind) {
         (1, wire::I32) => reader.signed().map(|value| header.kind = value),
@@ -474,13 +571,21 @@ fn decompress(
 ) -> Result<(), Fault> {
     let zstd = match zstd {
         Some(zstd) => zstd,
-        None => zstd.insert(zstd::bulk::Decompressor::new().map_err(|error| Fault::new("memory for zstd", error.to_string()))?),
+        None => zstd.insert(
+            zstd::bulk::Decompressor::new()
+                .map_err(|error| Fault::new("memory for zstd", error.to_string()))?,
+        ),
     };
     out.resize(plain_bytes, 0);
     let found = zstd.decompress_to_buffer(packed, &mut out[..]);
-    let found = found.map_err(|error| Fault::new(format!("{plain_bytes} bytes compressed by zstd"), error.to_string()))?;
+    let found = found.map_err(|error| {
+        Fault::new(format!("{plain_bytes} bytes compressed by zstd"), error.to_string())
+    })?;
     if found != plain_bytes {
-        return Err(Fault::new(format!("{plain_bytes} bytes"), format!("{found} bytes after decompression")));
+        return Err(Fault::new(
+            format!("{plain_bytes} bytes"),
+            format!("{found} bytes after decompression"),
+        ));
     }
     Ok(())
 }

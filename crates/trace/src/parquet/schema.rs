@@ -53,7 +53,8 @@ impl Kind {
 pub enum Encoding {
     /// Booleans, one bit each.
     Bits,
-    /// Distinct values once a row group, then their indices; beyond [`super::write::DICTIONARY_LIMIT`] values integers turn to differences.
+    /// Distinct values once a row group, then their indices; beyond
+    /// [`super::write::DICTIONARY_LIMIT`] values integers turn to differences.
     Dictionary,
     /// Differences to the row before.
     Delta,

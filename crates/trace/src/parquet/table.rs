@@ -1,4 +1,5 @@
-//! Any table of rows as a Parquet file: the values one by one, where there are too few of them to be worth columns.
+//! Any table of rows as a Parquet file: the values one by one, where there are too few of them to
+//! be worth columns.
 
 use super::PAGE_ROWS;
 use super::encode::{Present, bits};
@@ -57,7 +58,12 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write<'a, W: Write>(out: W, columns: &[Column], rows: usize, value: impl Fn(usize, usize) -> Value<'a>) -> std::io::Result<W> {
+pub fn write<'a, W: Write>(
+    out: W,
+    columns: &[Column],
+    rows: usize,
+    value: impl Fn(usize, usize) -> Value<'a>,
+) -> std::io::Result<W> {
     let mut file = FileWriter::new(out, columns)?;
     let mut from = 0;
     while from < rows {
@@ -66,7 +72,12 @@ pub fn write<'a, W: Write>(out: W, columns: &[Column], rows: usize, value: impl 
             let values = (from..from + page).map(|row| value(row, index));
             if columns[index].kind == Kind::Text {
                 let texts: Vec<Value> = values.collect();
-                return writer.texts(texts.iter().map(|value| if let Value::Text(text) = value { Some(&**text) } else { None }), squeeze);
+                return writer.texts(
+                    texts.iter().map(|value| {
+                        if let Value::Text(text) = value { Some(&**text) } else { None }
+                    }),
+                    squeeze,
+                );
             }
             let (mut numbers, mut present, mut packed) = (Vec::new(), Vec::new(), Vec::new());
             for value in values {

@@ -1,7 +1,7 @@
 //! Thrift's compact protocol, as far as Parquet's page headers and footers need it.
 //!
-//! Reading takes a slice and cannot reach beyond it; nothing is allocated for a claimed length. Unknown fields are
-//! skipped, nested at most [`DEPTH_LIMIT`] deep.
+//! Reading takes a slice and cannot reach beyond it; nothing is allocated for a claimed length.
+//! Unknown fields are skipped, nested at most [`DEPTH_LIMIT`] deep.
 
 use super::Fault;
 
@@ -43,7 +43,10 @@ impl<'a> Writer<'a> {
 
     fn header(&mut self, field: i16, kind: u8) {
         let step = field - self.last;
-        debug_assert!((1..=15).contains(&step), "fields are written in ascending order, gaps under 16");
+        debug_assert!(
+            (1..=15).contains(&step),
+            "fields are written in ascending order, gaps under 16"
+        );
         self.out.push((step as u8) << 4 | kind);
         self.last = field;
     }
@@ -85,7 +88,12 @@ impl<'a> Writer<'a> {
     }
 
     /// A list of structs, each written by `fill`.
-    pub fn structures<T>(&mut self, field: i16, items: &[T], mut fill: impl FnMut(&mut Writer, &T)) {
+    pub fn structures<T>(
+        &mut self,
+        field: i16,
+        items: &[T],
+        mut fill: impl FnMut(&mut Writer, &T),
+    ) {
         self.list(field, wire::STRUCT, items.len());
         for item in items {
             element(self.out, |writer| fill(writer, item));
@@ -170,7 +178,10 @@ impl<'a> Reader<'a> {
     /// The next `length` bytes.
     pub fn take(&mut self, length: usize) -> Result<&'a [u8], Fault> {
         if length > self.rest.len() {
-            return Err(Fault::new(format!("{length} more bytes"), format!("{} bytes to the end", self.rest.len())));
+            return Err(Fault::new(
+                format!("{length} more bytes"),
+                format!("{} bytes to the end", self.rest.len()),
+            ));
         }
         let (taken, rest) = self.rest.split_at(length);
         self.rest = rest;
@@ -206,7 +217,8 @@ impl<'a> Reader<'a> {
         self.take(usize::try_from(length).unwrap_or(usize::MAX))
     }
 
-    /// A list's element type and length. Every element takes at least a byte, so that a length beyond the rest is refused.
+    /// A list's element type and length. Every element takes at least a byte, so that a length
+    /// beyond the rest is refused.
     pub fn list(&mut self) -> Result<(u8, usize), Fault> {
         let head = self.byte()?;
         let length = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
@@ -219,8 +231,12 @@ impl<'a> Reader<'a> {
         Ok((head & 15, length as usize))
     }
 
-    /// Calls `field` with the number and type of each field of a struct; it must read or [`Reader::skip`] the value.
-    pub fn structure(&mut self, mut field: impl FnMut(&mut Reader<'a>, i16, u8) -> Result<(), Fault>) -> Result<(), Fault> {
+    /// Calls `field` with the number and type of each field of a struct; it must read or
+    /// [`Reader::skip`] the value.
+    pub fn structure(
+        &mut self,
+        mut field: impl FnMut(&mut Reader<'a>, i16, u8) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         let mut last = 0i16;
         loop {
             let head = self.byte()?;
@@ -254,12 +270,19 @@ impl<'a> Reader<'a> {
                 let (kind, length) = self.list()?;
                 for _ in 0..length {
                     // In a list a boolean takes a byte; as a field it is in the header.
-                    if kind <= wire::FALSE { self.take(1).map(drop)? } else { self.skip_within(kind, depth)? }
+                    if kind <= wire::FALSE {
+                        self.take(1).map(drop)?
+                    } else {
+                        self.skip_within(kind, depth)?
+                    }
                 }
                 Ok(())
             }
             wire::STRUCT => self.structure(|reader, _, kind| reader.skip_within(kind, depth)),
-            other => Err(Fault::new("a value type of thrift's compact protocol", format!("type {other}"))),
+            other => Err(Fault::new(
+                "a value type of thrift's compact protocol",
+                format!("type {other}"),
+            )),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Columns of values to a Parquet file, a page at a time.
 //!
-//! Memory is bounded by one row group, compressed: pages are encoded and compressed as they fill, and a column's pages
-//! wait for those of the columns before it.
+//! Memory is bounded by one row group, compressed: pages are encoded and compressed as they fill,
+//! and a column's pages wait for those of the columns before it.
 
 use super::encode::{self, Present};
 use super::footer::{Chunk, MAGIC, RowGroup};
@@ -48,10 +48,19 @@ impl<W: Write> FileWriter<W> {
     pub fn new(mut out: W, columns: &[Column]) -> std::io::Result<FileWriter<W>> {
         out.write_all(MAGIC)?;
         let columns = columns.iter().map(|column| ColumnWriter::new(*column)).collect();
-        Ok(FileWriter { out, at: 4, columns, group_rows: 0, rows: 0, groups: Vec::new(), squeeze: Squeeze::new()? })
+        Ok(FileWriter {
+            out,
+            at: 4,
+            columns,
+            group_rows: 0,
+            rows: 0,
+            groups: Vec::new(),
+            squeeze: Squeeze::new()?,
+        })
     }
 
-    /// Takes one page of every column: `page(index, writer)` gives it to the column's writer, `rows` of them.
+    /// Takes one page of every column: `page(index, writer)` gives it to the column's writer,
+    /// `rows` of them.
     pub fn page(
         &mut self,
         rows: usize,
@@ -62,10 +71,17 @@ impl<W: Write> FileWriter<W> {
         }
         for (index, column) in self.columns.iter_mut().enumerate() {
             page(index, column, &mut self.squeeze)?;
-            debug_assert_eq!(column.chunk.rows as usize, self.group_rows + rows, "column {}", column.column.name);
+            debug_assert_eq!(
+                column.chunk.rows as usize,
+                self.group_rows + rows,
+                "column {}",
+                column.column.name
+            );
         }
         self.group_rows += rows;
-        if self.group_rows >= ROW_GROUP_ROWS || self.columns.iter().any(|column| column.dictionary.bytes > TEXT_BYTES_PER_GROUP) {
+        if self.group_rows >= ROW_GROUP_ROWS
+            || self.columns.iter().any(|column| column.dictionary.bytes > TEXT_BYTES_PER_GROUP)
+        {
             self.end_group()?;
         }
         Ok(())
@@ -75,7 +91,10 @@ impl<W: Write> FileWriter<W> {
         if self.group_rows == 0 {
             return Ok(());
         }
-        let mut group = RowGroup { rows: self.group_rows as u64, chunks: Vec::with_capacity(self.columns.len()) };
+        let mut group = RowGroup {
+            rows: self.group_rows as u64,
+            chunks: Vec::with_capacity(self.columns.len()),
+        };
         for column in &mut self.columns {
             let chunk = column.finish(&mut self.out, self.at, &mut self.squeeze)?;
             self.at += chunk.bytes;
@@ -88,7 +107,10 @@ impl<W: Write> FileWriter<W> {
     }
 
     /// Writes what is left and the footer; gives back what was written to, and the row groups.
-    pub fn finish(mut self, key_values: &[(String, String)]) -> std::io::Result<(W, Vec<RowGroup>)> {
+    pub fn finish(
+        mut self,
+        key_values: &[(String, String)],
+    ) -> std::io::Result<(W, Vec<RowGroup>)> {
         self.end_group()?;
         let columns: Vec<Column> = self.columns.iter().map(|column| column.column).collect();
         let footer = footer::encode(&columns, self.rows, &self.groups, key_values);
@@ -119,11 +141,23 @@ impl Squeeze {
     fn new() -> std::io::Result<Squeeze> {
         // A level more takes 3 % off a recording's file, and half as long again to compress.
         let zstd = zstd::bulk::Compressor::new(1)?;
-        Ok(Squeeze { zstd, plain: Vec::new(), packed: Vec::new(), header: Vec::new(), indices: Vec::new() })
+        Ok(Squeeze {
+            zstd,
+            plain: Vec::new(),
+            packed: Vec::new(),
+            header: Vec::new(),
+            indices: Vec::new(),
+        })
     }
 
-    /// Compresses `plain` and appends it to `out` as a page; gives the page's bytes before compression, header included.
-    fn page(&mut self, fill: impl FnOnce(&mut Writer), kind: i32, out: &mut Vec<u8>) -> std::io::Result<u64> {
+    /// Compresses `plain` and appends it to `out` as a page; gives the page's bytes before
+    /// compression, header included.
+    fn page(
+        &mut self,
+        fill: impl FnOnce(&mut Writer),
+        kind: i32,
+        out: &mut Vec<u8>,
+    ) -> std::io::Result<u64> {
         self.packed.clear();
         self.packed.reserve(zstd::zstd_safe::compress_bound(self.plain.len()));
         self.zstd.compress_to_buffer(&self.plain, &mut self.packed)?;
@@ -153,13 +187,26 @@ pub struct ColumnWriter {
 
 impl ColumnWriter {
     fn new(column: Column) -> ColumnWriter {
-        ColumnWriter { column, pages: Vec::new(), chunk: Chunk::default(), dictionary: Dictionary::default(), range: None }
+        ColumnWriter {
+            column,
+            pages: Vec::new(),
+            chunk: Chunk::default(),
+            dictionary: Dictionary::default(),
+            range: None,
+        }
     }
 
     /// A page of integers: `values` are those of the rows that are not null.
-    pub fn integers(&mut self, values: &[u64], present: Present, rows: usize, squeeze: &mut Squeeze) -> std::io::Result<()> {
+    pub fn integers(
+        &mut self,
+        values: &[u64],
+        present: Present,
+        rows: usize,
+        squeeze: &mut Squeeze,
+    ) -> std::io::Result<()> {
         self.begin(present, rows, squeeze);
-        let delta = self.column.encoding == Encoding::Delta || !self.dictionary.indices(values, &mut squeeze.indices);
+        let delta = self.column.encoding == Encoding::Delta
+            || !self.dictionary.indices(values, &mut squeeze.indices);
         let encoding = match (values.is_empty(), delta) {
             (true, _) => PLAIN,
             (false, true) => {
@@ -175,7 +222,8 @@ impl ColumnWriter {
         self.data_page(rows, values.len(), encoding, squeeze)
     }
 
-    /// A page of numbers that stand for `names`; a single number stands for all rows that are present.
+    /// A page of numbers that stand for `names`; a single number stands for all rows that are
+    /// present.
     pub fn named(
         &mut self,
         names: &[&str],
@@ -205,13 +253,19 @@ impl ColumnWriter {
     }
 
     /// A page where every row has this value.
-    pub fn constant(&mut self, value: u64, rows: usize, squeeze: &mut Squeeze) -> std::io::Result<()> {
+    pub fn constant(
+        &mut self,
+        value: u64,
+        rows: usize,
+        squeeze: &mut Squeeze,
+    ) -> std::io::Result<()> {
         if self.column.encoding != Encoding::Dictionary {
             return self.integers(&vec![value; rows], Present::All, rows, squeeze);
         }
         self.begin(Present::All, rows, squeeze);
         let index = self.dictionary.index(value);
-        // More distinct values than the limit only where constant pages brought them: still a valid dictionary.
+        // More distinct values than the limit only where constant pages brought them: still a valid
+        // dictionary.
         encode::run(index, rows, self.dictionary.distinct(), &mut squeeze.plain);
         self.data_page(rows, rows, RLE_DICTIONARY, squeeze)
     }
@@ -222,7 +276,11 @@ impl ColumnWriter {
     }
 
     /// A page of booleans, never null.
-    pub fn booleans(&mut self, values: impl ExactSizeIterator<Item = bool>, squeeze: &mut Squeeze) -> std::io::Result<()> {
+    pub fn booleans(
+        &mut self,
+        values: impl ExactSizeIterator<Item = bool>,
+        squeeze: &mut Squeeze,
+    ) -> std::io::Result<()> {
         let rows = values.len();
         self.begin(Present::All, rows, squeeze);
         encode::bits(values, &mut squeeze.plain);
@@ -230,14 +288,23 @@ impl ColumnWriter {
     }
 
     /// A page where every row is this boolean.
-    pub fn same_boolean(&mut self, value: bool, rows: usize, squeeze: &mut Squeeze) -> std::io::Result<()> {
+    pub fn same_boolean(
+        &mut self,
+        value: bool,
+        rows: usize,
+        squeeze: &mut Squeeze,
+    ) -> std::io::Result<()> {
         self.begin(Present::All, rows, squeeze);
         squeeze.plain.resize(rows.div_ceil(8), if value { 0xff } else { 0 });
         self.data_page(rows, rows, PLAIN, squeeze)
     }
 
     /// A page of texts.
-    pub fn texts<'t>(&mut self, values: impl Iterator<Item = Option<&'t str>>, squeeze: &mut Squeeze) -> std::io::Result<()> {
+    pub fn texts<'t>(
+        &mut self,
+        values: impl Iterator<Item = Option<&'t str>>,
+        squeeze: &mut Squeeze,
+    ) -> std::io::Result<()> {
         let mut present = Vec::new();
         let mut indices = std::mem::take(&mut squeeze.indices);
         indices.clear();
@@ -270,7 +337,13 @@ impl ColumnWriter {
         }
     }
 
-    fn data_page(&mut self, rows: usize, values: usize, encoding: i32, squeeze: &mut Squeeze) -> std::io::Result<()> {
+    fn data_page(
+        &mut self,
+        rows: usize,
+        values: usize,
+        encoding: i32,
+        squeeze: &mut Squeeze,
+    ) -> std::io::Result<()> {
         let header = |header: &mut Writer| {
             header.structure(5, |data| {
                 data.i32(1, rows as i32);
@@ -291,7 +364,8 @@ impl ColumnWriter {
     fn widen_range(&mut self, values: &[u64]) {
         // Flipping the sign bit of signed values makes unsigned comparison order them.
         let flip = if matches!(self.column.kind, Kind::I32 | Kind::I64) { 1 << 63 } else { 0 };
-        let (mut least, mut greatest) = self.range.map_or((u64::MAX, 0), |(least, greatest)| (least ^ flip, greatest ^ flip));
+        let (mut least, mut greatest) =
+            self.range.map_or((u64::MAX, 0), |(least, greatest)| (least ^ flip, greatest ^ flip));
         for value in values {
             least = least.min(*value ^ flip);
             greatest = greatest.max(*value ^ flip);
@@ -300,7 +374,12 @@ impl ColumnWriter {
     }
 
     /// Writes the chunk at byte `at` of the file and begins the next.
-    fn finish(&mut self, out: &mut impl Write, at: u64, squeeze: &mut Squeeze) -> std::io::Result<Chunk> {
+    fn finish(
+        &mut self,
+        out: &mut impl Write,
+        at: u64,
+        squeeze: &mut Squeeze,
+    ) -> std::io::Result<Chunk> {
         let mut chunk = std::mem::take(&mut self.chunk);
         chunk.encodings.push(RLE);
         chunk.encodings.dedup();
@@ -322,9 +401,13 @@ impl ColumnWriter {
         }
         // Values that went to the dictionary are not in the range: say nothing rather than half.
         if self.dictionary.distinct() == 0
-            && let (Some((least, greatest)), Some(bytes)) = (self.range, self.column.kind.plain_bytes())
+            && let (Some((least, greatest)), Some(bytes)) =
+                (self.range, self.column.kind.plain_bytes())
         {
-            chunk.range = Some((least.to_le_bytes()[..bytes].to_vec(), greatest.to_le_bytes()[..bytes].to_vec()));
+            chunk.range = Some((
+                least.to_le_bytes()[..bytes].to_vec(),
+                greatest.to_le_bytes()[..bytes].to_vec(),
+            ));
         }
         chunk.offset = at;
         chunk.dictionary_bytes = dictionary_page.len() as u64;
@@ -341,7 +424,8 @@ impl ColumnWriter {
 /// The distinct values of a column in a row group, in order of first appearance.
 #[derive(Debug, Default)]
 struct Dictionary {
-    /// The value seen last for each of a few hashes, with its index: most values are found here. Empty until used.
+    /// The value seen last for each of a few hashes, with its index: most values are found here.
+    /// Empty until used.
     recent: Vec<(u64, u32)>,
     numbers: HashMap<u64, u32, xxhash_rust::xxh3::Xxh3DefaultBuilder>,
     values: Vec<u64>,
@@ -400,7 +484,10 @@ impl Dictionary {
 
     fn plain(&self, kind: Kind, out: &mut Vec<u8>) {
         match kind.plain_bytes() {
-            Some(bytes) => self.values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()[..bytes])),
+            Some(bytes) => self
+                .values
+                .iter()
+                .for_each(|value| out.extend_from_slice(&value.to_le_bytes()[..bytes])),
             None => out.extend_from_slice(&self.text_bytes),
         }
     }

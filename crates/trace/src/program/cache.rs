@@ -1,8 +1,9 @@
 //! A bundle's program beside its tables, so that compiling is paid once.
 //!
-//! The file is `NAME.heaplab/replay-all.program` or `replay-process-N.program`. Its header holds a key over what it was
-//! compiled from; a program with another key, of another version, or damaged is compiled again. Where the bundle cannot
-//! be written to, the program goes to a folder for temporary files under a name that carries the key.
+//! The file is `NAME.heaplab/replay-all.program` or `replay-process-N.program`. Its header holds a
+//! key over what it was compiled from; a program with another key, of another version, or damaged
+//! is compiled again. Where the bundle cannot be written to, the program goes to a folder for
+//! temporary files under a name that carries the key.
 
 use super::compiler::{Standing, compile, compile_and_standing};
 use super::file::{Facts, Program, VERSION};
@@ -33,22 +34,36 @@ pub fn cached(bundle: &Bundle, selection: Selection) -> Result<Program, TraceErr
         }
     }
     match write(bundle, selection, key, &beside) {
-        Err(TraceError::Io { source, .. }) if is_read_only(&source) => write(bundle, selection, key, &elsewhere),
+        Err(TraceError::Io { source, .. }) if is_read_only(&source) => {
+            write(bundle, selection, key, &elsewhere)
+        }
         other => other,
     }
 }
 
-/// The program of a bundle's first `rows` rows (of `selection`), and what stands at its end. It is kept nowhere: its file, among the system's temporary ones,
-/// has no name when this returns.
+/// The program of a bundle's first `rows` rows (of `selection`), and what stands at its end. It is
+/// kept nowhere: its file, among the system's temporary ones, has no name when this returns.
 ///
 /// # Errors
 /// The events cannot be read, or there is no room for the program.
-pub fn until(bundle: &Bundle, selection: Selection, rows: u64) -> Result<(Program, Standing), TraceError> {
+pub fn until(
+    bundle: &Bundle,
+    selection: Selection,
+    rows: u64,
+) -> Result<(Program, Standing), TraceError> {
     let name = format!("heaplab-until-{rows}-{}.program", std::process::id());
     let unfinished = Unfinished(std::env::temp_dir().join(name));
-    let mut file = File::create_new(&unfinished.0).map_err(TraceError::io(&unfinished.0, "create"))?;
+    let mut file =
+        File::create_new(&unfinished.0).map_err(TraceError::io(&unfinished.0, "create"))?;
     let mut events = First { source: bundle.events(selection)?, rows };
-    let (_, standing) = compile_and_standing(&mut events, bundle.tables(), facts(bundle, selection), 0, bundle.path(), &mut file)?;
+    let (_, standing) = compile_and_standing(
+        &mut events,
+        bundle.tables(),
+        facts(bundle, selection),
+        0,
+        bundle.path(),
+        &mut file,
+    )?;
     Ok((Program::open(&unfinished.0)?, standing))
 }
 
@@ -69,12 +84,27 @@ fn is_read_only(error: &std::io::Error) -> bool {
     matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | StorageFull)
 }
 
-/// Compiles under a name of this process's own and renames, so that the program appears whole or not at all.
-fn write(bundle: &Bundle, selection: Selection, key: u64, path: &Path) -> Result<Program, TraceError> {
+/// Compiles under a name of this process's own and renames, so that the program appears whole or
+/// not at all.
+fn write(
+    bundle: &Bundle,
+    selection: Selection,
+    key: u64,
+    path: &Path,
+) -> Result<Program, TraceError> {
     let unfinished = Unfinished(path.with_extension(format!("unfinished-{}", std::process::id())));
-    let mut file = File::create_new(&unfinished.0).map_err(TraceError::io(&unfinished.0, "create"))?;
-    compile(&mut bundle.events(selection)?, bundle.tables(), facts(bundle, selection), key, bundle.path(), &mut file)?;
-    fs::rename(&unfinished.0, path).map_err(TraceError::io(path, "give the replay program its name"))?;
+    let mut file =
+        File::create_new(&unfinished.0).map_err(TraceError::io(&unfinished.0, "create"))?;
+    compile(
+        &mut bundle.events(selection)?,
+        bundle.tables(),
+        facts(bundle, selection),
+        key,
+        bundle.path(),
+        &mut file,
+    )?;
+    fs::rename(&unfinished.0, path)
+        .map_err(TraceError::io(path, "give the replay program its name"))?;
     Program::open(path)
 }
 
@@ -97,7 +127,9 @@ fn key(folder: &Path, selection: Selection) -> Result<u64, TraceError> {
         let path = folder.join(name);
         let mut file = match regular::open(&path, "open") {
             Ok(file) => file,
-            Err(TraceError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(TraceError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                continue;
+            }
             Err(error) => return Err(error),
         };
         hash.update(name.as_bytes());

@@ -1,6 +1,9 @@
-//! Events in, words out, in one pass. Memory grows with the objects that are live, never with the events.
+//! Events in, words out, in one pass. Memory grows with the objects that are live, never with the
+//! events.
 
-use super::encoding::{self, ALIGN_LOG2_MAX, Managed, REGIONS_MAX, SIZE_MAX, SLOTS_MAX, Step, THREADS_MAX};
+use super::encoding::{
+    self, ALIGN_LOG2_MAX, Managed, REGIONS_MAX, SIZE_MAX, SLOTS_MAX, Step, THREADS_MAX,
+};
 use super::file::{Checkpoint, Facts, RegionKind, Writer};
 use super::slots::Slots;
 use crate::{BY_REACHABILITY, Event, EventSource, Flags, ObjectId, Op, TraceError, tables::Tables};
@@ -8,7 +11,8 @@ use hashbrown::HashMap;
 use std::io::{Seek, Write};
 use std::path::Path;
 
-/// Checkpoints kept at regular distances: at most this many, at least half of it once the program has as many events.
+/// Checkpoints kept at regular distances: at most this many, at least half of it once the program
+/// has as many events.
 const REGULAR_CHECKPOINTS_MAX: usize = 128;
 
 struct Live {
@@ -27,7 +31,8 @@ struct Compiler {
     thread: u32,
     regions: HashMap<u32, u32>,
     kinds: HashMap<RegionKind, u32>,
-    /// Objects born in each arena that is alive; those freed since are dropped when they are more than half.
+    /// Objects born in each arena that is alive; those freed since are dropped when they are more
+    /// than half.
     members: HashMap<u32, (Vec<ObjectId>, usize)>,
     live_bytes: u64,
     regular: Vec<Checkpoint>,
@@ -37,9 +42,10 @@ struct Compiler {
     facts: Facts,
 }
 
-/// Compiles what `source` gives into a program and writes it to `out`. `facts` carries what the caller knows of the
-/// recording; its counts are filled in here. `origin` is named in errors. Failed requests, events about a forked copy
-/// and the collections of the heap recorded under are left out.
+/// Compiles what `source` gives into a program and writes it to `out`. `facts` carries what the
+/// caller knows of the recording; its counts are filled in here. `origin` is named in errors.
+/// Failed requests, events about a forked copy and the collections of the heap recorded under are
+/// left out.
 pub fn compile<W: Write + Seek>(
     source: &mut impl EventSource,
     tables: &Tables,
@@ -96,7 +102,13 @@ pub fn compile_and_standing<W: Write + Seek>(
 }
 
 impl Compiler {
-    fn event(&mut self, event: &Event, tables: &Tables, row: u64, origin: &Path) -> Result<(), TraceError> {
+    fn event(
+        &mut self,
+        event: &Event,
+        tables: &Tables,
+        row: u64,
+        origin: &Path,
+    ) -> Result<(), TraceError> {
         if !event.counts() {
             self.facts.skipped_events += 1;
             return Ok(());
@@ -117,7 +129,10 @@ impl Compiler {
             }
             Op::ArenaDeath => self.region_death(event, row, origin)?,
             Op::Mark => {
-                let name = tables.marks.get(event.object as usize).map_or(String::new(), |mark| mark.name.clone());
+                let name = tables
+                    .marks
+                    .get(event.object as usize)
+                    .map_or(String::new(), |mark| mark.name.clone());
                 let mark = Checkpoint { mark: Some(self.facts.marks.len() as u32), ..self.here() };
                 self.facts.marks.push(name);
                 self.marks.push(mark);
@@ -128,8 +143,15 @@ impl Compiler {
             }
             Op::Reference => {
                 let from = self.slot_of(event.object, "made to refer", row, origin)?;
-                let to = if event.target == u64::MAX { None } else { Some(self.slot_of(event.target, "referred to", row, origin)?) };
-                encoding::encode(&mut self.words, Step::Managed(Managed::Reference { from, field: event.field, to }));
+                let to = if event.target == u64::MAX {
+                    None
+                } else {
+                    Some(self.slot_of(event.target, "referred to", row, origin)?)
+                };
+                encoding::encode(
+                    &mut self.words,
+                    Step::Managed(Managed::Reference { from, field: event.field, to }),
+                );
             }
             Op::Collect | Op::CollectYoung | Op::Trim => self.request(event, row, origin)?,
             Op::CollectBegin | Op::CollectEnd => self.facts.skipped_events += 1,
@@ -137,7 +159,13 @@ impl Compiler {
         Ok(())
     }
 
-    fn birth(&mut self, event: &Event, tables: &Tables, row: u64, origin: &Path) -> Result<(), TraceError> {
+    fn birth(
+        &mut self,
+        event: &Event,
+        tables: &Tables,
+        row: u64,
+        origin: &Path,
+    ) -> Result<(), TraceError> {
         self.switch_thread(event.thread, row, origin)?;
         check_request(event, row, origin)?;
         let region = self.region(event.arena, tables, row, origin)?;
@@ -156,7 +184,10 @@ impl Compiler {
             encoding::encode(&mut self.words, Step::Managed(Managed::NextOld));
         }
         let (size, align_log2, zeroed) = (event.size, event.align_log2, event.has(Flags::ZEROED));
-        encoding::encode_request(&mut self.words, Step::Allocate { slot, size, align_log2, zeroed, region });
+        encoding::encode_request(
+            &mut self.words,
+            Step::Allocate { slot, size, align_log2, zeroed, region },
+        );
         self.live_bytes = self.live_bytes.saturating_add(size);
         self.facts.objects += 1;
         self.facts.block_size_max = self.facts.block_size_max.max(size);
@@ -172,7 +203,8 @@ impl Compiler {
         };
         self.left_region(&dead);
         if self.facts.death_rule == BY_REACHABILITY {
-            // The object lives while others refer to it, for as long as each heap takes to find out: its slot stays its own.
+            // The object lives while others refer to it, for as long as each heap takes to find
+            // out: its slot stays its own.
             self.live_bytes = self.live_bytes.saturating_sub(dead.size);
             encoding::encode(&mut self.words, Step::Managed(Managed::Release { slot: dead.slot }));
         } else {
@@ -196,9 +228,19 @@ impl Compiler {
         Ok(())
     }
 
-    fn slot_of(&self, object: ObjectId, what: &str, row: u64, origin: &Path) -> Result<u32, TraceError> {
+    fn slot_of(
+        &self,
+        object: ObjectId,
+        what: &str,
+        row: u64,
+        origin: &Path,
+    ) -> Result<u32, TraceError> {
         let live = self.live.get(&object).map(|live| live.slot);
-        live.ok_or_else(|| TraceError::Order { path: origin.into(), row, what: format!("object {object} is {what} and not live") })
+        live.ok_or_else(|| TraceError::Order {
+            path: origin.into(),
+            row,
+            what: format!("object {object} is {what} and not live"),
+        })
     }
 
     fn growth(&mut self, event: &Event, row: u64, origin: &Path) -> Result<(), TraceError> {
@@ -210,7 +252,8 @@ impl Compiler {
         };
         let old = std::mem::replace(&mut live.size, event.size);
         let (slot, region) = (live.slot, live.region);
-        let step = Step::Reallocate { slot, size: event.size, align_log2: event.align_log2, region };
+        let step =
+            Step::Reallocate { slot, size: event.size, align_log2: event.align_log2, region };
         encoding::encode_request(&mut self.words, step);
         self.live_bytes = self.live_bytes.saturating_sub(old).saturating_add(event.size);
         self.facts.block_size_max = self.facts.block_size_max.max(event.size);
@@ -225,8 +268,12 @@ impl Compiler {
             return Err(TraceError::Order { path: origin.into(), row, what });
         };
         let (members, _) = self.members.remove(&region).unwrap_or_default();
-        let dead: Vec<Live> = members.iter().filter_map(|object| self.live.remove(object)).collect();
-        encoding::encode(&mut self.words, Step::RegionDeath { region, first: 0, members: dead.len() });
+        let dead: Vec<Live> =
+            members.iter().filter_map(|object| self.live.remove(object)).collect();
+        encoding::encode(
+            &mut self.words,
+            Step::RegionDeath { region, first: 0, members: dead.len() },
+        );
         for member in &dead {
             self.words.push(member.slot);
             self.retire(member);
@@ -250,7 +297,13 @@ impl Compiler {
     }
 
     /// The dense number of the bundle's `arena`, which begins here where it is new.
-    fn region(&mut self, arena: u32, tables: &Tables, row: u64, origin: &Path) -> Result<u32, TraceError> {
+    fn region(
+        &mut self,
+        arena: u32,
+        tables: &Tables,
+        row: u64,
+        origin: &Path,
+    ) -> Result<u32, TraceError> {
         if arena == 0 {
             return Ok(0);
         }
@@ -259,7 +312,13 @@ impl Compiler {
         }
         self.facts.regions += 1;
         if self.facts.regions >= REGIONS_MAX {
-            return Err(limit(origin, row, "arenas", self.facts.regions.into(), (REGIONS_MAX - 1).into()));
+            return Err(limit(
+                origin,
+                row,
+                "arenas",
+                self.facts.regions.into(),
+                (REGIONS_MAX - 1).into(),
+            ));
         }
         self.regions.insert(arena, self.facts.regions);
         if self.facts.kind_of_region.is_empty() {
@@ -273,8 +332,10 @@ impl Compiler {
     /// The next region is the bundle's `arena`.
     fn note_kind(&mut self, tables: &Tables, arena: u32) {
         let row = tables.arenas.get(arena as usize);
-        let kind =
-            row.map_or_else(RegionKind::default, |row| RegionKind { kind: row.kind.clone(), growth_policy: row.growth_policy.clone() });
+        let kind = row.map_or_else(RegionKind::default, |row| RegionKind {
+            kind: row.kind.clone(),
+            growth_policy: row.growth_policy.clone(),
+        });
         let next = self.facts.region_kinds.len() as u32;
         let index = *self.kinds.entry(kind.clone()).or_insert(next);
         if index == next {
@@ -322,7 +383,8 @@ impl Compiler {
             self.regular.push(here);
             if self.regular.len() == REGULAR_CHECKPOINTS_MAX {
                 self.regular_distance *= 2;
-                self.regular.retain(|checkpoint| checkpoint.event.is_multiple_of(self.regular_distance));
+                self.regular
+                    .retain(|checkpoint| checkpoint.event.is_multiple_of(self.regular_distance));
             }
         }
     }
@@ -338,7 +400,9 @@ impl Compiler {
         checkpoints.extend([self.peak, end]);
         // Stable, so that marks between the same two instructions stay in their order.
         checkpoints.sort_by_key(|checkpoint| (checkpoint.word, checkpoint.mark));
-        checkpoints.dedup_by(|later, earlier| later.word == earlier.word && later.mark.is_none() && earlier.mark.is_none());
+        checkpoints.dedup_by(|later, earlier| {
+            later.word == earlier.word && later.mark.is_none() && earlier.mark.is_none()
+        });
         (self.facts, checkpoints)
     }
 }
@@ -348,7 +412,13 @@ fn check_request(event: &Event, row: u64, origin: &Path) -> Result<(), TraceErro
         return Err(limit(origin, row, "size of a block", event.size, SIZE_MAX));
     }
     if event.align_log2 > ALIGN_LOG2_MAX {
-        return Err(limit(origin, row, "log2 of an alignment", event.align_log2.into(), ALIGN_LOG2_MAX.into()));
+        return Err(limit(
+            origin,
+            row,
+            "log2 of an alignment",
+            event.align_log2.into(),
+            ALIGN_LOG2_MAX.into(),
+        ));
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Instructions as words. The three low bits of the first word say what it is, the other 29 are a slot or an argument.
+//! Instructions as words. The three low bits of the first word say what it is, the other 29 are a
+//! slot or an argument.
 
 /// Bits of a slot number.
 pub(super) const SLOT_BITS: u32 = 29;
@@ -10,7 +11,8 @@ pub(super) const REGIONS_MAX: u32 = 1 << 24;
 pub(super) const THREADS_MAX: u32 = 1 << 26;
 /// Largest log2 of an alignment.
 pub(super) const ALIGN_LOG2_MAX: u8 = 47;
-/// Largest size of a block: half of a 48-bit address space. A request above it cannot have succeeded.
+/// Largest size of a block: half of a 48-bit address space. A request above it cannot have
+/// succeeded.
 pub(crate) const SIZE_MAX: u64 = 1 << 47;
 
 const FREE: u32 = 0;
@@ -76,7 +78,8 @@ pub enum Step {
         /// Where the block is kept.
         slot: u32,
     },
-    /// What follows is done by this thread (dense, in order of first appearance; a program begins with thread 0).
+    /// What follows is done by this thread (dense, in order of first appearance; a program begins
+    /// with thread 0).
     Thread {
         /// Its number.
         thread: u32,
@@ -99,7 +102,8 @@ pub enum Step {
     Managed(Managed),
 }
 
-/// An instruction for heaps that collect. Heaps whose blocks the program frees heed `Trim` and `Release` alone.
+/// An instruction for heaps that collect. Heaps whose blocks the program frees heed `Trim` and
+/// `Release` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Managed {
     /// The program asks for a full collection.
@@ -115,7 +119,8 @@ pub enum Managed {
         /// Where the object is kept.
         slot: u32,
     },
-    /// The program lets go of the object in `slot`, which lives on while others refer to it. The slot is not used again.
+    /// The program lets go of the object in `slot`, which lives on while others refer to it. The
+    /// slot is not used again.
     Release {
         /// Where the object is kept.
         slot: u32,
@@ -143,7 +148,8 @@ pub struct Corrupt {
     pub found: u32,
 }
 
-/// The slot that an instruction beginning with `word` names, for prefetching; meaningless for other words.
+/// The slot that an instruction beginning with `word` names, for prefetching; meaningless for other
+/// words.
 #[inline(always)]
 pub fn slot_at(word: u32) -> usize {
     (word >> 3) as usize
@@ -163,7 +169,13 @@ pub fn decode(words: &[u32], at: &mut usize) -> Result<Option<Step>, Corrupt> {
         tag @ (ALLOCATE | ALLOCATE_ZEROED) => {
             let size = u64::from(word(words, here + 1)?);
             *at = here + 2;
-            Ok(Some(Step::Allocate { slot, size, align_log2: 0, zeroed: tag == ALLOCATE_ZEROED, region: 0 }))
+            Ok(Some(Step::Allocate {
+                slot,
+                size,
+                align_log2: 0,
+                zeroed: tag == ALLOCATE_ZEROED,
+                region: 0,
+            }))
         }
         REALLOCATE => {
             let size = u64::from(word(words, here + 1)?);
@@ -190,10 +202,18 @@ fn decode_rare(words: &[u32], at: &mut usize, first: u32) -> Result<Step, Corrup
             let size = u64::from(word(words, here + 2)?) | u64::from(word(words, here + 3)?) << 32;
             let (align_log2, region) = ((how & 63) as u8, how >> 8);
             if align_log2 > ALIGN_LOG2_MAX {
-                return Err(Corrupt { word: here + 1, expected: "an alignment of at most 2^47", found: how });
+                return Err(Corrupt {
+                    word: here + 1,
+                    expected: "an alignment of at most 2^47",
+                    found: how,
+                });
             }
             if size > SIZE_MAX {
-                return Err(Corrupt { word: here + 3, expected: "a size of at most 2^47", found: (size >> 32) as u32 });
+                return Err(Corrupt {
+                    word: here + 3,
+                    expected: "a size of at most 2^47",
+                    found: (size >> 32) as u32,
+                });
             }
             *at = here + 4;
             if how & WIDE_REALLOCATE != 0 {
@@ -213,8 +233,16 @@ fn decode_rare(words: &[u32], at: &mut usize, first: u32) -> Result<Step, Corrup
             let members = word(words, here + 1)?;
             let first_member = here + 2;
             let end = first_member.checked_add(members as usize).filter(|end| *end <= words.len());
-            *at = end.ok_or(Corrupt { word: here + 1, expected: "as many members as words follow", found: members })?;
-            Ok(Step::RegionDeath { region: argument, first: first_member, members: members as usize })
+            *at = end.ok_or(Corrupt {
+                word: here + 1,
+                expected: "as many members as words follow",
+                found: members,
+            })?;
+            Ok(Step::RegionDeath {
+                region: argument,
+                first: first_member,
+                members: members as usize,
+            })
         }
         (CONTROL, CONTROL_MANAGED) => decode_managed(words, at, argument).map(Step::Managed),
         _ => Err(Corrupt { word: here, expected: "an instruction", found: first }),
@@ -231,10 +259,17 @@ fn decode_managed(words: &[u32], at: &mut usize, kind: u32) -> Result<Managed, C
         MANAGED_PROMOTE => (Managed::Promote { slot: word(words, here + 1)? }, 2),
         MANAGED_RELEASE => (Managed::Release { slot: word(words, here + 1)? }, 2),
         MANAGED_REFERENCE => {
-            let (from, field, to) = (word(words, here + 1)?, word(words, here + 2)?, word(words, here + 3)?);
+            let (from, field, to) =
+                (word(words, here + 1)?, word(words, here + 2)?, word(words, here + 3)?);
             (Managed::Reference { from, field, to: (to != NO_SLOT).then_some(to) }, 4)
         }
-        _ => return Err(Corrupt { word: here, expected: "an instruction for heaps that collect", found: kind }),
+        _ => {
+            return Err(Corrupt {
+                word: here,
+                expected: "an instruction for heaps that collect",
+                found: kind,
+            });
+        }
     };
     *at = here + length;
     Ok(managed)
@@ -242,14 +277,23 @@ fn decode_managed(words: &[u32], at: &mut usize, kind: u32) -> Result<Managed, C
 
 #[inline(always)]
 fn word(words: &[u32], at: usize) -> Result<u32, Corrupt> {
-    words.get(at).copied().ok_or(Corrupt { word: at, expected: "another word of the instruction", found: 0 })
+    words.get(at).copied().ok_or(Corrupt {
+        word: at,
+        expected: "another word of the instruction",
+        found: 0,
+    })
 }
 
-/// Appends the words of a request. `slot`, `align_log2`, `size` and `region` are within their limits (the compiler checks).
+/// Appends the words of a request. `slot`, `align_log2`, `size` and `region` are within their
+/// limits (the compiler checks).
 pub(super) fn encode_request(words: &mut Vec<u32>, step: Step) {
     let (slot, size, align_log2, region, zeroed, again) = match step {
-        Step::Allocate { slot, size, align_log2, zeroed, region } => (slot, size, align_log2, region, zeroed, false),
-        Step::Reallocate { slot, size, align_log2, region } => (slot, size, align_log2, region, false, true),
+        Step::Allocate { slot, size, align_log2, zeroed, region } => {
+            (slot, size, align_log2, region, zeroed, false)
+        }
+        Step::Reallocate { slot, size, align_log2, region } => {
+            (slot, size, align_log2, region, false, true)
+        }
         _ => unreachable!("only requests have a size"),
     };
     if align_log2 == 0 && region == 0 && size <= u64::from(u32::MAX) {
@@ -261,18 +305,26 @@ pub(super) fn encode_request(words: &mut Vec<u32>, step: Step) {
         words.extend([slot << 3 | tag, size as u32]);
         return;
     }
-    let how = u32::from(align_log2) | if zeroed { WIDE_ZEROED } else { 0 } | if again { WIDE_REALLOCATE } else { 0 } | region << 8;
+    let how = u32::from(align_log2)
+        | if zeroed { WIDE_ZEROED } else { 0 }
+        | if again { WIDE_REALLOCATE } else { 0 }
+        | region << 8;
     words.extend([slot << 3 | WIDE, how, size as u32, (size >> 32) as u32]);
 }
 
-/// Appends the words of any other instruction; those of a region's death end before its members, which the caller appends.
+/// Appends the words of any other instruction; those of a region's death end before its members,
+/// which the caller appends.
 pub(super) fn encode(words: &mut Vec<u32>, step: Step) {
     match step {
         Step::Free { slot } => words.push(slot << 3 | FREE),
         Step::UsableSize { slot } => words.push(slot << 3 | USABLE_SIZE),
         Step::Thread { thread } => words.push(thread << 6 | CONTROL_THREAD << 3 | CONTROL),
-        Step::RegionBirth { region } => words.push(region << 6 | CONTROL_REGION_BIRTH << 3 | CONTROL),
-        Step::RegionDeath { region, members, .. } => words.extend([region << 6 | CONTROL_REGION_DEATH << 3 | CONTROL, members as u32]),
+        Step::RegionBirth { region } => {
+            words.push(region << 6 | CONTROL_REGION_BIRTH << 3 | CONTROL)
+        }
+        Step::RegionDeath { region, members, .. } => {
+            words.extend([region << 6 | CONTROL_REGION_DEATH << 3 | CONTROL, members as u32])
+        }
         Step::Allocate { .. } | Step::Reallocate { .. } => encode_request(words, step),
         Step::Managed(managed) => encode_managed(words, managed),
     }
@@ -287,6 +339,8 @@ fn encode_managed(words: &mut Vec<u32>, managed: Managed) {
         Managed::NextOld => words.push(control(MANAGED_NEXT_OLD)),
         Managed::Promote { slot } => words.extend([control(MANAGED_PROMOTE), slot]),
         Managed::Release { slot } => words.extend([control(MANAGED_RELEASE), slot]),
-        Managed::Reference { from, field, to } => words.extend([control(MANAGED_REFERENCE), from, field, to.unwrap_or(NO_SLOT)]),
+        Managed::Reference { from, field, to } => {
+            words.extend([control(MANAGED_REFERENCE), from, field, to.unwrap_or(NO_SLOT)])
+        }
     }
 }

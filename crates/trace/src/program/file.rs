@@ -1,7 +1,9 @@
-//! The program's file: a header, the words, the checkpoints, and what is said in text (docs/replay-program.md).
+//! The program's file: a header, the words, the checkpoints, and what is said in text
+//! (docs/replay-program.md).
 //!
-//! Everything is little-endian. The header's last field is the checksum of the header, the one before it that of all the
-//! rest, so that a file that was cut or damaged is refused before one word of it is run.
+//! Everything is little-endian. The header's last field is the checksum of the header, the one
+//! before it that of all the rest, so that a file that was cut or damaged is refused before one
+//! word of it is run.
 
 use super::encoding::{self, Corrupt, Step};
 use crate::TraceError;
@@ -39,7 +41,8 @@ pub struct Facts {
     /// Collections that the program asked for.
     #[serde(default)]
     pub forced_collections: u64,
-    /// Rows left out: failed requests, events about forked copies, collections of the heap recorded under.
+    /// Rows left out: failed requests, events about forked copies, collections of the heap recorded
+    /// under.
     pub skipped_events: u64,
     /// Times the program read a usable size.
     pub usable_size_reads: u64,
@@ -79,7 +82,8 @@ impl Facts {
     }
 }
 
-/// A place between two instructions: regularly spaced ones, the first peak of live bytes, the marks, and the end.
+/// A place between two instructions: regularly spaced ones, the first peak of live bytes, the
+/// marks, and the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// Words before it.
@@ -100,8 +104,8 @@ struct Trailer {
     checkpoints: Vec<Checkpoint>,
 }
 
-/// A replay program, mapped from its file or in memory. Its checksums were right when it was opened; its words are
-/// decoded step by step, and any words decode to steps or an error.
+/// A replay program, mapped from its file or in memory. Its checksums were right when it was
+/// opened; its words are decoded step by step, and any words decode to steps or an error.
 pub struct Program {
     path: PathBuf,
     bytes: Backing,
@@ -121,14 +125,20 @@ impl Backing {
         match self {
             Backing::Mapped(map) => map,
             // SAFETY: the integers are initialised and any byte is a `u8`; the length is theirs.
-            Backing::Memory(words) => unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len() * 8) },
+            Backing::Memory(words) => unsafe {
+                std::slice::from_raw_parts(words.as_ptr().cast(), words.len() * 8)
+            },
         }
     }
 }
 
 impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Program").field("path", &self.path).field("words", &self.words).field("facts", &self.facts).finish_non_exhaustive()
+        f.debug_struct("Program")
+            .field("path", &self.path)
+            .field("words", &self.words)
+            .field("facts", &self.facts)
+            .finish_non_exhaustive()
     }
 }
 
@@ -136,8 +146,9 @@ impl Program {
     /// Maps the program at `path` and checks its header, bounds and checksums.
     pub fn open(path: &Path) -> Result<Program, TraceError> {
         let file = crate::regular::open(path, "open")?;
-        // SAFETY: programs are written under another name, renamed when whole, and never changed afterwards. Should
-        // someone write into one nevertheless, decoding stays in bounds, since every word is checked when it is used.
+        // SAFETY: programs are written under another name, renamed when whole, and never changed
+        // afterwards. Should someone write into one nevertheless, decoding stays in bounds, since
+        // every word is checked when it is used.
         let map = unsafe { Mmap::map(&file) }.map_err(TraceError::io(path, "map"))?;
         Program::from_backing(Backing::Mapped(map), path)
     }
@@ -169,38 +180,82 @@ impl Program {
         };
         if content.len() < HEADER_BYTES {
             let found = format!("{} bytes", content.len());
-            return Err(malformed("header", format!("a replay program's {HEADER_BYTES} bytes"), found));
+            return Err(malformed(
+                "header",
+                format!("a replay program's {HEADER_BYTES} bytes"),
+                found,
+            ));
         }
         if field(content, 0) != MAGIC {
-            return Err(malformed("byte 0", "\"hlprogrm\", a replay program".into(), format!("{:#x}", field(content, 0))));
+            return Err(malformed(
+                "byte 0",
+                "\"hlprogrm\", a replay program".into(),
+                format!("{:#x}", field(content, 0)),
+            ));
         }
         if field(content, 1) != u64::from(VERSION) {
-            return Err(TraceError::Version { path: path.into(), found: field(content, 1).to_string(), supported: SUPPORTED });
+            return Err(TraceError::Version {
+                path: path.into(),
+                found: field(content, 1).to_string(),
+                supported: SUPPORTED,
+            });
         }
         let (header_sum, found) = (xxh3_64(&content[..HEADER_BYTES - 8]), field(content, 7));
         if header_sum != found {
-            return Err(malformed("byte 56", format!("the header's checksum {header_sum:#x}"), format!("{found:#x}")));
+            return Err(malformed(
+                "byte 56",
+                format!("the header's checksum {header_sum:#x}"),
+                format!("{found:#x}"),
+            ));
         }
         let (words, trailer) = (field(content, 3), field(content, 4));
-        let body = words.checked_mul(4).and_then(|bytes| bytes.checked_next_multiple_of(8)).and_then(|bytes| bytes.checked_add(trailer));
-        let end = body.and_then(|body| body.checked_add(HEADER_BYTES as u64)).filter(|end| *end <= content.len() as u64);
+        let body = words
+            .checked_mul(4)
+            .and_then(|bytes| bytes.checked_next_multiple_of(8))
+            .and_then(|bytes| bytes.checked_add(trailer));
+        let end = body
+            .and_then(|body| body.checked_add(HEADER_BYTES as u64))
+            .filter(|end| *end <= content.len() as u64);
         let Some(end) = end else {
-            return Err(malformed("header", format!("{words} words and a trailer of {trailer} bytes"), format!("{} bytes", content.len())));
+            return Err(malformed(
+                "header",
+                format!("{words} words and a trailer of {trailer} bytes"),
+                format!("{} bytes", content.len()),
+            ));
         };
         let (body_sum, found) = (xxh3_64(&content[HEADER_BYTES..end as usize]), field(content, 6));
         if body_sum != found {
-            return Err(malformed("byte 48", format!("the checksum {found:#x} over the words and the trailer"), format!("{body_sum:#x}")));
+            return Err(malformed(
+                "byte 48",
+                format!("the checksum {found:#x} over the words and the trailer"),
+                format!("{body_sum:#x}"),
+            ));
         }
-        let trailer: Trailer = serde_json::from_slice(&content[(end - trailer) as usize..end as usize])
-            .map_err(|error| malformed("trailer", "facts and checkpoints as JSON".into(), error.to_string()))?;
+        let trailer: Trailer = serde_json::from_slice(
+            &content[(end - trailer) as usize..end as usize],
+        )
+        .map_err(|error| {
+            malformed("trailer", "facts and checkpoints as JSON".into(), error.to_string())
+        })?;
         let ordered = trailer.checkpoints.is_sorted_by_key(|checkpoint| checkpoint.word);
         if !ordered || trailer.checkpoints.last().is_none_or(|last| last.word != words) {
-            return Err(malformed("trailer", "checkpoints in order, the last at the end of the words".into(), "others".into()));
+            return Err(malformed(
+                "trailer",
+                "checkpoints in order, the last at the end of the words".into(),
+                "others".into(),
+            ));
         }
-        // An object is born by two words at least, so a table of slots is never out of proportion to the file.
+        // An object is born by two words at least, so a table of slots is never out of proportion
+        // to the file.
         if u64::from(trailer.facts.slots) > words / 2 {
             let (found, limit) = (trailer.facts.slots.into(), words / 2);
-            return Err(TraceError::Limit { path: path.into(), place: "trailer".into(), what: "slots", found, limit });
+            return Err(TraceError::Limit {
+                path: path.into(),
+                place: "trailer".into(),
+                what: "slots",
+                found,
+                limit,
+            });
         }
         let Trailer { facts, checkpoints } = trailer;
         Ok(Program { path: path.into(), bytes, words: words as usize, facts, checkpoints })
@@ -225,8 +280,8 @@ impl Program {
     pub fn words(&self) -> &[u32] {
         let bytes = &self.bytes.bytes()[HEADER_BYTES..HEADER_BYTES + self.words * 4];
         debug_assert!((bytes.as_ptr() as usize).is_multiple_of(4));
-        // SAFETY: maps begin at pages and vectors of u64 at eight bytes, the header's length is a multiple of four, and
-        // any four bytes are a `u32`.
+        // SAFETY: maps begin at pages and vectors of u64 at eight bytes, the header's length is a
+        // multiple of four, and any four bytes are a `u32`.
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), self.words) }
     }
 
@@ -264,7 +319,8 @@ pub(super) struct Writer<W: Write + Seek> {
 impl<W: Write + Seek> Writer<W> {
     pub(super) fn new(out: W, path: &Path) -> Result<Self, TraceError> {
         let mut out = BufWriter::with_capacity(1 << 18, out);
-        out.write_all(&[0; HEADER_BYTES]).map_err(TraceError::io(path, "write the replay program of"))?;
+        out.write_all(&[0; HEADER_BYTES])
+            .map_err(TraceError::io(path, "write the replay program of"))?;
         Ok(Writer { out, path: path.into(), words: 0, checksum: Xxh3::new() })
     }
 
@@ -279,7 +335,12 @@ impl<W: Write + Seek> Writer<W> {
         self.bytes(&bytes)
     }
 
-    pub(super) fn finish(mut self, facts: &Facts, checkpoints: &[Checkpoint], key: u64) -> Result<(), TraceError> {
+    pub(super) fn finish(
+        mut self,
+        facts: &Facts,
+        checkpoints: &[Checkpoint],
+        key: u64,
+    ) -> Result<(), TraceError> {
         if !self.words.is_multiple_of(2) {
             self.bytes(&[0; 4])?;
         }
@@ -287,7 +348,15 @@ impl<W: Write + Seek> Writer<W> {
         let io = |path: &Path| TraceError::io(path.to_path_buf(), "write the replay program of");
         let trailer = serde_json::to_vec(&trailer).map_err(|error| io(&self.path)(error.into()))?;
         self.bytes(&trailer)?;
-        let fields = [MAGIC, VERSION.into(), key, self.words, trailer.len() as u64, 0, self.checksum.digest()];
+        let fields = [
+            MAGIC,
+            VERSION.into(),
+            key,
+            self.words,
+            trailer.len() as u64,
+            0,
+            self.checksum.digest(),
+        ];
         let mut header: Vec<u8> = fields.iter().flat_map(|field| field.to_le_bytes()).collect();
         header.extend(xxh3_64(&header).to_le_bytes());
         self.out.seek(SeekFrom::Start(0)).map_err(io(&self.path))?;

@@ -1,9 +1,10 @@
 //! Which slot a new object gets.
 //!
-//! A freed slot goes to the thread that freed it, and that thread takes the one it freed last: its entry of the driver's
-//! table is then still in the cache, and in a replay with threads reusing it needs no word from another thread. Only
-//! when a thread has none does it take another's, the one freed longest ago, so that there are never more slots than
-//! objects were live at once and the wait that this costs in a threaded replay is most likely over already.
+//! A freed slot goes to the thread that freed it, and that thread takes the one it freed last: its
+//! entry of the driver's table is then still in the cache, and in a replay with threads reusing it
+//! needs no word from another thread. Only when a thread has none does it take another's, the one
+//! freed longest ago, so that there are never more slots than objects were live at once and the
+//! wait that this costs in a threaded replay is most likely over already.
 
 use std::collections::VecDeque;
 

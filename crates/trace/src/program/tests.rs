@@ -10,7 +10,10 @@ use std::io::Cursor;
 use std::path::Path;
 
 fn bytes_of(events: &[Event]) -> Result<Vec<u8>, TraceError> {
-    let tables = Tables { marks: vec![Mark { name: "loaded".into(), ..Mark::default() }], ..Tables::default() };
+    let tables = Tables {
+        marks: vec![Mark { name: "loaded".into(), ..Mark::default() }],
+        ..Tables::default()
+    };
     let mut out = Cursor::new(Vec::new());
     compile(&mut Slice(events), &tables, Facts::default(), 7, Path::new("test"), &mut out)?;
     Ok(out.into_inner())
@@ -34,18 +37,39 @@ fn interpret(program: &Program) -> Vec<Event> {
         let base = Event { thread, ..Event::default() };
         match step {
             Step::Thread { thread: next } => thread = next,
-            Step::Free { slot } => events.push(Event { op: Op::Free, object: slots.remove(&slot).unwrap(), ..base }),
+            Step::Free { slot } => {
+                events.push(Event { op: Op::Free, object: slots.remove(&slot).unwrap(), ..base })
+            }
             Step::Allocate { slot, size, align_log2, zeroed, region } => {
                 let flags = if zeroed { Flags::ZEROED } else { Flags::default() };
                 assert_eq!(slots.insert(slot, births), None, "slot {slot} was taken");
-                events.push(Event { op: Op::Alloc, object: births, size, align_log2, flags, arena: region, ..base });
+                events.push(Event {
+                    op: Op::Alloc,
+                    object: births,
+                    size,
+                    align_log2,
+                    flags,
+                    arena: region,
+                    ..base
+                });
                 births += 1;
             }
             Step::Reallocate { slot, size, align_log2, region } => {
-                events.push(Event { op: Op::Realloc, object: slots[&slot], size, align_log2, arena: region, ..base });
+                events.push(Event {
+                    op: Op::Realloc,
+                    object: slots[&slot],
+                    size,
+                    align_log2,
+                    arena: region,
+                    ..base
+                });
             }
-            Step::UsableSize { slot } => events.push(Event { op: Op::UsableSizeRead, object: slots[&slot], ..base }),
-            Step::RegionBirth { region } => events.push(Event { op: Op::ArenaBirth, arena: region, ..base }),
+            Step::UsableSize { slot } => {
+                events.push(Event { op: Op::UsableSizeRead, object: slots[&slot], ..base })
+            }
+            Step::RegionBirth { region } => {
+                events.push(Event { op: Op::ArenaBirth, arena: region, ..base })
+            }
             Step::RegionDeath { region, first, members } => {
                 for slot in &program.words()[first..first + members] {
                     slots.remove(slot).unwrap();
@@ -100,14 +124,29 @@ fn workload(choices: &[(u8, usize, u64, u8, u32)]) -> Vec<Event> {
                 events.push(Event { op: Op::Realloc, object, arena: region, ..base });
             }
             7 if !live.is_empty() => {
-                events.push(Event { op: Op::UsableSizeRead, object: live[which % live.len()].0, thread, ..Event::default() });
+                events.push(Event {
+                    op: Op::UsableSizeRead,
+                    object: live[which % live.len()].0,
+                    thread,
+                    ..Event::default()
+                });
             }
             9 if !live.is_empty() => {
                 let object = live[which % live.len()].0;
-                let target = if size.is_multiple_of(2) { live[(size as usize / 2) % live.len()].0 } else { u64::MAX };
+                let target = if size.is_multiple_of(2) {
+                    live[(size as usize / 2) % live.len()].0
+                } else {
+                    u64::MAX
+                };
                 let choices = [
                     Event { op: Op::Promote, object, ..Event::default() },
-                    Event { op: Op::Reference, object, field: align_log2.into(), target, ..Event::default() },
+                    Event {
+                        op: Op::Reference,
+                        object,
+                        field: align_log2.into(),
+                        target,
+                        ..Event::default()
+                    },
                     Event { op: Op::Collect, ..Event::default() },
                     Event { op: Op::CollectYoung, ..Event::default() },
                     Event { op: Op::Trim, ..Event::default() },
@@ -180,7 +219,8 @@ proptest! {
 
 #[test]
 fn slots_are_as_many_as_were_live_at_once() {
-    // One thread allocates, the other frees: the case in which slots kept by the freeing thread would pile up.
+    // One thread allocates, the other frees: the case in which slots kept by the freeing thread
+    // would pile up.
     let mut events = Vec::new();
     for object in 0..1_000 {
         events.push(Event { thread: 0, ..event(Op::Alloc, object, 8) });
@@ -206,7 +246,10 @@ fn checkpoints_name_the_peak_the_marks_and_the_end() {
     let mark = checkpoints.iter().find(|checkpoint| checkpoint.mark.is_some()).unwrap();
     assert_eq!((mark.event, program.facts().marks[0].as_str()), (1_000, "loaded"));
     let end = checkpoints.last().unwrap();
-    assert_eq!((end.event, end.requested_bytes, end.word as usize), (2_000, 0, program.words().len()));
+    assert_eq!(
+        (end.event, end.requested_bytes, end.word as usize),
+        (2_000, 0, program.words().len())
+    );
 }
 
 #[test]
@@ -218,7 +261,8 @@ fn what_no_program_can_do_is_an_error_with_its_place() {
         &[Event { arena: 9, ..event(Op::ArenaDeath, 0, 0) }],
         &[event(Op::Alloc, 0, u64::MAX - 3)],
     ];
-    let errors: Vec<String> = cases.iter().map(|events| bytes_of(events).unwrap_err().to_string()).collect();
+    let errors: Vec<String> =
+        cases.iter().map(|events| bytes_of(events).unwrap_err().to_string()).collect();
     assert_eq!(
         errors,
         [
@@ -241,14 +285,31 @@ fn failed_and_inherited_rows_are_left_out() {
 
 #[test]
 fn a_program_says_what_kind_each_arena_is() {
-    let arena = |kind: &str, policy: &str| crate::tables::Arena { kind: kind.into(), growth_policy: policy.into(), ..Default::default() };
+    let arena = |kind: &str, policy: &str| crate::tables::Arena {
+        kind: kind.into(),
+        growth_policy: policy.into(),
+        ..Default::default()
+    };
     let tables = Tables {
-        arenas: vec![arena("malloc", ""), arena("class", "boot"), arena("non-class", "boot"), arena("class", "boot")],
+        arenas: vec![
+            arena("malloc", ""),
+            arena("class", "boot"),
+            arena("non-class", "boot"),
+            arena("class", "boot"),
+        ],
         ..Tables::default()
     };
     let birth = |arena| Event { op: Op::ArenaBirth, arena, ..Event::default() };
     let mut out = Cursor::new(Vec::new());
-    let facts = compile(&mut Slice(&[birth(3), birth(2), birth(9)]), &tables, Facts::default(), 7, Path::new("test"), &mut out).unwrap();
+    let facts = compile(
+        &mut Slice(&[birth(3), birth(2), birth(9)]),
+        &tables,
+        Facts::default(),
+        7,
+        Path::new("test"),
+        &mut out,
+    )
+    .unwrap();
     let kinds: Vec<&str> = facts.regions().map(|region| region.kind.as_str()).collect();
     assert_eq!((kinds, facts.region_kinds.len()), (vec!["malloc", "class", "non-class", ""], 4));
     assert_eq!(Program::from_bytes(&out.into_inner(), Path::new("test")).unwrap().facts(), &facts);

@@ -1,20 +1,26 @@
-//! What names a process of a recording for a user: its pid, and which program of that pid where it ran several.
+//! What names a process of a recording for a user: its pid, and which program of that pid where it
+//! ran several.
 
 use super::Process;
 
 /// The rows that are so; those of which nothing was recorded only where there are no others.
 pub fn recorded_first(processes: &[Process], is_so: impl Fn(&Process) -> bool) -> Vec<usize> {
     let rows = |refused: bool| -> Vec<usize> {
-        let fits = |(_, process): &(usize, &Process)| process.refused.is_some() == refused && is_so(process);
+        let fits = |(_, process): &(usize, &Process)| {
+            process.refused.is_some() == refused && is_so(process)
+        };
         processes.iter().enumerate().filter(fits).map(|(row, _)| row).collect()
     };
     let recorded = rows(false);
     if recorded.is_empty() { rows(true) } else { recorded }
 }
 
-/// The pid of this row, or `PID#2` for the second program that this pid ran (it goes on as another program by exec).
+/// The pid of this row, or `PID#2` for the second program that this pid ran (it goes on as another
+/// program by exec).
 pub fn process_label(processes: &[Process], row: usize) -> String {
-    let Some(pid) = processes.get(row).map(|process| process.pid) else { return format!("process {row}") };
+    let Some(pid) = processes.get(row).map(|process| process.pid) else {
+        return format!("process {row}");
+    };
     let rows = recorded_first(processes, |process| process.pid == pid);
     match rows.iter().position(|other| *other == row) {
         Some(before) if rows.len() > 1 => format!("{pid}#{}", before + 1),
@@ -40,8 +46,13 @@ mod tests {
 
     #[test]
     fn only_a_pid_that_ran_several_programs_needs_a_number() {
-        let process = |pid, name: &str| Process { pid, executable: format!("/bin/{name}"), ..Process::default() };
-        let refused = Process { refused: Some("no dynamic linker".into()), ..process(8, "busybox") };
+        let process = |pid, name: &str| Process {
+            pid,
+            executable: format!("/bin/{name}"),
+            ..Process::default()
+        };
+        let refused =
+            Process { refused: Some("no dynamic linker".into()), ..process(8, "busybox") };
         let all = [process(7, "env"), process(8, "sh"), process(7, "bash"), refused];
         let labels: Vec<String> = (0..5).map(|row| process_label(&all, row)).collect();
         assert_eq!(labels, ["7#1", "8", "7#2", "8", "process 4"]);

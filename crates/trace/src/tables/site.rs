@@ -1,4 +1,5 @@
-//! Where a program allocates: the innermost frame that is not the allocation itself, which reads the same everywhere.
+//! Where a program allocates: the innermost frame that is not the allocation itself, which reads
+//! the same everywhere.
 
 use super::Tables;
 
@@ -25,28 +26,47 @@ const WRAPPERS: [&str; 16] = [
 const WRAPPERS_MAX: usize = 6;
 
 impl Tables {
-    /// How many of a stack's frames (rows of `frames`, innermost first) only pass the request on. One frame always stays.
+    /// How many of a stack's frames (rows of `frames`, innermost first) only pass the request on.
+    /// One frame always stays.
     pub fn wrappers(&self, frames: &[u32]) -> usize {
         // Functions without a name may stand between wrappers: a library's static ones have none.
-        let nameless = |frame: u32| self.frames.get(frame as usize).is_none_or(|frame| frame.function.is_none());
-        let leading = frames.iter().take(WRAPPERS_MAX).take_while(|frame| nameless(**frame) || self.is_wrapper(**frame)).count();
-        let wrappers = frames[..leading].iter().rposition(|frame| self.is_wrapper(*frame)).map_or(0, |last| last + 1);
+        let nameless = |frame: u32| {
+            self.frames.get(frame as usize).is_none_or(|frame| frame.function.is_none())
+        };
+        let leading = frames
+            .iter()
+            .take(WRAPPERS_MAX)
+            .take_while(|frame| nameless(**frame) || self.is_wrapper(**frame))
+            .count();
+        let wrappers = frames[..leading]
+            .iter()
+            .rposition(|frame| self.is_wrapper(*frame))
+            .map_or(0, |last| last + 1);
         // The last wrapper stays when nothing else would.
         if wrappers == frames.len() { wrappers.saturating_sub(1) } else { wrappers }
     }
 
     fn is_wrapper(&self, frame: u32) -> bool {
-        let Some(function) = self.frames.get(frame as usize).and_then(|frame| frame.function.as_deref()) else { return false };
-        // `sqlite3MallocSize` and `my_malloc_stats` are wrappers in spirit; arguments and return types are not looked at.
+        let Some(function) =
+            self.frames.get(frame as usize).and_then(|frame| frame.function.as_deref())
+        else {
+            return false;
+        };
+        // `sqlite3MallocSize` and `my_malloc_stats` are wrappers in spirit; arguments and return
+        // types are not looked at.
         let name = function.split('(').next().unwrap_or(function);
         let lower = name.to_ascii_lowercase();
-        WRAPPERS.iter().any(|wrapper| name.contains(wrapper) || lower.contains(&wrapper.to_ascii_lowercase()))
+        WRAPPERS
+            .iter()
+            .any(|wrapper| name.contains(wrapper) || lower.contains(&wrapper.to_ascii_lowercase()))
     }
 
-    /// The most frames that [`Tables::wrappers`] looks at: a stack may be cut behind them, and one frame more.
+    /// The most frames that [`Tables::wrappers`] looks at: a stack may be cut behind them, and one
+    /// frame more.
     pub const WRAPPERS_MAX: usize = WRAPPERS_MAX;
 
-    /// Where in the source a frame is: `file.c:12`, or `module+0x1f` or an address where that is not known.
+    /// Where in the source a frame is: `file.c:12`, or `module+0x1f` or an address where that is
+    /// not known.
     pub fn frame_place(&self, frame: u32) -> String {
         let Some(frame) = self.frames.get(frame as usize) else { return String::from("?") };
         let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();

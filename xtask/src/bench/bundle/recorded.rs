@@ -1,8 +1,10 @@
-//! A program recorded by heaplab and by heaptrack in turns: the bytes of what each leaves, and the CPU time until it is there.
+//! A program recorded by heaplab and by heaptrack in turns: the bytes of what each leaves, and the
+//! CPU time until it is there.
 //!
-//! heaptrack can leave three files: the raw one that the recorded program writes, that compressed (`heaptrack --raw`), and that
-//! interpreted and compressed (`heaptrack`). All three are made of one run; its script pipes instead of storing in between. All of
-//! heaplab's and heaptrack's times are above the plain run of the same repetition, in all processes.
+//! heaptrack can leave three files: the raw one that the recorded program writes, that compressed
+//! (`heaptrack --raw`), and that interpreted and compressed (`heaptrack`). All three are made of
+//! one run; its script pipes instead of storing in between. All of heaplab's and heaptrack's times
+//! are above the plain run of the same repetition, in all processes.
 
 use crate::bench::measure::{Spread, run as run_command};
 use crate::bench::programs::{self, Heaptrack, Program};
@@ -11,7 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Files that are left, in the order of a repetition's figures.
-const FILES: [&str; 4] = ["heaplab, bundle (depth 64)", "heaptrack, raw", "heaptrack, raw, zstd", "heaptrack, finished, zstd"];
+const FILES: [&str; 4] = [
+    "heaplab, bundle (depth 64)",
+    "heaptrack, raw",
+    "heaptrack, raw, zstd",
+    "heaptrack, finished, zstd",
+];
 
 /// Bytes an event and CPU added, ns an event.
 type Figures = (f64, f64);
@@ -28,7 +35,9 @@ pub fn bench(heaplab: &Path, program: &Program, reps: usize, folder: &Path) -> R
         let plain_s = run_command(&mut plain)?.cpu_s;
         let (used, counted) = programs::record(heaplab, 64, program, &program.command, &bundle)?;
         events = counted;
-        let figures = |bytes: u64, cpu_s: f64| (bytes as f64 / counted as f64, (cpu_s - plain_s) / counted as f64 * 1e9);
+        let figures = |bytes: u64, cpu_s: f64| {
+            (bytes as f64 / counted as f64, (cpu_s - plain_s) / counted as f64 * 1e9)
+        };
         let mut row = vec![figures(bytes_in(&bundle)?, used.cpu_s)];
         if let Some(heaptrack) = &heaptrack {
             let raw = folder.join("heaptrack.raw");
@@ -43,7 +52,10 @@ pub fn bench(heaplab: &Path, program: &Program, reps: usize, folder: &Path) -> R
         }
         rows.push(row);
     }
-    println!("{}, recorded in turns: {events} events (as heaplab counts); median (range) of {reps}", program.name);
+    println!(
+        "{}, recorded in turns: {events} events (as heaplab counts); median (range) of {reps}",
+        program.name
+    );
     println!("{:<26} {:>22} {:>28}", "file", "bytes an event", "CPU added, ns an event");
     for (place, file) in FILES.iter().enumerate().take(rows[0].len()) {
         let bytes = Spread::of(rows.iter().map(|row| row[place].0));

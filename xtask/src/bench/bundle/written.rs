@@ -1,4 +1,5 @@
-//! What writing a bundle takes without a recorder around it, and what compressing a text of the same events takes.
+//! What writing a bundle takes without a recorder around it, and what compressing a text of the
+//! same events takes.
 
 use crate::bench::measure::Spread;
 use crate::bench::{programs, release};
@@ -22,11 +23,15 @@ pub fn bench(name: &str, events: &[Event], tables: &Tables, reps: usize) -> Resu
         groups = writer.finish_measured(tables, Meta::default())?;
         times.push((release::cpu_ns()? - from) as f64 / count);
     }
-    let column = |index: usize| groups.iter().map(|group| group.chunks[index].bytes).sum::<u64>() as f64 / count;
+    let column = |index: usize| {
+        groups.iter().map(|group| group.chunks[index].bytes).sum::<u64>() as f64 / count
+    };
     let total: f64 = (0..EVENT_COLUMNS.len()).map(column).sum();
     println!("\n{name}: {} events", events.len());
     println!("{:<28} {total:>8.3} {:>28}", "bundle", Spread::of(times).to_string());
-    for (index, spec) in EVENT_COLUMNS.iter().enumerate().filter(|(index, _)| column(*index) >= 0.001) {
+    for (index, spec) in
+        EVENT_COLUMNS.iter().enumerate().filter(|(index, _)| column(*index) >= 0.001)
+    {
         println!("  of it {:<20} {:>8.3}", spec.name, column(index));
     }
     Ok(())
@@ -48,7 +53,11 @@ pub fn compressed(text: &Path, events: usize, reps: usize) -> Result<()> {
     println!("{:<28} {:>8.3}", "the same as text", text.metadata()?.len() as f64 / count);
     for (place, compressor) in COMPRESSORS.iter().enumerate() {
         let time = Spread::of(times[place].iter().copied()).to_string();
-        println!("{:<28} {:>8.3} {time:>28}", format!("  compressed by {compressor}"), bytes[place] as f64 / count);
+        println!(
+            "{:<28} {:>8.3} {time:>28}",
+            format!("  compressed by {compressor}"),
+            bytes[place] as f64 / count
+        );
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! A bundle as a recording to replay: any JVM's metaspace that `heaplab record --jvm-metaspace` took, so that what was tuned on the
-//! recordings of this repository is shown on one that it has never seen.
+//! A bundle as a recording to replay: any JVM's metaspace that `heaplab record --jvm-metaspace`
+//! took, so that what was tuned on the recordings of this repository is shown on one that it has
+//! never seen.
 
 use super::workload::{Recording, Step};
 use anyhow::{Context, Result, bail};
@@ -15,7 +16,13 @@ pub fn read(path: &Path) -> Result<Recording> {
     let bundle = Bundle::open(path).with_context(|| path.display().to_string())?;
     let arenas = bundle.tables().arenas.len();
     let class = bundle.tables().arenas.iter().map(|arena| arena.kind == "class").collect();
-    let mut recording = Recording { steps: Vec::new(), blocks: Vec::new(), dying: vec![Vec::new(); arenas], arenas, class };
+    let mut recording = Recording {
+        steps: Vec::new(),
+        blocks: Vec::new(),
+        dying: vec![Vec::new(); arenas],
+        arenas,
+        class,
+    };
     // Of each block: whether it died before its arena; of each arena: whether it began.
     let (mut freed, mut began) = (Vec::new(), vec![false; arenas]);
     bundle.events(Selection::default())?.for_each(|event| {
@@ -34,7 +41,8 @@ pub fn read(path: &Path) -> Result<Recording> {
             }
             Op::Free => {
                 let block = event.object as usize;
-                let lives = recording.blocks.get(block).is_some_and(|(arena, _)| began[*arena as usize]);
+                let lives =
+                    recording.blocks.get(block).is_some_and(|(arena, _)| began[*arena as usize]);
                 if lives && !std::mem::replace(&mut freed[block], true) {
                     recording.steps.push(Step::Free(block as u32));
                 }
@@ -50,9 +58,14 @@ pub fn read(path: &Path) -> Result<Recording> {
         Ok(())
     })?;
     if recording.blocks.is_empty() {
-        bail!("{}: there is no block in it; record a JVM with `heaplab record --jvm-metaspace`", path.display());
+        bail!(
+            "{}: there is no block in it; record a JVM with `heaplab record --jvm-metaspace`",
+            path.display()
+        );
     }
-    for (block, (arena, _)) in recording.blocks.iter().enumerate().filter(|(block, _)| !freed[*block]) {
+    for (block, (arena, _)) in
+        recording.blocks.iter().enumerate().filter(|(block, _)| !freed[*block])
+    {
         recording.dying[*arena as usize].push(block as u32);
     }
     Ok(recording)

@@ -1,10 +1,13 @@
-//! Committed bytes beside live ones at every drop of a recording: elastic arenas and HotSpot 17's, replayed side by side.
+//! Committed bytes beside live ones at every drop of a recording: elastic arenas and HotSpot 17's,
+//! replayed side by side.
 //!
-//! A drop is where the recorded JVM purged, after a collection that unloaded classes. HotSpot's side is
-//! heaplab-metaspace, which equals HotSpot 17 word for word on this recording (its test `recorded`).
+//! A drop is where the recorded JVM purged, after a collection that unloaded classes. HotSpot's
+//! side is heaplab-metaspace, which equals HotSpot 17 word for word on this recording (its test
+//! `recorded`).
 //!
-//! Beside them stands what no placement can go below, because memory is committed in pages: the pages of the live blocks packed without a
-//! gap by one who knew at their birth which arenas would live; and what whole pages for each arena would take.
+//! Beside them stands what no placement can go below, because memory is committed in pages: the
+//! pages of the live blocks packed without a gap by one who knew at their birth which arenas would
+//! live; and what whole pages for each arena would take.
 
 use super::peers::{Elastic, Peer};
 use super::workload::{Recording, Step};
@@ -30,22 +33,26 @@ pub struct Drop {
     pub elastic_bytes: usize,
     /// Whole pages that hold live blocks, where ours placed them.
     pub touched_bytes: usize,
-    /// Whole pages that live blocks and the arenas' heads would fill without a gap, those of different arenas in the same pages, side by
-    /// side: what is left to whoever knows at a block's birth which arenas will live.
+    /// Whole pages that live blocks and the arenas' heads would fill without a gap, those of
+    /// different arenas in the same pages, side by side: what is left to whoever knows at a block's
+    /// birth which arenas will live.
     pub least_bytes: usize,
     /// The same without heads, as where they are kept elsewhere.
     pub blocks_bytes: usize,
     /// What the pages of `blocks_bytes` have left when the blocks are in them.
     pub spare_bytes: usize,
-    /// Whole pages that would be filled if each arena had pages of its own, without a gap but the last page's.
+    /// Whole pages that would be filled if each arena had pages of its own, without a gap but the
+    /// last page's.
     pub own_pages_bytes: usize,
-    /// Of the live arenas' committed bytes: heads and links, what is still to be bumped through, leftovers.
+    /// Of the live arenas' committed bytes: heads and links, what is still to be bumped through,
+    /// leftovers.
     pub overhead_bytes: usize,
     /// See above.
     pub window_bytes: usize,
     /// See above.
     pub leftover_bytes: usize,
-    /// What HotSpot's arenas (all of the standard kind, aggressive reclaim) have committed after the purge.
+    /// What HotSpot's arenas (all of the standard kind, aggressive reclaim) have committed after
+    /// the purge.
     pub hotspot_bytes: usize,
 }
 
@@ -84,7 +91,9 @@ impl Drop {
 
 /// Whole pages that these blocks lie in, of address and size.
 fn pages(blocks: impl Iterator<Item = (usize, usize)>) -> usize {
-    let pages: BTreeSet<usize> = blocks.flat_map(|(start, bytes)| start / PAGE_BYTES..(start + bytes).div_ceil(PAGE_BYTES)).collect();
+    let pages: BTreeSet<usize> = blocks
+        .flat_map(|(start, bytes)| start / PAGE_BYTES..(start + bytes).div_ceil(PAGE_BYTES))
+        .collect();
     pages.len() * PAGE_BYTES
 }
 
@@ -107,7 +116,9 @@ pub fn at_drops(recording: &Recording) -> Result<Vec<Drop>> {
             }
             Step::Allocate(arena, bytes) => {
                 let id = ids[arena as usize].context("an arena that lives")?;
-                let theirs = hotspot.allocate_words(id, bytes as usize / 8).context("HotSpot's arena is out of memory")?;
+                let theirs = hotspot
+                    .allocate_words(id, bytes as usize / 8)
+                    .context("HotSpot's arena is out of memory")?;
                 blocks.push((elastic.allocate(arena as usize, bytes as usize), theirs));
                 live[arena as usize] += bytes as usize;
                 live_bytes += bytes as usize;
@@ -137,13 +148,26 @@ pub fn at_drops(recording: &Recording) -> Result<Vec<Drop>> {
                 let before = Drop::look(event, arenas, live_bytes, &elastic);
                 elastic.trim();
                 hotspot.purge();
-                let (elastic_bytes, hotspot_bytes) = (elastic.space.committed_bytes(), hotspot.committed_words() * 8);
+                let (elastic_bytes, hotspot_bytes) =
+                    (elastic.space.committed_bytes(), hotspot.committed_words() * 8);
                 let born = blocks.iter().zip(&recording.blocks).enumerate();
-                let alive = born.filter(|(block, (_, (arena, _)))| ids[*arena as usize].is_some() && !freed.contains(block));
-                let touched_bytes = pages(alive.map(|(_, ((ours, _), (_, bytes)))| (*ours as usize, *bytes as usize)));
+                let alive = born.filter(|(block, (_, (arena, _)))| {
+                    ids[*arena as usize].is_some() && !freed.contains(block)
+                });
+                let touched_bytes = pages(
+                    alive.map(|(_, ((ours, _), (_, bytes)))| (*ours as usize, *bytes as usize)),
+                );
                 let arenas = live.iter().zip(&ids).filter(|(_, id)| id.is_some());
-                let own_pages_bytes = arenas.map(|(bytes, _)| (bytes + HEAD_BYTES).next_multiple_of(PAGE_BYTES)).sum();
-                drops.push(Drop { elastic_bytes, hotspot_bytes, touched_bytes, own_pages_bytes, ..before });
+                let own_pages_bytes = arenas
+                    .map(|(bytes, _)| (bytes + HEAD_BYTES).next_multiple_of(PAGE_BYTES))
+                    .sum();
+                drops.push(Drop {
+                    elastic_bytes,
+                    hotspot_bytes,
+                    touched_bytes,
+                    own_pages_bytes,
+                    ..before
+                });
             }
         }
     }

@@ -1,10 +1,12 @@
-//! A new arena each time, on memory that the kernel has to give first, beside a new `Bump`; and what the kernel takes for a page.
+//! A new arena each time, on memory that the kernel has to give first, beside a new `Bump`; and
+//! what the kernel takes for a page.
 //!
-//! Nearly all of this time is page faults, and what one costs moves by a third with where the code lies that causes it: with the same number
-//! of faults, on the same physical pages, a copy of bumpalo's loop takes 44 to 58 ns an allocation, and the faster ones are those whose
-//! faulting store is the last instruction of its cache line (an AMD EPYC under KVM, which counts nothing that would say why; the
-//! range is printed). Whatever else is in the binary decides that, so each pair runs copies of both loops that lie differently, and
-//! compares the sums.
+//! Nearly all of this time is page faults, and what one costs moves by a third with where the code
+//! lies that causes it: with the same number of faults, on the same physical pages, a copy of
+//! bumpalo's loop takes 44 to 58 ns an allocation, and the faster ones are those whose faulting
+//! store is the last instruction of its cache line (an AMD EPYC under KVM, which counts nothing
+//! that would say why; the range is printed). Whatever else is in the binary decides that, so each
+//! pair runs copies of both loops that lie differently, and compares the sums.
 
 use super::peers::{trim_system, words};
 use super::time::{Ratio, cpu_ns, faults, median, timed, touch};
@@ -14,7 +16,8 @@ use bumpalo::Bump;
 use heaplab_elastic::{Arena, Growth, Options, Reclaim, Space};
 use std::hint::black_box;
 
-/// Moves the code behind it: to the beginning of a cache line, and on by so many instructions that do nothing.
+/// Moves the code behind it: to the beginning of a cache line, and on by so many instructions that
+/// do nothing.
 macro_rules! placed {
     ($nops:ident) => {
         // SAFETY: nothing is read or written.
@@ -48,7 +51,16 @@ fn fills<const NOPS: usize>() -> Fills {
 const PLACEMENTS: usize = 8;
 
 fn placements() -> [Fills; PLACEMENTS] {
-    [fills::<0>(), fills::<16>(), fills::<32>(), fills::<48>(), fills::<64>(), fills::<80>(), fills::<96>(), fills::<112>()]
+    [
+        fills::<0>(),
+        fills::<16>(),
+        fills::<32>(),
+        fills::<48>(),
+        fills::<64>(),
+        fills::<80>(),
+        fills::<96>(),
+        fills::<112>(),
+    ]
 }
 
 /// What was measured.
@@ -67,7 +79,11 @@ impl Fresh {
     pub fn spread(&self) -> String {
         let ends = |of: fn(&(f64, f64)) -> f64| {
             let all = || self.placed_ns.iter().map(of);
-            format!("{:.1} to {:.1}", all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max))
+            format!(
+                "{:.1} to {:.1}",
+                all().fold(f64::INFINITY, f64::min),
+                all().fold(0.0, f64::max)
+            )
         };
         format!("{} and {}", ends(|pair| pair.0), ends(|pair| pair.1))
     }
@@ -132,8 +148,8 @@ pub fn fresh(count: usize, huge_pages: bool, repetitions: usize) -> Result<Fresh
     Ok(Fresh { ratio: Ratio::of(&pairs), placed_ns, faults })
 }
 
-/// CPU time of a page of the basic size, ns: at its first touch, or populated so many bytes at a time and then touched. The least
-/// of five rounds.
+/// CPU time of a page of the basic size, ns: at its first touch, or populated so many bytes at a
+/// time and then touched. The least of five rounds.
 pub fn page_ns(populated_bytes: Option<usize>) -> Result<f64> {
     const BYTES: usize = 32 << 20;
     let mut least = f64::INFINITY;
@@ -155,7 +171,8 @@ pub fn page_ns(populated_bytes: Option<usize>) -> Result<f64> {
     Ok(least)
 }
 
-/// CPU time of a huge page's first touch, ns: the median of 16 pages, three times; `None` where the kernel gives none.
+/// CPU time of a huge page's first touch, ns: the median of 16 pages, three times; `None` where the
+/// kernel gives none.
 pub fn huge_page_ns() -> Result<Option<f64>> {
     const BYTES: usize = 2 << 20;
     const PAGES: usize = 16;

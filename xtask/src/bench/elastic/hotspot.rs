@@ -1,8 +1,10 @@
-//! The first rows of the comparison: whether HotSpot's arenas as this project has them decide as the JVMs did that were recorded, so that a
-//! figure beside "HotSpot" is one of HotSpot. Space and places are exact, so that each is counted once and nothing is timed.
+//! The first rows of the comparison: whether HotSpot's arenas as this project has them decide as
+//! the JVMs did that were recorded, so that a figure beside "HotSpot" is one of HotSpot. Space and
+//! places are exact, so that each is counted once and nothing is timed.
 //!
-//! The same is asked by tests, which end at the first difference (`cargo test -p heaplab-metaspace --test recorded --test old_recorded`), of random
-//! lists replayed into real JVMs too (`--test whitebox`, where a JDK is installed). Here all of it is counted.
+//! The same is asked by tests, which end at the first difference (`cargo test -p heaplab-metaspace
+//! --test recorded --test old_recorded`), of random lists replayed into real JVMs too (`--test
+//! whitebox`, where a JDK is installed). Here all of it is counted.
 
 use super::workload::{folder, gunzipped};
 use anyhow::{Context, Result, bail};
@@ -37,7 +39,11 @@ impl Alike {
         if ours == theirs {
             self.equal += 1;
         } else if self.difference.is_none() {
-            self.difference = Some(format!("{} here, {} recorded", ours.unwrap_or("nothing"), theirs.unwrap_or("nothing")));
+            self.difference = Some(format!(
+                "{} here, {} recorded",
+                ours.unwrap_or("nothing"),
+                theirs.unwrap_or("nothing")
+            ));
         }
     }
 }
@@ -62,9 +68,15 @@ impl Replayed {
     }
 
     /// One line, whose operation is returned. `plan` says what an arena is; `None` leaves it out.
-    fn step<'l>(&mut self, line: &'l str, plan: impl Fn(usize, &str) -> Option<ArenaPlan>) -> Result<&'l str> {
+    fn step<'l>(
+        &mut self,
+        line: &'l str,
+        plan: impl Fn(usize, &str) -> Option<ArenaPlan>,
+    ) -> Result<&'l str> {
         let fields: Vec<&str> = line.split(' ').collect();
-        let number = |at: usize| -> Result<usize> { fields.get(at).and_then(|field| field.parse().ok()).with_context(|| line.to_string()) };
+        let number = |at: usize| -> Result<usize> {
+            fields.get(at).and_then(|field| field.parse().ok()).with_context(|| line.to_string())
+        };
         let op = *fields.get(1).with_context(|| line.to_string())?;
         match op {
             "b" => {
@@ -81,7 +93,8 @@ impl Replayed {
             "d" => {
                 let block = number(4).ok().and_then(|nth| self.blocks.get(nth).copied().flatten());
                 if let (Some(id), Some(block)) = (self.arenas.get(&number(2)?).copied(), block) {
-                    // SAFETY: recordings give back what was allocated in that arena, once; nobody touches the blocks.
+                    // SAFETY: recordings give back what was allocated in that arena, once; nobody
+                    // touches the blocks.
                     unsafe { self.heap.deallocate_words(id, block, number(3)?) };
                 }
             }
@@ -99,14 +112,22 @@ impl Replayed {
     }
 }
 
-/// Used and committed words at every sample of HotSpot 17's own arenas: non-class, all of the standard kind, in a context of their own.
+/// Used and committed words at every sample of HotSpot 17's own arenas: non-class, all of the
+/// standard kind, in a context of their own.
 pub fn samples(trace: &str, policy: &str) -> Result<Alike> {
-    let (text, recorded) = (gunzipped(&format!("{trace}.trace.gz"))?, gunzipped(&format!("wb_{trace}_{policy}.csv.gz"))?);
+    let (text, recorded) = (
+        gunzipped(&format!("{trace}.trace.gz"))?,
+        gunzipped(&format!("wb_{trace}_{policy}.csv.gz"))?,
+    );
     let spec = Spec::parse(&format!("jdk17,reclaim={policy}"))?;
     let mut replayed = Replayed::new(ElasticMetaspace::test_context(spec, None, None)?);
     let (mut alike, mut recorded) = (Alike::default(), recorded.lines().skip(1));
     let mut sample = |replayed: &Replayed, event: usize, op: &str| {
-        let ours = format!("{event},{op},{},{}", replayed.heap.used_words(), replayed.heap.committed_words());
+        let ours = format!(
+            "{event},{op},{},{}",
+            replayed.heap.used_words(),
+            replayed.heap.committed_words()
+        );
         alike.count(Some(&ours), recorded.next());
     };
     let mut events = 0;
@@ -118,7 +139,9 @@ pub fn samples(trace: &str, policy: &str) -> Result<Alike> {
         let op = replayed.step(line, |_, space| (space != "c").then(ArenaPlan::default))?;
         match op {
             "p" => sample(&replayed, events, "after_purge"),
-            "a" | "f" if replayed.blocks.len().is_multiple_of(SAMPLED_EVERY) => sample(&replayed, events, "a"),
+            "a" | "f" if replayed.blocks.len().is_multiple_of(SAMPLED_EVERY) => {
+                sample(&replayed, events, "a")
+            }
             _ => {}
         }
     }
@@ -131,26 +154,39 @@ pub fn samples(trace: &str, policy: &str) -> Result<Alike> {
 fn written(class: bool, decision: &Decision, with_returns: bool) -> Option<String> {
     let space = if class { 'c' } else { 'n' };
     Some(match decision {
-        Decision::Asked(preferred, smallest, words) => format!("{space},req,{:02},{:02},{words},", preferred.0, smallest.0),
+        Decision::Asked(preferred, smallest, words) => {
+            format!("{space},req,{:02},{:02},{words},", preferred.0, smallest.0)
+        }
         Decision::HandedOut(level, offset) => format!("{space},out,,{:02},,0:{offset}", level.0),
-        Decision::Returned(level, offset) if with_returns => format!("{space},ret,{:02},,,0:{offset}", level.0),
-        Decision::Merged(level, offset) if with_returns => format!("{space},mrg,,{:02},,0:{offset}", level.0),
+        Decision::Returned(level, offset) if with_returns => {
+            format!("{space},ret,{:02},,,0:{offset}", level.0)
+        }
+        Decision::Merged(level, offset) if with_returns => {
+            format!("{space},mrg,,{:02},,0:{offset}", level.0)
+        }
         _ => return None,
     })
 }
 
 /// Every chunk that is asked for, handed out, returned and merged, class and non-class, in order.
 pub fn decisions(trace: &str) -> Result<Alike> {
-    let (text, golden) = (gunzipped(&format!("{trace}.trace.gz"))?, gunzipped(&format!("{trace}.golden.csv.gz"))?);
+    let (text, golden) =
+        (gunzipped(&format!("{trace}.trace.gz"))?, gunzipped(&format!("{trace}.golden.csv.gz"))?);
     let table = gunzipped(&format!("{trace}.arenas.csv.gz"))?;
     let plan = |line: &str| -> Result<ArenaPlan> {
         let fields: Vec<&str> = line.split(',').collect();
-        let [_, _, space, kind, ..] = fields[..] else { bail!("{trace}.arenas.csv.gz: {line:?} has no kind") };
+        let [_, _, space, kind, ..] = fields[..] else {
+            bail!("{trace}.arenas.csv.gz: {line:?} has no kind")
+        };
         Ok(ArenaPlan::parse(if space == "c" { "class" } else { "non-class" }, kind))
     };
     let plans: Vec<ArenaPlan> = table.lines().skip(1).map(plan).collect::<Result<_>>()?;
     let with_returns = golden.lines().any(|line| line.contains(",ret,"));
-    let recorded = golden.lines().skip(1).filter_map(|line| line.split_once(',')).map(|(_, decision)| decision);
+    let recorded = golden
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_once(','))
+        .map(|(_, decision)| decision);
     // The first chunk of class space is taken before anyone can watch.
     let mut recorded = recorded.filter(|line| !line.contains("purge")).skip(2);
     let mut heap = ElasticMetaspace::new(Spec::parse("jdk17")?, Plan::default())?;
@@ -159,7 +195,11 @@ pub fn decisions(trace: &str) -> Result<Alike> {
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         replayed.step(line, |arena, _| plans.get(arena).copied())?;
         for (class, space) in [false, true].into_iter().zip(replayed.heap.spaces_mut()) {
-            for ours in space.decisions().iter().filter_map(|decision| written(class, decision, with_returns)) {
+            for ours in space
+                .decisions()
+                .iter()
+                .filter_map(|decision| written(class, decision, with_returns))
+            {
                 alike.count(Some(&ours), recorded.next());
             }
         }
@@ -188,7 +228,8 @@ pub struct OldDrop {
 /// `jdk11` on the recording of JDK 11 itself: what is committed at every drop.
 pub fn old_drops() -> Result<Vec<OldDrop>> {
     let name = "jdk11-churn.txt.gz";
-    let events = recording::parse(&gunzipped(name)?).with_context(|| folder().join(name).display().to_string())?;
+    let events = recording::parse(&gunzipped(name)?)
+        .with_context(|| folder().join(name).display().to_string())?;
     let (_, comparison) = recording::replay(&events)?;
     let drops = comparison.moments.iter().filter(|moment| moment.said.step == "dropped");
     let drop = |moment: &recording::Moment| OldDrop {
@@ -222,6 +263,12 @@ mod tests {
         let decisions = decisions("jruby").unwrap();
         assert!(decisions.equal == decisions.of && decisions.of > 5_000, "{decisions}");
         let drops = old_drops().unwrap();
-        assert!(drops.len() == 5 && drops.iter().all(|drop| drop.ours_bytes == drop.jvm_bytes && drop.used_bytes > 0), "{drops:?}");
+        assert!(
+            drops.len() == 5
+                && drops
+                    .iter()
+                    .all(|drop| drop.ours_bytes == drop.jvm_bytes && drop.used_bytes > 0),
+            "{drops:?}"
+        );
     }
 }

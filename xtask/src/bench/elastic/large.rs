@@ -1,6 +1,7 @@
-//! Large blocks of one arena, each with its chunk to itself, given back one by one: what it costs must not grow with how many there are,
-//! nor depend on their order, but for the caches: each block's links lie in a page of their own. A list of chunks that is walked takes
-//! some 30 times as much for 16 times as many.
+//! Large blocks of one arena, each with its chunk to itself, given back one by one: what it costs
+//! must not grow with how many there are, nor depend on their order, but for the caches: each
+//! block's links lie in a page of their own. A list of chunks that is walked takes some 30 times as
+//! much for 16 times as many.
 
 use super::time::{cpu_ns, median};
 use super::workload::Random;
@@ -14,7 +15,8 @@ const BLOCK_BYTES: usize = 4 << 20;
 /// The orders in which blocks go back.
 pub const ORDERS: [&str; 3] = ["newest first", "oldest first", "at random"];
 
-/// CPU ns to give one of `count` blocks back, in each order: the median of some rounds, each with a new space.
+/// CPU ns to give one of `count` blocks back, in each order: the median of some rounds, each with a
+/// new space.
 pub fn give_back_ns(count: usize, repetitions: usize) -> Result<[f64; 3]> {
     let layout = Layout::from_size_align(BLOCK_BYTES, 8)?;
     let mut found: [Vec<f64>; 3] = Default::default();
@@ -22,10 +24,17 @@ pub fn give_back_ns(count: usize, repetitions: usize) -> Result<[f64; 3]> {
         for (order, found) in ORDERS.iter().zip(&mut found) {
             let space = Space::new(Options { reclaim: Reclaim::AtTrim, ..Options::default() })?;
             let arena = space.arena(Growth::STANDARD)?;
-            let mut blocks = (0..count).map(|_| arena.allocate(layout)).collect::<Result<Vec<_>, _>>()?;
+            let mut blocks =
+                (0..count).map(|_| arena.allocate(layout)).collect::<Result<Vec<_>, _>>()?;
             match *order {
                 "newest first" => blocks.reverse(),
-                "at random" => blocks = Random(repetition as u64).order(count).into_iter().map(|nth| blocks[nth as usize]).collect(),
+                "at random" => {
+                    blocks = Random(repetition as u64)
+                        .order(count)
+                        .into_iter()
+                        .map(|nth| blocks[nth as usize])
+                        .collect()
+                }
                 _ => {}
             }
             let start = cpu_ns();

@@ -1,5 +1,6 @@
-//! What elastic arenas are measured beside: bumpalo, talloc (where its library is installed), and mallocs whose blocks are
-//! freed one by one, for which the driver keeps a table, as a program would have to.
+//! What elastic arenas are measured beside: bumpalo, talloc (where its library is installed), and
+//! mallocs whose blocks are freed one by one, for which the driver keeps a table, as a program
+//! would have to.
 
 use heaplab_elastic::{Arena, ArenaStatistics, Growth, Options, Reclaim, Space};
 use heaplab_system::Malloc;
@@ -9,7 +10,8 @@ use std::ptr::NonNull;
 
 /// Something that serves blocks with lifetimes in common. Arenas are numbered by the driver.
 pub trait Peer {
-    /// Whether the blocks of an arena die with it. The driver frees them one by one where they do not.
+    /// Whether the blocks of an arena die with it. The driver frees them one by one where they do
+    /// not.
     const REGIONS: bool;
     /// An arena begins.
     fn begin(&mut self, arena: usize);
@@ -57,16 +59,30 @@ impl Elastic {
         Elastic::with(growth, Options { reclaim, ..Options::default() })
     }
 
-    /// Set to speed as mimalloc is by default: memory is kept until a trim, and asked for in huge pages.
+    /// Set to speed as mimalloc is by default: memory is kept until a trim, and asked for in huge
+    /// pages.
     pub fn fast(growth: Growth) -> Elastic {
         // Valgrind, which counts what a replay does, has no 64 GB to reserve.
         let reserve_bytes = 16 << 30;
-        Elastic::with(growth, Options { reclaim: Reclaim::AtTrim, huge_pages: true, reserve_bytes, ..Options::default() })
+        Elastic::with(
+            growth,
+            Options {
+                reclaim: Reclaim::AtTrim,
+                huge_pages: true,
+                reserve_bytes,
+                ..Options::default()
+            },
+        )
     }
 
     /// With all its options.
     pub fn with(growth: Growth, options: Options) -> Elastic {
-        Elastic { space: Space::new(options).expect("address space"), growth, known: Vec::new(), arenas: Vec::new() }
+        Elastic {
+            space: Space::new(options).expect("address space"),
+            growth,
+            known: Vec::new(),
+            arenas: Vec::new(),
+        }
     }
 
     /// The same with arenas that grow each as is known of it.
@@ -95,7 +111,8 @@ impl Peer for Elastic {
     }
 
     unsafe fn free(&mut self, arena: usize, block: *mut u8, bytes: usize) {
-        let (arena, block) = (self.arenas[arena].as_ref().expect("begun"), NonNull::new(block).expect("a block"));
+        let (arena, block) =
+            (self.arenas[arena].as_ref().expect("begun"), NonNull::new(block).expect("a block"));
         // SAFETY: the caller's promise.
         unsafe { arena.deallocate(block, words(bytes)) };
     }
@@ -168,8 +185,9 @@ impl<M: Malloc> Peer for Blocks<M> {
     }
 }
 
-/// No allocator: a pointer that counts up through memory that is resident already, again and again. What it costs is the driver's
-/// loop and the writes into blocks that are out of the cache, which everyone pays.
+/// No allocator: a pointer that counts up through memory that is resident already, again and again.
+/// What it costs is the driver's loop and the writes into blocks that are out of the cache, which
+/// everyone pays.
 pub struct Counting {
     memory: Vec<u8>,
     at: usize,
@@ -207,7 +225,8 @@ impl Peer for Counting {
     fn trim(&mut self) {}
 }
 
-/// No allocator: blocks lie where another replay of the same recording had them, in memory that the kernel has to give first.
+/// No allocator: blocks lie where another replay of the same recording had them, in memory that the
+/// kernel has to give first.
 pub struct Placed {
     memory: memmap2::MmapMut,
     /// Of each block in order of birth.
@@ -216,17 +235,25 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Of a huge page, which holds any block: each block keeps its place in one, and the last one is whole.
+    /// Of a huge page, which holds any block: each block keeps its place in one, and the last one
+    /// is whole.
     const ALIGN_BYTES: usize = 2 << 20;
 
     /// As these blocks lie.
     pub fn like(blocks: &[*mut u8], huge_pages: bool) -> anyhow::Result<Placed> {
-        let (Some(first), Some(last)) = (blocks.iter().min(), blocks.iter().max()) else { anyhow::bail!("there are no blocks") };
+        let (Some(first), Some(last)) = (blocks.iter().min(), blocks.iter().max()) else {
+            anyhow::bail!("there are no blocks")
+        };
         let base = first.addr() & !(Placed::ALIGN_BYTES - 1);
         let memory = memmap2::MmapMut::map_anon(last.addr() - base + 3 * Placed::ALIGN_BYTES)?;
-        memory.advise(if huge_pages { memmap2::Advice::HugePage } else { memmap2::Advice::NoHugePage })?;
+        memory.advise(if huge_pages {
+            memmap2::Advice::HugePage
+        } else {
+            memmap2::Advice::NoHugePage
+        })?;
         let shift = memory.as_ptr().align_offset(Placed::ALIGN_BYTES);
-        let offsets: Result<_, _> = blocks.iter().map(|block| u32::try_from(block.addr() - base + shift)).collect();
+        let offsets: Result<_, _> =
+            blocks.iter().map(|block| u32::try_from(block.addr() - base + shift)).collect();
         Ok(Placed { memory, offsets: offsets?, born: 0 })
     }
 }
@@ -271,13 +298,21 @@ impl Talloc {
             if library.is_null() {
                 return None;
             }
-            (libc::dlsym(library, c"talloc_named_const".as_ptr()), libc::dlsym(library, c"_talloc_free".as_ptr()))
+            (
+                libc::dlsym(library, c"talloc_named_const".as_ptr()),
+                libc::dlsym(library, c"_talloc_free".as_ptr()),
+            )
         };
         if named.is_null() || free.is_null() {
             return None;
         }
         // SAFETY: the functions of talloc.h have these types.
-        let (named, free) = unsafe { (std::mem::transmute::<*mut c_void, Named>(named), std::mem::transmute::<*mut c_void, Free>(free)) };
+        let (named, free) = unsafe {
+            (
+                std::mem::transmute::<*mut c_void, Named>(named),
+                std::mem::transmute::<*mut c_void, Free>(free),
+            )
+        };
         Some(Talloc { named, free, contexts: Vec::new() })
     }
 }

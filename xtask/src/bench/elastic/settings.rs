@@ -1,6 +1,7 @@
-//! What the settings cost that answer the document's concerns: the commit granule (1, number of mappings) and who gives memory back when (2, speed
-//! of uncommitting), on churn's arenas, and the granule on ten thousand small ones. Each in a fresh process; for reading, not for judging: there is
-//! no bound to them.
+//! What the settings cost that answer the document's concerns: the commit granule (1, number of
+//! mappings) and who gives memory back when (2, speed of uncommitting), on churn's arenas, and the
+//! granule on ten thousand small ones. Each in a fresh process; for reading, not for judging: there
+//! is no bound to them.
 
 use super::peers::{Elastic, Peer};
 use super::space::{Measured, in_child};
@@ -22,14 +23,30 @@ const KEPT_BYTES: usize = 256 << 10;
 
 /// Names of what is varied: granule and reclaim.
 const SETTINGS: [(&str, usize, Reclaim); 8] = [
-    ("granule 4 KB, at return keeping 256 KB (default)", 4, Reclaim::AtReturn { keep_bytes: KEPT_BYTES }),
+    (
+        "granule 4 KB, at return keeping 256 KB (default)",
+        4,
+        Reclaim::AtReturn { keep_bytes: KEPT_BYTES },
+    ),
     ("granule 16 KB", 16, Reclaim::AtReturn { keep_bytes: KEPT_BYTES }),
     ("granule 64 KB", 64, Reclaim::AtReturn { keep_bytes: KEPT_BYTES }),
     ("at return, keeping nothing", 4, Reclaim::AtReturn { keep_bytes: 0 }),
     ("at trim, which nobody calls", 4, Reclaim::AtTrim),
-    ("background, every ms, keeping nothing", 4, Reclaim::Background { interval: Duration::from_millis(1), keep_bytes: 0 }),
-    ("background, every 10 ms, keeping nothing", 4, Reclaim::Background { interval: Duration::from_millis(10), keep_bytes: 0 }),
-    ("the same, granule 64 KB", 64, Reclaim::Background { interval: Duration::from_millis(10), keep_bytes: 0 }),
+    (
+        "background, every ms, keeping nothing",
+        4,
+        Reclaim::Background { interval: Duration::from_millis(1), keep_bytes: 0 },
+    ),
+    (
+        "background, every 10 ms, keeping nothing",
+        4,
+        Reclaim::Background { interval: Duration::from_millis(10), keep_bytes: 0 },
+    ),
+    (
+        "the same, granule 64 KB",
+        64,
+        Reclaim::Background { interval: Duration::from_millis(10), keep_bytes: 0 },
+    ),
 ];
 
 /// One replay.
@@ -117,7 +134,10 @@ pub fn child(nth: &str) -> Result<Replay> {
                 live_bytes -= std::mem::take(&mut live[arena as usize]);
             }
             // As it is, without a trim: that is what the setting is about.
-            Step::Purge => committed_to_live = committed_to_live.max(elastic.space.committed_bytes() as f64 / live_bytes.max(1) as f64),
+            Step::Purge => {
+                committed_to_live = committed_to_live
+                    .max(elastic.space.committed_bytes() as f64 / live_bytes.max(1) as f64)
+            }
         }
     }
     let events = recording.steps.len() as f64;
@@ -138,14 +158,20 @@ pub fn child(nth: &str) -> Result<Replay> {
 pub fn replays(repetitions: usize) -> Result<Vec<(&'static str, Replay)>> {
     let mut all = Vec::new();
     for (nth, (name, ..)) in SETTINGS.iter().enumerate() {
-        let runs: Vec<Replay> = (0..repetitions).map(|_| in_child(&format!("{CHILD},{nth},{RECORDING}"))).collect::<Result<_>>()?;
+        let runs: Vec<Replay> = (0..repetitions)
+            .map(|_| in_child(&format!("{CHILD},{nth},{RECORDING}")))
+            .collect::<Result<_>>()?;
         let middle = median(runs.iter().map(|run| run.own_ns).collect());
-        all.push((*name, *runs.iter().find(|run| run.own_ns == middle).context("a run is the middle one")?));
+        all.push((
+            *name,
+            *runs.iter().find(|run| run.own_ns == middle).context("a run is the middle one")?,
+        ));
     }
     Ok(all)
 }
 
-/// The options of `elastic, granule N KB` among the heaps of [`space`](super::space); `None`: it is another one.
+/// The options of `elastic, granule N KB` among the heaps of [`space`](super::space); `None`: it is
+/// another one.
 pub fn granule_of(heap: &str) -> Option<Options> {
     let kb = heap.strip_prefix("elastic granule ")?.strip_suffix(" KB")?.parse().ok()?;
     Some(options(kb, Reclaim::default()))
@@ -153,7 +179,10 @@ pub fn granule_of(heap: &str) -> Option<Options> {
 
 /// Ten thousand arenas by granule.
 pub fn spaces(order: &str, seed: u64) -> Result<Vec<Measured>> {
-    let one = |kb: &usize| super::space::fresh(&format!("elastic granule {kb} KB"), order, seed)?.context("it is linked");
+    let one = |kb: &usize| {
+        super::space::fresh(&format!("elastic granule {kb} KB"), order, seed)?
+            .context("it is linked")
+    };
     GRANULES_KB.iter().map(one).collect()
 }
 
@@ -163,16 +192,29 @@ mod tests {
 
     #[test]
     fn granules_are_told_from_other_heaps() {
-        assert_eq!(granule_of("elastic granule 16 KB").map(|options| options.granule_bytes), Some(16 << 10));
+        assert_eq!(
+            granule_of("elastic granule 16 KB").map(|options| options.granule_bytes),
+            Some(16 << 10)
+        );
         assert!(granule_of("elastic").is_none() && granule_of("elastic granule x KB").is_none());
     }
 
     #[test]
     fn what_is_returned_at_once_costs_the_programs_own_thread_and_what_is_kept_costs_memory() {
-        let numbered = |start: &str| SETTINGS.iter().position(|(name, ..)| name.starts_with(start)).unwrap().to_string();
+        let numbered = |start: &str| {
+            SETTINGS.iter().position(|(name, ..)| name.starts_with(start)).unwrap().to_string()
+        };
         let replay = child(&numbered("at return")).unwrap();
-        assert!(replay.uncommits > 0 && replay.times.own_ns > 0 && replay.times.background_ns == 0, "{replay:?}");
+        assert!(
+            replay.uncommits > 0 && replay.times.own_ns > 0 && replay.times.background_ns == 0,
+            "{replay:?}"
+        );
         let kept = child(&numbered("at trim")).unwrap();
-        assert!(kept.uncommits == 0 && kept.times.own_ns == 0 && kept.committed_to_live > replay.committed_to_live, "{kept:?}");
+        assert!(
+            kept.uncommits == 0
+                && kept.times.own_ns == 0
+                && kept.committed_to_live > replay.committed_to_live,
+            "{kept:?}"
+        );
     }
 }

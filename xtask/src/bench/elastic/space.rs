@@ -1,4 +1,5 @@
-//! Space: ten thousand arenas of twenty blocks, nine in ten dropped at random; each heap and order in a process of its own.
+//! Space: ten thousand arenas of twenty blocks, nine in ten dropped at random; each heap and order
+//! in a process of its own.
 
 use super::peers::{Blocks, Bumpalo, Elastic, Peer, Talloc};
 use super::workload::{Random, sizes};
@@ -15,7 +16,8 @@ const WORDS_MAX: usize = 116;
 
 /// Heaps in the order of the table.
 pub const HEAPS: [&str; 6] = ["elastic", "glibc", "jemalloc", "mimalloc", "bumpalo", "talloc"];
-/// How arenas are filled: each is born when its first block is asked for; in the last order all are before any is filled, one after another.
+/// How arenas are filled: each is born when its first block is asked for; in the last order all are
+/// before any is filled, one after another.
 pub const ORDERS: [&str; 3] = ["one after another", "round-robin", "all born first"];
 
 /// What one process measured. Bytes are RssAnon above the start.
@@ -68,7 +70,10 @@ pub fn in_child<T: serde::de::DeserializeOwned>(spec: &str) -> Result<T> {
 /// The other side of [`fresh`].
 pub fn child(spec: &str) -> Result<()> {
     let mut fields = spec.splitn(3, ',');
-    let (Some(heap), Some(order), Some(seed)) = (fields.next(), fields.next(), fields.next()) else { bail!("{spec:?}") };
+    let (Some(heap), Some(order), Some(seed)) = (fields.next(), fields.next(), fields.next())
+    else {
+        bail!("{spec:?}")
+    };
     if heap == "replay" {
         println!("{}", serde_json::to_string(&super::time::replay_child(order, seed)?)?);
         return Ok(());
@@ -94,8 +99,10 @@ pub fn child(spec: &str) -> Result<()> {
         "elastic" => {
             let elastic = Elastic::new(Growth::SMALL, Reclaim::default());
             let space = elastic.space.clone();
-            Some(measure(elastic, heap, order, seed)?)
-                .map(|measured| Measured { committed_bytes: Some(space.committed_bytes()), ..measured })
+            Some(measure(elastic, heap, order, seed)?).map(|measured| Measured {
+                committed_bytes: Some(space.committed_bytes()),
+                ..measured
+            })
         }
         "glibc" => Some(measure(Blocks(Glibc), heap, order, seed)?),
         "jemalloc" => Some(measure(Blocks(Jemalloc), heap, order, seed)?),
@@ -117,14 +124,17 @@ fn measure(mut peer: impl Peer, heap: &str, order: &str, seed: u64) -> Result<Me
     let (start_bytes, start_mappings) = (resident_bytes()?, mappings()?);
     let cpu_ns = super::time::cpu_ns();
     // A program that frees blocks one by one has to know them.
-    let mut blocks: Vec<*mut u8> = Vec::with_capacity(if has_regions(&peer) { 0 } else { ARENAS * BLOCKS });
+    let mut blocks: Vec<*mut u8> =
+        Vec::with_capacity(if has_regions(&peer) { 0 } else { ARENAS * BLOCKS });
     blocks.resize(blocks.capacity(), std::ptr::null_mut());
     let (one_after_another, born_first) = (order != ORDERS[1], order == ORDERS[2]);
     if born_first {
         (0..ARENAS).for_each(|arena| peer.begin(arena));
     }
     let (outer, inner) = if one_after_another { (ARENAS, BLOCKS) } else { (BLOCKS, ARENAS) };
-    for (first, second) in (0..outer).flat_map(|first| (0..inner).map(move |second| (first, second))) {
+    for (first, second) in
+        (0..outer).flat_map(|first| (0..inner).map(move |second| (first, second)))
+    {
         let (arena, nth) = if one_after_another { (first, second) } else { (second, first) };
         if nth == 0 && !born_first {
             peer.begin(arena);
@@ -148,7 +158,11 @@ fn measure(mut peer: impl Peer, heap: &str, order: &str, seed: u64) -> Result<Me
     end(&mut peer, kept, &sizes, &blocks);
     peer.trim();
     let of = |arenas: &[u32]| -> usize {
-        arenas.iter().flat_map(|arena| &sizes[*arena as usize * BLOCKS..][..BLOCKS]).map(|size| *size as usize).sum()
+        arenas
+            .iter()
+            .flat_map(|arena| &sizes[*arena as usize * BLOCKS..][..BLOCKS])
+            .map(|size| *size as usize)
+            .sum()
     };
     Ok(Measured {
         heap: heap.into(),
@@ -184,7 +198,10 @@ fn end<P: Peer>(peer: &mut P, arenas: &[u32], sizes: &[u32], blocks: &[*mut u8])
 /// Anonymous resident bytes of this process.
 pub fn resident_bytes() -> Result<usize> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("RssAnon in /proc/self/status")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"))
+        .context("RssAnon in /proc/self/status")?;
     Ok(line.trim().trim_end_matches("kB").trim().parse::<usize>()? << 10)
 }
 

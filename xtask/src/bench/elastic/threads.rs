@@ -1,14 +1,17 @@
-//! Two threads beside one: throughput with arenas of their own in one space, and what the machine allows at that moment.
+//! Two threads beside one: throughput with arenas of their own in one space, and what the machine
+//! allows at that moment.
 //!
-//! Two processors of a virtual machine may be halves of one core, share caches, and lose turns to other guests, so that a ratio to one
-//! thread alone says little about a library. Each round therefore measures, for a few milliseconds each and in an order that
-//! rotates: one thread on either processor, two threads in one space, two *processes* with a space each, which share nothing that a
-//! library could be blamed for, and plain arithmetic on one and two threads. Ratios are those of a round; medians are
-//! printed with the limits that the true median lies between in 19 of 20 samples, whatever the distribution. No round is left out;
-//! each kind of measurement ran once before the first.
+//! Two processors of a virtual machine may be halves of one core, share caches, and lose turns to
+//! other guests, so that a ratio to one thread alone says little about a library. Each round
+//! therefore measures, for a few milliseconds each and in an order that rotates: one thread on
+//! either processor, two threads in one space, two *processes* with a space each, which share
+//! nothing that a library could be blamed for, and plain arithmetic on one and two threads. Ratios
+//! are those of a round; medians are printed with the limits that the true median lies between in
+//! 19 of 20 samples, whatever the distribution. No round is left out; each kind of measurement ran
+//! once before the first.
 //!
-//! Threads stay on their processors, begin at the same nanosecond, and work until the same one: who would be done earlier would leave
-//! the other one alone.
+//! Threads stay on their processors, begin at the same nanosecond, and work until the same one: who
+//! would be done earlier would leave the other one alone.
 
 use super::peers::words;
 use super::time::{Middle, cpu_ns, touch};
@@ -62,7 +65,9 @@ struct Rate {
 
 impl Rate {
     fn of(done: &[Done]) -> Rate {
-        let sum = |ns: fn(&Done) -> u64| done.iter().map(|done| done.count as f64 / ns(done).max(1) as f64).sum();
+        let sum = |ns: fn(&Done) -> u64| {
+            done.iter().map(|done| done.count as f64 / ns(done).max(1) as f64).sum()
+        };
         Rate { clock: sum(|done| done.clock_ns), cpu: sum(|done| done.cpu_ns) }
     }
 
@@ -80,8 +85,8 @@ pub struct Threads {
     pub rounds: usize,
     /// One thread, ns an allocation by the clock: the median.
     pub one_ns: f64,
-    /// Two threads in one space, in times of one thread's throughput, by the clock and by CPU time (which waits for no one else's turn
-    /// on the machine, nor for a lock).
+    /// Two threads in one space, in times of one thread's throughput, by the clock and by CPU time
+    /// (which waits for no one else's turn on the machine, nor for a lock).
     pub by_clock: Middle,
     /// See above.
     pub by_cpu: Middle,
@@ -95,7 +100,8 @@ pub struct Threads {
     pub to_processes_by_clock: Middle,
     /// See above.
     pub to_processes_by_cpu: Middle,
-    /// How often a thread of two gave its processor up by itself in a million allocations, and its page faults in a million.
+    /// How often a thread of two gave its processor up by itself in a million allocations, and its
+    /// page faults in a million.
     pub waits_per_million: f64,
     /// See above.
     pub faults_per_million: f64,
@@ -130,7 +136,8 @@ fn processors() -> Option<[usize; 2]> {
         (libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) == 0).then_some(set)
     }?;
     // SAFETY: the numbers are below the set's size.
-    let mut all = (0..libc::CPU_SETSIZE as usize).filter(|processor| unsafe { libc::CPU_ISSET(*processor, &allowed) });
+    let mut all = (0..libc::CPU_SETSIZE as usize)
+        .filter(|processor| unsafe { libc::CPU_ISSET(*processor, &allowed) });
     Some([all.next()?, all.next()?])
 }
 
@@ -142,7 +149,11 @@ fn stay_on(processor: usize) -> Result<()> {
         libc::CPU_SET(processor, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
     };
-    ensure!(outcome == 0, "cannot stay on processor {processor}: {}", std::io::Error::last_os_error());
+    ensure!(
+        outcome == 0,
+        "cannot stay on processor {processor}: {}",
+        std::io::Error::last_os_error()
+    );
     Ok(())
 }
 
@@ -178,7 +189,13 @@ impl Worker {
             now_ns = clock_ns();
         }
         let (after, cpu_ns) = (usage(), cpu_ns() - cpu);
-        Done { count, clock_ns: now_ns - start_ns, cpu_ns, waits: after.0 - before.0, faults: after.1 - before.1 }
+        Done {
+            count,
+            clock_ns: now_ns - start_ns,
+            cpu_ns,
+            waits: after.0 - before.0,
+            faults: after.1 - before.1,
+        }
     }
 
     /// Fills some arenas, and drops them as soon as there are as many as may be at a time.
@@ -207,7 +224,10 @@ fn arithmetic(mut value: u64) -> u64 {
 }
 
 fn space() -> Result<Space> {
-    Ok(Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 4 << 20 }, ..Options::default() })?)
+    Ok(Space::new(Options {
+        reclaim: Reclaim::AtReturn { keep_bytes: 4 << 20 },
+        ..Options::default()
+    })?)
 }
 
 /// A thread of this process that works when it is told.
@@ -253,7 +273,10 @@ impl Process {
     fn start(at_a_time: usize, processor: usize) -> Result<Process> {
         let spec = format!("{WORKER},{at_a_time},{processor}");
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["bench", "elastic", "--child", &spec]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args(["bench", "elastic", "--child", &spec])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut process = command.spawn().context("cannot start this program again")?;
         let tasks = process.stdin.take().context("its input")?;
         let done = BufReader::new(process.stdout.take().context("its output")?);
@@ -339,7 +362,8 @@ impl Workers {
     }
 }
 
-/// See the module; each thread has so many arenas at a time. `None` where there is only one processor.
+/// See the module; each thread has so many arenas at a time. `None` where there is only one
+/// processor.
 pub fn threads(rounds: usize, at_a_time: usize) -> Result<Option<Threads>> {
     let Some(processors) = processors() else { return Ok(None) };
     let (space, process) = (space()?, Process::start(at_a_time, processors[1])?);
@@ -367,7 +391,9 @@ pub fn threads(rounds: usize, at_a_time: usize) -> Result<Option<Threads>> {
 }
 
 fn summary(results: &[[Rate; KINDS.len()]], together: &[Done]) -> Threads {
-    let of = |ratio: &dyn Fn(&[Rate; KINDS.len()]) -> f64| Middle::of(results.iter().map(ratio).collect());
+    let of = |ratio: &dyn Fn(&[Rate; KINDS.len()]) -> f64| {
+        Middle::of(results.iter().map(ratio).collect())
+    };
     let alone = |result: &[Rate; KINDS.len()]| [result[0], result[1]];
     let million = together.iter().map(|done| done.count).sum::<u64>() as f64 / 1e6;
     Threads {

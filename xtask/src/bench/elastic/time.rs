@@ -34,8 +34,9 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Of at least one pair (ours, the peer's). The limit is the upper end of the sign test's interval, so that the true median exceeds it in one of
-    /// forty samples at most, whatever the distribution; of fewer than six pairs it is the largest ratio.
+    /// Of at least one pair (ours, the peer's). The limit is the upper end of the sign test's
+    /// interval, so that the true median exceeds it in one of forty samples at most, whatever the
+    /// distribution; of fewer than six pairs it is the largest ratio.
     pub fn of(pairs: &[(f64, f64)]) -> Ratio {
         let ratios: Vec<f64> = pairs.iter().map(|(ours, peer)| ours / peer).collect();
         let middle = median(ratios.clone());
@@ -70,7 +71,11 @@ impl Middle {
     pub fn of(values: Vec<f64>) -> Middle {
         let ends = Interval::of(&values);
         let median = median(values);
-        Middle { lower: ends.map_or(median, |ends| ends.least), median, upper: ends.map_or(median, |ends| ends.most) }
+        Middle {
+            lower: ends.map_or(median, |ends| ends.least),
+            median,
+            upper: ends.map_or(median, |ends| ends.most),
+        }
     }
 }
 
@@ -96,14 +101,15 @@ pub fn timed(sizes: &[u32], passes: usize, mut pass: impl FnMut()) -> f64 {
     (cpu_ns() - start) as f64 / (passes * sizes.len()) as f64
 }
 
-/// How often each placement is filled before it is timed (bumpalo has one chunk that holds all only after some resets), and how
-/// often it is timed.
+/// How often each placement is filled before it is timed (bumpalo has one chunk that holds all only
+/// after some resets), and how often it is timed.
 const WARMING: usize = 3;
 const TIMED: usize = 5;
 
-/// One arena that is filled, reset and filled again, beside bumpalo's reset. Each repetition is a new space and a new `Bump`, with the
-/// median of several passes: which pages the kernel gives moves what is out of the cache by a tenth either way, and stays for as long
-/// as the memory is held, so that passes over the same memory are no samples of their own.
+/// One arena that is filled, reset and filled again, beside bumpalo's reset. Each repetition is a
+/// new space and a new `Bump`, with the median of several passes: which pages the kernel gives
+/// moves what is out of the cache by a tenth either way, and stays for as long as the memory is
+/// held, so that passes over the same memory are no samples of their own.
 pub fn reuse(count: usize, repetitions: usize) -> Result<Ratio> {
     let sizes = sizes(count, usize::MAX, 7)?;
     let passes = (200_000 / count).max(1);
@@ -153,12 +159,13 @@ pub fn faults() -> i64 {
     }
 }
 
-/// How often somebody waited for the kernel while it moved pages to make a huge one, or got none, on the whole machine since it runs; 0
-/// where the kernel does not say.
+/// How often somebody waited for the kernel while it moved pages to make a huge one, or got none,
+/// on the whole machine since it runs; 0 where the kernel does not say.
 fn stalls() -> u64 {
     let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
     let counters = text.lines().filter_map(|line| line.split_once(' '));
-    let wanted = counters.filter(|(name, _)| ["compact_stall", "thp_fault_fallback"].contains(name));
+    let wanted =
+        counters.filter(|(name, _)| ["compact_stall", "thp_fault_fallback"].contains(name));
     wanted.filter_map(|(_, count)| count.parse::<u64>().ok()).sum()
 }
 
@@ -201,8 +208,11 @@ fn replay<P: Peer>(peer: &mut P, recording: &Recording, blocks: &mut [*mut u8]) 
     let faults = faults() - before;
     let stalls = stalls().saturating_sub(stalls_before);
     // What outlives the recording is not part of it.
-    let ended: std::collections::HashSet<u32> =
-        recording.steps.iter().filter_map(|step| if let Step::End(arena) = step { Some(*arena) } else { None }).collect();
+    let ended: std::collections::HashSet<u32> = recording
+        .steps
+        .iter()
+        .filter_map(|step| if let Step::End(arena) = step { Some(*arena) } else { None })
+        .collect();
     for step in &recording.steps {
         if let Step::Begin(arena) = step
             && !ended.contains(arena)
@@ -217,7 +227,13 @@ fn end<P: Peer>(peer: &mut P, recording: &Recording, blocks: &[*mut u8], arena: 
     if !P::REGIONS {
         for block in &recording.dying[arena as usize] {
             // SAFETY: the blocks that die with the arena live until here.
-            unsafe { peer.free(arena as usize, blocks[*block as usize], recording.blocks[*block as usize].1 as usize) };
+            unsafe {
+                peer.free(
+                    arena as usize,
+                    blocks[*block as usize],
+                    recording.blocks[*block as usize].1 as usize,
+                )
+            };
         }
     }
     peer.end(arena as usize);
@@ -225,8 +241,9 @@ fn end<P: Peer>(peer: &mut P, recording: &Recording, blocks: &[*mut u8], arena: 
 
 /// Ours set to speed as mimalloc is: it keeps its memory, in huge pages, and takes few chunks.
 const FAST: &str = "elastic in huge pages kept until trim";
-/// The same with a sequence of chunks for each kind of arena, as HotSpot has: a loader's arena of class space or its other one, which a JVM
-/// knows when it makes them. Most loaders have one class or few, so that most arenas take one chunk. The bound is asked of this setting.
+/// The same with a sequence of chunks for each kind of arena, as HotSpot has: a loader's arena of
+/// class space or its other one, which a JVM knows when it makes them. Most loaders have one class
+/// or few, so that most arenas take one chunk. The bound is asked of this setting.
 pub const FAST_KINDS: &str = "elastic in huge pages kept until trim and chunks by kind of arena";
 /// Of class space: a class takes some 520 to 720 bytes there.
 const CLASS_GROWTH: Growth = Growth::new(&[768, 16 << 10, 32 << 10]);
@@ -234,7 +251,8 @@ const CLASS_GROWTH: Growth = Growth::new(&[768, 16 << 10, 32 << 10]);
 const NON_CLASS_GROWTH: Growth = Growth::new(&[3 << 10, 16 << 10, 32 << 10]);
 /// Ours as it is by default, giving memory back when arenas die.
 const DEFAULT: &str = "elastic by default";
-/// The same where as much may stay as churn's next cycle needs: what is given back at a death and needed again costs two calls of the kernel.
+/// The same where as much may stay as churn's next cycle needs: what is given back at a death and
+/// needed again costs two calls of the kernel.
 const KEEPING: &str = "elastic by default but keeping 16 MB";
 const KEPT_BYTES: usize = 16 << 20;
 /// The same in pages of the basic size, each of which the kernel has to give.
@@ -247,12 +265,15 @@ const COUNTED_BYTES: usize = 18 << 20;
 /// The driver's loop and nothing else: every block is the same one.
 pub const DRIVER: &str = "the driver alone";
 
-/// What is left where an arena costs nothing: the driver's loop, the kernel's pages, and the writes into blocks that lie where ours lie.
+/// What is left where an arena costs nothing: the driver's loop, the kernel's pages, and the writes
+/// into blocks that lie where ours lie.
 pub const PLACED: &str = "no allocator and each block where elastic had it in fresh huge pages";
 /// The same in pages of the basic size.
-const PLACED_SMALL_PAGES: &str = "no allocator and each block where elastic had it in fresh small pages";
+const PLACED_SMALL_PAGES: &str =
+    "no allocator and each block where elastic had it in fresh small pages";
 
-/// mimalloc without huge pages: what it takes where the kernel has none, and what ours in small pages is to be compared with.
+/// mimalloc without huge pages: what it takes where the kernel has none, and what ours in small
+/// pages is to be compared with.
 pub const MIMALLOC_SMALL_PAGES: &str = "mimalloc in small pages";
 
 /// What a recording is replayed on.
@@ -304,8 +325,9 @@ pub struct Replays {
     pub faults: (i64, i64),
 }
 
-/// A replay that waited for huge pages is run again, this often at most: moving other processes' pages takes ten times what a replay does,
-/// and falls to whoever comes when free memory is in pieces.
+/// A replay that waited for huge pages is run again, this often at most: moving other processes'
+/// pages takes ten times what a replay does, and falls to whoever comes when free memory is in
+/// pieces.
 const TRIES: usize = 6;
 
 /// One replay in a fresh process, and whether it waited for huge pages even so.
@@ -320,8 +342,8 @@ fn undisturbed(heap: &str, name: &str) -> Result<(Replayed, bool)> {
     Ok((replayed, true))
 }
 
-/// Replays one recording on everything in [`REPLAYED`]. The order turns round each time, because who follows a heap gets the pages that it
-/// left, and those may still be in the cache.
+/// Replays one recording on everything in [`REPLAYED`]. The order turns round each time, because
+/// who follows a heap gets the pages that it left, and those may still be in the cache.
 pub fn replays(name: &str, repetitions: usize) -> Result<Vec<Replays>> {
     let (mut faults, mut disturbed) = ([0; REPLAYED.len()], 0);
     let mut pairs: [Vec<(f64, f64)>; COMPARED.len()] = Default::default();
@@ -338,7 +360,10 @@ pub fn replays(name: &str, repetitions: usize) -> Result<Vec<Replays>> {
         }
     }
     if disturbed > 0 {
-        println!("      {disturbed} of {} replays of {name} waited for huge pages {TRIES} times", repetitions * REPLAYED.len());
+        println!(
+            "      {disturbed} of {} replays of {name} waited for huge pages {TRIES} times",
+            repetitions * REPLAYED.len()
+        );
     }
     let compared = COMPARED.iter().zip(&pairs);
     let one = |(&(ours, peer), pairs): (&(usize, usize), &Vec<(f64, f64)>)| Replays {
@@ -350,8 +375,9 @@ pub fn replays(name: &str, repetitions: usize) -> Result<Vec<Replays>> {
     Ok(compared.map(one).collect())
 }
 
-/// Has this much of the machine's free memory be there, in whole huge pages: a virtual machine's host takes back what was free for a while,
-/// and giving it again, or moving pages to make a huge one, takes ten times what a replay does. What is freed last is given next.
+/// Has this much of the machine's free memory be there, in whole huge pages: a virtual machine's
+/// host takes back what was free for a while, and giving it again, or moving pages to make a huge
+/// one, takes ten times what a replay does. What is freed last is given next.
 fn have_memory_ready(bytes: usize) -> Result<()> {
     let mut memory = memmap2::MmapMut::map_anon(bytes)?;
     memory.advise(memmap2::Advice::HugePage)?;
@@ -367,17 +393,20 @@ const READY_SHARE: usize = 2;
 
 /// What [`FAST_KINDS`] says.
 fn fast_by_kind(recording: &Recording) -> Elastic {
-    let growth = recording.class.iter().map(|class| if *class { CLASS_GROWTH } else { NON_CLASS_GROWTH });
+    let growth =
+        recording.class.iter().map(|class| if *class { CLASS_GROWTH } else { NON_CLASS_GROWTH });
     Elastic::fast(NON_CLASS_GROWTH).knowing(growth.collect())
 }
 
 /// The process that [`by_turns`] is measured in.
 pub const BY_TURNS: &str = "replay by turns";
-/// Pairs for each repetition of the other rows: a pair takes as long as two replays, without a process for each.
+/// Pairs for each repetition of the other rows: a pair takes as long as two replays, without a
+/// process for each.
 const TURNS_A_REPETITION: usize = 4;
 
-/// Ratio of [`FAST_KINDS`] to [`FAST`], replayed by turns in one fresh process: whatever else moves a replay's time, from the machine's other
-/// work to how the kernel gives pages, moves both, so that a few percent can be told where [`replays`] cannot tell them.
+/// Ratio of [`FAST_KINDS`] to [`FAST`], replayed by turns in one fresh process: whatever else moves
+/// a replay's time, from the machine's other work to how the kernel gives pages, moves both, so
+/// that a few percent can be told where [`replays`] cannot tell them.
 pub fn by_turns(name: &str, repetitions: usize) -> Result<Middle> {
     super::space::in_child(&format!("{BY_TURNS},{},{name}", repetitions * TURNS_A_REPETITION))
 }
@@ -405,14 +434,18 @@ pub fn by_turns_child(pairs: &str, name: &str) -> Result<Middle> {
 /// The other side of [`replays`]: one replay on memory that this process has not touched.
 pub fn replay_child(heap: &str, name: &str) -> Result<Replayed> {
     let recording = super::workload::recording(name, true)?;
-    have_memory_ready(READY_SHARE * recording.blocks.iter().map(|(_, bytes)| *bytes as usize).sum::<usize>())?;
+    have_memory_ready(
+        READY_SHARE * recording.blocks.iter().map(|(_, bytes)| *bytes as usize).sum::<usize>(),
+    )?;
     // The driver's own tables are not what is measured.
     let mut blocks = vec![std::ptr::dangling_mut(); recording.blocks.len()];
     replay(&mut Counting::through(0), &recording, &mut blocks);
     Ok(match heap {
         FAST => replay(&mut Elastic::fast(Growth::FAST), &recording, &mut blocks),
         FAST_KINDS => replay(&mut fast_by_kind(&recording), &recording, &mut blocks),
-        SMALL_PAGES => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::AtTrim), &recording, &mut blocks),
+        SMALL_PAGES => {
+            replay(&mut Elastic::new(Growth::STANDARD, Reclaim::AtTrim), &recording, &mut blocks)
+        }
         // Where huge pages are off, the environment says so: see `space::in_child`.
         "mimalloc" | MIMALLOC_SMALL_PAGES => replay(&mut Blocks(Mimalloc), &recording, &mut blocks),
         "glibc" => replay(&mut Blocks(Glibc), &recording, &mut blocks),
@@ -431,7 +464,9 @@ pub fn replay_child(heap: &str, name: &str) -> Result<Replayed> {
             let reclaim = Reclaim::AtReturn { keep_bytes: KEPT_BYTES };
             replay(&mut Elastic::new(Growth::STANDARD, reclaim), &recording, &mut blocks)
         }
-        DEFAULT => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::default()), &recording, &mut blocks),
+        DEFAULT => {
+            replay(&mut Elastic::new(Growth::STANDARD, Reclaim::default()), &recording, &mut blocks)
+        }
         _ => anyhow::bail!("replay on {heap}: expected one of {REPLAYED:?}"),
     })
 }

@@ -1,4 +1,5 @@
-//! The workloads: sizes drawn from a recording's histogram, and the recordings themselves (traces/metaspace).
+//! The workloads: sizes drawn from a recording's histogram, and the recordings themselves
+//! (traces/metaspace).
 
 use anyhow::{Context, Result, bail};
 use flate2::read::GzDecoder;
@@ -50,7 +51,8 @@ pub fn gunzipped(name: &str) -> Result<String> {
     Ok(text)
 }
 
-/// `count` sizes in bytes, drawn as often as jruby's non-class arenas asked for them, up to `words_max` words.
+/// `count` sizes in bytes, drawn as often as jruby's non-class arenas asked for them, up to
+/// `words_max` words.
 pub fn sizes(count: usize, words_max: usize, seed: u64) -> Result<Vec<u32>> {
     let path = folder().join("jruby.hist.csv");
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -58,7 +60,9 @@ pub fn sizes(count: usize, words_max: usize, seed: u64) -> Result<Vec<u32>> {
     let mut all = 0;
     for line in text.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
-        let [words, space, allocations, _] = fields[..] else { bail!("{}: {line:?} has not four fields", path.display()) };
+        let [words, space, allocations, _] = fields[..] else {
+            bail!("{}: {line:?} has not four fields", path.display())
+        };
         let (words, allocations): (usize, u64) = (words.parse()?, allocations.parse()?);
         if space == "n" && words <= words_max && allocations > 0 {
             all += allocations;
@@ -102,26 +106,37 @@ pub struct Recording {
     pub class: Vec<bool>,
 }
 
-/// Reads a recording of this repository, with or without its class arenas; or a bundle, given by its folder, with all of them.
+/// Reads a recording of this repository, with or without its class arenas; or a bundle, given by
+/// its folder, with all of them.
 pub fn recording(name: &str, class: bool) -> Result<Recording> {
     if Path::new(name).join("meta.json").exists() {
         return super::bundle::read(Path::new(name));
     }
     let text = gunzipped(&format!("{name}.trace.gz"))?;
-    let mut recording = Recording { steps: Vec::new(), blocks: Vec::new(), dying: Vec::new(), arenas: 0, class: Vec::new() };
+    let mut recording = Recording {
+        steps: Vec::new(),
+        blocks: Vec::new(),
+        dying: Vec::new(),
+        arenas: 0,
+        class: Vec::new(),
+    };
     // Allocation numbers of the file, which counts those that are left out too.
     let mut numbers: Vec<Option<u32>> = Vec::new();
     let mut left_out: Vec<bool> = Vec::new();
     let mut freed: Vec<bool> = Vec::new();
     for line in text.lines().skip(1) {
         let fields: Vec<&str> = line.split(' ').collect();
-        let number = |at: usize| -> Result<i64> { fields.get(at).and_then(|field| field.parse().ok()).with_context(|| line.to_string()) };
+        let number = |at: usize| -> Result<i64> {
+            fields.get(at).and_then(|field| field.parse().ok()).with_context(|| line.to_string())
+        };
         match *fields.get(1).with_context(|| line.to_string())? {
             "p" => recording.steps.push(Step::Purge),
             "x" => {}
             "d" => {
                 let allocation = number(4)?;
-                let block = usize::try_from(allocation).ok().and_then(|allocation| numbers.get(allocation).copied().flatten());
+                let block = usize::try_from(allocation)
+                    .ok()
+                    .and_then(|allocation| numbers.get(allocation).copied().flatten());
                 if let Some(block) = block {
                     freed[block as usize] = true;
                     recording.steps.push(Step::Free(block));
@@ -156,7 +171,9 @@ pub fn recording(name: &str, class: bool) -> Result<Recording> {
         }
     }
     recording.dying = vec![Vec::new(); recording.arenas];
-    for (block, (arena, _)) in recording.blocks.iter().enumerate().filter(|(block, _)| !freed[*block]) {
+    for (block, (arena, _)) in
+        recording.blocks.iter().enumerate().filter(|(block, _)| !freed[*block])
+    {
         recording.dying[*arena as usize].push(block as u32);
     }
     Ok(recording)

@@ -1,12 +1,14 @@
 //! A replay program in the files that other replay drivers read.
 //!
-//! - Android's memory_replay: malloc_debug's text, `tid: malloc pointer size` and its like, one call a line. Source:
-//!   platform/system/extras, memory_replay/README and malloc_debug's documentation ("record_allocs").
-//! - glibc's trace_run: a workload of byte codes and numbers of seven bits a byte, highest first. Source: what the program reads
-//!   (`trace_run.c` of the malloc trace utilities), written down here without its code.
+//! - Android's memory_replay: malloc_debug's text, `tid: malloc pointer size` and its like, one
+//!   call a line. Source: platform/system/extras, memory_replay/README and malloc_debug's
+//!   documentation ("record_allocs").
+//! - glibc's trace_run: a workload of byte codes and numbers of seven bits a byte, highest first.
+//!   Source: what the program reads (`trace_run.c` of the malloc trace utilities), written down
+//!   here without its code.
 //!
-//! Both name a block by whatever key the file gives it; slots of the program are as dense as keys can be, which is the best case
-//! for either.
+//! Both name a block by whatever key the file gives it; slots of the program are as dense as keys
+//! can be, which is the best case for either.
 
 use anyhow::{Result, bail};
 use heaplab_trace::program::{Program, Step, decode};
@@ -21,7 +23,8 @@ fn steps(program: &Program, mut each: impl FnMut(Step) -> Result<()>) -> Result<
     Ok(())
 }
 
-/// Writes memory_replay's text. A shrink to nothing becomes one to a byte: there it would end the block.
+/// Writes memory_replay's text. A shrink to nothing becomes one to a byte: there it would end the
+/// block.
 pub fn memory_replay(program: &Program, out: &mut impl Write) -> Result<()> {
     let mut tid = 1;
     steps(program, |step| {
@@ -29,14 +32,22 @@ pub fn memory_replay(program: &Program, out: &mut impl Write) -> Result<()> {
         match step {
             Step::Thread { thread } => tid = thread + 1,
             Step::Free { slot } => writeln!(out, "{tid}: free {:#x}", key(slot))?,
-            Step::Allocate { slot, size, zeroed: true, .. } => writeln!(out, "{tid}: calloc {:#x} 1 {size}", key(slot))?,
-            Step::Allocate { slot, size, align_log2: 0, .. } => writeln!(out, "{tid}: malloc {:#x} {size}", key(slot))?,
+            Step::Allocate { slot, size, zeroed: true, .. } => {
+                writeln!(out, "{tid}: calloc {:#x} 1 {size}", key(slot))?
+            }
+            Step::Allocate { slot, size, align_log2: 0, .. } => {
+                writeln!(out, "{tid}: malloc {:#x} {size}", key(slot))?
+            }
             Step::Allocate { slot, size, align_log2, .. } => {
                 writeln!(out, "{tid}: memalign {:#x} {} {size}", key(slot), 1u64 << align_log2)?;
             }
-            Step::Reallocate { slot, size, .. } => writeln!(out, "{tid}: realloc {:#x} {:#x} {}", key(slot), key(slot), size.max(1))?,
+            Step::Reallocate { slot, size, .. } => {
+                writeln!(out, "{tid}: realloc {:#x} {:#x} {}", key(slot), key(slot), size.max(1))?
+            }
             Step::UsableSize { .. } | Step::Managed(_) => {}
-            Step::RegionBirth { .. } | Step::RegionDeath { .. } => bail!("a workload with arenas has no place in memory_replay's text"),
+            Step::RegionBirth { .. } | Step::RegionDeath { .. } => {
+                bail!("a workload with arenas has no place in memory_replay's text")
+            }
         }
         Ok(())
     })
@@ -55,7 +66,8 @@ const THREADS: u8 = 10;
 const START_THREAD: u8 = 11;
 const MEMALIGN: u8 = 12;
 
-/// Writes trace_run's workload; all calls are made by one thread, in recorded order, as our driver makes them.
+/// Writes trace_run's workload; all calls are made by one thread, in recorded order, as our driver
+/// makes them.
 pub fn trace_run(program: &Program, out: &mut impl Write) -> Result<()> {
     let mut header = vec![ALLOCATE_POINTERS];
     number(&mut header, u64::from(program.facts().slots) + 2);
@@ -95,7 +107,9 @@ pub fn trace_run(program: &Program, out: &mut impl Write) -> Result<()> {
                 number(&mut call, size.max(1));
             }
             Step::Thread { .. } | Step::UsableSize { .. } | Step::Managed(_) => {}
-            Step::RegionBirth { .. } | Step::RegionDeath { .. } => bail!("a workload with arenas has no place in trace_run's"),
+            Step::RegionBirth { .. } | Step::RegionDeath { .. } => {
+                bail!("a workload with arenas has no place in trace_run's")
+            }
         }
         Ok(out.write_all(&call)?)
     })?;
@@ -123,7 +137,9 @@ mod tests {
 
     fn program(folder: &std::path::Path) -> Program {
         let mut events: Vec<Event> = Vec::new();
-        let imported = import(TEXT.as_bytes(), Some(Format::Android), &Options::default(), &mut events).unwrap();
+        let imported =
+            import(TEXT.as_bytes(), Some(Format::Android), &Options::default(), &mut events)
+                .unwrap();
         assert_eq!(events.last().unwrap().op, Op::Free);
         let path = folder.join("p.program");
         let file = std::fs::File::create(&path).unwrap();
@@ -145,7 +161,10 @@ mod tests {
         let mut bytes = Vec::new();
         trace_run(&program(folder.path()), &mut bytes).unwrap();
         assert_eq!(bytes[..6], [ALLOCATE_POINTERS, 5, THREADS, 1, START_THREAD, 64]);
-        let calls = [MALLOC, 1, 100, CALLOC, 2, 0x82, 44, MEMALIGN, 3, 64, 0x83, 116, REALLOC, 1, 1, 0x84, 0xa2, 112, FREE, 2, DONE];
+        let calls = [
+            MALLOC, 1, 100, CALLOC, 2, 0x82, 44, MEMALIGN, 3, 64, 0x83, 116, REALLOC, 1, 1, 0x84,
+            0xa2, 112, FREE, 2, DONE,
+        ];
         assert_eq!(bytes[64..], calls);
     }
 

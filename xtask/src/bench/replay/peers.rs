@@ -1,13 +1,17 @@
-//! Other drivers that replay a workload of mallocs, on the same workload and on the system's glibc, in turns with ours.
+//! Other drivers that replay a workload of mallocs, on the same workload and on the system's glibc,
+//! in turns with ours.
 //!
-//! - **memory_replay**, Android's (platform/system/extras, memory_replay): reads all calls first, then hands each to a thread of
-//!   its own and waits for it; a call's time is taken with two clock readings around it and the first touch of its pages.
-//! - **trace_run**, glibc's (its malloc trace utilities; allocbench carries a copy as benchmarks/dj_trace/trace_run.c): reads calls
-//!   as it goes and writes every block whole; a call's time is taken with two serialized readings of the processor's counter, which a
-//!   virtual machine's host has to serve.
+//! - **memory_replay**, Android's (platform/system/extras, memory_replay): reads all calls first,
+//!   then hands each to a thread of its own and waits for it; a call's time is taken with two clock
+//!   readings around it and the first touch of its pages.
+//! - **trace_run**, glibc's (its malloc trace utilities; allocbench carries a copy as
+//!   benchmarks/dj_trace/trace_run.c): reads calls as it goes and writes every block whole; a
+//!   call's time is taken with two serialized readings of the processor's counter, which a virtual
+//!   machine's host has to serve.
 //!
-//! "In calls" is what the driver itself says the calls took; "driver" is the CPU time of the replaying process besides. Ours is not
-//! timed call by call: its driver is a replay on the null heap, in its calls is what a replay on glibc takes more.
+//! "In calls" is what the driver itself says the calls took; "driver" is the CPU time of the
+//! replaying process besides. Ours is not timed call by call: its driver is a replay on the null
+//! heap, in its calls is what a replay on glibc takes more.
 
 use super::formats;
 use crate::bench::measure::{Spread, Used, run as run_command};
@@ -29,7 +33,8 @@ pub struct Args {
     /// glibc's trace_run [default: where PATH has it]
     #[arg(long, value_name = "PATH")]
     trace_run: Option<PathBuf>,
-    /// Repetitions of the recorded workload in turns with the peers, which take seconds to minutes each
+    /// Repetitions of the recorded workload in turns with the peers, which take seconds to minutes
+    /// each
     #[arg(long, default_value_t = 3)]
     peer_reps: usize,
 }
@@ -72,8 +77,14 @@ pub fn bench(name: &str, program: &Program, args: &Args) -> Result<()> {
         }
         rows.push(row);
     }
-    println!("\n{name} on glibc, {events:.0} events, ns an event: median (range) of {}", args.peer_reps);
-    println!("{:<13} {:>21} {:>22} {:>22}", "driver", "in calls", "driver, CPU", "all, by the clock");
+    println!(
+        "\n{name} on glibc, {events:.0} events, ns an event: median (range) of {}",
+        args.peer_reps
+    );
+    println!(
+        "{:<13} {:>21} {:>22} {:>22}",
+        "driver", "in calls", "driver, CPU", "all, by the clock"
+    );
     let names = ["heaplab"].into_iter().chain(peers.iter().map(|peer| peer.name));
     for (place, name) in names.enumerate() {
         let spread = |of: fn(&Figures) -> f64| {
@@ -81,7 +92,12 @@ pub fn bench(name: &str, program: &Program, args: &Args) -> Result<()> {
             let digits = if median < 1000.0 { 1 } else { 0 };
             format!("{median:.digits$} ({least:.digits$} to {most:.digits$})")
         };
-        println!("{name:<13} {:>21} {:>22} {:>22}", spread(|f| f.in_calls), spread(|f| f.driver), spread(|f| f.wall));
+        println!(
+            "{name:<13} {:>21} {:>22} {:>22}",
+            spread(|f| f.in_calls),
+            spread(|f| f.driver),
+            spread(|f| f.wall)
+        );
     }
     Ok(())
 }
@@ -95,7 +111,9 @@ fn ready(program: &Program, args: &Args, folder: &Path) -> Result<Vec<Ready>> {
     ];
     for (peer, name, option, given) in known {
         let Some(path) = given.clone().or_else(|| in_path(name)) else {
-            println!("{name} is neither in PATH nor named with {option}: left out (docs/benchmarks.md says what it is)");
+            println!(
+                "{name} is neither in PATH nor named with {option}: left out (docs/benchmarks.md says what it is)"
+            );
             continue;
         };
         let file = folder.join(format!("{name}.workload"));
@@ -116,7 +134,8 @@ fn in_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// Our driver in fresh processes, as `heaplab replay` uses it: the null heap, then glibc, one pass each.
+/// Our driver in fresh processes, as `heaplab replay` uses it: the null heap, then glibc, one pass
+/// each.
 fn ours(program: &Program) -> Result<Figures> {
     let events = program.facts().events as f64;
     let pass = |heap: &str| -> Result<(f64, f64)> {
@@ -139,7 +158,11 @@ impl Ready {
     fn run(&self, events: f64) -> Result<Figures> {
         let printed = self.file.with_extension("out");
         let mut command = Command::new(&self.path);
-        command.arg(&self.file).stdin(Stdio::null()).stdout(File::create(&printed)?).stderr(Stdio::null());
+        command
+            .arg(&self.file)
+            .stdin(Stdio::null())
+            .stdout(File::create(&printed)?)
+            .stderr(Stdio::null());
         let begun = Instant::now();
         let used: Used = run_command(&mut command)?;
         let wall_ns = begun.elapsed().as_nanos() as f64;
@@ -147,17 +170,23 @@ impl Ready {
         let in_calls_ns = match self.peer {
             Peer::MemoryReplay => memory_replay_ns(&text),
             Peer::TraceRun => {
-                let (calls, ns) = trace_run_calls(&text).context("it printed no \"Total call time\" and no calls")?;
+                let (calls, ns) = trace_run_calls(&text)
+                    .context("it printed no \"Total call time\" and no calls")?;
                 if calls != events as u64 {
                     bail!("it made {calls} calls, the workload has {events}");
                 }
                 Some(ns)
             }
         };
-        let in_calls_ns = in_calls_ns.with_context(|| format!("it printed no time of its calls, but: {text}"))?;
+        let in_calls_ns =
+            in_calls_ns.with_context(|| format!("it printed no time of its calls, but: {text}"))?;
         // memory_replay reads its file in processes of their own, before it replays.
         let cpu_ns = (used.cpu_s - used.children_s) * 1e9;
-        Ok(Figures { in_calls: in_calls_ns / events, driver: (cpu_ns - in_calls_ns) / events, wall: wall_ns / events })
+        Ok(Figures {
+            in_calls: in_calls_ns / events,
+            driver: (cpu_ns - in_calls_ns) / events,
+            wall: wall_ns / events,
+        })
     }
 }
 
@@ -167,13 +196,15 @@ fn memory_replay_ns(text: &str) -> Option<f64> {
     rest.split_once("ns")?.0.parse().ok()
 }
 
-/// The number of calls and their time, ns, from `1,000 cycles`, `10 usec wall time`, `Avg malloc time: 90 in 5 calls` and
-/// `Total call time: 900 cycles`.
+/// The number of calls and their time, ns, from `1,000 cycles`, `10 usec wall time`, `Avg malloc
+/// time: 90 in 5 calls` and `Total call time: 900 cycles`.
 fn trace_run_calls(text: &str) -> Option<(u64, f64)> {
     let number = |text: &str| text.trim().replace(',', "").parse::<u64>().ok();
     let before = |end: &str| text.lines().find_map(|line| number(line.strip_suffix(end)?));
     let (cycles, wall_us) = (before(" cycles")?, before(" usec wall time")?);
-    let total = text.lines().find_map(|line| number(line.strip_prefix("Total call time: ")?.strip_suffix(" cycles")?))?;
+    let total = text.lines().find_map(|line| {
+        number(line.strip_prefix("Total call time: ")?.strip_suffix(" cycles")?)
+    })?;
     let mut calls = 0;
     for line in text.lines().filter(|line| line.starts_with("Avg ")) {
         let (time, count) = line.split_once(" in ")?;
@@ -191,7 +222,10 @@ mod tests {
 
     #[test]
     fn what_peers_print_is_read() {
-        assert_eq!(memory_replay_ns("Final Native RSS: 1\nTotal Allocation/Free Time: 19369ns 0.00s\n"), Some(19369.0));
+        assert_eq!(
+            memory_replay_ns("Final Native RSS: 1\nTotal Allocation/Free Time: 19369ns 0.00s\n"),
+            Some(19369.0)
+        );
         assert_eq!(memory_replay_ns("Total Allocation"), None);
         let text = "2,000,000 cycles\n1,000 usec wall time\n7 usec across 1 thread\n\n\
                     Avg malloc time:    100 in      1,500 calls\nAvg calloc time:      0 in          1 calls\n\

@@ -1,8 +1,11 @@
-//! Ladder files: K copies of a real snapshot under one root. Every class then has exactly K times the nodes, bytes and retained bytes, at the same
-//! distances, so that answers for files of any size are known without asking anybody; [`write()`] checks that.
+//! Ladder files: K copies of a real snapshot under one root. Every class then has exactly K times
+//! the nodes, bytes and retained bytes, at the same distances, so that answers for files of any
+//! size are known without asking anybody; [`write()`] checks that.
 //!
-//! The copies share the root's row, whose edges are those of all copies' roots, and the strings, but for the names of WeakMaps' references: they hold
-//! the table's id. Ids of copy i are moved by i times a power of two. Interfaces are the same if the original has more than 1000 plain objects.
+//! The copies share the root's row, whose edges are those of all copies' roots, and the strings,
+//! but for the names of WeakMaps' references: they hold the table's id. Ids of copy i are moved by
+//! i times a power of two. Interfaces are the same if the original has more than 1000 plain
+//! objects.
 
 use anyhow::{Context, Result, ensure};
 use heaplab_snapshot::analysis::{Analysis, Options};
@@ -39,20 +42,39 @@ fn write_ladder(snapshot: &Snapshot, to: &Path, copies: u32) -> Result<()> {
 
 fn map(path: &Path) -> Result<memmap2::Mmap> {
     let file = File::open(path).with_context(|| path.display().to_string())?;
-    // SAFETY: nobody changes the file while this process reads it; if somebody cuts it, this process dies and nothing else.
+    // SAFETY: nobody changes the file while this process reads it; if somebody cuts it, this
+    // process dies and nothing else.
     Ok(unsafe { memmap2::Mmap::map(&file)? })
 }
 
 fn compare(one: &Summary, many: &Summary, copies: u64) -> Result<()> {
     let mut classes: HashMap<Vec<u8>, [u64; 4]> = HashMap::new();
     for class in &many.classes {
-        classes.insert(class.key(), [class.count, class.self_size, class.retained_size, class.distance as u64]);
+        classes.insert(
+            class.key(),
+            [class.count, class.self_size, class.retained_size, class.distance as u64],
+        );
     }
-    ensure!(one.classes.len() == many.classes.len(), "{} classes became {}", one.classes.len(), many.classes.len());
+    ensure!(
+        one.classes.len() == many.classes.len(),
+        "{} classes became {}",
+        one.classes.len(),
+        many.classes.len()
+    );
     for class in &one.classes {
-        let expected = [copies * class.count, copies * class.self_size, copies * class.retained_size, class.distance as u64];
+        let expected = [
+            copies * class.count,
+            copies * class.self_size,
+            copies * class.retained_size,
+            class.distance as u64,
+        ];
         let key = class.key();
-        ensure!(classes.get(&key) == Some(&expected), "{}: expected {expected:?}, found {:?}", key.escape_ascii(), classes.get(&key));
+        ensure!(
+            classes.get(&key) == Some(&expected),
+            "{}: expected {expected:?}, found {:?}",
+            key.escape_ascii(),
+            classes.get(&key)
+        );
     }
     Ok(())
 }
@@ -71,11 +93,18 @@ impl<'l, 'a> Ladder<'l, 'a> {
         let graph = &snapshot.graph;
         ensure!(graph.root() == 0, "a ladder needs the root to be first");
         let largest = graph.nodes().map(|node| graph.id(node)).max().unwrap_or(0);
-        let stride = largest.checked_add(1).and_then(u32::checked_next_power_of_two).context("ids too large to be moved")?;
-        ensure!(u64::from(stride) * u64::from(copies) < 1 << 32, "ids of {copies} copies are beyond 2^32");
+        let stride = largest
+            .checked_add(1)
+            .and_then(u32::checked_next_power_of_two)
+            .context("ids too large to be moved")?;
+        ensure!(
+            u64::from(stride) * u64::from(copies) < 1 << 32,
+            "ids of {copies} copies are beyond 2^32"
+        );
         let is_pair = |id: &u32| {
             let raw = String::from_utf8_lossy(snapshot.strings.raw(*id));
-            let table = raw.strip_suffix(')').and_then(|raw| raw.rsplit_once(" pair in WeakMap (table @"));
+            let table =
+                raw.strip_suffix(')').and_then(|raw| raw.rsplit_once(" pair in WeakMap (table @"));
             table.is_some_and(|(_, table)| table.parse::<u32>().is_ok())
         };
         let renamed = (0..snapshot.strings.len() as u32).filter(is_pair).collect();
@@ -95,7 +124,8 @@ impl<'l, 'a> Ladder<'l, 'a> {
         let graph = &self.snapshot.graph;
         let meta = &self.snapshot.header.meta;
         let list = |names: &[String]| serde_json::to_string(names);
-        let node_types = serde_json::json!([meta.node_types, "string", "number", "number", "number", "number"]);
+        let node_types =
+            serde_json::json!([meta.node_types, "string", "number", "number", "number", "number"]);
         let edge_types = serde_json::json!([meta.edge_types, "string_or_number", "node"]);
         write!(
             out,
@@ -131,12 +161,19 @@ impl<'l, 'a> Ladder<'l, 'a> {
         for copy in 0..self.copies {
             for node in graph.nodes().skip(usize::from(copy > 0)) {
                 let name = self.snapshot.node_type_name(graph.node_type(node));
-                let node_type = types.iter().position(|known| known == name).context("a type of the file")?;
-                let edges = graph.edges(node).len() as u64 * if node == 0 { u64::from(self.copies) } else { 1 };
+                let node_type =
+                    types.iter().position(|known| known == name).context("a type of the file")?;
+                let edges = graph.edges(node).len() as u64
+                    * if node == 0 { u64::from(self.copies) } else { 1 };
                 let id = graph.id(node) + copy * self.stride;
                 comma.write(out)?;
                 let size = graph.self_size(node);
-                write!(out, "{node_type},{},{id},{size},{edges},{}", graph.node_name(node), graph.detachedness(node))?;
+                write!(
+                    out,
+                    "{node_type},{},{id},{size},{edges},{}",
+                    graph.node_name(node),
+                    graph.detachedness(node)
+                )?;
             }
         }
         Ok(())
@@ -145,16 +182,24 @@ impl<'l, 'a> Ladder<'l, 'a> {
     fn write_edges(&self, out: &mut impl Write) -> Result<()> {
         let graph: &Graph = &self.snapshot.graph;
         let types = &self.snapshot.header.meta.edge_types;
-        let renamed: HashMap<u32, usize> = self.renamed.iter().enumerate().map(|(place, id)| (*id, place)).collect();
+        let renamed: HashMap<u32, usize> =
+            self.renamed.iter().enumerate().map(|(place, id)| (*id, place)).collect();
         let mut comma = Separator(false);
         let mut write_node = |out: &mut dyn Write, node: u32, copy: u32| -> Result<()> {
             for edge in graph.edges(node) {
                 let edge_type = graph.edge_type(edge);
                 let type_name = self.snapshot.edge_type_name(edge_type);
-                let number = types.iter().position(|known| known == type_name).context("a type of the file")?;
+                let number = types
+                    .iter()
+                    .position(|known| known == type_name)
+                    .context("a type of the file")?;
                 let mut name = graph.edge_name(edge);
-                if let (false, true, Some(place)) = (edge_type.is_indexed(), copy > 0, renamed.get(&name)) {
-                    name = (self.snapshot.strings.len() + (copy as usize - 1) * self.renamed.len() + place) as u32;
+                if let (false, true, Some(place)) =
+                    (edge_type.is_indexed(), copy > 0, renamed.get(&name))
+                {
+                    name = (self.snapshot.strings.len()
+                        + (copy as usize - 1) * self.renamed.len()
+                        + place) as u32;
                 }
                 comma.write(out)?;
                 write!(out, "{number},{name},{}", 6 * self.ordinal(graph.target(edge), copy))?;
@@ -184,7 +229,8 @@ impl<'l, 'a> Ladder<'l, 'a> {
         for copy in 1..self.copies {
             for id in &self.renamed {
                 let raw = String::from_utf8_lossy(strings.raw(*id)).into_owned();
-                let (before, table) = raw.rsplit_once("(table @").context("the name of a WeakMap's reference")?;
+                let (before, table) =
+                    raw.rsplit_once("(table @").context("the name of a WeakMap's reference")?;
                 let table: u32 = table.trim_end_matches(')').parse()?;
                 comma.write(out)?;
                 // The copy's number makes the pair another one, too.

@@ -1,10 +1,14 @@
-//! `cargo xtask bench snapshot FILE`: time and memory to read a heap snapshot and to compute everything that its summary shows, beside other
-//! programs; `--copies K` does it for a ladder file too, K copies under one root, and checks that every class has K times its figures. With `--program` the command line
-//! opens that file, of any size. What it must take at most is looked at, and missing it is an error.
+//! `cargo xtask bench snapshot FILE`: time and memory to read a heap snapshot and to compute
+//! everything that its summary shows, beside other programs; `--copies K` does it for a ladder file
+//! too, K copies under one root, and checks that every class has K times its figures. With
+//! `--program` the command line opens that file, of any size. What it must take at most is looked
+//! at, and missing it is an error.
 //!
-//! Each measurement is a process of its own, and the programs take turns, so that a busy machine is busy for all of them. Before each, as much memory as
-//! the largest needs is touched, by another process, and given back when the measured one has mapped its file, whatever the file ([`prepare`]). Memory is what is resident besides the mapped file; for other programs it
-//! is all that is resident.
+//! Each measurement is a process of its own, and the programs take turns, so that a busy machine is
+//! busy for all of them. Before each, as much memory as the largest needs is touched, by another
+//! process, and given back when the measured one has mapped its file, whatever the file
+//! ([`prepare`]). Memory is what is resident besides the mapped file; for other programs it is all
+//! that is resident.
 
 mod ladder;
 mod large;
@@ -28,7 +32,8 @@ pub struct Args {
     /// A heap snapshot; studies/heap-snapshots/programs makes large ones
     #[arg(value_parser = super::existing)]
     file: PathBuf,
-    /// Also a file of that many copies under one root, written beside the snapshot and removed again
+    /// Also a file of that many copies under one root, written beside the snapshot and removed
+    /// again
     #[arg(long)]
     copies: Option<u32>,
     /// Where that file is written instead
@@ -37,15 +42,16 @@ pub struct Args {
     /// Times each measurement is repeated
     #[arg(long, default_value_t = 5, value_parser = super::one_or_more)]
     reps: usize,
-    /// Another program to run on the file: devtools, memlab, v8-heap-parser, dinfuehr, or all of them, where studies/heap-snapshots/README.md says to install
-    /// them; or `NAME=COMMAND ARGUMENT...`, `{}` for the file
+    /// Another program to run on the file: devtools, memlab, v8-heap-parser, dinfuehr, or all of
+    /// them, where studies/heap-snapshots/README.md says to install them; or `NAME=COMMAND
+    /// ARGUMENT...`, `{}` for the file
     #[arg(long)]
     peer: Vec<String>,
     /// Times other programs are run; as often as ours if not given
     #[arg(long)]
     peer_reps: Option<usize>,
-    /// No measurements: this heaplab opens the ladder file, as a process, and every figure of its summary is checked. `--copies 10` of a file of 436 MB is
-    /// one beyond 4 GB
+    /// No measurements: this heaplab opens the ladder file, as a process, and every figure of its
+    /// summary is checked. `--copies 10` of a file of 436 MB is one beyond 4 GB
     #[arg(long, value_name = "HEAPLAB", requires = "copies", value_parser = super::existing)]
     program: Option<PathBuf>,
     /// Measure one thing in this process, when the input ends, and print it as JSON
@@ -103,7 +109,10 @@ type Table = Vec<Vec<Measured>>;
 /// Measures everything on every file, in turns.
 fn in_turns(args: &Args, peers: &[Peer], files: &[&Path]) -> Result<Vec<Table>> {
     let prepared_bytes = prepare::needed_bytes(files)?;
-    println!("another process touches {:.0} MB before each measurement\n", prepared_bytes as f64 / 1e6);
+    println!(
+        "another process touches {:.0} MB before each measurement\n",
+        prepared_bytes as f64 / 1e6
+    );
     let mut tables: Vec<Table> = vec![vec![Vec::new(); ALL.len() + peers.len()]; files.len()];
     for rep in 0..args.reps {
         for (place, (one, _)) in ALL.iter().enumerate().filter(|(_, (one, _))| one.is_possible()) {
@@ -111,7 +120,11 @@ fn in_turns(args: &Args, peers: &[Peer], files: &[&Path]) -> Result<Vec<Table>> 
                 table[place].push(child(*one, file, prepare::touch(prepared_bytes)?)?);
             }
         }
-        for (place, peer) in peers.iter().enumerate().filter(|_| args.peer_reps.is_none_or(|peer_reps| rep < peer_reps)) {
+        for (place, peer) in peers
+            .iter()
+            .enumerate()
+            .filter(|_| args.peer_reps.is_none_or(|peer_reps| rep < peer_reps))
+        {
             for (file, table) in files.iter().zip(&mut tables) {
                 drop(prepare::touch(prepared_bytes)?);
                 table[ALL.len() + place].extend(peer.run(file)?);
@@ -121,15 +134,24 @@ fn in_turns(args: &Args, peers: &[Peer], files: &[&Path]) -> Result<Vec<Table>> 
     Ok(tables)
 }
 
-/// Runs one of our measurements in a process of its own, to which the prepared memory is left when it has mapped the file.
+/// Runs one of our measurements in a process of its own, to which the prepared memory is left when
+/// it has mapped the file.
 fn child(one: One, file: &Path, prepared: prepare::Prepared) -> Result<Measured> {
     let name = clap::ValueEnum::to_possible_value(&one).context("a measurement with a name")?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["bench", "snapshot", "--one", name.get_name()]).arg(file).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+        .args(["bench", "snapshot", "--one", name.get_name()])
+        .arg(file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
-    let (begin, said) = (child.stdin.take().context("the child's input")?, child.stdout.take().context("the child's output")?);
+    let (begin, said) = (
+        child.stdin.take().context("the child's input")?,
+        child.stdout.take().context("the child's output")?,
+    );
     let mut said = BufReader::new(said);
-    // It says that it is ready and begins when its input ends. If it dies before, its status says so.
+    // It says that it is ready and begins when its input ends. If it dies before, its status says
+    // so.
     said.read_line(&mut String::new())?;
     drop(prepared);
     drop(begin);

@@ -1,4 +1,5 @@
-//! One measurement, in a process of its own: time, CPU time, memory besides the file, and the CPU time of each phase, by thread.
+//! One measurement, in a process of its own: time, CPU time, memory besides the file, and the CPU
+//! time of each phase, by thread.
 
 use anyhow::{Result, ensure};
 use heaplab_snapshot::analysis::{Analysis, Options};
@@ -88,27 +89,49 @@ pub struct Measured {
 /// What a second thread does beside the first: phases of the one, phases of the other.
 const BESIDE: [(&[&str], &[&str]); 2] = [
     (&["nodes"], &["edges"]),
-    (&["depth-first walk", "sorting references", "semidominators", "dominators"], &["own sizes", "distances", "classes"]),
+    (
+        &["depth-first walk", "sorting references", "semidominators", "dominators"],
+        &["own sizes", "distances", "classes"],
+    ),
 ];
 
 impl Measured {
-    /// CPU time on the longest way through the phases, if two processors were free: what no second thread can take away.
+    /// CPU time on the longest way through the phases, if two processors were free: what no second
+    /// thread can take away.
     pub fn critical_s(&self) -> f64 {
-        let sum =
-            |names: &[&str]| -> f64 { self.phases.iter().filter(|(name, _)| names.contains(&name.as_str())).map(|(_, cpu_s)| cpu_s).sum() };
+        let sum = |names: &[&str]| -> f64 {
+            self.phases
+                .iter()
+                .filter(|(name, _)| names.contains(&name.as_str()))
+                .map(|(_, cpu_s)| cpu_s)
+                .sum()
+        };
         let hidden: f64 = BESIDE.iter().map(|(one, other)| sum(one).min(sum(other))).sum();
         self.cpu_s - hidden
     }
 }
 
 /// Measures in this process, when `begin` comes back from waiting.
-pub fn measure(one: One, path: &Path, begin: impl FnOnce() -> std::io::Result<u64>) -> Result<Measured> {
+pub fn measure(
+    one: One,
+    path: &Path,
+    begin: impl FnOnce() -> std::io::Result<u64>,
+) -> Result<Measured> {
     let file = std::fs::File::open(path)?;
-    // SAFETY: the file is not changed while this process runs; if somebody cuts it, this process dies and nothing else.
+    // SAFETY: the file is not changed while this process runs; if somebody cuts it, this process
+    // dies and nothing else.
     let bytes = unsafe { memmap2::Mmap::map(&file)? };
     // Once over the pages of the file, so that what is measured is not the disk.
-    ensure!(!bytes.is_empty() && bytes.iter().step_by(4096).map(|byte| u64::from(*byte)).sum::<u64>() > 0, "an empty file");
-    let index = if one == One::Index { Some(summary_of(&bytes, 2)?.to_index(&Key::of(&bytes, 0))) } else { None };
+    ensure!(
+        !bytes.is_empty()
+            && bytes.iter().step_by(4096).map(|byte| u64::from(*byte)).sum::<u64>() > 0,
+        "an empty file"
+    );
+    let index = if one == One::Index {
+        Some(summary_of(&bytes, 2)?.to_index(&Key::of(&bytes, 0)))
+    } else {
+        None
+    };
     if let Ok(mut phases) = PHASES.lock() {
         phases.clear();
     }
@@ -122,7 +145,11 @@ pub fn measure(one: One, path: &Path, begin: impl FnOnce() -> std::io::Result<u6
             ensure!(!summary.classes.is_empty(), "no classes");
         }
         _ if one.is_reading() => {
-            let options = ReadOptions { instructions: one.instructions(), on_phase: Some(on_phase), ..ReadOptions::default() };
+            let options = ReadOptions {
+                instructions: one.instructions(),
+                on_phase: Some(on_phase),
+                ..ReadOptions::default()
+            };
             ensure!(Snapshot::read_with(&bytes, &options)?.graph.node_count() > 0, "no nodes");
         }
         _ => ensure!(!summary_of(&bytes, one.threads())?.classes.is_empty(), "no classes"),
@@ -130,13 +157,23 @@ pub fn measure(one: One, path: &Path, begin: impl FnOnce() -> std::io::Result<u6
     let (wall_s, after) = (from.elapsed().as_secs_f64(), process_used());
     let anonymous_mb = watch.stop();
     let phases = PHASES.lock().map(|phases| phases.clone()).unwrap_or_default();
-    let (cpu_s, system_s, faults) = (after.cpu_s - before.cpu_s, after.system_s - before.system_s, after.faults - before.faults);
+    let (cpu_s, system_s, faults) = (
+        after.cpu_s - before.cpu_s,
+        after.system_s - before.system_s,
+        after.faults - before.faults,
+    );
     Ok(Measured { wall_s, cpu_s, system_s, faults, anonymous_mb, phases })
 }
 
 fn summary_of(bytes: &[u8], threads: usize) -> Result<Summary> {
-    let snapshot = Snapshot::read_with(bytes, &ReadOptions { threads, on_phase: Some(on_phase), ..ReadOptions::default() })?;
-    Ok(Summary::of(&Analysis::of(&snapshot, &Options { threads, on_phase: Some(on_phase), ..Options::default() })))
+    let snapshot = Snapshot::read_with(
+        bytes,
+        &ReadOptions { threads, on_phase: Some(on_phase), ..ReadOptions::default() },
+    )?;
+    Ok(Summary::of(&Analysis::of(
+        &snapshot,
+        &Options { threads, on_phase: Some(on_phase), ..Options::default() },
+    )))
 }
 
 static PHASES: Mutex<Vec<(String, f64)>> = Mutex::new(Vec::new());
@@ -181,10 +218,15 @@ fn process_used() -> ProcessUsed {
     };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
     let system_s = seconds(usage.ru_stime);
-    ProcessUsed { cpu_s: seconds(usage.ru_utime) + system_s, system_s, faults: usage.ru_minflt as u64 }
+    ProcessUsed {
+        cpu_s: seconds(usage.ru_utime) + system_s,
+        system_s,
+        faults: usage.ru_minflt as u64,
+    }
 }
 
-/// A thread that looks at this process's anonymous memory every few milliseconds: the kernel keeps the peak of all that is resident only.
+/// A thread that looks at this process's anonymous memory every few milliseconds: the kernel keeps
+/// the peak of all that is resident only.
 struct Watch {
     thread: std::thread::JoinHandle<()>,
 }
@@ -196,8 +238,10 @@ impl Watch {
     fn start() -> Watch {
         let look = || {
             let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-            let anonymous =
-                status.lines().find_map(|line| line.strip_prefix("RssAnon:")).and_then(|line| line.split_whitespace().next()?.parse().ok());
+            let anonymous = status
+                .lines()
+                .find_map(|line| line.strip_prefix("RssAnon:"))
+                .and_then(|line| line.split_whitespace().next()?.parse().ok());
             PEAK_KIB.fetch_max(anonymous.unwrap_or(0), Ordering::Relaxed);
         };
         let watch = move || {

@@ -1,5 +1,5 @@
-//! Other programs that open heap snapshots: those that are known find themselves where `studies/heap-snapshots/README.md` says to install them; any other
-//! can be given as a command.
+//! Other programs that open heap snapshots: those that are known find themselves where
+//! `studies/heap-snapshots/README.md` says to install them; any other can be given as a command.
 
 use super::Measured;
 use crate::bench::measure;
@@ -32,24 +32,37 @@ enum Start {
     Program { program: &'static str, arguments: &'static [&'static str], install: &'static str },
 }
 
-/// In one command: npm takes away what an earlier one of these installed. Scripts are left out because memlab's would download a browser.
+/// In one command: npm takes away what an earlier one of these installed. Scripts are left out
+/// because memlab's would download a browser.
 const INSTALL_BOTH: &str = "npm install --no-save --omit=dev --ignore-scripts @memlab/core@2.0.5 @vscode/v8-heap-parser@0.1.0";
 
 const KNOWN: [Known; 4] = [
     Known {
         asked: "devtools",
         name: "DevTools' worker",
-        start: Start::Node { script: "load.mjs", package: "chrome-devtools-frontend", install: "npm ci --omit=dev" },
+        start: Start::Node {
+            script: "load.mjs",
+            package: "chrome-devtools-frontend",
+            install: "npm ci --omit=dev",
+        },
     },
     Known {
         asked: "memlab",
         name: "memlab",
-        start: Start::Node { script: "load-memlab.cjs", package: "@memlab/core", install: INSTALL_BOTH },
+        start: Start::Node {
+            script: "load-memlab.cjs",
+            package: "@memlab/core",
+            install: INSTALL_BOTH,
+        },
     },
     Known {
         asked: "v8-heap-parser",
         name: "v8-heap-parser (VS Code)",
-        start: Start::Node { script: "load-wasm.cjs", package: "@vscode/v8-heap-parser", install: INSTALL_BOTH },
+        start: Start::Node {
+            script: "load-wasm.cjs",
+            package: "@vscode/v8-heap-parser",
+            install: INSTALL_BOTH,
+        },
     },
     Known {
         asked: "dinfuehr",
@@ -62,8 +75,8 @@ const KNOWN: [Known; 4] = [
     },
 ];
 
-/// The programs that `--peer` asks for: `all` or a known name, or `NAME=COMMAND ARGUMENT...`. Known ones that are not installed are left out, with a line that
-/// says so.
+/// The programs that `--peer` asks for: `all` or a known name, or `NAME=COMMAND ARGUMENT...`. Known
+/// ones that are not installed are left out, with a line that says so.
 pub fn find(asked: &[String]) -> Result<Vec<Peer>> {
     let places = Places::of_this_machine();
     let mut peers = Vec::new();
@@ -76,7 +89,8 @@ pub fn find(asked: &[String]) -> Result<Vec<Peer>> {
             peers.push(Peer { name: name.to_owned(), words });
             continue;
         }
-        let known: Vec<&Known> = KNOWN.iter().filter(|known| asked == "all" || asked == known.asked).collect();
+        let known: Vec<&Known> =
+            KNOWN.iter().filter(|known| asked == "all" || asked == known.asked).collect();
         if known.is_empty() {
             let names = KNOWN.map(|known| known.asked).join(", ");
             bail!("--peer {asked}: expected all, {names}, or NAME=COMMAND ARGUMENT...");
@@ -103,7 +117,11 @@ struct Places {
 impl Places {
     fn of_this_machine() -> Places {
         let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../studies/heap-snapshots");
-        let folders = |variable| std::env::var_os(variable).map(|value| std::env::split_paths(&value).collect()).unwrap_or_default();
+        let folders = |variable| {
+            std::env::var_os(variable)
+                .map(|value| std::env::split_paths(&value).collect())
+                .unwrap_or_default()
+        };
         let mut packages: Vec<PathBuf> = folders("NODE_PATH");
         packages.insert(0, study.join("node_modules"));
         Places { study, packages, programs: folders("PATH") }
@@ -112,18 +130,35 @@ impl Places {
     fn words(&self, start: &Start) -> Result<Vec<String>, String> {
         match start {
             Start::Node { script, package, install } => {
-                if !self.packages.iter().any(|folder| folder.join(package).join("package.json").is_file()) {
-                    return Err(format!("{package} is not installed ({install}, in studies/heap-snapshots)"));
+                if !self
+                    .packages
+                    .iter()
+                    .any(|folder| folder.join(package).join("package.json").is_file())
+                {
+                    return Err(format!(
+                        "{package} is not installed ({install}, in studies/heap-snapshots)"
+                    ));
                 }
-                let node = self.node().ok_or("there is no Node (npm ci --omit=dev, in studies/heap-snapshots)")?;
+                let node = self
+                    .node()
+                    .ok_or("there is no Node (npm ci --omit=dev, in studies/heap-snapshots)")?;
                 let script = self.study.join("judge").join(script);
                 // More than the largest of them has been seen to take.
-                let words = [node.as_path(), Path::new("--max-old-space-size=12288"), &script, Path::new("{}")];
+                let words = [
+                    node.as_path(),
+                    Path::new("--max-old-space-size=12288"),
+                    &script,
+                    Path::new("{}"),
+                ];
                 Ok(words.map(|word| word.display().to_string()).into())
             }
             Start::Program { program, arguments, install } => {
-                let program = self.program(program).ok_or_else(|| format!("{program} is not in PATH ({install})"))?;
-                Ok(std::iter::once(program.display().to_string()).chain(arguments.iter().map(|&word| word.to_owned())).collect())
+                let program = self
+                    .program(program)
+                    .ok_or_else(|| format!("{program} is not in PATH ({install})"))?;
+                Ok(std::iter::once(program.display().to_string())
+                    .chain(arguments.iter().map(|&word| word.to_owned()))
+                    .collect())
             }
         }
     }
@@ -160,7 +195,11 @@ impl Peer {
                 anonymous_mb: used.resident_kib as f64 * 1024.0 / 1e6,
             })),
             Err(error) => {
-                eprintln!("{}: {error:#}\n{}", self.name, last_lines(&mut said).unwrap_or_default());
+                eprintln!(
+                    "{}: {error:#}\n{}",
+                    self.name,
+                    last_lines(&mut said).unwrap_or_default()
+                );
                 Ok(None)
             }
         }
@@ -188,16 +227,27 @@ mod tests {
     fn a_known_peer_is_found_where_its_package_is_and_left_out_where_it_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let modules = folder.path().join("node_modules");
-        let places = Places { study: folder.path().into(), packages: vec![modules.clone()], programs: vec![modules.join("bin")] };
+        let places = Places {
+            study: folder.path().into(),
+            packages: vec![modules.clone()],
+            programs: vec![modules.join("bin")],
+        };
         let worker = &KNOWN[0].start;
-        assert!(places.words(worker).unwrap_err().contains("chrome-devtools-frontend is not installed"));
+        assert!(
+            places.words(worker).unwrap_err().contains("chrome-devtools-frontend is not installed")
+        );
         std::fs::create_dir_all(modules.join("chrome-devtools-frontend")).unwrap();
         std::fs::write(modules.join("chrome-devtools-frontend/package.json"), "{}").unwrap();
         assert!(places.words(worker).unwrap_err().contains("there is no Node"));
         std::fs::create_dir_all(modules.join("bin")).unwrap();
         std::fs::write(modules.join("bin/node"), "").unwrap();
         let words = places.words(worker).unwrap();
-        assert!(words[0].ends_with("bin/node") && words[2].ends_with("judge/load.mjs") && words[3] == "{}", "{words:?}");
+        assert!(
+            words[0].ends_with("bin/node")
+                && words[2].ends_with("judge/load.mjs")
+                && words[3] == "{}",
+            "{words:?}"
+        );
         // The study's own Node comes first.
         std::fs::create_dir_all(modules.join("node24/bin")).unwrap();
         std::fs::write(modules.join("node24/bin/node"), "").unwrap();
@@ -218,11 +268,22 @@ mod tests {
     #[test]
     fn commands_are_taken_as_they_are_and_unknown_names_refused() {
         let peers = find(&["echo=echo one {}".to_owned()]).unwrap();
-        assert_eq!((peers[0].name.as_str(), peers[0].words.as_slice()), ("echo", &["echo", "one", "{}"].map(str::to_owned)[..]));
+        assert_eq!(
+            (peers[0].name.as_str(), peers[0].words.as_slice()),
+            ("echo", &["echo", "one", "{}"].map(str::to_owned)[..])
+        );
         assert!(peers[0].run(Path::new("a file")).unwrap().is_some());
         let error = find(&["devtool".to_owned()]).unwrap_err().to_string();
-        assert!(error.contains("expected all, devtools, memlab, v8-heap-parser, dinfuehr"), "{error}");
+        assert!(
+            error.contains("expected all, devtools, memlab, v8-heap-parser, dinfuehr"),
+            "{error}"
+        );
         assert!(find(&["a=".to_owned()]).is_err());
-        assert!(find(&["a=/nowhere/program {}".to_owned()]).unwrap()[0].run(Path::new("f")).unwrap().is_none());
+        assert!(
+            find(&["a=/nowhere/program {}".to_owned()]).unwrap()[0]
+                .run(Path::new("f"))
+                .unwrap()
+                .is_none()
+        );
     }
 }

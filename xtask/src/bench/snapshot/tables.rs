@@ -1,4 +1,5 @@
-//! What `cargo xtask bench snapshot` prints, as tables that docs/benchmarks.md takes as they are; and its bounds.
+//! What `cargo xtask bench snapshot` prints, as tables that docs/benchmarks.md takes as they are;
+//! and its bounds.
 
 use super::one::{ALL, Measured, One};
 use super::peers::Peer;
@@ -21,8 +22,15 @@ const THREE_COPIES: f64 = 3.1;
 /// A row for each measurement: medians, and the range.
 pub fn print(args: &Args, peers: &[Peer], file: &Path, table: &Table) -> Result<()> {
     let bytes = bytes_of(file)?;
-    println!("{}: {:.0} MB; median and range of {} repetitions in turns\n", file.display(), bytes / 1e6, args.reps);
-    println!("| what | wall, s | CPU, s | of it system, s | page faults, thousands | peak, MB | read, GB/s by the clock |");
+    println!(
+        "{}: {:.0} MB; median and range of {} repetitions in turns\n",
+        file.display(),
+        bytes / 1e6,
+        args.reps
+    );
+    println!(
+        "| what | wall, s | CPU, s | of it system, s | page faults, thousands | peak, MB | read, GB/s by the clock |"
+    );
     println!("|---|---|---|---|---|---|---|");
     for ((one, name), measured) in ALL.iter().zip(table) {
         let rate = one.is_reading().then(|| rates(bytes, measured));
@@ -69,14 +77,20 @@ fn print_row(name: &str, measured: &[Measured], memory: &str, rates: Option<Vec<
 /// A median and its range; of one value nothing but that.
 fn spread(values: impl IntoIterator<Item = f64>, digits: usize) -> String {
     let Spread { median, least, most } = Spread::of(values);
-    if least == most { format!("{median:.digits$}") } else { format!("{median:.digits$} ({least:.digits$} to {most:.digits$})") }
+    if least == most {
+        format!("{median:.digits$}")
+    } else {
+        format!("{median:.digits$} ({least:.digits$} to {most:.digits$})")
+    }
 }
 
 /// CPU time by phase; with two threads, what of it lies on the longest way.
 fn print_phases(name: &str, one: One, measured: &[Measured]) {
     let Some(first) = measured.first() else { return };
     let phases = first.phases.iter().map(|(phase, _)| {
-        let of = |one: &Measured| one.phases.iter().filter(|(other, _)| other == phase).map(|(_, cpu_s)| cpu_s).sum();
+        let of = |one: &Measured| {
+            one.phases.iter().filter(|(other, _)| other == phase).map(|(_, cpu_s)| cpu_s).sum()
+        };
         format!("{phase} {:.3}", Spread::of(measured.iter().map(of)).median)
     });
     println!("{name}, CPU s by phase:");
@@ -84,24 +98,42 @@ fn print_phases(name: &str, one: One, measured: &[Measured]) {
         println!("    {}", line.join(", "));
     }
     if one == One::SummaryBy2 {
-        println!("{name}, CPU s on the longest way through both threads:\n    {}", spread(measured.iter().map(Measured::critical_s), 3));
+        println!(
+            "{name}, CPU s on the longest way through both threads:\n    {}",
+            spread(measured.iter().map(Measured::critical_s), 3)
+        );
     }
 }
 
 /// How many times the time of one copy the ladder took, repetition by repetition.
 pub fn print_growth(peers: &[Peer], copies: u32, tables: &[Table]) {
-    println!("{copies} copies, times one, by repetition: median and range\n\n| what | CPU | user | clock |\n|---|---|---|---|");
-    let names = ALL.iter().map(|(_, name)| *name).chain(peers.iter().map(|peer| peer.name.as_str()));
-    for (place, name) in names.enumerate().filter(|(place, _)| ALL.get(*place).is_none_or(|(one, _)| *one != One::Index)) {
+    println!(
+        "{copies} copies, times one, by repetition: median and range\n\n| what | CPU | user | clock |\n|---|---|---|---|"
+    );
+    let names =
+        ALL.iter().map(|(_, name)| *name).chain(peers.iter().map(|peer| peer.name.as_str()));
+    for (place, name) in names
+        .enumerate()
+        .filter(|(place, _)| ALL.get(*place).is_none_or(|(one, _)| *one != One::Index))
+    {
         if tables.iter().all(|table| !table[place].is_empty()) {
             let ratio = |of: fn(&Measured) -> f64| spread(growth(tables, place, of), 2);
-            println!("| {name} | {} | {} | {} |", ratio(|one| one.cpu_s), ratio(|one| one.cpu_s - one.system_s), ratio(|one| one.wall_s));
+            println!(
+                "| {name} | {} | {} | {} |",
+                ratio(|one| one.cpu_s),
+                ratio(|one| one.cpu_s - one.system_s),
+                ratio(|one| one.wall_s)
+            );
         }
     }
 }
 
 /// Of the ladder and of one copy the same figure, divided, by repetition.
-fn growth(tables: &[Table], place: usize, of: fn(&Measured) -> f64) -> impl Iterator<Item = f64> + '_ {
+fn growth(
+    tables: &[Table],
+    place: usize,
+    of: fn(&Measured) -> f64,
+) -> impl Iterator<Item = f64> + '_ {
     tables[0][place].iter().zip(&tables[1][place]).map(move |(one, many)| of(many) / of(one))
 }
 
@@ -119,7 +151,12 @@ pub fn bounds(bounds: &mut Bounds, file: &Path, table: &Table) -> Result<()> {
     let (name, measured) = ours(table, One::Read);
     bounds.median_at_least(name, rates(bytes, measured), "GB/s", READING_GB_A_SECOND);
     let (name, measured) = ours(table, One::Summary);
-    bounds.median_at_most(&format!("{name}, one thread"), wall(measured), "s", ONE_THREAD_S * scale);
+    bounds.median_at_most(
+        &format!("{name}, one thread"),
+        wall(measured),
+        "s",
+        ONE_THREAD_S * scale,
+    );
     let peak_mb = measured.iter().map(|one| one.anonymous_mb).fold(0.0, f64::max);
     bounds.at_most("its peak besides the mapped file", peak_mb, "MB", ONE_THREAD_MB * scale);
     let (name, measured) = ours(table, One::SummaryBy2);
@@ -129,7 +166,8 @@ pub fn bounds(bounds: &mut Bounds, file: &Path, table: &Table) -> Result<()> {
     Ok(())
 }
 
-/// The bound on how a ladder may grow: of CPU time, since other programs of the machine are not to count twice.
+/// The bound on how a ladder may grow: of CPU time, since other programs of the machine are not to
+/// count twice.
 pub fn ladder_bounds(bounds: &mut Bounds, copies: u32, tables: &[Table]) {
     let bound = THREE_COPIES * f64::from(copies) / 3.0;
     for (one, threads) in [(One::Summary, "one thread"), (One::SummaryBy2, "two threads")] {
@@ -144,7 +182,14 @@ mod tests {
     use super::*;
 
     fn measured(wall_s: f64, anonymous_mb: f64) -> Measured {
-        Measured { wall_s, cpu_s: wall_s, system_s: 0.0, faults: 0, anonymous_mb, phases: Vec::new() }
+        Measured {
+            wall_s,
+            cpu_s: wall_s,
+            system_s: 0.0,
+            faults: 0,
+            anonymous_mb,
+            phases: Vec::new(),
+        }
     }
 
     /// A file of a tenth of the size, and a table in which everything takes as long.
@@ -160,11 +205,17 @@ mod tests {
         let mut met = Bounds::default();
         bounds(&mut met, file.path(), &fast).unwrap();
         assert!(met.finish().is_ok());
-        for (seconds, memory_mb, missed) in [(0.031, 60.0, 1), (0.03, 71.0, 1), (0.16, 60.0, 2), (0.26, 60.0, 4)] {
+        for (seconds, memory_mb, missed) in
+            [(0.031, 60.0, 1), (0.03, 71.0, 1), (0.16, 60.0, 2), (0.26, 60.0, 4)]
+        {
             let (file, slow) = table(seconds, memory_mb);
             let mut bound = Bounds::default();
             bounds(&mut bound, file.path(), &slow).unwrap();
-            assert_eq!(bound.finish().unwrap_err().to_string(), format!("{missed} of 5 bounds not met"), "{seconds} s, {memory_mb} MB");
+            assert_eq!(
+                bound.finish().unwrap_err().to_string(),
+                format!("{missed} of 5 bounds not met"),
+                "{seconds} s, {memory_mb} MB"
+            );
         }
     }
 

@@ -1,5 +1,6 @@
-//! `cargo xtask bench snapshot-write`: what writing a snapshot costs: the Generator and the Writer on a graph of V8's proportions, the strings' table under
-//! each hash, line ends of a one-line script, and CPython's heap, each with its bound.
+//! `cargo xtask bench snapshot-write`: what writing a snapshot costs: the Generator and the Writer
+//! on a graph of V8's proportions, the strings' table under each hash, line ends of a one-line
+//! script, and CPython's heap, each with its bound.
 
 mod graph;
 mod python;
@@ -52,20 +53,38 @@ pub fn run(args: &Args) -> Result<()> {
     let mut failed = Vec::new();
     for part in ["graph", "strings", "script", "python"] {
         let mut child = std::process::Command::new(std::env::current_exe()?);
-        let status = child.args(["bench", "snapshot-write", "--part", part, "--millions", &args.millions.to_string()]).status()?;
+        let status = child
+            .args([
+                "bench",
+                "snapshot-write",
+                "--part",
+                part,
+                "--millions",
+                &args.millions.to_string(),
+            ])
+            .status()?;
         if !status.success() {
             failed.push(part);
         }
         println!();
     }
-    anyhow::ensure!(failed.is_empty(), "a bound is not met, or could not be looked at, in: {}", failed.join(", "));
+    anyhow::ensure!(
+        failed.is_empty(),
+        "a bound is not met, or could not be looked at, in: {}",
+        failed.join(", ")
+    );
     Ok(())
 }
 
 /// A number with commas, as documents have it.
 fn thousands(number: u64) -> String {
     let digits = number.to_string();
-    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .filter_map(|group| std::str::from_utf8(group).ok())
+        .collect();
     groups.join(",")
 }
 

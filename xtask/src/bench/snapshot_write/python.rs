@@ -1,5 +1,6 @@
-//! CPython's heap: processes of about a million objects, as JSON documents and instances of classes make them, and of little else than small distinct strings or
-//! numbers, where what is kept of each object weighs most.
+//! CPython's heap: processes of about a million objects, as JSON documents and instances of classes
+//! make them, and of little else than small distinct strings or numbers, where what is kept of each
+//! object weighs most.
 
 use crate::bench::bounds::Bounds;
 use anyhow::{Context, Result};
@@ -9,12 +10,16 @@ use std::process::Command;
 const HEAPS: [(&str, &str); 4] = [
     ("documents and instances", DOCUMENTS),
     ("1 M small distinct strings", "kept = ['s%d' % number for number in range(1_000_000)]"),
-    ("a dictionary of 1 M small distinct keys", "kept = {'s%d' % number: None for number in range(1_000_000)}"),
+    (
+        "a dictionary of 1 M small distinct keys",
+        "kept = {'s%d' % number: None for number in range(1_000_000)}",
+    ),
     ("1 M distinct integers", "kept = [1_000_000 + number for number in range(1_000_000)]"),
 ];
 
 /// What `write` is told: nothing, so that ids are kept for the next snapshot, or that none follows.
-const WAYS: [(&str, &str); 2] = [("as it is by default", "{}"), ("as the last", r#"{"last": true}"#)];
+const WAYS: [(&str, &str); 2] =
+    [("as it is by default", "{}"), ("as the last", r#"{"last": true}"#)];
 
 const DOCUMENTS: &str = r#"
 import json
@@ -46,9 +51,15 @@ print(json.dumps({"s": time.perf_counter() - start, "cpu": cpu, "before": before
 pub fn run(bounds: &mut Bounds) -> Result<()> {
     let python = std::env::var_os("HEAPLAB_PYTHON").unwrap_or_else(|| "python3".into());
     let folder = tempfile::tempdir()?;
-    let probe = Command::new(&python).args(["-c", "import heaplab.snapshot"]).current_dir(folder.path()).output();
+    let probe = Command::new(&python)
+        .args(["-c", "import heaplab.snapshot"])
+        .current_dir(folder.path())
+        .output();
     if !probe.is_ok_and(|output| output.status.success()) {
-        println!("CPython: skipped, {} lacks the package heaplab (see python/README.md; set HEAPLAB_PYTHON)", python.display());
+        println!(
+            "CPython: skipped, {} lacks the package heaplab (see python/README.md; set HEAPLAB_PYTHON)",
+            python.display()
+        );
         return Ok(());
     }
     let path = folder.path().join("a.heapsnapshot");
@@ -58,7 +69,11 @@ pub fn run(bounds: &mut Bounds) -> Result<()> {
             one(
                 bounds,
                 &format!("{name}, {way}"),
-                Command::new(&python).args(["-c", &program]).arg(&path).arg(arguments).current_dir(folder.path()),
+                Command::new(&python)
+                    .args(["-c", &program])
+                    .arg(&path)
+                    .arg(arguments)
+                    .current_dir(folder.path()),
             )?;
         }
     }
@@ -69,7 +84,9 @@ fn one(bounds: &mut Bounds, name: &str, program: &mut Command) -> Result<()> {
     let output = program.output()?;
     anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let result: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let number = |key: &str| result[key].as_f64().with_context(|| format!("{key} in what the program printed"));
+    let number = |key: &str| {
+        result[key].as_f64().with_context(|| format!("{key} in what the program printed"))
+    };
     let nodes = number("nodes")?;
     println!(
         "CPython, {name}:\n{nodes} objects, {} references, {} strings,\n{} bytes, resident {} kB before",
@@ -79,8 +96,18 @@ fn one(bounds: &mut Bounds, name: &str, program: &mut Command) -> Result<()> {
         number("before")?
     );
     // Of CPU, as all times here: other programs of the machine are not to count.
-    bounds.at_most(&format!("CPython, 1 M objects, CPU time: {name}"), number("cpu")? * 1e6 / nodes, "s", 5.0);
+    bounds.at_most(
+        &format!("CPython, 1 M objects, CPU time: {name}"),
+        number("cpu")? * 1e6 / nodes,
+        "s",
+        5.0,
+    );
     println!("1 M objects by the clock, the disk included: {:.2} s", number("s")? * 1e6 / nodes);
-    bounds.at_most(&format!("CPython, largest resident size, of that before: {name}"), number("peak")? / number("before")?, "times", 1.3);
+    bounds.at_most(
+        &format!("CPython, largest resident size, of that before: {name}"),
+        number("peak")? / number("before")?,
+        "times",
+        1.3,
+    );
     Ok(())
 }

@@ -1,10 +1,13 @@
-//! Positions of the closures of a one-line script: line ends computed once, and once a closure as V8 did before 11.5.130.
+//! Positions of the closures of a one-line script: line ends computed once, and once a closure as
+//! V8 did before 11.5.130.
 
 use super::thousands;
 use crate::bench::bounds::Bounds;
 use crate::bench::measure::Spread;
 use anyhow::Result;
-use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink, Options, Position, Positions, generate};
+use heaplab_snapshot::generate::{
+    Description, EdgeSink, Embedder, NameSink, Options, Position, Positions, generate,
+};
 use heaplab_snapshot::write::node_type;
 
 /// A root and closures that stand behind each other in one line.
@@ -28,7 +31,14 @@ impl Embedder for OneLine {
 
     fn describe(&mut self, object: u64, names: &mut impl NameSink) -> Description {
         let name = names.intern(b"");
-        Description { node_type: node_type::CLOSURE, name, id: object * 2 + 1, self_size: 64, trace_node_id: 0, detachedness: 0 }
+        Description {
+            node_type: node_type::CLOSURE,
+            name,
+            id: object * 2 + 1,
+            self_size: 64,
+            trace_node_id: 0,
+            detachedness: 0,
+        }
     }
 
     fn references(&mut self, object: u64, edges: &mut impl EdgeSink) {
@@ -38,7 +48,10 @@ impl Embedder for OneLine {
     }
 
     fn position(&mut self, object: u64) -> Option<Position> {
-        (object > 0).then(|| Position::Offset { script: 1, offset: (object - 1) * CLOSURE.len() as u64 + 7 })
+        (object > 0).then(|| Position::Offset {
+            script: 1,
+            offset: (object - 1) * CLOSURE.len() as u64 + 7,
+        })
     }
 
     fn scripts(&self) -> Vec<u64> {
@@ -69,8 +82,9 @@ impl OneLine {
 const ROUNDS: usize = 41;
 const CLOSURES_A_TURN: u64 = 1 << 20;
 
-/// Has the C library keep the memory that a generation frees. It gives it back to the system from some size on, so that 32 k closures alone would
-/// pay for the same pages again in each generation (271 faults, a fifteenth of the time), while fewer closures never do.
+/// Has the C library keep the memory that a generation frees. It gives it back to the system from
+/// some size on, so that 32 k closures alone would pay for the same pages again in each generation
+/// (271 faults, a fifteenth of the time), while fewer closures never do.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn keep_freed_memory() {
     // SAFETY: both only set numbers of the allocator, before this benchmark has other threads.
@@ -90,16 +104,24 @@ pub fn run(bounds: &mut Bounds) -> Result<()> {
     let mut once = [const { Vec::new() }; 4];
     for _ in 0..ROUNDS {
         for (heap, times) in heaps.iter_mut().zip(&mut once) {
-            times.push(heap.generation_ms(Positions::OncePerScript, (CLOSURES_A_TURN / heap.closures) as usize)?);
+            times.push(heap.generation_ms(
+                Positions::OncePerScript,
+                (CLOSURES_A_TURN / heap.closures) as usize,
+            )?);
         }
     }
     println!("A one-line script: CPU time of a generation, ms, in {ROUNDS} rounds\n");
-    println!("| closures in one line | line ends once | once a closure, as V8 before the fix |\n|---|---|---|");
+    println!(
+        "| closures in one line | line ends once | once a closure, as V8 before the fix |\n|---|---|---|"
+    );
     for (heap, times) in heaps.iter_mut().zip(&once) {
         let median_ms = Spread::of(times.iter().copied()).median;
         // Quadratic: beyond 16 k it takes a minute.
-        let each =
-            if heap.closures <= 16 * 1024 { thousands(heap.generation_ms(Positions::PerFunction, 1)? as u64) } else { "-".to_owned() };
+        let each = if heap.closures <= 16 * 1024 {
+            thousands(heap.generation_ms(Positions::PerFunction, 1)? as u64)
+        } else {
+            "-".to_owned()
+        };
         println!("| {} | {median_ms:.2} | {each} |", thousands(heap.closures));
     }
     let ratios = once[3].iter().zip(&once[2]).map(|(double, single)| double / single);

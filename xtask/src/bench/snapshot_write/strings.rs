@@ -1,4 +1,5 @@
-//! The strings' table under each hash: numeric names alone, and other names that meet them, as the document saw.
+//! The strings' table under each hash: numeric names alone, and other names that meet them, as the
+//! document saw.
 
 use super::thousands;
 use crate::bench::bounds::Bounds;
@@ -11,11 +12,18 @@ const OTHERS: u32 = 50_000;
 
 pub fn run(bounds: &mut Bounds) -> Result<()> {
     println!("StringsStorage: slots looked at a name, mean and longest, and ns a name,");
-    println!("for the numbers 0..1 M found again and for {} other names put in after them\n", thousands(OTHERS.into()));
+    println!(
+        "for the numbers 0..1 M found again and for {} other names put in after them\n",
+        thousands(OTHERS.into())
+    );
     println!("| hash | numbers: mean, longest, ns | others: mean, longest | ns |");
     println!("|---|---|---|---|");
     let mut ours = 0.0;
-    for (name, hash) in [("V8 before 11.5.130", Hash::V8Original), ("the document's", Hash::V8Shifted), ("ours", Hash::Mixed)] {
+    for (name, hash) in [
+        ("V8 before 11.5.130", Hash::V8Original),
+        ("the document's", Hash::V8Shifted),
+        ("ours", Hash::Mixed),
+    ] {
         let mut strings = StringsStorage::new(hash);
         let texts: Vec<String> = (0..NUMBERS).map(|number| number.to_string()).collect();
         for text in &texts {
@@ -40,7 +48,11 @@ pub fn run(bounds: &mut Bounds) -> Result<()> {
             "| {name} | {:.2}, {}, {ns:.0} | {}, {} | {} |",
             numbers.mean_probe(),
             thousands(numbers.longest_probe),
-            if put.mean_probe() < 100.0 { format!("{:.1}", put.mean_probe()) } else { thousands(put.mean_probe() as u64) },
+            if put.mean_probe() < 100.0 {
+                format!("{:.1}", put.mean_probe())
+            } else {
+                thousands(put.mean_probe() as u64)
+            },
             thousands(put.longest_probe),
             thousands(other_ns as u64),
         );

@@ -31,7 +31,11 @@ pub fn results(results: &Results, columns: usize) -> String {
     }
     let points = || results.variants.iter().flat_map(|variant| &variant.points);
     if points().any(|point| point.dominated_by.is_some()) {
-        out += &wrapped(&format!("{DOMINATED}  another point needs less space and less time"), "", columns);
+        out += &wrapped(
+            &format!("{DOMINATED}  another point needs less space and less time"),
+            "",
+            columns,
+        );
     }
     if !results.verdict.is_empty() {
         out.push('\n');
@@ -79,10 +83,24 @@ fn row(point: &PointResult) -> Vec<String> {
     let mark = if point.dominated_by.is_some() { DOMINATED } else { "" };
     let name = cut(&point.setting, 24);
     let (Some(time), Some(space)) = (point.time_s, point.space_bytes) else {
-        return vec![mark.into(), name, "no answer".into(), String::new(), String::new(), String::new()];
+        return vec![
+            mark.into(),
+            name,
+            "no answer".into(),
+            String::new(),
+            String::new(),
+            String::new(),
+        ];
     };
     let size = |value: f64| bytes(value.max(0.0) as u64);
-    vec![mark.into(), name, seconds(time.value), range(time, seconds), size(space.value), range(space, size)]
+    vec![
+        mark.into(),
+        name,
+        seconds(time.value),
+        range(time, seconds),
+        size(space.value),
+        range(space, size),
+    ]
 }
 
 /// `1.20 to 1.26`: without the unit where the value, which stands before it, has the same.
@@ -92,18 +110,29 @@ fn range(estimate: Estimate, text: impl Fn(f64) -> String) -> String {
     }
     let [value, low, high] = [estimate.value, estimate.low, estimate.high].map(text);
     let parts = [&value, &low, &high].map(|text| text.rsplit_once(' ').unwrap_or((text, "")));
-    if parts.iter().all(|(_, unit)| *unit == parts[0].1) { format!("{} to {}", parts[1].0, parts[2].0) } else { format!("{low} to {high}") }
+    if parts.iter().all(|(_, unit)| *unit == parts[0].1) {
+        format!("{} to {}", parts[1].0, parts[2].0)
+    } else {
+        format!("{low} to {high}")
+    }
 }
 
 /// What bisection found.
 pub fn minima(found: &[Minimum], columns: usize) -> String {
     let sentence = |found: &Minimum| {
-        let name = if found.variant.is_empty() { String::new() } else { format!("{}: ", found.variant) };
+        let name =
+            if found.variant.is_empty() { String::new() } else { format!("{}: ", found.variant) };
         let failure = found.failure.as_deref().unwrap_or("it failed");
         match (&found.least, &found.fails) {
-            (Some(least), Some(fails)) => format!("{name}the least that runs is {least}; at {fails} {failure}."),
-            (Some(least), None) => format!("{name}{least} runs, and that is the range's least: begin lower to find where it fails."),
-            (None, Some(fails)) => format!("{name}nothing in the range runs: at {fails} {failure}."),
+            (Some(least), Some(fails)) => {
+                format!("{name}the least that runs is {least}; at {fails} {failure}.")
+            }
+            (Some(least), None) => format!(
+                "{name}{least} runs, and that is the range's least: begin lower to find where it fails."
+            ),
+            (None, Some(fails)) => {
+                format!("{name}nothing in the range runs: at {fails} {failure}.")
+            }
             (None, None) => format!("{name}nothing was run."),
         }
     };

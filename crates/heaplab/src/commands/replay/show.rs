@@ -11,7 +11,8 @@ use heaplab_findings::words::{bytes, plural as plural_of};
 /// All of it, in lines of so many columns.
 pub fn results(results: &Results, columns: usize) -> String {
     let mut out = wrapped(&heading(results), "", columns);
-    for table in [space_table(results, columns), time_table(results, columns)].into_iter().flatten() {
+    for table in [space_table(results, columns), time_table(results, columns)].into_iter().flatten()
+    {
         out += &format!("\n{table}\n");
     }
     for table in collections::tables(&results.heaps, columns) {
@@ -33,14 +34,23 @@ pub fn results(results: &Results, columns: usize) -> String {
 fn heading(results: &Results) -> String {
     let (workload, settings) = (&results.workload, &results.settings);
     let program = workload.program.split_whitespace().next().unwrap_or("the workload");
-    let order = if settings.threads { plural(workload.threads, "thread") } else { String::from("recorded order on one thread") };
+    let order = if settings.threads {
+        plural(workload.threads, "thread")
+    } else {
+        String::from("recorded order on one thread")
+    };
     let touch = match settings.touch {
         Touch::All => "every block is written",
         Touch::Known => "blocks are written but for those asked for zeroed",
         Touch::None => "no block is written",
     };
-    let timed = results.earlier != Some(Measure::Time) && results.heaps.iter().any(|heap| heap.time.is_some());
-    let blocks = if timed { format!("; {} of {}", plural(settings.reps, "block"), plural(settings.passes, "pass")) } else { String::new() };
+    let timed = results.earlier != Some(Measure::Time)
+        && results.heaps.iter().any(|heap| heap.time.is_some());
+    let blocks = if timed {
+        format!("; {} of {}", plural(settings.reps, "block"), plural(settings.passes, "pass"))
+    } else {
+        String::new()
+    };
     format!(
         "{program}: {}, {}, at most {} requested at once; {order}; {touch}{blocks}.",
         plural_of(workload.events, "event"),
@@ -64,7 +74,11 @@ fn space_table(results: &Results, columns: usize) -> Option<Table> {
         cells.push(compared(results, heap, Measure::Space));
         Some(cells)
     });
-    table([title(results, Measure::Space), "peak resident", "trimmed", "committed", "ratio"], rows.collect(), columns)
+    table(
+        [title(results, Measure::Space), "peak resident", "trimmed", "committed", "ratio"],
+        rows.collect(),
+        columns,
+    )
 }
 
 /// The time of each heap, where it was measured.
@@ -88,21 +102,37 @@ fn title(results: &Results, measure: Measure) -> &'static str {
     }
 }
 
-/// The peak and, where several cells differ, their range: `23.5 to 27.9 MiB`, the unit once where it is one.
+/// The peak and, where several cells differ, their range: `23.5 to 27.9 MiB`, the unit once where
+/// it is one.
 fn peak(space: &Space) -> String {
-    let [value, low, high] = [space.peak_resident_bytes, space.peak_resident_range_bytes.0, space.peak_resident_range_bytes.1].map(bytes);
+    let [value, low, high] = [
+        space.peak_resident_bytes,
+        space.peak_resident_range_bytes.0,
+        space.peak_resident_range_bytes.1,
+    ]
+    .map(bytes);
     if low == high {
         return value;
     }
     let unit = |text: &str| text.rsplit(' ').next().unwrap_or("").to_owned();
-    let low = if unit(&low) == unit(&high) { low.rsplit_once(' ').map_or(low.as_str(), |(number, _)| number) } else { &low };
+    let low = if unit(&low) == unit(&high) {
+        low.rsplit_once(' ').map_or(low.as_str(), |(number, _)| number)
+    } else {
+        &low
+    };
     format!("{value}\n{low} to {high}")
 }
 
 /// None where there is nothing to show.
-fn table<const N: usize>(headings: [&str; N], rows: Vec<Vec<String>>, columns: usize) -> Option<Table> {
+fn table<const N: usize>(
+    headings: [&str; N],
+    rows: Vec<Vec<String>>,
+    columns: usize,
+) -> Option<Table> {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table
+        .load_style(presets::UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(columns.try_into().unwrap_or(u16::MAX)).set_header(headings).add_rows(rows);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -112,25 +142,42 @@ fn table<const N: usize>(headings: [&str; N], rows: Vec<Vec<String>>, columns: u
 
 /// A heap's name and, below it, its version: not that of a library, which is its path.
 fn name(heap: &HeapResult) -> String {
-    let parameters = if heap.heap.starts_with("lib:") { path_lines(&heap.heap) } else { parameter_lines(&heap.heap) };
-    if heap.version.is_empty() || heap.heap.contains(&heap.version) { parameters } else { format!("{parameters}\n{}", heap.version) }
+    let parameters = if heap.heap.starts_with("lib:") {
+        path_lines(&heap.heap)
+    } else {
+        parameter_lines(&heap.heap)
+    };
+    if heap.version.is_empty() || heap.heap.contains(&heap.version) {
+        parameters
+    } else {
+        format!("{parameters}\n{}", heap.version)
+    }
 }
 
 /// A heap's name with a line for each parameter, the first too where it is long.
 fn parameter_lines(name: &str) -> String {
     const COLUMNS: usize = 18;
     let first = name.split(',').next().unwrap_or(name);
-    let name = if first.contains('=') && first.chars().count() > COLUMNS { name.replacen(':', ":\n ", 1) } else { name.into() };
+    let name = if first.contains('=') && first.chars().count() > COLUMNS {
+        name.replacen(':', ":\n ", 1)
+    } else {
+        name.into()
+    };
     name.replace(',', ",\n ")
 }
 
-/// A library's path in lines of about as many columns as its place in the table has, broken where its words end.
+/// A library's path in lines of about as many columns as its place in the table has, broken where
+/// its words end.
 fn path_lines(path: &str) -> String {
     const COLUMNS: usize = 22;
     let mut lines = vec![String::new()];
     for word in path.split_inclusive(['/', '-', '_']) {
         match lines.last_mut() {
-            Some(line) if line.is_empty() || line.chars().count() + word.chars().count() <= COLUMNS => line.push_str(word),
+            Some(line)
+                if line.is_empty() || line.chars().count() + word.chars().count() <= COLUMNS =>
+            {
+                line.push_str(word)
+            }
             _ => lines.push(format!(" {word}")),
         }
     }
@@ -143,14 +190,18 @@ fn failed(heap: &HeapResult, kind: &str) -> Option<String> {
 
 /// The heap against the first one.
 fn compared(results: &Results, heap: &HeapResult, measure: Measure) -> String {
-    let found = results.comparisons.iter().find(|comparison| comparison.heap == heap.heap && comparison.measure == measure);
+    let found = results
+        .comparisons
+        .iter()
+        .find(|comparison| comparison.heap == heap.heap && comparison.measure == measure);
     // Against next to nothing a ratio says nothing; the verdict has the difference.
     let found = found.filter(|comparison| has_ratio(comparison, results));
     found.map_or_else(String::new, |comparison| range(comparison.ratio, 3))
 }
 
 fn range(estimate: Estimate, digits: usize) -> String {
-    let [value, low, high] = [estimate.value, estimate.low, estimate.high].map(|number| format!("{number:.digits$}"));
+    let [value, low, high] =
+        [estimate.value, estimate.low, estimate.high].map(|number| format!("{number:.digits$}"));
     if low == high { value } else { format!("{value}\n{low} to {high}") }
 }
 
@@ -175,7 +226,10 @@ mod tests {
     #[test]
     fn lines_end_where_the_terminal_does() {
         let text = wrapped(&"word ".repeat(60), "Note: ", 80);
-        assert!(text.starts_with("Note: word") && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(
+            text.starts_with("Note: word") && text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
         assert_eq!(text.split_whitespace().filter(|word| *word == "word").count(), 60);
     }
 }

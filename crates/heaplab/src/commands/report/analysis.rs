@@ -1,9 +1,12 @@
-//! Profile and findings of one process of a recording: what the report, the page, the tour and the studies look at.
+//! Profile and findings of one process of a recording: what the report, the page, the tour and the
+//! studies look at.
 
 use crate::choose;
 use anyhow::Result;
 use heaplab_findings::{Basis, Detectors, Findings, Options};
-use heaplab_profile::{MomentRequest, ProcessPeak, Profile, process_peaks, profile, remapped_from_bytes};
+use heaplab_profile::{
+    MomentRequest, ProcessPeak, Profile, process_peaks, profile, remapped_from_bytes,
+};
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::tables::{Ended, Tables};
 use heaplab_trace::{Event, EventSource, TraceError};
@@ -22,7 +25,8 @@ pub struct Analysis {
     pub findings: Findings,
 }
 
-/// The process that `wanted` names, as everywhere; without a wish the largest, and then the peaks of all, largest first.
+/// The process that `wanted` names, as everywhere; without a wish the largest, and then the peaks
+/// of all, largest first.
 ///
 /// # Errors
 /// No process is so called, or the events cannot be read.
@@ -30,7 +34,11 @@ pub fn select(bundle: &Bundle, wanted: Option<&str>) -> Result<(Selection, Vec<P
     if wanted.is_some() || bundle.tables().processes.len() < 2 {
         return Ok((choose::process(bundle, wanted)?, Vec::new()));
     }
-    let peaks = process_peaks(&mut Watched::new(bundle, Selection::default(), "looking for the largest process")?)?;
+    let peaks = process_peaks(&mut Watched::new(
+        bundle,
+        Selection::default(),
+        "looking for the largest process",
+    )?)?;
     Ok((Selection { process: peaks.first().map(|peak| peak.process) }, peaks))
 }
 
@@ -38,7 +46,12 @@ pub fn select(bundle: &Bundle, wanted: Option<&str>) -> Result<(Selection, Vec<P
 ///
 /// # Errors
 /// What reading fails with.
-pub fn analyse(bundle: &Bundle, selection: Selection, basis: Option<Basis>, moments: Vec<MomentRequest>) -> Result<Analysis> {
+pub fn analyse(
+    bundle: &Bundle,
+    selection: Selection,
+    basis: Option<Basis>,
+    moments: Vec<MomentRequest>,
+) -> Result<Analysis> {
     let tables = bundle.tables();
     let process = selection.process;
     let remapped_from_bytes = remapped_from_bytes(&bundle.meta().allocator);
@@ -50,14 +63,20 @@ pub fn analyse(bundle: &Bundle, selection: Selection, basis: Option<Basis>, mome
         ended: bundle.meta().cut.is_none() && ended(tables, process),
         ..Options::default()
     });
-    let options = heaplab_profile::Options { moments, remapped_from_bytes, ..heaplab_profile::Options::default() };
+    let options = heaplab_profile::Options {
+        moments,
+        remapped_from_bytes,
+        ..heaplab_profile::Options::default()
+    };
     let mut events = Watched::new(bundle, selection, "reading")?;
-    let profile = profile(tables, &mut events, &options, &mut detectors).map_err(choose::of_recording(bundle))?;
+    let profile = profile(tables, &mut events, &options, &mut detectors)
+        .map_err(choose::of_recording(bundle))?;
     let findings = detectors.finish(tables, &profile);
     Ok(Analysis { process, peaks: Vec::new(), profile, findings })
 }
 
-/// Whether the process is known to have run to its end. A trace without processes (an import) is taken at its word.
+/// Whether the process is known to have run to its end. A trace without processes (an import) is
+/// taken at its word.
 fn ended(tables: &Tables, process: Option<u32>) -> bool {
     let looked_at = |row: usize| process.is_none_or(|process| process as usize == row);
     let mut processes = tables.processes.iter().enumerate().filter(|(row, _)| looked_at(*row));
@@ -74,7 +93,9 @@ impl Watched {
     fn new(bundle: &Bundle, selection: Selection, what: &'static str) -> Result<Watched> {
         // The bar hides itself where standard error is no terminal.
         let bar = ProgressBar::new(bundle.meta().events).with_message(what);
-        bar.set_style(ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len} events")?);
+        bar.set_style(ProgressStyle::with_template(
+            "{msg} {wide_bar} {human_pos} of {human_len} events",
+        )?);
         Ok(Watched { events: bundle.events(selection)?, bar })
     }
 }

@@ -1,9 +1,11 @@
-//! Stacks as lines: innermost first, without the frames of allocation itself, which are the same everywhere.
+//! Stacks as lines: innermost first, without the frames of allocation itself, which are the same
+//! everywhere.
 
 use heaplab_trace::StackId;
 use heaplab_trace::tables::Tables;
 
-/// The stack's frames as labels, the innermost first: at most `most`, and how many further out were left off.
+/// The stack's frames as labels, the innermost first: at most `most`, and how many further out were
+/// left off.
 pub fn lines(tables: &Tables, stack: StackId, most: usize) -> (Vec<String>, usize) {
     let frames: Vec<u32> = tables.frames_of(stack).collect();
     let skipped = tables.wrappers(&frames);
@@ -18,7 +20,9 @@ pub fn label(tables: &Tables, frame: u32) -> String {
         if let Some(file) = frame.file.as_deref().filter(|_| frame.line > 0) {
             let file = file.rsplit('/').next().unwrap_or(file);
             label.push_str(&format!("  {file}:{}", frame.line));
-        } else if let (Some(_), Some(module)) = (&frame.function, frame.module.and_then(|module| tables.modules.get(module as usize))) {
+        } else if let (Some(_), Some(module)) =
+            (&frame.function, frame.module.and_then(|module| tables.modules.get(module as usize)))
+        {
             let module = module.path.rsplit('/').next().unwrap_or(&module.path);
             label.push_str(&format!("  {module}"));
         }
@@ -32,9 +36,17 @@ mod tests {
     use heaplab_trace::tables::{Frame, StackNode};
 
     fn tables(functions: &[&str]) -> Tables {
-        let frames = functions.iter().map(|name| Frame { function: Some(name.to_string()), ..Frame::default() }).collect();
-        let nodes = (0..functions.len()).map(|index| StackNode { parent: index as u32, frame: index as u32 });
-        Tables { frames, stacks: std::iter::once(StackNode::default()).chain(nodes).collect(), ..Tables::default() }
+        let frames = functions
+            .iter()
+            .map(|name| Frame { function: Some(name.to_string()), ..Frame::default() })
+            .collect();
+        let nodes = (0..functions.len())
+            .map(|index| StackNode { parent: index as u32, frame: index as u32 });
+        Tables {
+            frames,
+            stacks: std::iter::once(StackNode::default()).chain(nodes).collect(),
+            ..Tables::default()
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! `report --on HEAP`: the pages of a heap when it has run the workload, at the end or right after a collection.
+//! `report --on HEAP`: the pages of a heap when it has run the workload, at the end or right after
+//! a collection.
 
 use super::text::Look;
 use crate::heaps::{FAMILIES, misasked};
@@ -20,20 +21,29 @@ pub struct HeapAt {
 
 impl HeapAt {
     /// Runs the workload on the heap called `name` up to the moment `at`: `end`, or `collection:N`.
-    pub fn run(bundle: &Bundle, selection: Selection, name: &str, at: Option<&str>) -> Result<HeapAt> {
+    pub fn run(
+        bundle: &Bundle,
+        selection: Selection,
+        name: &str,
+        at: Option<&str>,
+    ) -> Result<HeapAt> {
         let heap = FAMILIES.parse(name).map_err(misasked)?;
         FAMILIES.walked(heap.as_ref()).map_err(misasked)?;
         let number = match at {
             None | Some("end") => None,
             Some(at) => match at.strip_prefix("collection:").map(str::parse) {
                 Some(Ok(number)) => Some(number),
-                _ => misasked!("--at {at}: with --on, a moment is end or collection:N, such as collection:7"),
+                _ => misasked!(
+                    "--at {at}: with --on, a moment is end or collection:N, such as collection:7"
+                ),
             },
         };
         let program = program::cached(bundle, selection)?;
         let standing = heap.stand_after(&program, number).map_err(misasked)?;
         let moment = match (number, standing.collections.last()) {
-            (Some(number), Some(last)) => format!("after collection {number} ({}, {})", last.kind, last.cause),
+            (Some(number), Some(last)) => {
+                format!("after collection {number} ({}, {})", last.kind, last.cause)
+            }
             _ => String::from("at the end"),
         };
         Ok(HeapAt { heap: heap.to_string(), moment, standing })
@@ -50,7 +60,8 @@ impl HeapAt {
         let own = |role: Role| self.standing.parts.iter().filter(move |part| part.role == role);
         for part in own(Role::Vacant) {
             let (pieces, bytes, largest) = kinds.entry(&part.name).or_default();
-            (*pieces, *bytes, *largest) = (*pieces + 1, *bytes + part.own_bytes(), part.own_bytes().max(*largest));
+            (*pieces, *bytes, *largest) =
+                (*pieces + 1, *bytes + part.own_bytes(), part.own_bytes().max(*largest));
         }
         let live: u64 = own(Role::Blocks).map(Part::own_bytes).sum();
         let vacant: u64 = kinds.values().map(|(_, bytes, _)| bytes).sum();
@@ -58,13 +69,24 @@ impl HeapAt {
         let mut rows: Vec<_> = kinds.into_iter().collect();
         rows.sort_by_key(|(_, (_, bytes, _))| std::cmp::Reverse(*bytes));
         let mut table = Table::new();
-        table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_width(look.width.try_into().unwrap_or(u16::MAX));
+        table
+            .load_style(presets::UTF8_HORIZONTAL_ONLY)
+            .set_width(look.width.try_into().unwrap_or(u16::MAX));
         table.set_header(["vacant", "pieces", "bytes", "mean", "largest"]);
         for (name, (pieces, bytes, largest)) in rows {
             let mean = bytes / pieces.max(1);
-            table.add_row([name.to_owned(), words::count(pieces), words::bytes(bytes), words::bytes(mean), words::bytes(largest)]);
+            table.add_row([
+                name.to_owned(),
+                words::count(pieces),
+                words::bytes(bytes),
+                words::bytes(mean),
+                words::bytes(largest),
+            ]);
         }
-        table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+        table
+            .column_iter_mut()
+            .skip(1)
+            .for_each(|column| column.set_cell_alignment(CellAlignment::Right));
         format!(
             "{} {}: {}, {} in blocks, {} vacant.\n\n{table}\n\nThe pages as a picture: --html FILE\n",
             self.heap,

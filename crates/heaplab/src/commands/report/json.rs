@@ -50,7 +50,10 @@ fn forget_moves(value: &mut Value) {
         Value::Object(fields) => {
             for (name, field) in fields {
                 match name.as_str() {
-                    "moved_reallocations" | "moved_bytes" | "remapped_bytes" | "copied_moved_bytes" => *field = Value::Null,
+                    "moved_reallocations"
+                    | "moved_bytes"
+                    | "remapped_bytes"
+                    | "copied_moved_bytes" => *field = Value::Null,
                     _ => forget_moves(field),
                 }
             }
@@ -64,19 +67,27 @@ fn forget_moves(value: &mut Value) {
 ///
 /// # Errors
 /// None that a recording can cause; serialization is asked and answers.
-pub fn document(bundle: &Bundle, analysis: &Analysis, shown: &Shown, metaspaces: &[OfProcess]) -> Result<String> {
+pub fn document(
+    bundle: &Bundle,
+    analysis: &Analysis,
+    shown: &Shown,
+    metaspaces: &[OfProcess],
+) -> Result<String> {
     let tables = bundle.tables();
-    let mut findings = serde_json::to_value(&analysis.findings).context("cannot write the findings as JSON")?;
+    let mut findings =
+        serde_json::to_value(&analysis.findings).context("cannot write the findings as JSON")?;
     // Labels beside each stack, so that a finding can be read without the tables.
     for finding in findings["findings"].as_array_mut().into_iter().flatten() {
         for share in finding["stacks"].as_array_mut().into_iter().flatten() {
             let stack = share["stack"].as_u64().unwrap_or(0) as u32;
-            let labels: Vec<String> = tables.frames_of(stack).map(|frame| frames::label(tables, frame)).collect();
+            let labels: Vec<String> =
+                tables.frames_of(stack).map(|frame| frames::label(tables, frame)).collect();
             share["frames"] = json!(labels);
         }
     }
     let profile = if bundle.meta().moves_unknown {
-        let mut profile = serde_json::to_value(&analysis.profile).context("cannot write the profile as JSON")?;
+        let mut profile =
+            serde_json::to_value(&analysis.profile).context("cannot write the profile as JSON")?;
         forget_moves(&mut profile);
         forget_moves(&mut findings);
         ProfileShown::WithoutMoves(profile)

@@ -1,7 +1,8 @@
-//! The report of a JVM's metaspace: what the real one held at a moment, in the form of `jcmd VM.metaspace`, and the largest wastes.
+//! The report of a JVM's metaspace: what the real one held at a moment, in the form of `jcmd
+//! VM.metaspace`, and the largest wastes.
 //!
-//! The lines of `VM.metaspace` are printed as they are where the terminal is wide enough, because users compare them with what jcmd
-//! prints, and folded at their commas where it is not.
+//! The lines of `VM.metaspace` are printed as they are where the terminal is wide enough, because
+//! users compare them with what jcmd prints, and folded at their commas where it is not.
 
 use super::text::Look;
 use super::text::paint::Paint;
@@ -13,10 +14,12 @@ use heaplab_profile::At as Mark;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::tables::{Tables, process_label};
 
-/// JVMs that are looked at in one pass over the recording: each needs memory for what its metaspace holds.
+/// JVMs that are looked at in one pass over the recording: each needs memory for what its metaspace
+/// holds.
 const JVMS_A_PASS: usize = 64;
 
-/// Looks at a JVM of a recording, if that is one of metaspaces: the JVM of row `process`, at its end, or at the moment `wanted`.
+/// Looks at a JVM of a recording, if that is one of metaspaces: the JVM of row `process`, at its
+/// end, or at the moment `wanted`.
 ///
 /// # Errors
 /// A moment that nobody knows, or the events cannot be read.
@@ -45,10 +48,18 @@ pub fn of_each(bundle: &Bundle, jvms: &[u32], wanted: Option<&str>) -> Result<Ve
     for jvms in jvms.chunks(JVMS_A_PASS) {
         // Which moment a mark is may depend on the process, where names come twice.
         let selection = Selection { process: jvms.first().copied().filter(|_| jvms.len() == 1) };
-        let at = wanted.map(|text| choose::moment(tables, selection, text)).transpose()?.map_or(At::End, |moment| at(tables, moment));
+        let at = wanted
+            .map(|text| choose::moment(tables, selection, text))
+            .transpose()?
+            .map_or(At::End, |moment| at(tables, moment));
         let mut events = bundle.events(Selection::default())?;
-        let reports = reports(tables, &mut events, jvms, at).map_err(choose::of_recording(bundle))?;
-        found.extend(jvms.iter().zip(reports).map(|(process, report)| OfProcess { process: *process, report }));
+        let reports =
+            reports(tables, &mut events, jvms, at).map_err(choose::of_recording(bundle))?;
+        found.extend(
+            jvms.iter()
+                .zip(reports)
+                .map(|(process, report)| OfProcess { process: *process, report }),
+        );
     }
     Ok(found)
 }
@@ -60,7 +71,9 @@ pub fn at(tables: &Tables, moment: choose::Moment) -> At {
         choose::Moment::Peak => At::Peak,
         choose::Moment::At(Mark::Time(time_ns)) => At::Time(time_ns),
         choose::Moment::At(Mark::Row(row)) => At::Row(row),
-        choose::Moment::At(Mark::Mark(row)) => At::Time(tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns)),
+        choose::Moment::At(Mark::Mark(row)) => {
+            At::Time(tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns))
+        }
     }
 }
 
@@ -70,27 +83,48 @@ pub fn jvms(bundle: &Bundle, selection: Selection) -> Vec<u32> {
         Some(process) => vec![process],
         None => {
             let processes = &bundle.tables().processes;
-            let is_known = |row: &u32| processes.get(*row as usize).is_none_or(|process| process.refused.is_none());
+            let is_known = |row: &u32| {
+                processes.get(*row as usize).is_none_or(|process| process.refused.is_none())
+            };
             (0..processes.len().max(1) as u32).filter(is_known).collect()
         }
     }
 }
 
 /// What the metaspace of one JVM held at two moments, by kind of loader.
-pub fn between(bundle: &Bundle, process: u32, moments: &[String], look_as: &Look) -> Result<String> {
+pub fn between(
+    bundle: &Bundle,
+    process: u32,
+    moments: &[String],
+    look_as: &Look,
+) -> Result<String> {
     let [from, to] = moments else { return Ok(String::new()) };
     let both = (look(bundle, process, Some(from))?, look(bundle, process, Some(to))?);
     let (Some(before), Some(after)) = both else { return Ok(String::new()) };
     let mut paint = Paint::new(look_as.width, look_as.colour);
-    paint.heading(&format!("The metaspace at {from} ({}) and at {to} ({})", duration(before.time_ns), duration(after.time_ns)));
+    paint.heading(&format!(
+        "The metaspace at {from} ({}) and at {to} ({})",
+        duration(before.time_ns),
+        duration(after.time_ns)
+    ));
     // Two sizes and an arrow are 22 columns at most.
     paint.line(&format!("{:<21}{:>13}{:>23}{:>23}", "", "arenas", "used", "committed"));
     let mut row = |name: &str, arenas: (u64, u64), used: (u64, u64), committed: (u64, u64)| {
         let pair = |(from, to): (u64, u64)| format!("{} -> {}", bytes(from), bytes(to));
-        paint.line(&format!("{name:<21}{:>13}{:>23}{:>23}", format!("{} -> {}", arenas.0, arenas.1), pair(used), pair(committed)));
+        paint.line(&format!(
+            "{name:<21}{:>13}{:>23}{:>23}",
+            format!("{} -> {}", arenas.0, arenas.1),
+            pair(used),
+            pair(committed)
+        ));
     };
     let (one, other) = (&before.statistics, &after.statistics);
-    let mut kinds: Vec<(&str, bool)> = other.kinds.iter().chain(&one.kinds).map(|kind| (kind.loader.as_str(), kind.class)).collect();
+    let mut kinds: Vec<(&str, bool)> = other
+        .kinds
+        .iter()
+        .chain(&one.kinds)
+        .map(|kind| (kind.loader.as_str(), kind.class))
+        .collect();
     let mut seen = Vec::new();
     kinds.retain(|kind| {
         !seen.contains(kind) && {
@@ -101,10 +135,16 @@ pub fn between(bundle: &Bundle, process: u32, moments: &[String], look_as: &Look
     for (loader, class) in kinds {
         let find = |kinds: &[heaplab_metaspace_report::statistics::Kind]| {
             let kind = kinds.iter().find(|kind| kind.loader == loader && kind.class == class);
-            kind.map_or((0, 0, 0), |kind| (kind.arenas, kind.in_use.used_bytes, kind.in_use.committed_bytes))
+            kind.map_or((0, 0, 0), |kind| {
+                (kind.arenas, kind.in_use.used_bytes, kind.in_use.committed_bytes)
+            })
         };
         let (from, to) = (find(&one.kinds), find(&other.kinds));
-        let name = format!("{}, {}", if loader.is_empty() { "not known" } else { loader }, if class { "class" } else { "non-class" });
+        let name = format!(
+            "{}, {}",
+            if loader.is_empty() { "not known" } else { loader },
+            if class { "class" } else { "non-class" }
+        );
         row(&name, (from.0, to.0), (from.1, to.1), (from.2, to.2));
     }
     let total = (one.loaders, other.loaders);
@@ -118,10 +158,20 @@ pub fn between(bundle: &Bundle, process: u32, moments: &[String], look_as: &Look
 }
 
 /// The report as text.
-pub fn text(bundle: &Bundle, report: &Report, process: u32, wanted: Option<&str>, look: &Look) -> String {
+pub fn text(
+    bundle: &Bundle,
+    report: &Report,
+    process: u32,
+    wanted: Option<&str>,
+    look: &Look,
+) -> String {
     let (meta, statistics) = (bundle.meta(), &report.statistics);
     let mut paint = Paint::new(look.width, look.colour);
-    paint.title(if meta.program.is_empty() { "(the program's name is not known)" } else { &meta.program });
+    paint.title(if meta.program.is_empty() {
+        "(the program's name is not known)"
+    } else {
+        &meta.program
+    });
     let facts = [
         meta.allocator.clone(),
         plural(statistics.counters.allocations, "block"),
@@ -156,7 +206,10 @@ pub fn text(bundle: &Bundle, report: &Report, process: u32, wanted: Option<&str>
     chart(&mut paint, &report.timeline);
     let mut text = paint.finish();
     text.push_str(&format!("\nThe metaspace {when}, as jcmd VM.metaspace counts\n"));
-    statistics.to_string().lines().for_each(|line| text.push_str(&folded(line, look.listing_width)));
+    statistics
+        .to_string()
+        .lines()
+        .for_each(|line| text.push_str(&folded(line, look.listing_width)));
     let mut paint = Paint::new(look.width, look.colour);
     paint.heading("Where committed bytes go unused, and what would help");
     if report.findings.is_empty() {
@@ -176,7 +229,8 @@ pub fn text(bundle: &Bundle, report: &Report, process: u32, wanted: Option<&str>
     text
 }
 
-/// A line of jcmd's form, which knows no width: where it is too long it goes on below what stands behind its name.
+/// A line of jcmd's form, which knows no width: where it is too long it goes on below what stands
+/// behind its name.
 fn folded(line: &str, width: usize) -> String {
     if !line.contains(", ") && line.chars().count() > width {
         return terminal::paragraph(line, "", 2, width);
@@ -206,7 +260,9 @@ fn which(bundle: &Bundle, process: u32) -> Option<String> {
     let arguments = this.arguments.get(1..).unwrap_or_default().join(" ");
     let shown: String = arguments.chars().take(160).collect();
     let dots = if shown.len() < arguments.len() { "..." } else { "" };
-    let others = others(rows.iter().filter(|row| **row != process as usize).map(|row| process_label(all, *row)));
+    let others = others(
+        rows.iter().filter(|row| **row != process as usize).map(|row| process_label(all, *row)),
+    );
     Some(format!(
         "JVM {} of {}: {} {shown}{dots}. The others: --process {others}, or all.",
         process_label(all, process as usize),
@@ -232,7 +288,8 @@ fn chart(paint: &mut Paint, timeline: &[Point]) {
     let most = timeline.iter().map(|point| point.committed_bytes).max().unwrap_or(0).max(1);
     let span = (last.time_ns - first.time_ns).max(1);
     for name in ["committed", "used"] {
-        let value = |point: &Point| if name == "used" { point.used_bytes } else { point.committed_bytes };
+        let value =
+            |point: &Point| if name == "used" { point.used_bytes } else { point.committed_bytes };
         let (mut line, mut level) = (String::new(), 0);
         let mut points = timeline.iter().peekable();
         for column in 1..=columns as u128 {
@@ -242,7 +299,9 @@ fn chart(paint: &mut Paint, timeline: &[Point]) {
                 level = value(point);
                 highest = highest.max(level);
             }
-            line.push(BARS[(u128::from(highest.max(level)) * 7 / u128::from(most)).min(7) as usize]);
+            line.push(
+                BARS[(u128::from(highest.max(level)) * 7 / u128::from(most)).min(7) as usize],
+            );
         }
         paint.chart(&format!("{name:<10}{line}"));
     }
@@ -254,8 +313,14 @@ mod tests {
 
     #[test]
     fn a_long_line_goes_on_below_its_own_beginning() {
-        assert_eq!(folded("  Both:  1 chunk,  2 KB used,  3 KB free", 80), "  Both:  1 chunk,  2 KB used,  3 KB free\n");
-        assert_eq!(folded("  Both:  1 chunk,  2 KB used,  3 KB free", 29), "  Both:  1 chunk,  2 KB used,\n         3 KB free\n");
+        assert_eq!(
+            folded("  Both:  1 chunk,  2 KB used,  3 KB free", 80),
+            "  Both:  1 chunk,  2 KB used,  3 KB free\n"
+        );
+        assert_eq!(
+            folded("  Both:  1 chunk,  2 KB used,  3 KB free", 29),
+            "  Both:  1 chunk,  2 KB used,\n         3 KB free\n"
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! `--model`: what a recorded JVM's workload would hold in the metaspace of another JDK, at the moments that the recording names and at the one asked for.
+//! `--model`: what a recorded JVM's workload would hold in the metaspace of another JDK, at the
+//! moments that the recording names and at the one asked for.
 //!
-//! The workload runs on the model from its first request to that moment, in the recorded order: births and deaths of arenas,
-//! requests, blocks given back, and purges where the JVM purged.
+//! The workload runs on the model from its first request to that moment, in the recorded order:
+//! births and deaths of arenas, requests, blocks given back, and purges where the JVM purged.
 
 use crate::choose::{self, Moment};
 use crate::metaspaces::{Design, design};
@@ -32,13 +33,18 @@ struct Run<'b> {
     refused: u64,
 }
 
-/// The model's listing at `wanted` (the end), with a line for each of the recording's marks before it.
+/// The model's listing at `wanted` (the end), with a line for each of the recording's marks before
+/// it.
 ///
 /// # Errors
-/// No model or moment is so called, the events cannot be read, or the recording is not of a metaspace.
+/// No model or moment is so called, the events cannot be read, or the recording is not of a
+/// metaspace.
 pub fn text(bundle: &Bundle, process: u32, name: &str, wanted: Option<&str>) -> Result<String> {
     if !heaplab_metaspace_report::is_metaspace(bundle.tables()) {
-        misasked!("--model is for recordings of a JVM's metaspace: {} is none", bundle.path().display());
+        misasked!(
+            "--model is for recordings of a JVM's metaspace: {} is none",
+            bundle.path().display()
+        );
     }
     let Some(spec) = name.strip_prefix("metaspace:") else {
         misasked!(
@@ -49,8 +55,12 @@ pub fn text(bundle: &Bundle, process: u32, name: &str, wanted: Option<&str>) -> 
     let selection = Selection { process: Some(process) };
     let at = match wanted.map(|text| choose::moment(tables, selection, text)).transpose()? {
         None | Some(Moment::End) => None,
-        Some(Moment::Peak) => misasked!("--model takes marks, times and end: the peak of a model is another moment than the JVM's"),
-        Some(Moment::At(At::Mark(row))) => Some(tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns)),
+        Some(Moment::Peak) => misasked!(
+            "--model takes marks, times and end: the peak of a model is another moment than the JVM's"
+        ),
+        Some(Moment::At(At::Mark(row))) => {
+            Some(tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns))
+        }
         Some(Moment::At(At::Time(time_ns))) => Some(time_ns),
         Some(Moment::At(At::Row(_))) => misasked!("--model takes marks, times and end"),
     };
@@ -85,24 +95,33 @@ pub fn text(bundle: &Bundle, process: u32, name: &str, wanted: Option<&str>) -> 
     marks.for_each(|mark| lines.push_str(&run.line(&mark.name, mark.time_ns)));
     lines.push_str(&run.line("end", last_ns));
     let listing = listing.unwrap_or_else(|| run.model.listing(name));
-    let refused =
-        if run.refused > 0 { format!("{} requests were refused by the model and left out.\n", run.refused) } else { String::new() };
+    let refused = if run.refused > 0 {
+        format!("{} requests were refused by the model and left out.\n", run.refused)
+    } else {
+        String::new()
+    };
     let when = wanted.unwrap_or("end");
-    let head = format!("{:<24}{:>12}{:>12}{:>12}{:>16}\n", "moment", "time", "used", "committed", "in free chunks");
+    let head = format!(
+        "{:<24}{:>12}{:>12}{:>12}{:>16}\n",
+        "moment", "time", "used", "committed", "in free chunks"
+    );
     Ok(format!("\nThe same workload on {name}\n\n{head}{lines}{refused}\nat {when}:\n{listing}"))
 }
 
 impl Run<'_> {
     fn line(&self, name: &str, time_ns: u64) -> String {
         let moment = self.model.moment();
-        let [used, committed, free] = [moment.used, moment.committed, moment.free_chunks].map(bytes);
+        let [used, committed, free] =
+            [moment.used, moment.committed, moment.free_chunks].map(bytes);
         let name = terminal::cut(name, 23);
         format!("{name:<24}{:>12}{used:>12}{committed:>12}{free:>16}\n", duration(time_ns))
     }
 
     /// The JVM's purges before the event of this row.
     fn purges(&mut self, row: u64) {
-        while let Some(chunk) = self.bundle.tables().chunks.get(self.chunk).filter(|chunk| chunk.row <= row) {
+        while let Some(chunk) =
+            self.bundle.tables().chunks.get(self.chunk).filter(|chunk| chunk.row <= row)
+        {
             if chunk.op == ChunkOp::Purge && chunk.process == self.process {
                 self.model.purge();
             }
@@ -119,7 +138,9 @@ impl Run<'_> {
         match event.op {
             Op::ArenaBirth => {
                 let row = self.bundle.tables().arenas.get(event.arena as usize);
-                let plan = row.map_or_else(ArenaPlan::default, |row| ArenaPlan::parse(&row.kind, &row.growth_policy));
+                let plan = row.map_or_else(ArenaPlan::default, |row| {
+                    ArenaPlan::parse(&row.kind, &row.growth_policy)
+                });
                 self.arenas.insert(event.arena, self.model.birth(plan));
             }
             Op::Alloc => {
@@ -136,7 +157,8 @@ impl Run<'_> {
             Op::Free => {
                 let Some((arena, block, words)) = self.blocks.remove(&event.object) else { return };
                 if let Some(arena) = self.arenas.get(&arena) {
-                    // SAFETY: the block was allocated from this arena with these words, leaves the table here, and nobody ever looks into it.
+                    // SAFETY: the block was allocated from this arena with these words, leaves the
+                    // table here, and nobody ever looks into it.
                     unsafe { self.model.deallocate(*arena, block, words) };
                 }
             }

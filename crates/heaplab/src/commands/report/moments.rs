@@ -46,19 +46,29 @@ pub struct Change {
 /// The moments to note while reading a recording that lasted `duration_ns`.
 ///
 /// # Errors
-/// A moment that nobody knows (the message lists the marks there are), or a time in a recording without times.
-pub fn requests(wanted: &[String], tables: &Tables, duration_ns: u64, selection: Selection) -> Result<Vec<MomentRequest>> {
+/// A moment that nobody knows (the message lists the marks there are), or a time in a recording
+/// without times.
+pub fn requests(
+    wanted: &[String],
+    tables: &Tables,
+    duration_ns: u64,
+    selection: Selection,
+) -> Result<Vec<MomentRequest>> {
     let mut requests = Vec::new();
     for name in wanted {
         if let choose::Moment::At(at) = choose::moment(tables, selection, name)? {
             if matches!(at, At::Time(time) if time > 0) && duration_ns == 0 {
-                misasked!("`{name}` is a time, and this workload has no time stamps: name peak, end or a mark");
+                misasked!(
+                    "`{name}` is a time, and this workload has no time stamps: name peak, end or a mark"
+                );
             }
             if let At::Time(time) = at
                 && time > duration_ns
             {
                 let end = words::duration(duration_ns);
-                eprintln!("heaplab: `{name}` lies after the end of the recording ({end}): what is shown for it is its end");
+                eprintln!(
+                    "heaplab: `{name}` lies after the end of the recording ({end}): what is shown for it is its end"
+                );
             }
             requests.push(MomentRequest { name: name.clone(), at });
         }
@@ -83,15 +93,27 @@ pub fn shown(wanted: &[String], between: bool, profile: &Profile) -> Result<Show
         [from, to] if between => {
             let (from, to) = (find(from)?, find(to)?);
             if from.row > to.row {
-                misasked!("`{}` comes after `{}`; name the earlier moment first", from.name, to.name);
+                misasked!(
+                    "`{}` comes after `{}`; name the earlier moment first",
+                    from.name,
+                    to.name
+                );
             }
             if from.row == to.row && from.name != "peak" && to.name != "peak" {
                 let time = words::duration(from.time_ns);
-                misasked!("`{}` and `{}` are the same moment ({time}): no event lies between them", wanted[0], wanted[1]);
+                misasked!(
+                    "`{}` and `{}` are the same moment ({time}): no event lies between them",
+                    wanted[0],
+                    wanted[1]
+                );
             }
             if from.name == "peak" || to.name == "peak" {
-                // What was requested by then is not kept for the peak: it moves while the recording is read.
-                misasked!("--between takes marks and times; name the time of the peak instead: {}ns", profile.peak.time_ns);
+                // What was requested by then is not kept for the peak: it moves while the recording
+                // is read.
+                misasked!(
+                    "--between takes marks and times; name the time of the peak instead: {}ns",
+                    profile.peak.time_ns
+                );
             }
             let stacks = changes(&from, &to);
             Ok(Shown::Between { from, to, stacks })
@@ -102,14 +124,27 @@ pub fn shown(wanted: &[String], between: bool, profile: &Profile) -> Result<Show
 }
 
 /// The peak and the end keep their rows with the stacks; here they become a moment like any other.
-fn from_rows(profile: &Profile, moment: &Moment, live: impl Fn(&heaplab_profile::StackRow) -> Amount) -> Moment {
-    let stacks = profile.stacks.iter().map(|row| MomentStack { stack: row.stack, live: live(row), requested: row.requested });
+fn from_rows(
+    profile: &Profile,
+    moment: &Moment,
+    live: impl Fn(&heaplab_profile::StackRow) -> Amount,
+) -> Moment {
+    let stacks = profile.stacks.iter().map(|row| MomentStack {
+        stack: row.stack,
+        live: live(row),
+        requested: row.requested,
+    });
     Moment { stacks: stacks.collect(), ..moment.clone() }
 }
 
 fn changes(from: &Moment, to: &Moment) -> Vec<Change> {
-    let before =
-        |stack: u32| from.stacks.binary_search_by_key(&stack, |row| row.stack).ok().map(|index| from.stacks[index]).unwrap_or_default();
+    let before = |stack: u32| {
+        from.stacks
+            .binary_search_by_key(&stack, |row| row.stack)
+            .ok()
+            .map(|index| from.stacks[index])
+            .unwrap_or_default()
+    };
     let less = |a: u64, b: u64| a as i64 - b as i64;
     let mut changes: Vec<Change> = to
         .stacks

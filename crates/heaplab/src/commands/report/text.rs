@@ -1,5 +1,5 @@
-//! The report as text for a terminal: what was recorded and how well, live memory, slop, the most frequent requests,
-//! what to change, what is live at the peak.
+//! The report as text for a terminal: what was recorded and how well, live memory, slop, the most
+//! frequent requests, what to change, what is live at the peak.
 
 mod findings;
 pub mod paint;
@@ -44,7 +44,12 @@ pub fn report(bundle: &Bundle, analysis: &Analysis, shown: &Shown, look: &Look) 
     places::moments(&mut paint, bundle.tables(), shown, look.top);
     slop(&mut paint, bundle, analysis);
     let basis = analysis.findings.counts.basis;
-    counts(&mut paint, &format!("Most frequent requests ({})", on(basis)), &analysis.findings.counts, look.top);
+    counts(
+        &mut paint,
+        &format!("Most frequent requests ({})", on(basis)),
+        &analysis.findings.counts,
+        look.top,
+    );
     counts(&mut paint, "The same at the peak", &analysis.findings.counts_at_peak, look.top.min(5));
     findings::changes(&mut paint, bundle.tables(), analysis, look.top);
     places::at_peak(&mut paint, bundle.tables(), &analysis.profile, look.top.min(5));
@@ -53,14 +58,30 @@ pub fn report(bundle: &Bundle, analysis: &Analysis, shown: &Shown, look: &Look) 
 }
 
 fn on(basis: Basis) -> String {
-    if basis == Basis::Measured { "usable sizes as measured".into() } else { format!("usable sizes of {}", basis.title()) }
+    if basis == Basis::Measured {
+        "usable sizes as measured".into()
+    } else {
+        format!("usable sizes of {}", basis.title())
+    }
 }
 
 fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     let (meta, tables) = (bundle.meta(), bundle.tables());
-    paint.title(if meta.program.is_empty() { "(the program's name is not known)" } else { &meta.program });
-    let allocator = if meta.allocator.is_empty() { "allocator not known".into() } else { format!("recorded under {}", meta.allocator) };
-    let depth = if meta.stack_depth == 0 { "no stacks".into() } else { format!("stacks to {}", plural(meta.stack_depth.into(), "frame")) };
+    paint.title(if meta.program.is_empty() {
+        "(the program's name is not known)"
+    } else {
+        &meta.program
+    });
+    let allocator = if meta.allocator.is_empty() {
+        "allocator not known".into()
+    } else {
+        format!("recorded under {}", meta.allocator)
+    };
+    let depth = if meta.stack_depth == 0 {
+        "no stacks".into()
+    } else {
+        format!("stacks to {}", plural(meta.stack_depth.into(), "frame"))
+    };
     let mut facts = vec![allocator, plural(analysis.profile.totals.events, "event")];
     if meta.duration_ns > 0 {
         facts.push(duration(meta.duration_ns));
@@ -68,9 +89,15 @@ fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     facts.extend([depth, plural(analysis.profile.threads.len() as u64, "thread")]);
     paint.wrapped("", &facts.join(" · "));
     if meta.death_rule == NOTICED_AT_COLLECTION {
-        let apart =
-            if meta.granularity_bytes == 0 { String::new() } else { format!(", {} of new objects apart", bytes(meta.granularity_bytes)) };
-        paint.wrapped("", &format!("deaths noticed at collections{apart}: until then an object counts as live"));
+        let apart = if meta.granularity_bytes == 0 {
+            String::new()
+        } else {
+            format!(", {} of new objects apart", bytes(meta.granularity_bytes))
+        };
+        paint.wrapped(
+            "",
+            &format!("deaths noticed at collections{apart}: until then an object counts as live"),
+        );
     }
     let Some(row) = analysis.process else {
         if tables.processes.len() > 1 {
@@ -79,7 +106,11 @@ fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
         return;
     };
     let Some(process) = tables.processes.get(row as usize) else { return };
-    let command = if process.arguments.is_empty() { process.executable.clone() } else { one_line(&process.arguments.join(" ")) };
+    let command = if process.arguments.is_empty() {
+        process.executable.clone()
+    } else {
+        one_line(&process.arguments.join(" "))
+    };
     let end = match process.ended {
         Ended::Exited(0) => String::new(),
         Ended::Exited(status) => format!(", exit status {status}"),
@@ -89,13 +120,29 @@ fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     };
     paint.wrapped(
         "",
-        &format!("one of {} processes: pid {}, {command}{end}", tables.processes.len(), process_label(&tables.processes, row as usize)),
+        &format!(
+            "one of {} processes: pid {}, {command}{end}",
+            tables.processes.len(),
+            process_label(&tables.processes, row as usize)
+        ),
     );
-    let others: Vec<String> = analysis.peaks.iter().filter(|peak| peak.process != row).take(4).map(|peak| other(tables, peak)).collect();
+    let others: Vec<String> = analysis
+        .peaks
+        .iter()
+        .filter(|peak| peak.process != row)
+        .take(4)
+        .map(|peak| other(tables, peak))
+        .collect();
     if !others.is_empty() {
         let more = analysis.peaks.len() - 1 - others.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        paint.wrapped("", &format!("it has the largest peak; others: {}{more}. Choose with --process PID, NAME or all", others.join(", ")));
+        paint.wrapped(
+            "",
+            &format!(
+                "it has the largest peak; others: {}{more}. Choose with --process PID, NAME or all",
+                others.join(", ")
+            ),
+        );
     }
 }
 
@@ -107,10 +154,10 @@ fn one_line(command: &str) -> String {
 
 fn other(tables: &Tables, peak: &ProcessPeak) -> String {
     let row = peak.process as usize;
-    let (pid, name) = tables
-        .processes
-        .get(row)
-        .map_or_else(|| ("0".into(), "?"), |process| (process_label(&tables.processes, row), process.program_name()));
+    let (pid, name) = tables.processes.get(row).map_or_else(
+        || ("0".into(), "?"),
+        |process| (process_label(&tables.processes, row), process.program_name()),
+    );
     format!("{pid} {name} (peak {})", bytes(peak.peak_bytes))
 }
 
@@ -125,19 +172,29 @@ fn warnings(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     }
     for process in bundle.tables().processes.iter() {
         // A recording's losses say it too, with how many of them there were.
-        let untold = |refused: &&String| !meta.losses.iter().any(|loss| loss.contains(refused.as_str()));
+        let untold =
+            |refused: &&String| !meta.losses.iter().any(|loss| loss.contains(refused.as_str()));
         if let Some(refused) = process.refused.as_ref().filter(untold) {
-            paint.warning(&format!("Nothing was recorded of pid {} ({}): {refused}", process.pid, process.executable));
+            paint.warning(&format!(
+                "Nothing was recorded of pid {} ({}): {refused}",
+                process.pid, process.executable
+            ));
         }
     }
     if totals.unmatched_rows > 0 {
-        let (rows, are) = (plural(totals.unmatched_rows, "row"), if totals.unmatched_rows == 1 { "is" } else { "are" });
+        let (rows, are) = (
+            plural(totals.unmatched_rows, "row"),
+            if totals.unmatched_rows == 1 { "is" } else { "are" },
+        );
         paint.warning(&format!(
             "{rows} {are} about an object that is not live there: its birth was not recorded, or the recording is damaged, of which --verify says where."
         ));
     }
     if totals.unmeasured_requests > 0 && totals.unmeasured_requests < totals.requests {
-        paint.warning(&format!("The usable size of {} is not known.", plural(totals.unmeasured_requests, "request")));
+        paint.warning(&format!(
+            "The usable size of {} is not known.",
+            plural(totals.unmeasured_requests, "request")
+        ));
     }
     for limit in &analysis.findings.limits {
         paint.warning(limit);
@@ -177,7 +234,11 @@ fn live(paint: &mut Paint, analysis: &Analysis, bundle: &Bundle) {
     } else {
         String::new()
     };
-    let failed = if totals.failed_requests > 0 { format!(", {} refused", count(totals.failed_requests)) } else { String::new() };
+    let failed = if totals.failed_requests > 0 {
+        format!(", {} refused", count(totals.failed_requests))
+    } else {
+        String::new()
+    };
     paint.wrapped("", &format!(
         "{}, {}{moved}{failed}; {} asked for in all, {} of it zeroed; {} of the objects were freed before their thread asked for anything else",
         plural(totals.allocations, "allocation"),
@@ -191,7 +252,9 @@ fn live(paint: &mut Paint, analysis: &Analysis, bundle: &Bundle) {
 /// What the system saw beside what was asked for.
 fn resident(paint: &mut Paint, tables: &Tables, analysis: &Analysis) {
     // Of a JVM's metaspace, resident memory is all that the JVM has.
-    let Some(resident) = resident_peak(tables, analysis.process).filter(|_| !heaplab_metaspace_report::is_metaspace(tables)) else {
+    let Some(resident) = resident_peak(tables, analysis.process)
+        .filter(|_| !heaplab_metaspace_report::is_metaspace(tables))
+    else {
         return;
     };
     let peak = analysis.profile.peak.live.bytes;
@@ -205,11 +268,22 @@ fn resident(paint: &mut Paint, tables: &Tables, analysis: &Analysis) {
         )
     };
     let Some(others) = resident.bytes.checked_sub(peak) else {
-        paint.wrapped("", &format!("{most}: less than was live, because blocks that are never written take no memory"));
+        paint.wrapped(
+            "",
+            &format!(
+                "{most}: less than was live, because blocks that are never written take no memory"
+            ),
+        );
         return;
     };
     let share = percent(others as f64 / resident.bytes.max(1) as f64);
-    paint.wrapped("", &format!("{most}; beyond the peak of live bytes {} ({share}), which are no blocks of malloc:", bytes(others)));
+    paint.wrapped(
+        "",
+        &format!(
+            "{most}; beyond the peak of live bytes {} ({share}), which are no blocks of malloc:",
+            bytes(others)
+        ),
+    );
     paint.wrapped_dim(
         "  ",
         "code, stacks, what is mapped past malloc, what the allocator rounds up or keeps free, the recorder's own pages. No exact division: the two peaks may be of different moments, and blocks that are never written are not resident.",
@@ -219,7 +293,9 @@ fn resident(paint: &mut Paint, tables: &Tables, analysis: &Analysis) {
 /// Live bytes over the run, the most of each column.
 fn sparkline(paint: &mut Paint, timeline: &Timeline) {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let (Some(first), Some(last)) = (timeline.points.first(), timeline.points.last()) else { return };
+    let (Some(first), Some(last)) = (timeline.points.first(), timeline.points.last()) else {
+        return;
+    };
     let most = timeline.points.iter().map(|point| point.max_bytes).max().unwrap_or(0);
     let columns = (paint.width() - 2).min(100);
     let span = (last.at - first.at + timeline.width).max(1);
@@ -239,7 +315,10 @@ fn sparkline(paint: &mut Paint, timeline: &Timeline) {
     paint.chart(&line);
     let (from, to) = match timeline.axis {
         TimelineAxis::Time => (duration(first.at), duration(last.at + timeline.width)),
-        TimelineAxis::Events => (format!("event {}", count(first.at)), format!("event {}", count(last.at + timeline.width))),
+        TimelineAxis::Events => (
+            format!("event {}", count(first.at)),
+            format!("event {}", count(last.at + timeline.width)),
+        ),
     };
     let gap = columns.saturating_sub(from.chars().count() + to.chars().count());
     paint.dim(&format!("{from}{}{to}", " ".repeat(gap)));
@@ -250,7 +329,10 @@ fn slop(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     const FIGURES: usize = 46;
     // What is left beside the figures is for the name; more than it needs would part it from them.
     let name_columns = paint.width().saturating_sub(FIGURES).min(34);
-    paint.dim(&format!("{:<name_columns$}{:>12}{:>12}{:>9}{:>13}", "", "peak", "usable", "slop", "slop, run"));
+    paint.dim(&format!(
+        "{:<name_columns$}{:>12}{:>12}{:>9}{:>13}",
+        "", "peak", "usable", "slop", "slop, run"
+    ));
     for row in &analysis.findings.slop {
         let name = match row.basis {
             Basis::Measured if bundle.meta().allocator.is_empty() => "measured".to_string(),
@@ -267,14 +349,19 @@ fn slop(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
         );
         if row.basis == Basis::Measured { paint.bold(&line) } else { paint.line(&line) }
     }
-    let header = analysis.findings.slop.iter().map(|row| row.at_peak_header_bytes).max().unwrap_or(0);
+    let header =
+        analysis.findings.slop.iter().map(|row| row.at_peak_header_bytes).max().unwrap_or(0);
     if header > 0 {
         paint.dim(&format!("glibc's chunk headers come on top: {} at the peak", bytes(header)));
     }
     if let Some(site) = analysis.findings.uses_its_slop.first() {
-        let reads: u64 = analysis.findings.uses_its_slop.iter().map(|site| site.usable_size_reads).sum();
+        let reads: u64 =
+            analysis.findings.uses_its_slop.iter().map(|site| site.usable_size_reads).sum();
         let first = super::frames::lines(bundle.tables(), site.stack, 1).0.join("");
-        paint.wrapped("", &uses_its_slop(analysis.findings.uses_its_slop.len() as u64, reads, &first));
+        paint.wrapped(
+            "",
+            &uses_its_slop(analysis.findings.uses_its_slop.len() as u64, reads, &first),
+        );
     }
 }
 
@@ -287,15 +374,23 @@ fn uses_its_slop(sites: u64, reads: u64, first: &str) -> String {
         (first, "its") => format!(" It is {first}"),
         (first, _) => format!(" The first: {first}"),
     };
-    format!("{sites} {read} {its} usable size ({times}) and may use {its} slop; it is not called waste.{first}")
+    format!(
+        "{sites} {read} {its} usable size ({times}) and may use {its} slop; it is not called waste.{first}"
+    )
 }
 
 /// The document's table.
 fn counts(paint: &mut Paint, heading: &str, table: &CountsTable, most: usize) {
     paint.heading(heading);
-    paint.line(&format!("{} in {}:", plural(table.requests, "request"), plural(table.lines, "line")));
+    paint.line(&format!(
+        "{} in {}:",
+        plural(table.requests, "request"),
+        plural(table.lines, "line")
+    ));
     let rows = &table.rows[..most.min(table.rows.len())];
-    let widest = |value: fn(&heaplab_findings::CountsRow) -> u64| rows.iter().map(|row| count(value(row)).len()).max().unwrap_or(1);
+    let widest = |value: fn(&heaplab_findings::CountsRow) -> u64| {
+        rows.iter().map(|row| count(value(row)).len()).max().unwrap_or(1)
+    };
     let (counts, requests) = (widest(|row| row.count), widest(|row| row.request));
     let (usables, slops) = (widest(|row| row.usable), widest(|row| row.slop));
     for (rank, row) in rows.iter().enumerate() {

@@ -93,7 +93,8 @@ impl Asked {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     shrunk::exits_with(2);
-    let read: Result<Vec<Expression>, Misread> = args.assertions.iter().map(|text| assertion(text)).collect();
+    let read: Result<Vec<Expression>, Misread> =
+        args.assertions.iter().map(|text| assertion(text)).collect();
     let expressions = match read {
         Ok(expressions) => expressions,
         Err(misread) => {
@@ -106,7 +107,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         file::analysed(&args.file, &args.reading, |analysis| {
             for class in classes_of(&expressions) {
                 let pattern = Pattern::new(class.clone());
-                if !pattern.classes(analysis).contains(&true) && before.get(&class).is_none_or(|count| *count == 0) {
+                if !pattern.classes(analysis).contains(&true)
+                    && before.get(&class).is_none_or(|count| *count == 0)
+                {
                     let near = suggestion(analysis, &pattern);
                     unknown.push((class, near));
                 }
@@ -135,7 +138,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
             .iter()
             .zip(&checked)
             .map(|(text, (holds, asked))| {
-                let values: Vec<_> = asked.iter().map(|asked| json!({"call": asked.call, "value": asked.value})).collect();
+                let values: Vec<_> = asked
+                    .iter()
+                    .map(|asked| json!({"call": asked.call, "value": asked.value}))
+                    .collect();
                 json!({"assertion": text, "holds": holds, "values": values})
             })
             .collect();
@@ -158,7 +164,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
 fn classes_of(expressions: &[Expression]) -> BTreeSet<String> {
     let mut classes = BTreeSet::new();
     for expression in expressions {
-        expression.names(&mut |_, argument, _| classes.extend(argument.filter(|class| !class.is_empty()).map(str::to_owned)));
+        expression.names(&mut |_, argument, _| {
+            classes.extend(argument.filter(|class| !class.is_empty()).map(str::to_owned))
+        });
     }
     classes
 }
@@ -166,37 +174,57 @@ fn classes_of(expressions: &[Expression]) -> BTreeSet<String> {
 /// Objects of each class in the older snapshot.
 fn before(args: &Args, expressions: &[Expression]) -> Result<BTreeMap<String, usize>> {
     let mut asks = false;
-    expressions.iter().for_each(|expression| expression.names(&mut |name, _, _| asks |= name == "grew"));
+    expressions
+        .iter()
+        .for_each(|expression| expression.names(&mut |name, _, _| asks |= name == "grew"));
     let Some(older) = &args.since else {
         ensure!(!asks, "grew(...) needs an older snapshot: --since before.heapsnapshot");
         return Ok(BTreeMap::new());
     };
     file::analysed(older, &args.reading, |analysis| {
-        let count = |class: &String| of_classes(analysis, &Pattern::new(class.clone()).classes(analysis)).len();
-        Ok(classes_of(expressions).into_iter().map(|class| (class.clone(), count(&class))).collect())
+        let count = |class: &String| {
+            of_classes(analysis, &Pattern::new(class.clone()).classes(analysis)).len()
+        };
+        Ok(classes_of(expressions)
+            .into_iter()
+            .map(|class| (class.clone(), count(&class)))
+            .collect())
     })
 }
 
-/// Reads an assertion and checks that every name in it is known, and that it compares numbers: a text beside a number would make it
-/// hold or fail whatever the heap is.
+/// Reads an assertion and checks that every name in it is known, and that it compares numbers: a
+/// text beside a number would make it hold or fail whatever the heap is.
 fn assertion(text: &str) -> Result<Expression, Misread> {
     let expression = Expression::read(text)?;
     let mut wrong = None;
     expression.names(&mut |name, argument, place| {
         let why = match argument {
-            Some("") if OF_CLASS.contains(&name) => format!("{name} needs a class, such as {name}(Session)"),
+            Some("") if OF_CLASS.contains(&name) => {
+                format!("{name} needs a class, such as {name}(Session)")
+            }
             Some("") if OF_HEAP.contains(&name) => return,
             Some(class) if !class.is_empty() && OF_CLASS.contains(&name) => return,
             Some(_) if OF_HEAP.contains(&name) => format!("{name} is of the whole heap: {name}()"),
-            None if OF_CLASS.contains(&name) => format!("{name} needs a class, such as {name}(Session)"),
+            None if OF_CLASS.contains(&name) => {
+                format!("{name} needs a class, such as {name}(Session)")
+            }
             None if OF_HEAP.contains(&name) => format!("write {name}()"),
-            _ => format!("{name} is not known; there are {}, {}", OF_CLASS.join(", "), OF_HEAP.join(", ")),
+            _ => format!(
+                "{name} is not known; there are {}, {}",
+                OF_CLASS.join(", "),
+                OF_HEAP.join(", ")
+            ),
         };
         wrong.get_or_insert((why, place));
     });
     if let Some(stray) = expression.text() {
-        let place = [format!("\"{stray}\""), format!("'{stray}'")].iter().find_map(|quoted| text.find(quoted)).unwrap_or(0);
-        let why = format!("there is no text to compare with; a class stands in a function, such as count({stray:?})");
+        let place = [format!("\"{stray}\""), format!("'{stray}'")]
+            .iter()
+            .find_map(|quoted| text.find(quoted))
+            .unwrap_or(0);
+        let why = format!(
+            "there is no text to compare with; a class stands in a function, such as count({stray:?})"
+        );
         wrong.get_or_insert((why, place));
     }
     match wrong {
@@ -206,19 +234,32 @@ fn assertion(text: &str) -> Result<Expression, Misread> {
 }
 
 /// Whether it holds, and the values that it asked for.
-fn check(analysis: &Analysis, before: &BTreeMap<String, usize>, text: &str, expression: &Expression) -> Result<(bool, Vec<Asked>)> {
+fn check(
+    analysis: &Analysis,
+    before: &BTreeMap<String, usize>,
+    text: &str,
+    expression: &Expression,
+) -> Result<(bool, Vec<Asked>)> {
     let mut asked: Vec<Asked> = Vec::new();
     let mut ask = |name: &str, argument: Option<&str>| {
         let class = argument.unwrap_or_default();
-        let call = if class.is_empty() { format!("{name}()") } else { format!("{name}({class:?})") };
+        let call =
+            if class.is_empty() { format!("{name}()") } else { format!("{name}({class:?})") };
         if let Some(known) = asked.iter().find(|asked| asked.call == call) {
             return Value::Number(known.value);
         }
         let value = value(analysis, before, name, class);
-        asked.push(Asked { call, value, is_bytes: matches!(name, "shallow" | "retained" | "total") });
+        asked.push(Asked {
+            call,
+            value,
+            is_bytes: matches!(name, "shallow" | "retained" | "total"),
+        });
         Value::Number(value)
     };
-    ensure!(!expression.divides_by_zero(&mut ask), "{text}: something is divided by zero, which is neither more nor less than anything");
+    ensure!(
+        !expression.divides_by_zero(&mut ask),
+        "{text}: something is divided by zero, which is neither more nor less than anything"
+    );
     let holds = expression.is_true(&mut ask);
     Ok((holds, asked))
 }
@@ -231,7 +272,11 @@ fn value(analysis: &Analysis, before: &BTreeMap<String, usize>, name: &str, clas
         "grew" => chosen().len() as f64 - before.get(class).copied().unwrap_or(0) as f64,
         "shallow" => chosen().iter().map(|node| analysis.self_size(*node)).sum::<u64>() as f64,
         "retained" => retained_by_all(analysis, &chosen()) as f64,
-        "distance" => chosen().iter().map(|node| analysis.distance(*node)).min().map_or(f64::INFINITY, f64::from),
+        "distance" => chosen()
+            .iter()
+            .map(|node| analysis.distance(*node))
+            .min()
+            .map_or(f64::INFINITY, f64::from),
         "total" => analysis.total_bytes() as f64,
         "nodes" => graph.node_count() as f64,
         _ => graph.edge_count() as f64,
@@ -249,10 +294,19 @@ mod tests {
             misread("1 < cuont(Session)"),
             "cuont is not known; there are count, shallow, retained, distance, grew, total, nodes, edges\n  1 < cuont(Session)\n      ^"
         );
-        assert!(misread("count() < 1").contains("needs a class") && misread("count < 1").contains("needs a class"));
-        assert!(misread("total(Map) < 1").contains("whole heap") && misread("total < 1").contains("write total()"));
+        assert!(
+            misread("count() < 1").contains("needs a class")
+                && misread("count < 1").contains("needs a class")
+        );
+        assert!(
+            misread("total(Map) < 1").contains("whole heap")
+                && misread("total < 1").contains("write total()")
+        );
         assert!(assertion("count(Session) <= 10 and total() < 1GB").is_ok());
-        assert!(misread("count(A) != 'many'").ends_with("\n  count(A) != 'many'\n              ^"), "it would always hold");
+        assert!(
+            misread("count(A) != 'many'").ends_with("\n  count(A) != 'many'\n              ^"),
+            "it would always hold"
+        );
         assert!(misread("not (\"A\" = \"B\")").contains("no text to compare with"));
     }
 

@@ -49,7 +49,8 @@ pub struct Args {
     /// Write what was done as JSON; not with -o -
     #[arg(long)]
     json: bool,
-    /// Take a file in which objects have the same id: the first keeps it, the others get new ones, larger than any
+    /// Take a file in which objects have the same id: the first keeps it, the others get new ones,
+    /// larger than any
     #[arg(long)]
     allow_duplicate_ids: bool,
     /// Show no progress
@@ -62,7 +63,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     may_write(args.json, &args.file, &args.output)?;
     let source = Source::open(&args.file, args.quiet)?;
     let rows = source.rows(args.allow_duplicate_ids)?;
-    let (_, target) = Target::ALL.into_iter().find(|(name, _)| *name == args.to).context("no such target")?;
+    let (_, target) =
+        Target::ALL.into_iter().find(|(name, _)| *name == args.to).context("no such target")?;
     let bar = file::bar(args.quiet, "converting")?;
     let mut converted = None;
     output::write_private(&args.output, false, |out| {
@@ -76,18 +78,31 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })?;
     bar.finish_and_clear();
     if let Some(Converted { written, lost }) = converted {
-        rewritten(args.json, "heaplab-snapshot-convert", &args.output, &written, json!({"to": args.to, "lost": lost_json(&lost)}))?;
+        rewritten(
+            args.json,
+            "heaplab-snapshot-convert",
+            &args.output,
+            &written,
+            json!({"to": args.to, "lost": lost_json(&lost)}),
+        )?;
         let losses = losses(&lost);
         if !losses.is_empty() {
-            let text = format!("not in the new file: {}. --help says what that changes", losses.join("; "));
-            eprintln!("{}", terminal::paragraph(&text, "heaplab: ", 2, terminal::columns()).trim_end());
+            let text = format!(
+                "not in the new file: {}. --help says what that changes",
+                losses.join("; ")
+            );
+            eprintln!(
+                "{}",
+                terminal::paragraph(&text, "heaplab: ", 2, terminal::columns()).trim_end()
+            );
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn lost_json(lost: &Lost) -> Value {
-    let hidden: Map<String, Value> = lost.hidden.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
+    let hidden: Map<String, Value> =
+        lost.hidden.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
     json!({
         "types": hidden, "attached": lost.attached, "detached": lost.detached, "detached_by_name": lost.detached_by_name,
         "allocated": lost.allocated, "scopes": lost.scopes, "scope_variables": lost.scope_variables, "scope_uses": lost.scope_uses,
@@ -100,11 +115,17 @@ const UNKNOWN_SHOWN: usize = 5;
 
 /// What is lost, in words, a piece each.
 fn losses(lost: &Lost) -> Vec<String> {
-    let of_type = |(name, count): &(String, u64)| (*count, format!("the type `{name}` of # node"), ", hidden there");
+    let of_type = |(name, count): &(String, u64)| {
+        (*count, format!("the type `{name}` of # node"), ", hidden there")
+    };
     let counts = [
         (lost.attached, "the state `attached` of # node".into(), ""),
         (lost.detached, "the state `detached` of # node".into(), ""),
-        (lost.detached_by_name, "the state `detached` of # native node".into(), " that only the name tells"),
+        (
+            lost.detached_by_name,
+            "the state `detached` of # native node".into(),
+            " that only the name tells",
+        ),
         (lost.allocated, "the place of allocation of # node".into(), ""),
         (lost.scopes, "# scope".into(), " of scripts"),
         (lost.scope_variables, "# variable".into(), " of scopes"),
@@ -114,12 +135,27 @@ fn losses(lost: &Lost) -> Vec<String> {
     ];
     let counts = lost.hidden.iter().map(of_type).chain(counts).filter(|(count, ..)| *count > 0);
     let mut losses: Vec<String> = counts
-        .map(|(count, what, more)| format!("{}{}{more}", what.replace('#', &number(count)), if count == 1 { "" } else { "s" }))
+        .map(|(count, what, more)| {
+            format!(
+                "{}{}{more}",
+                what.replace('#', &number(count)),
+                if count == 1 { "" } else { "s" }
+            )
+        })
         .collect();
     if !lost.unknown.is_empty() {
-        let shown: Vec<String> = lost.unknown.iter().take(UNKNOWN_SHOWN).map(|name| format!("`{}`", cut(name, TEXT_CHARACTERS))).collect();
+        let shown: Vec<String> = lost
+            .unknown
+            .iter()
+            .take(UNKNOWN_SHOWN)
+            .map(|name| format!("`{}`", cut(name, TEXT_CHARACTERS)))
+            .collect();
         let more = if lost.unknown.len() > shown.len() { ", ..." } else { "" };
-        losses.push(format!("what heaplab does not know: {}{more} ({})", shown.join(", "), number(lost.unknown.len() as u64)));
+        losses.push(format!(
+            "what heaplab does not know: {}{more} ({})",
+            shown.join(", "),
+            number(lost.unknown.len() as u64)
+        ));
     }
     losses
 }
@@ -142,6 +178,9 @@ mod tests {
         let said = losses(&lost).join("; ");
         let expected = "the type `object shape` of 1,234 nodes, hidden there; the type `wasm object` of 1 node, hidden there; the state `detached` of 1 node; \
                         2 uses of variables; 1 byte outside of the heap; what heaplab does not know: ";
-        assert!(said.starts_with(expected) && said.ends_with(", ... (6)") && !said.contains('\u{1b}'), "{said}");
+        assert!(
+            said.starts_with(expected) && said.ends_with(", ... (6)") && !said.contains('\u{1b}'),
+            "{said}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `heaplab snapshot diff`: what two snapshots of a process differ in, as DevTools' Comparison; over a series, what grows every time.
+//! `heaplab snapshot diff`: what two snapshots of a process differ in, as DevTools' Comparison;
+//! over a series, what grows every time.
 
 use super::file::{Reading, Source};
 use super::pattern::Pattern;
@@ -84,7 +85,10 @@ fn two(args: &Args, first: &Path, second: &Path) -> Result<()> {
     let (first, second) = (first.read(&args.reading)?, second.read(&args.reading)?);
     let session = warned(&first, &second);
     let bar = args.reading.spinner("comparing".into())?;
-    let (older, newer) = (Analysis::of(&first, &args.reading.options()), Analysis::of(&second, &args.reading.options()));
+    let (older, newer) = (
+        Analysis::of(&first, &args.reading.options()),
+        Analysis::of(&second, &args.reading.options()),
+    );
     let mut diffs = compare(&older, &newer);
     bar.finish_and_clear();
     if let Some(pattern) = args.class.as_deref().map(Pattern::new) {
@@ -106,7 +110,8 @@ fn two(args: &Args, first: &Path, second: &Path) -> Result<()> {
         bytes(newer.total_bytes()),
         signed_bytes(newer.total_bytes() as i64 - older.total_bytes() as i64)
     );
-    let mut table = Table::new(["new", "gone", "delta", "allocated", "freed", "size delta", "class"]);
+    let mut table =
+        Table::new(["new", "gone", "delta", "allocated", "freed", "size delta", "class"]);
     for diff in &diffs[..shown] {
         table.row([
             number(diff.added.len() as u64),
@@ -120,7 +125,11 @@ fn two(args: &Args, first: &Path, second: &Path) -> Result<()> {
     }
     text.push_str(&table.text());
     if shown < diffs.len() {
-        let _ = writeln!(text, "... and {} classes more (--top 0 shows all)", number((diffs.len() - shown) as u64));
+        let _ = writeln!(
+            text,
+            "... and {} classes more (--top 0 shows all)",
+            number((diffs.len() - shown) as u64)
+        );
     }
     if diffs.is_empty() {
         text.push_str("Nothing was added or removed.\n");
@@ -156,7 +165,12 @@ fn new_objects(newer: &Analysis, diffs: &[ClassDiff], top: usize, text: &mut Str
     let _ = writeln!(text, "\nNew, by what they retain:");
     let room = terminal::columns() - 12;
     for node in &added[..shown] {
-        let _ = writeln!(text, "{:>10}  {}", bytes(newer.retained_size(*node)), label_within(newer, *node, room));
+        let _ = writeln!(
+            text,
+            "{:>10}  {}",
+            bytes(newer.retained_size(*node)),
+            label_within(newer, *node, room)
+        );
     }
     if shown < added.len() {
         let _ = writeln!(text, "... and {} more", number((added.len() - shown) as u64));
@@ -164,7 +178,9 @@ fn new_objects(newer: &Analysis, diffs: &[ClassDiff], top: usize, text: &mut Str
 }
 
 fn two_json(older: &Analysis, newer: &Analysis, diffs: &[ClassDiff], session: Session) -> Value {
-    let ids = |analysis: &Analysis, nodes: &[u32]| -> Vec<u32> { nodes.iter().map(|node| analysis.snapshot().graph.id(*node)).collect() };
+    let ids = |analysis: &Analysis, nodes: &[u32]| -> Vec<u32> {
+        nodes.iter().map(|node| analysis.snapshot().graph.id(*node)).collect()
+    };
     let classes: Vec<Value> = diffs
         .iter()
         .map(|diff| {
@@ -191,7 +207,8 @@ fn two_json(older: &Analysis, newer: &Analysis, diffs: &[ClassDiff], session: Se
 }
 
 fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
-    // The newest first: its interfaces group plain objects in all of them. Of each, only counts are kept.
+    // The newest first: its interfaces group plain objects in all of them. Of each, only counts are
+    // kept.
     let mut interfaces: Option<Vec<Interface>> = None;
     let mut points: Vec<Point> = Vec::new();
     let mut totals = Vec::new();
@@ -200,7 +217,10 @@ fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
         let snapshot = source.read(&args.reading)?;
         let bar = args.reading.spinner(format!("analysing {}", path.display()))?;
         let analysis = Analysis::of(&snapshot, &args.reading.options());
-        points.push(Point::of(&analysis, interfaces.get_or_insert_with(|| analysis.interfaces().to_vec())));
+        points.push(Point::of(
+            &analysis,
+            interfaces.get_or_insert_with(|| analysis.interfaces().to_vec()),
+        ));
         totals.push(analysis.total_bytes());
         bar.finish_and_clear();
     }
@@ -211,7 +231,9 @@ fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
         growing.retain(|class| pattern.fits(&class_of_key(&class.key)));
     }
     if args.sort == Sort::Count {
-        growing.sort_by_key(|class| Reverse(class.counts.last().unwrap_or(&0) - class.counts.first().unwrap_or(&0)));
+        growing.sort_by_key(|class| {
+            Reverse(class.counts.last().unwrap_or(&0) - class.counts.first().unwrap_or(&0))
+        });
     }
     if args.json {
         let classes: Vec<Value> = growing
@@ -239,7 +261,11 @@ fn series_text(totals: &[u64], growing: &[Growth], top: usize) -> String {
     }
     text.push_str(&table.text());
     if shown < growing.len() {
-        let _ = writeln!(text, "... and {} classes more (--top 0 shows all)", number((growing.len() - shown) as u64));
+        let _ = writeln!(
+            text,
+            "... and {} classes more (--top 0 shows all)",
+            number((growing.len() - shown) as u64)
+        );
     }
     text
 }
@@ -247,9 +273,12 @@ fn series_text(totals: &[u64], growing: &[Growth], top: usize) -> String {
 /// `1 -> 2 -> 3`; of a long series, its beginning and its end.
 fn course(counts: &[u64]) -> String {
     const SHOWN: usize = 4;
-    let numbers = |counts: &[u64]| counts.iter().map(|count| number(*count)).collect::<Vec<_>>().join(" -> ");
+    let numbers =
+        |counts: &[u64]| counts.iter().map(|count| number(*count)).collect::<Vec<_>>().join(" -> ");
     match counts {
-        [first, .., before, last] if counts.len() > SHOWN => format!("{} -> ... -> {}", number(*first), numbers(&[*before, *last])),
+        [first, .., before, last] if counts.len() > SHOWN => {
+            format!("{} -> ... -> {}", number(*first), numbers(&[*before, *last]))
+        }
         _ => numbers(counts),
     }
 }
@@ -286,7 +315,13 @@ mod tests {
     fn a_key_tells_its_class() {
         assert_eq!(class_of_key(b",Session"), "Session");
         assert_eq!(class_of_key(b"12,3,4,Session, odd"), "Session, odd");
-        assert_eq!((course(&[1, 2, 3, 4]).as_str(), course(&[1, 2, 3, 4, 5]).as_str()), ("1 -> 2 -> 3 -> 4", "1 -> ... -> 4 -> 5"));
-        assert_eq!((signed(-1200).as_str(), signed(5).as_str(), signed_bytes(-2048).as_str()), ("-1,200", "+5", "-2.00 KiB"));
+        assert_eq!(
+            (course(&[1, 2, 3, 4]).as_str(), course(&[1, 2, 3, 4, 5]).as_str()),
+            ("1 -> 2 -> 3 -> 4", "1 -> ... -> 4 -> 5")
+        );
+        assert_eq!(
+            (signed(-1200).as_str(), signed(5).as_str(), signed_bytes(-2048).as_str()),
+            ("-1,200", "+5", "-2.00 KiB")
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `heaplab snapshot dominators`: what holds what alive. What an object dominates goes when it goes.
+//! `heaplab snapshot dominators`: what holds what alive. What an object dominates goes when it
+//! goes.
 
 use super::file::{self, Reading};
 use super::pattern::Subject;
@@ -57,7 +58,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let tree = Tree { analysis, children: children(analysis), top, least_bytes };
         let above = chain(analysis, node);
         if args.json {
-            let dominators: Vec<Value> = above.iter().map(|node| node_json(analysis, *node)).collect();
+            let dominators: Vec<Value> =
+                above.iter().map(|node| node_json(analysis, *node)).collect();
             let answer = json!({
                 "format": "heaplab-snapshot-dominators",
                 "version": 1,
@@ -137,10 +139,12 @@ impl Tree<'_, '_, '_> {
     /// The children that retain most, and how many there are.
     fn largest(&self, node: Node) -> (Vec<Node>, usize) {
         let (first, all) = &self.children;
-        let mut children = all[first[node as usize] as usize..first[node as usize + 1] as usize].to_vec();
+        let mut children =
+            all[first[node as usize] as usize..first[node as usize + 1] as usize].to_vec();
         children.sort_by_key(|child| Reverse(self.analysis.retained_size(*child)));
         let count = children.len();
-        let small = children.partition_point(|child| self.analysis.retained_size(*child) >= self.least_bytes);
+        let small = children
+            .partition_point(|child| self.analysis.retained_size(*child) >= self.least_bytes);
         // Where all is small, the largest is still worth a line.
         children.truncate(self.top.min(small.max(1)));
         (children, count)
@@ -150,14 +154,24 @@ impl Tree<'_, '_, '_> {
         let (children, count) = self.largest(node);
         for child in &children {
             let retained = share(self.analysis.retained_size(*child), self.analysis.total_bytes());
-            let label = label_within(self.analysis, *child, terminal::columns().saturating_sub(LABEL_COLUMN + 2 * level));
+            let label = label_within(
+                self.analysis,
+                *child,
+                terminal::columns().saturating_sub(LABEL_COLUMN + 2 * level),
+            );
             let _ = writeln!(out, "{retained:>17}  {}{label}", "  ".repeat(level));
             if level < depth {
                 self.text(*child, depth, level + 1, out);
             }
         }
         if children.len() < count {
-            let _ = writeln!(out, "{:>17}  {}... and {} more", "", "  ".repeat(level), number((count - children.len()) as u64));
+            let _ = writeln!(
+                out,
+                "{:>17}  {}... and {} more",
+                "",
+                "  ".repeat(level),
+                number((count - children.len()) as u64)
+            );
         }
     }
 

@@ -1,4 +1,5 @@
-//! The small language of `check` and `query`: comparisons of numbers and texts, with units, and errors that point at their place.
+//! The small language of `check` and `query`: comparisons of numbers and texts, with units, and
+//! errors that point at their place.
 //!
 //! ```text
 //! all        = one ("and" one | "or" one)*        "and" binds closer
@@ -7,8 +8,9 @@
 //! sum        = product (("+" | "-") product)*     product = value (("*" | "/") value)*
 //! value      = "-" value | number unit? | "text" | name | name "(" argument ")" | "(" sum ")"
 //! ```
-//! Chains of `and`, `or`, + - * / are flat lists, however long, and what nests is bounded: no text of a user's makes this recurse deeper than that.
-//! What names and functions mean is not known here: [`Expression::evaluate`] asks.
+//! Chains of `and`, `or`, + - * / are flat lists, however long, and what nests is bounded: no text
+//! of a user's makes this recurse deeper than that. What names and functions mean is not known
+//! here: [`Expression::evaluate`] asks.
 
 use super::pattern::Pattern;
 use std::fmt;
@@ -45,7 +47,8 @@ impl fmt::Display for Misread {
         let (before, behind) = self.text.split_at(self.at);
         let skipped = before.chars().count().saturating_sub(SHOWN_CHARACTERS);
         let dots = |left_out: bool| if left_out { "..." } else { "" };
-        let mut shown: String = dots(skipped > 0).chars().chain(before.chars().skip(skipped)).collect();
+        let mut shown: String =
+            dots(skipped > 0).chars().chain(before.chars().skip(skipped)).collect();
         let column = shown.chars().count();
         shown.extend(behind.chars().take(SHOWN_CHARACTERS));
         shown.push_str(dots(behind.chars().count() > SHOWN_CHARACTERS));
@@ -104,7 +107,8 @@ pub enum Expression {
     Not(Box<Expression>),
 }
 
-const SIGNS: [&str; 15] = ["<=", ">=", "==", "!=", "<", ">", "=", "~", "(", ")", ",", "|", "+", "*", "/"];
+const SIGNS: [&str; 15] =
+    ["<=", ">=", "==", "!=", "<", ">", "=", "~", "(", ")", ",", "|", "+", "*", "/"];
 const COMPARISONS: [&str; 8] = ["<=", ">=", "==", "!=", "<", ">", "=", "~"];
 
 impl Tokens {
@@ -118,13 +122,17 @@ impl Tokens {
             let (token, length) = if first.is_whitespace() {
                 at += first.len_utf8();
                 continue;
-            } else if first.is_ascii_digit() || (first == '.' && rest[1..].starts_with(|next: char| next.is_ascii_digit())) {
+            } else if first.is_ascii_digit()
+                || (first == '.' && rest[1..].starts_with(|next: char| next.is_ascii_digit()))
+            {
                 number(rest).map_err(|why| wrong(&why))?
             } else if first == '"' || first == '\'' {
                 let end = rest[1..].find(first).ok_or_else(|| wrong("the quote is not closed"))?;
                 (Token::Text(rest[1..=end].into()), end + 2)
             } else if first.is_alphabetic() || first == '_' || first == '$' {
-                let end = rest.find(|next: char| !(next.is_alphanumeric() || next == '_' || next == '$')).unwrap_or(rest.len());
+                let end = rest
+                    .find(|next: char| !(next.is_alphanumeric() || next == '_' || next == '$'))
+                    .unwrap_or(rest.len());
                 (Token::Word(rest[..end].into()), end)
             } else if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
                 (Token::Sign(sign), sign.len())
@@ -187,17 +195,26 @@ impl Tokens {
 }
 
 fn number(rest: &str) -> Result<(Token, usize), String> {
-    let digits = rest.find(|next: char| !(next.is_ascii_digit() || next == '.' || next == '_')).unwrap_or(rest.len());
-    let value: f64 = rest[..digits].replace('_', "").parse().map_err(|_| format!("{} is no number", &rest[..digits]))?;
+    let digits = rest
+        .find(|next: char| !(next.is_ascii_digit() || next == '.' || next == '_'))
+        .unwrap_or(rest.len());
+    let value: f64 = rest[..digits]
+        .replace('_', "")
+        .parse()
+        .map_err(|_| format!("{} is no number", &rest[..digits]))?;
     let gap = rest[digits..].len() - rest[digits..].trim_start_matches(' ').len();
     let unit_text = &rest[digits + gap..];
-    let unit_end = unit_text.find(|next: char| !next.is_ascii_alphabetic()).unwrap_or(unit_text.len());
+    let unit_end =
+        unit_text.find(|next: char| !next.is_ascii_alphabetic()).unwrap_or(unit_text.len());
     let unit = &unit_text[..unit_end];
     match UNITS.iter().find(|(name, _)| *name == unit) {
         Some((_, factor)) => Ok((Token::Number(value * factor), digits + gap + unit_end)),
-        // A word behind a space is the next thing; glued to the number it is a unit that there is none of.
+        // A word behind a space is the next thing; glued to the number it is a unit that there is
+        // none of.
         None if unit.is_empty() || gap > 0 => Ok((Token::Number(value), digits)),
-        None => Err(format!("{unit:?} is no unit; there are B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB (of 1024)")),
+        None => Err(format!(
+            "{unit:?} is no unit; there are B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB (of 1024)"
+        )),
     }
 }
 
@@ -248,13 +265,16 @@ impl Expression {
         tokens.next = before;
         let left = Expression::sum(tokens, depth)?;
         let sign = COMPARISONS.iter().find(|sign| tokens.sign(sign));
-        let sign = sign.ok_or_else(|| tokens.misread("expected a comparison (< <= > >= = != ~)"))?;
+        let sign =
+            sign.ok_or_else(|| tokens.misread("expected a comparison (< <= > >= = != ~)"))?;
         let right = Expression::sum(tokens, depth)?;
         Ok(Expression::Compared(sign, left.into(), right.into()))
     }
 
     fn sum(tokens: &mut Tokens, depth: usize) -> Result<Expression, Misread> {
-        Expression::chain(tokens, ["+", "-"], |tokens| Expression::chain(tokens, ["*", "/"], |tokens| Expression::value(tokens, depth)))
+        Expression::chain(tokens, ["+", "-"], |tokens| {
+            Expression::chain(tokens, ["*", "/"], |tokens| Expression::value(tokens, depth))
+        })
     }
 
     /// Values with one of two signs between them.
@@ -281,12 +301,19 @@ impl Expression {
             Some(Token::Sign("-")) => {
                 tokens.take();
                 let value = Expression::value(tokens, depth + 1)?;
-                return Ok(Expression::Computed(Expression::Constant(Value::Number(0.0)).into(), vec![("-", value)]));
+                return Ok(Expression::Computed(
+                    Expression::Constant(Value::Number(0.0)).into(),
+                    vec![("-", value)],
+                ));
             }
             Some(Token::Sign("(")) => {
                 tokens.take();
                 let sum = Expression::sum(tokens, depth + 1)?;
-                return if tokens.sign(")") { Ok(sum) } else { Err(tokens.misread("expected a closing parenthesis")) };
+                return if tokens.sign(")") {
+                    Ok(sum)
+                } else {
+                    Err(tokens.misread("expected a closing parenthesis"))
+                };
             }
             _ => return Err(tokens.misread("expected a number, a text or a name")),
         }
@@ -297,7 +324,11 @@ impl Expression {
                 let argument = match tokens.peek() {
                     Some(Token::Text(text) | Token::Word(text)) => Some(text.clone()),
                     Some(Token::Sign(")")) => None,
-                    _ => return Err(tokens.misread("expected a class, such as Session or \"Detached *\"")),
+                    _ => {
+                        return Err(
+                            tokens.misread("expected a class, such as Session or \"Detached *\"")
+                        );
+                    }
                 };
                 tokens.next += usize::from(argument.is_some());
                 if !tokens.sign(")") {
@@ -323,7 +354,9 @@ impl Expression {
                 first.names(each);
                 steps.iter().for_each(|(_, value)| value.names(each));
             }
-            Expression::Every(all) | Expression::Any(all) => all.iter().for_each(|one| one.names(each)),
+            Expression::Every(all) | Expression::Any(all) => {
+                all.iter().for_each(|one| one.names(each))
+            }
             Expression::Not(one) => one.names(each),
         }
     }
@@ -334,7 +367,9 @@ impl Expression {
             Expression::Constant(Value::Text(text)) => Some(text),
             Expression::Constant(Value::Number(_)) | Expression::Name(..) => None,
             Expression::Compared(_, left, right) => left.text().or_else(|| right.text()),
-            Expression::Computed(first, steps) => first.text().or_else(|| steps.iter().find_map(|(_, value)| value.text())),
+            Expression::Computed(first, steps) => {
+                first.text().or_else(|| steps.iter().find_map(|(_, value)| value.text()))
+            }
             Expression::Every(all) | Expression::Any(all) => all.iter().find_map(Expression::text),
             Expression::Not(one) => one.text(),
         }
@@ -344,16 +379,21 @@ impl Expression {
     pub fn divides_by_zero(&self, name: &mut impl FnMut(&str, Option<&str>) -> Value) -> bool {
         match self {
             Expression::Constant(_) | Expression::Name(..) => false,
-            Expression::Compared(_, left, right) => left.divides_by_zero(name) || right.divides_by_zero(name),
+            Expression::Compared(_, left, right) => {
+                left.divides_by_zero(name) || right.divides_by_zero(name)
+            }
             Expression::Computed(first, steps) => {
                 let mut zero = first.divides_by_zero(name);
                 for (sign, value) in steps {
-                    let is_zero = *sign == "/" && matches!(value.evaluate(name), Value::Number(number) if number == 0.0);
+                    let is_zero = *sign == "/"
+                        && matches!(value.evaluate(name), Value::Number(number) if number == 0.0);
                     zero |= is_zero || value.divides_by_zero(name);
                 }
                 zero
             }
-            Expression::Every(all) | Expression::Any(all) => all.iter().any(|one| one.divides_by_zero(name)),
+            Expression::Every(all) | Expression::Any(all) => {
+                all.iter().any(|one| one.divides_by_zero(name))
+            }
             Expression::Not(one) => one.divides_by_zero(name),
         }
     }
@@ -366,10 +406,14 @@ impl Expression {
             Expression::Not(one) => truth(!one.is_true(name)),
             Expression::Every(all) => truth(all.iter().all(|one| one.is_true(name))),
             Expression::Any(any) => truth(any.iter().any(|one| one.is_true(name))),
-            Expression::Compared(sign, left, right) => join(sign, &left.evaluate(name), &right.evaluate(name)),
+            Expression::Compared(sign, left, right) => {
+                join(sign, &left.evaluate(name), &right.evaluate(name))
+            }
             Expression::Computed(first, steps) => {
                 let first = first.evaluate(name);
-                steps.iter().fold(first, |value, (sign, next)| join(sign, &value, &next.evaluate(name)))
+                steps
+                    .iter()
+                    .fold(first, |value, (sign, next)| join(sign, &value, &next.evaluate(name)))
             }
         }
     }
@@ -430,9 +474,21 @@ mod tests {
 
     #[test]
     fn comparisons_units_and_words() {
-        assert!(holds("count(Session) <= 10") && !holds("count(Session)<10") && holds("count( 'Session' ) = 2 * (3 + 2)"));
-        assert!(holds("retained(\"Detached *\") < 2MB") && holds("retained(\"Detached *\") > 1.4 MiB") && holds("1KiB = 1_024 B"));
-        assert!(holds("class ~ \"Detached *\" and not class = \"x\"") && holds("(1 > 2 or 2 > 1) and 3 = 3") && holds("(1 + 1) * 2 = 4"));
+        assert!(
+            holds("count(Session) <= 10")
+                && !holds("count(Session)<10")
+                && holds("count( 'Session' ) = 2 * (3 + 2)")
+        );
+        assert!(
+            holds("retained(\"Detached *\") < 2MB")
+                && holds("retained(\"Detached *\") > 1.4 MiB")
+                && holds("1KiB = 1_024 B")
+        );
+        assert!(
+            holds("class ~ \"Detached *\" and not class = \"x\"")
+                && holds("(1 > 2 or 2 > 1) and 3 = 3")
+                && holds("(1 + 1) * 2 = 4")
+        );
         assert!(holds("1 = 2 and 1 = 1 or 1 = 1"), "and binds closer");
         assert!(holds("10 - 3 - 2 = 5") && holds("8 / 2 / 2 = 2"));
     }
@@ -447,10 +503,18 @@ mod tests {
     fn long_texts_are_read_and_deep_ones_refused() {
         let long = |joint: &str, one: &str| vec![one; 100_000].join(joint);
         assert!(holds(&long(" and ", "1 = 1")) && !holds(&long(" or ", "1 = 2")));
-        assert!(holds(&format!("{} = 100000", long("+", "1"))) && holds(&format!("{} = 1", long(" * ", "1"))));
+        assert!(
+            holds(&format!("{} = 100000", long("+", "1")))
+                && holds(&format!("{} = 1", long(" * ", "1")))
+        );
         for opening in ["(", "not ", "-", "-(", "not ("] {
-            let error = Expression::read(&format!("{}1 = 1", opening.repeat(100_000))).unwrap_err().to_string();
-            assert!(error.contains("nested too deeply") && error.len() < 2000, "{opening}: {error}");
+            let error = Expression::read(&format!("{}1 = 1", opening.repeat(100_000)))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.contains("nested too deeply") && error.len() < 2000,
+                "{opening}: {error}"
+            );
         }
         let broken = format!("{} and", long(" and ", "1 = 1"));
         let error = Expression::read(&broken).unwrap_err().to_string();
@@ -465,16 +529,21 @@ mod tests {
     #[test]
     fn errors_point_at_their_place() {
         let misread = |text: &str| Expression::read(text).unwrap_err().to_string();
-        assert_eq!(misread("count(Session) <="), "expected a number, a text or a name\n  count(Session) <=\n                   ^");
-        assert_eq!(misread("1 < 2 3"), "expected and, or, or the end\n  1 < 2 3\n        ^");
-        assert!(
-            misread("retained(Detached *) < 1")
-                .starts_with("expected a closing parenthesis; a class that is more than a word stands in quotes")
+        assert_eq!(
+            misread("count(Session) <="),
+            "expected a number, a text or a name\n  count(Session) <=\n                   ^"
         );
+        assert_eq!(misread("1 < 2 3"), "expected and, or, or the end\n  1 < 2 3\n        ^");
+        assert!(misread("retained(Detached *) < 1").starts_with(
+            "expected a closing parenthesis; a class that is more than a word stands in quotes"
+        ));
         assert!(misread("1 < 5Mb").starts_with("\"Mb\" is no unit"));
         assert!(misread("\"open < 1").starts_with("the quote is not closed"));
         assert!(misread("1 ; 2").contains("';' has no meaning here\n  1 ; 2\n    ^"));
         assert!(misread(&"(".repeat(10_000)).contains("nested too deeply"));
-        assert!(misread("").contains("expected a number") && misread("count(Session)").contains("expected a comparison"));
+        assert!(
+            misread("").contains("expected a number")
+                && misread("count(Session)").contains("expected a comparison")
+        );
     }
 }

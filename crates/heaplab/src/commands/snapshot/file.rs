@@ -38,12 +38,20 @@ pub struct Reading {
 impl Reading {
     /// How to read.
     pub fn read_options(&self) -> ReadOptions {
-        ReadOptions { threads: self.threads.into(), allow_duplicate_ids: self.allow_duplicate_ids, ..ReadOptions::default() }
+        ReadOptions {
+            threads: self.threads.into(),
+            allow_duplicate_ids: self.allow_duplicate_ids,
+            ..ReadOptions::default()
+        }
     }
 
     /// How to analyse.
     pub fn options(&self) -> Options {
-        Options { threads: self.threads.into(), exact_sizes: self.exact_sizes, ..Options::default() }
+        Options {
+            threads: self.threads.into(),
+            exact_sizes: self.exact_sizes,
+            ..Options::default()
+        }
     }
 
     /// Whether two objects may have the same id.
@@ -67,7 +75,9 @@ pub fn spinner(quiet: bool, message: String) -> Result<ProgressBar> {
     if quiet || !std::io::stderr().is_terminal() {
         return Ok(ProgressBar::hidden());
     }
-    let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {msg}")?).with_message(message);
+    let bar = ProgressBar::new_spinner()
+        .with_style(ProgressStyle::with_template("{spinner} {msg}")?)
+        .with_message(message);
     bar.enable_steady_tick(Duration::from_millis(100));
     Ok(bar)
 }
@@ -77,7 +87,9 @@ pub fn bar(quiet: bool, message: &str) -> Result<ProgressBar> {
     if quiet || !std::io::stderr().is_terminal() {
         return Ok(ProgressBar::hidden());
     }
-    Ok(ProgressBar::new(1).with_style(ProgressStyle::with_template("{msg} {wide_bar} {percent} %")?).with_message(message.to_string()))
+    Ok(ProgressBar::new(1)
+        .with_style(ProgressStyle::with_template("{msg} {wide_bar} {percent} %")?)
+        .with_message(message.to_string()))
 }
 
 /// A file's bytes: mapped, or unpacked where it is packed.
@@ -94,21 +106,32 @@ impl Source {
         let cannot_open = || format!("cannot open {}", path.display());
         // Asked before it is opened: opening a pipe waits for who writes into it.
         let metadata = std::fs::metadata(path).with_context(cannot_open)?;
-        anyhow::ensure!(!metadata.is_dir(), "{} is a folder: name a snapshot in it", path.display());
-        anyhow::ensure!(metadata.is_file(), "{} is no regular file: a snapshot is mapped, write it to disk first", path.display());
+        anyhow::ensure!(
+            !metadata.is_dir(),
+            "{} is a folder: name a snapshot in it",
+            path.display()
+        );
+        anyhow::ensure!(
+            metadata.is_file(),
+            "{} is no regular file: a snapshot is mapped, write it to disk first",
+            path.display()
+        );
         let file = File::open(path).with_context(cannot_open)?;
         let metadata = file.metadata().with_context(cannot_open)?;
         shrunk::is_an_error(Mapped::Snapshot);
-        // SAFETY: the mapping is only read, and no writer of this program changes a file in place (they rename). That somebody else
-        // writes other bytes under a shared reference is the accepted risk of mapping files; that it becomes shorter ends the program.
+        // SAFETY: the mapping is only read, and no writer of this program changes a file in place
+        // (they rename). That somebody else writes other bytes under a shared reference is the
+        // accepted risk of mapping files; that it becomes shorter ends the program.
         let map = unsafe { (metadata.len() > 0).then(|| Mmap::map(&file)) };
         let map = map.transpose().with_context(|| format!("cannot map {}", path.display()))?;
-        let modified_ns = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+        let modified_ns =
+            i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
         let packed = map.as_deref().and_then(|bytes| Some((Packing::of(bytes)?, bytes)));
         let unpacked = packed.map(|(packing, packed)| {
             let bar = spinner(quiet, format!("unpacking {}", path.display()))?;
-            let unpacked =
-                unpack(packing, path, packed, &mut |there| bar.set_message(format!("unpacking {}: {}", path.display(), bytes(there))));
+            let unpacked = unpack(packing, path, packed, &mut |there| {
+                bar.set_message(format!("unpacking {}: {}", path.display(), bytes(there)))
+            });
             bar.finish_and_clear();
             unpacked
         });
@@ -128,7 +151,11 @@ impl Source {
 
     /// Reads it as a snapshot.
     pub fn read(&self, reading: &Reading) -> Result<Snapshot<'_>> {
-        let bar = reading.spinner(format!("reading {} ({})", self.path.display(), bytes(self.bytes().len() as u64)))?;
+        let bar = reading.spinner(format!(
+            "reading {} ({})",
+            self.path.display(),
+            bytes(self.bytes().len() as u64)
+        ))?;
         let snapshot = Snapshot::read_with(self.bytes(), &reading.read_options());
         bar.finish_and_clear();
         snapshot.map_err(|error| self.damaged(&error))
@@ -147,22 +174,36 @@ impl Source {
     pub fn not_rewritten(&self, error: RewriteError) -> anyhow::Error {
         match error {
             RewriteError::Damage(damage) => self.damaged(&damage),
-            other => anyhow::Error::new(other).context(format!("{}: cannot be written anew", self.path.display())),
+            other => anyhow::Error::new(other)
+                .context(format!("{}: cannot be written anew", self.path.display())),
         }
     }
 
     fn damaged(&self, why: &dyn Display) -> anyhow::Error {
         let (path, why) = (self.path.display(), why.to_string());
-        let otherwise = if why.contains("an id that no other node has") { "; --allow-duplicate-ids takes it as it is" } else { "" };
-        anyhow::anyhow!("{path}: {why}\nheaplab snapshot validate {path} says how far it is good{otherwise}")
+        let otherwise = if why.contains("an id that no other node has") {
+            "; --allow-duplicate-ids takes it as it is"
+        } else {
+            ""
+        };
+        anyhow::anyhow!(
+            "{path}: {why}\nheaplab snapshot validate {path} says how far it is good{otherwise}"
+        )
     }
 }
 
 /// Reads and analyses a file, and gives `with` the answers.
-pub fn analysed<T>(path: &Path, reading: &Reading, with: impl FnOnce(&Analysis) -> Result<T>) -> Result<T> {
+pub fn analysed<T>(
+    path: &Path,
+    reading: &Reading,
+    with: impl FnOnce(&Analysis) -> Result<T>,
+) -> Result<T> {
     let source = Source::open(path, reading.is_quiet())?;
     let snapshot = source.read(reading)?;
-    let bar = reading.spinner(format!("analysing {} objects", heaplab_findings::words::count(snapshot.graph.node_count() as u64)))?;
+    let bar = reading.spinner(format!(
+        "analysing {} objects",
+        heaplab_findings::words::count(snapshot.graph.node_count() as u64)
+    ))?;
     let analysis = Analysis::of(&snapshot, &reading.options());
     bar.finish_and_clear();
     with(&analysis)

@@ -43,16 +43,24 @@ impl std::str::FromStr for Wanted {
                 _ => return Err(wrong("there is no such filter")),
             },
             Some(("context", id)) => {
-                let id =
-                    id.strip_prefix('@').unwrap_or(id).parse().map_err(|_| wrong("a context is named by its id, such as context:@17"))?;
+                let id = id
+                    .strip_prefix('@')
+                    .unwrap_or(id)
+                    .parse()
+                    .map_err(|_| wrong("a context is named by its id, such as context:@17"))?;
                 return Ok(Wanted::Context(id));
             }
             Some(("ids", range)) => {
-                let ends = range.split_once("..").and_then(|(after, until)| Some((after.parse().ok()?, until.parse().ok()?)));
-                let (after, until) = ends.ok_or_else(|| wrong("ids are two numbers, such as ids:1000..2000"))?;
+                let ends = range
+                    .split_once("..")
+                    .and_then(|(after, until)| Some((after.parse().ok()?, until.parse().ok()?)));
+                let (after, until) =
+                    ends.ok_or_else(|| wrong("ids are two numbers, such as ids:1000..2000"))?;
                 Filter::Ids(after, until)
             }
-            Some(("allocated-by", function)) if !function.is_empty() => return Ok(Wanted::AllocatedBy(function.into())),
+            Some(("allocated-by", function)) if !function.is_empty() => {
+                return Ok(Wanted::AllocatedBy(function.into()));
+            }
             Some(_) => return Err(wrong("there is no such filter")),
         }))
     }
@@ -67,11 +75,16 @@ impl Wanted {
                 let node = object(analysis, *id)?;
                 let contexts = analysis.native_contexts().contexts;
                 if !contexts.contains(&node) {
-                    misasked!("@{id} is no native context; there are {}", listed(analysis, &contexts));
+                    misasked!(
+                        "@{id} is no native context; there are {}",
+                        listed(analysis, &contexts)
+                    );
                 }
                 Ok(Filter::NativeContext(node))
             }
-            Wanted::AllocatedBy(function) => Ok(Filter::AllocatedBy(allocator(analysis, function)?)),
+            Wanted::AllocatedBy(function) => {
+                Ok(Filter::AllocatedBy(allocator(analysis, function)?))
+            }
         }
     }
 
@@ -90,25 +103,37 @@ pub fn since(older: &Path, reading: &Reading, analysis: &Analysis) -> Result<Wan
     let after = before.graph.last_object_id();
     let until = analysis.snapshot().graph.last_object_id();
     if after > until {
-        bail!("{} has later ids (up to {after}; here {until}): it is the newer one, or of another process", older.display());
+        bail!(
+            "{} has later ids (up to {after}; here {until}): it is the newer one, or of another process",
+            older.display()
+        );
     }
     Ok(Wanted::Named(Filter::Ids(after, until)))
 }
 
 fn listed(analysis: &Analysis, contexts: &[Node]) -> String {
     let graph = &analysis.snapshot().graph;
-    let names: Vec<String> =
-        contexts.iter().take(LISTED_MAX).map(|node| format!("@{} ({})", graph.id(*node), analysis.name(*node))).collect();
+    let names: Vec<String> = contexts
+        .iter()
+        .take(LISTED_MAX)
+        .map(|node| format!("@{} ({})", graph.id(*node), analysis.name(*node)))
+        .collect();
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-/// How a function can be named, the shortest first: NAME, NAME:LINE:COLUMN, "NAME SCRIPT:LINE:COLUMN" with the script's address or, where
-/// a page has loaded it twice, its number.
+/// How a function can be named, the shortest first: NAME, NAME:LINE:COLUMN, "NAME
+/// SCRIPT:LINE:COLUMN" with the script's address or, where a page has loaded it twice, its number.
 fn forms(snapshot: &Snapshot, function: u32) -> [String; 4] {
     let function = &snapshot.traces.functions[function as usize];
-    let (name, script) = (snapshot.strings.text(function.name), snapshot.strings.text(function.script_name));
+    let (name, script) =
+        (snapshot.strings.text(function.name), snapshot.strings.text(function.script_name));
     let place = format!("{}:{}", function.line.wrapping_add(1), function.column.wrapping_add(1));
-    [name.to_string(), format!("{name}:{place}"), format!("{name} {script}:{place}"), format!("{name} {}:{place}", function.script_id)]
+    [
+        name.to_string(),
+        format!("{name}:{place}"),
+        format!("{name} {script}:{place}"),
+        format!("{name} {}:{place}", function.script_id),
+    ]
 }
 
 /// The function that is named so; its index in the trace functions.
@@ -116,7 +141,9 @@ fn allocator(analysis: &Analysis, wanted: &str) -> Result<u32> {
     let snapshot = analysis.snapshot();
     let sites = analysis.allocation_sites();
     if sites.is_empty() {
-        misasked!("the file does not tell who allocated what: take it while allocations are tracked");
+        misasked!(
+            "the file does not tell who allocated what: take it while allocations are tracked"
+        );
     }
     let found: Vec<(u32, [String; 4])> = sites
         .iter()
@@ -130,10 +157,17 @@ fn allocator(analysis: &Analysis, wanted: &str) -> Result<u32> {
             misasked!("no function {wanted:?} allocated; {:?} did most", forms(snapshot, most)[0])
         }
         several => {
-            let mut text = format!("several functions are called {wanted:?}; name one with its place:");
+            let mut text =
+                format!("several functions are called {wanted:?}; name one with its place:");
             for (_, forms) in several.iter().take(LISTED_MAX) {
-                let is_only = |form: &&String| several.iter().filter(|(_, others)| others.contains(form)).count() == 1;
-                let _ = write!(text, "\n  allocated-by:{}", forms.iter().find(is_only).unwrap_or(&forms[3]));
+                let is_only = |form: &&String| {
+                    several.iter().filter(|(_, others)| others.contains(form)).count() == 1
+                };
+                let _ = write!(
+                    text,
+                    "\n  allocated-by:{}",
+                    forms.iter().find(is_only).unwrap_or(&forms[3])
+                );
             }
             misasked!("{text}")
         }
@@ -152,10 +186,13 @@ mod tests {
         let counts = Counts { nodes: 1, edges: 0, trace_functions: functions.len() as u64 };
         let mut writer = Writer::new(Vec::new(), Layout::node_20(), counts, Hash::Mixed).unwrap();
         let [root, fill] = ["", "fill"].map(|name| writer.string(name).unwrap());
-        let scripts: Vec<_> = functions.iter().map(|(script, _, _)| writer.string(script).unwrap()).collect();
+        let scripts: Vec<_> =
+            functions.iter().map(|(script, _, _)| writer.string(script).unwrap()).collect();
         writer.node(&Row { edge_count: 0, ..Row::new(9, root, 1, 0) }).unwrap();
         for (number, (_, script, line)) in functions.iter().enumerate() {
-            writer.trace_function_info(number as u64 + 1, fill, scripts[number], [*script, *line, 2]).unwrap();
+            writer
+                .trace_function_info(number as u64 + 1, fill, scripts[number], [*script, *line, 2])
+                .unwrap();
         }
         writer.open_trace_node([1, 0, 1, 16]).unwrap();
         for number in 1..functions.len() as u64 {
@@ -168,20 +205,36 @@ mod tests {
 
     #[test]
     fn every_function_that_allocated_has_a_name_of_its_own() {
-        let bytes = allocating(&[("a.js", 5, 1), ("a.js", 5, 8), ("b.js", 6, 1), ("c.js", 7, 1), ("c.js", 8, 1)]);
+        let bytes = allocating(&[
+            ("a.js", 5, 1),
+            ("a.js", 5, 8),
+            ("b.js", 6, 1),
+            ("c.js", 7, 1),
+            ("c.js", 8, 1),
+        ]);
         let snapshot = Snapshot::read(&bytes).unwrap();
         let analysis = Analysis::of(&snapshot, &Options::default());
         let several = allocator(&analysis, "fill").unwrap_err().to_string();
         let mut named: Vec<u32> = Vec::new();
         for line in several.lines().skip(1) {
-            named.push(allocator(&analysis, line.trim().strip_prefix("allocated-by:").unwrap()).unwrap());
+            named.push(
+                allocator(&analysis, line.trim().strip_prefix("allocated-by:").unwrap()).unwrap(),
+            );
         }
         named.sort_unstable();
         assert_eq!(named, [0, 1, 2, 3, 4], "{several}");
         for form in ["fill:9:3", "fill a.js:2:3", "fill b.js:2:3", "fill 8:2:3"] {
-            assert!(several.contains(&format!("allocated-by:{form}\n")) || several.ends_with(form), "{form}: {several}");
+            assert!(
+                several.contains(&format!("allocated-by:{form}\n")) || several.ends_with(form),
+                "{form}: {several}"
+            );
         }
-        assert!(allocator(&analysis, "full").unwrap_err().to_string().contains("no function \"full\" allocated"));
+        assert!(
+            allocator(&analysis, "full")
+                .unwrap_err()
+                .to_string()
+                .contains("no function \"full\" allocated")
+        );
     }
 
     #[test]

@@ -54,10 +54,20 @@ impl Says for References {
     fn text(&self, analysis: &Analysis, node: Node, out: &mut dyn Write) -> fmt::Result {
         let snapshot = analysis.snapshot();
         if let Some(place) = place(analysis, node) {
-            writeln!(out, "made at script {}, line {}, column {}", place.script_id, place.line + 1, place.column + 1)?;
+            writeln!(
+                out,
+                "made at script {}, line {}, column {}",
+                place.script_id,
+                place.line + 1,
+                place.column + 1
+            )?;
         }
         for frame in allocated_by(analysis, node) {
-            writeln!(out, "allocated in {}", terminal::cut_middle(&frame, terminal::columns() - "allocated in ".len()))?;
+            writeln!(
+                out,
+                "allocated in {}",
+                terminal::cut_middle(&frame, terminal::columns() - "allocated in ".len())
+            )?;
         }
         if snapshot.node_type_name(snapshot.graph.node_type(node)).contains("string") {
             writeln!(out, "\n{}", cut(&analysis.name(node), CONTENT_CHARACTERS))?;
@@ -81,7 +91,11 @@ impl Says for References {
         }
         write!(out, "{}", table.text())?;
         if shown < edges.len() {
-            writeln!(out, "... and {} more (--top 0 shows all)", number((edges.len() - shown) as u64))?;
+            writeln!(
+                out,
+                "... and {} more (--top 0 shows all)",
+                number((edges.len() - shown) as u64)
+            )?;
         }
         Ok(())
     }
@@ -95,7 +109,10 @@ impl Says for References {
             ("place".to_owned(), json!(place)),
             ("allocated_by".to_owned(), json!(allocated_by(analysis, node))),
             ("dominator".to_owned(), node_json(analysis, analysis.dominator(node))),
-            ("references".to_owned(), references(analysis, node).into_iter().map(reference).collect()),
+            (
+                "references".to_owned(),
+                references(analysis, node).into_iter().map(reference).collect(),
+            ),
         ])
     }
 }
@@ -113,9 +130,14 @@ fn allocated_by(analysis: &Analysis, node: Node) -> Vec<String> {
     let mut frames = Vec::new();
     while let Some(trace) = at.and_then(|at| snapshot.traces.nodes.get(at)) {
         if let Some(function) = snapshot.traces.functions.get(trace.function as usize) {
-            let (name, script) = (snapshot.strings.text(function.name), snapshot.strings.text(function.script_name));
+            let (name, script) =
+                (snapshot.strings.text(function.name), snapshot.strings.text(function.script_name));
             let name = if name.is_empty() { "(anonymous)" } else { &name };
-            frames.push(format!("{name} {script}:{}:{}", function.line.wrapping_add(1), function.column.wrapping_add(1)));
+            frames.push(format!(
+                "{name} {script}:{}:{}",
+                function.line.wrapping_add(1),
+                function.column.wrapping_add(1)
+            ));
         }
         at = trace.parent.map(|parent| parent as usize);
     }

@@ -34,7 +34,8 @@ pub struct OfObject {
 pub trait Says {
     /// The members of the JSON.
     fn json(&self, analysis: &Analysis, node: Node) -> Map<String, Value>;
-    /// Members of the JSON that are too large to be made before they are written: behind the others.
+    /// Members of the JSON that are too large to be made before they are written: behind the
+    /// others.
     fn stream<M: SerializeMap>(&self, _: &Analysis, _: Node, _: &mut M) -> Result<(), M::Error> {
         Ok(())
     }
@@ -50,7 +51,8 @@ impl OfObject {
             if !self.json {
                 return output::printed(|out| {
                     let mut text = Text { out, failure: None };
-                    let _ = write!(text, "{}", heading(analysis, node)).and_then(|()| says.text(analysis, node, &mut text));
+                    let _ = write!(text, "{}", heading(analysis, node))
+                        .and_then(|()| says.text(analysis, node, &mut text));
                     text.failure.map_or(Ok(()), Err)
                 });
             }

@@ -1,7 +1,9 @@
-//! `heaplab snapshot path`: the shortest way from a root to an object; for a class, the ways of all its objects, equal ones together.
+//! `heaplab snapshot path`: the shortest way from a root to an object; for a class, the ways of all
+//! its objects, equal ones together.
 //!
-//! A shortest way is not the only one: another may keep the object when this one is cut. But each step goes to the retainer that is nearest to
-//! a root, which is what DevTools opens first and what names the culprit most often.
+//! A shortest way is not the only one: another may keep the object when this one is cut. But each
+//! step goes to the retainer that is nearest to a root, which is what DevTools opens first and what
+//! names the culprit most often.
 
 use super::file::{self, Reading};
 use super::pattern::Subject;
@@ -57,7 +59,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let groups = ways.groups(&nodes);
         let shown = if args.top == 0 { groups.len() } else { args.top.min(groups.len()) };
         if args.json {
-            let paths: Vec<Value> = groups[..shown].iter().map(|group| group_json(&ways, group)).collect();
+            let paths: Vec<Value> =
+                groups[..shown].iter().map(|group| group_json(&ways, group)).collect();
             let answer = json!({
                 "format": "heaplab-snapshot-path",
                 "version": 1,
@@ -80,21 +83,32 @@ fn text(ways: &Ways, nodes: &[Node], groups: &[Group], shown: usize) -> String {
         text.push_str(&heading(analysis, *node));
         text.push('\n');
     } else {
-        let different = if groups.len() == 1 { "one way".into() } else { format!("{} different ways", number(groups.len() as u64)) };
-        let _ = writeln!(text, "{} objects are reached by {different}\n", number(nodes.len() as u64));
+        let different = if groups.len() == 1 {
+            "one way".into()
+        } else {
+            format!("{} different ways", number(groups.len() as u64))
+        };
+        let _ =
+            writeln!(text, "{} objects are reached by {different}\n", number(nodes.len() as u64));
     }
     for group in &groups[..shown] {
         if nodes.len() > 1 {
             let objects = plural(group.count, "object");
-            let all = format!("{objects}, {} retained in sum; such as ", bytes(group.retained_bytes));
-            let example = label_within(analysis, group.example, terminal::columns() - all.chars().count());
+            let all =
+                format!("{objects}, {} retained in sum; such as ", bytes(group.retained_bytes));
+            let example =
+                label_within(analysis, group.example, terminal::columns() - all.chars().count());
             let _ = writeln!(text, "{all}{example}");
         }
         write_way(ways, group, &mut text);
         text.push('\n');
     }
     if shown < groups.len() {
-        let _ = writeln!(text, "... and {} ways more (--top 0 shows all)", number((groups.len() - shown) as u64));
+        let _ = writeln!(
+            text,
+            "... and {} ways more (--top 0 shows all)",
+            number((groups.len() - shown) as u64)
+        );
     }
     text
 }
@@ -107,19 +121,28 @@ fn write_way(ways: &Ways, group: &Group, text: &mut String) {
     let graph = &analysis.snapshot().graph;
     let way = ways.way(group.example);
     let Some(first) = way.head.first().or(way.tail.first()) else {
-        let what = if group.example == graph.root() { "the root itself" } else { "no strong reference leads there from a root" };
+        let what = if group.example == graph.root() {
+            "the root itself"
+        } else {
+            "no strong reference leads there from a root"
+        };
         let _ = writeln!(text, "  {what}");
         return;
     };
     let columns = terminal::columns();
     let from = graph.source(*first);
-    let from = if from == graph.root() { "the root".to_owned() } else { label_within(analysis, from, columns - 2) };
+    let from = if from == graph.root() {
+        "the root".to_owned()
+    } else {
+        label_within(analysis, from, columns - 2)
+    };
     let _ = writeln!(text, "  {from}");
     for edge in &way.head {
         write_step(analysis, *edge, group.count > 1, text);
     }
     if way.left_out > 0 {
-        let _ = writeln!(text, "    ... {} steps more (--steps 0 shows all) ...", number(way.left_out));
+        let _ =
+            writeln!(text, "    ... {} steps more (--steps 0 shows all) ...", number(way.left_out));
     }
     for edge in &way.tail {
         write_step(analysis, *edge, group.count > 1, text);
@@ -132,7 +155,11 @@ fn write_step(analysis: &Analysis, edge: Edge, several: bool, text: &mut String)
     let class = name(&analysis.classes()[analysis.class_of(target) as usize]);
     let label = label(analysis, target);
     // The class says more than the properties of a plain object do.
-    let class = if label.starts_with(&class) || class.starts_with('(') { String::new() } else { format!("  {}", one_line(&class)) };
+    let class = if label.starts_with(&class) || class.starts_with('(') {
+        String::new()
+    } else {
+        format!("  {}", one_line(&class))
+    };
     let any = if several && is_numbered(analysis, edge) { "  (and others alike)" } else { "" };
     let step = step(analysis, edge);
     let line = format!("    {step} = {label}{class}{any}");

@@ -26,7 +26,9 @@ impl Pattern {
         let mut parts = self.0.split('*');
         let first = parts.next().unwrap_or_default();
         let Some(mut rest) = name.strip_prefix(first) else { return false };
-        let Some(last) = self.0.contains('*').then(|| parts.next_back().unwrap_or_default()) else { return rest.is_empty() };
+        let Some(last) = self.0.contains('*').then(|| parts.next_back().unwrap_or_default()) else {
+            return rest.is_empty();
+        };
         for part in parts {
             let Some(at) = rest.find(part) else { return false };
             rest = &rest[at + part.len()..];
@@ -56,8 +58,12 @@ impl std::str::FromStr for Subject {
         let digits = text.strip_prefix('@').unwrap_or(text);
         match digits.parse() {
             Ok(id) => Ok(Subject::Object(id)),
-            Err(_) if text.is_empty() => Err("expected an object such as @4711, or a class such as Session".into()),
-            Err(_) if text.starts_with('@') => Err(format!("{text} is no object: expected @ and a number below 2^32")),
+            Err(_) if text.is_empty() => {
+                Err("expected an object such as @4711, or a class such as Session".into())
+            }
+            Err(_) if text.starts_with('@') => {
+                Err(format!("{text} is no object: expected @ and a number below 2^32"))
+            }
             Err(_) => Ok(Subject::Classes(Pattern::new(text))),
         }
     }
@@ -71,7 +77,11 @@ impl Subject {
             Subject::Classes(pattern) => {
                 let nodes = of_classes(analysis, &pattern.classes(analysis));
                 if nodes.is_empty() {
-                    misasked!("no object is of a class {:?}{}", pattern.text(), suggestion(analysis, pattern));
+                    misasked!(
+                        "no object is of a class {:?}{}",
+                        pattern.text(),
+                        suggestion(analysis, pattern)
+                    );
                 }
                 let mut nodes = nodes;
                 nodes.sort_by_key(|node| std::cmp::Reverse(analysis.retained_size(*node)));
@@ -88,17 +98,18 @@ impl Subject {
 
 /// The object with that id.
 pub fn object(analysis: &Analysis, id: u32) -> Result<Node> {
-    analysis
-        .snapshot()
-        .graph
-        .node_by_id(id)
-        .ok_or_else(|| Misasked(format!("no object has the id @{id}; ids are of one process and its snapshots")).into())
+    analysis.snapshot().graph.node_by_id(id).ok_or_else(|| {
+        Misasked(format!("no object has the id @{id}; ids are of one process and its snapshots"))
+            .into()
+    })
 }
 
 /// The objects with a size whose class is chosen.
 pub fn of_classes(analysis: &Analysis, chosen: &[bool]) -> Vec<Node> {
     let nodes = analysis.snapshot().graph.nodes();
-    nodes.filter(|node| chosen[analysis.class_of(*node) as usize] && analysis.self_size(*node) > 0).collect()
+    nodes
+        .filter(|node| chosen[analysis.class_of(*node) as usize] && analysis.self_size(*node) > 0)
+        .collect()
 }
 
 /// What would go if all `nodes` went: the retained sizes of those that no other of them dominates.
@@ -141,7 +152,8 @@ pub fn retained_by_all(analysis: &Analysis, nodes: &[Node]) -> u64 {
 /// What the user may have meant.
 pub fn suggestion(analysis: &Analysis, pattern: &Pattern) -> String {
     let wanted = pattern.text().to_lowercase().replace('*', "");
-    let near = analysis.shown_classes().filter(|(_, class)| name(class).to_lowercase().contains(&wanted));
+    let near =
+        analysis.shown_classes().filter(|(_, class)| name(class).to_lowercase().contains(&wanted));
     match near.max_by_key(|(_, class)| class.retained_size) {
         Some((_, class)) if !wanted.is_empty() => format!("; there is {:?}", name(class)),
         _ => "; heaplab snapshot summary lists them".into(),
@@ -155,8 +167,17 @@ mod tests {
     #[test]
     fn a_star_is_any_text() {
         let fits = |pattern: &str, name: &str| Pattern::new(pattern).fits(name);
-        assert!(fits("Session", "Session") && !fits("Session", "Sessions") && !fits("Session", "MySession"));
-        assert!(fits("Detached *", "Detached <div>") && fits("*", "") && fits("*Node*", "MyNodeList") && fits("a*b*c", "aXbYc"));
+        assert!(
+            fits("Session", "Session")
+                && !fits("Session", "Sessions")
+                && !fits("Session", "MySession")
+        );
+        assert!(
+            fits("Detached *", "Detached <div>")
+                && fits("*", "")
+                && fits("*Node*", "MyNodeList")
+                && fits("a*b*c", "aXbYc")
+        );
         assert!(!fits("a*a", "a") && !fits("Detached *", "Detache") && !fits("a*b*c", "acb"));
     }
 

@@ -126,19 +126,24 @@ fn shown(field: Field, value: i64) -> String {
 fn write_json(answer: &Answer) -> Result<()> {
     let fields = answer.fields();
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let head = json!({"format": "heaplab-snapshot-query", "version": 1, "found": answer.found}).to_string();
+    let head = json!({"format": "heaplab-snapshot-query", "version": 1, "found": answer.found})
+        .to_string();
     let mut write = || -> std::io::Result<()> {
         write!(out, "{},\"rows\":[", head.trim_end_matches('}'))?;
         for row in 0..answer.len() {
-            let object: Map<String, Value> =
-                fields.iter().map(|field| (field.json_name().into(), answer.cell(row, *field).into())).collect();
+            let object: Map<String, Value> = fields
+                .iter()
+                .map(|field| (field.json_name().into(), answer.cell(row, *field).into()))
+                .collect();
             write!(out, "{}{}", if row > 0 { ",\n" } else { "\n" }, Value::Object(object))?;
         }
         writeln!(out, "]}}")?;
         out.flush()
     };
     match write() {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(output::ReaderGone.into()),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            Err(output::ReaderGone.into())
+        }
         other => Ok(other?),
     }
 }

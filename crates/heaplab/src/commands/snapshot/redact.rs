@@ -37,11 +37,12 @@ pub struct Args {
     /// Which names stay
     #[arg(long, value_enum, value_name = "NAMES", default_value = "identifiers")]
     keep: KeepNames,
-    /// Source code whose identifiers may stay: JavaScript or TypeScript, or Python (*.py); may be repeated
+    /// Source code whose identifiers may stay: JavaScript or TypeScript, or Python (*.py); may be
+    /// repeated
     #[arg(long, value_name = "FILE")]
     source: Vec<PathBuf>,
-    /// A long secret that makes replacements the same in several files; by default one that is forgotten. Other users see it in the list of
-    /// processes: --key-file does not have that
+    /// A long secret that makes replacements the same in several files; by default one that is
+    /// forgotten. Other users see it in the list of processes: --key-file does not have that
     #[arg(long, value_name = "TEXT", conflicts_with = "key_file")]
     key: Option<String>,
     /// A file with that secret
@@ -53,7 +54,8 @@ pub struct Args {
     /// Write what was done as JSON; not with -o -
     #[arg(long)]
     json: bool,
-    /// Take a file in which objects have the same id: the first keeps it, the others get new ones, larger than any
+    /// Take a file in which objects have the same id: the first keeps it, the others get new ones,
+    /// larger than any
     #[arg(long)]
     allow_duplicate_ids: bool,
     /// Show no progress
@@ -79,9 +81,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let rows = source.rows(args.allow_duplicate_ids)?;
     let mut identifiers = Identifiers::own();
     for path in &args.source {
-        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let is_python = path.extension().is_some_and(|extension| extension == "py" || extension == "pyi");
-        let whole = if is_python { identifiers.add_python(&text) } else { identifiers.add_source(&text) };
+        let text =
+            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let is_python =
+            path.extension().is_some_and(|extension| extension == "py" || extension == "pyi");
+        let whole =
+            if is_python { identifiers.add_python(&text) } else { identifiers.add_source(&text) };
         if !whole {
             eprintln!(
                 "heaplab: {}: a part of it cannot be told from text without a parser; names that are there alone do not stay",
@@ -94,7 +99,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         KeepNames::Names => Keep::Names,
         KeepNames::Own => Keep::Own,
     };
-    let redaction = Redaction { keep, identifiers, key: key(args.key.as_deref(), args.key_file.as_deref())? };
+    let redaction =
+        Redaction { keep, identifiers, key: key(args.key.as_deref(), args.key_file.as_deref())? };
     let bar = file::bar(args.quiet, "redacting")?;
     let mut redacted = None;
     output::write(&args.output, false, |out| {
@@ -112,7 +118,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         rewritten(args.json, "heaplab-snapshot-redact", &args.output, &redacted.written, told)?;
     } else if let Some(redacted) = redacted {
         let (strings, kept) = (number(redacted.strings as u64), number(redacted.kept as u64));
-        eprintln!("heaplab: {kept} of {strings} strings are kept somewhere as names; the others cannot be read any more");
+        eprintln!(
+            "heaplab: {kept} of {strings} strings are kept somewhere as names; the others cannot be read any more"
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -126,7 +134,10 @@ fn key(text: Option<&str>, file: Option<&Path>) -> Result<Key> {
         (Some(text), _) => Some((text.as_bytes().to_vec(), "the key".to_owned())),
         (None, Some(path)) => {
             let path_shown = path.display().to_string();
-            Some((std::fs::read(path).with_context(|| format!("cannot read {path_shown}"))?, path_shown))
+            Some((
+                std::fs::read(path).with_context(|| format!("cannot read {path_shown}"))?,
+                path_shown,
+            ))
         }
         (None, None) => None,
     };
@@ -143,7 +154,8 @@ fn key(text: Option<&str>, file: Option<&Path>) -> Result<Key> {
         return Ok(Key::of_text(text));
     }
     let mut random = [0; 32];
-    let filled = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).context("no randomness for a key")?;
+    let filled = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+        .context("no randomness for a key")?;
     ensure!(filled == random.len(), "no randomness for a key: {filled} bytes of {}", random.len());
     Ok(Key::new(random))
 }
@@ -163,8 +175,14 @@ mod tests {
         assert!(key(None, Some(file.path())).unwrap_err().to_string().contains("is empty"));
         for line_end in ["", "\n", "\r\n"] {
             std::fs::write(file.path(), line_end).unwrap();
-            assert!(key(None, Some(file.path())).unwrap_err().to_string().contains("is empty"), "{line_end:?}");
-            assert!(key(Some(line_end), None).unwrap_err().to_string().contains("the key is empty"), "{line_end:?}");
+            assert!(
+                key(None, Some(file.path())).unwrap_err().to_string().contains("is empty"),
+                "{line_end:?}"
+            );
+            assert!(
+                key(Some(line_end), None).unwrap_err().to_string().contains("the key is empty"),
+                "{line_end:?}"
+            );
             std::fs::write(file.path(), format!("a secret{line_end}")).unwrap();
             assert_eq!(key(None, Some(file.path())).unwrap(), of("a secret"));
         }

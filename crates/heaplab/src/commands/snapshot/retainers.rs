@@ -1,4 +1,5 @@
-//! `heaplab snapshot retainers`: what refers to an object, the nearest to a root first, as DevTools' Retainers.
+//! `heaplab snapshot retainers`: what refers to an object, the nearest to a root first, as
+//! DevTools' Retainers.
 
 mod tree;
 
@@ -59,19 +60,37 @@ impl Says for Holders {
     fn text(&self, analysis: &Analysis, node: Node, out: &mut dyn Write) -> fmt::Result {
         writeln!(out, "\nHeld by:")?;
         let tree = Tree::of(analysis, node, self.limits);
-        let mut lines = Lines { analysis, tree: &tree, shown: HashSet::from([node]), columns: terminal::columns() };
+        let mut lines = Lines {
+            analysis,
+            tree: &tree,
+            shown: HashSet::from([node]),
+            columns: terminal::columns(),
+        };
         lines.write(&tree.first(node), &mut vec![node], out)?;
         match tree.not_followed {
             0 => Ok(()),
-            left => writeln!(out, "\n{} objects are not followed: --lines {} are reached", number(left as u64), self.limits.lines),
+            left => writeln!(
+                out,
+                "\n{} objects are not followed: --lines {} are reached",
+                number(left as u64),
+                self.limits.lines
+            ),
         }
     }
 
     fn json(&self, analysis: &Analysis, node: Node) -> Map<String, Value> {
-        Map::from_iter([("total".to_owned(), json!(Retainers::of(&analysis.snapshot().graph).of_node(node).len()))])
+        Map::from_iter([(
+            "total".to_owned(),
+            json!(Retainers::of(&analysis.snapshot().graph).of_node(node).len()),
+        )])
     }
 
-    fn stream<M: SerializeMap>(&self, analysis: &Analysis, node: Node, map: &mut M) -> Result<(), M::Error> {
+    fn stream<M: SerializeMap>(
+        &self,
+        analysis: &Analysis,
+        node: Node,
+        map: &mut M,
+    ) -> Result<(), M::Error> {
         let tree = Tree::of(analysis, node, self.limits);
         map.serialize_entry("not_followed", &tree.not_followed)?;
         map.serialize_entry("retainers", &Rows { analysis, tree: &tree, of: &tree.first(node) })
@@ -99,9 +118,13 @@ impl Lines<'_, '_, '_> {
                 Under::Elsewhere => "  (below)",
                 Under::Rows(_) | Under::Nothing => "",
             };
-            let before = format!("{:>4} {indent}", distance(self.analysis.distance(retaining.from)));
+            let before =
+                format!("{:>4} {indent}", distance(self.analysis.distance(retaining.from)));
             let room = self.columns - before.len();
-            let (from, by) = (label_within(self.analysis, retaining.from, room), step(self.analysis, retaining.edge) + where_else);
+            let (from, by) = (
+                label_within(self.analysis, retaining.from, room),
+                step(self.analysis, retaining.edge) + where_else,
+            );
             if from.chars().count() + 1 + by.chars().count() <= room {
                 writeln!(out, "{before}{from} {by}")?;
             } else {

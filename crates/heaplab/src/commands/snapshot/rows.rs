@@ -67,7 +67,9 @@ pub fn step(analysis: &Analysis, edge: Edge) -> String {
 
 fn is_identifier(text: &str) -> bool {
     let mut characters = text.chars();
-    let first = characters.next().is_some_and(|first| first.is_alphabetic() || first == '_' || first == '$');
+    let first = characters
+        .next()
+        .is_some_and(|first| first.is_alphabetic() || first == '_' || first == '$');
     first && characters.all(|each| each.is_alphanumeric() || each == '_' || each == '$')
 }
 
@@ -94,16 +96,32 @@ pub fn edge_json(analysis: &Analysis, edge: Edge) -> Value {
     json!({"name": name, "type": snapshot.edge_type_name(snapshot.graph.edge_type(edge))})
 }
 
-/// Refuses JSON on standard output where the file goes there, and a file that would take the place of the one that is read.
+/// Refuses JSON on standard output where the file goes there, and a file that would take the place
+/// of the one that is read.
 pub fn may_write(json: bool, input: &Path, output: &Path) -> Result<()> {
-    ensure!(!json || output != Path::new("-"), "--json and -o - both write to standard output: name a file");
-    let is_input = output.canonicalize().is_ok_and(|output| input.canonicalize().is_ok_and(|input| input == output));
-    ensure!(!is_input, "{}: is the file that is read, and would be gone; name another with -o", output.display());
+    ensure!(
+        !json || output != Path::new("-"),
+        "--json and -o - both write to standard output: name a file"
+    );
+    let is_input = output
+        .canonicalize()
+        .is_ok_and(|output| input.canonicalize().is_ok_and(|input| input == output));
+    ensure!(
+        !is_input,
+        "{}: is the file that is read, and would be gone; name another with -o",
+        output.display()
+    );
     Ok(())
 }
 
 /// What a command that wrote a file tells machines, where they asked.
-pub fn rewritten(json: bool, format: &str, output: &Path, written: &Written, told: Value) -> Result<()> {
+pub fn rewritten(
+    json: bool,
+    format: &str,
+    output: &Path,
+    written: &Written,
+    told: Value,
+) -> Result<()> {
     if !json {
         return Ok(());
     }
@@ -130,5 +148,9 @@ pub fn heading(analysis: &Analysis, node: Node) -> String {
         bytes(analysis.retained_size(node)),
         distance(analysis.distance(node)),
     );
-    format!("{}\n{}", label_within(analysis, node, columns), terminal::paragraph(&what, "", 0, columns))
+    format!(
+        "{}\n{}",
+        label_within(analysis, node, columns),
+        terminal::paragraph(&what, "", 0, columns)
+    )
 }

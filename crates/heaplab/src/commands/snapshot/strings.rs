@@ -82,7 +82,11 @@ impl From<DuplicateStrings> for Row {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     file::analysed(&args.file, &args.reading, |analysis| {
-        let mut rows: Vec<Row> = if args.all { all(analysis) } else { analysis.duplicate_strings().into_iter().map(Row::from).collect() };
+        let mut rows: Vec<Row> = if args.all {
+            all(analysis)
+        } else {
+            analysis.duplicate_strings().into_iter().map(Row::from).collect()
+        };
         if let Some(wanted) = &args.containing {
             rows.retain(|row| to_text(row.value(analysis)).contains(wanted.as_str()));
         }
@@ -100,9 +104,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
 fn all(analysis: &Analysis) -> Vec<Row> {
     let snapshot = analysis.snapshot();
     let is_string = |node: &Node| {
-        matches!(snapshot.node_type_name(snapshot.graph.node_type(*node)), "string" | "concatenated string" | "sliced string")
+        matches!(
+            snapshot.node_type_name(snapshot.graph.node_type(*node)),
+            "string" | "concatenated string" | "sliced string"
+        )
     };
-    let strings = snapshot.graph.nodes().filter(|node| analysis.self_size(*node) > 0).filter(is_string);
+    let strings =
+        snapshot.graph.nodes().filter(|node| analysis.self_size(*node) > 0).filter(is_string);
     strings
         .map(|node| Row {
             nodes: vec![node],
@@ -118,16 +126,28 @@ fn all(analysis: &Analysis) -> Vec<Row> {
 fn text(analysis: &Analysis, rows: &[Row], all: bool, top: usize) -> String {
     let shown = if top == 0 { rows.len() } else { top.min(rows.len()) };
     let mut text = if all {
-        format!("{} strings, {}\n\n", number(rows.len() as u64), bytes(rows.iter().map(|row| row.shallow_bytes).sum()))
+        format!(
+            "{} strings, {}\n\n",
+            number(rows.len() as u64),
+            bytes(rows.iter().map(|row| row.shallow_bytes).sum())
+        )
     } else {
         duplicates_in_words(rows)
     };
     let mut table = Table::new(["saving", "copies", "shallow", "retained", "characters", "string"]);
     for row in &rows[..shown] {
         let value = row.value(analysis);
-        let length = format!("{}{}", number(units(&value) as u64), if row.cut || row.beginnings_alone { "+" } else { "" });
+        let length = format!(
+            "{}{}",
+            number(units(&value) as u64),
+            if row.cut || row.beginnings_alone { "+" } else { "" }
+        );
         table.row([
-            format!("{}{}", if row.beginnings_alone && !all { "<= " } else { "" }, bytes(row.saving_bytes)),
+            format!(
+                "{}{}",
+                if row.beginnings_alone && !all { "<= " } else { "" },
+                bytes(row.saving_bytes)
+            ),
             number(row.nodes.len() as u64),
             bytes(row.shallow_bytes),
             bytes(row.retained_bytes),
@@ -137,7 +157,10 @@ fn text(analysis: &Analysis, rows: &[Row], all: bool, top: usize) -> String {
     }
     text.push_str(&table.text());
     if shown < rows.len() {
-        text.push_str(&format!("... and {} more (--top 0 shows all)\n", number((rows.len() - shown) as u64)));
+        text.push_str(&format!(
+            "... and {} more (--top 0 shows all)\n",
+            number((rows.len() - shown) as u64)
+        ));
     }
     text
 }
@@ -147,11 +170,21 @@ fn duplicates_in_words(rows: &[Row]) -> String {
     let sums = |beginnings_alone: bool| {
         let rows = || rows.iter().filter(move |row| row.beginnings_alone == beginnings_alone);
         let copies: usize = rows().map(|row| row.nodes.len()).sum();
-        (number(rows().count() as u64), number(copies as u64), rows().map(|row| row.saving_bytes).sum::<u64>())
+        (
+            number(rows().count() as u64),
+            number(copies as u64),
+            rows().map(|row| row.saving_bytes).sum::<u64>(),
+        )
     };
     let (strings, copies, saving) = sums(false);
-    let are = |count: &str, one: &str| if count == "1" { format!("1 {one} is") } else { format!("{count} {one}s are") };
-    let mut text = format!("{} on the heap {copies} times; one copy of each would save {}\n", are(&strings, "string"), bytes(saving));
+    let are = |count: &str, one: &str| {
+        if count == "1" { format!("1 {one} is") } else { format!("{count} {one}s are") }
+    };
+    let mut text = format!(
+        "{} on the heap {copies} times; one copy of each would save {}\n",
+        are(&strings, "string"),
+        bytes(saving)
+    );
     let (beginnings, objects, saving) = sums(true);
     if saving > 0 {
         text.push_str(&format!(

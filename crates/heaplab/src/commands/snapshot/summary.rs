@@ -50,7 +50,8 @@ pub struct Args {
     /// Show only classes of this name; * stands for any text
     #[arg(long, value_name = "PATTERN")]
     class: Option<String>,
-    /// Count only some objects, as DevTools' filters do: contexts, detached, console, ... (--help lists them)
+    /// Count only some objects, as DevTools' filters do: contexts, detached, console, ... (--help
+    /// lists them)
     #[arg(long, value_name = "FILTER", long_help = FILTER_HELP)]
     filter: Option<Wanted>,
     /// Count only what was allocated after this older snapshot of the same session (see `diff`)
@@ -116,23 +117,31 @@ pub fn run(args: Args) -> Result<ExitCode> {
         println!("{}", json_text(&summary, &classes)?)?;
     } else {
         let shown = if args.top == 0 { classes.len() } else { args.top.min(classes.len()) };
-        print!("{}", text(&summary, &classes, shown, args.filter.is_some() || args.since.is_some()))?;
+        print!(
+            "{}",
+            text(&summary, &classes, shown, args.filter.is_some() || args.since.is_some())
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// From the file, or from its index where that is asked for and is of this file; and how many classes DevTools overwrites. A file with
-/// such has no index, so that they are told each time.
+/// From the file, or from its index where that is asked for and is of this file; and how many
+/// classes DevTools overwrites. A file with such has no index, so that they are told each time.
 fn summary(args: &Args) -> Result<(Summary, usize)> {
     if !args.index {
         return file::analysed(&args.file, &args.reading, |analysis| {
             let mut summary = Summary::of(analysis);
-            let since = args.since.as_deref().map(|older| filter::since(older, &args.reading, analysis)).transpose()?;
+            let since = args
+                .since
+                .as_deref()
+                .map(|older| filter::since(older, &args.reading, analysis))
+                .transpose()?;
             if let Some(wanted) = since.as_ref().or(args.filter.as_ref()) {
                 summary.classes = wanted.classes(analysis)?;
             }
             if args.overwritten {
-                summary.classes = analysis.classes().iter().filter(|class| class.count > 0).cloned().collect();
+                summary.classes =
+                    analysis.classes().iter().filter(|class| class.count > 0).cloned().collect();
             }
             Ok((summary, overwritten(analysis)))
         });
@@ -147,7 +156,9 @@ fn summary(args: &Args) -> Result<(Summary, usize)> {
     {
         return Ok((summary, 0));
     }
-    let (summary, overwritten) = file::analysed(&args.file, &args.reading, |analysis| Ok((Summary::of(analysis), overwritten(analysis))))?;
+    let (summary, overwritten) = file::analysed(&args.file, &args.reading, |analysis| {
+        Ok((Summary::of(analysis), overwritten(analysis)))
+    })?;
     if overwritten == 0 {
         output::write_private(&path, true, |out| Ok(out.write_all(&summary.to_index(&key))?))?;
     }
@@ -181,7 +192,9 @@ pub fn name(class: &Class) -> String {
 /// A class's name, and its place where it has one: two classes of one name are then told apart.
 fn label(class: &Class) -> String {
     match class.place {
-        Some((script, line, column)) => format!("{}  (script {script}:{}:{})", name(class), line + 1, column + 1),
+        Some((script, line, column)) => {
+            format!("{}  (script {script}:{}:{})", name(class), line + 1, column + 1)
+        }
         None => name(class),
     }
 }
@@ -200,21 +213,37 @@ fn text(summary: &Summary, classes: &[(u32, &Class)], shown: usize, filtered: bo
         bytes(sums.system_bytes),
     );
     let parts = terminal::paragraph(&parts, "", 0, terminal::columns());
-    let mut text = format!("{} in {nodes} objects with {edges} references\n{parts}\n", bytes(total));
+    let mut text =
+        format!("{} in {nodes} objects with {edges} references\n{parts}\n", bytes(total));
     if filtered {
         // Whatever classes are shown.
-        let (count, size) = summary.classes.iter().fold((0, 0), |sum, class| (sum.0 + class.count, sum.1 + class.self_size));
-        text.push_str(&format!("of which {} objects pass the filter, {} of their own\n\n", number(count), bytes(size)));
+        let (count, size) = summary
+            .classes
+            .iter()
+            .fold((0, 0), |sum, class| (sum.0 + class.count, sum.1 + class.self_size));
+        text.push_str(&format!(
+            "of which {} objects pass the filter, {} of their own\n\n",
+            number(count),
+            bytes(size)
+        ));
     }
     let mut table = Table::new(["count", "shallow", "retained", "distance", "class"]);
     for (_, class) in &classes[..shown] {
-        let cells =
-            [number(class.count), share(class.self_size, total), share(class.retained_size, total), distance(class.distance), label(class)];
+        let cells = [
+            number(class.count),
+            share(class.self_size, total),
+            share(class.retained_size, total),
+            distance(class.distance),
+            label(class),
+        ];
         table.row(cells);
     }
     text.push_str(&table.text());
     if shown < classes.len() {
-        text.push_str(&format!("... and {} classes more (--top 0 shows all)\n", number((classes.len() - shown) as u64)));
+        text.push_str(&format!(
+            "... and {} classes more (--top 0 shows all)\n",
+            number((classes.len() - shown) as u64)
+        ));
     }
     text
 }

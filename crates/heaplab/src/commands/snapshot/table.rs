@@ -33,7 +33,9 @@ impl Table {
     /// The text, a line a row.
     pub fn text(&self) -> String {
         let last = self.rows[0].len() - 1;
-        let widths: Vec<usize> = (0..last).map(|at| self.rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
+        let widths: Vec<usize> = (0..last)
+            .map(|at| self.rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0))
+            .collect();
         let before: usize = widths.iter().map(|width| width + 2).sum();
         let rest = terminal::columns().saturating_sub(before).max(LAST_WIDTH_MIN);
         let mut text = String::new();
@@ -47,12 +49,17 @@ impl Table {
     }
 }
 
-/// At most so many characters on one line, with an ellipsis where some are left out; what would move the cursor is escaped.
+/// At most so many characters on one line, with an ellipsis where some are left out; what would
+/// move the cursor is escaped.
 pub fn cut(text: &str, width: usize) -> String {
     let mut shown = String::new();
     let mut left = width;
     for character in text.chars() {
-        let escaped: String = if character.is_control() { character.escape_default().collect() } else { character.into() };
+        let escaped: String = if character.is_control() {
+            character.escape_default().collect()
+        } else {
+            character.into()
+        };
         let length = escaped.chars().count();
         if length > left {
             while shown.chars().count() >= width {
@@ -74,7 +81,11 @@ pub fn one_line(text: &str) -> String {
 
 /// A distance as DevTools shows it: none where only internals lead there, or nothing.
 pub fn distance(distance: i32) -> String {
-    if distance == NO_DISTANCE || distance >= BASE_SYSTEM_DISTANCE { "-".into() } else { distance.to_string() }
+    if distance == NO_DISTANCE || distance >= BASE_SYSTEM_DISTANCE {
+        "-".into()
+    } else {
+        distance.to_string()
+    }
 }
 
 /// A size with its share of all.

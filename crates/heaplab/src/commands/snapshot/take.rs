@@ -52,14 +52,15 @@ is good.")]
 pub struct Args {
     #[command(flatten)]
     target: Target,
-    /// The file to write; it is replaced when the new one is complete. More of them: a snapshot each, when Enter is pressed
+    /// The file to write; it is replaced when the new one is complete. More of them: a snapshot
+    /// each, when Enter is pressed
     #[arg(short, long = "output", value_name = "FILE", required = true)]
     outputs: Vec<PathBuf>,
     /// Take the next one after this time, such as 30s or 5min, instead of waiting for Enter
     #[arg(long, value_name = "TIME", value_parser = interval)]
     every: Option<Duration>,
-    /// Take the heap of a worker thread: its number, a part of its title or address, or all, into files such as a.worker-2.heapsnapshot, beside the
-    /// main thread's
+    /// Take the heap of a worker thread: its number, a part of its title or address, or all, into
+    /// files such as a.worker-2.heapsnapshot, beside the main thread's
     #[arg(long, value_name = "NUMBER|TEXT|all")]
     worker: Option<String>,
     /// Numbers as objects of their own, so that their values can be seen
@@ -75,7 +76,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    if let Some((_, twice)) = args.outputs.iter().enumerate().find(|(at, path)| args.outputs[..*at].contains(path)) {
+    if let Some((_, twice)) =
+        args.outputs.iter().enumerate().find(|(at, path)| args.outputs[..*at].contains(path))
+    {
         misasked!("{} is named twice: each snapshot needs a file of its own", twice.display());
     }
     let (mut connection, title) = args.target.connect()?;
@@ -93,13 +96,23 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         for worker in &heaps {
             connection.turn_to(worker.as_ref());
-            let path = if heaps.len() > 1 { worker_path(path, worker.as_ref()) } else { path.clone() };
-            let taken = with_progress(&mut connection, &path, Request { numbers: args.numbers }, quiet)?;
+            let path =
+                if heaps.len() > 1 { worker_path(path, worker.as_ref()) } else { path.clone() };
+            let taken =
+                with_progress(&mut connection, &path, Request { numbers: args.numbers }, quiet)?;
             if args.json {
-                println!("{}", serde_json::to_string(&with_worker(taken_json(&taken), worker.as_ref()))?)?;
+                println!(
+                    "{}",
+                    serde_json::to_string(&with_worker(taken_json(&taken), worker.as_ref()))?
+                )?;
             } else {
-                let title = worker.as_ref().map_or_else(|| title.clone(), |worker| format!("worker {worker}"));
-                print!("{}", terminal::paragraph(&line(&taken, &title), "", 0, terminal::columns()))?;
+                let title = worker
+                    .as_ref()
+                    .map_or_else(|| title.clone(), |worker| format!("worker {worker}"));
+                print!(
+                    "{}",
+                    terminal::paragraph(&line(&taken, &title), "", 0, terminal::columns())
+                )?;
             }
             std::io::stdout().flush().ok();
         }
@@ -115,12 +128,20 @@ fn heaps(args: &Args, connection: &mut Connection) -> Result<Vec<Option<Worker>>
         None => connection.workers().unwrap_or_default(),
         Some(_) => connection.workers()?,
     };
-    let list = || workers.iter().take(LISTED_WORKERS).map(|worker| format!("\n  {worker}")).collect::<String>();
+    let list = || {
+        workers
+            .iter()
+            .take(LISTED_WORKERS)
+            .map(|worker| format!("\n  {worker}"))
+            .collect::<String>()
+    };
     match args.worker.as_deref() {
         None => {
             if !workers.is_empty() && !args.quiet {
-                let note =
-                    format!("{} with heaps of their own, which are not in this snapshot (--worker takes them):", threads(workers.len()));
+                let note = format!(
+                    "{} with heaps of their own, which are not in this snapshot (--worker takes them):",
+                    threads(workers.len())
+                );
                 eprint!("{}", terminal::paragraph(&note, "heaplab: ", 2, terminal::columns()));
                 eprintln!("{}", list().trim_start_matches('\n'));
             }
@@ -129,7 +150,11 @@ fn heaps(args: &Args, connection: &mut Connection) -> Result<Vec<Option<Worker>>
         Some("all") => Ok(std::iter::once(None).chain(workers.into_iter().map(Some)).collect()),
         Some(wanted) => match workers::choose(&workers, wanted) {
             Ok(worker) => Ok(vec![Some(worker.clone())]),
-            Err(why) => bail!("--worker {wanted}: {why}{}{}", if workers.is_empty() { "" } else { ":" }, list()),
+            Err(why) => bail!(
+                "--worker {wanted}: {why}{}{}",
+                if workers.is_empty() { "" } else { ":" },
+                list()
+            ),
         },
     }
 }
@@ -145,13 +170,18 @@ fn threads(count: usize) -> String {
 fn worker_path(path: &Path, worker: Option<&Worker>) -> PathBuf {
     let Some(worker) = worker else { return path.into() };
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let extension = path.extension().map_or_else(String::new, |extension| format!(".{}", extension.to_string_lossy()));
+    let extension = path
+        .extension()
+        .map_or_else(String::new, |extension| format!(".{}", extension.to_string_lossy()));
     path.with_file_name(format!("{name}.worker-{}{extension}", worker.number))
 }
 
 /// Whose heap it is.
 fn with_worker(mut taken: Value, worker: Option<&Worker>) -> Value {
-    taken["worker"] = worker.map_or(Value::Null, |worker| json!({"number": worker.number, "title": worker.title, "url": worker.url}));
+    taken["worker"] = worker.map_or(
+        Value::Null,
+        |worker| json!({"number": worker.number, "title": worker.title, "url": worker.url}),
+    );
     taken
 }
 
@@ -164,15 +194,28 @@ fn wait(args: &Args, next: &Path) -> Result<()> {
     let prompt = format!("use the program, then press Enter for {}", next.display());
     eprint!("{}", terminal::paragraph(&prompt, "heaplab: ", 2, terminal::columns()));
     if std::io::stdin().lock().read_line(&mut String::new())? == 0 {
-        bail!("standard input ended before {} was asked for: use --every TIME where nobody presses Enter", next.display());
+        bail!(
+            "standard input ended before {} was asked for: use --every TIME where nobody presses Enter",
+            next.display()
+        );
     }
     Ok(())
 }
 
 /// Takes a snapshot, and shows on a terminal how far it is.
-pub fn with_progress(connection: &mut Connection, path: &Path, request: Request, quiet: bool) -> Result<Taken, CaptureError> {
-    let bar = if quiet || !std::io::stderr().is_terminal() { ProgressBar::hidden() } else { ProgressBar::new(1) };
-    let walking = ProgressStyle::with_template("{msg} {wide_bar} {percent} %").expect("the template is right");
+pub fn with_progress(
+    connection: &mut Connection,
+    path: &Path,
+    request: Request,
+    quiet: bool,
+) -> Result<Taken, CaptureError> {
+    let bar = if quiet || !std::io::stderr().is_terminal() {
+        ProgressBar::hidden()
+    } else {
+        ProgressBar::new(1)
+    };
+    let walking = ProgressStyle::with_template("{msg} {wide_bar} {percent} %")
+        .expect("the template is right");
     let receiving = ProgressStyle::with_template("{spinner} {msg}").expect("the template is right");
     bar.set_style(receiving.clone());
     bar.set_message("the target collects garbage");

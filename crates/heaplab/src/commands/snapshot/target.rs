@@ -8,9 +8,15 @@ use std::time::Duration;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Target {
     /// A Node: its process id, or an address such as ws://127.0.0.1:9229/... or 127.0.0.1:9229
-    #[arg(long, value_name = "PID|ADDRESS", conflicts_with = "chromium", required_unless_present = "chromium")]
+    #[arg(
+        long,
+        value_name = "PID|ADDRESS",
+        conflicts_with = "chromium",
+        required_unless_present = "chromium"
+    )]
     node: Option<String>,
-    /// A Chromium: the address of its --remote-debugging-port, such as 9222 or http://127.0.0.1:9222
+    /// A Chromium: the address of its --remote-debugging-port, such as 9222 or
+    /// http://127.0.0.1:9222
     #[arg(long, value_name = "PORT|ADDRESS")]
     chromium: Option<String>,
     /// Of several pages the one with this in its title or address
@@ -37,7 +43,9 @@ impl Target {
             (Some(node), _) if node.contains(['.', ':']) => Endpoint::at(node, page, &options)?,
             (Some(node), _) => match node.parse() {
                 Ok(pid) => Endpoint::of_process(pid, &options)?,
-                Err(_) => misasked!("--node {node} is neither a process id nor an address such as 127.0.0.1:9229"),
+                Err(_) => misasked!(
+                    "--node {node} is neither a process id nor an address such as 127.0.0.1:9229"
+                ),
             },
             (None, Some(chromium)) => match chromium.parse::<u16>() {
                 Ok(port) => Endpoint::at(&format!("127.0.0.1:{port}"), page, &options)?,
@@ -46,7 +54,8 @@ impl Target {
             (None, None) => misasked!("name a --node or a --chromium"),
         };
         let connection = Connection::open(&endpoint, &options)?;
-        let title = if endpoint.title.is_empty() { endpoint.address.to_string() } else { endpoint.title };
+        let title =
+            if endpoint.title.is_empty() { endpoint.address.to_string() } else { endpoint.title };
         Ok((connection, title))
     }
 }

@@ -1,4 +1,5 @@
-//! `heaplab snapshot trim`: what some objects retain and what leads to them, small enough for a bug report.
+//! `heaplab snapshot trim`: what some objects retain and what leads to them, small enough for a bug
+//! report.
 
 use super::file::{self, Reading, Source};
 use super::pattern::Subject;
@@ -78,7 +79,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let told = json!({"nodes": nodes.0, "nodes_before": nodes.1, "edges": edges.0, "edges_before": edges.1});
         rewritten(args.json, "heaplab-snapshot-trim", &args.output, &trimmed.written, told)?;
         let ((kept, all), was) = (trimmed.nodes, bytes(source.bytes().len() as u64));
-        eprintln!("heaplab: kept {} of {} objects; {} of {was}", number(kept), number(all), bytes(trimmed.written.bytes));
+        eprintln!(
+            "heaplab: kept {} of {} objects; {} of {was}",
+            number(kept),
+            number(all),
+            bytes(trimmed.written.bytes)
+        );
     }
     Ok(ExitCode::SUCCESS)
 }

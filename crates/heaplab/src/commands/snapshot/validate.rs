@@ -53,7 +53,14 @@ fn text(path: &Path, report: &Report) -> String {
     let mut text = String::new();
     let (path, columns) = (path.display(), terminal::columns());
     match &report.damage {
-        None => text += &terminal::paragraph(&format!("{path}: good, {}", bytes(report.file_bytes)), "", 0, columns),
+        None => {
+            text += &terminal::paragraph(
+                &format!("{path}: good, {}", bytes(report.file_bytes)),
+                "",
+                0,
+                columns,
+            )
+        }
         Some(damage) => {
             text += &terminal::paragraph(&format!("{path}: {}", state(report)), "", 0, columns);
             text += &terminal::paragraph(&damage.to_string(), "  ", 2, columns);
@@ -65,7 +72,12 @@ fn text(path: &Path, report: &Report) -> String {
         for list in &report.lists {
             let declared = list.declared.map_or_else(|| "-".into(), number);
             let state = if list.whole { "" } else { "  (not whole)" };
-            table.row([number(list.rows), declared, number(list.offset), format!("{}{state}", list.section.key())]);
+            table.row([
+                number(list.rows),
+                declared,
+                number(list.offset),
+                format!("{}{state}", list.section.key()),
+            ]);
         }
         text.push_str(&table.text());
     }
@@ -80,11 +92,18 @@ fn state(report: &Report) -> String {
     let (good, all) = (number(report.good_bytes), number(report.file_bytes));
     match report.cut_in() {
         Some(list) => {
-            let of = list.declared.map_or_else(String::new, |declared| format!(" of {}", number(declared)));
+            let of = list
+                .declared
+                .map_or_else(String::new, |declared| format!(" of {}", number(declared)));
             let rows = format!("{}{of} rows of it are whole", number(list.rows));
-            format!("cut at byte {all}, within `{}`; good up to byte {good} ({rows})", list.section.key())
+            format!(
+                "cut at byte {all}, within `{}`; good up to byte {good} ({rows})",
+                list.section.key()
+            )
         }
-        None if report.is_cut() && report.counts.is_none() => format!("cut at byte {all}, within its header; nothing of it can be read"),
+        None if report.is_cut() && report.counts.is_none() => {
+            format!("cut at byte {all}, within its header; nothing of it can be read")
+        }
         None if report.is_cut() => format!("cut at byte {all}; good up to there"),
         None => format!("damaged; good up to byte {good} of {all}"),
     }

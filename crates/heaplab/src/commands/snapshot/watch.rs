@@ -63,26 +63,42 @@ pub struct Args {
 
 /// A time to wait.
 pub fn interval(text: &str) -> Result<Duration, String> {
-    let time = nanoseconds(text).map(Duration::from_nanos).filter(|time| *time >= Duration::from_millis(10));
+    let time = nanoseconds(text)
+        .map(Duration::from_nanos)
+        .filter(|time| *time >= Duration::from_millis(10));
     time.ok_or_else(|| "expected a time of 10ms or more, such as 250ms, 30s or 5min".into())
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let (mut connection, title) = args.target.connect()?;
-    let mut watch = Watch { args: &args, trigger: Trigger::new(f64::from(args.near) / 100.0), began: Instant::now(), taken: 0 };
+    let mut watch = Watch {
+        args: &args,
+        trigger: Trigger::new(f64::from(args.near) / 100.0),
+        began: Instant::now(),
+        taken: 0,
+    };
     let most = args.near_heap_limit.unwrap_or(args.at_most);
     let ended = loop {
         match watch.next(&mut connection, &title) {
             Ok(()) if watch.taken == most => break None,
             Ok(()) => {}
-            Err(error) if matches!(error.downcast_ref(), Some(CaptureError::Gone { .. } | CaptureError::Cut { .. })) => break Some(error),
+            Err(error)
+                if matches!(
+                    error.downcast_ref(),
+                    Some(CaptureError::Gone { .. } | CaptureError::Cut { .. })
+                ) =>
+            {
+                break Some(error);
+            }
             Err(error) => return Err(error),
         }
     };
     match ended {
         Some(error) if watch.taken == 0 => bail!("no snapshot was taken: {error}"),
-        Some(error) => eprintln!("heaplab: {} of {most} snapshots were taken: {error}", watch.taken),
+        Some(error) => {
+            eprintln!("heaplab: {} of {most} snapshots were taken: {error}", watch.taken)
+        }
         None => {}
     }
     args.target.end(connection);
@@ -101,7 +117,12 @@ impl Watch<'_> {
     fn next(&mut self, connection: &mut Connection, title: &str) -> Result<()> {
         self.wait(connection)?;
         let path = numbered(&self.args.output, self.taken + 1);
-        let taken = with_progress(connection, &path, Request::default(), self.args.quiet || self.args.json)?;
+        let taken = with_progress(
+            connection,
+            &path,
+            Request::default(),
+            self.args.quiet || self.args.json,
+        )?;
         self.taken += 1;
         if self.args.json {
             println!("{}", serde_json::to_string(&taken_json(&taken))?)?;
@@ -117,10 +138,17 @@ impl Watch<'_> {
         let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new(1) };
         bar.set_style(ProgressStyle::with_template("{msg} {wide_bar} {percent} %")?);
         loop {
-            let usage = Usage { used_bytes: used_bytes(connection)?, limit_bytes: limit_bytes(connection)? };
+            let usage = Usage {
+                used_bytes: used_bytes(connection)?,
+                limit_bytes: limit_bytes(connection)?,
+            };
             bar.set_length(usage.limit_bytes);
             bar.set_position(usage.used_bytes);
-            bar.set_message(format!("watching: {} of {}", bytes(usage.used_bytes), bytes(usage.limit_bytes)));
+            bar.set_message(format!(
+                "watching: {} of {}",
+                bytes(usage.used_bytes),
+                bytes(usage.limit_bytes)
+            ));
             let due = match self.args.every {
                 Some(every) => self.began.elapsed() >= every * self.taken,
                 None => self.trigger.is_due(usage),
@@ -151,7 +179,10 @@ mod tests {
 
     #[test]
     fn files_are_numbered_before_their_extension() {
-        assert_eq!(numbered(Path::new("a/leak.heapsnapshot"), 2), Path::new("a/leak.2.heapsnapshot"));
+        assert_eq!(
+            numbered(Path::new("a/leak.heapsnapshot"), 2),
+            Path::new("a/leak.2.heapsnapshot")
+        );
         assert_eq!(numbered(Path::new("leak"), 1), Path::new("leak.1"));
         assert!(interval("30s").is_ok() && interval("0s").is_err() && interval("soon").is_err());
     }

@@ -1,5 +1,6 @@
-//! The shortest ways to many objects, equal ones together, in time and memory of the graph's size: chains and lists make each way as long as the
-//! heap is deep, so a way is never kept. Of each object that a way goes through only its last step is, and the group of its way: that of the
+//! The shortest ways to many objects, equal ones together, in time and memory of the graph's size:
+//! chains and lists make each way as long as the heap is deep, so a way is never kept. Of each
+//! object that a way goes through only its last step is, and the group of its way: that of the
 //! object before it, and what this step adds.
 
 use heaplab_snapshot::analysis::Analysis;
@@ -51,7 +52,8 @@ pub struct Ways<'w, 's, 'a> {
     group_of: Vec<u32>,
     /// Of each node whose group is known and not the beginning its last step.
     last_step: Vec<Edge>,
-    /// Of each node the last one of its way's beginning: where that is shown, nobody walks the whole way.
+    /// Of each node the last one of its way's beginning: where that is shown, nobody walks the
+    /// whole way.
     head_ends: Vec<Node>,
     /// Of a way at most so many steps are shown; 0: all.
     steps_max: usize,
@@ -61,15 +63,30 @@ pub struct Ways<'w, 's, 'a> {
 }
 
 impl<'w, 's, 'a> Ways<'w, 's, 'a> {
-    /// None is known yet. Of a way at most `steps_max` steps are given, half of them from the root's side; 0: all.
-    pub fn new(analysis: &'w Analysis<'s, 'a>, retainers: &'w Retainers, steps_max: usize) -> Ways<'w, 's, 'a> {
+    /// None is known yet. Of a way at most `steps_max` steps are given, half of them from the
+    /// root's side; 0: all.
+    pub fn new(
+        analysis: &'w Analysis<'s, 'a>,
+        retainers: &'w Retainers,
+        steps_max: usize,
+    ) -> Ways<'w, 's, 'a> {
         let nodes = analysis.snapshot().graph.node_count();
-        let (group_of, last_step, head_ends) = (vec![UNKNOWN; nodes], vec![0; nodes], vec![0; nodes]);
-        Ways { analysis, retainers, group_of, last_step, head_ends, steps_max, lengths: vec![0, 0], known: HashMap::new() }
+        let (group_of, last_step, head_ends) =
+            (vec![UNKNOWN; nodes], vec![0; nodes], vec![0; nodes]);
+        Ways {
+            analysis,
+            retainers,
+            group_of,
+            last_step,
+            head_ends,
+            steps_max,
+            lengths: vec![0, 0],
+            known: HashMap::new(),
+        }
     }
 
-    /// The objects by their ways, those with most objects first. Ways are equal if they go by the same names through the same classes; indices in
-    /// arrays and tables are not names.
+    /// The objects by their ways, those with most objects first. Ways are equal if they go by the
+    /// same names through the same classes; indices in arrays and tables are not names.
     pub fn groups(&mut self, nodes: &[Node]) -> Vec<Group> {
         let mut places: HashMap<u32, usize> = HashMap::new();
         let mut groups: Vec<Group> = Vec::new();
@@ -85,7 +102,8 @@ impl<'w, 's, 'a> Ways<'w, 's, 'a> {
         groups
     }
 
-    /// The group of the shortest way to a node. Each node's last step is looked for once, whatever ways it is on.
+    /// The group of the shortest way to a node. Each node's last step is looked for once, whatever
+    /// ways it is on.
     fn group(&mut self, node: Node) -> u32 {
         let mut open = Vec::new();
         let mut at = node;
@@ -110,7 +128,8 @@ impl<'w, 's, 'a> Ways<'w, 's, 'a> {
             self.group_of[next as usize] = group;
             let is_head = length as usize <= self.head_max();
             let before = self.analysis.snapshot().graph.source(self.last_step[next as usize]);
-            self.head_ends[next as usize] = if is_head { next } else { self.head_ends[before as usize] };
+            self.head_ends[next as usize] =
+                if is_head { next } else { self.head_ends[before as usize] };
         }
         group
     }
@@ -118,7 +137,12 @@ impl<'w, 's, 'a> Ways<'w, 's, 'a> {
     fn added(&self, before: u32, edge: Edge, to: Node) -> Added {
         let graph = &self.analysis.snapshot().graph;
         let name = if is_numbered(self.analysis, edge) { u32::MAX } else { graph.edge_name(edge) };
-        Added { before, is_indexed: graph.edge_type(edge).is_indexed(), name, class: self.analysis.class_of(to) }
+        Added {
+            before,
+            is_indexed: graph.edge_type(edge).is_indexed(),
+            name,
+            class: self.analysis.class_of(to),
+        }
     }
 
     /// The way to an object of [`Ways::groups`], its middle left out where it is long.
@@ -152,8 +176,11 @@ impl<'w, 's, 'a> Ways<'w, 's, 'a> {
     }
 }
 
-/// Whether the reference is one of many alike: an element, or an internal one with a number in its name.
+/// Whether the reference is one of many alike: an element, or an internal one with a number in its
+/// name.
 pub fn is_numbered(analysis: &Analysis, edge: Edge) -> bool {
     let kind = analysis.snapshot().graph.edge_type(edge);
-    kind.is_indexed() || (kind == EdgeType::Internal && analysis.edge_name(edge).starts_with(|first: char| first.is_ascii_digit()))
+    kind.is_indexed()
+        || (kind == EdgeType::Internal
+            && analysis.edge_name(edge).starts_with(|first: char| first.is_ascii_digit()))
 }

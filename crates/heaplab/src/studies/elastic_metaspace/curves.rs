@@ -46,8 +46,15 @@ struct Process {
 impl Process {
     fn now() -> Result<Process> {
         let status = std::fs::read_to_string("/proc/self/status").context("/proc/self/status")?;
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("/proc/self/status has no RssAnon")?;
-        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().with_context(|| format!("RssAnon: {line}"))?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"))
+            .context("/proc/self/status has no RssAnon")?;
+        let kilobytes: u64 = line
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .with_context(|| format!("RssAnon: {line}"))?;
         let maps = std::fs::read_to_string("/proc/self/maps").context("/proc/self/maps")?;
         Ok(Process { resident: kilobytes << 10, mappings: maps.lines().count() as u64 })
     }
@@ -71,7 +78,9 @@ pub fn looks(workload: &Workload, name: &str) -> Result<Vec<Look>> {
     let mut dropping = false;
     for (index, event) in workload.events.iter().enumerate() {
         match event {
-            Event::Death(_) if !std::mem::replace(&mut dropping, true) => look(&replay, Phase::Loaded)?,
+            Event::Death(_) if !std::mem::replace(&mut dropping, true) => {
+                look(&replay, Phase::Loaded)?
+            }
             _ if index.is_multiple_of(STEP) && !dropping => look(&replay, Phase::Running)?,
             _ => {}
         }
@@ -89,14 +98,17 @@ pub fn looks(workload: &Workload, name: &str) -> Result<Vec<Look>> {
 
 /// Sizes in words of what was left of retired chunks and put on free lists, in order.
 ///
-/// Only such a leftover lets an arena's used words grow by more than the request (a request served from a free block lets them be).
-/// Both designs take more than asked for the smallest requests; what they keep is larger than that.
+/// Only such a leftover lets an arena's used words grow by more than the request (a request served
+/// from a free block lets them be). Both designs take more than asked for the smallest requests;
+/// what they keep is larger than that.
 pub fn leftovers(workload: &Workload, name: &str) -> Result<Vec<usize>> {
     let smallest = if name.starts_with("jdk11") { 3 } else { 2 };
     let mut replay = Replay::new(workload, name)?;
     let mut sizes = Vec::new();
     for event in &workload.events {
-        let used = |replay: &Replay, arena| replay.arenas.get(&arena).map_or(0, |number| replay.design.used_words(*number));
+        let used = |replay: &Replay, arena| {
+            replay.arenas.get(&arena).map_or(0, |number| replay.design.used_words(*number))
+        };
         let before = if let Event::Allocate(arena, _) = event { used(&replay, *arena) } else { 0 };
         replay.step(*event, false)?;
         if let Event::Allocate(arena, words) = event {
@@ -117,7 +129,8 @@ pub fn time(workload: &Workload, name: &str) -> Result<Duration> {
     Ok(processor_time().saturating_sub(start))
 }
 
-/// Processor time of this thread, which others on the machine do not lengthen as they do the clock's.
+/// Processor time of this thread, which others on the machine do not lengthen as they do the
+/// clock's.
 fn processor_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
@@ -132,11 +145,18 @@ struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     fn new(workload: &'a Workload, name: &str) -> Result<Replay<'a>> {
-        Ok(Replay { workload, design: design(name)?, arenas: HashMap::new(), blocks: Vec::with_capacity(workload.events.len()) })
+        Ok(Replay {
+            workload,
+            design: design(name)?,
+            arenas: HashMap::new(),
+            blocks: Vec::with_capacity(workload.events.len()),
+        })
     }
 
     fn step(&mut self, event: Event, write: bool) -> Result<()> {
-        let number = |arena: usize, arenas: &HashMap<usize, usize>| arenas.get(&arena).copied().context("an arena that is not alive");
+        let number = |arena: usize, arenas: &HashMap<usize, usize>| {
+            arenas.get(&arena).copied().context("an arena that is not alive")
+        };
         match event {
             Event::Birth(arena) => {
                 let plan = self.workload.arenas.get(arena).copied().unwrap_or_default();
@@ -154,7 +174,8 @@ impl<'a> Replay<'a> {
             }
             Event::Deallocate(arena, words, Some(nth)) => {
                 let block = *self.blocks.get(nth).context("a block that was never allocated")?;
-                // SAFETY: recordings give back what they allocated in that arena, with its size and once.
+                // SAFETY: recordings give back what they allocated in that arena, with its size and
+                // once.
                 unsafe { self.design.deallocate(number(arena, &self.arenas)?, block, words) };
             }
             Event::Deallocate(_, _, None) => {}

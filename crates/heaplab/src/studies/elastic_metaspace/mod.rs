@@ -1,8 +1,10 @@
-//! The study of elastic metaspace: what the old design keeps after class unloading, and what the elastic one gives back.
+//! The study of elastic metaspace: what the old design keeps after class unloading, and what the
+//! elastic one gives back.
 //!
-//! Source: T. Stüfe, "Elastic Metaspaces" (2020). Two recordings of real JVMs run on every design of `heaplab-metaspace`, each
-//! of which decides as its JVM does ([`crate::metaspaces`]); [`workload`] reads them, [`curves`] replays them, [`claims`] turns what
-//! comes out into the document's figures and [`pictures`] into its graphs.
+//! Source: T. Stüfe, "Elastic Metaspaces" (2020). Two recordings of real JVMs run on every design
+//! of `heaplab-metaspace`, each of which decides as its JVM does ([`crate::metaspaces`]);
+//! [`workload`] reads them, [`curves`] replays them, [`claims`] turns what comes out into the
+//! document's figures and [`pictures`] into its graphs.
 
 mod claims;
 mod curves;

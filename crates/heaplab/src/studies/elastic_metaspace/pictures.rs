@@ -1,5 +1,5 @@
-//! The document's graphs, as SVG: committed against used, old beside elastic; committed and RSS, old against elastic; and the
-//! histograms of sizes, asked for and put on free lists.
+//! The document's graphs, as SVG: committed against used, old beside elastic; committed and RSS,
+//! old against elastic; and the histograms of sizes, asked for and put on free lists.
 
 use super::claims::{DESIGNS, LARGE_WORDS, looks};
 use super::curves::{self, Look, Phase};
@@ -34,11 +34,13 @@ struct Graph {
 
 /// Draws every graph into `folder` and returns the files.
 pub fn draw(folder: &Path) -> Result<Vec<PathBuf>> {
-    std::fs::create_dir_all(folder).with_context(|| format!("{}: cannot create this folder", folder.display()))?;
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("{}: cannot create this folder", folder.display()))?;
     let mut files = Vec::new();
     for (name, graph) in graphs()? {
         let path = folder.join(name);
-        std::fs::write(&path, graph.svg()).with_context(|| format!("{}: cannot write", path.display()))?;
+        std::fs::write(&path, graph.svg())
+            .with_context(|| format!("{}: cannot write", path.display()))?;
         files.push(path);
     }
     Ok(files)
@@ -52,7 +54,10 @@ fn graphs() -> Result<Vec<(&'static str, Graph)>> {
         title: title.into(),
         x,
         y: "MB",
-        series: vec![series("committed", looks, |look| look.moment.committed), series("used", looks, |look| look.moment.used)],
+        series: vec![
+            series("committed", looks, |look| look.moment.committed),
+            series("used", looks, |look| look.moment.used),
+        ],
         marks: drops(looks),
     };
     let mut committed = Vec::new();
@@ -64,22 +69,42 @@ fn graphs() -> Result<Vec<(&'static str, Graph)>> {
     }
     Ok(vec![
         ("committed-used-old.svg", against_used("Committed and used, old design (JDK 11)", &old)),
-        ("committed-used-elastic.svg", against_used("Committed and used, elastic (JDK 17, balanced)", &elastic)),
+        (
+            "committed-used-elastic.svg",
+            against_used("Committed and used, elastic (JDK 17, balanced)", &elastic),
+        ),
         (
             "committed.svg",
-            Graph { title: "Committed metaspace, old and elastic".into(), x, y: "MB", series: committed, marks: drops(&old) },
+            Graph {
+                title: "Committed metaspace, old and elastic".into(),
+                x,
+                y: "MB",
+                series: committed,
+                marks: drops(&old),
+            },
         ),
-        ("rss.svg", Graph { title: "RSS, old and elastic (every block written)".into(), x, y: "MB", series: resident, marks: drops(&old) }),
+        (
+            "rss.svg",
+            Graph {
+                title: "RSS, old and elastic (every block written)".into(),
+                x,
+                y: "MB",
+                series: resident,
+                marks: drops(&old),
+            },
+        ),
         ("sizes.svg", requested()?),
         ("sizes-freed.svg", put_away()?),
     ])
 }
 
-/// How wide a plateau a look after a drop is drawn: the program stood still then, and next to no events tell so.
+/// How wide a plateau a look after a drop is drawn: the program stood still then, and next to no
+/// events tell so.
 const PLATEAU: f64 = 10.0;
 
-/// Where each look lies on the x axis, and where its plateau ends. The axis counts looks rather than events, because churn's last drops
-/// come within a few hundred events of each other, after 430,000.
+/// Where each look lies on the x axis, and where its plateau ends. The axis counts looks rather
+/// than events, because churn's last drops come within a few hundred events of each other, after
+/// 430,000.
 fn places(looks: &[Look]) -> Vec<(f64, f64)> {
     let mut at = 0.0;
     let mut places = Vec::with_capacity(looks.len());
@@ -93,7 +118,10 @@ fn places(looks: &[Look]) -> Vec<(f64, f64)> {
 
 fn series(name: &str, looks: &[Look], value: impl Fn(&Look) -> u64) -> Series {
     let megabytes = |look: &Look| value(look) as f64 / f64::from(1 << 20);
-    let points = looks.iter().zip(places(looks)).flat_map(|(look, (from, to))| [(from, megabytes(look)), (to, megabytes(look))]);
+    let points = looks
+        .iter()
+        .zip(places(looks))
+        .flat_map(|(look, (from, to))| [(from, megabytes(look)), (to, megabytes(look))]);
     Series { name: name.into(), points: points.collect() }
 }
 
@@ -125,7 +153,12 @@ fn per_mille(name: &str, sizes: impl Iterator<Item = usize>) -> Series {
         }
     }
     let share = |count: u64| 1e3 * count as f64 / total.max(1) as f64;
-    let points = counts.iter().enumerate().skip(1).map(|(words, count)| (words as f64, share(*count))).collect();
+    let points = counts
+        .iter()
+        .enumerate()
+        .skip(1)
+        .map(|(words, count)| (words as f64, share(*count)))
+        .collect();
     Series { name: name.into(), points }
 }
 
@@ -136,16 +169,25 @@ fn sizes(title: &str, series: Vec<Series>) -> Graph {
 
 /// Requests by size, outside of class space.
 fn requested() -> Result<Graph> {
-    let of =
-        |workload: workload::Workload| per_mille(workload.name, workload.requests().filter(|(_, class)| !class).map(|(words, _)| words));
-    Ok(sizes("Requests outside of class space, by size", vec![of(workload::churn()?), of(workload::jruby()?)]))
+    let of = |workload: workload::Workload| {
+        per_mille(
+            workload.name,
+            workload.requests().filter(|(_, class)| !class).map(|(words, _)| words),
+        )
+    };
+    Ok(sizes(
+        "Requests outside of class space, by size",
+        vec![of(workload::churn()?), of(workload::jruby()?)],
+    ))
 }
 
 /// Blocks put on free lists by size: given back early, or left of a retired chunk.
 fn put_away() -> Result<Graph> {
     let mut all = Vec::new();
     for workload in [workload::churn()?, workload::jruby()?] {
-        let given_back = |event: &Event| if let Event::Deallocate(_, words, _) = event { Some(*words) } else { None };
+        let given_back = |event: &Event| {
+            if let Event::Deallocate(_, words, _) = event { Some(*words) } else { None }
+        };
         for (design, name) in [("jdk11", "old"), ("jdk17", "elastic")] {
             let left = curves::leftovers(&workload, design)?;
             all.push(per_mille(
@@ -160,7 +202,11 @@ fn put_away() -> Result<Graph> {
 /// A step of 1, 2 or 5 times a power of ten that cuts `span` into at most eight.
 fn tick(span: f64) -> f64 {
     let power = 10f64.powf((span / 8.0).max(1e-9).log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| span / step <= 8.0).unwrap_or(span)
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|factor| factor * power)
+        .find(|step| span / step <= 8.0)
+        .unwrap_or(span)
 }
 
 impl Graph {
@@ -180,31 +226,74 @@ impl Graph {
         let mut at = 0.0;
         while at <= y_max {
             let y = down(at);
-            let _ = writeln!(svg, "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>", WIDTH - RIGHT);
-            let _ = writeln!(svg, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{at}</text>", LEFT - 6.0, y + 4.0);
+            let _ = writeln!(
+                svg,
+                "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>",
+                WIDTH - RIGHT
+            );
+            let _ = writeln!(
+                svg,
+                "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{at}</text>",
+                LEFT - 6.0,
+                y + 4.0
+            );
             at += tick(y_max);
         }
         at = 0.0;
         while at <= x_max {
-            let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{at}</text>", across(at), bottom + 18.0);
+            let _ = writeln!(
+                svg,
+                "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{at}</text>",
+                across(at),
+                bottom + 18.0
+            );
             at += tick(x_max);
         }
-        let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", WIDTH - RIGHT, bottom + 36.0, self.x);
+        let _ = writeln!(
+            svg,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
+            WIDTH - RIGHT,
+            bottom + 36.0,
+            self.x
+        );
         let _ = writeln!(svg, "<text x=\"8\" y=\"{}\">{}</text>", TOP - 4.0, self.y);
         for (place, says) in &self.marks {
             let x = across(*place);
-            let _ =
-                writeln!(svg, "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\" stroke=\"#888\" stroke-dasharray=\"3 3\"/>");
+            let _ = writeln!(
+                svg,
+                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\" stroke=\"#888\" stroke-dasharray=\"3 3\"/>"
+            );
             let (x, y) = (x + 3.0, TOP - 3.0);
-            let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y}\" font-size=\"10\" fill=\"#555\">{says}</text>");
+            let _ = writeln!(
+                svg,
+                "<text x=\"{x:.1}\" y=\"{y}\" font-size=\"10\" fill=\"#555\">{says}</text>"
+            );
         }
         for (index, series) in self.series.iter().enumerate() {
             let colour = COLOURS[index % COLOURS.len()];
-            let line: Vec<String> = series.points.iter().map(|(x, y)| format!("{:.1},{:.1}", across(*x), down(*y))).collect();
-            let _ = writeln!(svg, "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>", line.join(" "));
+            let line: Vec<String> = series
+                .points
+                .iter()
+                .map(|(x, y)| format!("{:.1},{:.1}", across(*x), down(*y)))
+                .collect();
+            let _ = writeln!(
+                svg,
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>",
+                line.join(" ")
+            );
             let place = LEFT + index as f64 * (WIDTH - LEFT - RIGHT) / 4.0;
-            let _ = writeln!(svg, "<rect x=\"{place}\" y=\"{}\" width=\"14\" height=\"4\" fill=\"{colour}\"/>", HEIGHT - 18.0);
-            let _ = writeln!(svg, "<text x=\"{}\" y=\"{}\">{}</text>", place + 20.0, HEIGHT - 12.0, series.name);
+            let _ = writeln!(
+                svg,
+                "<rect x=\"{place}\" y=\"{}\" width=\"14\" height=\"4\" fill=\"{colour}\"/>",
+                HEIGHT - 18.0
+            );
+            let _ = writeln!(
+                svg,
+                "<text x=\"{}\" y=\"{}\">{}</text>",
+                place + 20.0,
+                HEIGHT - 12.0,
+                series.name
+            );
         }
         svg + "</svg>\n"
     }
@@ -221,9 +310,22 @@ mod tests {
 
     #[test]
     fn a_graph_holds_every_point_within_its_frame() {
-        let series = vec![Series { name: "committed".into(), points: vec![(0.0, 0.0), (10.0, 4.0), (20.0, 2.0)] }];
-        let svg = Graph { title: "t".into(), x: "events", y: "MB", series, marks: vec![(10.0, "half".into())] }.svg();
-        assert!(svg.contains("points=\"64.0,268.0 384.0,50.9 704.0,") && svg.ends_with("</svg>\n"), "{svg}");
+        let series = vec![Series {
+            name: "committed".into(),
+            points: vec![(0.0, 0.0), (10.0, 4.0), (20.0, 2.0)],
+        }];
+        let svg = Graph {
+            title: "t".into(),
+            x: "events",
+            y: "MB",
+            series,
+            marks: vec![(10.0, "half".into())],
+        }
+        .svg();
+        assert!(
+            svg.contains("points=\"64.0,268.0 384.0,50.9 704.0,") && svg.ends_with("</svg>\n"),
+            "{svg}"
+        );
         assert!(svg.contains("x1=\"384.0\" x2=\"384.0\"") && svg.contains(">half</text>"), "{svg}");
     }
 }

@@ -37,7 +37,10 @@ pub struct Workload {
 
 fn unpack(name: &str, bytes: &[u8]) -> Result<String> {
     let mut text = String::new();
-    GzDecoder::new(bytes).take(TEXT_BYTES_MAX).read_to_string(&mut text).with_context(|| format!("unpacking {name}"))?;
+    GzDecoder::new(bytes)
+        .take(TEXT_BYTES_MAX)
+        .read_to_string(&mut text)
+        .with_context(|| format!("unpacking {name}"))?;
     Ok(text)
 }
 
@@ -61,7 +64,10 @@ pub fn jruby() -> Result<Workload> {
 
 /// What JDK 11 did with the study's own churn.
 pub fn jdk11() -> Result<Vec<heaplab_metaspace::old::recording::Event>> {
-    let text = unpack("jdk11-churn.txt.gz", include_bytes!("../../../../../traces/metaspace/jdk11-churn.txt.gz"))?;
+    let text = unpack(
+        "jdk11-churn.txt.gz",
+        include_bytes!("../../../../../traces/metaspace/jdk11-churn.txt.gz"),
+    )?;
     heaplab_metaspace::old::recording::parse(&text).context("jdk11-churn.txt.gz")
 }
 
@@ -77,7 +83,9 @@ fn read(name: &'static str, trace: &[u8], arenas: &[u8]) -> Result<Workload> {
     let text = unpack(name, trace)?;
     let mut workload = Workload { name, arenas, events: Vec::new(), from_free_blocks: 0 };
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
-        let event = event(line).with_context(|| format!("{name}.trace.gz, line {}: expected an event, found {line:?}", index + 1))?;
+        let event = event(line).with_context(|| {
+            format!("{name}.trace.gz, line {}: expected an event, found {line:?}", index + 1)
+        })?;
         workload.from_free_blocks += u64::from(line.split(' ').nth(1) == Some("f"));
         workload.events.push(event);
     }
@@ -104,7 +112,9 @@ impl Workload {
     /// Words of every allocation, and whether it was for class space.
     pub fn requests(&self) -> impl Iterator<Item = (usize, bool)> {
         self.events.iter().filter_map(|event| match event {
-            Event::Allocate(arena, words) => Some((*words, self.arenas.get(*arena).is_some_and(|plan| plan.class))),
+            Event::Allocate(arena, words) => {
+                Some((*words, self.arenas.get(*arena).is_some_and(|plan| plan.class)))
+            }
             _ => None,
         })
     }

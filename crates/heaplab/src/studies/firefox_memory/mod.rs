@@ -1,8 +1,10 @@
-//! The study of Firefox's hunt for wasted memory: slop, clownshoes, buffers that grow by too little.
+//! The study of Firefox's hunt for wasted memory: slop, clownshoes, buffers that grow by too
+//! little.
 //!
-//! Source: Nicholas Nethercote's posts of 2011 to 2014 (studies/firefox-memory/README.md lists them). What a table of size
-//! classes answers is in [`tables`]; what needs a workload run on a heap is in [`workloads`]. Rows about memory
-//! reporters and garbage-collected chunks stay open until heaplab has those parts.
+//! Source: Nicholas Nethercote's posts of 2011 to 2014 (studies/firefox-memory/README.md lists
+//! them). What a table of size classes answers is in [`tables`]; what needs a workload run on a
+//! heap is in [`workloads`]. Rows about memory reporters and garbage-collected chunks stay open
+//! until heaplab has those parts.
 
 mod tables;
 mod workloads;

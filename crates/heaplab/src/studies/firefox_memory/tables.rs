@@ -1,4 +1,5 @@
-//! Claims that the table of size classes answers: what a request is given, without running anything.
+//! Claims that the table of size classes answers: what a request is given, without running
+//! anything.
 
 use heaplab_findings::words::count;
 use heaplab_size_class::Allocator;
@@ -8,9 +9,20 @@ const FIREFOX: Allocator = Allocator::Firefox2011;
 /// The document's table, as its classes come out of ours.
 pub fn classes() -> String {
     const MIB: u64 = 1 << 20;
-    let classes: Vec<u64> = FIREFOX.classes().map(|class| class.usable).take_while(|size| *size <= 3 * MIB).collect();
-    let between = |low: u64, high: u64| classes.iter().copied().filter(move |size| (low..=high).contains(size)).collect::<Vec<_>>();
-    let steps = |sizes: Vec<u64>| format!("{}, {} .. {} ({} classes)", sizes[0], sizes[1], sizes[sizes.len() - 1], sizes.len());
+    let classes: Vec<u64> =
+        FIREFOX.classes().map(|class| class.usable).take_while(|size| *size <= 3 * MIB).collect();
+    let between = |low: u64, high: u64| {
+        classes.iter().copied().filter(move |size| (low..=high).contains(size)).collect::<Vec<_>>()
+    };
+    let steps = |sizes: Vec<u64>| {
+        format!(
+            "{}, {} .. {} ({} classes)",
+            sizes[0],
+            sizes[1],
+            sizes[sizes.len() - 1],
+            sizes.len()
+        )
+    };
     format!(
         "tiny {:?}; quantum {}; sub-page {:?}; large {}; huge {}",
         between(1, 8),
@@ -39,14 +51,17 @@ pub fn necko_slop() -> String {
     format!("{} KB", wasted_bytes / 1024)
 }
 
-/// An arena of a power of two plus its header: the share of the block that nobody asked for, over the arena sizes that
-/// the document names. The Mac's allocator has no table here; its step over 992 bytes was 512 bytes.
+/// An arena of a power of two plus its header: the share of the block that nobody asked for, over
+/// the arena sizes that the document names. The Mac's allocator has no table here; its step over
+/// 992 bytes was 512 bytes.
 pub fn arena_with_header() -> String {
     const HEADER_BYTES: u64 = 32;
     const MAC_STEP_BYTES: u64 = 512;
     let share = |arena: u64, block: u64| 100.0 * (block - arena) as f64 / block as f64;
-    let firefox: Vec<_> =
-        [1_024, 4_096].iter().map(|arena| format!("{:.0} %", share(*arena, FIREFOX.usable(arena + HEADER_BYTES, 1)))).collect();
+    let firefox: Vec<_> = [1_024, 4_096]
+        .iter()
+        .map(|arena| format!("{:.0} %", share(*arena, FIREFOX.usable(arena + HEADER_BYTES, 1))))
+        .collect();
     let mac = share(4_096, (4_096 + HEADER_BYTES).next_multiple_of(MAC_STEP_BYTES));
     format!("{} of 1,024 and {} of 4,096-byte arenas; {mac:.0} %", firefox[0], firefox[1])
 }

@@ -27,11 +27,15 @@ const DOCUMENT_COUNTS: [(u64, u64); 10] = [
 ];
 const DOCUMENT_REQUESTS: u64 = 909_062;
 
-/// The document's allocations, made again: its ten lines, the rest as sizes that each occur too rarely to be listed.
+/// The document's allocations, made again: its ten lines, the rest as sizes that each occur too
+/// rarely to be listed.
 pub fn counts() -> Result<String> {
     let listed: u64 = DOCUMENT_COUNTS.iter().map(|(_, count)| count).sum();
     let rest = (0..DOCUMENT_REQUESTS - listed).map(|index| 200 + index % 512);
-    let requests = DOCUMENT_COUNTS.iter().flat_map(|(size, count)| std::iter::repeat_n(*size, *count as usize)).chain(rest);
+    let requests = DOCUMENT_COUNTS
+        .iter()
+        .flat_map(|(size, count)| std::iter::repeat_n(*size, *count as usize))
+        .chain(rest);
     let mut workload = Workload::default();
     for size in requests {
         let object = workload.allocate(size);
@@ -43,7 +47,10 @@ pub fn counts() -> Result<String> {
 
 fn lines(counts: &CountsTable, most: usize) -> String {
     let line = |row: &heaplab_findings::CountsRow| {
-        format!("{} ({:.1}%, {:.1}%): {} -> {} ({})", row.count, row.percent, row.cumulative_percent, row.request, row.usable, row.slop)
+        format!(
+            "{} ({:.1}%, {:.1}%): {} -> {} ({})",
+            row.count, row.percent, row.cumulative_percent, row.request, row.usable, row.slop
+        )
     };
     counts.rows.iter().take(most).map(line).collect::<Vec<_>>().join("; ")
 }
@@ -53,7 +60,8 @@ pub fn just_enough() -> Result<String> {
     const MIB: u64 = 1 << 20;
     let by_bytes = growth_of((1..=MIB).collect())?;
     let by_pages = growth_of((1..=256).map(|pages| pages * 4_096).collect())?;
-    let cumulative = [by_bytes.cumulative_bytes, by_pages.cumulative_bytes, by_pages.doubling_cumulative_bytes];
+    let cumulative =
+        [by_bytes.cumulative_bytes, by_pages.cumulative_bytes, by_pages.doubling_cumulative_bytes];
     Ok(cumulative.map(count).join("; "))
 }
 
@@ -72,26 +80,40 @@ fn growth_of(sizes: Vec<u64>) -> Result<Growth> {
     growth.context("the growth of the buffer was not found")
 }
 
-/// SQLite's blocks against what it believes they are: each request less the 8 bytes in which it keeps the size.
+/// SQLite's blocks against what it believes they are: each request less the 8 bytes in which it
+/// keeps the size.
 pub fn sqlite() -> Result<String> {
     const HEADER_BYTES: u64 = 8;
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("sqlite.heaplab");
     bundled::unpack_sqlite(&path)?;
     let bundle = Bundle::open(&path)?;
-    let (profile, _) = analyse(bundle.tables(), &mut bundle.events(Selection::default())?, Allocator::Firefox2011)?;
+    let (profile, _) = analyse(
+        bundle.tables(),
+        &mut bundle.events(Selection::default())?,
+        Allocator::Firefox2011,
+    )?;
     let ratio = |allocator: Allocator| {
-        let real: u64 = profile.sizes.iter().map(|row| row.at_peak.objects * allocator.usable(row.request, 1)).sum();
-        let believed: u64 = profile.sizes.iter().map(|row| row.at_peak.objects * row.request.saturating_sub(HEADER_BYTES)).sum();
+        let real: u64 = profile
+            .sizes
+            .iter()
+            .map(|row| row.at_peak.objects * allocator.usable(row.request, 1))
+            .sum();
+        let believed: u64 = profile
+            .sizes
+            .iter()
+            .map(|row| row.at_peak.objects * row.request.saturating_sub(HEADER_BYTES))
+            .sum();
         real as f64 / believed as f64
     };
-    let shown = [Allocator::Firefox2011, Allocator::Jemalloc, Allocator::Mimalloc, Allocator::Glibc]
-        .map(|allocator| format!("{:.2}x on {}", ratio(allocator), allocator.name()));
+    let shown =
+        [Allocator::Firefox2011, Allocator::Jemalloc, Allocator::Mimalloc, Allocator::Glibc]
+            .map(|allocator| format!("{:.2}x on {}", ratio(allocator), allocator.name()));
     Ok(shown.join(", "))
 }
 
-/// Buffers that grow side by side by pages and by doubling, then nine of ten closed: resident bytes left, after the heap was asked
-/// to give back what it can.
+/// Buffers that grow side by side by pages and by doubling, then nine of ten closed: resident bytes
+/// left, after the heap was asked to give back what it can.
 pub fn growth_fragmentation() -> Result<String> {
     let by_pages = growing_buffers(|size| size + 4_096);
     let doubling = growing_buffers(|size| size * 2);
@@ -102,8 +124,12 @@ pub fn growth_fragmentation() -> Result<String> {
             .heaps
             .iter()
             .map(|heap| {
-                let space = heap.space.as_ref().with_context(|| format!("{}: no space was measured", heap.heap))?;
-                Ok(space.trimmed_resident_bytes.unwrap_or(space.end_resident_bytes) as f64 / f64::from(1 << 20))
+                let space = heap
+                    .space
+                    .as_ref()
+                    .with_context(|| format!("{}: no space was measured", heap.heap))?;
+                Ok(space.trimmed_resident_bytes.unwrap_or(space.end_resident_bytes) as f64
+                    / f64::from(1 << 20))
             })
             .collect()
     };
@@ -111,18 +137,22 @@ pub fn growth_fragmentation() -> Result<String> {
     let shown: Vec<_> = heaps
         .iter()
         .zip(by_pages.iter().zip(&doubling))
-        .map(|(heap, (pages, doubling))| format!("{heap} {pages:.1} -> {doubling:.1} MiB ({:+.1})", doubling - pages))
+        .map(|(heap, (pages, doubling))| {
+            format!("{heap} {pages:.1} -> {doubling:.1} MiB ({:+.1})", doubling - pages)
+        })
         .collect();
     Ok(format!("left after closing and trimming, by pages -> doubling: {}", shown.join(", ")))
 }
 
-/// 400 buffers grow in turn to between 32 and 544 KiB, each step beside two small objects of which one in eight stays; then
-/// 360 of them are freed.
+/// 400 buffers grow in turn to between 32 and 544 KiB, each step beside two small objects of which
+/// one in eight stays; then 360 of them are freed.
 fn growing_buffers(next: impl Fn(u64) -> u64) -> Workload {
     const BUFFERS: usize = 400;
     let mut random = Random(42);
     let mut workload = Workload::default();
-    let mut buffers: Vec<_> = (0..BUFFERS).map(|_| (workload.allocate(4_096), 4_096, 32 * 1024 + random.below(512 * 1024))).collect();
+    let mut buffers: Vec<_> = (0..BUFFERS)
+        .map(|_| (workload.allocate(4_096), 4_096, 32 * 1024 + random.below(512 * 1024)))
+        .collect();
     while buffers.iter().any(|(_, size, goal)| size < goal) {
         for (buffer, size, goal) in buffers.iter_mut().filter(|(_, size, goal)| size < goal) {
             *size = next(*size).min((*goal).next_multiple_of(4_096));
@@ -143,7 +173,8 @@ fn growing_buffers(next: impl Fn(u64) -> u64) -> Workload {
     workload
 }
 
-/// A recycling cache saves a pair of calls for each buffer of 32 KB: what such a pair costs on today's heaps.
+/// A recycling cache saves a pair of calls for each buffer of 32 KB: what such a pair costs on
+/// today's heaps.
 pub fn recycling() -> Result<String> {
     let mut workload = Workload::default();
     let mut held = std::collections::VecDeque::new();
@@ -153,18 +184,31 @@ pub fn recycling() -> Result<String> {
             held.pop_front().into_iter().for_each(|buffer| workload.free(buffer));
         }
     }
-    let results =
-        replayed(&workload.tables(), &workload.events, &["glibc", "jemalloc", "mimalloc"], &["--time", "--touch", "none", "--reps", "5"])?;
+    let results = replayed(
+        &workload.tables(),
+        &workload.events,
+        &["glibc", "jemalloc", "mimalloc"],
+        &["--time", "--touch", "none", "--reps", "5"],
+    )?;
     let pairs: Vec<_> = results
         .heaps
         .iter()
-        .filter_map(|heap| heap.time.as_ref().map(|time| format!("{} {:.0} ns", heap.heap, 2.0 * time.ns_per_event.value)))
+        .filter_map(|heap| {
+            heap.time
+                .as_ref()
+                .map(|time| format!("{} {:.0} ns", heap.heap, 2.0 * time.ns_per_event.value))
+        })
         .collect();
     Ok(format!("an allocation and free of 32 KB: {}", pairs.join(", ")))
 }
 
-fn analyse(tables: &Tables, source: &mut impl EventSource, allocator: Allocator) -> Result<(Profile, Findings)> {
-    let mut detectors = Detectors::new(Options { basis: Some(Basis::Table(allocator)), ..Options::default() });
+fn analyse(
+    tables: &Tables,
+    source: &mut impl EventSource,
+    allocator: Allocator,
+) -> Result<(Profile, Findings)> {
+    let mut detectors =
+        Detectors::new(Options { basis: Some(Basis::Table(allocator)), ..Options::default() });
     let profile = profile(tables, source, &heaplab_profile::Options::default(), &mut detectors)?;
     let findings = detectors.finish(tables, &profile);
     Ok((profile, findings))
@@ -213,12 +257,14 @@ impl Workload {
     }
 }
 
-/// A small generator (Knuth's MMIX constants), so that a workload is the same on every machine and with every version of every library.
+/// A small generator (Knuth's MMIX constants), so that a workload is the same on every machine and
+/// with every version of every library.
 struct Random(u64);
 
 impl Random {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 }

@@ -1,12 +1,16 @@
 //! Both fixes, switched one by one in our own generator.
 //!
-//! The heap is the document's production program at its worst: one line of script with thousands of functions, and as many properties
-//! whose names are numbers. Names are asked for in the first phase, as V8 does. Parts are of this thread's processor time, which other work on the
-//! machine changes little; what the fixes take away is counted beside it, and the counts are the same in every run.
+//! The heap is the document's production program at its worst: one line of script with thousands of
+//! functions, and as many properties whose names are numbers. Names are asked for in the first
+//! phase, as V8 does. Parts are of this thread's processor time, which other work on the machine
+//! changes little; what the fixes take away is counted beside it, and the counts are the same in
+//! every run.
 
 use anyhow::Result;
 use heaplab_findings::words::count;
-use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink, Options, Position, Positions, generate};
+use heaplab_snapshot::generate::{
+    Description, EdgeSink, Embedder, NameSink, Options, Position, Positions, generate,
+};
 use heaplab_snapshot::names::Hash;
 use heaplab_snapshot::write::{edge_type, node_type};
 use rustix::time::{ClockId, clock_gettime};
@@ -34,7 +38,9 @@ impl Embedder for Minified {
     fn targets(&mut self, object: u64, visit: &mut impl FnMut(u64)) {
         match object {
             ROOT => (TABLE..FIRST_FUNCTION + FUNCTIONS).for_each(visit),
-            TABLE => (0..NUMERIC_NAMES).for_each(|number| visit(FIRST_FUNCTION + number % FUNCTIONS)),
+            TABLE => {
+                (0..NUMERIC_NAMES).for_each(|number| visit(FIRST_FUNCTION + number % FUNCTIONS))
+            }
             _ => {}
         }
     }
@@ -45,15 +51,28 @@ impl Embedder for Minified {
             TABLE => (node_type::OBJECT, names.intern(b"Object")),
             _ => (node_type::CLOSURE, names.intern(format!("f{object}").as_bytes())),
         };
-        Description { node_type, name, id: object * 2 + 1, self_size: 32, trace_node_id: 0, detachedness: 0 }
+        Description {
+            node_type,
+            name,
+            id: object * 2 + 1,
+            self_size: 32,
+            trace_node_id: 0,
+            detachedness: 0,
+        }
     }
 
     fn references(&mut self, object: u64, edges: &mut impl EdgeSink) {
         match object {
-            ROOT => (TABLE..FIRST_FUNCTION + FUNCTIONS).for_each(|target| edges.element(target, target)),
+            ROOT => {
+                (TABLE..FIRST_FUNCTION + FUNCTIONS).for_each(|target| edges.element(target, target))
+            }
             TABLE => {
                 for number in 0..NUMERIC_NAMES {
-                    edges.named(edge_type::PROPERTY, number.to_string().as_bytes(), FIRST_FUNCTION + number % FUNCTIONS);
+                    edges.named(
+                        edge_type::PROPERTY,
+                        number.to_string().as_bytes(),
+                        FIRST_FUNCTION + number % FUNCTIONS,
+                    );
                 }
             }
             _ => {}
@@ -83,7 +102,8 @@ fn processor_time() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Nowhere; it notes when the file begins, which ends generation. A writer keeps its first 64 KiB for itself: some thousand nodes.
+/// Nowhere; it notes when the file begins, which ends generation. A writer keeps its first 64 KiB
+/// for itself: some thousand nodes.
 #[derive(Default)]
 struct Beginning(Option<Duration>);
 
@@ -114,7 +134,11 @@ fn run(hash: Hash, positions: Positions) -> Result<Taken> {
         let before = processor_time();
         let (sink, profile) = generate(&mut heap, Beginning::default(), options)?;
         let generation = sink.0.unwrap_or_else(processor_time).saturating_sub(before);
-        taken = Taken { time: taken.time.min(generation), slots: profile.generation_names.probes, source_bytes: profile.source_bytes };
+        taken = Taken {
+            time: taken.time.min(generation),
+            slots: profile.generation_names.probes,
+            source_bytes: profile.source_bytes,
+        };
     }
     Ok(taken)
 }
@@ -126,7 +150,9 @@ pub fn switched() -> Result<String> {
     let lines_alone = run(Hash::V8Original, Positions::OncePerScript)?;
     let both = run(Hash::V8Shifted, Positions::OncePerScript)?;
     let ours = run(Hash::Mixed, Positions::OncePerScript)?;
-    let part = |taken: Taken| format!("{:.1} %", taken.time.as_secs_f64() * 100.0 / neither.time.as_secs_f64());
+    let part = |taken: Taken| {
+        format!("{:.1} %", taken.time.as_secs_f64() * 100.0 / neither.time.as_secs_f64())
+    };
     Ok(format!(
         "generation, of that without the fixes: hash alone {}, line ends alone {}, both {}, both with our hash {}; \
          slots looked at: {} without the fix, {} with it, {} with our hash; bytes of source: {} and {}",

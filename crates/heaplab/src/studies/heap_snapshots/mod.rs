@@ -1,8 +1,11 @@
-//! The study of V8's slow heap snapshots: colliding names, line ends computed anew for every function.
+//! The study of V8's slow heap snapshots: colliding names, line ends computed anew for every
+//! function.
 //!
-//! Source: "Speeding up V8 heap snapshots" (José Dapena Paz and others, 2023). The tables are computed here ([`names`]); both fixes are
-//! switched one by one in our own generator ([`generator`]); the real Nodes that have and lack them are run by the programs of
-//! studies/heap-snapshots ([`nodes`]), where `npm ci` has installed them; elsewhere those rows stay unmeasured.
+//! Source: "Speeding up V8 heap snapshots" (José Dapena Paz and others, 2023). The tables are
+//! computed here ([`names`]); both fixes are switched one by one in our own generator
+//! ([`generator`]); the real Nodes that have and lack them are run by the programs of
+//! studies/heap-snapshots ([`nodes`]), where `npm ci` has installed them; elsewhere those rows stay
+//! unmeasured.
 
 mod generator;
 mod names;

@@ -4,7 +4,8 @@ use anyhow::Result;
 use heaplab_findings::words::count;
 use heaplab_snapshot::names::{Hash, StringsStorage};
 
-/// Numbers from 0 in the table before other names come, as in a heap full of numeric property names.
+/// Numbers from 0 in the table before other names come, as in a heap full of numeric property
+/// names.
 const NUMBERS: u32 = 50_000;
 /// Other names that come then.
 const OTHERS: u32 = 2_000;
@@ -23,9 +24,12 @@ pub fn values() -> String {
 /// The free slots that the shifted hash leaves between neighbours of as many digits.
 pub fn gaps() -> String {
     let of = |number: u32| Hash::V8Shifted.of(number.to_string().as_bytes());
-    let neighbours = (0..999_999).filter(|number| number.to_string().len() == (number + 1).to_string().len());
-    let gaps: Vec<u32> = neighbours.map(|number| of(number + 1).wrapping_sub(of(number)) - 1).collect();
-    let (least, most) = (gaps.iter().min().copied().unwrap_or(0), gaps.iter().max().copied().unwrap_or(0));
+    let neighbours =
+        (0..999_999).filter(|number| number.to_string().len() == (number + 1).to_string().len());
+    let gaps: Vec<u32> =
+        neighbours.map(|number| of(number + 1).wrapping_sub(of(number)) - 1).collect();
+    let (least, most) =
+        (gaps.iter().min().copied().unwrap_or(0), gaps.iter().max().copied().unwrap_or(0));
     format!("{least} to {most} between {} pairs", count(gaps.len() as u64))
 }
 
@@ -56,6 +60,9 @@ pub fn offsets() -> Result<String> {
         ))
     };
     let rows: Result<Vec<String>> =
-        [("original", Hash::V8Original), ("shifted", Hash::V8Shifted), ("ours", Hash::Mixed)].into_iter().map(row).collect();
+        [("original", Hash::V8Original), ("shifted", Hash::V8Shifted), ("ours", Hash::Mixed)]
+            .into_iter()
+            .map(row)
+            .collect();
     Ok(rows?.join("; "))
 }

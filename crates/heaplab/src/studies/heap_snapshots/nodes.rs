@@ -1,4 +1,5 @@
-//! The real Nodes: 16 and 18 lack both fixes, 20 has the hash's, 24 has both. And DevTools' answers against ours.
+//! The real Nodes: 16 and 18 lack both fixes, 20 has the hash's, 24 has both. And DevTools' answers
+//! against ours.
 
 use anyhow::{Context, Result, bail};
 use heaplab_snapshot::Snapshot;
@@ -11,9 +12,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The study's folder, where it has its packages: that which `HEAPLAB_STUDIES` names, or the one in the source tree.
+/// The study's folder, where it has its packages: that which `HEAPLAB_STUDIES` names, or the one in
+/// the source tree.
 fn folder() -> Option<PathBuf> {
-    let studies = std::env::var_os("HEAPLAB_STUDIES").map_or_else(|| Path::new("studies").to_path_buf(), PathBuf::from);
+    let studies = std::env::var_os("HEAPLAB_STUDIES")
+        .map_or_else(|| Path::new("studies").to_path_buf(), PathBuf::from);
     let folder = studies.join("heap-snapshots");
     folder.join("node_modules").is_dir().then_some(folder)
 }
@@ -39,9 +42,17 @@ fn timed(version: u32, program: &str, scale: u32) -> Result<Option<Timed>> {
         .args(["programs/time.cjs", program, "--scale", &scale.to_string()])
         .output()
         .context("starting Node")?;
-    anyhow::ensure!(output.status.success(), "Node {version} failed on {program}: {}", String::from_utf8_lossy(&output.stderr));
+    anyhow::ensure!(
+        output.status.success(),
+        "Node {version} failed on {program}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().rev().find(|line| line.starts_with('{')).context("programs/time.cjs printed no figures")?;
+    let line = text
+        .lines()
+        .rev()
+        .find(|line| line.starts_with('{'))
+        .context("programs/time.cjs printed no figures")?;
     serde_json::from_str(line).map(Some).context("reading what programs/time.cjs printed")
 }
 
@@ -49,8 +60,16 @@ fn timed(version: u32, program: &str, scale: u32) -> Result<Option<Timed>> {
 pub fn hash_share() -> Result<Option<String>> {
     let mut parts = Vec::new();
     for (program, scale) in [("numeric-keys", 5), ("eslint", 1)] {
-        let (Some(before), Some(after)) = (timed(18, program, scale)?, timed(20, program, scale)?) else { return Ok(None) };
-        parts.push(format!("{program} {:.1} -> {:.1} s (-{:.0} %)", before.cpu_s, after.cpu_s, saved(&before, &after)));
+        let (Some(before), Some(after)) = (timed(18, program, scale)?, timed(20, program, scale)?)
+        else {
+            return Ok(None);
+        };
+        parts.push(format!(
+            "{program} {:.1} -> {:.1} s (-{:.0} %)",
+            before.cpu_s,
+            after.cpu_s,
+            saved(&before, &after)
+        ));
     }
     Ok(Some(format!("Node 18 -> 20: {}", parts.join(", "))))
 }
@@ -59,8 +78,16 @@ pub fn hash_share() -> Result<Option<String>> {
 pub fn generation() -> Result<Option<String>> {
     let mut parts = Vec::new();
     for (what, program, scale) in [("development", "eslint", 1), ("minified", "closures", 32)] {
-        let (Some(before), Some(after)) = (timed(18, program, scale)?, timed(24, program, scale)?) else { return Ok(None) };
-        parts.push(format!("{what} {:.1} -> {:.2} s (-{:.0} %)", before.cpu_s, after.cpu_s, saved(&before, &after)));
+        let (Some(before), Some(after)) = (timed(18, program, scale)?, timed(24, program, scale)?)
+        else {
+            return Ok(None);
+        };
+        parts.push(format!(
+            "{what} {:.1} -> {:.2} s (-{:.0} %)",
+            before.cpu_s,
+            after.cpu_s,
+            saved(&before, &after)
+        ));
     }
     Ok(Some(format!("Node 18 -> 24: {}", parts.join(", "))))
 }
@@ -69,9 +96,17 @@ pub fn generation() -> Result<Option<String>> {
 pub fn total() -> Result<Option<String>> {
     let mut parts = Vec::new();
     for (program, scale) in [("numeric-keys", 10), ("closures", 32)] {
-        let (Some(before), Some(after)) = (timed(16, program, scale)?, timed(24, program, scale)?) else { return Ok(None) };
+        let (Some(before), Some(after)) = (timed(16, program, scale)?, timed(24, program, scale)?)
+        else {
+            return Ok(None);
+        };
         let times = before.cpu_s / after.cpu_s;
-        parts.push(format!("{program} ({} MB) {:.1} -> {:.2} s, {times:.0}x", after.bytes / 1_000_000, before.cpu_s, after.cpu_s));
+        parts.push(format!(
+            "{program} ({} MB) {:.1} -> {:.2} s, {times:.0}x",
+            after.bytes / 1_000_000,
+            before.cpu_s,
+            after.cpu_s
+        ));
     }
     Ok(Some(format!("Node 16 -> 24: {}", parts.join("; "))))
 }
@@ -91,13 +126,18 @@ pub fn dominates() -> Result<Option<String>> {
             .args(["--profile-heap-snapshot", "programs/time.cjs", program, "--scale", scale])
             .output()
             .context("starting Node 24")?;
-        let text = String::from_utf8_lossy(&command.stdout).into_owned() + &String::from_utf8_lossy(&command.stderr);
-        let (Some(generation), Some(serialization)) =
-            (milliseconds(&text, "[Heap snapshot took "), milliseconds(&text, "[Serialization of heap snapshot took "))
-        else {
+        let text = String::from_utf8_lossy(&command.stdout).into_owned()
+            + &String::from_utf8_lossy(&command.stderr);
+        let (Some(generation), Some(serialization)) = (
+            milliseconds(&text, "[Heap snapshot took "),
+            milliseconds(&text, "[Serialization of heap snapshot took "),
+        ) else {
             bail!("Node 24 says nothing of its phases: {text}");
         };
-        parts.push(format!("{program}: generation {:.0} % of both", generation * 100.0 / (generation + serialization)));
+        parts.push(format!(
+            "{program}: generation {:.0} % of both",
+            generation * 100.0 / (generation + serialization)
+        ));
     }
     Ok(Some(format!("Node 24, {}", parts.join("; "))))
 }
@@ -122,26 +162,33 @@ struct Class {
     distance: i32,
 }
 
-/// Every program on every Node that is installed: our answers against DevTools', class by class and object by object. In the folder that `HEAPLAB_SNAPSHOTS`
-/// names, if it names one, what is there is kept and the rest is made; else all is made in a folder that is removed again.
+/// Every program on every Node that is installed: our answers against DevTools', class by class and
+/// object by object. In the folder that `HEAPLAB_SNAPSHOTS` names, if it names one, what is there
+/// is kept and the rest is made; else all is made in a folder that is removed again.
 pub fn devtools() -> Result<Option<String>> {
     let Some(study) = folder() else { return Ok(None) };
     let Some(node) = node(&study, 24) else { return Ok(None) };
     let made = tempfile::tempdir()?;
     let folder = match std::env::var_os("HEAPLAB_SNAPSHOTS") {
-        Some(named) => fs::canonicalize(&named).with_context(|| format!("HEAPLAB_SNAPSHOTS names {}", Path::new(&named).display()))?,
+        Some(named) => fs::canonicalize(&named)
+            .with_context(|| format!("HEAPLAB_SNAPSHOTS names {}", Path::new(&named).display()))?,
         None => made.path().to_path_buf(),
     };
-    let status =
-        Command::new(node).current_dir(&study).arg("judge/folder.mjs").arg(&folder).stdout(std::process::Stdio::null()).status()?;
+    let status = Command::new(node)
+        .current_dir(&study)
+        .arg("judge/folder.mjs")
+        .arg(&folder)
+        .stdout(std::process::Stdio::null())
+        .status()?;
     anyhow::ensure!(status.success(), "judge/folder.mjs failed");
     let (mut files, mut classes, mut objects, mut different) = (0, 0, 0, 0);
-    let mut paths: Vec<PathBuf> = fs::read_dir(&folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(&folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.sort();
-    for path in paths
-        .iter()
-        .filter(|path| path.with_extension("answers").is_dir() && path.extension().is_some_and(|ending| ending == "heapsnapshot"))
-    {
+    for path in paths.iter().filter(|path| {
+        path.with_extension("answers").is_dir()
+            && path.extension().is_some_and(|ending| ending == "heapsnapshot")
+    }) {
         let compared = compare(path).with_context(|| path.display().to_string())?;
         files += 1;
         classes += compared.0;
@@ -167,13 +214,16 @@ fn compare(path: &Path) -> Result<(usize, usize, usize)> {
     let bytes = fs::read(path)?;
     let snapshot = Snapshot::read(&bytes)?;
     let analysis = Analysis::of(&snapshot, &Options::default());
-    let key = |class: &heaplab_snapshot::analysis::Class| to_text(Cow::Owned(class.key())).into_owned();
-    let figures =
-        analysis.shown_classes().map(|(_, class)| (key(class), (class.count, class.self_size, class.retained_size, class.distance)));
+    let key =
+        |class: &heaplab_snapshot::analysis::Class| to_text(Cow::Owned(class.key())).into_owned();
+    let figures = analysis.shown_classes().map(|(_, class)| {
+        (key(class), (class.count, class.self_size, class.retained_size, class.distance))
+    });
     let mut ours: BTreeMap<String, (u64, u64, u64, i32)> = figures.collect();
     let mut different = 0;
     for class in &theirs.classes {
-        let same = ours.remove(&class.key) == Some((class.count, class.shallow, class.retained, class.distance));
+        let same = ours.remove(&class.key)
+            == Some((class.count, class.shallow, class.retained, class.distance));
         different += usize::from(!same);
     }
     different += ours.len();
@@ -182,8 +232,10 @@ fn compare(path: &Path) -> Result<(usize, usize, usize)> {
     let mut objects = 0;
     for (node, row) in graph.nodes().zip(rows.lines()) {
         let fields: Vec<&str> = row.split('\t').collect();
-        let theirs_key =
-            fields.get(5).and_then(|number| theirs.keys.get(number.parse::<usize>().ok()?)).context("a row of objects.tsv is short")?;
+        let theirs_key = fields
+            .get(5)
+            .and_then(|number| theirs.keys.get(number.parse::<usize>().ok()?))
+            .context("a row of objects.tsv is short")?;
         let numbers = format!(
             "{}\t{}\t{}\t{}\t{}",
             graph.id(node),

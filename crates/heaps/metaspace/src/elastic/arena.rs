@@ -1,8 +1,9 @@
 //! An arena: the chunks of one class loader in one space, and the blocks it got back.
 //!
-//! An allocation looks in the free blocks, then in the current chunk (committing it further, or enlarging it in place), then
-//! for a new chunk; only then is what is left of the old one salvaged. What lies in free blocks counts as used, in HotSpot's
-//! counters and here (HotSpot 17, `MetaspaceArena`).
+//! An allocation looks in the free blocks, then in the current chunk (committing it further, or
+//! enlarging it in place), then for a new chunk; only then is what is left of the old one salvaged.
+//! What lies in free blocks counts as used, in HotSpot's counters and here (HotSpot 17,
+//! `MetaspaceArena`).
 
 use super::facts::{REMAINDER_KEPT_ABOVE_WORDS, SMALLEST_BLOCK_WORDS, WORD_BYTES};
 use super::free_blocks::FreeBlocks;
@@ -73,8 +74,8 @@ impl Arena {
         self.blocks.as_deref()
     }
 
-    /// Allocates. `None`: larger than a root chunk, or no memory; the arena has not changed then, unless its current chunk was
-    /// enlarged before the commit failed.
+    /// Allocates. `None`: larger than a root chunk, or no memory; the arena has not changed then,
+    /// unless its current chunk was enlarged before the commit failed.
     pub fn allocate(&mut self, space: &mut Space, words: usize) -> Option<Allocated> {
         let words = raw_words(words);
         if words > space.settings().geometry.root_bytes() / WORD_BYTES {
@@ -103,7 +104,8 @@ impl Arena {
     #[inline]
     fn make_room(&self, space: &mut Space, current: ChunkId, bytes: usize) -> bool {
         let used = space.chunks().used_bytes(current);
-        let fits = space.chunks().bytes(current) - used >= bytes || self.enlarge(space, current, bytes);
+        let fits =
+            space.chunks().bytes(current) - used >= bytes || self.enlarge(space, current, bytes);
         if fits && !space.ensure_committed(current, used + bytes) {
             mark("the current chunk could not be committed further");
             return false;
@@ -111,8 +113,8 @@ impl Arena {
         fits
     }
 
-    /// Enlarges the current chunk where HotSpot would: by one level, where that suffices and the next chunk would be at least as
-    /// large as this one, and the buddy is free.
+    /// Enlarges the current chunk where HotSpot would: by one level, where that suffices and the
+    /// next chunk would be at least as large as this one, and the buddy is free.
     fn enlarge(&self, space: &mut Space, current: ChunkId, bytes: usize) -> bool {
         let settings = *space.settings();
         let level = space.chunks().level(current);
@@ -120,7 +122,9 @@ impl Arena {
             mark("enlarging refused: a root chunk");
             return false;
         };
-        let Some(needed) = settings.geometry.level_fitting(space.chunks().used_bytes(current) + bytes) else {
+        let Some(needed) =
+            settings.geometry.level_fitting(space.chunks().used_bytes(current) + bytes)
+        else {
             mark("enlarging refused: above a root chunk");
             return false;
         };
@@ -160,7 +164,8 @@ impl Arena {
         }
         mark("salvaged a retired chunk");
         let block = bump(space, old, left);
-        // SAFETY: the block lies in the committed part of a chunk of ours, behind everything that was handed out of it.
+        // SAFETY: the block lies in the committed part of a chunk of ours, behind everything that
+        // was handed out of it.
         unsafe { self.blocks.get_or_insert_default().add(block, words) };
         words
     }
@@ -170,13 +175,15 @@ impl Arena {
     /// # Safety
     /// The block was allocated here with as many words, and nobody uses it any more.
     pub unsafe fn deallocate(&mut self, block: NonNull<u64>, words: usize) {
-        // SAFETY: the caller's promise; an allocation has at least the words that a free block needs.
+        // SAFETY: the caller's promise; an allocation has at least the words that a free block
+        // needs.
         unsafe { self.blocks.get_or_insert_default().add(block, raw_words(words)) };
     }
 
     /// Used words: handed out, salvaged, or in free blocks.
     pub fn used_words(&self, space: &Space) -> usize {
-        self.each_chunk(space).map(|chunk| space.chunks().used_bytes(chunk)).sum::<usize>() / WORD_BYTES
+        self.each_chunk(space).map(|chunk| space.chunks().used_bytes(chunk)).sum::<usize>()
+            / WORD_BYTES
     }
 
     /// Ends the arena: its chunks go back, the newest first. Returns how many words were used.

@@ -1,7 +1,7 @@
 //! Small freed blocks, one list for each exact size from 2 to 33 words.
 //!
-//! The lists run through the blocks themselves, newest first. A search takes the first block of the smallest size that
-//! fits, and never looks beyond the largest bin (HotSpot 17, `BinList`).
+//! The lists run through the blocks themselves, newest first. A search takes the first block of the
+//! smallest size that fits, and never looks beyond the largest bin (HotSpot 17, `BinList`).
 
 use super::facts::{LARGEST_BINNED_WORDS, SMALLEST_BLOCK_WORDS};
 use std::ptr::NonNull;

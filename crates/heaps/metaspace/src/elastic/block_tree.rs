@@ -1,9 +1,11 @@
-//! Larger freed blocks: a search tree of distinct sizes, unbalanced, with blocks of one size chained behind their node.
+//! Larger freed blocks: a search tree of distinct sizes, unbalanced, with blocks of one size
+//! chained behind their node.
 //!
-//! The tree runs through the blocks themselves. Which block a request gets depends on the chains (the newest after the
-//! node itself, the node last), and which remainders arise depends on that, so insertion and removal are exactly those of
-//! HotSpot 17's `BlockTree`: no balancing, a node with two children is replaced by its successor. HotSpot's nodes carry a
-//! parent and a canary; here a removal walks down from the root and needs no parent.
+//! The tree runs through the blocks themselves. Which block a request gets depends on the chains
+//! (the newest after the node itself, the node last), and which remainders arise depends on that,
+//! so insertion and removal are exactly those of HotSpot 17's `BlockTree`: no balancing, a node
+//! with two children is replaced by its successor. HotSpot's nodes carry a parent and a canary;
+//! here a removal walks down from the root and needs no parent.
 
 use std::ptr::NonNull;
 
@@ -54,7 +56,8 @@ impl BlockTree {
         self.words += words;
         let mut link = &mut self.root;
         while let Some(mut node) = *link {
-            // SAFETY: a node in the tree holds what `add` wrote; only one reference to it lives at a time.
+            // SAFETY: a node in the tree holds what `add` wrote; only one reference to it lives at
+            // a time.
             let node = unsafe { node.as_mut() };
             if node.words == words {
                 // SAFETY: the new block is ours and no other reference to it lives.
@@ -71,8 +74,8 @@ impl BlockTree {
     pub fn take(&mut self, words: usize) -> Option<(NonNull<u64>, usize)> {
         let mut link: *mut Link = &mut self.root;
         let mut best: Option<*mut Link> = None;
-        // SAFETY: `link` is the root or a link inside a node of the tree, whose nodes hold what `add` wrote; nothing else
-        // refers to them during the walk.
+        // SAFETY: `link` is the root or a link inside a node of the tree, whose nodes hold what
+        // `add` wrote; nothing else refers to them during the walk.
         while let Some(mut node) = unsafe { *link } {
             // SAFETY: as above.
             let node = unsafe { node.as_mut() };
@@ -110,7 +113,8 @@ impl BlockTree {
         Some((block.cast(), size))
     }
 
-    /// Every block with its size, whether its canary is whole, and the sizes that its place in the tree allows.
+    /// Every block with its size, whether its canary is whole, and the sizes that its place in the
+    /// tree allows.
     pub fn each(&self, mut visit: impl FnMut(NonNull<u64>, usize, bool, (usize, usize))) {
         let mut waiting = vec![(self.root, (0, usize::MAX))];
         while let Some((link, (low, high))) = waiting.pop() {

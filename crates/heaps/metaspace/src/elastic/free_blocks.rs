@@ -1,7 +1,8 @@
 //! The blocks an arena got back: freed before its death, and what was left of retired chunks.
 //!
-//! A request of up to 33 words looks in the bins alone, a larger one in the tree alone. What is left of a block that was too
-//! large goes back where it is worth keeping (HotSpot 17, `FreeBlocks`).
+//! A request of up to 33 words looks in the bins alone, a larger one in the tree alone. What is
+//! left of a block that was too large goes back where it is worth keeping (HotSpot 17,
+//! `FreeBlocks`).
 
 use super::bin_list::BinList;
 use super::block_tree::BlockTree;
@@ -41,13 +42,19 @@ impl FreeBlocks {
         }
     }
 
-    /// Takes a block for `words`, at least 2. A small remainder stays with it and is lost until the arena dies.
+    /// Takes a block for `words`, at least 2. A small remainder stays with it and is lost until the
+    /// arena dies.
     pub fn take(&mut self, words: usize) -> Option<NonNull<u64>> {
-        let found = if words > LARGEST_BINNED_WORDS { self.tree.take(words) } else { self.bins.take(words) };
+        let found = if words > LARGEST_BINNED_WORDS {
+            self.tree.take(words)
+        } else {
+            self.bins.take(words)
+        };
         let (block, size) = found?;
         let rest = size - words;
         if rest > REMAINDER_KEPT_ABOVE_WORDS {
-            // SAFETY: the block was ours, and its first `words` are the only ones that are given away.
+            // SAFETY: the block was ours, and its first `words` are the only ones that are given
+            // away.
             unsafe { self.add(block.add(words), rest) };
         }
         Some(block)
@@ -58,7 +65,9 @@ impl FreeBlocks {
         let (mut blocks, mut total, mut broken) = (0, 0, None);
         self.bins.each(|block, bin, written| {
             if bin != written {
-                broken.get_or_insert(format!("a block at {block:p} of {written} words in the bin of {bin}"));
+                broken.get_or_insert(format!(
+                    "a block at {block:p} of {written} words in the bin of {bin}"
+                ));
             }
             (blocks, total) = (blocks + 1, total + bin);
             visit(block, bin);
@@ -76,7 +85,11 @@ impl FreeBlocks {
         if (blocks, total) == (self.blocks(), self.words()) {
             return Ok(());
         }
-        Err(format!("{blocks} blocks of {total} words, counted as {} of {}", self.blocks(), self.words()))
+        Err(format!(
+            "{blocks} blocks of {total} words, counted as {} of {}",
+            self.blocks(),
+            self.words()
+        ))
     }
 }
 

@@ -87,7 +87,10 @@ fn a_node_with_two_children_is_replaced_by_its_successor() {
     // The successor lies deeper: its right branch takes its place.
     let (_slab, mut tree) = tree_of(&[100, 50, 150, 120, 130]);
     assert_eq!(tree.take(90).map(|(_, words)| words), Some(100));
-    assert_eq!(tree.shape(), [Some(120), Some(50), None, None, Some(150), Some(130), None, None, None]);
+    assert_eq!(
+        tree.shape(),
+        [Some(120), Some(50), None, None, Some(150), Some(130), None, None, None]
+    );
     // One child, and none.
     assert_eq!(tree.take(140).map(|(_, words)| words), Some(150));
     assert_eq!(tree.take(50).map(|(_, words)| words), Some(50));
@@ -109,7 +112,8 @@ fn a_write_into_a_freed_block_is_found() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Blocks go in and out; what comes out is the best fit, never overlaps what else is out, and counts add up.
+    /// Blocks go in and out; what comes out is the best fit, never overlaps what else is out, and
+    /// counts add up.
     #[test]
     fn what_comes_out_fits_best(steps in proptest::collection::vec((any::<bool>(), 2usize..120), 0..if cfg!(miri) { 12 } else { 120 })) {
         let (mut slab, mut blocks) = (Slab::new(120 * 120), FreeBlocks::default());

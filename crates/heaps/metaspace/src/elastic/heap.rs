@@ -1,14 +1,17 @@
 //! The heap: both spaces, their arenas, and the contract that a workload is replayed through.
 //!
-//! [`ElasticMetaspace::allocate_words`] and its kin are HotSpot's own operations, in words, with no more bookkeeping than
-//! HotSpot has. [`Manual`] stands on them: a region is an arena, malloc's region the boot loader's non-class one. The driver
-//! knows the size and the region of what it frees, as HotSpot's metadata know their own.
+//! [`ElasticMetaspace::allocate_words`] and its kin are HotSpot's own operations, in words, with no
+//! more bookkeeping than HotSpot has. [`Manual`] stands on them: a region is an arena, malloc's
+//! region the boot loader's non-class one. The driver knows the size and the region of what it
+//! frees, as HotSpot's metadata know their own.
 //!
-//! Deviations, none of which changes where a block of a metaspace workload goes: blocks that must be aligned beyond a word are
-//! cut from larger ones whose ends go to the free blocks (HotSpot has no such blocks); where the system refuses memory the
-//! request fails, while HotSpot ends the VM; there is no collector, so the limit is `MaxMetaspaceSize` alone. A JVM purges at
-//! the end of the collection in which loaders died; behind the contract, which knows no collections, the first request after
-//! arenas died does it. (In every recording the deaths of a collection and its purge stand together.)
+//! Deviations, none of which changes where a block of a metaspace workload goes: blocks that must
+//! be aligned beyond a word are cut from larger ones whose ends go to the free blocks (HotSpot has
+//! no such blocks); where the system refuses memory the request fails, while HotSpot ends the VM;
+//! there is no collector, so the limit is `MaxMetaspaceSize` alone. A JVM purges at the end of the
+//! collection in which loaders died; behind the contract, which knows no collections, the first
+//! request after arenas died does it. (In every recording the deaths of a collection and its purge
+//! stand together.)
 
 use super::arena::{Arena, raw_words};
 use super::counters::Counters;
@@ -55,14 +58,21 @@ pub const NON_CLASS: usize = 0;
 pub const CLASS: usize = 1;
 
 impl ElasticMetaspace {
-    /// The metaspace of a JVM: both spaces, a first chunk of class space taken, as `plan` says for each region.
+    /// The metaspace of a JVM: both spaces, a first chunk of class space taken, as `plan` says for
+    /// each region.
     pub fn new(spec: Spec, plan: Plan) -> Result<ElasticMetaspace, Error> {
         ElasticMetaspace::with_faults(spec, plan, None)
     }
 
     /// The same on memory whose calls can be made to fail.
-    pub fn with_faults(spec: Spec, plan: Plan, faults: Option<Arc<Faults>>) -> Result<ElasticMetaspace, Error> {
-        let limit = spec.limit_bytes.map_or_else(CommitLimit::none, |bytes| CommitLimit::new(bytes as usize));
+    pub fn with_faults(
+        spec: Spec,
+        plan: Plan,
+        faults: Option<Arc<Faults>>,
+    ) -> Result<ElasticMetaspace, Error> {
+        let limit = spec
+            .limit_bytes
+            .map_or_else(CommitLimit::none, |bytes| CommitLimit::new(bytes as usize));
         let mut heap = ElasticMetaspace::empty(spec, plan, limit);
         let settings = Settings::of(&spec);
         let source = Source { limit: Some(heap.limit.clone()), faults };
@@ -74,14 +84,20 @@ impl ElasticMetaspace {
         Ok(heap)
     }
 
-    /// A non-class space of its own with its own limits in words, as HotSpot's tests and WhiteBox make them
-    /// (`MetaspaceTestContext`). With a reserve limit, which is made of whole root chunks, it does not expand.
+    /// A non-class space of its own with its own limits in words, as HotSpot's tests and WhiteBox
+    /// make them (`MetaspaceTestContext`). With a reserve limit, which is made of whole root
+    /// chunks, it does not expand.
     pub fn test_context(
         spec: Spec,
         commit_limit_words: Option<usize>,
         reserve_limit_words: Option<usize>,
     ) -> Result<ElasticMetaspace, Error> {
-        ElasticMetaspace::test_context_with_faults(spec, commit_limit_words, reserve_limit_words, None)
+        ElasticMetaspace::test_context_with_faults(
+            spec,
+            commit_limit_words,
+            reserve_limit_words,
+            None,
+        )
     }
 
     /// The same on memory whose calls can be made to fail.
@@ -91,7 +107,9 @@ impl ElasticMetaspace {
         reserve_limit_words: Option<usize>,
         faults: Option<Arc<Faults>>,
     ) -> Result<ElasticMetaspace, Error> {
-        let limit = commit_limit_words.map_or_else(CommitLimit::none, |words| CommitLimit::new(words.saturating_mul(WORD_BYTES)));
+        let limit = commit_limit_words.map_or_else(CommitLimit::none, |words| {
+            CommitLimit::new(words.saturating_mul(WORD_BYTES))
+        });
         let mut heap = ElasticMetaspace::empty(spec, Plan::default(), limit);
         let settings = Settings::of(&spec);
         let source = Source { limit: Some(heap.limit.clone()), faults };
@@ -139,7 +157,8 @@ impl ElasticMetaspace {
         &self.limit
     }
 
-    /// Used words of both spaces: everything handed out by arenas that live, their free blocks included.
+    /// Used words of both spaces: everything handed out by arenas that live, their free blocks
+    /// included.
     pub fn used_words(&self) -> usize {
         self.used_words.iter().sum()
     }
@@ -211,7 +230,8 @@ impl ElasticMetaspace {
     /// Gives a block back to its arena, which lives.
     ///
     /// # Safety
-    /// The block was allocated there with as many words and not given back since, and nobody uses it any more.
+    /// The block was allocated there with as many words and not given back since, and nobody uses
+    /// it any more.
     pub unsafe fn deallocate_words(&mut self, id: ArenaId, block: NonNull<u64>, words: usize) {
         if let Some(arena) = self.arenas.get_mut(id.0 as usize).and_then(Option::as_mut) {
             // SAFETY: the caller's promise.
@@ -241,7 +261,10 @@ impl ElasticMetaspace {
 
     /// Regions that have an arena, and its place in `arenas`.
     pub(super) fn regions(&self) -> impl Iterator<Item = (Region, usize)> {
-        (0..).map(Region).zip(&self.regions).filter_map(|(region, id)| Some((region, id.as_ref()?.0 as usize)))
+        (0..)
+            .map(Region)
+            .zip(&self.regions)
+            .filter_map(|(region, id)| Some((region, id.as_ref()?.0 as usize)))
     }
 
     /// The arena of a region, born at its first use.

@@ -1,9 +1,11 @@
-//! The elastic metaspace of JDK 16 and later (JEP 387): buddy chunks with headers outside, committed granule by granule.
+//! The elastic metaspace of JDK 16 and later (JEP 387): buddy chunks with headers outside,
+//! committed granule by granule.
 //!
-//! An arena bumps through chunks whose sizes follow its growth policy; a chunk that returns merges with its free buddies, and
-//! free chunks of at least a granule give their memory back. Source: T. Stüfe, "Elastic Metaspaces" (2020), and OpenJDK
-//! 17.0.15, which every rule here was held against: its arenas driven through WhiteBox (`tests/whitebox.rs`), and the log of
-//! its decisions about chunks (`tests/golden.rs`).
+//! An arena bumps through chunks whose sizes follow its growth policy; a chunk that returns merges
+//! with its free buddies, and free chunks of at least a granule give their memory back. Source: T.
+//! Stüfe, "Elastic Metaspaces" (2020), and OpenJDK 17.0.15, which every rule here was held against:
+//! its arenas driven through WhiteBox (`tests/whitebox.rs`), and the log of its decisions about
+//! chunks (`tests/golden.rs`).
 //!
 //! - [`facts`], [`strategy`]: constants, and what the generations and policies choose.
 //! - [`heap`]: the heap. [`arena`], [`space`], [`node`]: what it is made of, from above.

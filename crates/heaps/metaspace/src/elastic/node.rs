@@ -1,8 +1,10 @@
-//! A node: reserved address space from which root chunks are taken in order, committed granule by granule.
+//! A node: reserved address space from which root chunks are taken in order, committed granule by
+//! granule.
 //!
-//! Commit and uncommit replace the mapping, as HotSpot's do, so that the number of mappings is HotSpot's too. Committing a
-//! range of which parts are committed erases those parts. That is safe because chunks of at least a granule share none, and
-//! commit only beyond what they use; and a smaller chunk's granule is either committed, and nothing is done, or holds nothing.
+//! Commit and uncommit replace the mapping, as HotSpot's do, so that the number of mappings is
+//! HotSpot's too. Committing a range of which parts are committed erases those parts. That is safe
+//! because chunks of at least a granule share none, and commit only beyond what they use; and a
+//! smaller chunk's granule is either committed, and nothing is done, or holds nothing.
 
 use heaplab_address_space::{CommitLimit, Commitment, Error, Faults, Options, Reservation};
 use heaplab_buddy::CommitMask;
@@ -29,7 +31,12 @@ pub struct Node {
 
 impl Node {
     /// Reserves `bytes`, aligned to `root_bytes`.
-    pub fn new(bytes: usize, root_bytes: usize, granule_bytes: usize, source: &Source) -> Result<Node, Error> {
+    pub fn new(
+        bytes: usize,
+        root_bytes: usize,
+        granule_bytes: usize,
+        source: &Source,
+    ) -> Result<Node, Error> {
         let options = Options {
             commitment: Commitment::Replace,
             align_bytes: root_bytes,
@@ -85,8 +92,9 @@ impl Node {
         &self.memory
     }
 
-    /// Commits the granules that a range touches. Returns by how many bytes the committed ones grew (0: they all were), or
-    /// `None` where the limit or the system refuses; nothing has changed then.
+    /// Commits the granules that a range touches. Returns by how many bytes the committed ones grew
+    /// (0: they all were), or `None` where the limit or the system refuses; nothing has changed
+    /// then.
     pub fn commit(&mut self, offset: usize, bytes: usize) -> Option<usize> {
         let granule = self.mask.granule_bytes();
         let (start, end) = (offset & !(granule - 1), (offset + bytes).next_multiple_of(granule));
@@ -105,8 +113,9 @@ impl Node {
         Some(missing)
     }
 
-    /// Gives a range of whole granules back. Returns by how many bytes the committed ones shrank; `None` where the system
-    /// refuses, which it may, since every hole is a mapping: nothing has changed then.
+    /// Gives a range of whole granules back. Returns by how many bytes the committed ones shrank;
+    /// `None` where the system refuses, which it may, since every hole is a mapping: nothing has
+    /// changed then.
     ///
     /// # Safety
     /// Nobody relies on what the range holds.
@@ -134,7 +143,8 @@ mod tests {
     const ROOT_BYTES: usize = 1 << 20;
 
     fn node(limit: Option<usize>) -> Node {
-        let source = Source { limit: limit.map(|bytes| Arc::new(CommitLimit::new(bytes))), faults: None };
+        let source =
+            Source { limit: limit.map(|bytes| Arc::new(CommitLimit::new(bytes))), faults: None };
         Node::new(2 * ROOT_BYTES, ROOT_BYTES, GRANULE_BYTES, &source).unwrap()
     }
 
@@ -147,7 +157,10 @@ mod tests {
     #[test]
     fn root_chunks_come_in_order_until_the_node_is_full() {
         let mut node = node(None);
-        assert_eq!([node.take_root(ROOT_BYTES), node.take_root(ROOT_BYTES), node.take_root(ROOT_BYTES)], [Some(0), Some(ROOT_BYTES), None]);
+        assert_eq!(
+            [node.take_root(ROOT_BYTES), node.take_root(ROOT_BYTES), node.take_root(ROOT_BYTES)],
+            [Some(0), Some(ROOT_BYTES), None]
+        );
         assert!((node.at(0).as_ptr() as usize).is_multiple_of(ROOT_BYTES));
         assert_eq!(node.offset_of(node.at(100).as_ptr() as usize), Some(100));
         assert_eq!(node.offset_of(node.at(0).as_ptr() as usize + 2 * ROOT_BYTES), None);
@@ -159,29 +172,38 @@ mod tests {
         assert_eq!(node.commit(GRANULE_BYTES + 5, 1), Some(GRANULE_BYTES));
         // SAFETY: the granule was just committed.
         unsafe { word(&node, GRANULE_BYTES).write(7) };
-        assert_eq!(node.commit(GRANULE_BYTES, GRANULE_BYTES), Some(0), "nothing to do, nothing erased");
+        assert_eq!(
+            node.commit(GRANULE_BYTES, GRANULE_BYTES),
+            Some(0),
+            "nothing to do, nothing erased"
+        );
         // SAFETY: as above.
         assert_eq!(unsafe { word(&node, GRANULE_BYTES).read() }, 7);
-        let grown = marks::expect("committing a range of which parts are committed", || node.commit(0, 3 * GRANULE_BYTES));
+        let grown = marks::expect("committing a range of which parts are committed", || {
+            node.commit(0, 3 * GRANULE_BYTES)
+        });
         assert_eq!((grown, node.committed_bytes()), (Some(2 * GRANULE_BYTES), 3 * GRANULE_BYTES));
         // SAFETY: as above.
         assert_eq!(unsafe { word(&node, GRANULE_BYTES).read() }, 0);
     }
 
-    /// HotSpot's `virtual_space_node` test of arbitrary commits: ranges at random against a limit; the mask, the memory and the
-    /// limit agree after each, and committed memory can be written.
+    /// HotSpot's `virtual_space_node` test of arbitrary commits: ranges at random against a limit;
+    /// the mask, the memory and the limit agree after each, and committed memory can be written.
     #[test]
     fn arbitrary_commits_against_a_limit() {
         let (limit, granules) = (12 * GRANULE_BYTES, 2 * ROOT_BYTES / GRANULE_BYTES);
         let mut node = node(Some(limit));
         let (mut seed, mut refused) = (1_usize, 0);
         let mut below = |bound: usize| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % bound
         };
         for _ in 0..2_000 {
             let from = below(granules);
-            let (offset, bytes) = (from * GRANULE_BYTES, (1 + below((granules - from).min(6))) * GRANULE_BYTES);
+            let (offset, bytes) =
+                (from * GRANULE_BYTES, (1 + below((granules - from).min(6))) * GRANULE_BYTES);
             let before = node.committed_bytes();
             if below(2) == 0 {
                 let missing = bytes - node.mask().committed_in(offset, bytes);

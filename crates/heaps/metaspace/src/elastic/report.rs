@@ -1,8 +1,9 @@
-//! What the metaspace holds, as `jcmd VM.metaspace` tells it, for programs; [`report_text`](super::report_text) prints it.
+//! What the metaspace holds, as `jcmd VM.metaspace` tells it, for programs;
+//! [`report_text`](super::report_text) prints it.
 //!
-//! Bytes of chunks in use are counted once: `committed = used + free + waste`. Used is what was handed out, blocks that came
-//! back included (they are told apart as `deallocated`). Free is what is committed and left in each arena's current chunk,
-//! waste the same in its retired ones.
+//! Bytes of chunks in use are counted once: `committed = used + free + waste`. Used is what was
+//! handed out, blocks that came back included (they are told apart as `deallocated`). Free is what
+//! is committed and left in each arena's current chunk, waste the same in its retired ones.
 
 use super::arena::Arena;
 use super::counters::Counters;
@@ -141,7 +142,11 @@ impl Usage {
     /// Adds what other arenas, of a space with the same levels, hold.
     pub fn add(&mut self, other: &Usage) {
         if self.levels.is_empty() {
-            self.levels = other.levels.iter().map(|level| LevelUsage { chunk_bytes: level.chunk_bytes, ..LevelUsage::default() }).collect();
+            self.levels = other
+                .levels
+                .iter()
+                .map(|level| LevelUsage { chunk_bytes: level.chunk_bytes, ..LevelUsage::default() })
+                .collect();
         }
         for (mine, theirs) in self.levels.iter_mut().zip(&other.levels) {
             mine.add(theirs);
@@ -162,12 +167,17 @@ impl Usage {
         let chunks = space.chunks();
         for chunk in arena.each_chunk(space) {
             let level = &mut self.levels[chunks.level(chunk).index()];
-            let (committed, used) = (chunks.committed_bytes(chunk) as u64, chunks.used_bytes(chunk) as u64);
+            let (committed, used) =
+                (chunks.committed_bytes(chunk) as u64, chunks.used_bytes(chunk) as u64);
             level.chunks += 1;
             level.capacity_bytes += chunks.bytes(chunk) as u64;
             level.committed_bytes += committed;
             level.used_bytes += used;
-            let left = if arena.current() == Some(chunk) { &mut level.free_bytes } else { &mut level.waste_bytes };
+            let left = if arena.current() == Some(chunk) {
+                &mut level.free_bytes
+            } else {
+                &mut level.waste_bytes
+            };
             *left += committed - used;
         }
         if let Some(blocks) = arena.blocks() {
@@ -237,7 +247,8 @@ impl Report {
 
     /// Committed bytes that nobody uses.
     pub fn waste(&self) -> Waste {
-        let (usage, free_chunks) = (self.usage(), self.spaces.iter().map(SpaceReport::free_chunks_committed_bytes).sum());
+        let (usage, free_chunks) =
+            (self.usage(), self.spaces.iter().map(SpaceReport::free_chunks_committed_bytes).sum());
         let total = usage.total();
         Waste {
             committed_bytes: self.committed_bytes(),
@@ -280,14 +291,16 @@ impl Report {
         }
     }
 
-    /// The same in the terms of every heap; `live_bytes` are in blocks that live. A remainder too small for any list is what the
-    /// used bytes hold beside live and free blocks.
+    /// The same in the terms of every heap; `live_bytes` are in blocks that live. A remainder too
+    /// small for any list is what the used bytes hold beside live and free blocks.
     pub fn footprint(&self, live_bytes: u64) -> Footprint {
         let waste = self.waste();
         Footprint {
             header_bytes: Some(self.header_bytes),
             used_bytes: Some(live_bytes),
-            free_reusable_bytes: Some(waste.free_bytes + waste.free_chunks_bytes + waste.deallocated_bytes),
+            free_reusable_bytes: Some(
+                waste.free_bytes + waste.free_chunks_bytes + waste.deallocated_bytes,
+            ),
             free_too_small_bytes: Some(waste.waste_bytes),
             committed_bytes: Some(waste.committed_bytes),
             ..Footprint::default()
@@ -304,7 +317,11 @@ impl ElasticMetaspace {
             metaspace: self.spec.to_string(),
             spaces: (0..self.spaces.len()).map(|at| self.space_report(at)).collect(),
             headers: self.spaces.iter().map(|space| space.chunks().headers() as u64).sum(),
-            header_bytes: self.spaces.iter().map(|space| (space.chunks().headers() * Chunks::HEADER_BYTES) as u64).sum(),
+            header_bytes: self
+                .spaces
+                .iter()
+                .map(|space| (space.chunks().headers() * Chunks::HEADER_BYTES) as u64)
+                .sum(),
             counters: self.counters(),
             limit_bytes: self.spec.limit_bytes,
             settings: SettingsReport {
@@ -321,8 +338,14 @@ impl ElasticMetaspace {
         let space = &self.spaces[at];
         let (chunks, geometry) = (space.chunks(), space.settings().geometry);
         let sizes: Vec<u64> = geometry.all().map(|level| geometry.bytes(level) as u64).collect();
-        let mut kinds: Vec<KindReport> =
-            LoaderKind::ALL.iter().map(|(_, name)| KindReport { loader: (*name).into(), arenas: 0, usage: Usage::empty(&sizes) }).collect();
+        let mut kinds: Vec<KindReport> = LoaderKind::ALL
+            .iter()
+            .map(|(_, name)| KindReport {
+                loader: (*name).into(),
+                arenas: 0,
+                usage: Usage::empty(&sizes),
+            })
+            .collect();
         for arena in self.arenas.iter().flatten() {
             let here = arena.plan().class && self.spaces.len() > CLASS;
             if here == (at == CLASS) {
@@ -336,7 +359,10 @@ impl ElasticMetaspace {
             chunk_bytes: geometry.bytes(level) as u64,
             chunks: chunks.free_chunks_of(level) as u64,
             capacity_bytes: (chunks.free_chunks_of(level) * geometry.bytes(level)) as u64,
-            committed_bytes: chunks.free_of(level).map(|chunk| chunks.committed_bytes(chunk) as u64).sum(),
+            committed_bytes: chunks
+                .free_of(level)
+                .map(|chunk| chunks.committed_bytes(chunk) as u64)
+                .sum(),
         };
         SpaceReport {
             class: at == CLASS,

@@ -1,7 +1,7 @@
 //! A [`Report`] as text, in the form that users of `jcmd VM.metaspace` know, line for line.
 //!
-//! Two lines differ because a workload knows no classes: arenas are counted where the JVM counts loaders and classes, and
-//! settings that only a JVM has (GC thresholds, CDS) are left out.
+//! Two lines differ because a workload knows no classes: arenas are counted where the JVM counts
+//! loaders and classes, and settings that only a JVM has (GC thresholds, CDS) are left out.
 
 use super::report::{FreeChunks, LevelUsage, Report, SpaceReport, Usage};
 use std::fmt::{self, Display, Formatter};
@@ -55,12 +55,17 @@ fn level_line(f: &mut Formatter<'_>, name: &str, width: usize, level: &LevelUsag
         return writeln!(f, "{name:>width$}:  (none)");
     }
     let chunks = if level.chunks == 1 { " chunk," } else { " chunks," };
-    let share = |part: u64, width: usize| format!("{:>width$} ({})", human(part), percent(part, level.capacity_bytes));
+    let share = |part: u64, width: usize| {
+        format!("{:>width$} ({})", human(part), percent(part, level.capacity_bytes))
+    };
     let (committed, used) = (share(level.committed_bytes, 10), share(level.used_bytes, 11));
     let (free, waste) = (share(level.free_bytes, 11), share(level.waste_bytes, 11));
     let capacity = human(level.capacity_bytes);
     let count = format!("{:>4}{chunks}", level.chunks);
-    writeln!(f, "{name:>width$}: {count:<12} {capacity:>12} capacity, {committed} committed, {used} used, {free} free, {waste} waste ")
+    writeln!(
+        f,
+        "{name:>width$}: {count:<12} {capacity:>12} capacity, {committed} committed, {used} used, {free} free, {waste} waste "
+    )
 }
 
 fn usage(f: &mut Formatter<'_>, title: &str, usage: &Usage) -> fmt::Result {
@@ -76,10 +81,16 @@ fn usage(f: &mut Formatter<'_>, title: &str, usage: &Usage) -> fmt::Result {
     writeln!(f)
 }
 
-fn virtual_space(f: &mut Formatter<'_>, title: &str, spaces: &[&SpaceReport], nodes: bool) -> fmt::Result {
+fn virtual_space(
+    f: &mut Formatter<'_>,
+    title: &str,
+    spaces: &[&SpaceReport],
+    nodes: bool,
+) -> fmt::Result {
     let reserved: u64 = spaces.iter().map(|space| space.reserved_bytes).sum();
     let committed: u64 = spaces.iter().map(|space| space.committed_bytes).sum();
-    let (reserve, commit, share) = (human(reserved), human(committed), percent(committed, reserved));
+    let (reserve, commit, share) =
+        (human(reserved), human(committed), percent(committed, reserved));
     write!(f, "{title:>18}{reserve:>15} reserved, {commit:>13} ({share}) committed")?;
     let count: u64 = spaces.iter().map(|space| space.nodes).sum();
     if nodes { writeln!(f, ",  {count} nodes.") } else { writeln!(f, ". ") }
@@ -100,7 +111,13 @@ fn free_chunks(f: &mut Formatter<'_>, title: &str, levels: &[FreeChunks]) -> fmt
         capacity += level.capacity_bytes;
         committed += level.committed_bytes;
     }
-    writeln!(f, "Total word size: {}, committed: {} ({})\n", human(capacity), human(committed), percent(committed, capacity))
+    writeln!(
+        f,
+        "Total word size: {}, committed: {} ({})\n",
+        human(capacity),
+        human(committed),
+        percent(committed, capacity)
+    )
 }
 
 /// The same levels of several spaces together.
@@ -122,13 +139,22 @@ impl Report {
     fn waste_text(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let waste = self.waste();
         let committed = waste.committed_bytes;
-        writeln!(f, "Waste (unused committed space):(percentages refer to total committed size {}):", human(committed))?;
-        let mut line =
-            |title: &str, bytes: u64, end: &str| writeln!(f, "{title:>30}: {:>12} ({}){end}", human(bytes), percent(bytes, committed));
+        writeln!(
+            f,
+            "Waste (unused committed space):(percentages refer to total committed size {}):",
+            human(committed)
+        )?;
+        let mut line = |title: &str, bytes: u64, end: &str| {
+            writeln!(f, "{title:>30}: {:>12} ({}){end}", human(bytes), percent(bytes, committed))
+        };
         line("Waste in chunks in use", waste.waste_bytes, "")?;
         line("Free in chunks in use", waste.free_bytes, "")?;
         line("In free chunks", waste.free_chunks_bytes, "")?;
-        line("Deallocated from chunks in use", waste.deallocated_bytes, &format!(" ({} blocks)", waste.deallocated_blocks))?;
+        line(
+            "Deallocated from chunks in use",
+            waste.deallocated_bytes,
+            &format!(" ({} blocks)", waste.deallocated_blocks),
+        )?;
         line("-total-", waste.total_bytes(), "")?;
         writeln!(f)
     }
@@ -145,7 +171,11 @@ impl Report {
         writeln!(f, " - commit_granule_words: {}.", settings.commit_granule_bytes / 8)?;
         writeln!(f, " - virtual_space_node_default_size: {}.", settings.node_words)?;
         writeln!(f, " - enlarge_chunks_in_place: 1.")?;
-        writeln!(f, " - new_chunks_are_fully_committed: {}.", u8::from(settings.new_chunks_are_fully_committed))?;
+        writeln!(
+            f,
+            " - new_chunks_are_fully_committed: {}.",
+            u8::from(settings.new_chunks_are_fully_committed)
+        )?;
         writeln!(f, " - uncommit_free_chunks: {}.", u8::from(settings.uncommit_free_chunks))?;
         writeln!(f, " - use_allocation_guard: 0.")?;
         writeln!(f, " - handle_deallocations: 1.")
@@ -165,14 +195,23 @@ impl Display for Report {
         writeln!(f, "\n\nVirtual space:")?;
         let all: Vec<&SpaceReport> = self.spaces.iter().collect();
         for space in &all {
-            virtual_space(f, if space.class { "Class space:" } else { "Non-class space:" }, &[space], true)?;
+            virtual_space(
+                f,
+                if space.class { "Class space:" } else { "Non-class space:" },
+                &[space],
+                true,
+            )?;
         }
         if all.len() > 1 {
             virtual_space(f, "Both:", &all, false)?;
         }
         writeln!(f, "\n\nChunk freelists:")?;
         for space in &self.spaces {
-            free_chunks(f, if space.class { "       Class" } else { "   Non-Class" }, &space.free_chunks)?;
+            free_chunks(
+                f,
+                if space.class { "       Class" } else { "   Non-Class" },
+                &space.free_chunks,
+            )?;
         }
         if self.spaces.len() > 1 {
             free_chunks(f, "        Both", &both(&self.spaces))?;

@@ -1,7 +1,8 @@
 //! A space: nodes, and the chunks in them. Non-class space grows by nodes; class space is one node.
 //!
-//! What HotSpot 17 splits into `VirtualSpaceList` and `ChunkManager`: [`Space::take`] finds an arena a chunk,
-//! [`Space::give_back`] takes it back, [`Space::purge`] returns memory of free chunks.
+//! What HotSpot 17 splits into `VirtualSpaceList` and `ChunkManager`: [`Space::take`] finds an
+//! arena a chunk, [`Space::give_back`] takes it back, [`Space::purge`] returns memory of free
+//! chunks.
 
 use super::counters::Counters;
 use super::facts::{LEVELS_SMALLER_FIRST, WORD_BYTES};
@@ -12,7 +13,8 @@ use heaplab_buddy::marks::mark;
 use heaplab_buddy::{ChunkId, Chunks, Level};
 use std::ptr::NonNull;
 
-/// A decision about a chunk, for tests that hold ours against HotSpot's log. Offsets are in words from the first node.
+/// A decision about a chunk, for tests that hold ours against HotSpot's log. Offsets are in words
+/// from the first node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// An arena asks: preferred level, smallest level that fits, words to be committed.
@@ -53,7 +55,16 @@ impl Space {
 
     fn new(settings: Settings, source: Source, node_bytes: usize, expandable: bool) -> Space {
         let chunks = Chunks::new(settings.geometry, settings.granule_bytes);
-        Space { settings, source, chunks, nodes: Vec::new(), node_bytes, expandable, counters: Counters::default(), decisions: None }
+        Space {
+            settings,
+            source,
+            chunks,
+            nodes: Vec::new(),
+            node_bytes,
+            expandable,
+            counters: Counters::default(),
+            decisions: None,
+        }
     }
 
     /// The generation's choices.
@@ -79,7 +90,12 @@ impl Space {
     /// What happened here, arenas aside.
     pub fn counters(&self) -> Counters {
         let counts = self.chunks.counts();
-        Counters { num_chunk_merges: counts.merges, num_chunk_splits: counts.splits, num_chunks_enlarged: counts.enlarged, ..self.counters }
+        Counters {
+            num_chunk_merges: counts.merges,
+            num_chunk_splits: counts.splits,
+            num_chunks_enlarged: counts.enlarged,
+            ..self.counters
+        }
     }
 
     /// Reserved bytes.
@@ -122,20 +138,31 @@ impl Space {
         self.nodes[node].at(offset)
     }
 
-    /// Whether a node of this space has the address; its offset then, nodes counted one after another.
+    /// Whether a node of this space has the address; its offset then, nodes counted one after
+    /// another.
     pub fn offset_of(&self, address: usize) -> Option<usize> {
-        let found = self.nodes.iter().enumerate().find_map(|(nth, node)| Some((nth, node.offset_of(address)?)));
+        let found = self
+            .nodes
+            .iter()
+            .enumerate()
+            .find_map(|(nth, node)| Some((nth, node.offset_of(address)?)));
         found.map(|(nth, offset)| nth * self.node_bytes + offset)
     }
 
     fn add_node(&mut self) -> Result<(), Error> {
-        let node = Node::new(self.node_bytes, self.settings.geometry.root_bytes(), self.settings.granule_bytes, &self.source)?;
+        let node = Node::new(
+            self.node_bytes,
+            self.settings.geometry.root_bytes(),
+            self.settings.granule_bytes,
+            &self.source,
+        )?;
         self.nodes.push(node);
         self.counters.num_vsnodes_births += 1;
         Ok(())
     }
 
-    /// A new root chunk, nothing of it committed. `None`: a fixed space is used up, or the system reserves no more.
+    /// A new root chunk, nothing of it committed. `None`: a fixed space is used up, or the system
+    /// reserves no more.
     fn add_root(&mut self) -> Option<ChunkId> {
         let root_bytes = self.settings.geometry.root_bytes();
         let mut taken = self.nodes.last_mut().and_then(|node| node.take_root(root_bytes));
@@ -151,13 +178,20 @@ impl Space {
         Some(self.chunks.add_root(offset as u64))
     }
 
-    /// A chunk for an arena: of `preferred` where there is one or one that can be split, else smaller, but not smaller than
-    /// `smallest`. Its first `committed_bytes` are committed, and it is in use. `None`: no address space, or the commit was
-    /// refused; the chunks are as before then, except that a root chunk may have been added.
+    /// A chunk for an arena: of `preferred` where there is one or one that can be split, else
+    /// smaller, but not smaller than `smallest`. Its first `committed_bytes` are committed, and it
+    /// is in use. `None`: no address space, or the commit was refused; the chunks are as before
+    /// then, except that a root chunk may have been added.
     ///
-    /// Committed chunks come first: those of the preferred size and slightly smaller, then larger ones, then the smallest that
-    /// fit; then all of these whatever their commit state; then a new root chunk.
-    pub fn take(&mut self, preferred: Level, smallest: Level, committed_bytes: usize) -> Option<ChunkId> {
+    /// Committed chunks come first: those of the preferred size and slightly smaller, then larger
+    /// ones, then the smallest that fit; then all of these whatever their commit state; then a new
+    /// root chunk.
+    pub fn take(
+        &mut self,
+        preferred: Level,
+        smallest: Level,
+        committed_bytes: usize,
+    ) -> Option<ChunkId> {
         self.note(|_| Decision::Asked(preferred, smallest, committed_bytes / WORD_BYTES));
         let nearly = Level(preferred.0 + LEVELS_SMALLER_FIRST).min(smallest);
         let chunks = &mut self.chunks;
@@ -171,7 +205,11 @@ impl Space {
         if self.chunks.level(chunk) < preferred {
             self.chunks.split(chunk, preferred);
         }
-        let wanted = if self.settings.commit_whole_chunks { self.chunks.bytes(chunk) } else { committed_bytes };
+        let wanted = if self.settings.commit_whole_chunks {
+            self.chunks.bytes(chunk)
+        } else {
+            committed_bytes
+        };
         if !self.ensure_committed(chunk, wanted) {
             mark("a chunk goes back because it could not be committed");
             self.give_back(chunk);
@@ -179,12 +217,15 @@ impl Space {
         }
         self.chunks.set_in_use(chunk);
         self.counters.num_chunks_taken_from_freelist += 1;
-        self.note(|chunks| Decision::HandedOut(chunks.level(chunk), chunks.offset(chunk) / WORD_BYTES as u64));
+        self.note(|chunks| {
+            Decision::HandedOut(chunks.level(chunk), chunks.offset(chunk) / WORD_BYTES as u64)
+        });
         Some(chunk)
     }
 
-    /// Moves the chunk's commit line, by whole granules, so that at least `bytes` from its beginning are committed. False where
-    /// the limit or the system refuses; nothing has changed then.
+    /// Moves the chunk's commit line, by whole granules, so that at least `bytes` from its
+    /// beginning are committed. False where the limit or the system refuses; nothing has changed
+    /// then.
     #[inline]
     pub fn ensure_committed(&mut self, chunk: ChunkId, bytes: usize) -> bool {
         bytes <= self.chunks.committed_bytes(chunk) || self.commit_up_to(chunk, bytes)
@@ -205,13 +246,18 @@ impl Space {
         self.chunks.enlarge(chunk)
     }
 
-    /// Takes a chunk back. It merges with its free buddies, and gives its memory back if the policy says so.
+    /// Takes a chunk back. It merges with its free buddies, and gives its memory back if the policy
+    /// says so.
     pub fn give_back(&mut self, chunk: ChunkId) {
-        self.note(|chunks| Decision::Returned(chunks.level(chunk), chunks.offset(chunk) / WORD_BYTES as u64));
+        self.note(|chunks| {
+            Decision::Returned(chunks.level(chunk), chunks.offset(chunk) / WORD_BYTES as u64)
+        });
         self.chunks.set_free(chunk);
         let merged = self.chunks.merge(chunk);
         if let Some(merged) = merged {
-            self.note(|chunks| Decision::Merged(chunks.level(merged), chunks.offset(merged) / WORD_BYTES as u64));
+            self.note(|chunks| {
+                Decision::Merged(chunks.level(merged), chunks.offset(merged) / WORD_BYTES as u64)
+            });
         }
         let chunk = merged.unwrap_or(chunk);
         if self.settings.uncommit == Uncommit::AtReturn {
@@ -234,8 +280,9 @@ impl Space {
         self.chunks.set_committed_bytes(chunk, 0);
     }
 
-    /// Gives back the memory of every free chunk of at least a granule. Nodes stay reserved. Chunks keep their places in the
-    /// free lists: within a list all of them become uncommitted, so its order still holds.
+    /// Gives back the memory of every free chunk of at least a granule. Nodes stay reserved. Chunks
+    /// keep their places in the free lists: within a list all of them become uncommitted, so its
+    /// order still holds.
     pub fn purge(&mut self) {
         if self.settings.uncommit == Uncommit::Never {
             return;

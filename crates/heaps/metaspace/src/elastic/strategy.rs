@@ -36,7 +36,9 @@ impl Settings {
     pub fn of(spec: &Spec) -> Settings {
         let (root, node_bytes) = match spec.generation {
             Generation::Jdk16 => (facts::ROOT_CHUNK_BYTES_16, facts::NODE_BYTES_16),
-            Generation::Jdk11 | Generation::Jdk17 | Generation::Jdk18 => (facts::ROOT_CHUNK_BYTES_17, facts::NODE_BYTES_17),
+            Generation::Jdk11 | Generation::Jdk17 | Generation::Jdk18 => {
+                (facts::ROOT_CHUNK_BYTES_17, facts::NODE_BYTES_17)
+            }
         };
         let geometry = Geometry::new(root, facts::SMALLEST_CHUNK_BYTES).expect("powers of two");
         let uncommit = match (spec.reclaim, spec.generation) {
@@ -48,11 +50,17 @@ impl Settings {
             Reclaim::Aggressive => facts::GRANULE_BYTES_AGGRESSIVE,
             Reclaim::Balanced | Reclaim::None => facts::GRANULE_BYTES,
         };
-        Settings { geometry, granule_bytes, node_bytes, uncommit, commit_whole_chunks: spec.reclaim == Reclaim::None }
+        Settings {
+            geometry,
+            granule_bytes,
+            node_bytes,
+            uncommit,
+            commit_whole_chunks: spec.reclaim == Reclaim::None,
+        }
     }
 
-    /// The level that an arena wants for its next chunk when it has `chunks`. A chunk larger than a root chunk is a root chunk
-    /// (the boot loader's first one, 16).
+    /// The level that an arena wants for its next chunk when it has `chunks`. A chunk larger than a
+    /// root chunk is a root chunk (the boot loader's first one, 16).
     pub fn wanted_level(&self, sizes: &[usize], chunks: usize) -> Level {
         let bytes = sizes[chunks.min(sizes.len() - 1)];
         self.geometry.level_fitting(bytes).unwrap_or(Level::ROOT)
@@ -88,14 +96,26 @@ mod tests {
     fn the_boot_loader_of_16_begins_with_a_root_chunk() {
         let settings = Settings::of(&Spec::new(Generation::Jdk16));
         let boot = ArenaPlan { class: false, loader: LoaderKind::Boot };
-        assert_eq!((settings.wanted_level(growth(boot), 0), settings.wanted_level(growth(boot), 1)), (Level(0), Level(2)));
+        assert_eq!(
+            (settings.wanted_level(growth(boot), 0), settings.wanted_level(growth(boot), 1)),
+            (Level(0), Level(2))
+        );
     }
 
     #[test]
     fn policies_differ_in_granule_and_in_when_memory_goes_back() {
         let of = |text: &str| Settings::of(&Spec::parse(text).unwrap());
-        assert_eq!((of("jdk17").granule_bytes, of("jdk17").uncommit), (64 << 10, Uncommit::AtReturn));
-        assert_eq!((of("jdk18,reclaim=aggressive").granule_bytes, of("jdk18").uncommit), (16 << 10, Uncommit::AtPurge));
-        assert_eq!((of("jdk17,reclaim=none").commit_whole_chunks, of("jdk18,reclaim=none").uncommit), (true, Uncommit::Never));
+        assert_eq!(
+            (of("jdk17").granule_bytes, of("jdk17").uncommit),
+            (64 << 10, Uncommit::AtReturn)
+        );
+        assert_eq!(
+            (of("jdk18,reclaim=aggressive").granule_bytes, of("jdk18").uncommit),
+            (16 << 10, Uncommit::AtPurge)
+        );
+        assert_eq!(
+            (of("jdk17,reclaim=none").commit_whole_chunks, of("jdk18,reclaim=none").uncommit),
+            (true, Uncommit::Never)
+        );
     }
 }

@@ -1,17 +1,22 @@
-//! One class loader's share of one space: a few chunks, of which the last is bumped through, and free blocks.
+//! One class loader's share of one space: a few chunks, of which the last is bumped through, and
+//! free blocks.
 //!
 //! Source: `metaspace/spaceManager.cpp`.
 
 use super::blocks::Blocks;
 use super::chunk::Chunk;
-use super::facts::{BLOCK_WORDS_MIN, DICTIONARY_LIMIT_WORDS, HEADER_WORDS, SMALL_CHUNKS_MAX, SPECIALIZED_CHUNKS_MAX, SPECIALIZED_WORDS};
+use super::facts::{
+    BLOCK_WORDS_MIN, DICTIONARY_LIMIT_WORDS, HEADER_WORDS, SMALL_CHUNKS_MAX,
+    SPECIALIZED_CHUNKS_MAX, SPECIALIZED_WORDS,
+};
 use super::piece::Piece;
 use super::pool::Pool;
 use super::strategy::{ChunkKind, Space};
 use crate::plan::LoaderKind;
 use heaplab_buddy::marks::mark;
 
-/// One arena. Its chunks go back to the pool with [`Arena::die`]; dropped without, they would be lost to it.
+/// One arena. Its chunks go back to the pool with [`Arena::die`]; dropped without, they would be
+/// lost to it.
 pub(super) struct Arena {
     pub space: Space,
     pub loader: LoaderKind,
@@ -28,7 +33,8 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// A newborn arena gets its first chunk at once; where there is none to be had, it begins without.
+    /// A newborn arena gets its first chunk at once; where there is none to be had, it begins
+    /// without.
     pub fn new(pool: &mut Pool, loader: LoaderKind, allowed_words: usize) -> Arena {
         let mut arena = Arena {
             space: pool.space,
@@ -53,8 +59,14 @@ impl Arena {
     }
 
     /// A block of `words` (raw). `None`: no chunk is to be had; the arena is then as before.
-    pub fn allocate(&mut self, pool: &mut Pool, words: usize, allowed_words: usize) -> Option<usize> {
-        if let Some(blocks) = self.blocks.as_mut().filter(|blocks| blocks.words() > DICTIONARY_LIMIT_WORDS)
+    pub fn allocate(
+        &mut self,
+        pool: &mut Pool,
+        words: usize,
+        allowed_words: usize,
+    ) -> Option<usize> {
+        if let Some(blocks) =
+            self.blocks.as_mut().filter(|blocks| blocks.words() > DICTIONARY_LIMIT_WORDS)
             && let Some(block) = blocks.take(words)
         {
             self.from_blocks += 1;
@@ -75,7 +87,12 @@ impl Arena {
         Some(block)
     }
 
-    fn grow_and_allocate(&mut self, pool: &mut Pool, words: usize, allowed_words: usize) -> Option<usize> {
+    fn grow_and_allocate(
+        &mut self,
+        pool: &mut Pool,
+        words: usize,
+        allowed_words: usize,
+    ) -> Option<usize> {
         let chunk = pool.take_chunk(self.next_chunk_words(words), allowed_words)?;
         // A humongous chunk serves one request; the chunk in use stays in use.
         let make_current = chunk.kind() != ChunkKind::Humongous || self.current.is_none();
@@ -90,14 +107,22 @@ impl Arena {
     fn next_chunk_words(&self, words: usize) -> usize {
         let with_header = words + HEADER_WORDS;
         let count = |kind: ChunkKind| self.chunks_by_kind[kind as usize];
-        let micro = matches!(self.loader, LoaderKind::Hidden | LoaderKind::Reflection) && self.space == Space::NonClass;
-        if micro && count(ChunkKind::Specialized) < SPECIALIZED_CHUNKS_MAX && with_header <= SPECIALIZED_WORDS {
+        let micro = matches!(self.loader, LoaderKind::Hidden | LoaderKind::Reflection)
+            && self.space == Space::NonClass;
+        if micro
+            && count(ChunkKind::Specialized) < SPECIALIZED_CHUNKS_MAX
+            && with_header <= SPECIALIZED_WORDS
+        {
             mark("arena: another specialized chunk");
             return SPECIALIZED_WORDS;
         }
-        let still_small = count(ChunkKind::Medium) == 0 && count(ChunkKind::Small) < SMALL_CHUNKS_MAX;
-        let fixed =
-            if still_small && with_header <= self.space.small_words() { self.space.small_words() } else { self.space.medium_words() };
+        let still_small =
+            count(ChunkKind::Medium) == 0 && count(ChunkKind::Small) < SMALL_CHUNKS_MAX;
+        let fixed = if still_small && with_header <= self.space.small_words() {
+            self.space.small_words()
+        } else {
+            self.space.medium_words()
+        };
         fixed.max(with_header.next_multiple_of(SPECIALIZED_WORDS))
     }
 
@@ -147,7 +172,8 @@ impl Arena {
 
     /// Its chunks, the last one first.
     pub fn chunks(&self) -> impl Iterator<Item = Chunk> {
-        std::iter::successors(self.chunks.map(|chunk| chunk.0), |piece: &Piece| piece.next()).map(Chunk)
+        std::iter::successors(self.chunks.map(|chunk| chunk.0), |piece: &Piece| piece.next())
+            .map(Chunk)
     }
 
     /// The chunk that is bumped through.

@@ -1,8 +1,9 @@
 //! An arena's free blocks: what was given back early, and above all the rests of retired chunks.
 //!
-//! Exact lists for 3 to 10 words, a size tree for the rest. The document's complaints can be read off `Blocks::take`: a
-//! small request never looks at a larger block, a large one takes a block that is far too large out of the tree only to put
-//! it back, and the arena does not even look here until 4096 words have gathered. Source: `metaspace/blockFreelist.cpp`.
+//! Exact lists for 3 to 10 words, a size tree for the rest. The document's complaints can be read
+//! off `Blocks::take`: a small request never looks at a larger block, a large one takes a block
+//! that is far too large out of the tree only to put it back, and the arena does not even look here
+//! until 4096 words have gathered. Source: `metaspace/blockFreelist.cpp`.
 
 use super::facts::{BLOCK_WORDS_MIN, DICTIONARY_WORDS_MIN, WASTE_MULTIPLIER, WORD};
 use super::piece::{Piece, PieceList};
@@ -21,7 +22,12 @@ pub(super) struct Blocks {
 
 impl Blocks {
     pub fn new() -> Blocks {
-        Blocks { small: Default::default(), small_words: 0, small_count: 0, large: SizeTree::new(BLOCK_WORDS_MIN) }
+        Blocks {
+            small: Default::default(),
+            small_words: 0,
+            small_count: 0,
+            large: SizeTree::new(BLOCK_WORDS_MIN),
+        }
     }
 
     /// Words of all blocks.
@@ -37,10 +43,12 @@ impl Blocks {
     /// Keeps the `words` at `address`.
     ///
     /// # Safety
-    /// They are committed, at least [`BLOCK_WORDS_MIN`], belong to the arena and to nobody else, and stay so while it lives.
+    /// They are committed, at least [`BLOCK_WORDS_MIN`], belong to the arena and to nobody else,
+    /// and stay so while it lives.
     pub unsafe fn put(&mut self, address: usize, words: usize) {
         debug_assert!(words >= BLOCK_WORDS_MIN);
-        // SAFETY: the caller's promise; a block below DICTIONARY_WORDS_MIN is used for its three header words only.
+        // SAFETY: the caller's promise; a block below DICTIONARY_WORDS_MIN is used for its three
+        // header words only.
         let piece = unsafe { Piece::at(address) };
         piece.set_words(words);
         if words < DICTIONARY_WORDS_MIN {
@@ -52,7 +60,8 @@ impl Blocks {
         }
     }
 
-    /// A block for `words`, if there is a fitting one; what is left over of it is kept, unless it is below the smallest block.
+    /// A block for `words`, if there is a fitting one; what is left over of it is kept, unless it
+    /// is below the smallest block.
     pub fn take(&mut self, words: usize) -> Option<usize> {
         if words < DICTIONARY_WORDS_MIN {
             let list = &mut self.small[words - BLOCK_WORDS_MIN];
@@ -87,7 +96,11 @@ impl Blocks {
             for piece in list.iter() {
                 length += 1;
                 if piece.words() != index + BLOCK_WORDS_MIN || length > list.count() {
-                    return Err(format!("{} words among the blocks of {}", piece.words(), index + BLOCK_WORDS_MIN));
+                    return Err(format!(
+                        "{} words among the blocks of {}",
+                        piece.words(),
+                        index + BLOCK_WORDS_MIN
+                    ));
                 }
                 words += piece.words();
                 visit(piece.address(), piece.words());

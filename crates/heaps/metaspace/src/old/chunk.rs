@@ -1,13 +1,15 @@
 //! A chunk: its header of 64 bytes, then what an arena bumps its pointer through.
 //!
-//! The header lies in the chunk (source: `metaspace/metachunk.hpp`), so a free chunk can never be uncommitted: the list it
-//! is on runs through it. That is why the elastic design had to move headers out.
+//! The header lies in the chunk (source: `metaspace/metachunk.hpp`), so a free chunk can never be
+//! uncommitted: the list it is on runs through it. That is why the elastic design had to move
+//! headers out.
 
 use super::facts::{HEADER_WORDS, SENTINEL, SENTINEL_DEAD, WORD};
 use super::piece::Piece;
 use super::strategy::{ChunkKind, Space};
 
-/// Words of the header behind size and links. The last is unused, as the padding of HotSpot's header is.
+/// Words of the header behind size and links. The last is unused, as the padding of HotSpot's
+/// header is.
 const NODE: usize = 3;
 const TOP: usize = 4;
 const IDENTITY: usize = 5;
@@ -37,8 +39,15 @@ impl Chunk {
     /// Writes a header at `address`: a chunk that is in use and empty.
     ///
     /// # Safety
-    /// The `words` at `address` are committed in node `node`, and neither chunk nor block lies there any longer.
-    pub unsafe fn create(address: usize, space: Space, words: usize, node: usize, origin: Origin) -> Chunk {
+    /// The `words` at `address` are committed in node `node`, and neither chunk nor block lies
+    /// there any longer.
+    pub unsafe fn create(
+        address: usize,
+        space: Space,
+        words: usize,
+        node: usize,
+        origin: Origin,
+    ) -> Chunk {
         // SAFETY: the caller's promise covers the header.
         let piece = unsafe { Piece::at(address) };
         piece.set_words(words);
@@ -54,7 +63,10 @@ impl Chunk {
 
     /// Sentinel, kind, origin, free: one word, as in the original.
     fn set_identity(self, sentinel: u32, kind: ChunkKind, origin: Origin, free: bool) {
-        let word = u64::from(sentinel) << 32 | (kind as u64) << 16 | (origin as u64) << 8 | u64::from(free);
+        let word = u64::from(sentinel) << 32
+            | (kind as u64) << 16
+            | (origin as u64) << 8
+            | u64::from(free);
         self.0.set(IDENTITY, word as usize);
     }
 

@@ -1,4 +1,5 @@
-//! The constants of the old metaspace, each with where it stands in JDK 11 (`src/hotspot/share/memory/`).
+//! The constants of the old metaspace, each with where it stands in JDK 11
+//! (`src/hotspot/share/memory/`).
 
 /// Bytes of a word; metaspace counts in words.
 pub const WORD: usize = 8;
@@ -18,8 +19,9 @@ pub const CLASS_MEDIUM_WORDS: usize = 4 << 10;
 pub const HEADER_WORDS: usize = 8;
 /// Smallest block: what a free block needs for its size and two links (`metaspace/metablock.hpp`).
 pub const BLOCK_WORDS_MIN: usize = 3;
-/// Smallest block that the dictionary takes: block, list pointer and tree node (`binaryTreeDictionary.hpp`, release
-/// build). Smaller ones lie in lists of exact sizes. The document says "up to 13": a debug build has two words more.
+/// Smallest block that the dictionary takes: block, list pointer and tree node
+/// (`binaryTreeDictionary.hpp`, release build). Smaller ones lie in lists of exact sizes. The
+/// document says "up to 13": a debug build has two words more.
 pub const DICTIONARY_WORDS_MIN: usize = 11;
 /// A block this many times larger than the request is put back (`metaspace/blockFreelist.hpp`).
 pub const WASTE_MULTIPLIER: usize = 4;
@@ -28,18 +30,22 @@ pub const DICTIONARY_LIMIT_WORDS: usize = 4 << 10;
 
 /// An arena gets this many small chunks, then medium ones (`metaspace/spaceManager.hpp`).
 pub const SMALL_CHUNKS_MAX: u32 = 4;
-/// The non-class arena of an anonymous class or reflection delegator stays with specialized chunks for this many.
+/// The non-class arena of an anonymous class or reflection delegator stays with specialized chunks
+/// for this many.
 pub const SPECIALIZED_CHUNKS_MAX: u32 = 4;
-/// First non-class chunk of the boot loader: `InitialBootClassLoaderMetaspaceSize`, 4 MB on 64 bits.
+/// First non-class chunk of the boot loader: `InitialBootClassLoaderMetaspaceSize`, 4 MB on 64
+/// bits.
 pub const BOOT_CHUNK_WORDS: usize = 512 << 10;
 /// First class chunk of the boot loader: six non-class medium chunks (`metaspace.cpp`).
 pub const BOOT_CLASS_CHUNK_WORDS: usize = 6 * MEDIUM_WORDS;
 
 /// A node's committed part grows by this many medium chunks (`metaspace/spaceManager.hpp`).
 pub const COMMIT_MEDIUM_CHUNKS: usize = 4;
-/// Reserved words of the first non-class node: twice the boot loader's first chunk (`metaspace.cpp`).
+/// Reserved words of the first non-class node: twice the boot loader's first chunk
+/// (`metaspace.cpp`).
 pub const FIRST_NODE_WORDS: usize = 2 * BOOT_CHUNK_WORDS;
-/// Reserved words of the following nodes, unless a chunk needs more: 2 MB (`metaspace/virtualSpaceList.hpp`).
+/// Reserved words of the following nodes, unless a chunk needs more: 2 MB
+/// (`metaspace/virtualSpaceList.hpp`).
 pub const NODE_WORDS: usize = 256 << 10;
 /// Commit and reserve in units of a page (`metaspace.cpp`, without large pages).
 pub const PAGE_WORDS: usize = 512;

@@ -1,11 +1,14 @@
 //! Where chunks come from: a node's committed part, more of it, or another node.
 //!
-//! Nothing is ever uncommitted; a node goes as a whole or not at all. Sources: `VirtualSpaceList::get_new_chunk` and
-//! `expand_by`, `VirtualSpaceNode::take_from_committed` and `retire`. Deviation: how far committing may go is told by the
-//! caller; HotSpot asks its garbage collection threshold at this place.
+//! Nothing is ever uncommitted; a node goes as a whole or not at all. Sources:
+//! `VirtualSpaceList::get_new_chunk` and `expand_by`, `VirtualSpaceNode::take_from_committed` and
+//! `retire`. Deviation: how far committing may go is told by the caller; HotSpot asks its garbage
+//! collection threshold at this place.
 
 use super::chunk::{Chunk, Origin};
-use super::facts::{COMMIT_MEDIUM_CHUNKS, FIRST_NODE_WORDS, NODE_WORDS, PAGE_WORDS, SPECIALIZED_WORDS, WORD};
+use super::facts::{
+    COMMIT_MEDIUM_CHUNKS, FIRST_NODE_WORDS, NODE_WORDS, PAGE_WORDS, SPECIALIZED_WORDS, WORD,
+};
 use super::node::Node;
 use super::pool::Pool;
 use super::strategy::{ChunkKind, Space};
@@ -18,8 +21,9 @@ use std::sync::Arc;
 pub(super) struct Growth {
     /// Words of the class space's only node.
     pub class_space_words: usize,
-    /// How far above a multiple of 64 KB the n-th node begins, in bytes; zero beyond. HotSpot takes what the system gives it,
-    /// which decides where padding chunks are needed: a recorded JVM's nodes are rebuilt with this.
+    /// How far above a multiple of 64 KB the n-th node begins, in bytes; zero beyond. HotSpot takes
+    /// what the system gives it, which decides where padding chunks are needed: a recorded JVM's
+    /// nodes are rebuilt with this.
     pub offsets_bytes: Vec<usize>,
     /// Where tests make a commit fail.
     pub faults: Option<Arc<Faults>>,
@@ -29,26 +33,39 @@ impl Pool {
     /// A chunk from the current node, which grows or is followed by another if it must.
     pub(super) fn cut_or_grow(&mut self, words: usize, allowed_words: usize) -> Option<Chunk> {
         if self.order.is_empty() {
-            let reserved = if self.space == Space::Class { self.growth.class_space_words } else { FIRST_NODE_WORDS };
+            let reserved = if self.space == Space::Class {
+                self.growth.class_space_words
+            } else {
+                FIRST_NODE_WORDS
+            };
             self.add_node(reserved)?;
         }
         if let Some(chunk) = self.cut(words, Origin::Normal) {
             return Some(chunk);
         }
         // Room for the chunk and for the padding that its alignment may need.
-        let padding = if self.space.kind_of(words) == ChunkKind::Humongous { 0 } else { words - SPECIALIZED_WORDS };
+        let padding = if self.space.kind_of(words) == ChunkKind::Humongous {
+            0
+        } else {
+            words - SPECIALIZED_WORDS
+        };
         let least = (words + padding).next_multiple_of(PAGE_WORDS);
-        let preferred = (self.space.medium_words() * COMMIT_MEDIUM_CHUNKS).next_multiple_of(PAGE_WORDS).max(least);
+        let preferred = (self.space.medium_words() * COMMIT_MEDIUM_CHUNKS)
+            .next_multiple_of(PAGE_WORDS)
+            .max(least);
         if !self.expand(least, preferred, allowed_words) {
             return None;
         }
         self.cut(words, Origin::Normal)
     }
 
-    /// Commits `preferred` more words, as far as allowed but `least` at any rate, in this node or in the next.
+    /// Commits `preferred` more words, as far as allowed but `least` at any rate, in this node or
+    /// in the next.
     fn expand(&mut self, least: usize, preferred: usize, allowed_words: usize) -> bool {
         let current = self.current().expect("a pool that grows has a node");
-        if self.space == Space::Class && self.node(current).committed_words + least > self.growth.class_space_words {
+        if self.space == Space::Class
+            && self.node(current).committed_words + least > self.growth.class_space_words
+        {
             mark("grow: class space is full");
             return false;
         }
@@ -104,12 +121,17 @@ impl Pool {
         Some(self.carve(number, words, origin))
     }
 
-    /// Fills the current node up to `target` with free chunks, small ones where they are aligned and specialized ones before.
+    /// Fills the current node up to `target` with free chunks, small ones where they are aligned
+    /// and specialized ones before.
     fn pad(&mut self, number: usize, target: usize) {
         while self.node(number).top < target {
             mark("grow: padding chunk");
             let small = self.space.small_words();
-            let words = if self.node(number).top.is_multiple_of(small * WORD) { small } else { SPECIALIZED_WORDS };
+            let words = if self.node(number).top.is_multiple_of(small * WORD) {
+                small
+            } else {
+                SPECIALIZED_WORDS
+            };
             self.counters.padding_chunks += 1;
             let chunk = self.carve(number, words, Origin::Padding);
             self.return_chunk(chunk);
@@ -130,7 +152,8 @@ impl Pool {
         chunk
     }
 
-    /// The current node is left: what it has committed and not cut becomes free chunks, the largest that fit.
+    /// The current node is left: what it has committed and not cut becomes free chunks, the largest
+    /// that fit.
     fn retire_current(&mut self) {
         mark("grow: node retired");
         for kind in ChunkKind::FIXED.into_iter().rev() {

@@ -1,8 +1,9 @@
 //! The old metaspace as a heap that any workload runs on: regions are arenas.
 //!
-//! HotSpot's callers know the size of what they give back and which loader it belongs to, and so does the driver. Blocks are aligned to 8 bytes as HotSpot's are; a request
-//! that needs more is cut from a larger block whose ends become free blocks. The JVM purges after it unloaded classes; here
-//! that is the first request after regions ended.
+//! HotSpot's callers know the size of what they give back and which loader it belongs to, and so
+//! does the driver. Blocks are aligned to 8 bytes as HotSpot's are; a request that needs more is
+//! cut from a larger block whose ends become free blocks. The JVM purges after it unloaded classes;
+//! here that is the first request after regions ended.
 
 use super::facts::{BLOCK_WORDS_MIN, WORD};
 use super::metaspace::{ArenaId, Metaspace11, Options11};
@@ -40,7 +41,13 @@ pub struct Heap11 {
 impl Heap11 {
     /// An empty heap; `plan` says what kind of arena each region is.
     pub fn new(options: Options11, plan: Plan) -> Heap11 {
-        Heap11 { metaspace: Metaspace11::new(options), plan, regions: HashMap::new(), live_words: HashMap::new(), unpurged: false }
+        Heap11 {
+            metaspace: Metaspace11::new(options),
+            plan,
+            regions: HashMap::new(),
+            live_words: HashMap::new(),
+            unpurged: false,
+        }
     }
 
     /// As `jcmd VM.metaspace` would show it.
@@ -53,11 +60,14 @@ impl Heap11 {
         &self.metaspace
     }
 
-    /// Arenas that live, by region. All are of regions, since who drives the heap gets at no others.
+    /// Arenas that live, by region. All are of regions, since who drives the heap gets at no
+    /// others.
     pub(super) fn living(&self) -> impl Iterator<Item = (Option<Region>, &super::arena::Arena)> {
         let mut regions: Vec<_> = self.regions.iter().collect();
         regions.sort_unstable_by_key(|(region, _)| region.0);
-        regions.into_iter().filter_map(|(region, id)| Some((Some(*region), self.metaspace.arena(*id)?)))
+        regions
+            .into_iter()
+            .filter_map(|(region, id)| Some((Some(*region), self.metaspace.arena(*id)?)))
     }
 
     fn arena(&mut self, region: Region) -> ArenaId {
@@ -92,7 +102,8 @@ impl Manual for Heap11 {
         let arena = self.arena(request.region);
         let whole = self.metaspace.allocate(arena, whole_words)?;
         let front = whole.as_ptr().align_offset(align) / WORD;
-        // SAFETY: the block has `whole_words`; the offset is below `align`, which leaves `words` behind it.
+        // SAFETY: the block has `whole_words`; the offset is below `align`, which leaves `words`
+        // behind it.
         let (block, tail) = unsafe { (whole.add(front * WORD), whole.add((front + words) * WORD)) };
         for (rest, rest_words) in [(whole, front), (tail, whole_words - words - front)] {
             if rest_words >= BLOCK_WORDS_MIN {
@@ -121,7 +132,8 @@ impl Manual for Heap11 {
         }
         // HotSpot never resizes metadata; whoever needs more allocates, copies and gives back.
         let moved = self.allocate(block.request(new_size))?;
-        // SAFETY: both blocks are live, apart, and hold that many bytes; the old one is the caller's to give up.
+        // SAFETY: both blocks are live, apart, and hold that many bytes; the old one is the
+        // caller's to give up.
         unsafe {
             moved.copy_from_nonoverlapping(block.address, block.size.min(new_size));
             self.deallocate(block);
@@ -153,24 +165,30 @@ impl Heap for Heap11 {
         "the rules of HotSpot, jdk11".into()
     }
 
-    /// What is handed out and neither lives nor is a free block is the rest of a reused one, too small to be kept.
+    /// What is handed out and neither lives nor is a free block is the rest of a reused one, too
+    /// small to be kept.
     fn footprint(&self) -> Footprint {
         let statistics = self.metaspace.statistics();
-        let [non_class, class] = statistics.spaces().map(|space| (space.total(), space.free_block_bytes, space.uncut_bytes));
+        let [non_class, class] = statistics
+            .spaces()
+            .map(|space| (space.total(), space.free_block_bytes, space.uncut_bytes));
         let sum = |part: fn(&(super::KindRow, u64, u64)) -> u64| part(&non_class) + part(&class);
         let live = (self.live_words.values().sum::<usize>() * WORD) as u64;
         let lost = sum(|(row, blocks, _)| row.used_bytes - blocks).saturating_sub(live);
         Footprint {
             header_bytes: Some(sum(|(row, _, _)| row.overhead_bytes)),
             used_bytes: Some(live),
-            free_reusable_bytes: Some(sum(|(row, blocks, uncut)| row.free_bytes + row.free_chunk_bytes + blocks + uncut)),
+            free_reusable_bytes: Some(sum(|(row, blocks, uncut)| {
+                row.free_bytes + row.free_chunk_bytes + blocks + uncut
+            })),
             free_too_small_bytes: Some(sum(|(row, _, _)| row.waste_bytes) + lost),
             committed_bytes: Some(statistics.committed_bytes()),
             ..Footprint::default()
         }
     }
 
-    /// What HotSpot does after unloading classes. True: the heap has such an operation, whether or not it found anything.
+    /// What HotSpot does after unloading classes. True: the heap has such an operation, whether or
+    /// not it found anything.
     fn trim(&mut self) -> bool {
         self.purge();
         true
@@ -183,7 +201,12 @@ impl Heap for Heap11 {
     fn check_deep(&self) -> Result<(), CheckError> {
         self.metaspace.check_deep()?;
         let footprint = self.footprint();
-        let parts = [footprint.header_bytes, footprint.used_bytes, footprint.free_reusable_bytes, footprint.free_too_small_bytes];
+        let parts = [
+            footprint.header_bytes,
+            footprint.used_bytes,
+            footprint.free_reusable_bytes,
+            footprint.free_too_small_bytes,
+        ];
         let sum: u64 = parts.into_iter().flatten().sum();
         match footprint.committed_bytes {
             Some(committed) if committed == sum => Ok(()),

@@ -19,8 +19,8 @@ pub struct Options11 {
     pub limit_bytes: Option<u64>,
     /// CompressedClassSpaceSize.
     pub class_space_bytes: u64,
-    /// How far above a multiple of 64 KB the n-th non-class node begins, in bytes; zero beyond. To rebuild a JVM whose log
-    /// tells where its nodes lay.
+    /// How far above a multiple of 64 KB the n-th non-class node begins, in bytes; zero beyond. To
+    /// rebuild a JVM whose log tells where its nodes lay.
     pub node_offsets_bytes: Vec<usize>,
     /// Commits and reservations that fail, for tests.
     pub faults: Option<Arc<Faults>>,
@@ -28,13 +28,22 @@ pub struct Options11 {
 
 impl Default for Options11 {
     fn default() -> Self {
-        Options11 { limit_bytes: None, class_space_bytes: 1 << 30, node_offsets_bytes: Vec::new(), faults: None }
+        Options11 {
+            limit_bytes: None,
+            class_space_bytes: 1 << 30,
+            node_offsets_bytes: Vec::new(),
+            faults: None,
+        }
     }
 }
 
 impl From<&Spec> for Options11 {
     fn from(spec: &Spec) -> Options11 {
-        Options11 { limit_bytes: spec.limit_bytes, class_space_bytes: spec.class_space_bytes, ..Options11::default() }
+        Options11 {
+            limit_bytes: spec.limit_bytes,
+            class_space_bytes: spec.class_space_bytes,
+            ..Options11::default()
+        }
     }
 }
 
@@ -72,10 +81,16 @@ impl Metaspace11 {
             faults: options.faults.clone(),
         };
         Metaspace11 {
-            pools: [Pool::new(Space::NonClass, growth(options.node_offsets_bytes.clone())), Pool::new(Space::Class, growth(Vec::new()))],
+            pools: [
+                Pool::new(Space::NonClass, growth(options.node_offsets_bytes.clone())),
+                Pool::new(Space::Class, growth(Vec::new())),
+            ],
             arenas: Vec::new(),
             vacant: Vec::new(),
-            limit_words: options.limit_bytes.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)) / WORD,
+            limit_words: options
+                .limit_bytes
+                .map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+                / WORD,
         }
     }
 
@@ -100,7 +115,8 @@ impl Metaspace11 {
         ArenaId(index)
     }
 
-    /// The arena's class loader is unloaded: its chunks become free. Its blocks must not be used any more.
+    /// The arena's class loader is unloaded: its chunks become free. Its blocks must not be used
+    /// any more.
     ///
     /// # Panics
     /// Where the arena is dead already.
@@ -111,8 +127,8 @@ impl Metaspace11 {
         self.vacant.push(id.0);
     }
 
-    /// A block of `words`, aligned to 8 bytes, its content unspecified. `None`: the limit, the class space or the system
-    /// refuses; the arena is then as before.
+    /// A block of `words`, aligned to 8 bytes, its content unspecified. `None`: the limit, the
+    /// class space or the system refuses; the arena is then as before.
     pub fn allocate(&mut self, id: ArenaId, words: usize) -> Option<NonNull<u8>> {
         // A request that no node could hold; beyond it sums of words could overflow.
         if words > isize::MAX as usize / (4 * WORD) {
@@ -120,14 +136,19 @@ impl Metaspace11 {
         }
         let allowed = self.allowed_words();
         let arena = self.arenas[id.0].as_mut().expect("the arena is alive");
-        let block = arena.allocate(&mut self.pools[arena.space as usize], Arena::raw_words(words), allowed)?;
+        let block = arena.allocate(
+            &mut self.pools[arena.space as usize],
+            Arena::raw_words(words),
+            allowed,
+        )?;
         NonNull::new(std::ptr::with_exposed_provenance_mut(block))
     }
 
     /// A block is given back before its arena dies.
     ///
     /// # Safety
-    /// `block` was allocated from this arena with `words`, has not been given back since and is not used any more.
+    /// `block` was allocated from this arena with `words`, has not been given back since and is not
+    /// used any more.
     pub unsafe fn deallocate(&mut self, id: ArenaId, block: NonNull<u8>, words: usize) {
         let arena = self.arenas[id.0].as_mut().expect("the arena is alive");
         // SAFETY: the caller's promise.
@@ -154,10 +175,15 @@ impl Metaspace11 {
         let arena = self.arenas[id.0].as_ref()?;
         let chunk: Chunk = arena.chunks().next()?;
         let node = self.pools[arena.space as usize].node(chunk.node());
-        Some(ChunkPlace { node: node.serial, offset_bytes: chunk.address() - node.base, words: chunk.words() })
+        Some(ChunkPlace {
+            node: node.serial,
+            offset_bytes: chunk.address() - node.base,
+            words: chunk.words(),
+        })
     }
 
-    /// As [`Metaspace11::allocate`], from the arena's current chunk only and as many words as asked; for the sum of several requests.
+    /// As [`Metaspace11::allocate`], from the arena's current chunk only and as many words as
+    /// asked; for the sum of several requests.
     pub(super) fn bump(&mut self, id: ArenaId, words: usize) -> Option<NonNull<u8>> {
         let block = self.arenas[id.0].as_mut()?.bump(words)?;
         NonNull::new(std::ptr::with_exposed_provenance_mut(block))
@@ -166,7 +192,8 @@ impl Metaspace11 {
     /// Node and words from its base, of a block of this arena.
     pub(super) fn place_of(&self, id: ArenaId, block: NonNull<u8>) -> Option<(usize, usize)> {
         let (arena, address) = (self.arenas[id.0].as_ref()?, block.as_ptr() as usize);
-        let chunk = arena.chunks().find(|chunk| (chunk.address()..chunk.end()).contains(&address))?;
+        let chunk =
+            arena.chunks().find(|chunk| (chunk.address()..chunk.end()).contains(&address))?;
         let node = self.pools[arena.space as usize].node(chunk.node());
         Some((node.serial, (address - node.base) / WORD))
     }

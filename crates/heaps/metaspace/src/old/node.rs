@@ -1,6 +1,7 @@
 //! A node: a reserved range of addresses, committed from its start, cut into chunks from its start.
 //!
-//! Source: `metaspace/virtualSpaceNode.hpp`. Committed memory is never given back; the whole node is unmapped when it drops.
+//! Source: `metaspace/virtualSpaceNode.hpp`. Committed memory is never given back; the whole node
+//! is unmapped when it drops.
 
 use super::chunk::Chunk;
 use super::facts::WORD;
@@ -30,10 +31,21 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Reserves a node whose base lies `offset_bytes` (whole pages) above a multiple of 64 KB. `None`: the system refuses.
-    pub fn reserve(serial: usize, words: usize, offset_bytes: usize, faults: Option<Arc<Faults>>) -> Option<Node> {
+    /// Reserves a node whose base lies `offset_bytes` (whole pages) above a multiple of 64 KB.
+    /// `None`: the system refuses.
+    pub fn reserve(
+        serial: usize,
+        words: usize,
+        offset_bytes: usize,
+        faults: Option<Arc<Faults>>,
+    ) -> Option<Node> {
         let offset_bytes = offset_bytes % ALIGN_BYTES;
-        let options = Options { commitment: Commitment::Replace, align_bytes: ALIGN_BYTES, faults, ..Options::default() };
+        let options = Options {
+            commitment: Commitment::Replace,
+            align_bytes: ALIGN_BYTES,
+            faults,
+            ..Options::default()
+        };
         let memory = Reservation::new(words * WORD + offset_bytes, &options).ok()?;
         let base = memory.base().as_ptr().expose_provenance() + offset_bytes;
         Some(Node {
@@ -77,7 +89,8 @@ impl Node {
     /// The chunk that starts at `address`.
     pub fn chunk_at(&self, address: usize) -> Chunk {
         assert!(self.map.starts_at(address), "no chunk starts at {address:#x}");
-        // SAFETY: the map says that a chunk starts here, and a chunk's header is committed as long as its node is mapped.
+        // SAFETY: the map says that a chunk starts here, and a chunk's header is committed as long
+        // as its node is mapped.
         Chunk(unsafe { Piece::at(address) })
     }
 

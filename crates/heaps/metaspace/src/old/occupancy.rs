@@ -1,7 +1,8 @@
-//! What lies where in a node, in two bits for each kilobyte: does a chunk start here, and is it in use.
+//! What lies where in a node, in two bits for each kilobyte: does a chunk start here, and is it in
+//! use.
 //!
-//! Merging asks both questions of an area without walking its chunks. Source: `metaspace/occupancyMap.hpp`. HotSpot scans
-//! bytes; words of 64 bits here, with the same answers.
+//! Merging asks both questions of an area without walking its chunks. Source:
+//! `metaspace/occupancyMap.hpp`. HotSpot scans bytes; words of 64 bits here, with the same answers.
 
 use super::facts::{SPECIALIZED_WORDS, WORD};
 
@@ -22,7 +23,10 @@ impl OccupancyMap {
     }
 
     fn unit(&self, address: usize) -> usize {
-        debug_assert!(address >= self.base && (address - self.base).is_multiple_of(UNIT), "{address:#x} is no chunk boundary");
+        debug_assert!(
+            address >= self.base && (address - self.base).is_multiple_of(UNIT),
+            "{address:#x} is no chunk boundary"
+        );
         (address - self.base) / UNIT
     }
 
@@ -128,7 +132,10 @@ mod tests {
         map.set_start(3 * UNIT, true);
         map.set_start(64 * UNIT, true);
         assert!(map.starts_at(3 * UNIT) && !map.starts_at(4 * UNIT) && map.starts_at(64 * UNIT));
-        assert!(map.any_start(UNIT, 128 * SPECIALIZED_WORDS) && !map.any_start(4 * UNIT, 60 * SPECIALIZED_WORDS));
+        assert!(
+            map.any_start(UNIT, 128 * SPECIALIZED_WORDS)
+                && !map.any_start(4 * UNIT, 60 * SPECIALIZED_WORDS)
+        );
         map.wipe_starts(0, 65 * SPECIALIZED_WORDS);
         assert!(!map.any_start(0, 512 * SPECIALIZED_WORDS));
     }

@@ -1,4 +1,5 @@
-//! The old metaspace part by part: spaces, their nodes with what nobody has of them, arenas with their chunks and what these hold.
+//! The old metaspace part by part: spaces, their nodes with what nobody has of them, arenas with
+//! their chunks and what these hold.
 
 use super::arena::Arena;
 use super::chunk::Chunk;
@@ -16,7 +17,11 @@ impl Heap11 {
         let mut parts = Vec::new();
         for pool in &self.metaspace().pools {
             let is_class = pool.space == Space::Class;
-            parts.push(Part::group(0, Role::Group, if is_class { "class space" } else { "non-class space" }));
+            parts.push(Part::group(
+                0,
+                Role::Group,
+                if is_class { "class space" } else { "non-class space" },
+            ));
             pool.mapped().for_each(|node| push_node(&mut parts, node));
             for (region, arena) in self.living().filter(|(_, arena)| arena.space == pool.space) {
                 push_arena(&mut parts, region, arena);
@@ -58,7 +63,12 @@ fn push_arena(parts: &mut Vec<Part>, region: Option<Region>, arena: &Arena) {
 fn push_chunk(parts: &mut Vec<Part>, chunk: Chunk, is_current: bool, free_blocks: &[Range<usize>]) {
     let (start, end) = (chunk.address(), chunk.end());
     let first = start + HEADER_WORDS * WORD;
-    parts.push(Part::new(2, Role::Chunk, sized(&format!("{} chunk", chunk.kind().name()), end - start), start..end));
+    parts.push(Part::new(
+        2,
+        Role::Chunk,
+        sized(&format!("{} chunk", chunk.kind().name()), end - start),
+        start..end,
+    ));
     parts.extend(vacant(3, "(chunk headers)", start..first));
     push_blocks(parts, 3, first..chunk.top(), free_blocks, "(free blocks)");
     parts.extend(vacant(3, if is_current { "(free)" } else { "(waste)" }, chunk.top()..end));

@@ -1,8 +1,10 @@
-//! A piece of committed memory that the metaspace keeps its own notes in: a chunk's header, or a free block's links.
+//! A piece of committed memory that the metaspace keeps its own notes in: a chunk's header, or a
+//! free block's links.
 //!
-//! The old design stores all of its bookkeeping in the memory it manages, so this is the one place where that memory is
-//! read and written. A piece is an address; it never outlives the commitment of what it names, because every piece is
-//! taken out of all lists before its arena dies or its node is unmapped.
+//! The old design stores all of its bookkeeping in the memory it manages, so this is the one place
+//! where that memory is read and written. A piece is an address; it never outlives the commitment
+//! of what it names, because every piece is taken out of all lists before its arena dies or its
+//! node is unmapped.
 
 use super::facts::WORD;
 use std::num::NonZeroUsize;
@@ -20,8 +22,9 @@ impl Piece {
     /// The piece at `address`.
     ///
     /// # Safety
-    /// `address` is a multiple of 8 within a node; the words that its owner will use of it (header, or links and tree node)
-    /// are committed, belong to no live block and to no other piece, and stay so until the last copy of the piece is gone.
+    /// `address` is a multiple of 8 within a node; the words that its owner will use of it (header,
+    /// or links and tree node) are committed, belong to no live block and to no other piece, and
+    /// stay so until the last copy of the piece is gone.
     pub unsafe fn at(address: usize) -> Piece {
         debug_assert!(address.is_multiple_of(WORD));
         Piece(NonZeroUsize::new(address).expect("a node never lies at address zero"))
@@ -34,15 +37,17 @@ impl Piece {
 
     /// Word `index` of it.
     pub fn get(self, index: usize) -> usize {
-        // SAFETY: `at` promised that the words a piece's owner uses are committed and nobody else's; the address came from
-        // a reservation whose provenance was exposed.
+        // SAFETY: `at` promised that the words a piece's owner uses are committed and nobody
+        // else's; the address came from a reservation whose provenance was exposed.
         unsafe { std::ptr::with_exposed_provenance::<usize>(self.0.get()).add(index).read() }
     }
 
     /// Sets word `index`.
     pub fn set(self, index: usize, value: usize) {
         // SAFETY: as in `get`.
-        unsafe { std::ptr::with_exposed_provenance_mut::<usize>(self.0.get()).add(index).write(value) }
+        unsafe {
+            std::ptr::with_exposed_provenance_mut::<usize>(self.0.get()).add(index).write(value)
+        }
     }
 
     /// The piece whose address stands in word `index`; zero is none.

@@ -1,7 +1,7 @@
 //! One space's chunks: the nodes they are cut from, the free ones by size, and who gets which.
 //!
-//! Sources: `metaspace/chunkManager.cpp` (free lists), `virtualSpaceList.cpp` and `virtualSpaceNode.cpp` (nodes). The rest
-//! of it is in `split`, `merge` and `grow`.
+//! Sources: `metaspace/chunkManager.cpp` (free lists), `virtualSpaceList.cpp` and
+//! `virtualSpaceNode.cpp` (nodes). The rest of it is in `split`, `merge` and `grow`.
 
 use super::chunk::Chunk;
 use super::facts;
@@ -93,7 +93,9 @@ impl Pool {
 
     /// Words of the free chunks of a kind.
     pub fn free_words_of(&self, kind: ChunkKind) -> usize {
-        self.space.words_of(kind).map_or(self.humongous.words(), |words| words * self.free_count(kind))
+        self.space
+            .words_of(kind)
+            .map_or(self.humongous.words(), |words| words * self.free_count(kind))
     }
 
     /// Puts a chunk on its list, and into the counts.
@@ -120,8 +122,9 @@ impl Pool {
         self.node_mut(chunk.node()).map.set_in_use(chunk.address(), chunk.words(), in_use);
     }
 
-    /// A chunk of `words` (or more, where it is humongous) for an arena: a free one, else a larger free one split, else from
-    /// a node. `allowed_words`: how much more may be committed. `None`: not within that, or the system refuses.
+    /// A chunk of `words` (or more, where it is humongous) for an arena: a free one, else a larger
+    /// free one split, else from a node. `allowed_words`: how much more may be committed. `None`:
+    /// not within that, or the system refuses.
     pub fn take_chunk(&mut self, words: usize, allowed_words: usize) -> Option<Chunk> {
         let chunk = match self.take_free(words) {
             Some(chunk) => {
@@ -141,7 +144,11 @@ impl Pool {
         if kind == ChunkKind::Humongous {
             let chunk = Chunk(self.humongous.take(words)?);
             self.free_words -= chunk.words();
-            mark(if chunk.words() > words { "pool: humongous chunk larger than asked" } else { "pool: humongous chunk reused" });
+            mark(if chunk.words() > words {
+                "pool: humongous chunk larger than asked"
+            } else {
+                "pool: humongous chunk reused"
+            });
             return Some(chunk);
         }
         let chunk = match self.free[kind as usize].head() {
@@ -170,12 +177,13 @@ impl Pool {
         }
     }
 
-    /// Unmaps every node in which nothing is in use, except the one that chunks are cut from. So class space, which has
-    /// one node, never shrinks. Returns how many.
+    /// Unmaps every node in which nothing is in use, except the one that chunks are cut from. So
+    /// class space, which has one node, never shrinks. Returns how many.
     pub fn purge(&mut self) -> usize {
         let current = self.current();
-        let (dead, alive): (Vec<usize>, Vec<usize>) =
-            self.order.iter().partition(|number| Some(**number) != current && self.node(**number).chunks_in_use == 0);
+        let (dead, alive): (Vec<usize>, Vec<usize>) = self.order.iter().partition(|number| {
+            Some(**number) != current && self.node(**number).chunks_in_use == 0
+        });
         for number in &dead {
             for chunk in self.node(*number).chunks() {
                 self.delist(chunk);

@@ -1,19 +1,24 @@
 //! What a real JVM 11 did with its metaspace, and whether this one decides alike.
 //!
-//! A recording is text, an event a line after a header line that begins with `#old-metaspace 1`. Chunks are given as node
-//! (numbered in the order they were mapped), kilobytes from the node's base, and words.
+//! A recording is text, an event a line after a header line that begins with `#old-metaspace 1`.
+//! Chunks are given as node (numbered in the order they were mapped), kilobytes from the node's
+//! base, and words.
 //!
-//! - `n SPACE OFFSET WORDS`: a node is mapped, OFFSET bytes above a multiple of 64 KB. SPACE is n or c (class).
-//! - `b ARENA SPACE KIND NODE KB WORDS`: an arena is born and gets its first chunk. KIND is b (boot), s (standard), m (micro).
-//! - `a ARENA WORDS`: a request that the current chunk served. `g ARENA WORDS NODE KB WORDS`: one that needed a new chunk.
-//!   `f ARENA WORDS NODE WORD`: one that a free block served, WORD words from the node's base.
+//! - `n SPACE OFFSET WORDS`: a node is mapped, OFFSET bytes above a multiple of 64 KB. SPACE is n
+//!   or c (class).
+//! - `b ARENA SPACE KIND NODE KB WORDS`: an arena is born and gets its first chunk. KIND is b
+//!   (boot), s (standard), m (micro).
+//! - `a ARENA WORDS`: a request that the current chunk served. `g ARENA WORDS NODE KB WORDS`: one
+//!   that needed a new chunk. `f ARENA WORDS NODE WORD`: one that a free block served, WORD words
+//!   from the node's base.
 //! - `d ARENA REQUEST`: the block of that request, counted from 0 in the file, is given back.
 //! - `k ARENA`: the arena dies. `p NODE...`: a purge, and the nodes that it unmapped.
-//! - `s STEP CYCLE LOADERS USED COMMITTED CLASS_USED CLASS_COMMITTED`: what the JVM said of itself, in bytes, both spaces
-//!   together and class space alone.
+//! - `s STEP CYCLE LOADERS USED COMMITTED CLASS_USED CLASS_COMMITTED`: what the JVM said of itself,
+//!   in bytes, both spaces together and class space alone.
 //!
-//! A log of JDK 11 becomes a recording with the example `jdk11_log`; it says which chunk served which arena, but prints only
-//! those requests that needed a new chunk. What was bumped in between is known as a sum, and stands as one request.
+//! A log of JDK 11 becomes a recording with the example `jdk11_log`; it says which chunk served
+//! which arena, but prints only those requests that needed a new chunk. What was bumped in between
+//! is known as a sum, and stands as one request.
 
 use super::facts::BLOCK_WORDS_MIN;
 use super::metaspace::{ArenaId, ChunkPlace, Metaspace11, Options11};
@@ -151,30 +156,49 @@ pub struct RecordingError {
 
 /// Reads a recording.
 pub fn parse(text: &str) -> Result<Vec<Event>, RecordingError> {
-    let wrong = |line: usize, expected, found: &str| RecordingError { line: line + 1, expected, found: found.chars().take(80).collect() };
+    let wrong = |line: usize, expected, found: &str| RecordingError {
+        line: line + 1,
+        expected,
+        found: found.chars().take(80).collect(),
+    };
     let mut lines = text.lines().enumerate();
     match lines.next() {
         Some((_, first)) if first.starts_with(HEADER) => {}
-        first => return Err(wrong(0, "a header that begins with #old-metaspace 1", first.map_or("", |(_, line)| line))),
+        first => {
+            return Err(wrong(
+                0,
+                "a header that begins with #old-metaspace 1",
+                first.map_or("", |(_, line)| line),
+            ));
+        }
     }
-    lines.map(|(number, line)| event(line).ok_or_else(|| wrong(number, "an event of a recording", line))).collect()
+    lines
+        .map(|(number, line)| {
+            event(line).ok_or_else(|| wrong(number, "an event of a recording", line))
+        })
+        .collect()
 }
 
 fn event(line: &str) -> Option<Event> {
     let mut words = line.split_ascii_whitespace();
     let op = words.next()?;
     let rest: Vec<&str> = words.collect();
-    let number = |at: usize| rest.get(at)?.parse::<usize>().ok().filter(|number| *number < NUMBER_MAX);
+    let number =
+        |at: usize| rest.get(at)?.parse::<usize>().ok().filter(|number| *number < NUMBER_MAX);
     let space = |at: usize| match *rest.get(at)? {
         "n" => Some(Space::NonClass),
         "c" => Some(Space::Class),
         _ => None,
     };
-    let place = |at: usize| Some(Place { node: number(at)?, kilobyte: number(at + 1)?, words: number(at + 2)? });
+    let place = |at: usize| {
+        Some(Place { node: number(at)?, kilobyte: number(at + 1)?, words: number(at + 2)? })
+    };
     Some(match (op, rest.len()) {
-        ("n", 3) => {
-            Event::Node { space: space(0)?, offset_bytes: number(1)?, words: rest[2].parse().ok().filter(|words| *words < NODE_WORDS_MAX)? }
-        }
+        ("n", 3) => Event::Node {
+            space: space(0)?,
+            offset_bytes: number(1)?,
+            words: rest[2].parse().ok().filter(|words| *words < NODE_WORDS_MAX)?,
+        },
         ("b", 6) => {
             let loader = match rest[2] {
                 "b" => LoaderKind::Boot,
@@ -185,7 +209,11 @@ fn event(line: &str) -> Option<Event> {
             Event::Birth { arena: number(0)?, space: space(1)?, loader, chunk: place(3)? }
         }
         ("a", 2) => Event::Allocate { arena: number(0)?, words: number(1)?, source: Source::Chunk },
-        ("g", 5) => Event::Allocate { arena: number(0)?, words: number(1)?, source: Source::NewChunk(place(2)?) },
+        ("g", 5) => Event::Allocate {
+            arena: number(0)?,
+            words: number(1)?,
+            source: Source::NewChunk(place(2)?),
+        },
         ("f", 4) => {
             let source = Source::FreeBlock { node: number(2)?, word: rest[3].parse().ok()? };
             Event::Allocate { arena: number(0)?, words: number(1)?, source }
@@ -214,17 +242,30 @@ impl std::fmt::Display for Event {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let letter = |space: &Space| if *space == Space::Class { 'c' } else { 'n' };
         match self {
-            Event::Node { space, offset_bytes, words } => write!(f, "n {} {offset_bytes} {words}", letter(space)),
+            Event::Node { space, offset_bytes, words } => {
+                write!(f, "n {} {offset_bytes} {words}", letter(space))
+            }
             Event::Birth { arena, space, loader, chunk } => {
                 let kind = match loader {
                     LoaderKind::Boot => 'b',
                     LoaderKind::Standard => 's',
                     LoaderKind::Hidden | LoaderKind::Reflection => 'm',
                 };
-                write!(f, "b {arena} {} {kind} {} {} {}", letter(space), chunk.node, chunk.kilobyte, chunk.words)
+                write!(
+                    f,
+                    "b {arena} {} {kind} {} {} {}",
+                    letter(space),
+                    chunk.node,
+                    chunk.kilobyte,
+                    chunk.words
+                )
             }
-            Event::Allocate { arena, words, source: Source::Chunk } => write!(f, "a {arena} {words}"),
-            Event::Allocate { arena, words, source: Source::FreeBlock { node, word } } => write!(f, "f {arena} {words} {node} {word}"),
+            Event::Allocate { arena, words, source: Source::Chunk } => {
+                write!(f, "a {arena} {words}")
+            }
+            Event::Allocate { arena, words, source: Source::FreeBlock { node, word } } => {
+                write!(f, "f {arena} {words} {node} {word}")
+            }
             Event::Allocate { arena, words, source: Source::NewChunk(chunk) } => {
                 write!(f, "g {arena} {words} {} {} {}", chunk.node, chunk.kilobyte, chunk.words)
             }
@@ -323,7 +364,8 @@ pub fn replay(events: &[Event]) -> Result<(Metaspace11, Comparison), ReplayError
 
 struct Replay {
     metaspace: Metaspace11,
-    /// Living arenas by number, each with the line of its birth: a dead arena's number may be given again, its blocks may not.
+    /// Living arenas by number, each with the line of its birth: a dead arena's number may be given
+    /// again, its blocks may not.
     arenas: HashMap<usize, (ArenaId, usize)>,
     /// Requests whose blocks are given back before their arenas die.
     given_back: HashSet<usize>,
@@ -347,12 +389,16 @@ impl Replay {
             }
             Event::Allocate { arena, words, source } => {
                 let (id, born) = *self.arenas.get(arena)?;
-                // The sum of several requests must not look for a free block that none of them would have taken.
+                // The sum of several requests must not look for a free block that none of them
+                // would have taken.
                 let block = match source {
                     Source::Chunk => self.metaspace.bump(id, *words)?,
-                    Source::NewChunk(_) | Source::FreeBlock { .. } => self.metaspace.allocate(id, *words)?,
+                    Source::NewChunk(_) | Source::FreeBlock { .. } => {
+                        self.metaspace.allocate(id, *words)?
+                    }
                 };
-                // A bumped block smaller than a free block is part of a sum; given back, it would be taken for a larger one.
+                // A bumped block smaller than a free block is part of a sum; given back, it would
+                // be taken for a larger one.
                 let whole = !matches!(source, Source::Chunk) || *words >= BLOCK_WORDS_MIN;
                 if whole && self.given_back.contains(&self.requests) {
                     self.blocks.insert(self.requests, (born, block, *words));
@@ -361,13 +407,17 @@ impl Replay {
                 match *source {
                     Source::Chunk => {}
                     Source::NewChunk(chunk) => self.compare(line, id, chunk),
-                    Source::FreeBlock { node, word } => self.compare_block(line, id, block, (node, word)),
+                    Source::FreeBlock { node, word } => {
+                        self.compare_block(line, id, block, (node, word))
+                    }
                 }
             }
             Event::Deallocate { arena, request } => {
                 let (id, born) = *self.arenas.get(arena)?;
-                let (_, block, words) = self.blocks.remove(request).filter(|(owner, _, _)| *owner == born)?;
-                // SAFETY: the block was allocated from this arena since its birth, with these words (a free block's at least, where it was bumped), and leaves the table.
+                let (_, block, words) =
+                    self.blocks.remove(request).filter(|(owner, _, _)| *owner == born)?;
+                // SAFETY: the block was allocated from this arena since its birth, with these words
+                // (a free block's at least, where it was bumped), and leaves the table.
                 unsafe { self.metaspace.deallocate(id, block, words) };
             }
             Event::Death { arena } => {
@@ -378,7 +428,9 @@ impl Replay {
                 self.comparison.unmapped_here += self.metaspace.purge() as u64;
             }
             Event::Said(said) => {
-                self.comparison.moments.push(Moment { said: said.clone(), ours: self.metaspace.statistics() });
+                self.comparison
+                    .moments
+                    .push(Moment { said: said.clone(), ours: self.metaspace.statistics() });
             }
         }
         Some(())
@@ -386,11 +438,12 @@ impl Replay {
 
     fn compare(&mut self, line: usize, id: ArenaId, expected: Place) {
         self.comparison.chunks += 1;
-        let found = self.metaspace.newest_chunk(id).map(|ChunkPlace { node, offset_bytes, words }| Place {
-            node,
-            kilobyte: offset_bytes / 1024,
-            words,
-        });
+        let found =
+            self.metaspace.newest_chunk(id).map(|ChunkPlace { node, offset_bytes, words }| Place {
+                node,
+                kilobyte: offset_bytes / 1024,
+                words,
+            });
         if found == Some(expected) {
             self.comparison.chunks_equal += 1;
         } else {
@@ -398,17 +451,29 @@ impl Replay {
         }
     }
 
-    fn compare_block(&mut self, line: usize, id: ArenaId, block: NonNull<u8>, expected: (usize, usize)) {
+    fn compare_block(
+        &mut self,
+        line: usize,
+        id: ArenaId,
+        block: NonNull<u8>,
+        expected: (usize, usize),
+    ) {
         self.comparison.blocks += 1;
         let found = self.metaspace.place_of(id, block);
         if found == Some(expected) {
             self.comparison.blocks_equal += 1;
         } else {
-            self.differ(line, &format!("free block at node and word {expected:?}"), &format!("{found:?}"));
+            self.differ(
+                line,
+                &format!("free block at node and word {expected:?}"),
+                &format!("{found:?}"),
+            );
         }
     }
 
     fn differ(&mut self, line: usize, expected: &str, found: &str) {
-        self.comparison.first_difference.get_or_insert_with(|| format!("line {line}: {expected} in the JVM, {found} here"));
+        self.comparison
+            .first_difference
+            .get_or_insert_with(|| format!("line {line}: {expected} in the JVM, {found} here"));
     }
 }

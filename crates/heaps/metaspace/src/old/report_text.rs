@@ -1,7 +1,7 @@
 //! [`Statistics`] as text, in the form of JDK 11's `jcmd VM.metaspace by-chunktype`.
 //!
-//! Two things differ because a workload knows no classes: arenas are counted where the JVM counts loaders and classes, and settings that only
-//! a JVM has (GC thresholds, CDS) are left out.
+//! Two things differ because a workload knows no classes: arenas are counted where the JVM counts
+//! loaders and classes, and settings that only a JVM has (GC thresholds, CDS) are left out.
 
 use super::statistics::{KindRow, SpaceStatistics, Statistics};
 use super::strategy::ChunkKind;
@@ -22,7 +22,12 @@ fn kind_line(f: &mut Formatter<'_>, name: &str, row: &KindRow) -> fmt::Result {
     }
     let chunks = if row.chunks == 1 { "chunk, " } else { "chunks," };
     let share = |part: u64| format!("{:>12} ({})", human(part), percent(part, row.capacity_bytes));
-    let (used, free, waste, overhead) = (share(row.used_bytes), share(row.free_bytes), share(row.waste_bytes), share(row.overhead_bytes));
+    let (used, free, waste, overhead) = (
+        share(row.used_bytes),
+        share(row.free_bytes),
+        share(row.waste_bytes),
+        share(row.overhead_bytes),
+    );
     let capacity = human(row.capacity_bytes);
     writeln!(
         f,
@@ -38,7 +43,12 @@ fn usage(f: &mut Formatter<'_>, title: &str, space: &SpaceStatistics) -> fmt::Re
     }
     kind_line(f, "-total-", &space.total())?;
     if space.free_blocks > 0 {
-        writeln!(f, "    deallocated: {} blocks with {}", space.free_blocks, human(space.free_block_bytes))?;
+        writeln!(
+            f,
+            "    deallocated: {} blocks with {}",
+            space.free_blocks,
+            human(space.free_block_bytes)
+        )?;
     }
     writeln!(f)
 }
@@ -49,11 +59,21 @@ fn free_lists(f: &mut Formatter<'_>, title: &str, space: &SpaceStatistics) -> fm
         let row = &space.kinds[kind as usize];
         match row.free_chunks {
             0 => writeln!(f, "{name:>12} chunks: (none)")?,
-            chunks => writeln!(f, "{name:>12} chunks: {chunks:>4}, capacity {}", human(row.free_chunk_bytes))?,
+            chunks => writeln!(
+                f,
+                "{name:>12} chunks: {chunks:>4}, capacity {}",
+                human(row.free_chunk_bytes)
+            )?,
         }
     }
     let total = space.total();
-    writeln!(f, "{:>19}: {:>4}, capacity={}", "Total", total.free_chunks, human(total.free_chunk_bytes))
+    writeln!(
+        f,
+        "{:>19}: {:>4}, capacity={}",
+        "Total",
+        total.free_chunks,
+        human(total.free_chunk_bytes)
+    )
 }
 
 impl Display for Statistics {
@@ -65,10 +85,15 @@ impl Display for Statistics {
             usage(f, title, space)?;
         }
         writeln!(f, "\n\nVirtual space:")?;
-        for (title, space) in [("Non-class space:", &self.non_class), ("Class space:", &self.class), ("Both:", &both)] {
+        for (title, space) in
+            [("Non-class space:", &self.non_class), ("Class space:", &self.class), ("Both:", &both)]
+        {
             let (reserved, committed) = (human(space.reserved_bytes), human(space.committed_bytes));
             let share = percent(space.committed_bytes, space.reserved_bytes);
-            writeln!(f, "{title:>18} {reserved:>14} reserved, {committed:>13} ({share}) committed ")?;
+            writeln!(
+                f,
+                "{title:>18} {reserved:>14} reserved, {committed:>13} ({share}) committed "
+            )?;
         }
         writeln!(f, "\n\n\nChunk freelists:")?;
         for (title, space) in [("   Non-Class", &self.non_class), ("       Class", &self.class)] {

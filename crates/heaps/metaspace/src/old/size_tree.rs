@@ -1,22 +1,26 @@
-//! Free pieces by size: a binary search tree of distinct sizes, kept in the pieces themselves, never balanced.
+//! Free pieces by size: a binary search tree of distinct sizes, kept in the pieces themselves,
+//! never balanced.
 //!
-//! Two users: free humongous chunks of a space, and an arena's free blocks of 11 words and more. The first piece of a size
-//! is the tree's node; further ones hang behind it in order of return, and the node is given out last. Source:
-//! `binaryTreeDictionary.inline.hpp`. Deviation: a node is its first piece, so the two words that HotSpot spends on a
-//! list's own head and size stay unused; the layout keeps their place because it decides the smallest block.
+//! Two users: free humongous chunks of a space, and an arena's free blocks of 11 words and more.
+//! The first piece of a size is the tree's node; further ones hang behind it in order of return,
+//! and the node is given out last. Source: `binaryTreeDictionary.inline.hpp`. Deviation: a node is
+//! its first piece, so the two words that HotSpot spends on a list's own head and size stay unused;
+//! the layout keeps their place because it decides the smallest block.
 
 use super::facts::{BLOCK_WORDS_MIN, DICTIONARY_WORDS_MIN};
 use super::piece::Piece;
 use heaplab_buddy::marks::mark;
 
-/// Offsets behind the piece's own header. Two words, after TAIL, are HotSpot's size and (before it) head.
+/// Offsets behind the piece's own header. Two words, after TAIL, are HotSpot's size and (before it)
+/// head.
 const NODE: usize = 0;
 const TAIL: usize = 2;
 const COUNT: usize = 4;
 const PARENT: usize = 5;
 const LEFT: usize = 6;
 const RIGHT: usize = 7;
-/// Words behind the header that a piece in the tree needs; they make the smallest block that a dictionary takes.
+/// Words behind the header that a piece in the tree needs; they make the smallest block that a
+/// dictionary takes.
 const TREE_WORDS: usize = 8;
 const _: () = assert!(BLOCK_WORDS_MIN + TREE_WORDS == DICTIONARY_WORDS_MIN);
 
@@ -110,7 +114,8 @@ impl SizeTree {
         (at, last)
     }
 
-    /// Takes a piece of the smallest size that holds `words`: the second of that size, or the node where it is alone.
+    /// Takes a piece of the smallest size that holds `words`: the second of that size, or the node
+    /// where it is alone.
     pub fn take(&mut self, words: usize) -> Option<Piece> {
         let (mut found, mut last) = self.search(words);
         while found.is_none() {
@@ -211,7 +216,8 @@ impl SizeTree {
     /// Calls `visit` with every piece; returns what is broken: order, parents, counts or sizes.
     pub fn inspect(&self, mut visit: impl FnMut(Piece)) -> Result<(), String> {
         let (mut words, mut count) = (0, 0);
-        let mut open: Vec<(Piece, usize, usize)> = self.root.map(|root| (root, 0, usize::MAX)).into_iter().collect();
+        let mut open: Vec<(Piece, usize, usize)> =
+            self.root.map(|root| (root, 0, usize::MAX)).into_iter().collect();
         while let Some((node, low, high)) = open.pop() {
             let size = node.words();
             if size <= low || size >= high {
@@ -220,7 +226,11 @@ impl SizeTree {
             let mut length = 0;
             for piece in std::iter::successors(Some(node), |piece| piece.next()) {
                 if piece.words() != size || self.link(piece, NODE) != Some(node) {
-                    return Err(format!("{} words at {:#x} in the list of {size} words", piece.words(), piece.address()));
+                    return Err(format!(
+                        "{} words at {:#x} in the list of {size} words",
+                        piece.words(),
+                        piece.address()
+                    ));
                 }
                 length += 1;
                 words += size;
@@ -231,7 +241,10 @@ impl SizeTree {
                 }
             }
             if length != self.len(node) {
-                return Err(format!("{length} pieces of {size} words where {} are counted", self.len(node)));
+                return Err(format!(
+                    "{length} pieces of {size} words where {} are counted",
+                    self.len(node)
+                ));
             }
             for (side, low, high) in [(LEFT, low, size), (RIGHT, size, high)] {
                 if let Some(child) = self.link(node, side) {
@@ -243,7 +256,10 @@ impl SizeTree {
             }
         }
         if (words, count) != (self.words, self.count) {
-            return Err(format!("{count} pieces with {words} words where {} with {} are counted", self.count, self.words));
+            return Err(format!(
+                "{count} pieces with {words} words where {} with {} are counted",
+                self.count, self.words
+            ));
         }
         Ok(())
     }
@@ -260,7 +276,8 @@ mod tests {
     fn pieces(count: usize) -> (Vec<usize>, Vec<Piece>) {
         let memory = vec![0usize; 16 * count];
         let base = memory.as_ptr().expose_provenance();
-        // SAFETY: each piece has 16 words of the vector to itself, and the vector is returned with them.
+        // SAFETY: each piece has 16 words of the vector to itself, and the vector is returned with
+        // them.
         let pieces = (0..count).map(|index| unsafe { Piece::at(base + index * 128) }).collect();
         (memory, pieces)
     }

@@ -1,7 +1,8 @@
 //! A larger free chunk becomes smaller ones.
 //!
-//! The chunk that was wanted comes first; the rest is filled with the largest chunks that are aligned where they stand, so
-//! a medium chunk split for 1 KB leaves three of 1 KB and fifteen small ones. Source: `ChunkManager::split_chunk`.
+//! The chunk that was wanted comes first; the rest is filled with the largest chunks that are
+//! aligned where they stand, so a medium chunk split for 1 KB leaves three of 1 KB and fifteen
+//! small ones. Source: `ChunkManager::split_chunk`.
 
 use super::chunk::{Chunk, Origin};
 use super::facts::WORD;
@@ -10,11 +11,13 @@ use super::strategy::ChunkKind;
 use heaplab_buddy::marks::mark;
 
 impl Pool {
-    /// Cuts `larger`, which is free. The first piece, a free chunk of `target` on its list, is returned.
+    /// Cuts `larger`, which is free. The first piece, a free chunk of `target` on its list, is
+    /// returned.
     pub(super) fn split(&mut self, larger: Chunk, target: ChunkKind) -> Chunk {
         mark("pool: split");
         self.counters.splits += 1;
-        let (node, larger_kind, start, end) = (larger.node(), larger.kind(), larger.address(), larger.end());
+        let (node, larger_kind, start, end) =
+            (larger.node(), larger.kind(), larger.address(), larger.end());
         self.delist(larger);
         larger.invalidate();
         let first = self.plant(start, target, node);
@@ -28,7 +31,8 @@ impl Pool {
     /// A free chunk of `kind` at `address`, which is nobody's.
     fn plant(&mut self, address: usize, kind: ChunkKind, node: usize) -> Chunk {
         let words = self.space.words_of(kind).expect("only chunks of fixed size are split");
-        // SAFETY: the area belongs to a chunk that was just taken off its list, and what was planted before lies below.
+        // SAFETY: the area belongs to a chunk that was just taken off its list, and what was
+        // planted before lies below.
         let chunk = unsafe { Chunk::create(address, self.space, words, node, Origin::Split) };
         self.node_mut(node).map.set_start(address, true);
         self.set_in_use(chunk, false);

@@ -133,7 +133,9 @@ impl Statistics {
         let both = self.both();
         let mut loaders = Vec::new();
         for (class, space) in [(false, &self.non_class), (true, &self.class)] {
-            for ((_, loader), row) in LoaderKind::ALL.iter().zip(&space.loaders).filter(|(_, row)| row.arenas > 0) {
+            for ((_, loader), row) in
+                LoaderKind::ALL.iter().zip(&space.loaders).filter(|(_, row)| row.arenas > 0)
+            {
                 loaders.push(LoaderUsage {
                     loader: (*loader).into(),
                     class,
@@ -198,7 +200,11 @@ impl Metaspace11 {
                     overhead_bytes: bytes(super::facts::HEADER_WORDS),
                     ..KindRow::default()
                 };
-                let rest = if arena.current() == Some(chunk) { &mut one.free_bytes } else { &mut one.waste_bytes };
+                let rest = if arena.current() == Some(chunk) {
+                    &mut one.free_bytes
+                } else {
+                    &mut one.waste_bytes
+                };
                 *rest = bytes(chunk.free_words());
                 space.kinds[chunk.kind() as usize].add(&one);
                 held.add(&one);

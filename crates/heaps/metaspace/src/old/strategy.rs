@@ -1,7 +1,7 @@
 //! Two spaces, three chunk sizes in each, and humongous chunks for what fits none of them.
 //!
-//! Every size is a multiple of the next smaller one, but with different factors (4 and 16 outside of class space, 2 and
-//! 16 in it), which is what the document calls odd geometry.
+//! Every size is a multiple of the next smaller one, but with different factors (4 and 16 outside
+//! of class space, 2 and 16 in it), which is what the document calls odd geometry.
 
 use super::facts::{self, WORD};
 use crate::plan::LoaderKind;
@@ -31,7 +31,8 @@ pub enum ChunkKind {
 
 impl ChunkKind {
     /// All, ascending.
-    pub const ALL: [ChunkKind; 4] = [ChunkKind::Specialized, ChunkKind::Small, ChunkKind::Medium, ChunkKind::Humongous];
+    pub const ALL: [ChunkKind; 4] =
+        [ChunkKind::Specialized, ChunkKind::Small, ChunkKind::Medium, ChunkKind::Humongous];
     /// Those of fixed size, ascending.
     pub const FIXED: [ChunkKind; 3] = [ChunkKind::Specialized, ChunkKind::Small, ChunkKind::Medium];
 
@@ -83,7 +84,8 @@ impl Space {
         }
     }
 
-    /// Where a chunk of `words` may start: chunks of fixed size at multiples of their size, humongous ones at any 1 KB.
+    /// Where a chunk of `words` may start: chunks of fixed size at multiples of their size,
+    /// humongous ones at any 1 KB.
     pub fn chunk_alignment_bytes(self, words: usize) -> usize {
         if words > self.medium_words() { facts::SPECIALIZED_WORDS * WORD } else { words * WORD }
     }
@@ -110,7 +112,8 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_the_document() {
-        let kilobytes = |space: Space| ChunkKind::FIXED.map(|kind| space.words_of(kind).unwrap() * WORD / 1024);
+        let kilobytes =
+            |space: Space| ChunkKind::FIXED.map(|kind| space.words_of(kind).unwrap() * WORD / 1024);
         assert_eq!((kilobytes(Space::NonClass), kilobytes(Space::Class)), ([1, 4, 64], [1, 2, 32]));
         for space in Space::ALL {
             for kind in ChunkKind::FIXED {
@@ -118,7 +121,8 @@ mod tests {
             }
             assert_eq!(space.kind_of(space.medium_words() + 128), ChunkKind::Humongous);
         }
-        // Between small and medium lies no chunk size, but a humongous class chunk may be as large as a non-class medium one.
+        // Between small and medium lies no chunk size, but a humongous class chunk may be as large
+        // as a non-class medium one.
         assert_eq!(Space::Class.kind_of(facts::MEDIUM_WORDS), ChunkKind::Humongous);
     }
 }

@@ -1,4 +1,5 @@
-//! The old metaspace against the contract of heaps, against a plain model of its own, and rare path by rare path.
+//! The old metaspace against the contract of heaps, against a plain model of its own, and rare path
+//! by rare path.
 
 use super::facts::{FIRST_NODE_WORDS, MEDIUM_WORDS, SMALL_WORDS, SPECIALIZED_WORDS, WORD};
 use super::*;
@@ -27,14 +28,19 @@ fn fresh() -> Metaspace11 {
 #[test]
 fn heap_conforms_on_long_lists() {
     for seed in 0..12 {
-        let driven = drive(Heap11::new(Options11::default(), plan()), &pseudo_random(seed, 3_000)).unwrap();
+        let driven =
+            drive(Heap11::new(Options11::default(), plan()), &pseudo_random(seed, 3_000)).unwrap();
         assert!(driven.births > 1_000 && driven.refused == 0, "{driven:?}");
     }
 }
 
 #[test]
 fn heap_conforms_under_a_limit_and_says_no() {
-    let options = Options11 { limit_bytes: Some(6 << 20), class_space_bytes: 16 << 20, ..Options11::default() };
+    let options = Options11 {
+        limit_bytes: Some(6 << 20),
+        class_space_bytes: 16 << 20,
+        ..Options11::default()
+    };
     let driven = drive(Heap11::new(options, plan()), &pseudo_random(3, 3_000)).unwrap();
     assert!(driven.births > 500 && driven.refused > 20, "{driven:?}");
 }
@@ -90,7 +96,9 @@ fn run(metaspace: &mut Metaspace11, steps: &[Step]) -> Result<(), TestCaseError>
                 if let Some(block) = metaspace.allocate(*id, words) {
                     let address = block.as_ptr() as usize;
                     // SAFETY: the block was just handed out with that many words.
-                    (0..words).for_each(|index| unsafe { block.cast::<usize>().add(index).write(address ^ index) });
+                    (0..words).for_each(|index| unsafe {
+                        block.cast::<usize>().add(index).write(address ^ index)
+                    });
                     blocks.push((address, words));
                 }
             }
@@ -100,7 +108,9 @@ fn run(metaspace: &mut Metaspace11, steps: &[Step]) -> Result<(), TestCaseError>
                 if !blocks.is_empty() {
                     let (address, words) = blocks.swap_remove(block % blocks.len());
                     intact(&(address, words))?;
-                    let pointer = std::ptr::NonNull::new(std::ptr::with_exposed_provenance_mut(address)).unwrap();
+                    let pointer =
+                        std::ptr::NonNull::new(std::ptr::with_exposed_provenance_mut(address))
+                            .unwrap();
                     // SAFETY: the block is live, of this arena and of that size.
                     unsafe { metaspace.deallocate(*id, pointer, words) };
                 }
@@ -121,14 +131,17 @@ fn run(metaspace: &mut Metaspace11, steps: &[Step]) -> Result<(), TestCaseError>
     prop_assert_eq!(metaspace.check_deep(), Ok(()));
     let statistics = metaspace.statistics();
     prop_assert_eq!(statistics.used_bytes(), 0);
-    let free = statistics.free_chunk_bytes() + statistics.non_class.uncut_bytes + statistics.class.uncut_bytes;
+    let free = statistics.free_chunk_bytes()
+        + statistics.non_class.uncut_bytes
+        + statistics.class.uncut_bytes;
     prop_assert_eq!(free, statistics.committed_bytes());
     Ok(())
 }
 
 /// No two live blocks overlap, and used bytes are at least theirs and free blocks'.
 fn agrees(metaspace: &Metaspace11, shadow: &Shadow) -> Result<(), TestCaseError> {
-    let mut all: Vec<Block> = shadow.arenas.iter().flat_map(|(_, blocks)| blocks.iter().copied()).collect();
+    let mut all: Vec<Block> =
+        shadow.arenas.iter().flat_map(|(_, blocks)| blocks.iter().copied()).collect();
     all.sort_unstable();
     prop_assert!(all.windows(2).all(|pair| pair[0].0 + pair[0].1.max(3) * WORD <= pair[1].0));
     let live: usize = all.iter().map(|(_, words)| words.max(&3) * WORD).sum();
@@ -141,7 +154,8 @@ fn agrees(metaspace: &Metaspace11, shadow: &Shadow) -> Result<(), TestCaseError>
 fn intact((address, words): &Block) -> Result<(), TestCaseError> {
     for index in 0..*words {
         // SAFETY: the shadow knows the block as live, with that many words, all of them written.
-        let found = unsafe { std::ptr::with_exposed_provenance::<usize>(*address).add(index).read() };
+        let found =
+            unsafe { std::ptr::with_exposed_provenance::<usize>(*address).add(index).read() };
         prop_assert_eq!(found, address ^ index, "word {} of {} at {:#x}", index, words, address);
     }
     Ok(())
@@ -177,8 +191,14 @@ fn first_chunks_are_those_of_the_loader_kind() {
         metaspace.newest_chunk(id).unwrap().words * WORD / 1024
     };
     use LoaderKind::{Boot, Hidden, Reflection, Standard};
-    assert_eq!([Boot, Standard, Hidden, Reflection].map(|loader| first(Space::NonClass, loader)), [4096, 4, 1, 1]);
-    assert_eq!([Boot, Standard, Hidden, Reflection].map(|loader| first(Space::Class, loader)), [384, 2, 1, 1]);
+    assert_eq!(
+        [Boot, Standard, Hidden, Reflection].map(|loader| first(Space::NonClass, loader)),
+        [4096, 4, 1, 1]
+    );
+    assert_eq!(
+        [Boot, Standard, Hidden, Reflection].map(|loader| first(Space::Class, loader)),
+        [384, 2, 1, 1]
+    );
 }
 
 /// Chunk sizes in KB that an arena gets for requests of `words`, `count` times.
@@ -201,11 +221,15 @@ fn four_small_chunks_then_medium_and_four_specialized_for_micro_loaders() {
     assert_eq!(chunk_sizes(Space::NonClass, LoaderKind::Standard, 100, 30), [4, 4, 4, 4, 64]);
     assert_eq!(chunk_sizes(Space::Class, LoaderKind::Standard, 100, 30), [2, 2, 2, 2, 32]);
     expect("arena: another specialized chunk", || {
-        assert_eq!(chunk_sizes(Space::NonClass, LoaderKind::Reflection, 100, 40), [1, 1, 1, 1, 4, 4, 4, 4, 64]);
+        assert_eq!(
+            chunk_sizes(Space::NonClass, LoaderKind::Reflection, 100, 40),
+            [1, 1, 1, 1, 4, 4, 4, 4, 64]
+        );
     });
     // In class space a micro loader goes on with small chunks at once.
     assert_eq!(chunk_sizes(Space::Class, LoaderKind::Hidden, 100, 6), [1, 2, 2, 2]);
-    // A request that does not fit a small chunk gets a medium one, and from then on the arena stays with medium chunks.
+    // A request that does not fit a small chunk gets a medium one, and from then on the arena stays
+    // with medium chunks.
     assert_eq!(chunk_sizes(Space::NonClass, LoaderKind::Standard, SMALL_WORDS - 7, 1), [4, 64]);
 }
 
@@ -214,7 +238,9 @@ fn humongous_chunks_are_rounded_to_a_kilobyte_and_do_not_retire_the_current_one(
     let mut metaspace = fresh();
     let id = metaspace.birth(Space::NonClass, LoaderKind::Standard);
     let first = metaspace.allocate(id, 10).unwrap();
-    expect("arena: humongous chunk beside the current one", || metaspace.allocate(id, MEDIUM_WORDS).unwrap());
+    expect("arena: humongous chunk beside the current one", || {
+        metaspace.allocate(id, MEDIUM_WORDS).unwrap()
+    });
     assert_eq!(metaspace.newest_chunk(id).unwrap().words, MEDIUM_WORDS + SPECIALIZED_WORDS);
     assert_eq!(metaspace.allocate(id, 10).unwrap().as_ptr() as usize, first.as_ptr() as usize + 80);
     metaspace.death(id);
@@ -227,15 +253,19 @@ fn humongous_chunks_are_rounded_to_a_kilobyte_and_do_not_retire_the_current_one(
     metaspace.allocate(id, 3 * MEDIUM_WORDS).unwrap();
     metaspace.death(id);
     let id = metaspace.birth(Space::Class, LoaderKind::Standard);
-    expect("pool: humongous chunk larger than asked", || metaspace.allocate(id, 2 * MEDIUM_WORDS).unwrap());
+    expect("pool: humongous chunk larger than asked", || {
+        metaspace.allocate(id, 2 * MEDIUM_WORDS).unwrap()
+    });
     metaspace.check_deep().unwrap();
 }
 
 #[test]
 fn returned_chunks_merge_to_medium_or_small_and_split_again() {
     let mut metaspace = fresh();
-    let ids: Vec<ArenaId> = (0..64).map(|_| metaspace.birth(Space::NonClass, LoaderKind::Reflection)).collect();
-    let free = |metaspace: &Metaspace11| metaspace.statistics().non_class.kinds.map(|row| row.free_chunks);
+    let ids: Vec<ArenaId> =
+        (0..64).map(|_| metaspace.birth(Space::NonClass, LoaderKind::Reflection)).collect();
+    let free =
+        |metaspace: &Metaspace11| metaspace.statistics().non_class.kinds.map(|row| row.free_chunks);
     expect("merge: to small", || ids[..4].iter().for_each(|id| metaspace.death(*id)));
     assert_eq!(free(&metaspace), [0, 1, 0, 0]);
     expect("merge: refused, a neighbour is in use", || metaspace.death(ids[4]));
@@ -251,7 +281,8 @@ fn returned_chunks_merge_to_medium_or_small_and_split_again() {
 fn an_aligned_chunk_leaves_padding_chunks_before_it() {
     let mut metaspace = fresh();
     metaspace.birth(Space::NonClass, LoaderKind::Reflection);
-    let id = expect("grow: padding chunk", || metaspace.birth(Space::NonClass, LoaderKind::Standard));
+    let id =
+        expect("grow: padding chunk", || metaspace.birth(Space::NonClass, LoaderKind::Standard));
     assert_eq!(metaspace.newest_chunk(id).unwrap().offset_bytes, 4096);
     assert_eq!(metaspace.statistics().non_class.kinds[0].free_chunks, 3);
     expect("merge: refused, area leaves the node", || metaspace.death(id));
@@ -282,10 +313,16 @@ fn blocks_are_looked_at_only_beyond_4096_words() {
     assert!(metaspace.allocate(id, 10).unwrap() > blocks[429], "4090 words are not looked at");
     // SAFETY: as above.
     unsafe { metaspace.deallocate(id, blocks[409], 10) };
-    assert_eq!(expect("blocks: exact small block", || metaspace.allocate(id, 10).unwrap()), blocks[409]);
+    assert_eq!(
+        expect("blocks: exact small block", || metaspace.allocate(id, 10).unwrap()),
+        blocks[409]
+    );
     // SAFETY: the block just given.
     unsafe { metaspace.deallocate(id, blocks[409], 10) };
-    assert!(metaspace.allocate(id, 9).unwrap() > blocks[429], "a small request does not look at larger blocks");
+    assert!(
+        metaspace.allocate(id, 9).unwrap() > blocks[429],
+        "a small request does not look at larger blocks"
+    );
     assert_eq!(metaspace.statistics().non_class.from_free_blocks, 1);
 }
 
@@ -296,7 +333,9 @@ fn a_block_four_times_too_large_is_put_back() {
     let block = metaspace.allocate(id, 5_000).unwrap();
     // SAFETY: live, of this arena, 5000 words.
     unsafe { metaspace.deallocate(id, block, 5_000) };
-    assert!(expect("blocks: too large, put back", || metaspace.allocate(id, 1_249)).unwrap() > block);
+    assert!(
+        expect("blocks: too large, put back", || metaspace.allocate(id, 1_249)).unwrap() > block
+    );
     assert_eq!(expect("blocks: rest kept", || metaspace.allocate(id, 1_250)), Some(block));
     assert_eq!(metaspace.statistics().non_class.free_block_bytes, 3_750 * 8);
     metaspace.check_deep().unwrap();
@@ -322,7 +361,10 @@ fn a_full_node_is_left_in_chunks_and_unmapped_once_empty_but_class_space_never_s
     assert_eq!(metaspace.committed_bytes(), before.committed_bytes(), "free chunks stay committed");
     expect("pool: node unmapped", || metaspace.purge());
     let after = metaspace.statistics();
-    assert_eq!((after.non_class.nodes, after.class.committed_bytes), (1, before.class.committed_bytes));
+    assert_eq!(
+        (after.non_class.nodes, after.class.committed_bytes),
+        (1, before.class.committed_bytes)
+    );
     metaspace.check_deep().unwrap();
 }
 
@@ -343,7 +385,11 @@ fn commits_follow_the_bunch_of_four_medium_chunks() {
 
 #[test]
 fn limits_refuse_and_leave_the_arena_as_it_was() {
-    let options = Options11 { limit_bytes: Some(512 * KB), class_space_bytes: 16 << 20, ..Options11::default() };
+    let options = Options11 {
+        limit_bytes: Some(512 * KB),
+        class_space_bytes: 16 << 20,
+        ..Options11::default()
+    };
     let mut metaspace = Metaspace11::new(options);
     let id = metaspace.birth(Space::NonClass, LoaderKind::Standard);
     let before = metaspace.statistics();
@@ -351,7 +397,8 @@ fn limits_refuse_and_leave_the_arena_as_it_was() {
     assert_eq!(metaspace.statistics(), before);
     assert!(metaspace.allocate(id, 100).is_some());
     assert_eq!(metaspace.allocate(id, usize::MAX), None);
-    let mut metaspace = Metaspace11::new(Options11 { class_space_bytes: 16 << 20, ..Options11::default() });
+    let mut metaspace =
+        Metaspace11::new(Options11 { class_space_bytes: 16 << 20, ..Options11::default() });
     let id = metaspace.birth(Space::Class, LoaderKind::Standard);
     assert_eq!(expect("grow: class space is full", || metaspace.allocate(id, 2 << 20)), None);
     assert!(metaspace.allocate(id, 1 << 20).is_some());
@@ -360,10 +407,12 @@ fn limits_refuse_and_leave_the_arena_as_it_was() {
 #[test]
 fn a_commit_that_fails_leaves_the_node_for_another() {
     let faults = Arc::new(Faults::new());
-    let mut metaspace = Metaspace11::new(Options11 { faults: Some(faults.clone()), ..Options11::default() });
+    let mut metaspace =
+        Metaspace11::new(Options11 { faults: Some(faults.clone()), ..Options11::default() });
     let id = metaspace.birth(Space::NonClass, LoaderKind::Standard);
     faults.fail(Call::Commit, 0, 1);
-    // The first node cannot commit; as in HotSpot it is left with its rest in chunks, and the next one serves.
+    // The first node cannot commit; as in HotSpot it is left with its rest in chunks, and the next
+    // one serves.
     assert!(expect("node: commit failed", || metaspace.allocate(id, 64 << 10)).is_some());
     assert_eq!(metaspace.statistics().non_class.nodes, 2);
     faults.fail(Call::Commit, 0, u64::MAX);

@@ -18,7 +18,8 @@ pub fn folder() -> PathBuf {
 /// A recording's text.
 pub fn text(name: &str) -> String {
     let path = folder().join(name);
-    let file = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let file =
+        std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut text = String::new();
     GzDecoder::new(file).read_to_string(&mut text).unwrap();
     text
@@ -71,7 +72,9 @@ pub fn write(events: &[Event]) -> String {
                 }
             ),
             Event::Allocate { arena, words } => format!("0 a {arena} {words} -1\n"),
-            Event::Deallocate { arena, words, nth } => format!("0 d {arena} {words} {}\n", nth.map_or(-1, |nth| nth as i64)),
+            Event::Deallocate { arena, words, nth } => {
+                format!("0 d {arena} {words} {}\n", nth.map_or(-1, |nth| nth as i64))
+            }
             Event::Death { arena } => format!("0 k {arena}\n"),
             Event::Purge => "0 p\n".into(),
             Event::Refused => "0 x 0 0\n".into(),
@@ -93,8 +96,13 @@ impl Replayed {
         Replayed { heap, arenas: HashMap::new(), blocks: Vec::new() }
     }
 
-    /// One event. `plan` says what an arena is; `None` leaves it out. Returns the block it concerned.
-    pub fn step(&mut self, event: Event, plan: impl Fn(usize) -> Option<ArenaPlan>) -> Option<NonNull<u64>> {
+    /// One event. `plan` says what an arena is; `None` leaves it out. Returns the block it
+    /// concerned.
+    pub fn step(
+        &mut self,
+        event: Event,
+        plan: impl Fn(usize) -> Option<ArenaPlan>,
+    ) -> Option<NonNull<u64>> {
         match event {
             Event::Birth { arena, .. } => {
                 let id = self.heap.birth(plan(arena)?);
@@ -110,7 +118,8 @@ impl Replayed {
             Event::Deallocate { arena, words, nth } => {
                 let block = self.blocks[nth?]?;
                 let id = *self.arenas.get(&arena)?;
-                // SAFETY: traces free what they allocated in that arena, once; nobody touches the blocks.
+                // SAFETY: traces free what they allocated in that arena, once; nobody touches the
+                // blocks.
                 unsafe { self.heap.deallocate_words(id, block, words) };
                 Some(block)
             }

@@ -28,7 +28,8 @@ pub enum Shape {
     Queue,
     /// As mixed, with collections and compactions that the program asks for.
     Forced,
-    /// The heap grows and all but a few objects die, again and again: compactions start by themselves.
+    /// The heap grows and all but a few objects die, again and again: compactions start by
+    /// themselves.
     Tides,
 }
 
@@ -73,7 +74,8 @@ pub fn generate(shape: Shape, steps: usize, slots: u32, seed: u64) -> Vec<Step> 
             let slot = random.below(all) as u32;
             let dies = random.below(10) == 0;
             if shape == Shape::Forced && random.below(steps as u64 / 20 + 1) == 0 {
-                return [Step::Collect(Ask::Full), Step::Collect(Ask::Minor), Step::Compact][random.below(3) as usize];
+                return [Step::Collect(Ask::Full), Step::Collect(Ask::Minor), Step::Compact]
+                    [random.below(3) as usize];
             }
             let words = match shape {
                 Shape::Forced if dies => 0,
@@ -102,7 +104,11 @@ pub fn generate(shape: Shape, steps: usize, slots: u32, seed: u64) -> Vec<Step> 
                 Shape::Queue => 2 + random.below(100),
             };
             let slot = if shape == Shape::Queue { (nth as u64 % all) as u32 } else { slot };
-            if words == 0 { Step::Death { slot } } else { Step::Birth { slot, size: words as usize * 8 } }
+            if words == 0 {
+                Step::Death { slot }
+            } else {
+                Step::Birth { slot, size: words as usize * 8 }
+            }
         })
         .collect()
 }
@@ -130,7 +136,8 @@ impl World for Table {
     fn reclaimed(&mut self, _: u32) {}
 }
 
-/// Runs a workload in heaplab's heap. Every object's first word is its slot's number, which is checked when it dies.
+/// Runs a workload in heaplab's heap. Every object's first word is its slot's number, which is
+/// checked when it dies.
 pub fn run(heap: &mut OCaml, slots: u32, steps: &[Step]) -> Vec<(Counters, u64)> {
     let mut table = Table(vec![None; slots as usize]);
     let mut reports = Vec::new();
@@ -176,7 +183,8 @@ fn replace(table: &mut Table, slot: u32, now: Option<Object>) -> Option<NonNull<
 pub fn compare(driver: &Driver, spec: Spec, slots: u32, steps: &[Step]) -> Result<String, String> {
     let mut heap = OCaml::new(spec).map_err(|error| error.to_string())?;
     let ours = run(&mut heap, slots, steps);
-    let theirs = driver.run(&spec, slots, steps.iter().copied(), true).map_err(|error| error.to_string())?;
+    let theirs =
+        driver.run(&spec, slots, steps.iter().copied(), true).map_err(|error| error.to_string())?;
     compare_slices(heap.slices(), &theirs.slices)?;
     let all: Vec<Report> = theirs.collections.iter().chain([&theirs.end]).copied().collect();
     compare_reports(&ours, &all)?;
@@ -203,7 +211,10 @@ pub fn compare_reports(ours: &[(Counters, u64)], theirs: &[Report]) -> Result<()
     }
     for (nth, ((counters, placement), theirs)) in ours.iter().zip(theirs).enumerate() {
         if *counters != theirs.counters {
-            return Err(format!("report {nth}: ours {counters:?}\n         theirs {:?}", theirs.counters));
+            return Err(format!(
+                "report {nth}: ours {counters:?}\n         theirs {:?}",
+                theirs.counters
+            ));
         }
         if *placement != theirs.placement {
             return Err(format!("report {nth}: objects lie elsewhere"));

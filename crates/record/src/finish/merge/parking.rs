@@ -1,8 +1,10 @@
-//! What is impossible where it stands: what could have made it possible is pulled forward, or waited for, or taken as lost.
+//! What is impossible where it stands: what could have made it possible is pulled forward, or
+//! waited for, or taken as lost.
 //!
-//! An open reallocation is pulled forward at the allocation that needs its old address, which is always right (see [`super`]). All else
-//! is repair: the ring parks in [`super::super::waits`] until another ring makes its record possible, for a while; and then the
-//! record waits alone, a stream of its own, while the ring goes on.
+//! An open reallocation is pulled forward at the allocation that needs its old address, which is
+//! always right (see [`super`]). All else is repair: the ring parks in [`super::super::waits`]
+//! until another ring makes its record possible, for a while; and then the record waits alone, a
+//! stream of its own, while the ring goes on.
 
 use super::super::waits::Wanted;
 use super::{Action, Merge, NO_THREAD, ReallocState, Step, StreamState};
@@ -12,36 +14,46 @@ use heaplab_trace::{EventSink, TraceError};
 const ASIDE_MAX: usize = 4096;
 
 impl<S: EventSink> Merge<'_, S> {
-    /// A fork copies what its parent had done by then, so that no ring of the parent may still wait with something older.
-    /// Whether one did; it is queued before the fork now.
+    /// A fork copies what its parent had done by then, so that no ring of the parent may still wait
+    /// with something older. Whether one did; it is queued before the fork now.
     pub(super) fn end_waits_before(&mut self, action: Option<&Action>) -> bool {
         let Some(Action::Begin(child)) = action else { return false };
-        let Some(parent) = self.images[*child].as_ref().and_then(|image| image.parent) else { return false };
+        let Some(parent) = self.images[*child].as_ref().and_then(|image| image.parent) else {
+            return false;
+        };
         let Some(stream) = self.waits.end_one_of(parent) else { return false };
         self.states[stream].forced = true;
         self.enqueue(stream);
         true
     }
 
-    /// Something lives where a birth is to be: pulls the reallocation forward that released it, or waits, or ends it.
+    /// Something lives where a birth is to be: pulls the reallocation forward that released it, or
+    /// waits, or ends it.
     #[cold]
-    pub(super) fn vacate(&mut self, place: usize, address: u64, stamp: u64) -> Result<Step, TraceError> {
+    pub(super) fn vacate(
+        &mut self,
+        place: usize,
+        address: u64,
+        stamp: u64,
+    ) -> Result<Step, TraceError> {
         let process = self.states[place].process;
         let Some(occupied) = self.pull_forward(place, address)? else { return Ok(Step::Done) };
         if self.may_park(place, occupied, false) {
             return Ok(Step::Away);
         }
         if let Some(found) = self.heap(process).remove(address) {
-            // A copy of what the parent had may be of something that another thread of it freed between the moment that the fork is known by
-            // and the fork itself. No figure rests on it.
+            // A copy of what the parent had may be of something that another thread of it freed
+            // between the moment that the fork is known by and the fork itself. No figure rests on
+            // it.
             self.counts.ended_by_reuse += u64::from(!found.inherited);
             self.dead(place, found, address, stamp)?;
         }
         Ok(Step::Done)
     }
 
-    /// Applies the open reallocation that releases `address` for the stream, and before it the one that releases what that takes, and so on.
-    /// Gives the address that somebody has to release first, where nothing open does.
+    /// Applies the open reallocation that releases `address` for the stream, and before it the one
+    /// that releases what that takes, and so on. Gives the address that somebody has to release
+    /// first, where nothing open does.
     fn pull_forward(&mut self, place: usize, address: u64) -> Result<Option<u64>, TraceError> {
         let process = self.states[place].process;
         let mut links = Vec::new();
@@ -53,7 +65,9 @@ impl<S: EventSink> Merge<'_, S> {
                     && self.streams[*open].current.old_address == wanted
                     && !links.contains(open)
             };
-            let Some(open) = self.open_reallocs.iter().copied().find(releases) else { return Ok(Some(wanted)) };
+            let Some(open) = self.open_reallocs.iter().copied().find(releases) else {
+                return Ok(Some(wanted));
+            };
             wanted = self.streams[open].current.address;
             links.push(open);
         }
@@ -82,9 +96,10 @@ impl<S: EventSink> Merge<'_, S> {
         true
     }
 
-    /// The stream has waited until `until`. Alone, it waits for what was lost. Where others of its process wait too, they wait for each other:
-    /// a death that came too soon ended the life before, and the death that was meant for that waits for a birth behind it. So its
-    /// record is set aside, for whenever its address allows it, and its ring goes on.
+    /// The stream has waited until `until`. Alone, it waits for what was lost. Where others of its
+    /// process wait too, they wait for each other: a death that came too soon ended the life
+    /// before, and the death that was meant for that waits for a birth behind it. So its record is
+    /// set aside, for whenever its address allows it, and its ring goes on.
     pub(super) fn end_wait(&mut self, place: usize, until: u64) {
         let for_each_other = self.waits.has_one_of(self.states[place].process);
         if for_each_other && self.states[place].aside_since.is_none() && self.aside < ASIDE_MAX {
@@ -110,7 +125,8 @@ impl<S: EventSink> Merge<'_, S> {
         let stream = self.streams[place].of_current();
         let of = &mut self.states[place];
         let realloc = std::mem::replace(&mut of.realloc, ReallocState::None);
-        let (process, row, thread) = (of.process, of.row, self.states[self.states[place].main].thread);
+        let (process, row, thread) =
+            (of.process, of.row, self.states[self.states[place].main].thread);
         let state = StreamState {
             process,
             row,
@@ -134,8 +150,9 @@ impl<S: EventSink> Merge<'_, S> {
         self.enqueue(aside);
     }
 
-    /// Something was born (or died) at `address`, or can: all who waited for it try again. One of them may wait on for something else that
-    /// another makes possible, so that it is not enough to wake the first.
+    /// Something was born (or died) at `address`, or can: all who waited for it try again. One of
+    /// them may wait on for something else that another makes possible, so that it is not enough to
+    /// wake the first.
     #[inline]
     pub(super) fn wake(&mut self, process: usize, address: u64, birth: bool) {
         while let Some(stream) = self.waits.end_for(Wanted { process, address, birth }) {

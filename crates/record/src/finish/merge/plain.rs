@@ -1,8 +1,9 @@
 //! The records that are as they should be, one after the other: nearly all there are.
 //!
-//! While no ring waits and no reallocation is open, a ring that is the earliest needs nothing but its own process's blocks. So this holds all of
-//! it in hand for as long as that lasts, instead of looking each up for every record; whatever is special is left to
-//! [`Merge::apply`], untouched. What is written here is what that would have written.
+//! While no ring waits and no reallocation is open, a ring that is the earliest needs nothing but
+//! its own process's blocks. So this holds all of it in hand for as long as that lasts, instead of
+//! looking each up for every record; whatever is special is left to [`Merge::apply`], untouched.
+//! What is written here is what that would have written.
 
 use super::super::address_map::Live;
 use super::super::live_heap::LiveHeap;
@@ -128,7 +129,8 @@ impl<S: EventSink> Run<'_, S> {
     fn grow(&mut self, bytes: u64) {
         self.live_bytes = self.live_bytes.saturating_add(bytes);
         if self.live_bytes > self.counts.peak_bytes {
-            (self.counts.peak_bytes, self.counts.peak_process) = (self.live_bytes, self.blank.process);
+            (self.counts.peak_bytes, self.counts.peak_process) =
+                (self.live_bytes, self.blank.process);
         }
     }
 
@@ -139,7 +141,10 @@ impl<S: EventSink> Run<'_, S> {
             return Ok(false);
         }
         let mut event = Event { address: record.address, ..self.blank };
-        let Some((stamp, freed)) = reallocate(self.heap, self.stream, record, limit, &mut event) else { return Ok(false) };
+        let Some((stamp, freed)) = reallocate(self.heap, self.stream, record, limit, &mut event)
+        else {
+            return Ok(false);
+        };
         self.live_bytes = self.live_bytes.saturating_sub(freed);
         self.grow(event.size);
         self.emit(event, stamp)
@@ -162,7 +167,8 @@ impl<S: EventSink> TakeShort for Run<'_, S> {
         self.object += 1;
         self.latest = self.latest.max(record.stamp);
         self.grow(record.size);
-        let mut event = Event { op: Op::Alloc, object, stack, address: record.address, ..self.blank };
+        let mut event =
+            Event { op: Op::Alloc, object, stack, address: record.address, ..self.blank };
         fill(&mut event, record);
         self.emit(event, record.stamp)
     }
@@ -175,14 +181,23 @@ impl<S: EventSink> TakeShort for Run<'_, S> {
         let Some(live) = self.heap.remove_own(record.address) else { return Ok(false) };
         self.live_bytes = self.live_bytes.saturating_sub(live.size);
         self.latest = self.latest.max(record.stamp);
-        self.emit(Event { op: Op::Free, object: live.object, address: record.address, ..self.blank }, record.stamp)
+        self.emit(
+            Event { op: Op::Free, object: live.object, address: record.address, ..self.blank },
+            record.stamp,
+        )
     }
 }
 
-/// Makes `event` the reallocation `record` of the stream; gives the moment that it acts at and the bytes there were. `None`, and all is as it was, where it is
-/// not plain.
+/// Makes `event` the reallocation `record` of the stream; gives the moment that it acts at and the
+/// bytes there were. `None`, and all is as it was, where it is not plain.
 #[inline(always)]
-fn reallocate(heap: &mut LiveHeap, stream: &Stream, record: &Record, limit: u64, event: &mut Event) -> Option<(u64, u64)> {
+fn reallocate(
+    heap: &mut LiveHeap,
+    stream: &Stream,
+    record: &Record,
+    limit: u64,
+    event: &mut Event,
+) -> Option<(u64, u64)> {
     let moved = record.address != record.old_address;
     let stack = stream.stack_of(record.stack)?;
     if moved && (record.after > limit || heap.get(record.address).is_some()) {
@@ -221,19 +236,29 @@ mod tests {
     /// What a record is, ticks since the one before, address, old address or stack, size, flags.
     type Told = (u8, i64, u8, u8, u64, u8);
 
-    /// Few addresses and stacks, so that they meet; ticks that now and then do not fit a short record, or go back.
+    /// Few addresses and stacks, so that they meet; ticks that now and then do not fit a short
+    /// record, or go back.
     fn record() -> impl Strategy<Value = Told> {
         let ticks = prop_oneof![8 => 0_i64..40, 1 => -200_i64..0, 1 => 65_530_i64..65_540];
         let size = prop_oneof![4 => 1_u64..200, 1 => 65_530_u64..65_540, 1 => any::<u64>().prop_map(|size| size >> 20)];
         (0_u8..12, ticks, 0_u8..12, 0_u8..12, size, 0_u8..32)
     }
 
-    fn spool(folder: &Path, rings: &[Vec<Told>], block: usize, cut: Option<u64>) {
-        let put = |bytes: &mut [u8], at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    /// The control page and the header of process 1, which was cut at `cut`.
+    fn write_headers(folder: &Path, cut: Option<u64>) {
+        let put = |bytes: &mut [u8], at: usize, value: &[u8]| {
+            bytes[at..at + value.len()].copy_from_slice(value)
+        };
         drop(
             ControlPage::create(
                 folder,
-                Settings { stack_depth: 16, ring_bytes: 65536, first_ring_bytes: 65536, nested_bytes: 4096, mark_signal: 0 },
+                Settings {
+                    stack_depth: 16,
+                    ring_bytes: 65536,
+                    first_ring_bytes: 65536,
+                    nested_bytes: 4096,
+                    mark_signal: 0,
+                },
             )
             .unwrap(),
         );
@@ -253,10 +278,18 @@ mod tests {
         put(&mut process, offset_of!(ProcessHeader, pid), &1_u32.to_le_bytes());
         put(&mut process, offset_of!(ProcessHeader, begin_counter), &10_u64.to_le_bytes());
         if let Some(cut) = cut {
-            put(&mut process, offset_of!(ProcessHeader, state), &heaplab_recorder::layout::PROCESS_CUT.to_le_bytes());
+            put(
+                &mut process,
+                offset_of!(ProcessHeader, state),
+                &heaplab_recorder::layout::PROCESS_CUT.to_le_bytes(),
+            );
             put(&mut process, offset_of!(ProcessHeader, cut_counter), &cut.to_le_bytes());
         }
         std::fs::write(process_path(folder, (1, 0)), process).unwrap();
+    }
+
+    fn spool(folder: &Path, rings: &[Vec<Told>], block: usize, cut: Option<u64>) {
+        write_headers(folder, cut);
         let mut writer = SpoolWriter::create(&folder.join(EVENTS_FILE)).unwrap();
         let mut encoder = Encoder::new(1 << 16);
         for (number, records) in rings.iter().enumerate() {
@@ -266,20 +299,47 @@ mod tests {
                 for &(what, ticks, address, old, size, flags) in records {
                     stamp = stamp.saturating_add_signed(ticks);
                     let at = |number: u8| 0x5600_0000_0000 + u64::from(number) * 48;
-                    let plain = Record { stamp, address: at(address), flags: flags & 0x1b, size, stack: old.into(), ..Record::default() };
+                    let plain = Record {
+                        stamp,
+                        address: at(address),
+                        flags: flags & 0x1b,
+                        size,
+                        stack: old.into(),
+                        ..Record::default()
+                    };
                     let usual = (size.saturating_add(23) & !15).max(32) - 8;
                     let plain = match what {
                         0..5 => Record { usable: usual, flags: plain.flags & !2, ..plain },
                         5 => plain,
                         6..9 => Record { kind: Kind::Free, stack: 0, size: 0, ..plain },
-                        9 => Record { kind: Kind::Realloc, old_address: at(old), after: stamp + size % 90, stack: 0, ..plain },
-                        10 => Record { kind: Kind::Node, stack: u32::from(old) + 1, size: (address / 2).into(), flags: 0, ..plain },
+                        9 => Record {
+                            kind: Kind::Realloc,
+                            old_address: at(old),
+                            after: stamp + size % 90,
+                            stack: 0,
+                            ..plain
+                        },
+                        10 => Record {
+                            kind: Kind::Node,
+                            stack: u32::from(old) + 1,
+                            size: (address / 2).into(),
+                            flags: 0,
+                            ..plain
+                        },
                         _ => Record { kind: Kind::UsableSizeRead, stack: 0, size: 0, ..plain },
                     };
                     encoder.push(&plain);
                 }
                 let ring = RingId { pid: 1, ring: number as u32, ..RingId::default() };
-                writer.records(&encoder, ring, given, given + records.len() as u64, stamp_of(records, stamp)).unwrap();
+                writer
+                    .records(
+                        &encoder,
+                        ring,
+                        given,
+                        given + records.len() as u64,
+                        stamp_of(records, stamp),
+                    )
+                    .unwrap();
                 given += records.len() as u64;
             }
         }

@@ -16,7 +16,8 @@ impl<S: EventSink> Merge<'_, S> {
         let process = self.states[place].process;
         let Some(state) = &mut self.processes[process] else { return Ok(Step::Done) };
         if record.stamp > state.cut_at {
-            self.counts.after_cut += u64::from(!matches!(record.kind, Kind::ThreadBegin | Kind::ThreadEnd | Kind::Node));
+            self.counts.after_cut +=
+                u64::from(!matches!(record.kind, Kind::ThreadBegin | Kind::ThreadEnd | Kind::Node));
             return Ok(Step::Done);
         }
         match record.kind {
@@ -26,7 +27,13 @@ impl<S: EventSink> Merge<'_, S> {
             Kind::UsableSizeRead => {
                 let Some(found) = state.heap.get(record.address) else { return Ok(Step::Done) };
                 let flags = if found.inherited { Flags::INHERITED } else { Flags::default() };
-                let event = Event { op: Op::UsableSizeRead, flags, object: found.live.object, address: record.address, ..Event::default() };
+                let event = Event {
+                    op: Op::UsableSizeRead,
+                    flags,
+                    object: found.live.object,
+                    address: record.address,
+                    ..Event::default()
+                };
                 self.emit_in(place, event, record.stamp)?;
                 Ok(Step::Done)
             }
@@ -35,17 +42,29 @@ impl<S: EventSink> Merge<'_, S> {
                 Ok(Step::Done)
             }
             Kind::ThreadEnd => {
-                self.builder.name_thread(self.states[self.states[place].main].thread, [record.size, record.usable]);
+                self.builder.name_thread(
+                    self.states[self.states[place].main].thread,
+                    [record.size, record.usable],
+                );
                 Ok(Step::Done)
             }
             Kind::Node => {
-                define_node(&mut self.builder, &mut state.tables, &mut self.streams[place], &record);
+                define_node(
+                    &mut self.builder,
+                    &mut state.tables,
+                    &mut self.streams[place],
+                    &record,
+                );
                 Ok(Step::Done)
             }
             Kind::Mark => {
                 let (row, name) = (state.tables.row, self.streams[place].mark_name());
                 let object = u64::from(self.builder.add_mark(name, record.stamp, Some(row)));
-                self.emit_in(place, Event { op: Op::Mark, object, ..Event::default() }, record.stamp)?;
+                self.emit_in(
+                    place,
+                    Event { op: Op::Mark, object, ..Event::default() },
+                    record.stamp,
+                )?;
                 Ok(Step::Done)
             }
         }
@@ -90,20 +109,42 @@ impl<S: EventSink> Merge<'_, S> {
         Ok(Step::Done)
     }
 
-    pub(super) fn dead(&mut self, place: usize, found: Found, address: u64, stamp: u64) -> Result<(), TraceError> {
+    pub(super) fn dead(
+        &mut self,
+        place: usize,
+        found: Found,
+        address: u64,
+        stamp: u64,
+    ) -> Result<(), TraceError> {
         let flags = if found.inherited { Flags::INHERITED } else { Flags::default() };
         if !found.inherited {
             self.shrink(self.states[place].process, found.live.size);
         }
-        self.emit_in(place, Event { op: Op::Free, flags, object: found.live.object, address, ..Event::default() }, stamp)
+        self.emit_in(
+            place,
+            Event { op: Op::Free, flags, object: found.live.object, address, ..Event::default() },
+            stamp,
+        )
     }
 
-    pub(super) fn reallocation(&mut self, place: usize, record: &Record) -> Result<Step, TraceError> {
+    pub(super) fn reallocation(
+        &mut self,
+        place: usize,
+        record: &Record,
+    ) -> Result<Step, TraceError> {
         let process = self.states[place].process;
         if record.flags & FAILED != 0 || record.address == 0 {
             if let Some(found) = self.heap(process).get(record.old_address) {
-                let flags = if found.inherited { Flags::FAILED.with(Flags::INHERITED) } else { Flags::FAILED };
-                let event = Event { op: Op::Realloc, address: record.old_address, ..self.born(place, record, found.live.object, flags) };
+                let flags = if found.inherited {
+                    Flags::FAILED.with(Flags::INHERITED)
+                } else {
+                    Flags::FAILED
+                };
+                let event = Event {
+                    op: Op::Realloc,
+                    address: record.old_address,
+                    ..self.born(place, record, found.live.object, flags)
+                };
                 self.emit_in(place, event, record.stamp)?;
             }
             return Ok(Step::Done);
@@ -136,10 +177,17 @@ impl<S: EventSink> Merge<'_, S> {
         Ok(step)
     }
 
-    pub(super) fn reallocate(&mut self, place: usize, record: &Record, moved: bool) -> Result<Step, TraceError> {
+    pub(super) fn reallocate(
+        &mut self,
+        place: usize,
+        record: &Record,
+        moved: bool,
+    ) -> Result<Step, TraceError> {
         let process = self.states[place].process;
         let stamp = if moved { record.after } else { record.stamp };
-        if self.heap(process).get(record.old_address).is_none() && self.may_park(place, record.old_address, true) {
+        if self.heap(process).get(record.old_address).is_none()
+            && self.may_park(place, record.old_address, true)
+        {
             return Ok(Step::Away);
         }
         if moved
@@ -158,7 +206,8 @@ impl<S: EventSink> Merge<'_, S> {
                 self.shrink(process, found.live.size);
             }
             other => {
-                // Of an inherited object only the copy ends; of an unknown one nothing is known. The rest is a birth.
+                // Of an inherited object only the copy ends; of an unknown one nothing is known.
+                // The rest is a birth.
                 match other {
                     Some(found) => self.dead(place, found, record.old_address, stamp)?,
                     None => self.counts.unknown_reallocs += 1,
@@ -180,7 +229,8 @@ impl<S: EventSink> Merge<'_, S> {
 
     #[inline]
     pub(super) fn heap(&mut self, process: usize) -> &mut LiveHeap {
-        // `apply` has seen that the process is there, and nothing but the end of its last stream takes it away.
+        // `apply` has seen that the process is there, and nothing but the end of its last stream
+        // takes it away.
         match &mut self.processes[process] {
             Some(state) => &mut state.heap,
             None => unreachable!("a stream outlives its process"),
@@ -192,7 +242,8 @@ impl<S: EventSink> Merge<'_, S> {
         if let Some(state) = &mut self.processes[process] {
             state.live_bytes = state.live_bytes.saturating_add(bytes);
             if state.live_bytes > self.counts.peak_bytes {
-                (self.counts.peak_bytes, self.counts.peak_process) = (state.live_bytes, state.tables.row);
+                (self.counts.peak_bytes, self.counts.peak_process) =
+                    (state.live_bytes, state.tables.row);
             }
         }
     }
@@ -206,19 +257,37 @@ impl<S: EventSink> Merge<'_, S> {
 
     /// The row of a birth.
     #[inline]
-    pub(super) fn born(&mut self, place: usize, record: &Record, object: u64, flags: Flags) -> Event {
+    pub(super) fn born(
+        &mut self,
+        place: usize,
+        record: &Record,
+        object: u64,
+        flags: Flags,
+    ) -> Event {
         let stack = self.streams[place].stack_of(record.stack).unwrap_or_else(|| {
             self.builder.unknown_stacks += 1;
             0
         });
-        let mut event = Event { op: Op::Alloc, flags, stack, object, address: record.address, ..Event::default() };
+        let mut event = Event {
+            op: Op::Alloc,
+            flags,
+            stack,
+            object,
+            address: record.address,
+            ..Event::default()
+        };
         fill(&mut event, record);
         event
     }
 
     /// Writes a row of the stream's thread.
     #[inline(always)]
-    pub(super) fn emit_in(&mut self, place: usize, mut event: Event, stamp: u64) -> Result<(), TraceError> {
+    pub(super) fn emit_in(
+        &mut self,
+        place: usize,
+        mut event: Event,
+        stamp: u64,
+    ) -> Result<(), TraceError> {
         let state = &self.states[place];
         event.process = state.row;
         event.thread = self.states[state.main].thread;
@@ -228,7 +297,8 @@ impl<S: EventSink> Merge<'_, S> {
         self.emit(event, stamp)
     }
 
-    /// A thread takes the ring up. Both parts of the ring say so, in either order; the first makes the row.
+    /// A thread takes the ring up. Both parts of the ring say so, in either order; the first makes
+    /// the row.
     pub(super) fn begin_thread(&mut self, place: usize, tid: u32, name: [u64; 2]) {
         let (row, main) = (self.states[place].row, self.states[place].main);
         if self.states[main].announced == Some((tid, place != main)) {
@@ -260,9 +330,15 @@ pub(super) fn fill(event: &mut Event, record: &Record) {
 
 /// Makes the node that the stream's `record` defines a row of `stacks`.
 #[inline(always)]
-pub(super) fn define_node(builder: &mut TableBuilder, tables: &mut ImageTables, stream: &mut Stream, record: &Record) {
+pub(super) fn define_node(
+    builder: &mut TableBuilder,
+    tables: &mut ImageTables,
+    stream: &mut Stream,
+    record: &Record,
+) {
     // A caller that is not known leaves its callees as outermost frames.
-    let parent = u32::try_from(record.size).ok().and_then(|parent| stream.stack_of(parent)).unwrap_or(0);
+    let parent =
+        u32::try_from(record.size).ok().and_then(|parent| stream.stack_of(parent)).unwrap_or(0);
     let row = builder.define(tables, parent, record.address, record.stamp);
     stream.define(record.stack, row);
 }

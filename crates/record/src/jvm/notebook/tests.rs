@@ -29,8 +29,14 @@ fn noted(spool: &Path) -> Vec<String> {
 
 /// A process that ends with its standard input.
 fn process(arguments: &[String]) -> Child {
-    let child = Command::new("/bin/sh").args(["-c", "read -r _", "jvm"]).args(arguments).stdin(Stdio::piped()).spawn().unwrap();
-    // `spawn` returns when the old program is gone, a moment before the kernel knows the new one's arguments.
+    let child = Command::new("/bin/sh")
+        .args(["-c", "read -r _", "jvm"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // `spawn` returns when the old program is gone, a moment before the kernel knows the new one's
+    // arguments.
     while proc_fs::arguments(child.id()).is_empty() {
         std::thread::yield_now();
     }
@@ -42,7 +48,8 @@ fn end(mut child: Child) {
     child.wait().unwrap();
 }
 
-/// The end of a JVM is noted behind its last lines, and a process that has its pid later is another.
+/// The end of a JVM is noted behind its last lines, and a process that has its pid later is
+/// another.
 #[test]
 fn a_jvm_ends_behind_its_last_line() {
     let folder = tempfile::tempdir().unwrap();
@@ -65,8 +72,19 @@ fn a_jvm_ends_behind_its_last_line() {
     notebook.note_ends(false);
     notebook.write(true);
     let lines = noted(folder.path());
-    let words = ["heaplab: process", "the first", "heaplab: memory", "the last", "heaplab: ended", "heaplab: process", "another's"];
-    let kinds: Vec<&str> = lines.iter().filter_map(|line| words.iter().find(|word| line.contains(**word)).copied()).collect();
+    let words = [
+        "heaplab: process",
+        "the first",
+        "heaplab: memory",
+        "the last",
+        "heaplab: ended",
+        "heaplab: process",
+        "another's",
+    ];
+    let kinds: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| words.iter().find(|word| line.contains(**word)).copied())
+        .collect();
     assert_eq!(kinds, [&words[..], &["heaplab: ended"]].concat(), "{lines:?}");
 }
 
@@ -84,11 +102,18 @@ fn a_jvm_with_a_long_command_line_is_recorded() {
     notebook.write(true);
     end(child);
     let lines = noted(folder.path());
-    assert_eq!((lines.len(), lines[2049].ends_with("the first"), lines[2050].ends_with("the second")), (2051, true, true));
+    assert_eq!(
+        (lines.len(), lines[2049].ends_with("the first"), lines[2050].ends_with("the second")),
+        (2051, true, true)
+    );
     let (_, text) = lines[2048].split_once("heaplab: process ").unwrap();
     let note: serde_json::Value = serde_json::from_str(text).unwrap();
-    let words: Vec<&str> = note["arguments"].as_array().unwrap().iter().filter_map(|word| word.as_str()).collect();
-    assert_eq!((words.len(), words[words.len() - 2].len(), words[words.len() - 1]), (7, 30_000, "..."));
+    let words: Vec<&str> =
+        note["arguments"].as_array().unwrap().iter().filter_map(|word| word.as_str()).collect();
+    assert_eq!(
+        (words.len(), words[words.len() - 2].len(), words[words.len() - 1]),
+        (7, 30_000, "...")
+    );
 }
 
 #[test]
@@ -100,18 +125,25 @@ fn time_and_pid_are_found() {
     }
 }
 
-/// The pid of a JVM is another's before its end was seen: lines are those of the process that lived when they were written.
+/// The pid of a JVM is another's before its end was seen: lines are those of the process that lived
+/// when they were written.
 #[test]
 fn a_pid_that_comes_again_is_another_jvm() {
     const TICK_NS: u64 = 10_000_000;
     let folder = tempfile::tempdir().unwrap();
     let start = Rc::new(Cell::new(Some(100)));
     let shared = start.clone();
-    let processes = Processes { start_ticks: Box::new(move |_| shared.get()), tick_ns: TICK_NS, ahead_ns: Box::new(|| 7) };
+    let processes = Processes {
+        start_ticks: Box::new(move |_| shared.get()),
+        tick_ns: TICK_NS,
+        ahead_ns: Box::new(|| 7),
+    };
     let mut notebook = Notebook::new(LogWriter::create(folder.path()).unwrap(), processes);
     // No process has this pid; what is asked of it beside its start has no answer.
     let pid = u32::MAX;
-    let mut line = |ticks: u64, text: &str| notebook.line(format!("[{}ns][{pid}][1] {text}", ticks * TICK_NS).as_bytes(), true);
+    let mut line = |ticks: u64, text: &str| {
+        notebook.line(format!("[{}ns][{pid}][1] {text}", ticks * TICK_NS).as_bytes(), true)
+    };
     line(103, "the first's first");
     line(110, "the first's second");
     start.set(Some(200));
@@ -132,10 +164,20 @@ fn a_pid_that_comes_again_is_another_jvm() {
     assert!(notebook.has(pid, 200) && notebook.has(pid, 600));
     notebook.write(true);
     let lines = noted(folder.path());
-    let words: Vec<&str> =
-        lines.iter().map(|line| line.split_once("] ").unwrap().1).map(|text| text.split([',', '{']).next().unwrap().trim()).collect();
+    let words: Vec<&str> = lines
+        .iter()
+        .map(|line| line.split_once("] ").unwrap().1)
+        .map(|text| text.split([',', '{']).next().unwrap().trim())
+        .collect();
     let (begins, ends) = ("heaplab: process", "heaplab: ended");
-    let first = [begins, "the first's first", "the first's second", "the first's third", "the first's last", ends];
+    let first = [
+        begins,
+        "the first's first",
+        "the first's second",
+        "the first's third",
+        "the first's last",
+        ends,
+    ];
     let second = [begins, "the second's first", "the second's second", "the second's third", ends];
     let rest = [begins, "the third's", ends, begins, "the fourth's", ends, begins, "the fifth's"];
     assert_eq!(words, [&first[..], &second[..], &rest[..]].concat());
@@ -148,12 +190,21 @@ fn a_jvm_that_starts_after_the_machine_slept_is_known() {
     let folder = tempfile::tempdir().unwrap();
     let (start, ahead) = (Rc::new(Cell::new(Some(100))), Rc::new(Cell::new(0)));
     let (starts, aheads) = (start.clone(), ahead.clone());
-    let processes = Processes { start_ticks: Box::new(move |_| starts.get()), tick_ns: TICK_NS, ahead_ns: Box::new(move || aheads.get()) };
+    let processes = Processes {
+        start_ticks: Box::new(move |_| starts.get()),
+        tick_ns: TICK_NS,
+        ahead_ns: Box::new(move || aheads.get()),
+    };
     let mut notebook = Notebook::new(LogWriter::create(folder.path()).unwrap(), processes);
-    let mut line = |pid: u32, ticks: u64| notebook.line(format!("[{}ns][{pid}][1] text", ticks * TICK_NS).as_bytes(), true);
+    let mut line = |pid: u32, ticks: u64| {
+        notebook.line(format!("[{}ns][{pid}][1] text", ticks * TICK_NS).as_bytes(), true)
+    };
     line(u32::MAX, 103);
     ahead.set(50_000 * TICK_NS);
     start.set(Some(50_104));
     line(u32::MAX - 1, 106);
-    assert!(notebook.has(u32::MAX - 1, 50_104) && !notebook.has(u32::MAX - 1, 1), "its start is known");
+    assert!(
+        notebook.has(u32::MAX - 1, 50_104) && !notebook.has(u32::MAX - 1, 1),
+        "its start is known"
+    );
 }

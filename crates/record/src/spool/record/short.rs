@@ -1,35 +1,51 @@
-//! Short records: what nearly every allocation and free is, with one width for each field, and so one load or store for all of them.
+//! Short records: what nearly every allocation and free is, with one width for each field, and so
+//! one load or store for all of them.
 //!
-//! The place of each field is known beforehand, so that reading and writing take no branch on how long anything is, and a run of such records
-//! is given away without being decoded one by one. What does not fit is a long record: [`super`].
+//! The place of each field is known beforehand, so that reading and writing take no branch on how
+//! long anything is, and a run of such records is given away without being decoded one by one. What
+//! does not fit is a long record: [`super`].
 
 use super::{ALIGNED, Before, Decoder, Encoder, Kind, Record, code, unzigzag, usual};
 use crate::spool::widths::ROOM;
 
-/// Head with flags 8 bits, stamp 16, size 16, address 24, stack 24: what nearly every allocation is, written and read at once, and each field
-/// at a place that is known beforehand.
+/// Head with flags 8 bits, stamp 16, size 16, address 24, stack 24: what nearly every allocation
+/// is, written and read at once, and each field at a place that is known beforehand.
 pub(super) const SHORT_ALLOC_BYTES: usize = 11;
 /// Head with flags 8 bits, stamp 16, address 24.
 pub(super) const SHORT_FREE_BYTES: usize = 6;
 
-/// The bytes of a short allocation with these differences from what is before it; `None` where it does not fit.
+/// The bytes of a short allocation with these differences from what is before it; `None` where it
+/// does not fit.
 #[inline(always)]
-pub(super) fn alloc_word(record: &Record, ticks: u64, address_difference: u64, stack: u64) -> Option<u128> {
-    let unusual = record.usable ^ usual(record.size) | u64::from(record.flags & ALIGNED) | u64::from(record.flags) >> 5;
+pub(super) fn alloc_word(
+    record: &Record,
+    ticks: u64,
+    address_difference: u64,
+    stack: u64,
+) -> Option<u128> {
+    let unusual = record.usable ^ usual(record.size)
+        | u64::from(record.flags & ALIGNED)
+        | u64::from(record.flags) >> 5;
     let fits = (ticks | record.size) >> 16 | (address_difference | stack) >> 24 | unusual == 0;
     let head = u64::from(code::SHORT_ALLOC) | u64::from(record.flags) << 3;
-    fits.then_some(u128::from(head | ticks << 8 | record.size << 24 | address_difference << 40) | u128::from(stack) << 64)
+    fits.then_some(
+        u128::from(head | ticks << 8 | record.size << 24 | address_difference << 40)
+            | u128::from(stack) << 64,
+    )
 }
 
 /// The bytes of a short free; `None` where it does not fit.
 #[inline(always)]
 pub(super) fn free_word(flags: u8, ticks: u64, address_difference: u64) -> Option<u64> {
     let fits = ticks >> 16 | address_difference >> 24 | u64::from(flags) >> 5 == 0;
-    fits.then_some(u64::from(code::SHORT_FREE) | u64::from(flags) << 3 | ticks << 8 | address_difference << 24)
+    fits.then_some(
+        u64::from(code::SHORT_FREE) | u64::from(flags) << 3 | ticks << 8 | address_difference << 24,
+    )
 }
 
 impl Before {
-    /// The allocation in the low bytes of `word`, and what the record after it is a difference from.
+    /// The allocation in the low bytes of `word`, and what the record after it is a difference
+    /// from.
     #[inline(always)]
     pub(super) fn short_alloc(self, word: u128) -> (Record, Before) {
         let (low, stack) = (word as u64, (word >> 64) as u32 & 0xff_ffff);
@@ -59,7 +75,13 @@ impl Before {
         let low = word as u64;
         let stamp = self.stamp.wrapping_add(low >> 8 & 0xffff);
         let address = self.address.wrapping_add(unzigzag(low >> 24 & 0xff_ffff));
-        let record = Record { kind: Kind::Free, flags: low as u8 >> 3, stamp, address: address.rotate_left(3), ..Record::default() };
+        let record = Record {
+            kind: Kind::Free,
+            flags: low as u8 >> 3,
+            stamp,
+            address: address.rotate_left(3),
+            ..Record::default()
+        };
         (record, Before { stamp, address, ..self })
     }
 }
@@ -70,11 +92,13 @@ pub(super) fn word_of(room: &[u8; ROOM]) -> u128 {
     room.first_chunk().map_or(0, |word| u128::from_le_bytes(*word))
 }
 
-/// Who is given short records one after the other: those whose fields are as short as nearly all are.
+/// Who is given short records one after the other: those whose fields are as short as nearly all
+/// are.
 pub trait TakeShort {
     /// What may go wrong.
     type Error;
-    /// A [`Kind::Alloc`], never with [`ALIGNED`]; whether it was taken. One that was not changes nothing.
+    /// A [`Kind::Alloc`], never with [`ALIGNED`]; whether it was taken. One that was not changes
+    /// nothing.
     fn alloc(&mut self, record: &Record) -> Result<bool, Self::Error>;
     /// The same for a [`Kind::Free`].
     fn free(&mut self, record: &Record) -> Result<bool, Self::Error>;
@@ -84,16 +108,24 @@ impl Encoder {
     /// Adds a record of `bytes` bytes, the first of `word`.
     #[inline(always)]
     pub(super) fn short<const N: usize>(&mut self, word: &[u8; N], bytes: usize) {
-        let Some(room) = self.bytes[self.length..].first_chunk_mut() else { unreachable!("callers ask `has_room` first") };
+        let Some(room) = self.bytes[self.length..].first_chunk_mut() else {
+            unreachable!("callers ask `has_room` first")
+        };
         *room = *word;
         self.end(bytes);
     }
 }
 
 impl Decoder {
-    /// Gives the records that follow to `each` while they are short ones and `each` takes them. What comes then is left to [`Decoder::next`].
+    /// Gives the records that follow to `each` while they are short ones and `each` takes them.
+    /// What comes then is left to [`Decoder::next`].
     #[inline(always)]
-    pub fn run_short<T: TakeShort>(&mut self, padded: &[u8], length: usize, each: &mut T) -> Result<(), T::Error> {
+    pub fn run_short<T: TakeShort>(
+        &mut self,
+        padded: &[u8],
+        length: usize,
+        each: &mut T,
+    ) -> Result<(), T::Error> {
         let Decoder { mut at, mut before } = *self;
         while at < length {
             let Some(room) = padded.get(at..).and_then(|rest| rest.first_chunk()) else { break };

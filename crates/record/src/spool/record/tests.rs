@@ -8,34 +8,60 @@ fn some_u64() -> impl Strategy<Value = u64> {
 }
 
 fn record() -> impl Strategy<Value = Record> {
-    (0_u8..7, 0_u8..32, 0_u8..64, prop::array::uniform6(some_u64()), any::<u32>()).prop_map(|(kind, flags, align, v, stack)| {
-        let kinds = [Kind::Alloc, Kind::Free, Kind::Realloc, Kind::UsableSizeRead, Kind::ThreadBegin, Kind::ThreadEnd, Kind::Node];
-        let kind = kinds[usize::from(kind)];
-        let plain = Record { kind, flags, stamp: v[0], address: v[1], ..Record::default() };
-        let align_log2 = if flags & ALIGNED != 0 { align } else { 0 };
-        match kind {
-            Kind::Alloc => Record { size: v[2], usable: v[3], stack, align_log2, ..plain },
-            Kind::Realloc => Record { size: v[2], usable: v[3], stack, after: v[4], old_address: v[5], ..plain },
-            Kind::ThreadBegin | Kind::ThreadEnd => Record { size: v[2], usable: v[3], ..plain },
-            Kind::Node => Record { size: v[2], stack, flags: 0, ..plain },
-            _ => plain,
-        }
-    })
+    (0_u8..7, 0_u8..32, 0_u8..64, prop::array::uniform6(some_u64()), any::<u32>()).prop_map(
+        |(kind, flags, align, v, stack)| {
+            let kinds = [
+                Kind::Alloc,
+                Kind::Free,
+                Kind::Realloc,
+                Kind::UsableSizeRead,
+                Kind::ThreadBegin,
+                Kind::ThreadEnd,
+                Kind::Node,
+            ];
+            let kind = kinds[usize::from(kind)];
+            let plain = Record { kind, flags, stamp: v[0], address: v[1], ..Record::default() };
+            let align_log2 = if flags & ALIGNED != 0 { align } else { 0 };
+            match kind {
+                Kind::Alloc => Record { size: v[2], usable: v[3], stack, align_log2, ..plain },
+                Kind::Realloc => Record {
+                    size: v[2],
+                    usable: v[3],
+                    stack,
+                    after: v[4],
+                    old_address: v[5],
+                    ..plain
+                },
+                Kind::ThreadBegin | Kind::ThreadEnd => Record { size: v[2], usable: v[3], ..plain },
+                Kind::Node => Record { size: v[2], stack, flags: 0, ..plain },
+                _ => plain,
+            }
+        },
+    )
 }
 
 /// Like what programs do: nearly always short, and often just not.
 fn near() -> impl Strategy<Value = Record> {
-    let stamp = prop_oneof![8 => 0_u64..200_000, 1 => any::<u64>()].prop_map(|ticks| (1_u64 << 40).wrapping_add(ticks));
-    let address = prop_oneof![8 => 0_u64..1 << 28, 1 => any::<u64>()].prop_map(|bytes| 0x5600_0000_0000_u64.wrapping_add(bytes & !7));
+    let stamp = prop_oneof![8 => 0_u64..200_000, 1 => any::<u64>()]
+        .prop_map(|ticks| (1_u64 << 40).wrapping_add(ticks));
+    let address = prop_oneof![8 => 0_u64..1 << 28, 1 => any::<u64>()]
+        .prop_map(|bytes| 0x5600_0000_0000_u64.wrapping_add(bytes & !7));
     let size = prop_oneof![0_u64..0x1_0010, any::<u64>()];
     let stack = prop_oneof![0_u32..1 << 20, any::<u32>()];
-    (stamp, address, size, stack, 0_u8..32, any::<bool>(), any::<bool>()).prop_map(|(stamp, address, size, stack, flags, free, usually)| {
-        let plain = Record { stamp, address, flags, ..Record::default() };
-        match free {
-            true => Record { kind: Kind::Free, ..plain },
-            false => Record { size, stack, usable: if usually { usual(size) } else { size }, ..plain },
-        }
-    })
+    (stamp, address, size, stack, 0_u8..32, any::<bool>(), any::<bool>()).prop_map(
+        |(stamp, address, size, stack, flags, free, usually)| {
+            let plain = Record { stamp, address, flags, ..Record::default() };
+            match free {
+                true => Record { kind: Kind::Free, ..plain },
+                false => Record {
+                    size,
+                    stack,
+                    usable: if usually { usual(size) } else { size },
+                    ..plain
+                },
+            }
+        },
+    )
 }
 
 /// Takes short records until there are so many.
@@ -70,17 +96,35 @@ fn what_is_usual_is_short_up_to_the_bounds() {
         assert_eq!(Decoder::new(1000).next(&padded, encoder.payload().len()), Ok(Some(record)));
         (u32::from(padded[0] & 7), encoder.payload().len())
     };
-    let free = Record { kind: Kind::Free, flags: 31, stamp: 1000 + 0xffff, address: 0x3ff_fff8, ..Record::default() };
+    let free = Record {
+        kind: Kind::Free,
+        flags: 31,
+        stamp: 1000 + 0xffff,
+        address: 0x3ff_fff8,
+        ..Record::default()
+    };
     assert_eq!(written(free), (code::SHORT_FREE, SHORT_FREE_BYTES));
-    for long in [Record { stamp: 1000 + 0x1_0000, ..free }, Record { stamp: 999, ..free }, Record { address: 0x400_0000, ..free }] {
+    for long in [
+        Record { stamp: 1000 + 0x1_0000, ..free },
+        Record { stamp: 999, ..free },
+        Record { address: 0x400_0000, ..free },
+    ] {
         assert_eq!(written(long).0, code::FREE, "{long:?}");
     }
     let (size, flags) = (0xffff, 31 & !ALIGNED);
-    let alloc = Record { kind: Kind::Alloc, flags, size, usable: usual(size), stack: 0x7f_ffff, ..free };
+    let alloc =
+        Record { kind: Kind::Alloc, flags, size, usable: usual(size), stack: 0x7f_ffff, ..free };
     assert_eq!(written(alloc), (code::SHORT_ALLOC, SHORT_ALLOC_BYTES));
     let larger = Record { size: 0x1_0000, usable: usual(0x1_0000), ..alloc };
-    let other = [Record { usable: 0, ..alloc }, Record { stack: 0x80_0000, ..alloc }, Record { flags: 31, align_log2: 6, ..alloc }];
-    for long in [larger, Record { stamp: 999, ..alloc }, Record { address: 0x400_0000, ..alloc }].into_iter().chain(other) {
+    let other = [
+        Record { usable: 0, ..alloc },
+        Record { stack: 0x80_0000, ..alloc },
+        Record { flags: 31, align_log2: 6, ..alloc },
+    ];
+    for long in [larger, Record { stamp: 999, ..alloc }, Record { address: 0x400_0000, ..alloc }]
+        .into_iter()
+        .chain(other)
+    {
         assert_eq!(written(long).0, code::ALLOC, "{long:?}");
     }
 }

@@ -1,8 +1,10 @@
 //! The depth-first walk that numbers the nodes, and the references that it crosses.
 //!
-//! Two things make it more than the textbook's. When a node is met, all its references are looked at together: what has a number then has a smaller
-//! one, for good, so that crossing references come out grouped by their source, four bytes each, and the processor waits for many targets at once
-//! instead of one after another. And there is no stack: where to go on is a column by number, and the way back is the parents.
+//! Two things make it more than the textbook's. When a node is met, all its references are looked
+//! at together: what has a number then has a smaller one, for good, so that crossing references
+//! come out grouped by their source, four bytes each, and the processor waits for many targets at
+//! once instead of one after another. And there is no stack: where to go on is a column by number,
+//! and the way back is the parents.
 
 use crate::analysis::essential::Essential;
 use crate::columns::{self, Bits};
@@ -39,8 +41,10 @@ const MANY: u8 = u8::MAX;
 impl<'g> Walk<'g> {
     pub fn new(graph: &'g Graph) -> Self {
         let numbers = graph.node_count() + 1;
-        // As many as there are if all nodes are reached: the walk takes one reference to each. Their memory becomes the links of all numbers, a pair each.
-        let targets = column(graph.edge_count().saturating_sub(graph.node_count()).max(2 * numbers), 0);
+        // As many as there are if all nodes are reached: the walk takes one reference to each.
+        // Their memory becomes the links of all numbers, a pair each.
+        let targets =
+            column(graph.edge_count().saturating_sub(graph.node_count()).max(2 * numbers), 0);
         let counts = column(numbers, 0);
         Walk {
             graph,
@@ -65,7 +69,9 @@ impl<'g> Walk<'g> {
         let edges = self.graph.edges(node);
         let essential = essential.from(node);
         let before = self.crossing.targets.len();
-        for (edge, target) in edges.clone().zip(&self.graph.edge_targets[edges.start as usize..edges.end as usize]) {
+        for (edge, target) in
+            edges.clone().zip(&self.graph.edge_targets[edges.start as usize..edges.end as usize])
+        {
             if !essential.keeps(edge, *target) {
                 continue;
             }
@@ -176,7 +182,11 @@ impl Crossing {
     pub fn backwards(&self) -> impl Iterator<Item = (u32, &[u32])> {
         let (mut left, mut many) = (self.targets.as_slice(), self.many.iter().rev());
         self.counts.iter().enumerate().rev().map(move |(place, count)| {
-            let count = if *count == MANY { many.next().copied().unwrap_or(0) as usize } else { usize::from(*count) };
+            let count = if *count == MANY {
+                many.next().copied().unwrap_or(0) as usize
+            } else {
+                usize::from(*count)
+            };
             let (before, run) = left.split_at(left.len().saturating_sub(count));
             left = before;
             (place as u32 + 1, run)

@@ -1,11 +1,13 @@
-//! Heaps whose objects lend their texts: the same snapshot as without, but for the numbers of strings.
+//! Heaps whose objects lend their texts: the same snapshot as without, but for the numbers of
+//! strings.
 
 use super::*;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// Objects from 1 on under a root, each called by a text that it has or by one that it is given; references are named by both kinds.
+/// Objects from 1 on under a root, each called by a text that it has or by one that it is given;
+/// references are named by both kinds.
 struct Texts {
     own: Rc<RefCell<Vec<Option<String>>>>,
     given: Vec<String>,
@@ -28,7 +30,10 @@ impl OwnTexts for Reader {
             left => self.changes.set(left.map(|left| left - 1)),
         }
         let own = self.own.borrow();
-        let Some(Some(text)) = (object as usize).checked_sub(1).and_then(|index| own.get(index)) else { return false };
+        let Some(Some(text)) = (object as usize).checked_sub(1).and_then(|index| own.get(index))
+        else {
+            return false;
+        };
         out.extend_from_slice(text.as_bytes());
         true
     }
@@ -59,13 +64,24 @@ impl Embedder for Texts {
     fn describe(&mut self, object: u64, names: &mut impl NameSink) -> Description {
         let name = if object == 0 { String::from("(root)") } else { self.name(object) };
         let name = names.intern(name.as_bytes());
-        Description { node_type: node_type::STRING, name, id: object * 2 + 1, self_size: 8, trace_node_id: 0, detachedness: 0 }
+        Description {
+            node_type: node_type::STRING,
+            name,
+            id: object * 2 + 1,
+            self_size: 8,
+            trace_node_id: 0,
+            detachedness: 0,
+        }
     }
 
     fn references(&mut self, object: u64, edges: &mut impl EdgeSink) {
         let count = if object == 0 { self.given.len() as u64 } else { 0 };
         for target in 1..=count {
-            let name = if target % 2 == 0 { self.name(target) } else { self.given[target as usize - 1].clone() };
+            let name = if target % 2 == 0 {
+                self.name(target)
+            } else {
+                self.given[target as usize - 1].clone()
+            };
             edges.named(edge_type::PROPERTY, name.as_bytes(), target);
         }
     }
@@ -77,14 +93,29 @@ impl Embedder for Texts {
 }
 
 fn heap(own: Vec<Option<String>>, given: Vec<String>, lends: bool) -> Texts {
-    Texts { own: Rc::new(RefCell::new(own)), given, lends, by_address: false, changes: Rc::new(Cell::new(None)) }
+    Texts {
+        own: Rc::new(RefCell::new(own)),
+        given,
+        lends,
+        by_address: false,
+        changes: Rc::new(Cell::new(None)),
+    }
 }
 
 /// Strings of a file, and its rows with texts in place of their numbers.
 fn resolved(file: &Value) -> (Vec<String>, Vec<String>) {
-    let strings: Vec<String> = file["strings"].as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect();
-    let nodes = rows(file, "nodes", 6).into_iter().map(|row| format!("{} {:?}", strings[row[1] as usize], &row[2..]));
-    let edges = rows(file, "edges", 3).into_iter().map(|row| format!("{} {}", strings[row[1] as usize], row[2]));
+    let strings: Vec<String> = file["strings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|text| text.as_str().unwrap().to_owned())
+        .collect();
+    let nodes = rows(file, "nodes", 6)
+        .into_iter()
+        .map(|row| format!("{} {:?}", strings[row[1] as usize], &row[2..]));
+    let edges = rows(file, "edges", 3)
+        .into_iter()
+        .map(|row| format!("{} {}", strings[row[1] as usize], row[2]));
     (nodes.chain(edges).collect(), strings)
 }
 
@@ -130,9 +161,11 @@ fn a_lent_text_costs_five_bytes() {
 #[test]
 fn a_text_that_changes_ends_the_file() {
     let reads = |changes: usize| {
-        let mut heap = heap(vec![Some("one".into()), Some("two".into())], vec!["a".into(), "b".into()], true);
+        let mut heap =
+            heap(vec![Some("one".into()), Some("two".into())], vec!["a".into(), "b".into()], true);
         heap.changes = Rc::new(Cell::new(Some(changes)));
-        let made = generate(&mut heap, Vec::new(), Options::default()).map(|(bytes, _)| String::from_utf8(bytes).unwrap());
+        let made = generate(&mut heap, Vec::new(), Options::default())
+            .map(|(bytes, _)| String::from_utf8(bytes).unwrap());
         (made, heap.changes.get() != Some(0))
     };
     let mut refused = 0;
@@ -155,6 +188,10 @@ fn a_text_that_changes_ends_the_file() {
 #[test]
 fn names_asked_for_in_the_first_phase_are_copied() {
     let mut heap = heap(vec![Some("one".into())], vec!["a".into()], true);
-    let (file, profile) = made(&mut heap, Options { names_in_generation: true, ..Options::default() });
-    assert_eq!((resolved(&file).1, profile.generation_names.inserted), (vec!["(root)".into(), "a".into(), "one".into()], 3));
+    let (file, profile) =
+        made(&mut heap, Options { names_in_generation: true, ..Options::default() });
+    assert_eq!(
+        (resolved(&file).1, profile.generation_names.inserted),
+        (vec!["(root)".into(), "a".into(), "one".into()], 3)
+    );
 }

@@ -1,5 +1,6 @@
-//! The masks by four comparisons of 16 bytes with NEON, part of every aarch64 that Rust knows. It has no instruction that gathers a bit a byte: each byte keeps the
-//! bit of its place in eight, and neighbours are added until eight bytes are one.
+//! The masks by four comparisons of 16 bytes with NEON, part of every aarch64 that Rust knows. It
+//! has no instruction that gathers a bit a byte: each byte keeps the bit of its place in eight, and
+//! neighbours are added until eight bytes are one.
 
 use super::{BLOCK, Masks};
 use std::arch::aarch64::*;
@@ -10,7 +11,8 @@ pub(crate) struct Neon;
 #[inline(always)]
 fn by_16(block: &[u8; BLOCK], compare: impl Fn(uint8x16_t) -> uint8x16_t) -> u64 {
     const PLACES: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
-    // SAFETY: NEON is part of every aarch64; the loads are of the array's 16 bytes, and within the 64 of the block (lane < 4).
+    // SAFETY: NEON is part of every aarch64; the loads are of the array's 16 bytes, and within the
+    // 64 of the block (lane < 4).
     unsafe {
         let places = vld1q_u8(PLACES.as_ptr());
         let lane = |lane: usize| vandq_u8(compare(vld1q_u8(block.as_ptr().add(16 * lane))), places);

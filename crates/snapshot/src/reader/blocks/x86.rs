@@ -9,8 +9,11 @@ pub(crate) struct Sse2;
 #[inline(always)]
 fn by_16(block: &[u8; BLOCK], compare: impl Fn(__m128i) -> __m128i) -> u64 {
     let lane = |number: usize| -> u64 {
-        // SAFETY: SSE2 is part of every x86-64, and the load is unaligned within the 64 bytes of the block (number < 4).
-        let bits = unsafe { _mm_movemask_epi8(compare(_mm_loadu_si128(block.as_ptr().add(16 * number).cast()))) };
+        // SAFETY: SSE2 is part of every x86-64, and the load is unaligned within the 64 bytes of
+        // the block (number < 4).
+        let bits = unsafe {
+            _mm_movemask_epi8(compare(_mm_loadu_si128(block.as_ptr().add(16 * number).cast())))
+        };
         u64::from(bits as u16)
     };
     lane(0) | lane(1) << 16 | lane(2) << 32 | lane(3) << 48
@@ -26,7 +29,9 @@ impl Masks for Sse2 {
     #[inline(always)]
     fn at_most(block: &[u8; BLOCK], byte: u8) -> u64 {
         // SAFETY: SSE2 is part of every x86-64.
-        by_16(block, |lane| unsafe { _mm_cmpeq_epi8(_mm_min_epu8(lane, _mm_set1_epi8(byte as i8)), lane) })
+        by_16(block, |lane| unsafe {
+            _mm_cmpeq_epi8(_mm_min_epu8(lane, _mm_set1_epi8(byte as i8)), lane)
+        })
     }
 
     #[inline(always)]
@@ -59,14 +64,20 @@ impl Masks for Sse4 {
     }
 }
 
-/// 32 bytes at a time. Only to be used where the processor has AVX2: [`super::super::Instructions`] sees to it.
+/// 32 bytes at a time. Only to be used where the processor has AVX2: [`super::super::Instructions`]
+/// sees to it.
 pub(crate) struct Avx2;
 
 #[inline(always)]
 fn by_32(block: &[u8; BLOCK], compare: impl Fn(__m256i) -> __m256i) -> u64 {
     let lane = |number: usize| -> u64 {
-        // SAFETY: who uses `Avx2` has made sure of the feature, and the load is unaligned within the 64 bytes of the block (number < 2).
-        let bits = unsafe { _mm256_movemask_epi8(compare(_mm256_loadu_si256(block.as_ptr().add(32 * number).cast()))) };
+        // SAFETY: who uses `Avx2` has made sure of the feature, and the load is unaligned within
+        // the 64 bytes of the block (number < 2).
+        let bits = unsafe {
+            _mm256_movemask_epi8(compare(_mm256_loadu_si256(
+                block.as_ptr().add(32 * number).cast(),
+            )))
+        };
         u64::from(bits as u32)
     };
     lane(0) | lane(1) << 32
@@ -82,7 +93,9 @@ impl Masks for Avx2 {
     #[inline(always)]
     fn at_most(block: &[u8; BLOCK], byte: u8) -> u64 {
         // SAFETY: who uses `Avx2` has made sure of the feature.
-        by_32(block, |lane| unsafe { _mm256_cmpeq_epi8(_mm256_min_epu8(lane, _mm256_set1_epi8(byte as i8)), lane) })
+        by_32(block, |lane| unsafe {
+            _mm256_cmpeq_epi8(_mm256_min_epu8(lane, _mm256_set1_epi8(byte as i8)), lane)
+        })
     }
 
     #[inline(always)]

@@ -1,9 +1,13 @@
-//! The usual block: digits and single commas, no number longer than eight digits. What V8 has written since it writes lists in one line is little else.
+//! The usual block: digits and single commas, no number longer than eight digits. What V8 has
+//! written since it writes lists in one line is little else.
 //!
-//! Such a block is judged by its commas alone, and its numbers are made in two steps. First the eight bytes before each comma are put down as they are
-//! ([`Ints::texts`]): a few scalar instructions a number, no branch that depends on its length. Then all texts of a whole buffer become numbers, several at a time ([`Digits::numbers`]):
-//! what stands before the last byte that is no digit is blanked, and three multiplications add the digits up. Anything else is left to
-//! [`Ints::block`], which alone says what is an error, so that numbers and errors are the same on every machine.
+//! Such a block is judged by its commas alone, and its numbers are made in two steps. First the
+//! eight bytes before each comma are put down as they are ([`Ints::texts`]): a few scalar
+//! instructions a number, no branch that depends on its length. Then all texts of a whole buffer
+//! become numbers, several at a time ([`Digits::numbers`]): what stands before the last byte that
+//! is no digit is blanked, and three multiplications add the digits up. Anything else is left to
+//! [`Ints::block`], which alone says what is an error, so that numbers and errors are the same on
+//! every machine.
 
 use super::{BLOCK, FILL_ROOM, Ints};
 use crate::ReadError;
@@ -23,7 +27,8 @@ pub(super) trait Digits: Masks {
         u64::from_le_bytes(bytes)
     }
 
-    /// Turns texts into the numbers that they end with, in place: numbers of one to eight digits, before which stands a byte that is none unless there are eight.
+    /// Turns texts into the numbers that they end with, in place: numbers of one to eight digits,
+    /// before which stands a byte that is none unless there are eight.
     fn numbers(texts: &mut [u64]);
 }
 
@@ -43,7 +48,8 @@ impl Ints<'_> {
         Ok(filled)
     }
 
-    /// The texts of the numbers that end in the next blocks, until `out` is full or a block is none of the usual ones; and how many.
+    /// The texts of the numbers that end in the next blocks, until `out` is full or a block is none
+    /// of the usual ones; and how many.
     #[inline(always)]
     fn texts<D: Digits>(&mut self, out: &mut [u64]) -> usize {
         // Where a number and a space stand before the block, only a comma may come.
@@ -56,22 +62,30 @@ impl Ints<'_> {
             let window: Option<&[u8; TEXT_BYTES + BLOCK]> =
                 at.checked_sub(TEXT_BYTES).and_then(|from| self.bytes.get(from..)?.first_chunk());
             let Some(window) = window else { break };
-            let Some(commas) = window[TEXT_BYTES..].first_chunk().and_then(D::commas) else { break };
+            let Some(commas) = window[TEXT_BYTES..].first_chunk().and_then(D::commas) else {
+                break;
+            };
             // A comma may follow a digit alone.
             let misplaced = commas & (commas << 1 | u64::from(!in_token));
             let open = if in_token { at - token_from } else { 0 };
-            if misplaced != 0 || has_nine(!commas) || open + commas.trailing_zeros() as usize > TEXT_BYTES {
+            if misplaced != 0
+                || has_nine(!commas)
+                || open + commas.trailing_zeros() as usize > TEXT_BYTES
+            {
                 break;
             }
             let count = commas.count_ones() as usize;
             let mut left = commas;
             for slots in out[filled..filled + count.next_multiple_of(4)].as_chunks_mut::<4>().0 {
                 for slot in slots {
-                    // Behind the last comma this is 64, and what is read there is overwritten by the next block, or not looked at.
+                    // Behind the last comma this is 64, and what is read there is overwritten by
+                    // the next block, or not looked at.
                     let comma = left.trailing_zeros() as usize;
                     left &= left.wrapping_sub(1);
                     // SAFETY: `comma` is at most 64, so that these are 8 of the window's 72 bytes.
-                    *slot = D::text(unsafe { window.as_ptr().add(comma).cast::<[u8; TEXT_BYTES]>().read() });
+                    *slot = D::text(unsafe {
+                        window.as_ptr().add(comma).cast::<[u8; TEXT_BYTES]>().read()
+                    });
                 }
             }
             filled += count;
@@ -129,7 +143,8 @@ impl Digits for Portable {
     fn numbers(texts: &mut [u64]) {
         for text in texts {
             let values = *text ^ ZEROS;
-            // Bits before the digits that end the text; there is a digit, so that they are at most 56.
+            // Bits before the digits that end the text; there is a digit, so that they are at most
+            // 56.
             let blank = 64 - no_digits(values).leading_zeros();
             *text = super::sum(values.wrapping_shr(blank).wrapping_shl(blank));
         }
@@ -152,7 +167,16 @@ mod tests {
         let mut texts = Vec::new();
         let mut expected = Vec::new();
         for before in [0u8, b',', b'/', b':', b' ', 0x7f, 0x80, 0xb5, 0xff] {
-            for (length, number) in [(1, 7u64), (2, 90), (3, 123), (4, 4096), (5, 99_999), (6, 100_000), (7, 1_234_567), (8, 98_765_432)] {
+            for (length, number) in [
+                (1, 7u64),
+                (2, 90),
+                (3, 123),
+                (4, 4096),
+                (5, 99_999),
+                (6, 100_000),
+                (7, 1_234_567),
+                (8, 98_765_432),
+            ] {
                 // Digits before that byte, which do not belong to the number.
                 let mut text = *b"55555555";
                 let digits = number.to_string();

@@ -1,9 +1,13 @@
-//! Eight numbers at a time, where the processor can gather bytes from anywhere within two blocks (AVX-512 with VBMI and VBMI2).
+//! Eight numbers at a time, where the processor can gather bytes from anywhere within two blocks
+//! (AVX-512 with VBMI and VBMI2).
 //!
-//! The places where a block's numbers begin and end are compressed into two vectors. For eight numbers at once, each lane of 64 bits takes the eight
-//! bytes before its number's end; those before its beginning become zero; and three multiplications add the digits up. Where one of the eight numbers
-//! has more digits (targets in files of more than 16 million nodes have nine), the eight bytes before are taken likewise. Deviation from [`Ints::block`], which remains the only one that judges: a block with anything unusual
-//! (the list's end, an error, more than 16 digits) is left to it, so that numbers and errors are the same on every machine.
+//! The places where a block's numbers begin and end are compressed into two vectors. For eight
+//! numbers at once, each lane of 64 bits takes the eight bytes before its number's end; those
+//! before its beginning become zero; and three multiplications add the digits up. Where one of the
+//! eight numbers has more digits (targets in files of more than 16 million nodes have nine), the
+//! eight bytes before are taken likewise. Deviation from [`Ints::block`], which remains the only
+//! one that judges: a block with anything unusual (the list's end, an error, more than 16 digits)
+//! is left to it, so that numbers and errors are the same on every machine.
 
 use super::{BLOCK, FILL_ROOM, Ints, blocks};
 use std::arch::x86_64::*;
@@ -30,16 +34,25 @@ struct Block {
     turns: u64,
 }
 
-/// Fills `out` from the blocks that come next, until it is full or a block is unusual, and says with how many numbers.
+/// Fills `out` from the blocks that come next, until it is full or a block is unusual, and says
+/// with how many numbers.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,bmi1,lzcnt,popcnt")]
 pub(super) fn fill(ints: &mut Ints<'_>, out: &mut [u64]) -> usize {
     let mut filled = 0;
-    let Some(mut before) = ints.at.checked_sub(BLOCK).and_then(|at| load(ints.bytes, at)) else { return 0 };
+    let Some(mut before) = ints.at.checked_sub(BLOCK).and_then(|at| load(ints.bytes, at)) else {
+        return 0;
+    };
     while out.len() - filled >= FILL_ROOM {
         let Some(text) = load(ints.bytes, ints.at) else { break };
         let values = _mm512_sub_epi8(text, _mm512_set1_epi8(b'0' as i8));
         let Some(block) = block(ints, text, values) else { break };
-        let Some(count) = convert(ints, &block, _mm512_sub_epi8(before, _mm512_set1_epi8(b'0' as i8)), values, &mut out[filled..]) else {
+        let Some(count) = convert(
+            ints,
+            &block,
+            _mm512_sub_epi8(before, _mm512_set1_epi8(b'0' as i8)),
+            values,
+            &mut out[filled..],
+        ) else {
             break;
         };
         filled += count;
@@ -69,7 +82,9 @@ fn block(ints: &Ints<'_>, text: __m512i, values: __m512i) -> Option<Block> {
     let digits = _mm512_cmple_epu8_mask(values, _mm512_set1_epi8(9));
     let equal = |byte: u8| _mm512_cmpeq_epi8_mask(text, _mm512_set1_epi8(byte as i8));
     let commas = equal(b',');
-    if digits | commas != !0 && digits | commas | equal(b'\n') | equal(b' ') | equal(b'\r') | equal(b'\t') != !0 {
+    if digits | commas != !0
+        && digits | commas | equal(b'\n') | equal(b' ') | equal(b'\r') | equal(b'\t') != !0
+    {
         return None;
     }
     let followed = digits << 1 | u64::from(ints.in_token);
@@ -79,10 +94,17 @@ fn block(ints: &Ints<'_>, text: __m512i, values: __m512i) -> Option<Block> {
     if misplaced != 0 || ends == 0 { None } else { Some(Block { starts, ends, digits, turns }) }
 }
 
-/// The numbers that end in a block; `before` and `values` are the values of the digits of the block before it and its own.
+/// The numbers that end in a block; `before` and `values` are the values of the digits of the block
+/// before it and its own.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-fn convert(ints: &Ints<'_>, block: &Block, before: __m512i, values: __m512i, out: &mut [u64]) -> Option<usize> {
+fn convert(
+    ints: &Ints<'_>,
+    block: &Block,
+    before: __m512i,
+    values: __m512i,
+    out: &mut [u64],
+) -> Option<usize> {
     let open = if ints.in_token { ints.at - ints.token_from } else { 0 };
     if open > DIGITS_MAX {
         return None;
@@ -102,7 +124,9 @@ fn convert(ints: &Ints<'_>, block: &Block, before: __m512i, values: __m512i, out
         return None;
     }
     let long = _mm512_mask_cmpgt_epu8_mask(ours, digits, _mm512_set1_epi8(8));
-    for (group, slots) in out[..count.next_multiple_of(8)].as_chunks_mut::<8>().0.iter_mut().enumerate() {
+    for (group, slots) in
+        out[..count.next_multiple_of(8)].as_chunks_mut::<8>().0.iter_mut().enumerate()
+    {
         let lane = _mm512_add_epi8(LANE.get(), _mm512_set1_epi8(8 * group as i8));
         let bytes = _mm512_add_epi8(_mm512_permutexvar_epi8(lane, ends), BEFORE_END.get());
         let starts = _mm512_permutexvar_epi8(lane, starts);
@@ -110,7 +134,8 @@ fn convert(ints: &Ints<'_>, block: &Block, before: __m512i, values: __m512i, out
         if long >> (8 * group) & 0xff != 0 {
             // Places are at least 64, so that 16 digits never reach beyond the block before.
             let upper = eights(before, values, _mm512_sub_epi8(bytes, _mm512_set1_epi8(8)), starts);
-            numbers = _mm512_add_epi64(numbers, _mm512_mul_epu32(upper, _mm512_set1_epi64(100_000_000)));
+            numbers =
+                _mm512_add_epi64(numbers, _mm512_mul_epu32(upper, _mm512_set1_epi64(100_000_000)));
         }
         // SAFETY: 64 bytes are written, those of the eight slots; the store may be unaligned.
         unsafe { _mm512_storeu_si512(slots.as_mut_ptr().cast(), numbers) };
@@ -118,7 +143,8 @@ fn convert(ints: &Ints<'_>, block: &Block, before: __m512i, values: __m512i, out
     Some(count)
 }
 
-/// In each lane the number whose digits are those of `bytes`, eight places, that are not before its start.
+/// In each lane the number whose digits are those of `bytes`, eight places, that are not before its
+/// start.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn eights(before: __m512i, values: __m512i, bytes: __m512i, starts: __m512i) -> __m512i {
@@ -126,7 +152,10 @@ fn eights(before: __m512i, values: __m512i, bytes: __m512i, starts: __m512i) -> 
     let digits = _mm512_maskz_permutex2var_epi8(within, before, bytes, values);
     let pairs = _mm512_maddubs_epi16(digits, _mm512_set1_epi16(0x010a));
     let fours = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x0001_0064));
-    _mm512_add_epi64(_mm512_mul_epu32(fours, _mm512_set1_epi64(10_000)), _mm512_srli_epi64::<32>(fours))
+    _mm512_add_epi64(
+        _mm512_mul_epu32(fours, _mm512_set1_epi64(10_000)),
+        _mm512_srli_epi64::<32>(fours),
+    )
 }
 
 /// A vector of bytes that is known at compile time.

@@ -1,9 +1,12 @@
 //! Which names of a file are identifiers of its program's source.
 //!
-//! A property's name may be data (a map keyed by e-mail); what a compiler wrote down when it read the source is not. V8's snapshots have that in four places: the
-//! text of a script (cut at 1,024 characters), the variables of contexts and of scopes, and the `SharedFunctionInfo` of a function. A function's own
-//! name is no evidence: another program's file may have a computed one there. V8 takes a closure's name from its `SharedFunctionInfo`, which
-//! for `{[user]() {}}` has none; so a closure's name counts where that, a node of type `code` behind the edge `shared`, has the same.
+//! A property's name may be data (a map keyed by e-mail); what a compiler wrote down when it read
+//! the source is not. V8's snapshots have that in four places: the text of a script (cut at 1,024
+//! characters), the variables of contexts and of scopes, and the `SharedFunctionInfo` of a
+//! function. A function's own name is no evidence: another program's file may have a computed one
+//! there. V8 takes a closure's name from its `SharedFunctionInfo`, which for `{[user]() {}}` has
+//! none; so a closure's name counts where that, a node of type `code` behind the edge `shared`, has
+//! the same.
 
 use super::identifiers::Identifiers;
 use crate::names::StringId;
@@ -50,7 +53,9 @@ pub(super) fn collect_identifiers<'s>(
                 (Kind::Code, b"source") => {
                     identifiers.add_source(text(names[to]));
                 }
-                (Kind::Closure, b"shared") if kinds[to] == Kind::Code && text(names[from]) == text(names[to]) => {
+                (Kind::Closure, b"shared")
+                    if kinds[to] == Kind::Code && text(names[from]) == text(names[to]) =>
+                {
                     identifiers.add(text(names[from]));
                 }
                 _ => {}

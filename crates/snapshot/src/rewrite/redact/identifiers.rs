@@ -1,7 +1,7 @@
 //! Names that may stay: identifiers of source text, and names that a runtime brings itself.
 //!
-//! Property names can be secrets (a map keyed by e-mail); what somebody wrote into a program is none. So what occurs as an identifier in source text may stay. `lexer`
-//! says what that is.
+//! Property names can be secrets (a map keyed by e-mail); what somebody wrote into a program is
+//! none. So what occurs as an identifier in source text may stay. `lexer` says what that is.
 
 use super::lexer::{self, continues_identifier, starts_identifier};
 use std::collections::HashSet;
@@ -29,8 +29,9 @@ impl Identifiers {
         }
     }
 
-    /// Adds the identifiers of a source text (JavaScript or TypeScript, and near enough to them C and Java). What follows where only a parser could
-    /// tell names from texts is left out; false where that is so.
+    /// Adds the identifiers of a source text (JavaScript or TypeScript, and near enough to them C
+    /// and Java). What follows where only a parser could tell names from texts is left out; false
+    /// where that is so.
     pub fn add_source(&mut self, source: &[u8]) -> bool {
         let mut words = Vec::new();
         let whole = lexer::javascript(source, &mut words).is_ok();
@@ -59,7 +60,8 @@ impl Identifiers {
 
 /// Whether it is shaped like an identifier.
 pub(super) fn is_identifier(name: &[u8]) -> bool {
-    name.first().is_some_and(|first| starts_identifier(*first)) && name.iter().all(|byte| continues_identifier(*byte))
+    name.first().is_some_and(|first| starts_identifier(*first))
+        && name.iter().all(|byte| continues_identifier(*byte))
 }
 
 #[cfg(test)]
@@ -73,7 +75,14 @@ mod tests {
     fn read(with: Lexer, source: &str) -> (String, bool) {
         let mut words = Vec::new();
         let whole = with(source.as_bytes(), &mut words).is_ok();
-        (words.iter().map(|word| std::str::from_utf8(word).unwrap()).collect::<Vec<_>>().join(" "), whole)
+        (
+            words
+                .iter()
+                .map(|word| std::str::from_utf8(word).unwrap())
+                .collect::<Vec<_>>()
+                .join(" "),
+            whole,
+        )
     }
 
     #[test]
@@ -128,7 +137,11 @@ mod tests {
         for (source, words, whole) in [
             ("import a # alice's\nb", "import a b", true),
             ("x = '''one\nalice's \"eve\"\n''' + y", "x y", true),
-            ("def f():\n    \"\"\"alice\n    \\\"\"\" eve\"\"\"\n    return g", "def f return g", true),
+            (
+                "def f():\n    \"\"\"alice\n    \\\"\"\" eve\"\"\"\n    return g",
+                "def f return g",
+                true,
+            ),
             ("x = rb'alice' + Rb\"eve\" + f'{a} {{alice}}' + y", "x y", true),
             ("x = f\"{d['alice']}\" + y", "x y", true),
             ("x = f\"{d[\"alice\"]}\" + y", "x", false),
@@ -142,7 +155,15 @@ mod tests {
     #[test]
     fn the_runtimes_own_names_are_there() {
         let names = Identifiers::own();
-        for name in ["(GC roots)", "prototype", "__proto__", "Array", "system / Map", "sloppy_function_map", "length"] {
+        for name in [
+            "(GC roots)",
+            "prototype",
+            "__proto__",
+            "Array",
+            "system / Map",
+            "sloppy_function_map",
+            "length",
+        ] {
             assert!(names.contains(name.as_bytes()), "{name}");
         }
         assert!(!names.contains(b"alice") && !names.contains(b"root") || names.is_own(b"root"));

@@ -1,8 +1,11 @@
-//! What of a source text is an identifier: the words outside of quotes, comments, templates and regular expressions.
+//! What of a source text is an identifier: the words outside of quotes, comments, templates and
+//! regular expressions.
 //!
-//! Text that is taken for an identifier would stay in a file that is given away. So in doubt nothing is: where only a parser could tell (a slash behind
-//! a `}` that ends nobody knows what), and where something is not as in the language (a quote that its line does not close, JSX), the rest of the text says
-//! nothing. Source: ECMA-262 12 (lexical grammar) and B.1.1 (HTML-like comments), Python's "Lexical analysis". `tests/identifiers.rs` holds it to acorn.
+//! Text that is taken for an identifier would stay in a file that is given away. So in doubt
+//! nothing is: where only a parser could tell (a slash behind a `}` that ends nobody knows what),
+//! and where something is not as in the language (a quote that its line does not close, JSX), the
+//! rest of the text says nothing. Source: ECMA-262 12 (lexical grammar) and B.1.1 (HTML-like
+//! comments), Python's "Lexical analysis". `tests/identifiers.rs` holds it to acorn.
 
 /// Why a text is not read to its end, or why nothing of it counts.
 pub(super) struct Doubt;
@@ -30,7 +33,8 @@ enum Slash {
     Unclear,
 }
 
-/// The identifiers of a JavaScript or TypeScript text, and of what is near enough to it; those in templates are left out. A text that has JSX in it has none.
+/// The identifiers of a JavaScript or TypeScript text, and of what is near enough to it; those in
+/// templates are left out. A text that has JSX in it has none.
 pub(super) fn javascript<'t>(text: &'t [u8], found: &mut Vec<&'t [u8]>) -> Result<(), Doubt> {
     let mut lexer = Lexer {
         text,
@@ -94,13 +98,16 @@ impl<'t> Lexer<'t> {
                 return self.skip_line();
             }
             b'/' if rest.starts_with(b"/*") => {
-                let length = memchr::memmem::find(&rest[2..], b"*/").map_or(rest.len(), |length| length + 4);
+                let length =
+                    memchr::memmem::find(&rest[2..], b"*/").map_or(rest.len(), |length| length + 4);
                 self.fresh_line |= rest[..length].contains(&b'\n');
                 (self.at, self.quoted) = (self.at + length, quoted);
                 return Ok(());
             }
             b'<' if rest.starts_with(b"<!--") => return self.skip_doubtful_line(),
-            b'-' if self.fresh_line && rest.starts_with(b"-->") => return self.skip_doubtful_line(),
+            b'-' if self.fresh_line && rest.starts_with(b"-->") => {
+                return self.skip_doubtful_line();
+            }
             b'<' if rest.starts_with(b"</") => return Err(Doubt),
             // No language's expression: Python's and Java's blocks of text.
             b'"' | b'\'' if quoted => return Err(Doubt),
@@ -146,9 +153,8 @@ impl<'t> Lexer<'t> {
         if !is_property {
             self.word = word;
             self.slash = match word {
-                b"return" | b"typeof" | b"case" | b"in" | b"void" | b"delete" | b"do" | b"else" | b"instanceof" | b"new" | b"throw" => {
-                    Slash::Expression
-                }
+                b"return" | b"typeof" | b"case" | b"in" | b"void" | b"delete" | b"do" | b"else"
+                | b"instanceof" | b"new" | b"throw" => Slash::Expression,
                 b"of" | b"yield" | b"await" | b"async" | b"let" | b"static" => Slash::Unclear,
                 _ => Slash::Division,
             };
@@ -260,10 +266,12 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// A comment in a script and an operator in a module: over it, if something begins there that would go on behind it, nobody knows.
+    /// A comment in a script and an operator in a module: over it, if something begins there that
+    /// would go on behind it, nobody knows.
     fn skip_doubtful_line(&mut self) -> Result<(), Doubt> {
         let line = &self.text[self.at..line_end(self.text, self.at)];
-        let begins = line.iter().any(|byte| b"`{}()'\"\\".contains(byte)) || memchr::memmem::find(line, b"/*").is_some();
+        let begins = line.iter().any(|byte| b"`{}()'\"\\".contains(byte))
+            || memchr::memmem::find(line, b"/*").is_some();
         if begins { Err(Doubt) } else { self.skip_line() }
     }
 }
@@ -277,15 +285,27 @@ pub(super) fn python<'t>(text: &'t [u8], found: &mut Vec<&'t [u8]>) -> Result<()
             b'#' => at = line_end(text, at),
             b'"' | b'\'' => at = after_python_quoted(text, at, false)?,
             byte if starts_identifier(*byte) => {
-                let word = &rest[..rest.iter().take_while(|byte| continues_identifier(**byte)).count()];
+                let word =
+                    &rest[..rest.iter().take_while(|byte| continues_identifier(**byte)).count()];
                 at += word.len();
                 match text.get(at) {
                     Some(b'"' | b'\'') if word.len() > 2 => return Err(Doubt),
-                    Some(b'"' | b'\'') => at = after_python_quoted(text, at, word.iter().any(|byte| b"fFtT".contains(byte)))?,
+                    Some(b'"' | b'\'') => {
+                        at = after_python_quoted(
+                            text,
+                            at,
+                            word.iter().any(|byte| b"fFtT".contains(byte)),
+                        )?
+                    }
                     _ => found.push(word),
                 }
             }
-            b'0'..=b'9' => at += rest.iter().take_while(|byte| continues_identifier(**byte) || **byte == b'.').count(),
+            b'0'..=b'9' => {
+                at += rest
+                    .iter()
+                    .take_while(|byte| continues_identifier(**byte) || **byte == b'.')
+                    .count()
+            }
             b'$' | b'?' | b'`' => return Err(Doubt),
             _ => at += 1,
         }
@@ -293,7 +313,8 @@ pub(super) fn python<'t>(text: &'t [u8], found: &mut Vec<&'t [u8]>) -> Result<()
     Ok(())
 }
 
-/// Behind a quoted text of Python. In a formatted one expressions may hold the same quotes, or (before 3.12) must not.
+/// Behind a quoted text of Python. In a formatted one expressions may hold the same quotes, or
+/// (before 3.12) must not.
 fn after_python_quoted(text: &[u8], start: usize, formatted: bool) -> Result<usize, Doubt> {
     let quote = text[start];
     let triple = [quote; 3];
@@ -358,7 +379,8 @@ fn after_expression(text: &[u8], start: usize) -> Result<usize, Doubt> {
             b']' => class = 0,
             b'\n' | b'\r' => return Err(Doubt),
             b'/' if class == 0 => {
-                let flags = text[at + 1..].iter().take_while(|byte| continues_identifier(**byte)).count();
+                let flags =
+                    text[at + 1..].iter().take_while(|byte| continues_identifier(**byte)).count();
                 return Ok(at + 1 + flags);
             }
             _ => {}

@@ -1,17 +1,22 @@
 //! `redact`: a snapshot whose shape can be shared and whose strings cannot be read.
 //!
-//! Contents of strings, numbers and regular expressions are always replaced, and addresses: where scripts and pages come from. Names are kept as the caller asks
-//! ([`Keep`]); by default those that also occur as identifiers of source text (what counts is in `evidence`; script sources in the file, source files that are
-//! given) or in a list of the runtime's own. What is replaced keeps its length, and is the same wherever the same text was (under one key, but for a few short ones in other files too), so that
-//! duplicates, growth and diffs can still be studied. Julia redacts by default for the same reason (issue 55326).
+//! Contents of strings, numbers and regular expressions are always replaced, and addresses: where
+//! scripts and pages come from. Names are kept as the caller asks ([`Keep`]); by default those that
+//! also occur as identifiers of source text (what counts is in `evidence`; script sources in the
+//! file, source files that are given) or in a list of the runtime's own. What is replaced keeps its
+//! length, and is the same wherever the same text was (under one key, but for a few short ones in
+//! other files too), so that duplicates, growth and diffs can still be studied. Julia redacts by
+//! default for the same reason (issue 55326).
 //!
-//! A string that is both content and name becomes two. Names that a reader computes with keep their form: pairs of a WeakMap, `<div id="...">`, `Window /
-//! https://...`.
+//! A string that is both content and name becomes two. Names that a reader computes with keep their
+//! form: pairs of a WeakMap, `<div id="...">`, `Window / https://...`.
 //!
 //! Names of types that V8 does not have are those of another program, and are numbered.
 //!
-//! What stays: indices of elements (a map keyed by small numbers keeps them), numbers of up to six digits that the runtime calls its own references
-//! (V8 counts slots so: the heap's shape needs them, and no text of the program is ever such a name in its files; another writer's may be), sizes, ids, lines and columns.
+//! What stays: indices of elements (a map keyed by small numbers keeps them), numbers of up to six
+//! digits that the runtime calls its own references (V8 counts slots so: the heap's shape needs
+//! them, and no text of the program is ever such a name in its files; another writer's may be),
+//! sizes, ids, lines and columns.
 
 mod evidence;
 mod identifiers;
@@ -39,7 +44,8 @@ pub enum Keep {
     /// Those that occur as identifiers in source text, and the runtime's own.
     #[default]
     Identifiers,
-    /// All names of properties, variables, functions and classes, but for addresses among those of functions and classes.
+    /// All names of properties, variables, functions and classes, but for addresses among those of
+    /// functions and classes.
     Names,
     /// The runtime's own alone.
     Own,
@@ -52,7 +58,8 @@ pub struct Redaction {
     pub keep: Keep,
     /// Names that may stay besides those found in the file.
     pub identifiers: Identifiers,
-    /// Of the keyed hash. A random one that is forgotten is safest; the same for several files keeps strings comparable.
+    /// Of the keyed hash. A random one that is forgotten is safest; the same for several files
+    /// keeps strings comparable.
     pub key: Key,
 }
 
@@ -66,7 +73,8 @@ impl Key {
         Key(random)
     }
 
-    /// From a text. It is as secret as the text is long and unlikely: nothing here makes guessing it slow.
+    /// From a text. It is as secret as the text is long and unlikely: nothing here makes guessing
+    /// it slow.
     pub fn of_text(text: &[u8]) -> Key {
         Key(blake3::derive_key("heaplab snapshot redact, 2026: what stands for strings", text))
     }
@@ -102,7 +110,8 @@ enum Role {
     Code,
     /// What the runtime called an object of its own.
     System,
-    /// What the runtime called a reference of its own: often the number of a slot, "17" or "17 / what lies there".
+    /// What the runtime called a reference of its own: often the number of a slot, "17" or "17 /
+    /// what lies there".
     Slot,
 }
 
@@ -115,18 +124,28 @@ impl Role {
 const ROLES: usize = 6;
 const UNDECIDED: StringId = StringId(u32::MAX);
 /// Node types whose name is what they hold.
-const CONTENT_TYPES: [&str; 7] = ["string", "concatenated string", "sliced string", "number", "symbol", "bigint", "regexp"];
+const CONTENT_TYPES: [&str; 7] =
+    ["string", "concatenated string", "sliced string", "number", "symbol", "bigint", "regexp"];
 /// Node types that the runtime names.
 const SYSTEM_TYPES: [&str; 5] = ["hidden", "array", "synthetic", "native", "object shape"];
 const SYSTEM_EDGES: [&str; 2] = ["internal", "weak"];
 
 /// Writes the file without what is not to be read.
-pub fn redact<W: Write>(rows: &Rows<'_>, redaction: Redaction, sink: W, progress: Progress<'_>) -> Result<(W, Redacted), RewriteError> {
+pub fn redact<W: Write>(
+    rows: &Rows<'_>,
+    redaction: Redaction,
+    sink: W,
+    progress: Progress<'_>,
+) -> Result<(W, Redacted), RewriteError> {
     let FileStrings { strings, of_file } = FileStrings::read(rows)?;
     let roles = Roles::of(rows);
     let mut identifiers = redaction.identifiers;
     if redaction.keep == Keep::Identifiers {
-        collect_identifiers(rows, |name| strings.bytes_of(of_file[name.0 as usize]), &mut identifiers)?;
+        collect_identifiers(
+            rows,
+            |name| strings.bytes_of(of_file[name.0 as usize]),
+            &mut identifiers,
+        )?;
     }
     let mut names = Names {
         strings: &strings,
@@ -140,7 +159,8 @@ pub fn redact<W: Write>(rows: &Rows<'_>, redaction: Redaction, sink: W, progress
         text: Vec::new(),
     };
     let mut ticker = Ticker::new(progress, rows.counts.nodes + rows.counts.edges);
-    let mut writer = Writer::with_strings(sink, layout(rows), rows.counts, StringsStorage::new(Hash::Mixed))?;
+    let mut writer =
+        Writer::with_strings(sink, layout(rows), rows.counts, StringsStorage::new(Hash::Mixed))?;
     let mut ids = Ids::of(rows);
     let mut nodes = rows.nodes();
     while let Some(node) = nodes.read()? {
@@ -153,7 +173,11 @@ pub fn redact<W: Write>(rows: &Rows<'_>, redaction: Redaction, sink: W, progress
     let mut edges = rows.edges();
     while let Some(edge) = edges.read()? {
         let name = match edge.name {
-            EdgeName::Text(name) => EdgeName::Text(names.of(writer.strings(), name, roles.edge[usize::from(edge.edge_type)])?),
+            EdgeName::Text(name) => EdgeName::Text(names.of(
+                writer.strings(),
+                name,
+                roles.edge[usize::from(edge.edge_type)],
+            )?),
             index => index,
         };
         writer.edge(edge.from, edge.edge_type, name, edge.to)?;
@@ -161,17 +185,24 @@ pub fn redact<W: Write>(rows: &Rows<'_>, redaction: Redaction, sink: W, progress
     }
     let role = |used: Use| if used == Use::Variable { Role::Name } else { Role::Code };
     let places = Places { copies: 1, of: |node, _| Some(node) };
-    copy_small_lists(rows, &mut writer, |strings, name, used| names.of(strings, name, role(used)), places)?;
+    copy_small_lists(
+        rows,
+        &mut writer,
+        |strings, name, used| names.of(strings, name, role(used)),
+        places,
+    )?;
     let kept = names.kept.iter().filter(|kept| **kept).count();
     let (sink, written) = writer.finish()?;
     Ok((sink, Redacted { written, strings: strings.len(), kept }))
 }
 
-/// The file's layout. A type that V8 does not have keeps its number for a name: its own may say whose program it was.
+/// The file's layout. A type that V8 does not have keeps its number for a name: its own may say
+/// whose program it was.
 fn layout(rows: &Rows<'_>) -> Layout {
     let mut layout = rows.layout.clone();
     let rename = |names: &mut Vec<String>, known: &[&str]| {
-        let foreign = names.iter_mut().enumerate().filter(|(_, name)| !known.contains(&name.as_str()));
+        let foreign =
+            names.iter_mut().enumerate().filter(|(_, name)| !known.contains(&name.as_str()));
         foreign.for_each(|(number, name)| *name = format!("type {number}"));
     };
     rename(&mut layout.node_types, &NODE_TYPES);
@@ -210,7 +241,8 @@ struct Names<'a> {
     strings: &'a StringsStorage,
     of_file: Vec<StringId>,
     stand_ins: StandIns<'a>,
-    /// Nodes that names of WeakMap pairs speak of. Such names are of edges, which stand behind the nodes.
+    /// Nodes that names of WeakMap pairs speak of. Such names are of edges, which stand behind the
+    /// nodes.
     paired: Paired,
     keep: Keep,
     identifiers: &'a Identifiers,
@@ -220,7 +252,12 @@ struct Names<'a> {
 }
 
 impl Names<'_> {
-    fn of(&mut self, new: &mut StringsStorage, name: StringId, role: Role) -> Result<StringId, RewriteError> {
+    fn of(
+        &mut self,
+        new: &mut StringsStorage,
+        name: StringId,
+        role: Role,
+    ) -> Result<StringId, RewriteError> {
         let number = self.of_file[name.0 as usize];
         let index = number.0 as usize;
         let known = self.decided[role as usize][index];
@@ -243,10 +280,14 @@ impl Names<'_> {
             return Ok(());
         }
         match role {
-            role if role.is_runtimes() && is_weak_map_pair(original) => self.weak_map_pair(original),
+            role if role.is_runtimes() && is_weak_map_pair(original) => {
+                self.weak_map_pair(original)
+            }
             Role::Content => Ok(self.stand_ins.of(original, &mut self.text)?),
             _ if memchr::memmem::find(original, b" / ").is_some() => self.parts(original, role),
-            Role::System if original.starts_with(b"<") || original.starts_with(b"Detached <") => self.tag(original),
+            Role::System if original.starts_with(b"<") || original.starts_with(b"Detached <") => {
+                self.tag(original)
+            }
             _ => Ok(self.stand_ins.of(original, &mut self.text)?),
         }
     }
@@ -264,7 +305,8 @@ impl Names<'_> {
         }
     }
 
-    /// "system / Context / f", "Window / https://...", "17 / DeoptimizationEntry_Eager": part by part. Only the first can be the number of a slot.
+    /// "system / Context / f", "Window / https://...", "17 / DeoptimizationEntry_Eager": part by
+    /// part. Only the first can be the number of a slot.
     fn parts(&mut self, original: &[u8], role: Role) -> Result<(), RewriteError> {
         let mut rest = original;
         loop {
@@ -282,15 +324,18 @@ impl Names<'_> {
         }
     }
 
-    /// "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)". X and Y are what the nodes of those ids are called: each is decided as its
-    /// node's name is, so that a class that stays there stays here. What is no such node's name stays only where it is the runtime's own.
+    /// "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)". X and Y are what the
+    /// nodes of those ids are called: each is decided as its node's name is, so that a class that
+    /// stays there stays here. What is no such node's name stays only where it is the runtime's
+    /// own.
     fn weak_map_pair(&mut self, original: &[u8]) -> Result<(), RewriteError> {
         let Some(pair) = Pair::of(original) else {
             return Ok(self.stand_ins.of(original, &mut self.text)?);
         };
         self.text.extend_from_slice(pair.number);
         for (side, behind) in [(&pair.key, pair.between), (&pair.value, pair.end)] {
-            let role = self.paired.role(side, |name| self.strings.bytes_of(self.of_file[name.0 as usize]));
+            let role =
+                self.paired.role(side, |name| self.strings.bytes_of(self.of_file[name.0 as usize]));
             match role {
                 _ if self.identifiers.is_own(side.name) => self.text.extend_from_slice(side.name),
                 // A pair named as a pair is no name that V8 gives.
@@ -305,9 +350,13 @@ impl Names<'_> {
     /// `<div id="...">`: the tag stays, because DevTools' class is made of it; attributes do not.
     fn tag(&mut self, original: &[u8]) -> Result<(), RewriteError> {
         let start = original.iter().position(|byte| *byte == b'<').map_or(0, |at| at + 1);
-        let length = original[start..].iter().take_while(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()).count();
+        let length = original[start..]
+            .iter()
+            .take_while(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+            .count();
         let end = start + length;
-        let known = HTML_TAGS.contains(&std::str::from_utf8(&original[start..end]).unwrap_or_default());
+        let known =
+            HTML_TAGS.contains(&std::str::from_utf8(&original[start..end]).unwrap_or_default());
         let Some(attributes) = original[end..].strip_suffix(b">").filter(|_| known) else {
             return Ok(self.stand_ins.of(original, &mut self.text)?);
         };
@@ -324,7 +373,8 @@ impl Names<'_> {
     }
 }
 
-/// The number of a slot, as V8 names its own references: at most six digits, so that no telephone number passes for one.
+/// The number of a slot, as V8 names its own references: at most six digits, so that no telephone
+/// number passes for one.
 fn is_slot_number(name: &[u8]) -> bool {
     !name.is_empty() && name.len() <= 6 && name.iter().all(u8::is_ascii_digit)
 }
@@ -337,16 +387,22 @@ fn is_builtin(name: &[u8]) -> bool {
 
 /// Whether it may be the address of a script or a page: a path, or something with a scheme.
 fn is_address(name: &[u8]) -> bool {
-    let scheme = name.iter().position(|byte| *byte == b':').is_some_and(|at| at > 0 && name[..at].iter().all(u8::is_ascii_alphanumeric));
+    let scheme = name
+        .iter()
+        .position(|byte| *byte == b':')
+        .is_some_and(|at| at > 0 && name[..at].iter().all(u8::is_ascii_alphanumeric));
     scheme || name.iter().any(|byte| matches!(byte, b'/' | b'\\'))
 }
 
-/// Elements of HTML that documents are made of; an element of another name may be of a program's own.
+/// Elements of HTML that documents are made of; an element of another name may be of a program's
+/// own.
 const HTML_TAGS: [&str; 58] = [
-    "a", "article", "aside", "b", "body", "br", "button", "canvas", "div", "em", "fieldset", "footer", "form", "h1", "h2", "h3", "h4",
-    "h5", "h6", "head", "header", "hr", "html", "i", "iframe", "img", "input", "label", "li", "link", "main", "meta", "nav", "ol",
-    "option", "p", "pre", "script", "section", "select", "small", "source", "span", "strong", "style", "svg", "table", "tbody", "td",
-    "template", "textarea", "th", "thead", "title", "tr", "u", "ul", "video",
+    "a", "article", "aside", "b", "body", "br", "button", "canvas", "div", "em", "fieldset",
+    "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hr", "html", "i",
+    "iframe", "img", "input", "label", "li", "link", "main", "meta", "nav", "ol", "option", "p",
+    "pre", "script", "section", "select", "small", "source", "span", "strong", "style", "svg",
+    "table", "tbody", "td", "template", "textarea", "th", "thead", "title", "tr", "u", "ul",
+    "video",
 ];
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! Names of WeakMap pairs, "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)", and the nodes that X and Y name.
+//! Names of WeakMap pairs, "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)",
+//! and the nodes that X and Y name.
 //!
-//! X and Y are what V8 calls two nodes: a class, but also what a string or a symbol says. The name alone does not tell which, the nodes do; so nodes that such
-//! names speak of are remembered by their ids as they pass. Pairs are few, and only their nodes are kept.
+//! X and Y are what V8 calls two nodes: a class, but also what a string or a symbol says. The name
+//! alone does not tell which, the nodes do; so nodes that such names speak of are remembered by
+//! their ids as they pass. Pairs are few, and only their nodes are kept.
 
 use super::super::ladder::is_weak_map_pair;
 use super::Role;
@@ -31,7 +33,8 @@ impl Pair<'_> {
         const KEY: &[u8] = b" / part of key (";
         const VALUE: &[u8] = b" -> value (";
         let (table_at, _) = id_at_end(name)?;
-        let (value_end, value_id) = id_at_end(name[..table_at].strip_suffix(b" pair in WeakMap (table")?)?;
+        let (value_end, value_id) =
+            id_at_end(name[..table_at].strip_suffix(b" pair in WeakMap (table")?)?;
         let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
         std::str::from_utf8(&name[..digits]).ok()?.parse::<u32>().ok()?;
         let key = digits + name[digits..value_end].strip_prefix(KEY).map(|_| KEY.len())?;
@@ -76,7 +79,12 @@ impl Paired {
     pub(super) fn of(strings: &StringsStorage) -> Paired {
         let all = (0..strings.len()).map(|number| strings.bytes_of(StringId(number as u32)));
         let pairs = all.filter(|text| is_weak_map_pair(text)).filter_map(Pair::of);
-        Paired(pairs.flat_map(|pair| [pair.key.id, pair.value.id]).map(|id| (id, Known::Awaited)).collect())
+        Paired(
+            pairs
+                .flat_map(|pair| [pair.key.id, pair.value.id])
+                .map(|id| (id, Known::Awaited))
+                .collect(),
+        )
     }
 
     /// A node passes. Its name is a number of the file's.
@@ -86,12 +94,18 @@ impl Paired {
             return;
         }
         if let Some(known) = self.0.get_mut(&id) {
-            *known = if *known == Known::Awaited { Known::Named(role, name) } else { Known::Several };
+            *known =
+                if *known == Known::Awaited { Known::Named(role, name) } else { Known::Several };
         }
     }
 
-    /// What the name of a side is used for, if a node of that id is called so. `text` gives the texts of the file's numbers.
-    pub(super) fn role<'a>(&self, side: &Side<'_>, text: impl Fn(StringId) -> &'a [u8]) -> Option<Role> {
+    /// What the name of a side is used for, if a node of that id is called so. `text` gives the
+    /// texts of the file's numbers.
+    pub(super) fn role<'a>(
+        &self,
+        side: &Side<'_>,
+        text: impl Fn(StringId) -> &'a [u8],
+    ) -> Option<Role> {
         match self.0.get(&side.id)? {
             Known::Named(role, name) if text(*name) == side.name => Some(*role),
             _ => None,

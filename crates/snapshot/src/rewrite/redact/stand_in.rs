@@ -1,8 +1,10 @@
-//! What stands for a string: as many UTF-16 units, the same for the same string, and no string of the file.
+//! What stands for a string: as many UTF-16 units, the same for the same string, and no string of
+//! the file.
 //!
-//! Letters drawn from a keyed hash: BLAKE3 with a key of 256 bits, so that a stand-in can neither be computed nor guessed and checked
-//! without the key. Short strings have few stand-ins: for one or two characters they are drawn from 20,902 Chinese
-//! characters, and a stand-in that another string has, or that is itself a string of the file, is drawn again. What is drawn again depends
+//! Letters drawn from a keyed hash: BLAKE3 with a key of 256 bits, so that a stand-in can neither
+//! be computed nor guessed and checked without the key. Short strings have few stand-ins: for one
+//! or two characters they are drawn from 20,902 Chinese characters, and a stand-in that another
+//! string has, or that is itself a string of the file, is drawn again. What is drawn again depends
 //! on the file: under one key a few short strings have other stand-ins in other files.
 
 use super::Key;
@@ -12,7 +14,8 @@ use std::collections::HashMap;
 
 /// Below so many units letters are too few to tell strings apart.
 const LETTERS_LEAST_UNITS: usize = 5;
-/// How often is drawn before equal stand-ins are accepted: only a file with most characters as strings of their own gets there.
+/// How often is drawn before equal stand-ins are accepted: only a file with most characters as
+/// strings of their own gets there.
 const DRAWS_MAX: u64 = 4096;
 const IDEOGRAPHS: std::ops::Range<u32> = 0x4E00..0x9FA6;
 
@@ -41,7 +44,8 @@ impl<'a> StandIns<'a> {
             out.truncate(from);
             self.draw(text, units, draw, out);
             let drawn = &out[from..];
-            let free = self.originals.find(drawn).is_none() && self.taken.get(drawn).is_none_or(|other| *other == owner);
+            let free = self.originals.find(drawn).is_none()
+                && self.taken.get(drawn).is_none_or(|other| *other == owner);
             if free || draw == DRAWS_MAX {
                 self.taken.entry(drawn.to_vec()).or_insert(owner);
                 break;
@@ -60,7 +64,8 @@ impl<'a> StandIns<'a> {
             }
             if units < LETTERS_LEAST_UNITS {
                 let width = u64::from(IDEOGRAPHS.end - IDEOGRAPHS.start);
-                let point = char::from_u32(IDEOGRAPHS.start + (drawn % width) as u32).unwrap_or('\u{4E00}');
+                let point =
+                    char::from_u32(IDEOGRAPHS.start + (drawn % width) as u32).unwrap_or('\u{4E00}');
                 out.extend_from_slice(point.encode_utf8(&mut [0; 4]).as_bytes());
                 drawn /= width;
             } else {
@@ -89,7 +94,8 @@ fn word(stream: &mut OutputReader) -> u64 {
 
 /// UTF-16 units of UTF-8.
 fn units(text: &[u8]) -> usize {
-    text.iter().filter(|byte| **byte & 0xC0 != 0x80).count() + text.iter().filter(|byte| **byte >= 0xF0).count()
+    text.iter().filter(|byte| **byte & 0xC0 != 0x80).count()
+        + text.iter().filter(|byte| **byte >= 0xF0).count()
 }
 
 #[cfg(test)]
@@ -126,7 +132,9 @@ mod tests {
         let originals = StringsStorage::new(Hash::Mixed);
         let of = |key: &str| {
             let mut out = Vec::new();
-            StandIns::new(Key::of_text(key.as_bytes()), &originals).of(b"alice@example.com", &mut out).unwrap();
+            StandIns::new(Key::of_text(key.as_bytes()), &originals)
+                .of(b"alice@example.com", &mut out)
+                .unwrap();
             out
         };
         assert_eq!(of("a key"), of("a key"));

@@ -1,4 +1,5 @@
-//! That nothing survives but what may, in a small heap and in made-up ones; that what readers compute with is still there.
+//! That nothing survives but what may, in a small heap and in made-up ones; that what readers
+//! compute with is still there.
 
 use super::super::tests::{heap, lists};
 use super::*;
@@ -31,24 +32,45 @@ fn contents_go_and_the_shape_stays() {
     for keep in [Keep::Identifiers, Keep::Names, Keep::Own] {
         let (new_nodes, new_edges) = lists(&redacted(&bytes, keep, &[]));
         for (new, old) in new_nodes.iter().zip(&nodes) {
-            assert_eq!((&new.0, new.2, new.3, new.1.encode_utf16().count()), (&old.0, old.2, old.3, old.1.encode_utf16().count()));
+            assert_eq!(
+                (&new.0, new.2, new.3, new.1.encode_utf16().count()),
+                (&old.0, old.2, old.3, old.1.encode_utf16().count())
+            );
         }
         for (new, old) in new_edges.iter().zip(&edges) {
-            assert_eq!((&new.0, new.2, new.1.encode_utf16().count()), (&old.0, old.2, old.1.encode_utf16().count()), "{new:?} {old:?}");
+            assert_eq!(
+                (&new.0, new.2, new.1.encode_utf16().count()),
+                (&old.0, old.2, old.1.encode_utf16().count()),
+                "{new:?} {old:?}"
+            );
         }
         assert_eq!(new_nodes[1].1, new_nodes[2].1, "the same class is still the same");
         assert_ne!(new_nodes[3].1, nodes[3].1);
-        assert_eq!(new_edges[5].1 == "user", keep == Keep::Names, "a variable of what is no context");
+        assert_eq!(
+            new_edges[5].1 == "user",
+            keep == Keep::Names,
+            "a variable of what is no context"
+        );
         assert_eq!(new_edges[3].1 == "eve@example.com", keep == Keep::Names);
         assert_eq!(new_nodes[1].1 == "Session", keep == Keep::Names);
         assert!(new_edges[6].1.ends_with(" @5) pair in WeakMap (table @9)"), "{}", new_edges[6].1);
-        let both = new_edges[6].1.contains("(Session @3)") && new_edges[6].1.contains("(Session @5)");
-        assert_eq!((both, new_edges[6].1.contains("Session")), (keep == Keep::Names, keep == Keep::Names), "{}", new_edges[6].1);
+        let both =
+            new_edges[6].1.contains("(Session @3)") && new_edges[6].1.contains("(Session @5)");
+        assert_eq!(
+            (both, new_edges[6].1.contains("Session")),
+            (keep == Keep::Names, keep == Keep::Names),
+            "{}",
+            new_edges[6].1
+        );
     }
     let with_source = redacted(&bytes, Keep::Identifiers, &["class Session { }"]);
     let (new_nodes, new_edges) = lists(&with_source);
     assert_eq!(new_nodes[1].1, "Session");
-    assert!(new_edges[6].1.contains(" (Session @3) -> value (Session @5) pair"), "{}", new_edges[6].1);
+    assert!(
+        new_edges[6].1.contains(" (Session @3) -> value (Session @5) pair"),
+        "{}",
+        new_edges[6].1
+    );
 }
 
 #[test]
@@ -75,24 +97,39 @@ fn names_that_readers_compute_with_keep_their_form() {
     let decide = |text: &str| decide_as(text, Role::System);
     assert_eq!(decide("system / Context"), "system / Context");
     let window = decide("Window / https://bank.example/alice");
-    assert!(window.starts_with("Window / ") && !window.contains("alice") && window.len() == 35, "{window}");
+    assert!(
+        window.starts_with("Window / ") && !window.contains("alice") && window.len() == 35,
+        "{window}"
+    );
     let div = decide("<div id=\"alice\">");
-    assert!(div.starts_with("<div ") && div.ends_with('>') && !div.contains("alice") && div.len() == 16, "{div}");
+    assert!(
+        div.starts_with("<div ") && div.ends_with('>') && !div.contains("alice") && div.len() == 16,
+        "{div}"
+    );
     assert!(!decide("<x-alice>").contains("alice"));
     assert_eq!(decide("(ArrayConcat builtin)"), "(ArrayConcat builtin)");
     for slot in ["123456", "17 / Map"] {
         assert_eq!(decide_as(slot, Role::Slot), slot);
     }
     for role in [Role::Content, Role::Name, Role::Class, Role::Code, Role::System] {
-        assert!(!decide_as("123456", role).contains("123456") && !decide_as("123456 / Map", role).contains("123456"), "{role:?}");
+        assert!(
+            !decide_as("123456", role).contains("123456")
+                && !decide_as("123456 / Map", role).contains("123456"),
+            "{role:?}"
+        );
     }
     assert!(!decide_as("17 / 123456", Role::Slot).contains("123456"));
     assert_ne!(decide_as("4915112345678", Role::Slot), "4915112345678");
-    let phone = decide("1 / part of key (Map @1) -> value (Map @2) 4915112345678 pair in WeakMap (table @3)");
+    let phone = decide(
+        "1 / part of key (Map @1) -> value (Map @2) 4915112345678 pair in WeakMap (table @3)",
+    );
     assert!(!phone.contains("49151"), "{phone}");
-    let pair = "7 / part of key (system / Map @11) -> value (Array @12) pair in WeakMap (table @13)";
+    let pair =
+        "7 / part of key (system / Map @11) -> value (Array @12) pair in WeakMap (table @13)";
     assert_eq!(decide(pair), pair);
-    let broken = decide("1 / part of key (alicia @1) -> value (robert @2) pair in WeakMap (table @3) carolyn)");
+    let broken = decide(
+        "1 / part of key (alicia @1) -> value (robert @2) pair in WeakMap (table @3) carolyn)",
+    );
     assert!(!["alicia", "robert", "carolyn"].iter().any(|name| broken.contains(name)), "{broken}");
 }
 
@@ -114,10 +151,12 @@ fn redacted_names(names: &[(&str, u8)], keep: Keep, sources: &[&str]) -> Vec<Str
 const INTERNAL: u8 = 3;
 const PROPERTY: u8 = 2;
 
-/// Nodes (type, name) with ids 1, 3, ... under a root of id 99, and names of references that the root has to itself.
+/// Nodes (type, name) with ids 1, 3, ... under a root of id 99, and names of references that the
+/// root has to itself.
 fn redacted_pairs(nodes: &[(u8, &str)], pairs: &[&str], keep: Keep) -> Vec<String> {
     use crate::write::{Counts, Layout};
-    let counts = Counts { nodes: nodes.len() as u64 + 1, edges: pairs.len() as u64, ..Counts::default() };
+    let counts =
+        Counts { nodes: nodes.len() as u64 + 1, edges: pairs.len() as u64, ..Counts::default() };
     let mut writer = Writer::new(Vec::new(), Layout::node_24(), counts, Hash::Mixed).unwrap();
     let root = writer.string("").unwrap();
     writer.node(&Node { edge_count: pairs.len() as u64, ..Node::new(9, root, 99, 0) }).unwrap();
@@ -129,7 +168,8 @@ fn redacted_pairs(nodes: &[(u8, &str)], pairs: &[&str], keep: Keep) -> Vec<Strin
         let name = writer.string(pair).unwrap();
         writer.edge(0, INTERNAL, EdgeName::Text(name), 0).unwrap();
     }
-    let (_, edges) = lists(&redacted(&writer.finish().unwrap().0, keep, &["class Session { hunter2 }"]));
+    let (_, edges) =
+        lists(&redacted(&writer.finish().unwrap().0, keep, &["class Session { hunter2 }"]));
     edges.into_iter().map(|edge| edge.1).collect()
 }
 
@@ -137,7 +177,13 @@ const OBJECT: u8 = 3;
 
 #[test]
 fn a_class_in_a_pair_stays_where_the_nodes_name_does() {
-    let nodes = [(OBJECT, "Session"), (OBJECT, "Private"), (OBJECT, "file:///home/alice"), (2, "hunter2"), (12, "hunter2")];
+    let nodes = [
+        (OBJECT, "Session"),
+        (OBJECT, "Private"),
+        (OBJECT, "file:///home/alice"),
+        (2, "hunter2"),
+        (12, "hunter2"),
+    ];
     let pairs = [
         "1 / part of key (Session @1) -> value (Private @3) pair in WeakMap (table @99)",
         "2 / part of key (Session @1) -> value (hunter2 @7) pair in WeakMap (table @99)",
@@ -150,9 +196,20 @@ fn a_class_in_a_pair_stays_where_the_nodes_name_does() {
     for keep in [Keep::Identifiers, Keep::Names, Keep::Own] {
         let new = redacted_pairs(&nodes, &pairs, keep);
         let has = |number: usize, text: &str| new[number].contains(text);
-        assert_eq!([has(0, "(Session @1)"), has(0, "(Private @3)")], [keep != Keep::Own, keep == Keep::Names], "{keep:?} {new:?}");
-        assert_eq!([has(1, "(Session @1)"), has(2, "(Session @1)")], [keep != Keep::Own; 2], "{keep:?} {new:?}");
-        assert!(new.iter().all(|name| !name.contains("hunter2") && !name.contains("alice")), "{keep:?} {new:?}");
+        assert_eq!(
+            [has(0, "(Session @1)"), has(0, "(Private @3)")],
+            [keep != Keep::Own, keep == Keep::Names],
+            "{keep:?} {new:?}"
+        );
+        assert_eq!(
+            [has(1, "(Session @1)"), has(2, "(Session @1)")],
+            [keep != Keep::Own; 2],
+            "{keep:?} {new:?}"
+        );
+        assert!(
+            new.iter().all(|name| !name.contains("hunter2") && !name.contains("alice")),
+            "{keep:?} {new:?}"
+        );
         assert!(!has(4, "Session") && !has(4, "Private"), "{keep:?} {new:?}");
     }
 }
@@ -164,7 +221,9 @@ fn an_id_that_two_nodes_have_tells_nothing() {
     let (a, b) = (strings.intern("A").unwrap(), strings.intern("B").unwrap());
     let pair = Pair::of(strings.bytes_of(StringId(0))).unwrap();
     let mut paired = Paired::of(&strings);
-    for (id, role, name) in [(1, Role::Class, a), (3, Role::Class, b), (3, Role::Content, b), (7, Role::Class, b)] {
+    for (id, role, name) in
+        [(1, Role::Class, a), (3, Role::Class, b), (3, Role::Content, b), (7, Role::Class, b)]
+    {
         paired.meet(id, role, name);
     }
     let role = |side| paired.role(side, |name| strings.bytes_of(name));
@@ -180,36 +239,69 @@ fn what_a_pair_holds_does_not_stay_because_a_class_might() {
         let names = [held, element, twice].map(|name| (name, INTERNAL));
         let new = redacted_names(&names, keep, &["class Session { hunter2 }"]);
         assert!(
-            new.iter().all(|name| !name.contains("hunter2") && !name.contains("49151") && !name.contains("Session")),
+            new.iter().all(|name| !name.contains("hunter2")
+                && !name.contains("49151")
+                && !name.contains("Session")),
             "{keep:?} {new:?}"
         );
-        assert!(new[1].ends_with(" @1) -> value (Map @2) pair in WeakMap (table @3)"), "{}", new[1]);
+        assert!(
+            new[1].ends_with(" @1) -> value (Map @2) pair in WeakMap (table @3)"),
+            "{}",
+            new[1]
+        );
     }
 }
 
 #[test]
 fn a_propertys_name_is_no_builtins() {
-    let names = [("(Alice builtin)", PROPERTY), ("Alice (builtin)", PROPERTY), ("(ArrayConcat builtin)", INTERNAL)];
+    let names = [
+        ("(Alice builtin)", PROPERTY),
+        ("Alice (builtin)", PROPERTY),
+        ("(ArrayConcat builtin)", INTERNAL),
+    ];
     let new = redacted_names(&names, Keep::Identifiers, &[]);
-    assert!(!new[0].contains("Alice") && !new[1].contains("Alice") && new[2] == names[2].0, "{new:?}");
+    assert!(
+        !new[0].contains("Alice") && !new[1].contains("Alice") && new[2] == names[2].0,
+        "{new:?}"
+    );
 }
 
-/// Functions that have a record of the compiler's and some that have none, in a file with another program's types.
+/// Functions that have a record of the compiler's and some that have none, in a file with another
+/// program's types.
 fn functions() -> Vec<u8> {
     use crate::write::{Counts, Layout};
     let mut layout = Layout::node_24();
     layout.node_types.push("acme database row".to_owned());
     layout.edge_types.push("acme reference".to_owned());
     let (row, reference) = (layout.node_types.len() as u8 - 1, layout.edge_types.len() as u8 - 1);
-    let names =
-        ["", "system / Context", "login", "userAlice", "file:///home/alice/app.js", "alice.js", "Window / https://bank.example/alice"];
-    let nodes = [(9, 0, 6), (3, 1, 2), (5, 2, 1), (4, 2, 0), (5, 3, 1), (4, 4, 0), (4, 5, 0), (3, 6, 1), (row, 3, 0)];
+    let names = [
+        "",
+        "system / Context",
+        "login",
+        "userAlice",
+        "file:///home/alice/app.js",
+        "alice.js",
+        "Window / https://bank.example/alice",
+    ];
+    let nodes = [
+        (9, 0, 6),
+        (3, 1, 2),
+        (5, 2, 1),
+        (4, 2, 0),
+        (5, 3, 1),
+        (4, 4, 0),
+        (4, 5, 0),
+        (3, 6, 1),
+        (row, 3, 0),
+    ];
     let counts = Counts { nodes: nodes.len() as u64, edges: 11, trace_functions: 1 };
     let mut writer = Writer::new(Vec::new(), layout, counts, Hash::Mixed).unwrap();
     let ids: Vec<StringId> = names.iter().map(|name| writer.string(name).unwrap()).collect();
     let [shared, variable] = ["shared", "visits"].map(|name| writer.string(name).unwrap());
     for (at, (node_type, name, edge_count)) in nodes.into_iter().enumerate() {
-        writer.node(&Node { edge_count, ..Node::new(node_type, ids[name], at as u64 * 2 + 1, 8) }).unwrap();
+        writer
+            .node(&Node { edge_count, ..Node::new(node_type, ids[name], at as u64 * 2 + 1, 8) })
+            .unwrap();
     }
     // Properties called as the functions and as the variables are.
     for (to, name) in [(2, ids[2]), (4, ids[3]), (7, variable), (5, ids[4]), (6, ids[2])] {
@@ -250,8 +342,17 @@ fn addresses_and_other_programs_types_never_stay() {
         assert_eq!(text.contains("file:///home/alice/app.js"), keep == Keep::Names);
         let snapshot = crate::Snapshot::read(&bytes).unwrap();
         let graph = &snapshot.graph;
-        assert!(graph.nodes().all(|node| !snapshot.strings.text(graph.node_name(node)).contains("alice")), "{keep:?}");
-        assert!(graph.nodes().any(|node| snapshot.node_type_name(graph.node_type(node)).starts_with("type ")));
+        assert!(
+            graph
+                .nodes()
+                .all(|node| !snapshot.strings.text(graph.node_name(node)).contains("alice")),
+            "{keep:?}"
+        );
+        assert!(
+            graph
+                .nodes()
+                .any(|node| snapshot.node_type_name(graph.node_type(node)).starts_with("type "))
+        );
         assert!(!snapshot.strings.text(snapshot.traces.functions[0].script_name).contains("alice"));
     }
 }
@@ -270,14 +371,19 @@ fn made(texts: &[String], uses: &[(u8, u8)]) -> Vec<u8> {
         writer.node(&Node { edge_count: 1, ..node }).unwrap();
     }
     for (ordinal, (_, edge_type)) in uses.iter().enumerate() {
-        let name = if matches!(edge_type, 1 | 4) { EdgeName::Index(3) } else { EdgeName::Text(ids[(ordinal * 7 + 1) % ids.len()]) };
+        let name = if matches!(edge_type, 1 | 4) {
+            EdgeName::Index(3)
+        } else {
+            EdgeName::Text(ids[(ordinal * 7 + 1) % ids.len()])
+        };
         writer.edge(ordinal as u64, *edge_type, name, 0).unwrap();
     }
     writer.trace_function_info(1, ids[0], ids[ids.len() / 2], [0, 0, 0]).unwrap();
     writer.finish().unwrap().0
 }
 
-/// What `Keep::Names` asks to keep in a file of `made`: names as V8's own type numbers say them, not as the code under test does.
+/// What `Keep::Names` asks to keep in a file of `made`: names as V8's own type numbers say them,
+/// not as the code under test does.
 #[derive(Default)]
 struct NamesUsed {
     /// Of properties, variables (0, 2) and roots (5).
@@ -302,15 +408,21 @@ impl NamesUsed {
         let mut edges = rows.edges();
         while let Some(edge) = edges.read().unwrap() {
             match (edge.edge_type, edge.name) {
-                (0 | 2 | 5, EdgeName::Text(name)) => drop(used.of_properties.insert(texts[name.0 as usize].clone())),
-                (3 | 6, EdgeName::Text(name)) => drop(used.of_slots.insert(texts[name.0 as usize].clone())),
+                (0 | 2 | 5, EdgeName::Text(name)) => {
+                    used.of_properties.insert(texts[name.0 as usize].clone());
+                }
+                (3 | 6, EdgeName::Text(name)) => {
+                    used.of_slots.insert(texts[name.0 as usize].clone());
+                }
                 _ => {}
             }
         }
         // Function and script of the one trace function: see `made`.
         let mut functions = rows.trace_functions();
         while let Some(function) = functions.read().unwrap() {
-            used.of_classes.extend([function.name, function.script_name].map(|name| texts[name.0 as usize].clone()));
+            used.of_classes.extend(
+                [function.name, function.script_name].map(|name| texts[name.0 as usize].clone()),
+            );
         }
         used
     }
@@ -321,7 +433,8 @@ impl NamesUsed {
             let scheme = part.split_once(':').map_or("", |(scheme, _)| scheme);
             !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric())
         };
-        self.of_classes.contains(text) && text.split(" / ").all(|part| !part.contains(['/', '\\']) && !has_scheme(part))
+        self.of_classes.contains(text)
+            && text.split(" / ").all(|part| !part.contains(['/', '\\']) && !has_scheme(part))
     }
 }
 
@@ -339,8 +452,9 @@ proptest! {
         let originals: HashSet<String> = strings(&bytes).into_iter().collect();
         let own = Identifiers::own();
         let used = NamesUsed::of(&bytes);
-        // Numbers stay where the runtime counts slots by them, which tells nothing of the program: up to six
-        // digits survive where an internal or weak reference of the original is called so, whole or before " / ", and nowhere else.
+        // Numbers stay where the runtime counts slots by them, which tells nothing of the program:
+        // up to six digits survive where an internal or weak reference of the original is called
+        // so, whole or before " / ", and nowhere else.
         let slots = used.of_slots.clone();
         let asked = if keep == Keep::Names { used } else { NamesUsed::default() };
         for text in strings(&new) {

@@ -1,13 +1,15 @@
 //! One line of the log: its decorations, and what it says.
 //!
-//! HotSpot writes these lines in `metaspaceArena.cpp`, `chunkManager.cpp`, `metachunk.cpp`, `virtualSpaceNode.cpp`,
-//! `rootChunkArea.cpp`, `classLoaderMetaspace.cpp` and `metaspace.cpp`. JDK 17 calls an arena "(class sm)", later ones "(class arena)"; 17 says
-//! `deallocating P, word size: N` and `returning P`, 24 and later `added to fbl: block (@P word size N)` and
-//! `returning block (@P word size N) taken from arena`. Both are read, whatever else the line is decorated with.
+//! HotSpot writes these lines in `metaspaceArena.cpp`, `chunkManager.cpp`, `metachunk.cpp`,
+//! `virtualSpaceNode.cpp`, `rootChunkArea.cpp`, `classLoaderMetaspace.cpp` and `metaspace.cpp`. JDK
+//! 17 calls an arena "(class sm)", later ones "(class arena)"; 17 says `deallocating P, word size:
+//! N` and `returning P`, 24 and later `added to fbl: block (@P word size N)` and `returning block
+//! (@P word size N) taken from arena`. Both are read, whatever else the line is decorated with.
 
 use crate::import::lines::{decimal, hexadecimal};
 
-/// How a line begins that no JVM wrote: heaplab's own notes between the lines of a recording (`crates/record/src/jvm`).
+/// How a line begins that no JVM wrote: heaplab's own notes between the lines of a recording
+/// (`crates/record/src/jvm`).
 const NOTE: &[u8] = b"heaplab: ";
 
 /// What stands in brackets before the message.
@@ -25,7 +27,8 @@ pub struct Decorations {
 
 /// What a line says. Addresses are as printed, sizes in words of 8 bytes.
 ///
-/// `explicit`: the log says of every leftover where it goes ("arena"); otherwise ("sm", up to JDK 23) it follows from what is salvaged.
+/// `explicit`: the log says of every leftover where it goes ("arena"); otherwise ("sm", up to
+/// JDK 23) it follows from what is salvaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
     /// Something about an arena.
@@ -38,7 +41,8 @@ pub enum Message<'a> {
     ChunkOut { base: u64, level: u8 },
     /// A chunk in use comes back.
     ChunkBack { base: u64, level: u8 },
-    /// A chunk that was taken from the free lists goes back there, because what was asked of it could not be committed.
+    /// A chunk that was taken from the free lists goes back there, because what was asked of it
+    /// could not be committed.
     ChunkRefused { base: u64, level: u8 },
     /// The root chunk just made is of class space, or not.
     RootSpace { class: bool },
@@ -99,13 +103,15 @@ pub enum ArenaMessage {
     Returning { address: u64 },
     /// It gives a block of so many words (24 and later: from wherever).
     ReturningBlock { address: u64, words: u64, wastage: Option<(u64, u64)> },
-    /// JDK 17: it will give a block of its free blocks; where it lies is said by the line `Metaspace::allocate`.
+    /// JDK 17: it will give a block of its free blocks; where it lies is said by the line
+    /// `Metaspace::allocate`.
     FromFreeBlocks,
     /// It gives none.
     Failed,
     /// A chunk was added to it.
     NewChunk,
-    /// How many chunks it has now that it gives a block of its current one, and the words used of that.
+    /// How many chunks it has now that it gives a block of its current one, and the words used of
+    /// that.
     Level { chunks: u64, base: u64, used: u64 },
     /// It has given back so many chunks, all that it had.
     GaveBack { chunks: u64 },
@@ -157,20 +163,23 @@ fn seconds(text: &[u8]) -> Option<u64> {
     whole.checked_mul(1_000_000_000)?.checked_add(decimal(fraction)? * scale)
 }
 
-/// `2026-11-22T00:45:33.123+0000` in ns since 1970; the offset, the same in every line of a log, is left out.
+/// `2026-11-22T00:45:33.123+0000` in ns since 1970; the offset, the same in every line of a log, is
+/// left out.
 fn calendar(text: &[u8]) -> Option<u64> {
     let part = |from: usize, to: usize| text.get(from..to).and_then(decimal);
     if text.get(10) != Some(&b'T') || text.get(4) != Some(&b'-') || text.get(13) != Some(&b':') {
         return None;
     }
     let (year, month, day) = (part(0, 4)?, part(5, 7)?, part(8, 10)?);
-    let (hour, minute, second, milli) = (part(11, 13)?, part(14, 16)?, part(17, 19)?, part(20, 23)?);
+    let (hour, minute, second, milli) =
+        (part(11, 13)?, part(14, 16)?, part(17, 19)?, part(20, 23)?);
     if year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
     // Days since 1970 by counting years from March on, so that a leap day is the last of its year.
     let (years, months) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
-    let days = years * 365 + years / 4 - years / 100 + years / 400 + (months * 153 + 2) / 5 + day - 1;
+    let days =
+        years * 365 + years / 4 - years / 100 + years / 400 + (months * 153 + 2) / 5 + day - 1;
     let since = days.checked_sub(719_468)?;
     let millis = (((since * 24 + hour) * 60 + minute) * 60 + second) * 1000 + milli;
     millis.checked_mul(1_000_000)
@@ -188,7 +197,8 @@ fn message(text: &[u8]) -> Option<Message<'_>> {
         let end = memchr::memchr(b')', rest)?;
         let explicit = rest[..end].ends_with(b" arena");
         let rest = rest[end + 1..].strip_prefix(b": ")?;
-        let what = arena_message(rest.strip_prefix(b": ").unwrap_or(rest)).unwrap_or(ArenaMessage::Unknown);
+        let what = arena_message(rest.strip_prefix(b": ").unwrap_or(rest))
+            .unwrap_or(ArenaMessage::Unknown);
         return Some(Message::Arena { arena, class, explicit, what });
     }
     if let Some(rest) = text.strip_prefix(b"Metaspace::allocate: type ") {
@@ -217,13 +227,20 @@ fn message(text: &[u8]) -> Option<Message<'_>> {
         return Some(Message::Enlarged { base, level });
     }
     if let Some(rest) = text.strip_prefix(b"CLMS @") {
-        let Some(rest) = after(rest, b": born (nonclass arena: ") else { return Some(Message::Other) };
+        let Some(rest) = after(rest, b": born (nonclass arena: ") else {
+            return Some(Message::Other);
+        };
         let (non_class, rest) = address(rest)?;
-        let class = rest.strip_prefix(b", class arena: ").and_then(address).map(|(address, _)| address);
+        let class =
+            rest.strip_prefix(b", class arena: ").and_then(address).map(|(address, _)| address);
         return Some(Message::Loader { non_class, class });
     }
     if let Some(rest) = text.strip_prefix(b"VsList @") {
-        return Some(if after(rest, b"(non-class-space): added new node").is_some() { Message::NodeAdded } else { Message::Other });
+        return Some(if after(rest, b"(non-class-space): added new node").is_some() {
+            Message::NodeAdded
+        } else {
+            Message::Other
+        });
     }
     if let Some(rest) = text.strip_prefix(b"- commit_granule_bytes: ") {
         return Some(Message::Granule { bytes: number(rest)?.0 });
@@ -239,10 +256,15 @@ fn message(text: &[u8]) -> Option<Message<'_>> {
             return Some(Message::Ended);
         }
         let (resident_bytes, rest) = number(rest.strip_prefix(b"memory ")?)?;
-        return Some(Message::Memory { resident_bytes, anonymous_bytes: number(rest.strip_prefix(b" ")?)?.0 });
+        return Some(Message::Memory {
+            resident_bytes,
+            anonymous_bytes: number(rest.strip_prefix(b" ")?)?.0,
+        });
     }
     // `SpaceManager` of metaspace.cpp of JDK 9 to 15.
-    let is_old = [&b"SpaceManager"[..], b"Metachunk: bottom ", b"Metaspace(): "].iter().any(|start| text.starts_with(start));
+    let is_old = [&b"SpaceManager"[..], b"Metachunk: bottom ", b"Metaspace(): "]
+        .iter()
+        .any(|start| text.starts_with(start));
     Some(if is_old { Message::Old } else { Message::Other })
 }
 
@@ -253,11 +275,14 @@ fn arena_message(text: &[u8]) -> Option<ArenaMessage> {
                 ArenaMessage::Requested { words: number(rest)?.0 }
             } else if let Some(rest) = text.strip_prefix(b"returning block (") {
                 let (address, words, rest) = block(rest)?;
-                // Said twice of a block from the free blocks: first with the state of those, then as of any other.
+                // Said twice of a block from the free blocks: first with the state of those, then
+                // as of any other.
                 if rest.starts_with(b") with wastage ") {
                     return Some(ArenaMessage::Other);
                 }
-                let wastage = after(rest, b"wastage block (").and_then(block).map(|(address, words, _)| (address, words));
+                let wastage = after(rest, b"wastage block (")
+                    .and_then(block)
+                    .map(|(address, words, _)| (address, words));
                 ArenaMessage::ReturningBlock { address, words, wastage }
             } else if let Some(rest) = text.strip_prefix(b"returning ") {
                 ArenaMessage::Returning { address: address(rest)?.0 }
@@ -274,7 +299,10 @@ fn arena_message(text: &[u8]) -> Option<ArenaMessage> {
         b'd' if text.starts_with(b"dies.") => ArenaMessage::Dies,
         b'd' => {
             let (address, rest) = address(text.strip_prefix(b"deallocating ")?)?;
-            ArenaMessage::Deallocating { address, words: number(rest.strip_prefix(b", word size: ")?)?.0 }
+            ArenaMessage::Deallocating {
+                address,
+                words: number(rest.strip_prefix(b", word size: ")?)?.0,
+            }
         }
         b'a' => {
             if let Some(rest) = text.strip_prefix(b"after allocation: ") {
@@ -296,7 +324,11 @@ fn arena_message(text: &[u8]) -> Option<ArenaMessage> {
         b's' => {
             let (base, _, rest) = chunk(text.strip_prefix(b"salvaging chunk @")?)?;
             let (used, rest) = number(after(rest, b"used: ")?)?;
-            ArenaMessage::Salvaging { base, used, rest: number(after(rest, b"committed-free: ")?)?.0 }
+            ArenaMessage::Salvaging {
+                base,
+                used,
+                rest: number(after(rest, b"committed-free: ")?)?.0,
+            }
         }
         // "enlarged chunk", "commit failure", "failed to allocate new chunk"
         b'e' | b'c' | b'f' => ArenaMessage::Other,
@@ -321,7 +353,10 @@ fn chunk_manager(text: &[u8]) -> Option<Message<'_>> {
     if let Some(rest) = rest.strip_prefix(b"requested chunk: pref_level: lv") {
         let (level, rest) = number(rest)?;
         let (max_level, _) = number(rest.strip_prefix(b", max_level: lv")?)?;
-        return Some(Message::ChunkRequest { level: level.min(99) as u8, max_level: max_level.min(99) as u8 });
+        return Some(Message::ChunkRequest {
+            level: level.min(99) as u8,
+            max_level: max_level.min(99) as u8,
+        });
     }
     if let Some(rest) = rest.strip_prefix(b"handing out chunk @") {
         let (base, level, _) = chunk(rest)?;
@@ -331,13 +366,21 @@ fn chunk_manager(text: &[u8]) -> Option<Message<'_>> {
         let (base, level, _) = chunk(rest)?;
         // A chunk that could not be committed goes back free as it came ("f"): nobody had it.
         let in_use = after(rest, b", ")?.starts_with(b"u");
-        return Some(if in_use { Message::ChunkBack { base, level } } else { Message::ChunkRefused { base, level } });
+        return Some(if in_use {
+            Message::ChunkBack { base, level }
+        } else {
+            Message::ChunkRefused { base, level }
+        });
     }
     if rest.starts_with(b"allocated new root chunk") {
         return Some(Message::RootSpace { class });
     }
     // Both spaces are purged together: one of the two lines stands for both.
-    Some(if rest.starts_with(b"reclaiming memory") && !class { Message::Purge } else { Message::Other })
+    Some(if rest.starts_with(b"reclaiming memory") && !class {
+        Message::Purge
+    } else {
+        Message::Other
+    })
 }
 
 fn node(text: &[u8]) -> Option<Message<'_>> {

@@ -126,8 +126,8 @@ impl Importer {
         }
     }
 
-    /// For a recording: its lines' times are on a clock of which the recording began at `origin_ns`, and `moments`, in order of
-    /// time since then, become marks.
+    /// For a recording: its lines' times are on a clock of which the recording began at
+    /// `origin_ns`, and `moments`, in order of time since then, become marks.
     pub fn recorded(mut self, origin_ns: u64, moments: Vec<NamedMoment>) -> Importer {
         self.origin_ns = origin_ns;
         self.moments = moments.into();
@@ -142,9 +142,15 @@ impl Importer {
     /// Takes line `number`; `whole` is false for a last line without a line feed.
     ///
     /// # Errors
-    /// The line contradicts those before it (without `lenient`), or the sink fails. Either way nothing before it is lost:
-    /// [`Importer::cut`] ends the import there.
-    pub fn line(&mut self, number: u64, line: &[u8], whole: bool, sink: &mut impl EventSink) -> Result<(), TraceError> {
+    /// The line contradicts those before it (without `lenient`), or the sink fails. Either way
+    /// nothing before it is lost: [`Importer::cut`] ends the import there.
+    pub fn line(
+        &mut self,
+        number: u64,
+        line: &[u8],
+        whole: bool,
+        sink: &mut impl EventSink,
+    ) -> Result<(), TraceError> {
         if !whole {
             self.unwhole = Some(number);
             return Ok(());
@@ -155,15 +161,22 @@ impl Importer {
             return Ok(());
         }
         let (decorations, message) = parse(line);
-        let by_calendar = |calendar_ns: u64| calendar_ns.saturating_sub(*self.first_calendar_ns.get_or_insert(calendar_ns));
-        if let Some(time_ns) = decorations.time_ns.or_else(|| decorations.calendar_ns.map(by_calendar)) {
+        let by_calendar = |calendar_ns: u64| {
+            calendar_ns.saturating_sub(*self.first_calendar_ns.get_or_insert(calendar_ns))
+        };
+        if let Some(time_ns) =
+            decorations.time_ns.or_else(|| decorations.calendar_ns.map(by_calendar))
+        {
             self.saw.time = true;
             self.pass_moments(time_ns.saturating_sub(self.origin_ns).min(i64::MAX as u64), sink)?;
         }
         if let Some(pid) = decorations.pid
             && !self.enter(pid)
         {
-            self.drop_line("[line is|lines are] of more JVMs than a recording can have, and passed over", &At { number, tid: 0, line });
+            self.drop_line(
+                "[line is|lines are] of more JVMs than a recording can have, and passed over",
+                &At { number, tid: 0, line },
+            );
             return Ok(());
         }
         self.saw.tid |= decorations.tid.is_some();
@@ -183,7 +196,9 @@ impl Importer {
                 self.jvm.explicit = explicit;
                 self.about_arena(arena, class, what, &at, sink)
             }
-            Message::Returned { metadata_type, address } => self.returned(metadata_type, address, &at, sink),
+            Message::Returned { metadata_type, address } => {
+                self.returned(metadata_type, address, &at, sink)
+            }
             Message::Loader { non_class, class } => {
                 self.pair(non_class, class);
                 Ok(())
@@ -193,7 +208,9 @@ impl Importer {
                 self.about_process(text);
                 Ok(())
             }
-            Message::Policy(_) | Message::Granule { .. } if self.jvm.settled => self.another_begins(&message, &at),
+            Message::Policy(_) | Message::Granule { .. } if self.jvm.settled => {
+                self.another_begins(&message, &at)
+            }
             other => {
                 if matches!(other, Message::Ended) {
                     self.settle_all(sink)?;
@@ -210,13 +227,24 @@ impl Importer {
             let Some(moment) = self.moments.pop_front() else { break };
             self.time_ns = self.time_ns.max(moment.time_ns);
             let tables = &mut self.out.tables;
-            let process = moment.pid.and_then(|pid| tables.processes.iter().rposition(|process| process.pid == pid)).map(|row| row as u32);
+            let process = moment
+                .pid
+                .and_then(|pid| tables.processes.iter().rposition(|process| process.pid == pid))
+                .map(|row| row as u32);
             tables.marks.push(Mark { name: moment.name, time_ns: self.time_ns, process });
-            let (object, process) = (tables.marks.len() as u64 - 1, process.unwrap_or(self.jvm.row));
+            let (object, process) =
+                (tables.marks.len() as u64 - 1, process.unwrap_or(self.jvm.row));
             let at = At { number: self.counts.lines, tid: self.jvm.last_tid, line: b"" };
             let thread = self.thread(&at).row;
             self.rows += 1;
-            sink.push(&Event { op: Op::Mark, object, process, thread, time_ns: self.time_ns, ..Event::default() })?;
+            sink.push(&Event {
+                op: Op::Mark,
+                object,
+                process,
+                thread,
+                time_ns: self.time_ns,
+                ..Event::default()
+            })?;
         }
         self.time_ns = self.time_ns.max(time_ns);
         Ok(())
@@ -249,14 +277,19 @@ impl Importer {
         }
         self.refuse_old();
         if let Some(number) = self.unwhole {
-            self.out.meta.cut.get_or_insert(format!("{}: line {number} breaks off: the log was cut", self.options.name.display()));
+            self.out.meta.cut.get_or_insert(format!(
+                "{}: line {number} breaks off: the log was cut",
+                self.options.name.display()
+            ));
         }
         let losses = &mut self.out.meta.losses;
         if let Some(said) = self.gaps.said() {
             self.out.meta.gaps = true;
             losses.push(said);
         }
-        losses.extend(self.dropped.iter().map(|(what, count, example)| format!("{}; the first: {example}", so_many(*count, what))));
+        losses.extend(self.dropped.iter().map(|(what, count, example)| {
+            format!("{}; the first: {example}", so_many(*count, what))
+        }));
         if !self.saw.tid {
             losses.push(
                 "the log does not say which thread wrote a line (decoration tid): lines of several threads may have been mixed up".into(),
@@ -281,8 +314,12 @@ impl Importer {
     /// Why there is nothing to import.
     fn nothing(&self) -> TraceError {
         let found = match self.dropped.first() {
-            _ if self.is_old() => String::from("the log of a JDK before 16 (\"SpaceManager\", \"Metachunk\"), which had another metaspace"),
-            Some((what, count, example)) => format!("{}; the first: {example}", so_many(*count, what)),
+            _ if self.is_old() => String::from(
+                "the log of a JDK before 16 (\"SpaceManager\", \"Metachunk\"), which had another metaspace",
+            ),
+            Some((what, count, example)) => {
+                format!("{}; the first: {example}", so_many(*count, what))
+            }
             None if self.counts.lines == 0 => String::from("no line at all"),
             None => format!("no such line in {}", so_many(self.counts.lines, "[line|lines]")),
         };
@@ -311,7 +348,13 @@ impl Importer {
 
     /// Nothing more comes of this JVM that says how its threads' requests ended.
     fn settle_all(&mut self, sink: &mut impl EventSink) -> Result<(), TraceError> {
-        let mut tids: Vec<u64> = self.jvm.threads.iter().filter(|(_, thread)| thread.request.is_some()).map(|(tid, _)| *tid).collect();
+        let mut tids: Vec<u64> = self
+            .jvm
+            .threads
+            .iter()
+            .filter(|(_, thread)| thread.request.is_some())
+            .map(|(tid, _)| *tid)
+            .collect();
         tids.sort_unstable();
         for tid in tids {
             self.settle(&At { number: self.counts.lines, tid, line: b"" }, sink)?;
@@ -323,7 +366,11 @@ impl Importer {
         let (tables, jvm) = (&mut self.out.tables, &mut self.jvm);
         jvm.last_tid = at.tid;
         jvm.threads.entry(at.tid).or_insert_with(|| {
-            tables.threads.push(Thread { process: jvm.row, tid: at.tid as u32, name: String::new() });
+            tables.threads.push(Thread {
+                process: jvm.row,
+                tid: at.tid as u32,
+                name: String::new(),
+            });
             UnderWay { row: tables.threads.len() as u32 - 1, ..UnderWay::default() }
         })
     }
@@ -331,7 +378,13 @@ impl Importer {
     fn push(&mut self, event: Event, at: &At, sink: &mut impl EventSink) -> Result<(), TraceError> {
         self.rows += 1;
         let thread = self.thread(at).row;
-        sink.push(&Event { family: Family::Arena, process: self.jvm.row, thread, time_ns: self.time_ns, ..event })
+        sink.push(&Event {
+            family: Family::Arena,
+            process: self.jvm.row,
+            thread,
+            time_ns: self.time_ns,
+            ..event
+        })
     }
 
     /// The line contradicts what came before it: an error, or, leniently, one more of `kind`.
@@ -344,7 +397,8 @@ impl Importer {
         Err(TraceError::Order { path: self.options.name.clone(), row: self.rows, what })
     }
 
-    /// What only a beginning JVM says is said again: nothing tells its lines from those of the first.
+    /// What only a beginning JVM says is said again: nothing tells its lines from those of the
+    /// first.
     fn another_begins(&mut self, message: &Message, at: &At) -> Result<(), TraceError> {
         if self.options.lenient && matches!(message, Message::Policy(_)) {
             // The next line of such a JVM counts.

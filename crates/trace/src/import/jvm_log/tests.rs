@@ -49,18 +49,36 @@ fn what_a_jvm_logged_is_what_comes_out() {
         let (events, done) = imported(packed, false).unwrap();
         assert_eq!(events_of(&events, Op::Alloc), lines(&text, "Metaspace::allocate: type "));
         assert_eq!(events_of(&events, Op::ArenaBirth), lines(&text, "born."));
-        assert_eq!(events_of(&events, Op::ArenaDeath), lines(&text, ": dies.") - loader_deaths(&text));
+        assert_eq!(
+            events_of(&events, Op::ArenaDeath),
+            lines(&text, ": dies.") - loader_deaths(&text)
+        );
         // JDK 25 says of what is left over that it is added to the free blocks, too.
-        assert_eq!(events_of(&events, Op::Free), lines(&text, free) - lines(&text, ", wastage block (@"));
+        assert_eq!(
+            events_of(&events, Op::Free),
+            lines(&text, free) - lines(&text, ", wastage block (@")
+        );
         assert_eq!(chunks_of(&done, ChunkOp::Take), lines(&text, "handing out chunk"));
         assert_eq!(chunks_of(&done, ChunkOp::Return), lines(&text, "returning chunk"));
         assert_eq!(chunks_of(&done, ChunkOp::Enlarge), lines(&text, "Enlarged chunk"));
-        assert_eq!(chunks_of(&done, ChunkOp::Leftover), lines(&text, "salvaging chunk") + lines(&text, "taken from fbl, wastage block"));
-        let words: u64 =
-            text.lines().filter_map(|line| line.split_once("requested ")?.1.strip_suffix(" words.")?.parse::<u64>().ok()).sum();
+        assert_eq!(
+            chunks_of(&done, ChunkOp::Leftover),
+            lines(&text, "salvaging chunk") + lines(&text, "taken from fbl, wastage block")
+        );
+        let words: u64 = text
+            .lines()
+            .filter_map(|line| {
+                line.split_once("requested ")?.1.strip_suffix(" words.")?.parse::<u64>().ok()
+            })
+            .sum();
         assert_eq!(events.iter().map(|event| event.size).sum::<u64>(), words * 8);
         assert!(done.meta.losses.is_empty() && done.meta.cut.is_none(), "{:?}", done.meta);
-        assert!(events.iter().filter(|event| event.op == Op::Alloc).all(|event| event.stack != 0 && event.address != 0));
+        assert!(
+            events
+                .iter()
+                .filter(|event| event.op == Op::Alloc)
+                .all(|event| event.stack != 0 && event.address != 0)
+        );
     }
 }
 
@@ -79,8 +97,10 @@ fn who_allocated_what() {
         }
         let mut stacks: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for event in events.iter().filter(|event| event.op == Op::Alloc) {
-            let labels: Vec<String> = tables.frames_of(event.stack).map(|frame| tables.frame_label(frame)).collect();
-            let entry = stacks.entry(labels.into_iter().rev().collect::<Vec<_>>().join(" > ")).or_default();
+            let labels: Vec<String> =
+                tables.frames_of(event.stack).map(|frame| tables.frame_label(frame)).collect();
+            let entry =
+                stacks.entry(labels.into_iter().rev().collect::<Vec<_>>().join(" > ")).or_default();
             *entry = (entry.0 + 1, entry.1 + event.size);
         }
         let mut text = format!(
@@ -89,12 +109,20 @@ fn who_allocated_what() {
             tables.threads.len(),
             tables.samples.last().unwrap().committed_bytes
         );
-        kinds.iter().for_each(|((policy, kind), count)| writeln!(text, "{count} arenas: {policy}, {kind}").unwrap());
-        stacks.iter().for_each(|(stack, (count, bytes))| writeln!(text, "{stack}: {count} blocks, {bytes} bytes").unwrap());
+        kinds.iter().for_each(|((policy, kind), count)| {
+            writeln!(text, "{count} arenas: {policy}, {kind}").unwrap()
+        });
+        stacks.iter().for_each(|(stack, (count, bytes))| {
+            writeln!(text, "{stack}: {count} blocks, {bytes} bytes").unwrap()
+        });
         insta::assert_snapshot!(name, text);
         for arena in &tables.arenas[1..] {
-            let partner = &tables.arenas[arena.partner.expect("every loader has two arenas") as usize];
-            assert_eq!((&partner.loader, &partner.growth_policy), (&arena.loader, &arena.growth_policy));
+            let partner =
+                &tables.arenas[arena.partner.expect("every loader has two arenas") as usize];
+            assert_eq!(
+                (&partner.loader, &partner.growth_policy),
+                (&arena.loader, &arena.growth_policy)
+            );
             assert_ne!(partner.kind, arena.kind);
         }
     }
@@ -114,7 +142,10 @@ fn committed_bytes_are_what_commits_and_uncommits_add_up_to() {
                 };
             }
         }
-        assert_eq!(done.tables.samples.last().unwrap().committed_bytes, granules.len() as u64 * 65536);
+        assert_eq!(
+            done.tables.samples.last().unwrap().committed_bytes,
+            granules.len() as u64 * 65536
+        );
     }
 }
 
@@ -125,25 +156,45 @@ fn a_log_that_breaks_off_keeps_what_was_read() {
     let half = &text.as_bytes()[..text.len() / 2];
     let (events, done) = imported(half, false).unwrap();
     let number = half.iter().filter(|byte| **byte == b'\n').count() + 1;
-    assert_eq!(done.meta.cut.unwrap(), format!("jvm.log: line {number} breaks off: the log was cut"));
+    assert_eq!(
+        done.meta.cut.unwrap(),
+        format!("jvm.log: line {number} breaks off: the log was cut")
+    );
     assert!(events.len() > whole.len() / 3);
     // A block whose last line is missing is known by its address, but not its type.
     let same = events.iter().zip(&whole).take_while(|(one, other)| one == other).count();
     assert!(events.len() - same <= 2, "{} of {}", same, events.len());
     // Compressed, it ends within a block of the compression.
     let (events, done) = imported(&JDK17[..JDK17.len() / 2], false).unwrap();
-    assert!(events.len() > whole.len() / 4 && done.meta.cut.is_some(), "{} {:?}", events.len(), done.meta.cut);
+    assert!(
+        events.len() > whole.len() / 4 && done.meta.cut.is_some(),
+        "{} {:?}",
+        events.len(),
+        done.meta.cut
+    );
 }
 
 #[test]
 fn a_rotated_log_lacks_births() {
     let text = unpacked(JDK17);
-    let rest = &text[text.find("[").unwrap() + text[text.len() / 3..].find('\n').unwrap() + text.len() / 3 + 1..];
+    let rest = &text[text.find("[").unwrap()
+        + text[text.len() / 3..].find('\n').unwrap()
+        + text.len() / 3
+        + 1..];
     let error = imported(rest.as_bytes(), false).unwrap_err().to_string();
-    assert!(error.starts_with("jvm.log: event 0: line ") && error.contains("never born") && error.contains("filecount=0"), "{error}");
+    assert!(
+        error.starts_with("jvm.log: event 0: line ")
+            && error.contains("never born")
+            && error.contains("filecount=0"),
+        "{error}"
+    );
     let (events, done) = imported(rest.as_bytes(), true).unwrap();
     assert!(events.len() > 3000);
-    assert!(done.meta.losses.iter().any(|loss| loss.contains("taken as born there; the first: line ")), "{:?}", done.meta.losses);
+    assert!(
+        done.meta.losses.iter().any(|loss| loss.contains("taken as born there; the first: line ")),
+        "{:?}",
+        done.meta.losses
+    );
 }
 
 /// Short lines, of one thread where the text does not say otherwise.
@@ -170,12 +221,21 @@ fn threads_that_interleave_are_told_apart() {
         "Metaspace::allocate: type 7 return 0x1000.",
     ]);
     let (events, done) = imported(text.as_bytes(), false).unwrap();
-    let blocks: Vec<_> = events[2..].iter().map(|event| (event.arena, event.size, event.address, event.thread, event.time_ns)).collect();
+    let blocks: Vec<_> = events[2..]
+        .iter()
+        .map(|event| (event.arena, event.size, event.address, event.thread, event.time_ns))
+        .collect();
     assert_eq!(blocks, [(2, 160, 0x2000, 1, 800), (1, 80, 0x1000, 0, 900)]);
-    assert_eq!(done.tables.frame_label(done.tables.stacks[events[2].stack as usize].frame), "ConstantPool");
+    assert_eq!(
+        done.tables.frame_label(done.tables.stacks[events[2].stack as usize].frame),
+        "ConstantPool"
+    );
     assert_eq!(done.tables.arenas[2].growth_policy, "hidden");
     let take = done.tables.chunks[0];
-    assert_eq!((take.op, take.arena, take.address, take.bytes, take.row), (ChunkOp::Take, 2, 0x2000, 1024, 2));
+    assert_eq!(
+        (take.op, take.arena, take.address, take.bytes, take.row),
+        (ChunkOp::Take, 2, 0x2000, 1024, 2)
+    );
 }
 
 #[test]
@@ -189,11 +249,17 @@ fn what_the_vm_thread_gets_after_a_collection_is_the_asking_threads() {
         "Metaspace::allocate: type 0 return 0x1000.",
     ]);
     let (events, done) = imported(text.as_bytes(), false).unwrap();
-    assert!(events[1].has(Flags::FAILED) && events[2].address == 0x1000 && events[2].thread == 0 && events.len() == 3);
+    assert!(
+        events[1].has(Flags::FAILED)
+            && events[2].address == 0x1000
+            && events[2].thread == 0
+            && events.len() == 3
+    );
     assert_eq!(done.meta.losses, [""; 0]);
 }
 
-/// Two JVMs whose addresses and threads are the same, a mark between them, and what heaplab notes while it records.
+/// Two JVMs whose addresses and threads are the same, a mark between them, and what heaplab notes
+/// while it records.
 #[test]
 fn jvms_of_one_log_are_told_apart() {
     let text = "[100ns][71][5] heaplab: process {\"executable\":\"/opt/java\",\"arguments\":[\"java\",\"A\"],\"parent\":1}\n\
@@ -237,35 +303,70 @@ fn jvms_of_one_log_are_told_apart() {
         tables.marks.iter().map(|mark| (mark.name.as_str(), mark.process)).collect::<Vec<_>>(),
         [("loaded", Some(1)), ("over", None)]
     );
-    let processes: Vec<_> =
-        tables.processes.iter().map(|process| (process.pid, process.executable.as_str(), process.parent, process.began_ns)).collect();
+    let processes: Vec<_> = tables
+        .processes
+        .iter()
+        .map(|process| (process.pid, process.executable.as_str(), process.parent, process.began_ns))
+        .collect();
     assert_eq!(processes, [(71, "/opt/java", None, 0), (72, "", Some(0), 20)]);
-    assert_eq!(tables.chunks.iter().map(|chunk| (chunk.op, chunk.process)).collect::<Vec<_>>(), [(ChunkOp::Take, 0), (ChunkOp::Commit, 1)]);
-    let samples: Vec<_> = tables.samples.iter().map(|sample| (sample.process, sample.resident_bytes, sample.committed_bytes)).collect();
+    assert_eq!(
+        tables.chunks.iter().map(|chunk| (chunk.op, chunk.process)).collect::<Vec<_>>(),
+        [(ChunkOp::Take, 0), (ChunkOp::Commit, 1)]
+    );
+    let samples: Vec<_> = tables
+        .samples
+        .iter()
+        .map(|sample| (sample.process, sample.resident_bytes, sample.committed_bytes))
+        .collect();
     assert_eq!(samples, [(1, 4096, 65536)]);
-    assert_eq!(tables.threads.iter().map(|thread| (thread.process, thread.tid)).collect::<Vec<_>>(), [(0, 5), (1, 5)]);
+    assert_eq!(
+        tables.threads.iter().map(|thread| (thread.process, thread.tid)).collect::<Vec<_>>(),
+        [(0, 5), (1, 5)]
+    );
     assert_eq!((done.meta.duration_ns, done.meta.losses.len()), (901, 0));
 }
 
 #[test]
 fn a_second_jvm_whose_lines_name_no_pid_is_not_taken_for_the_first() {
-    let one = ["Initialized with strategy: balanced reclaim.", " - commit_granule_bytes: 65536.", "Arena @0x0a0 (class sm): : born."];
-    let block = ["Arena @0x0a0 (class sm): requested 10 words.", "Metaspace::allocate: type 0 return 0x1000."];
+    let one = [
+        "Initialized with strategy: balanced reclaim.",
+        " - commit_granule_bytes: 65536.",
+        "Arena @0x0a0 (class sm): : born.",
+    ];
+    let block = [
+        "Arena @0x0a0 (class sm): requested 10 words.",
+        "Metaspace::allocate: type 0 return 0x1000.",
+    ];
     // JDK 21 and later have no policy.
-    for (second, place) in [(&one[..], "line 6: another JVM begins"), (&one[1..], "line 6: another JVM begins")] {
+    for (second, place) in
+        [(&one[..], "line 6: another JVM begins"), (&one[1..], "line 6: another JVM begins")]
+    {
         let text = log(&[&one[..], &block, second].concat());
         let (events, done) = imported(text.as_bytes(), false).unwrap();
-        assert_eq!((events.len(), events_of(&events, Op::Alloc)), (2, 1), "what was read before stays");
+        assert_eq!(
+            (events.len(), events_of(&events, Op::Alloc)),
+            (2, 1),
+            "what was read before stays"
+        );
         let said = done.meta.cut.unwrap();
         assert!(said.contains(place) && said.contains("decoration pid"), "{said}");
         let losses = imported(text.as_bytes(), true).unwrap().1.meta.losses;
-        assert!(losses.iter().any(|loss| loss.starts_with("1 JVMs begin whose lines were taken")), "{losses:?}");
+        assert!(
+            losses.iter().any(|loss| loss.starts_with("1 JVMs begin whose lines were taken")),
+            "{losses:?}"
+        );
     }
     let interleaved = log(&[one[0], one[0], one[1], one[1], one[2]]);
-    assert!(imported(interleaved.as_bytes(), false).unwrap_err().to_string().contains("line 4: another JVM begins"));
+    assert!(
+        imported(interleaved.as_bytes(), false)
+            .unwrap_err()
+            .to_string()
+            .contains("line 4: another JVM begins")
+    );
 }
 
-/// The kernel gives the pid of a JVM that has ended to another: nothing of the first is the second's.
+/// The kernel gives the pid of a JVM that has ended to another: nothing of the first is the
+/// second's.
 #[test]
 fn a_pid_that_is_used_again_is_another_jvm() {
     let text = "[100ns][71][5] heaplab: process {\"executable\":\"/opt/one\"}\n\
@@ -288,13 +389,25 @@ fn a_pid_that_is_used_again_is_another_jvm() {
     let mut checker = OrderChecker::new("again", &done.tables);
     events.iter().for_each(|event| checker.check(event).unwrap());
     let processes = done.tables.processes.iter();
-    let processes: Vec<_> =
-        processes.map(|process| (process.pid, process.executable.as_str(), process.began_ns, process.ended_ns)).collect();
+    let processes: Vec<_> = processes
+        .map(|process| {
+            (process.pid, process.executable.as_str(), process.began_ns, process.ended_ns)
+        })
+        .collect();
     assert_eq!(processes, [(71, "/opt/one", 0, Some(50)), (71, "/opt/other", 60, Some(110))]);
     let blocks = events.iter().filter(|event| event.op == Op::Alloc);
-    let blocks: Vec<_> = blocks.map(|event| (event.process, event.time_ns, event.arena, event.size)).collect();
-    assert!(blocks.len() == 2 && blocks[0] == (0, 50, 1, 80) && (blocks[1].0, blocks[1].2, blocks[1].3) == (1, 2, 160), "{blocks:?}");
-    assert_eq!((events.iter().filter(|event| event.op == Op::ArenaBirth).count(), done.meta.losses.len()), (2, 0));
+    let blocks: Vec<_> =
+        blocks.map(|event| (event.process, event.time_ns, event.arena, event.size)).collect();
+    assert!(
+        blocks.len() == 2
+            && blocks[0] == (0, 50, 1, 80)
+            && (blocks[1].0, blocks[1].2, blocks[1].3) == (1, 2, 160),
+        "{blocks:?}"
+    );
+    assert_eq!(
+        (events.iter().filter(|event| event.op == Op::ArenaBirth).count(), done.meta.losses.len()),
+        (2, 0)
+    );
 }
 
 /// What a JVM that has ended had committed is not added to what the next one commits.
@@ -304,7 +417,9 @@ fn committed_bytes_are_those_of_jvms_that_live() {
     let mut events: Vec<Event> = Vec::new();
     let mut counts = |pid: u32, messages: &[&str]| {
         for message in messages {
-            importer.line(1, format!("[1ns][{pid}][5] {message}").as_bytes(), true, &mut events).unwrap();
+            importer
+                .line(1, format!("[1ns][{pid}][5] {message}").as_bytes(), true, &mut events)
+                .unwrap();
         }
         let counts = importer.counts();
         (counts.committed_bytes >> 16, counts.committed_peak_bytes >> 16)
@@ -317,7 +432,10 @@ fn committed_bytes_are_those_of_jvms_that_live() {
     assert_eq!(counts(71, &["heaplab: ended"]), (1, 2));
     assert_eq!(counts(71, &["heaplab: ended"]), (1, 2));
     assert_eq!((counts(73, &commit), counts(74, &commit)), ((2, 2), (3, 3)));
-    assert_eq!((counts(72, &["heaplab: ended"]), counts(74, &["heaplab: ended"])), ((2, 3), (1, 3)));
+    assert_eq!(
+        (counts(72, &["heaplab: ended"]), counts(74, &["heaplab: ended"])),
+        ((2, 3), (1, 3))
+    );
 }
 
 /// Who was given a block is found by its address, not by asking every thread that waits.
@@ -326,13 +444,26 @@ fn a_block_given_to_another_thread_is_found_among_many() {
     let mut text = String::from("[1ns][1] Arena @0x0a0 (non-class sm): : born.\n");
     for tid in 0..20_000u64 {
         writeln!(text, "[2ns][{tid}] Arena @0x0a0 (non-class sm): requested 2 words.").unwrap();
-        writeln!(text, "[2ns][{tid}] Arena @0x0a0 (non-class sm): returning {:#x}.", 0x10000 + tid * 16).unwrap();
+        writeln!(
+            text,
+            "[2ns][{tid}] Arena @0x0a0 (non-class sm): returning {:#x}.",
+            0x10000 + tid * 16
+        )
+        .unwrap();
     }
     for tid in (0..20_000u64).rev() {
-        writeln!(text, "[3ns][99999] Metaspace::allocate: type 7 return {:#x}.", 0x10000 + tid * 16).unwrap();
+        writeln!(
+            text,
+            "[3ns][99999] Metaspace::allocate: type 7 return {:#x}.",
+            0x10000 + tid * 16
+        )
+        .unwrap();
     }
     let (events, done) = imported(text.as_bytes(), false).unwrap();
-    assert_eq!((events.len(), events[1].address, events[20_000].address), (20_001, 0x10000 + 19_999 * 16, 0x10000));
+    assert_eq!(
+        (events.len(), events[1].address, events[20_000].address),
+        (20_001, 0x10000 + 19_999 * 16, 0x10000)
+    );
     assert_eq!(done.meta.losses, [""; 0]);
 }
 
@@ -345,11 +476,17 @@ fn what_a_log_cannot_say_ends_the_import_there() {
         "Metaspace::allocate: type 0 return 0x1000.",
     ];
     let cases: [&[&str]; 6] = [
-        &["Arena @0x0a0 (class sm): : dies.", "Arena @0x0a0 (class sm): deallocating 0x1000, word size: 10."],
+        &[
+            "Arena @0x0a0 (class sm): : dies.",
+            "Arena @0x0a0 (class sm): deallocating 0x1000, word size: 10.",
+        ],
         &["Arena @0x0a0 (class sm): deallocating 0x1008, word size: 10."],
         &["Arena @0x0a0 (class sm): : born."],
         &["Arena @0x0c0 (class sm): : dies."],
-        &["Arena @0x0a0 (class sm): requested 10 words.", "Metaspace::allocate: type 0 return 0x1000."],
+        &[
+            "Arena @0x0a0 (class sm): requested 10 words.",
+            "Metaspace::allocate: type 0 return 0x1000.",
+        ],
         &["Arena @0x0a0 (class sm): requested 99999999 words."],
     ];
     let mut said = String::new();
@@ -361,7 +498,9 @@ fn what_a_log_cannot_say_ends_the_import_there() {
         let (_, done) = imported(text.as_bytes(), true).unwrap();
         writeln!(said, "  leniently: {:?} {:?}", done.meta.losses, done.meta.cut).unwrap();
     }
-    for text in ["[0.001s][info][gc] Using G1\n", "[1ns][2] Arena @0x0a0 (class sm): lives happily.\n"] {
+    for text in
+        ["[0.001s][info][gc] Using G1\n", "[1ns][2] Arena @0x0a0 (class sm): lives happily.\n"]
+    {
         writeln!(said, "{}", imported(text.as_bytes(), false).unwrap_err()).unwrap();
     }
     insta::assert_snapshot!("refused", said);
@@ -416,7 +555,11 @@ fn the_calendar_is_a_time() {
                 [2024-03-01T00:00:01.250+0000][7] Metaspace::allocate: type 1 return 0x4000000.\n";
     let (events, done) = imported(text.as_bytes(), false).unwrap();
     assert_eq!(events.iter().map(|event| event.time_ns).collect::<Vec<_>>(), [0, 1_750_000_000]);
-    assert!(!done.meta.losses.iter().any(|loss| loss.contains("time stamps")), "{:?}", done.meta.losses);
+    assert!(
+        !done.meta.losses.iter().any(|loss| loss.contains("time stamps")),
+        "{:?}",
+        done.meta.losses
+    );
 }
 
 /// At level debug a JVM says what it does with chunks, and nothing of blocks.
@@ -429,7 +572,11 @@ fn a_log_at_level_debug_says_which_level_is_missing() {
     let (events, done) = imported(text.as_bytes(), false).unwrap();
     assert_eq!(events_of(&events, Op::Alloc), 0);
     let losses = done.meta.losses;
-    assert!(losses.iter().any(|loss| loss.contains("level trace (-Xlog:metaspace*=trace") && loss.contains("is not known")), "{losses:?}");
+    assert!(
+        losses.iter().any(|loss| loss.contains("level trace (-Xlog:metaspace*=trace")
+            && loss.contains("is not known")),
+        "{losses:?}"
+    );
 }
 
 #[test]
@@ -444,17 +591,23 @@ fn the_log_of_a_jdk_before_16_is_called_one() {
     // Beside a JVM that is understood it is named, and refused.
     let text = format!("[5ns][8][1] {}\n[6ns][7][1] Arena @0xa0 (non-class sm): : born.\n", old[0]);
     let (_, done) = imported(text.as_bytes(), false).unwrap();
-    let refused: Vec<bool> = done.tables.processes.iter().map(|process| process.refused.is_some()).collect();
+    let refused: Vec<bool> =
+        done.tables.processes.iter().map(|process| process.refused.is_some()).collect();
     assert_eq!(refused, [true, false]);
-    assert!(done.meta.losses.iter().any(|loss| loss.contains("the JVM 8: it is older than JDK 16")), "{:?}", done.meta.losses);
+    assert!(
+        done.meta.losses.iter().any(|loss| loss.contains("the JVM 8: it is older than JDK 16")),
+        "{:?}",
+        done.meta.losses
+    );
 }
 
 #[test]
 fn a_missing_line_is_not_a_missing_beginning() {
     let death = "Arena @0xa0 (non-class sm): dies.";
-    for (start, expected) in
-        [(&[" - commit_granule_bytes: 65536."][..], "the line that says so is missing"), (&[], "the beginning of the log is missing")]
-    {
+    for (start, expected) in [
+        (&[" - commit_granule_bytes: 65536."][..], "the line that says so is missing"),
+        (&[], "the beginning of the log is missing"),
+    ] {
         let mut lines = start.to_vec();
         lines.extend(["Arena @0xb0 (non-class sm): : born.", death]);
         let (_, done) = imported(log(&lines).as_bytes(), false).unwrap();
@@ -479,7 +632,8 @@ fn the_reclaim_policy_is_known_by_jvm() {
     }
 }
 
-/// Lines cut out of the middle of a real log, and bytes that are no text: what is read stays, and the least that is missing is said, never more.
+/// Lines cut out of the middle of a real log, and bytes that are no text: what is read stays, and
+/// the least that is missing is said, never more.
 #[test]
 fn holes_in_a_log_are_noticed() {
     for (name, packed) in [("17", JDK17), ("25", JDK25)] {
@@ -503,7 +657,10 @@ fn holes_in_a_log_are_noticed() {
                 let said = done.meta.losses.join(" ");
                 assert!(!said.contains("beginning of the log"), "{name}: {said}");
                 if let Some(part) = said.split_once("at the least ") {
-                    let least = part.1.split_once(" block").map_or(0, |(count, _)| count.parse::<u64>().unwrap_or(0));
+                    let least = part
+                        .1
+                        .split_once(" block")
+                        .map_or(0, |(count, _)| count.parse::<u64>().unwrap_or(0));
                     assert!(least <= lost, "{name}, {length} lines at {at}: {lost} lost, {said}");
                 }
             }
@@ -521,10 +678,14 @@ fn where_lines_are_missing_is_said() {
         );
         [of("0xa0", "requested 10 words."), of("0xa0", &after), of("0xa0", "returning 0x4000000.")]
     };
-    let chunk = "allocated new chunk @0x3, u, base 0x4000000, level lv12 for requested word size 10.";
+    let chunk =
+        "allocated new chunk @0x3, u, base 0x4000000, level lv12 for requested word size 10.";
     let mut lines = vec![of("0xa0", ": born."), of("0xa0", chunk)];
     for (address, used) in [("0x4000000", 10), ("0x40000a0", 30), ("0x40000f0", 40)] {
-        lines.extend(request("0x4000000", used).map(|line| line.replace("returning 0x4000000", &format!("returning {address}"))));
+        lines.extend(
+            request("0x4000000", used)
+                .map(|line| line.replace("returning 0x4000000", &format!("returning {address}"))),
+        );
     }
     lines.push(of("0xa0", "returned 2 chunks, total capacity 1024 words."));
     lines.push("a line of\0\0 no text".into());
@@ -535,35 +696,66 @@ fn where_lines_are_missing_is_said() {
     assert!(said.contains("noticed 3 times, the first time at line 8; at the least 1 block, 10 words, 1 chunk, 1 damaged line"), "{said}");
 }
 
-/// Holes of which only one later line tells: each is noticed where it is certain, and not where the JVM writes so.
+/// Holes of which only one later line tells: each is noticed where it is certain, and not where the
+/// JVM writes so.
 #[test]
 fn holes_that_one_line_gives_away_are_noticed() {
     let of = |what: &str| format!("Arena @0xa0 (non-class sm): {what}");
     let told = |block: &str| format!("Metaspace::allocate: type 7 return {block}.");
-    let chunk = |what: &str| format!("ChkMgr @0x1 (non-class-space): {what} chunk @0x3, u, base 0x4000000, level lv12.");
-    let (born, asked, free) = (of(": born."), of("requested 10 words."), of("taken from fbl (now: 0, 0)."));
-    let (given, began) = (of("returning 0x4000100."), String::from(" - commit_granule_bytes: 65536."));
+    let chunk = |what: &str| {
+        format!("ChkMgr @0x1 (non-class-space): {what} chunk @0x3, u, base 0x4000000, level lv12.")
+    };
+    let (born, asked, free) =
+        (of(": born."), of("requested 10 words."), of("taken from fbl (now: 0, 0)."));
+    let (given, began) =
+        (of("returning 0x4000100."), String::from(" - commit_granule_bytes: 65536."));
     let once = vec![born.clone(), asked.clone(), free.clone(), told("0x4000000")];
     let other = |line: &str| format!("#{line}");
     let vm = vec![other(&asked), other(&free), other(&asked), other(&given)];
     let cases: [(&str, Vec<String>, Option<&str>); 8] = [
-        ("nothing is missing", [once.clone(), vec![asked.clone(), given.clone(), told("0x4000100")]].concat(), None),
+        (
+            "nothing is missing",
+            [once.clone(), vec![asked.clone(), given.clone(), told("0x4000100")]].concat(),
+            None,
+        ),
         (
             "where a free block lies",
             [once.clone(), vec![asked.clone(), free.clone(), asked.clone()]].concat(),
             Some("line 7; at the least 1 block"),
         ),
         ("what the VM thread asks for", [once.clone(), vm].concat(), None),
-        ("who asked for a free block", [once.clone(), vec![free.clone()]].concat(), Some("line 5; at the least 1 block")),
-        ("who was told", [once.clone(), vec![asked.clone(), given.clone(), asked.clone()]].concat(), Some("noticed at line 7")),
-        ("what came back", [once.clone(), vec![chunk("handing out"), chunk("handing out")]].concat(), Some("noticed at line 6")),
-        ("what was handed out", [vec![began], once.clone(), vec![chunk(": returning")]].concat(), Some("noticed at line 6")),
+        (
+            "who asked for a free block",
+            [once.clone(), vec![free.clone()]].concat(),
+            Some("line 5; at the least 1 block"),
+        ),
+        (
+            "who was told",
+            [once.clone(), vec![asked.clone(), given.clone(), asked.clone()]].concat(),
+            Some("noticed at line 7"),
+        ),
+        (
+            "what came back",
+            [once.clone(), vec![chunk("handing out"), chunk("handing out")]].concat(),
+            Some("noticed at line 6"),
+        ),
+        (
+            "what was handed out",
+            [vec![began], once.clone(), vec![chunk(": returning")]].concat(),
+            Some("noticed at line 6"),
+        ),
         ("the beginning, which is known", [once, vec![chunk(": returning")]].concat(), None),
     ];
     for (name, lines, expected) in cases {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         let (_, done) = imported(log(&lines).as_bytes(), true).unwrap();
-        let said = done.meta.losses.iter().find(|loss| loss.contains("missing between")).cloned().unwrap_or_default();
+        let said = done
+            .meta
+            .losses
+            .iter()
+            .find(|loss| loss.contains("missing between"))
+            .cloned()
+            .unwrap_or_default();
         assert_eq!(done.meta.gaps, expected.is_some(), "{name}: {said}");
         assert!(said.contains(expected.unwrap_or("")), "{name}: {said}");
     }

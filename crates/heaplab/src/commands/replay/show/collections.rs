@@ -1,4 +1,5 @@
-//! Heaps that collect: how often and why, what their space held, and the committed bytes side by side.
+//! Heaps that collect: how often and why, what their space held, and the committed bytes side by
+//! side.
 
 use super::{parameter_lines, table};
 use comfy_table::Table;
@@ -14,19 +15,32 @@ const HEAPS_MAX: usize = 4;
 
 /// The tables of the heaps that collect; none where no heap does.
 pub fn tables(heaps: &[HeapResult], columns: usize) -> Vec<Table> {
-    let heaps: Vec<&HeapResult> = heaps.iter().filter(|heap| !heap.collections.is_empty()).collect();
+    let heaps: Vec<&HeapResult> =
+        heaps.iter().filter(|heap| !heap.collections.is_empty()).collect();
     let overview = heaps.iter().filter_map(|heap| overview(heap)).collect();
-    let headings = ["collections", "count", "committed\nmost, end", "used\nmost, end", "waste\nat the end", "pause\nmedian, most"];
-    [table(headings, overview, columns), side_by_side(&heaps, columns)].into_iter().flatten().collect()
+    let headings = [
+        "collections",
+        "count",
+        "committed\nmost, end",
+        "used\nmost, end",
+        "waste\nat the end",
+        "pause\nmedian, most",
+    ];
+    [table(headings, overview, columns), side_by_side(&heaps, columns)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn overview(heap: &HeapResult) -> Option<Vec<String>> {
     let last = heap.collections.last()?;
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     heap.collections.iter().for_each(|collection| *kinds.entry(&collection.kind).or_default() += 1);
-    let count = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join("\n");
+    let count =
+        kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join("\n");
     let most = |of: fn(&Collection) -> u64| heap.collections.iter().map(of).max().unwrap_or(0);
-    let committed = most(|collection| collection.before.committed_bytes.max(collection.after.committed_bytes));
+    let committed =
+        most(|collection| collection.before.committed_bytes.max(collection.after.committed_bytes));
     let used = most(|collection| collection.before.used_bytes);
     Some(vec![
         parameter_lines(&heap.heap),
@@ -40,17 +54,25 @@ fn overview(heap: &HeapResult) -> Option<Vec<String>> {
 
 /// The median and the longest pause; empty where none was measured.
 fn pauses(collections: &[Collection]) -> String {
-    let mut pauses: Vec<u64> = collections.iter().filter_map(|collection| collection.pause_ns).collect();
+    let mut pauses: Vec<u64> =
+        collections.iter().filter_map(|collection| collection.pause_ns).collect();
     pauses.sort_unstable();
     let milliseconds = |ns: u64| format!("{:.2} ms", ns as f64 / 1e6);
-    let (Some(median), Some(most)) = (pauses.get(pauses.len() / 2), pauses.last()) else { return String::new() };
+    let (Some(median), Some(most)) = (pauses.get(pauses.len() / 2), pauses.last()) else {
+        return String::new();
+    };
     format!("{}\n{}", milliseconds(*median), milliseconds(*most))
 }
 
-/// Committed bytes after the collections that the workload forced, where all heaps have as many of them.
+/// Committed bytes after the collections that the workload forced, where all heaps have as many of
+/// them.
 fn side_by_side(heaps: &[&HeapResult], columns: usize) -> Option<Table> {
-    let forced: Vec<Vec<&Collection>> =
-        heaps.iter().map(|heap| heap.collections.iter().filter(|collection| collection.cause == "forced").collect()).collect();
+    let forced: Vec<Vec<&Collection>> = heaps
+        .iter()
+        .map(|heap| {
+            heap.collections.iter().filter(|collection| collection.cause == "forced").collect()
+        })
+        .collect();
     let rows = forced.first().map_or(0, Vec::len);
     if rows == 0 || heaps.len() > HEAPS_MAX || forced.iter().any(|of_heap| of_heap.len() != rows) {
         return None;
@@ -61,8 +83,9 @@ fn side_by_side(heaps: &[&HeapResult], columns: usize) -> Option<Table> {
         let committed = forced.iter().map(|of_heap| bytes(of_heap[row].after.committed_bytes));
         std::iter::once(format!("{} of {rows}", row + 1)).chain(committed).collect()
     });
-    let headings: Vec<String> =
-        std::iter::once("committed after\nforced collection".into()).chain(heaps.iter().map(|heap| parameter_lines(&heap.heap))).collect();
+    let headings: Vec<String> = std::iter::once("committed after\nforced collection".into())
+        .chain(heaps.iter().map(|heap| parameter_lines(&heap.heap)))
+        .collect();
     let mut grid = table([""; 0], lines.collect(), columns)?;
     grid.set_header(headings);
     Some(grid)
@@ -75,7 +98,11 @@ mod tests {
 
     fn heap(name: &str, committed_bytes: u64) -> HeapResult {
         let collection = |nth: u64| {
-            let before = SpaceState { used_bytes: nth << 20, committed_bytes: committed_bytes + (nth << 18), ..SpaceState::default() };
+            let before = SpaceState {
+                used_bytes: nth << 20,
+                committed_bytes: committed_bytes + (nth << 18),
+                ..SpaceState::default()
+            };
             let after = SpaceState { used_bytes: nth << 19, waste_bytes: 640, ..before };
             Collection {
                 kind: "mark-sweep".into(),
@@ -86,7 +113,11 @@ mod tests {
                 ..Collection::default()
             }
         };
-        HeapResult { heap: name.into(), collections: (1..=40).map(collection).collect(), ..HeapResult::default() }
+        HeapResult {
+            heap: name.into(),
+            collections: (1..=40).map(collection).collect(),
+            ..HeapResult::default()
+        }
     }
 
     #[test]

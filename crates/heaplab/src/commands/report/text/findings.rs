@@ -5,7 +5,9 @@ use super::super::frames;
 use super::paint::Paint;
 use super::places;
 use heaplab_findings::words::{bytes, count, plural};
-use heaplab_findings::{Basis, Clownshoe, Evidence, Finding, Kind, LeakPattern, Level, ORDER, Options, ShoeSize};
+use heaplab_findings::{
+    Basis, Clownshoe, Evidence, Finding, Kind, LeakPattern, Level, ORDER, Options, ShoeSize,
+};
 use heaplab_size_class::Allocator;
 use heaplab_trace::tables::Tables;
 
@@ -13,10 +15,11 @@ const FRAMES: usize = 6;
 /// Sizes of a family that are shown.
 const SIZES: usize = 8;
 
-/// The findings that a change in the code would answer, in their order. What came once and stayed is not among
-/// them; it has its own section.
+/// The findings that a change in the code would answer, in their order. What came once and stayed
+/// is not among them; it has its own section.
 pub fn changes(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: usize) {
-    let findings: Vec<&Finding> = analysis.findings.findings.iter().filter(|finding| !is_one_off(finding)).collect();
+    let findings: Vec<&Finding> =
+        analysis.findings.findings.iter().filter(|finding| !is_one_off(finding)).collect();
     paint.heading("What to change");
     if findings.is_empty() {
         paint.line("Nothing that wastes a thousandth of the peak or of what was asked for.");
@@ -45,7 +48,11 @@ fn list(paint: &mut Paint, tables: &Tables, findings: &[&Finding], from: usize, 
     }
     if findings.len() > most {
         paint.line("");
-        paint.dim(&format!("and {} more; --top {} shows them", count((findings.len() - most) as u64), findings.len()));
+        paint.dim(&format!(
+            "and {} more; --top {} shows them",
+            count((findings.len() - most) as u64),
+            findings.len()
+        ));
     }
 }
 
@@ -92,9 +99,11 @@ fn shoe_sizes(paint: &mut Paint, shoe: &Clownshoe) {
     let rows: Vec<[String; 5]> = shoe.sizes.iter().take(SIZES).map(row).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let heads = ["request", "becomes", "requests", "saves at peak", "over the run"];
-    let widths: Vec<usize> = heads.iter().enumerate().map(|(column, head)| width(column).max(head.len())).collect();
+    let widths: Vec<usize> =
+        heads.iter().enumerate().map(|(column, head)| width(column).max(head.len())).collect();
     let line = |cells: [&str; 5]| {
-        let cells: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+        let cells: Vec<String> =
+            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
         format!("       {}", cells.join("  "))
     };
     paint.dim(&line(heads));
@@ -108,7 +117,8 @@ fn shoe_sizes(paint: &mut Paint, shoe: &Clownshoe) {
 }
 
 fn row(size: &ShoeSize) -> [String; 5] {
-    let saves = [size.saving.at_peak_bytes, size.saving.total_bytes].map(|saved| if saved == 0 { "nothing".into() } else { bytes(saved) });
+    let saves = [size.saving.at_peak_bytes, size.saving.total_bytes]
+        .map(|saved| if saved == 0 { "nothing".into() } else { bytes(saved) });
     let [peak, total] = saves;
     [count(size.request), count(size.usable), count(size.requested.objects), peak, total]
 }
@@ -122,43 +132,75 @@ fn cost(finding: &Finding) -> String {
             let (peak, total, name) = (bytes(peak), bytes(total), finding.basis.title());
             let sum = match finding.basis {
                 _ if finding.is_elsewhere() => {
-                    format!("On {name} it would waste {peak} at the peak, {total} over the run in {requests}; {}.", as_recorded(finding))
+                    format!(
+                        "On {name} it would waste {peak} at the peak, {total} over the run in {requests}; {}.",
+                        as_recorded(finding)
+                    )
                 }
-                Basis::Measured => format!("{peak} of slop at the peak, {total} over the run in {requests}, as measured."),
-                Basis::Table(_) => format!("{peak} of slop at the peak, {total} over the run in {requests} on {name}."),
+                Basis::Measured => format!(
+                    "{peak} of slop at the peak, {total} over the run in {requests}, as measured."
+                ),
+                Basis::Table(_) => format!(
+                    "{peak} of slop at the peak, {total} over the run in {requests} on {name}."
+                ),
             };
             let others = others(finding);
-            if others.is_empty() { sum } else { format!("{sum} Elsewhere at the peak: {}.", others.join(", ")) }
+            if others.is_empty() {
+                sum
+            } else {
+                format!("{sum} Elsewhere at the peak: {}.", others.join(", "))
+            }
         }
         Kind::Growth => {
-            let copied = if let Evidence::Growth(growth) = &finding.evidence { growth.copied() } else { "nothing".into() };
+            let copied = if let Evidence::Growth(growth) = &finding.evidence {
+                growth.copied()
+            } else {
+                "nothing".into()
+            };
             format!("{} asked for beyond what doubling asks for; {copied} copied.", bytes(total))
         }
-        Kind::Churn => format!("{} asked for again and again in {}.", bytes(total), plural(finding.saving.requests, "request")),
+        Kind::Churn => format!(
+            "{} asked for again and again in {}.",
+            bytes(total),
+            plural(finding.saving.requests, "request")
+        ),
         Kind::Leak if peak == total => format!("{} held at the end.", bytes(total)),
-        Kind::Leak if peak == 0 => format!("{} held at the end, nothing of it at the peak.", bytes(total)),
-        Kind::Leak => format!("{} held at the end, {} of it at the peak.", bytes(total), bytes(peak)),
+        Kind::Leak if peak == 0 => {
+            format!("{} held at the end, nothing of it at the peak.", bytes(total))
+        }
+        Kind::Leak => {
+            format!("{} held at the end, {} of it at the peak.", bytes(total), bytes(peak))
+        }
     }
 }
 
 /// What a finding of another allocator costs on the one recorded under.
 fn as_recorded(finding: &Finding) -> String {
     match finding.costs.iter().find(|cost| cost.basis == Basis::Measured) {
-        Some(cost) => format!("as recorded {} and {}", bytes(cost.at_peak_bytes), bytes(cost.total_bytes)),
+        Some(cost) => {
+            format!("as recorded {} and {}", bytes(cost.at_peak_bytes), bytes(cost.total_bytes))
+        }
         None => "as recorded nothing".into(),
     }
 }
 
-/// The peak's cost on the allocators that were not judged by; a version that costs what its sibling costs is left out.
+/// The peak's cost on the allocators that were not judged by; a version that costs what its sibling
+/// costs is left out.
 fn others(finding: &Finding) -> Vec<String> {
-    let of = |basis| finding.costs.iter().find(|cost| cost.basis == basis).map(|cost| cost.at_peak_bytes);
+    let of = |basis| {
+        finding.costs.iter().find(|cost| cost.basis == basis).map(|cost| cost.at_peak_bytes)
+    };
     let same = |basis| match basis {
         Basis::Table(Allocator::Jemalloc530) => of(basis) == of(Basis::Table(Allocator::Jemalloc)),
         Basis::Table(Allocator::Mimalloc2) => of(basis) == of(Basis::Table(Allocator::Mimalloc)),
         _ => false,
     };
-    let told = |basis| basis == finding.basis || (finding.is_elsewhere() && basis == Basis::Measured);
-    let others = finding.costs.iter().filter(|cost| !told(cost.basis) && cost.at_peak_bytes > 0 && !same(cost.basis));
+    let told =
+        |basis| basis == finding.basis || (finding.is_elsewhere() && basis == Basis::Measured);
+    let others = finding
+        .costs
+        .iter()
+        .filter(|cost| !told(cost.basis) && cost.at_peak_bytes > 0 && !same(cost.basis));
     others.map(|cost| format!("{} {}", cost.basis.name(), bytes(cost.at_peak_bytes))).collect()
 }
 
@@ -173,7 +215,8 @@ fn sizes(sample: &[u64], gap: Option<(usize, u64)>) -> String {
 
 /// What stayed from one time, most bytes first.
 pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: usize) {
-    let mut kept: Vec<&Finding> = analysis.findings.findings.iter().filter(|finding| is_one_off(finding)).collect();
+    let mut kept: Vec<&Finding> =
+        analysis.findings.findings.iter().filter(|finding| is_one_off(finding)).collect();
     kept.sort_by_key(|finding| std::cmp::Reverse(finding.wasted_total_bytes()));
     let end = &analysis.profile.end.live;
     paint.heading("Live at the end");
@@ -182,22 +225,36 @@ pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most
         return;
     }
     let held = format!("{} in {}", bytes(end.bytes), plural(end.objects, "object"));
-    let grew = analysis.findings.findings.iter().any(|finding| finding.kind == Kind::Leak && !is_one_off(finding));
+    let grew = analysis
+        .findings
+        .findings
+        .iter()
+        .any(|finding| finding.kind == Kind::Leak && !is_one_off(finding));
     let least = bytes(Options::default().least(analysis.profile.peak.live.bytes));
     let rest = match (kept.is_empty(), grew) {
-        (true, true) => format!("What grew with the run is above, as a finding; of the rest no place holds {least} or more."),
+        (true, true) => format!(
+            "What grew with the run is above, as a finding; of the rest no place holds {least} or more."
+        ),
         (true, false) => format!("It is spread: no place holds {least} of it or more."),
-        (false, true) => "What grew with the run is above, as a finding; this came at one time:".into(),
+        (false, true) => {
+            "What grew with the run is above, as a finding; this came at one time:".into()
+        }
         (false, false) => "None of it grew with the run:".into(),
     };
     paint.wrapped("", &format!("{held}. {rest}"));
     for finding in kept.iter().take(most) {
         // A site that freed most of what it made and kept the rest is more suspicious than a table.
         let freed = match &finding.evidence {
-            Evidence::Leak(leak) if leak.freed > 0 => format!("; the site's other {} were freed", count(leak.freed)),
+            Evidence::Leak(leak) if leak.freed > 0 => {
+                format!("; the site's other {} were freed", count(leak.freed))
+            }
             _ => String::new(),
         };
-        paint.line(&format!("  {:>10}  {}{freed}", bytes(finding.wasted_total_bytes()), plural(finding.count, "object")));
+        paint.line(&format!(
+            "  {:>10}  {}{freed}",
+            bytes(finding.wasted_total_bytes()),
+            plural(finding.count, "object")
+        ));
         let (lines, further) = frames::lines(tables, finding.stack(), FRAMES);
         places::stack(paint, &lines, further);
     }

@@ -67,7 +67,8 @@ impl Paint {
     /// Stands out, behind a mark such as a number; further lines begin below its first word.
     pub fn item(&mut self, mark: &str, text: &str) {
         let columns = mark.chars().count();
-        for (number, line) in wrap(text, self.width.saturating_sub(columns)).into_iter().enumerate() {
+        for (number, line) in wrap(text, self.width.saturating_sub(columns)).into_iter().enumerate()
+        {
             let before = if number == 0 { mark } else { "" };
             self.styled(BOLD, &format!("{before:columns$}{line}"));
         }

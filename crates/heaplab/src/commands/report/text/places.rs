@@ -60,14 +60,30 @@ pub fn stack(paint: &mut Paint, lines: &[String], further: usize) {
 pub fn at_peak(paint: &mut Paint, tables: &Tables, profile: &Profile, most: usize) {
     paint.heading("Who holds the peak");
     let rows = profile.stacks.iter().filter(|row| row.at_peak.objects > 0);
-    show(paint, tables, rows.map(|row| (row.stack, row.at_peak.bytes as i64, row.at_peak.objects as i64)), profile.peak.live.bytes, most);
+    show(
+        paint,
+        tables,
+        rows.map(|row| (row.stack, row.at_peak.bytes as i64, row.at_peak.objects as i64)),
+        profile.peak.live.bytes,
+        most,
+    );
 }
 
-fn show(paint: &mut Paint, tables: &Tables, stacks: impl Iterator<Item = (StackId, i64, i64)>, whole: u64, most: usize) {
+fn show(
+    paint: &mut Paint,
+    tables: &Tables,
+    stacks: impl Iterator<Item = (StackId, i64, i64)>,
+    whole: u64,
+    most: usize,
+) {
     let places = places(tables, stacks);
     for place in places.iter().take(most) {
         let share = place.bytes as f64 / whole.max(1) as f64;
-        let alike = if place.stacks > 1 { format!(", {} alike", plural(place.stacks, "stack")) } else { String::new() };
+        let alike = if place.stacks > 1 {
+            format!(", {} alike", plural(place.stacks, "stack"))
+        } else {
+            String::new()
+        };
         paint.line(&format!(
             "  {:>10} {:>7}  {}{alike}",
             bytes(place.bytes.unsigned_abs()),
@@ -78,7 +94,11 @@ fn show(paint: &mut Paint, tables: &Tables, stacks: impl Iterator<Item = (StackI
     }
     if places.len() > most {
         let rest: i64 = places[most..].iter().map(|place| place.bytes).sum();
-        paint.dim(&format!("  {:>10}          in {} more places", bytes(rest.unsigned_abs()), count((places.len() - most) as u64)));
+        paint.dim(&format!(
+            "  {:>10}          in {} more places",
+            bytes(rest.unsigned_abs()),
+            count((places.len() - most) as u64)
+        ));
     }
 }
 
@@ -94,17 +114,31 @@ pub fn marks(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: usiz
         let passed = analysis.profile.marks.iter().find(|passed| passed.mark as usize == row);
         let (live, objects) = match (passed, process) {
             // A mark of its own counts, whatever is said of its times.
-            (_, Some(process)) if mark.process != analysis.process && mark.time_ns < process.began_ns => {
+            (_, Some(process))
+                if mark.process != analysis.process && mark.time_ns < process.began_ns =>
+            {
                 ("not begun".into(), String::new())
             }
-            (_, Some(process)) if mark.process != analysis.process && !process.ran_at(mark.time_ns) => ("ended".into(), String::new()),
+            (_, Some(process))
+                if mark.process != analysis.process && !process.ran_at(mark.time_ns) =>
+            {
+                ("ended".into(), String::new())
+            }
             (Some(passed), _) => (bytes(passed.live.bytes), count(passed.live.objects)),
             (None, _) => ("not known".into(), String::new()),
         };
-        paint.line(&format!("{:>10}{live:>14}{objects:>14}  {}", duration(mark.time_ns), choose::mark_name(tables, row)));
+        paint.line(&format!(
+            "{:>10}{live:>14}{objects:>14}  {}",
+            duration(mark.time_ns),
+            choose::mark_name(tables, row)
+        ));
     }
     if tables.marks.len() > most {
-        paint.dim(&format!("and {} more; --top {} shows them", count((tables.marks.len() - most) as u64), tables.marks.len()));
+        paint.dim(&format!(
+            "and {} more; --top {} shows them",
+            count((tables.marks.len() - most) as u64),
+            tables.marks.len()
+        ));
     }
 }
 
@@ -113,14 +147,34 @@ pub fn moments(paint: &mut Paint, tables: &Tables, shown: &Shown, most: usize) {
     match shown {
         Shown::Nothing => {}
         Shown::At { moment } => {
-            let time = if moment.time_ns > 0 { format!("{}, ", duration(moment.time_ns)) } else { String::new() };
+            let time = if moment.time_ns > 0 {
+                format!("{}, ", duration(moment.time_ns))
+            } else {
+                String::new()
+            };
             paint.heading(&format!("At {} ({time}after event {})", moment.name, count(moment.row)));
-            paint.line(&format!("{} live in {}", bytes(moment.live.bytes), plural(moment.live.objects, "object")));
+            paint.line(&format!(
+                "{} live in {}",
+                bytes(moment.live.bytes),
+                plural(moment.live.objects, "object")
+            ));
             let live = moment.stacks.iter().filter(|row| row.live.objects > 0);
-            show(paint, tables, live.map(|row| (row.stack, row.live.bytes as i64, row.live.objects as i64)), moment.live.bytes, most);
+            show(
+                paint,
+                tables,
+                live.map(|row| (row.stack, row.live.bytes as i64, row.live.objects as i64)),
+                moment.live.bytes,
+                most,
+            );
         }
         Shown::Between { from, to, stacks } => {
-            paint.heading(&format!("Between {} ({}) and {} ({})", from.name, duration(from.time_ns), to.name, duration(to.time_ns)));
+            paint.heading(&format!(
+                "Between {} ({}) and {} ({})",
+                from.name,
+                duration(from.time_ns),
+                to.name,
+                duration(to.time_ns)
+            ));
             let requested: u64 = stacks.iter().map(|change| change.requested.bytes).sum();
             let requests: u64 = stacks.iter().map(|change| change.requested.objects).sum();
             paint.wrapped(
@@ -136,9 +190,15 @@ pub fn moments(paint: &mut Paint, tables: &Tables, shown: &Shown, most: usize) {
                 ),
             );
             for (what, grew) in [("more", true), ("less", false)] {
-                let changed = stacks.iter().filter(|change| change.live_bytes != 0 && (change.live_bytes > 0) == grew);
+                let changed = stacks
+                    .iter()
+                    .filter(|change| change.live_bytes != 0 && (change.live_bytes > 0) == grew);
                 let sign = if grew { 1 } else { -1 };
-                let changed: Vec<_> = changed.map(|change| (change.stack, sign * change.live_bytes, sign * change.live_objects)).collect();
+                let changed: Vec<_> = changed
+                    .map(|change| {
+                        (change.stack, sign * change.live_bytes, sign * change.live_objects)
+                    })
+                    .collect();
                 if !changed.is_empty() {
                     let whole = changed.iter().map(|change| change.1).sum::<i64>().unsigned_abs();
                     paint.bold(&format!("{} {what} live", bytes(whole)));

@@ -1,4 +1,5 @@
-//! The report as a person sees it, on a small program with known answers, written as a bundle and read back.
+//! The report as a person sees it, on a small program with known answers, written as a bundle and
+//! read back.
 
 use super::super::{analysis, json, moments};
 use super::{Look, report};
@@ -6,11 +7,17 @@ use heaplab_trace::bundle::{Bundle, BundleWriter, Meta};
 use heaplab_trace::tables::{Ended, Frame, Mark, Process, StackNode, Tables, Thread};
 use heaplab_trace::{Event, EventSink, Flags, Op};
 
-/// `main` loads 200 pages of 4,104 bytes, handles 2,000 items with a state of its own, grows a list by hand-picked steps, and
-/// leaks every tenth of 300 sessions. A second process allocates once.
+/// `main` loads 200 pages of 4,104 bytes, handles 2,000 items with a state of its own, grows a list
+/// by hand-picked steps, and leaks every tenth of 300 sessions. A second process allocates once.
 fn recording(folder: &std::path::Path) -> Bundle {
-    let functions = ["main", "load", "page_alloc", "xmalloc", "handle", "new_state", "append", "session"];
-    let frames = functions.map(|name| Frame { function: Some(name.into()), file: Some("app.c".into()), line: 7, ..Frame::default() });
+    let functions =
+        ["main", "load", "page_alloc", "xmalloc", "handle", "new_state", "append", "session"];
+    let frames = functions.map(|name| Frame {
+        function: Some(name.into()),
+        file: Some("app.c".into()),
+        line: 7,
+        ..Frame::default()
+    });
     let nodes = [(0, 0), (0, 0), (1, 1), (2, 2), (3, 3), (1, 4), (5, 5), (1, 6), (5, 7)];
     let process = |pid, name: &str| Process {
         pid,
@@ -48,7 +55,14 @@ fn recording(folder: &std::path::Path) -> Bundle {
     for turn in 0..2000 {
         let state = push(Event { flags: Flags::ZEROED, ..birth(6, 256) });
         if turn % 100 == 99 {
-            push(Event { op: Op::Realloc, object: list, flags: Flags::MOVED, stack: 7, size: 512 + (turn + 1) * 8, ..Event::default() });
+            push(Event {
+                op: Op::Realloc,
+                object: list,
+                flags: Flags::MOVED,
+                stack: 7,
+                size: 512 + (turn + 1) * 8,
+                ..Event::default()
+            });
         }
         if turn % 7 == 0 {
             let session = push(birth(8, 700));
@@ -80,8 +94,12 @@ fn text(wanted: &[&str], between: bool, look: &Look) -> String {
     bundle.verify().unwrap();
     let wanted: Vec<String> = wanted.iter().map(|name| name.to_string()).collect();
     let (selection, peaks) = analysis::select(&bundle, None).unwrap();
-    let requests = moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection).unwrap();
-    let analysis = analysis::Analysis { peaks, ..analysis::analyse(&bundle, selection, None, requests).unwrap() };
+    let requests =
+        moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection).unwrap();
+    let analysis = analysis::Analysis {
+        peaks,
+        ..analysis::analyse(&bundle, selection, None, requests).unwrap()
+    };
     let shown = moments::shown(&wanted, between, &analysis.profile).unwrap();
     report(&bundle, &analysis, &shown, look)
 }
@@ -93,9 +111,13 @@ fn what_has_nothing_between_it_is_no_pair_of_moments() {
     let (selection, _) = analysis::select(&bundle, None).unwrap();
     let between = |pair: [&str; 2]| {
         let wanted = pair.map(String::from);
-        let requests = moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection).unwrap();
+        let requests =
+            moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)
+                .unwrap();
         let analysis = analysis::analyse(&bundle, selection, None, requests).unwrap();
-        moments::shown(&wanted, true, &analysis.profile).map(|_| ()).map_err(|error| error.to_string())
+        moments::shown(&wanted, true, &analysis.profile)
+            .map(|_| ())
+            .map_err(|error| error.to_string())
     };
     for same in [["loaded", "loaded"], ["end", "end"], ["1ms", "1ms"]] {
         let error = between(same).unwrap_err();
@@ -110,7 +132,10 @@ fn marks_are_listed_with_what_was_live() {
     let report = text(&[], false, &PIPED);
     let marks = report.split("\n\n").find(|section| section.starts_with("Marks")).unwrap();
     // 200 pages of 4,104 bytes; its own event is the 202nd.
-    assert_eq!(marks, "Marks\n      time          live       objects  mark\n      0 ns       802 KiB           200  loaded");
+    assert_eq!(
+        marks,
+        "Marks\n      time          live       objects  mark\n      0 ns       802 KiB           200  loaded"
+    );
 }
 
 #[test]
@@ -139,12 +164,19 @@ fn a_moment_and_two() {
     };
     let at = text(&["loaded"], false, &PIPED);
     let between = text(&["loaded", "end"], true, &PIPED);
-    insta::assert_snapshot!("moments", format!("{}\n\n{}", section(at, "At loaded"), section(between, "Between loaded")));
+    insta::assert_snapshot!(
+        "moments",
+        format!("{}\n\n{}", section(at, "At loaded"), section(between, "Between loaded"))
+    );
 }
 
 #[test]
 fn lines_fit_a_narrow_terminal_and_colours_come_only_when_asked() {
-    let narrow = text(&["loaded", "end"], true, &Look { width: 60, listing_width: 60, colour: false, top: 3 });
+    let narrow = text(
+        &["loaded", "end"],
+        true,
+        &Look { width: 60, listing_width: 60, colour: false, top: 3 },
+    );
     assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
     assert!(!narrow.contains('\x1b'));
     assert!(text(&[], false, &Look { colour: true, ..PIPED }).contains("\x1b[1;36m"));
@@ -158,14 +190,25 @@ fn the_json_document_says_what_the_text_says() {
     let analysis = analysis::analyse(&bundle, selection, None, Vec::new()).unwrap();
     let document = json::document(&bundle, &analysis, &moments::Shown::Nothing, &[]).unwrap();
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
-    assert_eq!((document["format"].as_str(), document["version"].as_u64()), (Some("heaplab-report"), Some(2)));
+    assert_eq!(
+        (document["format"].as_str(), document["version"].as_u64()),
+        (Some("heaplab-report"), Some(2))
+    );
     assert_eq!(document["process"], 0);
     assert_eq!(document["meta"]["allocator"], "glibc 2.36");
     let last = document["findings"]["findings"].as_array().unwrap().last().unwrap();
-    assert_eq!((last["kind"].as_str(), &last["evidence"]["elsewhere"]), (Some("clownshoes"), &true.into()));
+    assert_eq!(
+        (last["kind"].as_str(), &last["evidence"]["elsewhere"]),
+        (Some("clownshoes"), &true.into())
+    );
     assert_eq!(last["evidence"]["sizes"][0]["request"], 4104);
     assert_eq!(last["stacks"][0]["frames"][1], "page_alloc  app.c:7");
-    let peak = document["profile"]["stacks"].as_array().unwrap().iter().map(|row| row["at_peak"]["bytes"].as_u64().unwrap()).sum::<u64>();
+    let peak = document["profile"]["stacks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["at_peak"]["bytes"].as_u64().unwrap())
+        .sum::<u64>();
     assert_eq!(document["profile"]["peak"]["live"]["bytes"], peak);
 }
 
@@ -176,12 +219,16 @@ fn what_cannot_be_shown_is_said() {
     let error = analysis::select(&bundle, Some("nobody")).unwrap_err().to_string();
     assert!(error.contains("nobody") && error.contains("10 app, 11 helper"), "{error}");
     let (all, _) = analysis::select(&bundle, Some("all")).unwrap();
-    let error = moments::requests(&["laoded".into()], bundle.tables(), 1, all).unwrap_err().to_string();
+    let error =
+        moments::requests(&["laoded".into()], bundle.tables(), 1, all).unwrap_err().to_string();
     assert!(error.contains("laoded") && error.contains("the marks are: loaded"), "{error}");
-    let error = moments::requests(&["5ms".into()], bundle.tables(), 0, all).unwrap_err().to_string();
+    let error =
+        moments::requests(&["5ms".into()], bundle.tables(), 0, all).unwrap_err().to_string();
     assert!(error.contains("`5ms` is a time") && error.contains("no time stamps"), "{error}");
     let analysis = analysis::analyse(&bundle, all, None, Vec::new()).unwrap();
-    let error = moments::shown(&["end".into(), "peak".into()], true, &analysis.profile).unwrap_err().to_string();
+    let error = moments::shown(&["end".into(), "peak".into()], true, &analysis.profile)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("name the earlier moment first"), "{error}");
 }
 
@@ -190,7 +237,11 @@ fn a_block_that_is_freed_twice_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("twice.heaplab");
     let mut writer = BundleWriter::create(&path).unwrap();
-    let tables = Tables { processes: vec![Process::default()], threads: vec![Thread::default()], ..Tables::default() };
+    let tables = Tables {
+        processes: vec![Process::default()],
+        threads: vec![Thread::default()],
+        ..Tables::default()
+    };
     for op in [Op::Alloc, Op::Free, Op::Free] {
         writer.push(&Event { op, size: u64::from(op == Op::Alloc), ..Event::default() }).unwrap();
     }
@@ -198,14 +249,17 @@ fn a_block_that_is_freed_twice_is_said() {
     let bundle = Bundle::open(&path).unwrap();
     let (selection, _) = analysis::select(&bundle, None).unwrap();
     let analysis = analysis::analyse(&bundle, selection, None, Vec::new()).unwrap();
-    let text = report(&bundle, &analysis, &moments::Shown::Nothing, &PIPED).replace("\n! ", " ").replace('\n', " ");
+    let text = report(&bundle, &analysis, &moments::Shown::Nothing, &PIPED)
+        .replace("\n! ", " ")
+        .replace('\n', " ");
     assert!(
         text.contains("1 row is about an object that is not live there: its birth was not recorded, or the recording is damaged"),
         "{text}"
     );
 }
 
-/// A phase that ends early leaks every tenth block: it did not grow with the run, but its site freed the others.
+/// A phase that ends early leaks every tenth block: it did not grow with the run, but its site
+/// freed the others.
 #[test]
 fn a_site_that_freed_most_and_kept_some_is_told_from_a_table() {
     let folder = tempfile::tempdir().unwrap();
@@ -216,14 +270,18 @@ fn a_site_that_freed_most_and_kept_some_is_told_from_a_table() {
             Frame { function: Some("load".into()), ..Frame::default() },
             Frame { function: Some("work".into()), ..Frame::default() },
         ],
-        stacks: [(0, 0), (0, 0), (0, 1)].map(|(parent, frame)| StackNode { parent, frame }).to_vec(),
+        stacks: [(0, 0), (0, 0), (0, 1)]
+            .map(|(parent, frame)| StackNode { parent, frame })
+            .to_vec(),
         processes: vec![Process { ended: Ended::Exited(0), ..Process::default() }],
         threads: vec![Thread::default()],
         ..Tables::default()
     };
     for object in 0..2000 {
         let (stack, time_ns) = (if object < 500 { 1 } else { 2 }, 1000 + object * object);
-        writer.push(&Event { op: Op::Alloc, object, size: 300, stack, time_ns, ..Event::default() }).unwrap();
+        writer
+            .push(&Event { op: Op::Alloc, object, size: 300, stack, time_ns, ..Event::default() })
+            .unwrap();
         if object >= 500 || object % 10 > 0 {
             writer.push(&Event { op: Op::Free, object, time_ns, ..Event::default() }).unwrap();
         }

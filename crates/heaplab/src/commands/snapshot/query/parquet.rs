@@ -12,7 +12,10 @@ use std::io::Write;
 /// Writes all rows.
 pub fn write(answer: &Answer, out: &mut dyn Write) -> Result<()> {
     let fields = answer.fields();
-    let columns: Vec<Column> = fields.iter().map(|field| Column::required(field.json_name(), kind(*field), Encoding::Dictionary)).collect();
+    let columns: Vec<Column> = fields
+        .iter()
+        .map(|field| Column::required(field.json_name(), kind(*field), Encoding::Dictionary))
+        .collect();
     let mut writer = FileWriter::new(out, &columns)?;
     let mut numbers = Vec::new();
     for first in (0..answer.len()).step_by(PAGE_ROWS) {
@@ -20,11 +23,15 @@ pub fn write(answer: &Answer, out: &mut dyn Write) -> Result<()> {
         writer.page(rows.len(), |column, writer, squeeze| {
             let cells = rows.clone().map(|row| answer.cell(row, fields[column]));
             if fields[column].is_text() {
-                let texts: Vec<String> = cells.map(|cell| if let Cell::Text(text) = cell { text } else { String::new() }).collect();
+                let texts: Vec<String> = cells
+                    .map(|cell| if let Cell::Text(text) = cell { text } else { String::new() })
+                    .collect();
                 return writer.texts(texts.iter().map(|text| Some(text.as_str())), squeeze);
             }
             numbers.clear();
-            numbers.extend(cells.map(|cell| if let Cell::Number(number) = cell { number as u64 } else { 0 }));
+            numbers.extend(
+                cells.map(|cell| if let Cell::Number(number) = cell { number as u64 } else { 0 }),
+            );
             writer.integers(&numbers, Present::All, rows.len(), squeeze)
         })?;
     }

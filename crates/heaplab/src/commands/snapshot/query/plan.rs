@@ -93,12 +93,17 @@ impl Plan {
             let condition = Expression::all(&mut tokens, 0)?;
             let mut unknown = None;
             condition.names(&mut |name, argument, place| {
-                if argument.is_some() || Field::named(name).is_none_or(|field| field == Field::Count) {
+                if argument.is_some()
+                    || Field::named(name).is_none_or(|field| field == Field::Count)
+                {
                     unknown.get_or_insert((name.to_string(), place));
                 }
             });
             if let Some((name, place)) = unknown {
-                return Err(tokens.misread_at(place, format!("{name} is no field of an object; there are {}", of_objects())));
+                return Err(tokens.misread_at(
+                    place,
+                    format!("{name} is no field of an object; there are {}", of_objects()),
+                ));
             }
             plan.condition = Some(condition);
             optional_bar(&mut tokens);
@@ -110,13 +115,17 @@ impl Plan {
         if tokens.word("sort") {
             let field = plan.field(&mut tokens)?;
             let ascending = tokens.word("asc");
-            let descending = !ascending && (tokens.word("desc") || !(field.is_text() || matches!(field, Field::Id | Field::Distance)));
+            let descending = !ascending
+                && (tokens.word("desc")
+                    || !(field.is_text() || matches!(field, Field::Id | Field::Distance)));
             plan.sort = Some((field, descending));
             optional_bar(&mut tokens);
         }
         if tokens.word("top") {
             match tokens.peek() {
-                Some(Token::Number(number)) if *number >= 1.0 && number.fract() == 0.0 => plan.top = Some(*number as usize),
+                Some(Token::Number(number)) if *number >= 1.0 && number.fract() == 0.0 => {
+                    plan.top = Some(*number as usize)
+                }
                 _ => return Err(tokens.misread("expected how many rows")),
             }
             tokens.take();
@@ -130,7 +139,9 @@ impl Plan {
         }
         match tokens.peek() {
             None => Ok(plan),
-            Some(_) => Err(tokens.misread("expected where, group, sort, top or select, in this order")),
+            Some(_) => {
+                Err(tokens.misread("expected where, group, sort, top or select, in this order"))
+            }
         }
     }
 
@@ -140,14 +151,22 @@ impl Plan {
             if self.group.is_empty() {
                 *field != Field::Count
             } else {
-                self.group.contains(field) || matches!(field, Field::Count | Field::Shallow | Field::Retained | Field::Distance)
+                self.group.contains(field)
+                    || matches!(
+                        field,
+                        Field::Count | Field::Shallow | Field::Retained | Field::Distance
+                    )
             }
         };
         let field = match tokens.peek() {
             Some(Token::Word(word)) => Field::named(word).filter(known),
             _ => None,
         };
-        let what = if self.group.is_empty() { of_objects() } else { "those of the group, count, shallow, retained, distance".into() };
+        let what = if self.group.is_empty() {
+            of_objects()
+        } else {
+            "those of the group, count, shallow, retained, distance".into()
+        };
         let field = field.ok_or_else(|| tokens.misread(format!("expected a field: {what}")))?;
         tokens.take();
         Ok(field)
@@ -159,7 +178,15 @@ impl Plan {
             return self.select.clone();
         }
         if self.group.is_empty() {
-            return vec![Field::Id, Field::Shallow, Field::Retained, Field::Distance, Field::Type, Field::Class, Field::Name];
+            return vec![
+                Field::Id,
+                Field::Shallow,
+                Field::Retained,
+                Field::Distance,
+                Field::Type,
+                Field::Class,
+                Field::Name,
+            ];
         }
         let mut columns = vec![Field::Count, Field::Shallow, Field::Retained];
         if !self.group.contains(&Field::Distance) {
@@ -178,7 +205,8 @@ fn fields(tokens: &mut Tokens, forbidden: &[Field]) -> Result<Vec<Field>, Misrea
     let mut fields = Vec::new();
     loop {
         let field = match tokens.peek() {
-            Some(Token::Word(word)) => Field::named(word).filter(|field| !forbidden.contains(field) && !fields.contains(field)),
+            Some(Token::Word(word)) => Field::named(word)
+                .filter(|field| !forbidden.contains(field) && !fields.contains(field)),
             _ => None,
         };
         fields.push(field.ok_or_else(|| {
@@ -201,18 +229,29 @@ mod tests {
         assert_eq!((plan.sort, plan.top), (Some((Field::Retained, true)), Some(3)));
         assert_eq!(plan.columns(), [Field::Id, Field::Name]);
         let plan = Plan::read("group type, class sort type").unwrap();
-        assert_eq!((plan.group.as_slice(), plan.sort), (&[Field::Type, Field::Class][..], Some((Field::Type, false))));
+        assert_eq!(
+            (plan.group.as_slice(), plan.sort),
+            (&[Field::Type, Field::Class][..], Some((Field::Type, false)))
+        );
         assert!(Plan::read("").unwrap().columns().contains(&Field::Name));
     }
 
     #[test]
     fn what_is_not_understood_is_pointed_at() {
         let misread = |text: &str| Plan::read(text).unwrap_err().to_string();
-        assert!(misread("where size > 1").starts_with("size is no field of an object; there are id, type"));
-        assert!(misread("sort retained | where id = 1").contains("in this order\n  sort retained | where id = 1\n                  ^"));
+        assert!(
+            misread("where size > 1")
+                .starts_with("size is no field of an object; there are id, type")
+        );
+        assert!(
+            misread("sort retained | where id = 1")
+                .contains("in this order\n  sort retained | where id = 1\n                  ^")
+        );
         assert!(misread("group class | sort id").contains("those of the group"));
         assert!(
-            misread("top 0").contains("how many") && misread("top 1.5").contains("how many") && misread("group count").contains("group by")
+            misread("top 0").contains("how many")
+                && misread("top 1.5").contains("how many")
+                && misread("group count").contains("group by")
         );
         assert!(misread("sort count").contains("expected a field"));
     }

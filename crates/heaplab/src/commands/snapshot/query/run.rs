@@ -53,9 +53,15 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
     /// Runs the query.
     pub fn of(analysis: &'q Analysis<'s, 'a>, plan: &'q Plan) -> Answer<'q, 's, 'a> {
         let class_names = analysis.classes().iter().map(name).collect();
-        let mut answer = Answer { analysis, plan, class_names, rows: Rows::Objects(Vec::new()), found: 0 };
-        let nodes: Vec<Node> = analysis.snapshot().graph.nodes().filter(|node| answer.fits(*node)).collect();
-        answer.rows = if plan.group.is_empty() { Rows::Objects(nodes) } else { Rows::Groups(answer.grouped(nodes)) };
+        let mut answer =
+            Answer { analysis, plan, class_names, rows: Rows::Objects(Vec::new()), found: 0 };
+        let nodes: Vec<Node> =
+            analysis.snapshot().graph.nodes().filter(|node| answer.fits(*node)).collect();
+        answer.rows = if plan.group.is_empty() {
+            Rows::Objects(nodes)
+        } else {
+            Rows::Groups(answer.grouped(nodes))
+        };
         answer.found = answer.len();
         answer.sort();
         answer
@@ -105,7 +111,9 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
             field.map_or(Value::Number(0.0), |field| value(self.of_node(node, field)))
         };
         // What is divided by zero is neither more nor less than anything.
-        self.plan.condition.as_ref().is_none_or(|condition| !condition.divides_by_zero(&mut field) && condition.is_true(&mut field))
+        self.plan.condition.as_ref().is_none_or(|condition| {
+            !condition.divides_by_zero(&mut field) && condition.is_true(&mut field)
+        })
     }
 
     fn of_node(&self, node: Node, field: Field) -> Cell {
@@ -113,8 +121,12 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         let graph = &snapshot.graph;
         Cell::Number(match field {
             Field::Id => graph.id(node).into(),
-            Field::Type => return Cell::Text(snapshot.node_type_name(graph.node_type(node)).into()),
-            Field::Class => return Cell::Text(self.class_names[analysis.class_of(node) as usize].clone()),
+            Field::Type => {
+                return Cell::Text(snapshot.node_type_name(graph.node_type(node)).into());
+            }
+            Field::Class => {
+                return Cell::Text(self.class_names[analysis.class_of(node) as usize].clone());
+            }
             Field::Name => return Cell::Text(analysis.name(node).into_owned()),
             Field::Shallow => analysis.self_size(node) as i64,
             Field::Retained => analysis.retained_size(node) as i64,
@@ -132,9 +144,17 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         }
         Cell::Number(match field {
             Field::Count => group.nodes.len() as i64,
-            Field::Shallow => group.nodes.iter().map(|node| self.analysis.self_size(*node)).sum::<u64>() as i64,
+            Field::Shallow => {
+                group.nodes.iter().map(|node| self.analysis.self_size(*node)).sum::<u64>() as i64
+            }
             Field::Retained => group.retained_bytes as i64,
-            _ => group.nodes.iter().map(|node| self.analysis.distance(*node)).min().unwrap_or(0).into(),
+            _ => group
+                .nodes
+                .iter()
+                .map(|node| self.analysis.distance(*node))
+                .min()
+                .unwrap_or(0)
+                .into(),
         })
     }
 
@@ -145,7 +165,8 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         let mut group_of = vec![NONE; self.analysis.snapshot().graph.node_count()];
         let mut groups: Vec<Group> = Vec::new();
         for node in nodes {
-            let key: Vec<i64> = self.plan.group.iter().map(|field| keys.of_node(node, *field)).collect();
+            let key: Vec<i64> =
+                self.plan.group.iter().map(|field| keys.of_node(node, *field)).collect();
             let place = *places.entry(key).or_insert_with(|| {
                 groups.push(Group { nodes: Vec::new(), retained_bytes: 0 });
                 groups.len() as u32 - 1
@@ -153,7 +174,10 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
             group_of[node as usize] = place;
             groups[place as usize].nodes.push(node);
         }
-        let retained = self.analysis.retained_by_groups(|node| Some(group_of[node as usize]).filter(|group| *group != NONE), groups.len());
+        let retained = self.analysis.retained_by_groups(
+            |node| Some(group_of[node as usize]).filter(|group| *group != NONE),
+            groups.len(),
+        );
         for (group, retained) in groups.iter_mut().zip(retained) {
             group.retained_bytes = retained;
         }
@@ -170,7 +194,9 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
             None => (0..most as u32).collect(),
         };
         match &mut self.rows {
-            Rows::Objects(nodes) => *nodes = order.into_iter().map(|row| nodes[row as usize]).collect(),
+            Rows::Objects(nodes) => {
+                *nodes = order.into_iter().map(|row| nodes[row as usize]).collect()
+            }
             Rows::Groups(groups) => {
                 let take = |row: u32| std::mem::take(&mut groups[row as usize]);
                 *groups = order.into_iter().map(take).collect();
@@ -178,8 +204,8 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         }
     }
 
-    /// So many rows as come first, equal ones in the order in which they are. Names are not made for it ([`Analysis::first_by_name`]), and other texts have
-    /// a rank.
+    /// So many rows as come first, equal ones in the order in which they are. Names are not made
+    /// for it ([`Analysis::first_by_name`]), and other texts have a rank.
     fn first(&self, field: Field, descending: bool, most: usize) -> Vec<u32> {
         if field == Field::Name {
             return match &self.rows {
@@ -191,7 +217,8 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
             };
         }
         let mut keys = Keys::of(self);
-        let mut keyed: Vec<(i64, u32)> = (0..self.len()).map(|row| (self.key(row, field, &mut keys), row as u32)).collect();
+        let mut keyed: Vec<(i64, u32)> =
+            (0..self.len()).map(|row| (self.key(row, field, &mut keys), row as u32)).collect();
         if field.is_text() {
             let ranks = keys.ranks(field);
             keyed.iter_mut().for_each(|(key, _)| *key = ranks[*key as usize]);
@@ -211,7 +238,9 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
     fn key(&self, row: usize, field: Field, keys: &mut Keys<'_, 'q, 's, 'a>) -> i64 {
         match &self.rows {
             Rows::Objects(nodes) => keys.of_node(nodes[row], field),
-            Rows::Groups(groups) if self.plan.group.contains(&field) => keys.of_node(groups[row].nodes[0], field),
+            Rows::Groups(groups) if self.plan.group.contains(&field) => {
+                keys.of_node(groups[row].nodes[0], field)
+            }
             Rows::Groups(groups) => match self.of_group(&groups[row], field) {
                 Cell::Number(number) => number,
                 Cell::Text(_) => 0,
@@ -232,7 +261,10 @@ struct Keys<'k, 'q, 's, 'a> {
 impl<'k, 'q, 's, 'a> Keys<'k, 'q, 's, 'a> {
     fn of(answer: &'k Answer<'q, 's, 'a>) -> Self {
         let mut first: HashMap<&str, i64> = HashMap::new();
-        let classes = (0..).zip(&answer.class_names).map(|(class, name)| *first.entry(name).or_insert(class)).collect();
+        let classes = (0..)
+            .zip(&answer.class_names)
+            .map(|(class, name)| *first.entry(name).or_insert(class))
+            .collect();
         Keys { answer, names: SameNames::new(answer.analysis), classes, types: Vec::new() }
     }
 

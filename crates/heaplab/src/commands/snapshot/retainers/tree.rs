@@ -1,7 +1,8 @@
 //! The tree of what refers to an object, and to those, of a bounded size.
 //!
-//! Ways backwards are exponentially many, objects are not: each is followed once, where it is nearest to the object asked for, and elsewhere
-//! only named. DevTools follows what a user opens; here the nearest levels come first, until there are as many lines as were asked for.
+//! Ways backwards are exponentially many, objects are not: each is followed once, where it is
+//! nearest to the object asked for, and elsewhere only named. DevTools follows what a user opens;
+//! here the nearest levels come first, until there are as many lines as were asked for.
 
 use heaplab_snapshot::analysis::{Analysis, Retaining};
 use heaplab_snapshot::{Node, Retainers};
@@ -33,7 +34,8 @@ pub struct Followed {
 pub struct Tree {
     /// Referrers, those of one object behind each other.
     pub rows: Vec<Retaining>,
-    /// The row under which an object is followed (the object asked for has none), and whether lines were left for it.
+    /// The row under which an object is followed (the object asked for has none), and whether lines
+    /// were left for it.
     followed: HashMap<Node, (Option<usize>, Option<Followed>)>,
     /// Objects that depth allows to follow and the number of lines does not.
     pub not_followed: usize,
@@ -72,7 +74,9 @@ impl Tree {
             let first = tree.rows.len();
             tree.rows.extend_from_slice(&sorted[..shown]);
             if depth + 1 < limits.depth {
-                waiting.extend((first..tree.rows.len()).map(|row| (tree.rows[row].from, Some(row), depth + 1)));
+                waiting.extend(
+                    (first..tree.rows.len()).map(|row| (tree.rows[row].from, Some(row), depth + 1)),
+                );
             }
             let followed = Followed { rows: first..first + shown, more: sorted.len() - shown };
             tree.followed.insert(node, (under, Some(followed)));
@@ -82,7 +86,10 @@ impl Tree {
 
     /// What refers to the object asked for.
     pub fn first(&self, node: Node) -> Followed {
-        self.followed.get(&node).and_then(|(_, followed)| followed.clone()).unwrap_or(Followed { rows: 0..0, more: 0 })
+        self.followed
+            .get(&node)
+            .and_then(|(_, followed)| followed.clone())
+            .unwrap_or(Followed { rows: 0..0, more: 0 })
     }
 
     /// How a row goes on.

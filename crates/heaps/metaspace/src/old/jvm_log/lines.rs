@@ -81,7 +81,11 @@ fn line(text: &str) -> Option<Line> {
     let mut next = || found.next();
     if let Some(rest) = text.strip_prefix("SpaceManager::grow_and_allocate for ") {
         let (words, rest) = rest.split_once(" words ")?;
-        return Some(Line::Grow { words: count(words)?, used: before(rest, " words used")?, left: before(rest, " words left")? });
+        return Some(Line::Grow {
+            words: count(words)?,
+            used: before(rest, " words used")?,
+            left: before(rest, " words left")?,
+        });
     }
     if text.starts_with("SpaceManager(): ") {
         return next().map(Line::Birth);
@@ -125,18 +129,25 @@ pub(super) fn records(log: &str) -> Vec<Record> {
         let (thread, rest) = rest.split_once(']')?;
         let text = rest.strip_prefix(' ')?;
         let text = if text.starts_with("GC(") { text.split_once(") ")?.1 } else { text };
-        Some(Record { number: index + 1, time_ns: time.parse().ok()?, thread: thread.trim().parse().ok()?, line: line(text)? })
+        Some(Record {
+            number: index + 1,
+            time_ns: time.parse().ok()?,
+            thread: thread.trim().parse().ok()?,
+            line: line(text)?,
+        })
     };
     classified(log.lines().enumerate().filter_map(decorated).collect())
 }
 
-/// Says of each returned block what it is: the log prints the same line for the rest of a retired chunk, for the rest of a
-/// block that served a request, for a block that was too large and is put back, and for one that the program gives back.
+/// Says of each returned block what it is: the log prints the same line for the rest of a retired
+/// chunk, for the rest of a block that served a request, for a block that was too large and is put
+/// back, and for one that the program gives back.
 fn classified(records: Vec<Record>) -> Vec<Record> {
     let mut last: HashMap<u64, usize> = HashMap::new();
     let mut rests = HashSet::new();
     for (index, record) in records.iter().enumerate() {
-        if let (Line::Reused { base, words }, Some(before)) = (record.line, last.insert(record.thread, index))
+        if let (Line::Reused { base, words }, Some(before)) =
+            (record.line, last.insert(record.thread, index))
             && matches!(records[before].line, Line::Block { base: rest, .. } if rest == base.wrapping_add(words * WORD))
         {
             rests.insert(before);
@@ -163,7 +174,9 @@ fn classified(records: Vec<Record>) -> Vec<Record> {
             }
             Line::Block { base, words } => {
                 let known = free.insert(base, words);
-                if rests.contains(&index) || !growing.contains(&record.thread) && known == Some(words) {
+                if rests.contains(&index)
+                    || !growing.contains(&record.thread) && known == Some(words)
+                {
                     continue;
                 }
                 record.line = match growing.contains(&record.thread) {

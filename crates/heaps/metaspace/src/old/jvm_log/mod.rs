@@ -1,20 +1,27 @@
 //! From what JDK 11 logs of its metaspace to a [`recording`](super::recording).
 //!
-//! `java -Xlog:gc+metaspace*=trace:file=F:uptimenanos,tid:filecount=0` prints births and deaths of arenas, every chunk that is
-//! handed out with its address, the rest of every retired chunk, blocks given back, and unmapped nodes. It does not print
-//! which arena a chunk is for. That follows: a newborn arena's chunks come next in the same thread; a chunk that retires
-//! another belongs to the same arena; an arena that dies returns its chunks by address. Where none of this tells (the
-//! current chunk had less than three words left, and its arena is alive at the end), the undying arena of that thread that grew last
-//! and whose chunk has that size is taken, and counted as a guess.
+//! `java -Xlog:gc+metaspace*=trace:file=F:uptimenanos,tid:filecount=0` prints births and deaths of
+//! arenas, every chunk that is handed out with its address, the rest of every retired chunk, blocks
+//! given back, and unmapped nodes. It does not print which arena a chunk is for. That follows: a
+//! newborn arena's chunks come next in the same thread; a chunk that retires another belongs to the
+//! same arena; an arena that dies returns its chunks by address. Where none of this tells (the
+//! current chunk had less than three words left, and its arena is alive at the end), the undying
+//! arena of that thread that grew last and whose chunk has that size is taken, and counted as a
+//! guess.
 //!
-//! **Used bytes of a replay are fewer than the JVM's.** HotSpot 11 bumps through a chunk without a line of log (`SpaceManager::allocate_work`), says how far it
-//! came only when the chunk is too full for a request (`grow_and_allocate for N words, U words used L words left`), and says nothing of the chunk an arena had when it died. So
-//! what was handed out in a chunk that was never followed by another is in no log, of any tag: all of the JVM's figures lie between what is replayed and that plus what
-//! is left in current chunks. On Churn this is 14 to 18 % of the used bytes after a drop, and 28 to 30 % while all 2000 loaders of a cycle live, 1500 of which never fill their
-//! first chunk; on Redefine 1 to 9 %. `tests/old_recorded.rs` holds every moment of every recording to those limits (with `--nocapture` it prints
-//! them), and committed bytes, which do not depend on it, to be equal.
+//! **Used bytes of a replay are fewer than the JVM's.** HotSpot 11 bumps through a chunk without a
+//! line of log (`SpaceManager::allocate_work`), says how far it came only when the chunk is too
+//! full for a request (`grow_and_allocate for N words, U words used L words left`), and says
+//! nothing of the chunk an arena had when it died. So what was handed out in a chunk that was never
+//! followed by another is in no log, of any tag: all of the JVM's figures lie between what is
+//! replayed and that plus what is left in current chunks. On Churn this is 14 to 18 % of the used
+//! bytes after a drop, and 28 to 30 % while all 2000 loaders of a cycle live, 1500 of which never
+//! fill their first chunk; on Redefine 1 to 9 %. `tests/old_recorded.rs` holds every moment of
+//! every recording to those limits (with `--nocapture` it prints them), and committed bytes, which
+//! do not depend on it, to be equal.
 //!
-//! Reading takes two passes: one to learn who owns which chunk and which blocks will be given back, one to write events.
+//! Reading takes two passes: one to learn who owns which chunk and which blocks will be given back,
+//! one to write events.
 
 mod lines;
 mod owners;
@@ -31,7 +38,9 @@ use writer::{Reading, Writer};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JvmLogError {
     /// No node of the class space was found at the log's beginning.
-    #[error("the log does not name a class space; record it from the start, with -Xlog:gc+metaspace*=trace and class pointers compressed")]
+    #[error(
+        "the log does not name a class space; record it from the start, with -Xlog:gc+metaspace*=trace and class pointers compressed"
+    )]
     NoClassSpace,
     /// A line whose context is missing.
     #[error("line {line}: {what}; is the log cut or rotated? record it with filecount=0")]
@@ -42,7 +51,9 @@ pub enum JvmLogError {
         what: &'static str,
     },
     /// A line of what the program reported.
-    #[error("line {line} of the program's report: expected eight values separated by commas, found {found:?}")]
+    #[error(
+        "line {line} of the program's report: expected eight values separated by commas, found {found:?}"
+    )]
     Report {
         /// Counted from 1.
         line: usize,
@@ -64,7 +75,10 @@ pub struct Converted {
 
 /// What the program printed, with the moment in nanoseconds.
 fn report(csv: &str) -> Result<Vec<(u64, Said)>, JvmLogError> {
-    let wrong = |index: usize, text: &str| JvmLogError::Report { line: index + 1, found: text.chars().take(80).collect() };
+    let wrong = |index: usize, text: &str| JvmLogError::Report {
+        line: index + 1,
+        found: text.chars().take(80).collect(),
+    };
     let said = |text: &str| {
         let fields: Vec<&str> = text.split(',').collect();
         let value = |at: usize| fields.get(at)?.trim().parse::<u64>().ok();
@@ -80,11 +94,15 @@ fn report(csv: &str) -> Result<Vec<(u64, Said)>, JvmLogError> {
         // The time is cut to whole milliseconds, and what was reported was read after it was.
         Some((value(7)?.checked_add(1)?.checked_mul(1_000_000)?, said))
     };
-    csv.lines().enumerate().skip(1).map(|(index, text)| said(text).ok_or_else(|| wrong(index, text))).collect()
+    csv.lines()
+        .enumerate()
+        .skip(1)
+        .map(|(index, text)| said(text).ok_or_else(|| wrong(index, text)))
+        .collect()
 }
 
-/// Converts a log and what the program reported (CSV: step, cycle, loaders, used, committed, class_used, class_committed,
-/// uptime_ms) into a recording.
+/// Converts a log and what the program reported (CSV: step, cycle, loaders, used, committed,
+/// class_used, class_committed, uptime_ms) into a recording.
 pub fn convert(log: &str, reported: &str) -> Result<Converted, JvmLogError> {
     let records = lines::records(log);
     let mut reports = report(reported)?.into_iter().peekable();
@@ -96,7 +114,9 @@ pub fn convert(log: &str, reported: &str) -> Result<Converted, JvmLogError> {
             state.purge(&mut writer);
             writer.out.events.push(Event::Said(said));
         }
-        state.step(&mut writer, record).map_err(|what| JvmLogError::Context { line: record.number, what })?;
+        state
+            .step(&mut writer, record)
+            .map_err(|what| JvmLogError::Context { line: record.number, what })?;
     }
     state.purge(&mut writer);
     writer.out.events.extend(reports.map(|(_, said)| Event::Said(said)));

@@ -39,17 +39,27 @@ struct Pending {
 
 impl Owners {
     pub fn space_of(&self, address: usize) -> Space {
-        if (self.class_base..self.class_end).contains(&address) { Space::Class } else { Space::NonClass }
+        if (self.class_base..self.class_end).contains(&address) {
+            Space::Class
+        } else {
+            Space::NonClass
+        }
     }
 
     pub fn learn(records: &[Record]) -> Result<Owners, JvmLogError> {
-        let class_base = records.iter().find_map(|record| if let Line::ClassSpace { base } = record.line { Some(base) } else { None });
+        let class_base = records.iter().find_map(|record| {
+            if let Line::ClassSpace { base } = record.line { Some(base) } else { None }
+        });
         let class_base = class_base.ok_or(JvmLogError::NoClassSpace)?;
         let class_end = records.iter().find_map(|record| match record.line {
             Line::NodeAt { base, end } if base == class_base => Some(end),
             _ => None,
         });
-        let mut owners = Owners { class_base, class_end: class_end.ok_or(JvmLogError::NoClassSpace)?, ..Owners::default() };
+        let mut owners = Owners {
+            class_base,
+            class_end: class_end.ok_or(JvmLogError::NoClassSpace)?,
+            ..Owners::default()
+        };
         let mut live: BTreeMap<usize, usize> = BTreeMap::new();
         let mut managers: HashMap<usize, usize> = HashMap::new();
         let mut threads: HashMap<u64, Pending> = HashMap::new();
@@ -59,7 +69,8 @@ impl Owners {
             let pending = threads.entry(record.thread).or_default();
             match record.line {
                 Line::Birth(manager) => {
-                    let space = if pending.births.len() == 1 { Space::Class } else { Space::NonClass };
+                    let space =
+                        if pending.births.len() == 1 { Space::Class } else { Space::NonClass };
                     managers.insert(manager, owners.births.len());
                     pending.births.push_back(owners.births.len());
                     owners.births.push((space, 0));
@@ -68,23 +79,40 @@ impl Owners {
                 Line::Added { base, end } => {
                     let number = owners.tenancies.len();
                     let space = owners.space_of(base);
-                    let words = end.checked_sub(base).ok_or_else(|| context("a chunk ends before it begins"))? / WORD;
+                    let words = end
+                        .checked_sub(base)
+                        .ok_or_else(|| context("a chunk ends before it begins"))?
+                        / WORD;
                     let (arena, after) = match pending.births.pop_front() {
                         Some(arena) => {
                             owners.births[arena].1 = words;
                             (Some(arena), None)
                         }
                         None if pending.grow => (None, pending.retired),
-                        None => return Err(context("a chunk is added, but no arena was born and none asked for it")),
+                        None => {
+                            return Err(context(
+                                "a chunk is added, but no arena was born and none asked for it",
+                            ));
+                        }
                     };
                     (pending.grow, pending.retired) = (false, None);
                     live.insert(base, number);
-                    owners.tenancies.push(Tenancy { base, words, space, arena, after, cuts: BTreeMap::new() });
+                    owners.tenancies.push(Tenancy {
+                        base,
+                        words,
+                        space,
+                        arena,
+                        after,
+                        cuts: BTreeMap::new(),
+                    });
                 }
-                Line::Retired { base } => pending.retired = live.range(..=base).next_back().map(|(_, number)| *number),
+                Line::Retired { base } => {
+                    pending.retired = live.range(..=base).next_back().map(|(_, number)| *number)
+                }
                 Line::GivenBack { base, words, fresh: true } => {
                     let tenancy = live.range(..=base).next_back().map(|(_, number)| *number);
-                    let owner = &mut owners.tenancies[tenancy.ok_or_else(|| context("a block is returned that lies in no chunk"))?];
+                    let owner = &mut owners.tenancies[tenancy
+                        .ok_or_else(|| context("a block is returned that lies in no chunk"))?];
                     owner.cuts.insert((base - owner.base) / WORD, words);
                 }
                 Line::Death(manager) => {
@@ -107,12 +135,16 @@ impl Owners {
     /// A chunk and the one it took the place of have one owner: forwards, then backwards.
     fn follow_links(&mut self) {
         for number in 0..self.tenancies.len() {
-            if let (None, Some(after)) = (self.tenancies[number].arena, self.tenancies[number].after) {
+            if let (None, Some(after)) =
+                (self.tenancies[number].arena, self.tenancies[number].after)
+            {
                 self.tenancies[number].arena = self.tenancies[after].arena;
             }
         }
         for number in (0..self.tenancies.len()).rev() {
-            if let (Some(arena), Some(after)) = (self.tenancies[number].arena, self.tenancies[number].after) {
+            if let (Some(arena), Some(after)) =
+                (self.tenancies[number].arena, self.tenancies[number].after)
+            {
                 self.tenancies[after].arena.get_or_insert(arena);
             }
         }

@@ -52,7 +52,10 @@ fn a_log_becomes_a_recording_that_replays() {
     assert_eq!(recording::parse(&written).unwrap(), converted.events);
     let (metaspace, comparison) = recording::replay(&converted.events).unwrap();
     metaspace.check_deep().unwrap();
-    assert_eq!((comparison.chunks, comparison.chunks_equal, comparison.first_difference), (3, 3, None));
+    assert_eq!(
+        (comparison.chunks, comparison.chunks_equal, comparison.first_difference),
+        (3, 3, None)
+    );
     assert_eq!(comparison.moments[0].ours.committed_bytes(), 393_216);
 }
 
@@ -60,7 +63,11 @@ fn a_log_becomes_a_recording_that_replays() {
 fn what_is_missing_is_said_with_its_line() {
     let said = |log: &str, report: &str| convert(log, report).unwrap_err().to_string();
     assert!(said("[1ns][2] hello\n", REPORT).starts_with("the log does not name a class space"));
-    let cut: String = LOG.lines().filter(|line| !line.contains("SpaceManager():")).map(|line| format!("{line}\n")).collect();
+    let cut: String = LOG
+        .lines()
+        .filter(|line| !line.contains("SpaceManager():"))
+        .map(|line| format!("{line}\n"))
+        .collect();
     assert_eq!(
         said(&cut, REPORT),
         "line 7: a chunk is added, but no arena was born and none asked for it; is the log cut or rotated? record it with filecount=0"
@@ -80,8 +87,14 @@ fn what_is_missing_is_said_with_its_line() {
 #[test]
 fn a_recording_names_the_line_that_it_cannot_read() {
     let said = |text: &str| recording::parse(text).unwrap_err().to_string();
-    assert_eq!(said(""), "line 1 of the recording: expected a header that begins with #old-metaspace 1, found \"\"");
-    assert_eq!(said("#old-metaspace 1\nk 1\nz 1\n"), "line 3 of the recording: expected an event of a recording, found \"z 1\"");
+    assert_eq!(
+        said(""),
+        "line 1 of the recording: expected a header that begins with #old-metaspace 1, found \"\""
+    );
+    assert_eq!(
+        said("#old-metaspace 1\nk 1\nz 1\n"),
+        "line 3 of the recording: expected an event of a recording, found \"z 1\""
+    );
     assert_eq!(
         said("#old-metaspace 1\nk 99999999999\n"),
         "line 2 of the recording: expected an event of a recording, found \"k 99999999999\""
@@ -95,13 +108,20 @@ fn a_recording_names_the_line_that_it_cannot_read() {
     assert!(refused("a 3 10").starts_with("line 2"));
     let birth = "b 0 n s 0 0 512\n";
     assert!(refused(&format!("{birth}{birth}")).starts_with("line 3"), "two arenas of one number");
-    assert!(refused(&format!("{birth}a 0 1\na 0 1\nd 0 0\nd 0 1\n")).starts_with("line 5"), "less than a block's least is no block");
+    assert!(
+        refused(&format!("{birth}a 0 1\na 0 1\nd 0 0\nd 0 1\n")).starts_with("line 5"),
+        "less than a block's least is no block"
+    );
     let outlived = format!("{birth}a 0 20\nk 0\n{birth}d 0 0");
-    assert!(refused(&outlived).starts_with("line 6"), "a block of the arena that had the number before");
+    assert!(
+        refused(&outlived).starts_with("line 6"),
+        "a block of the arena that had the number before"
+    );
 }
 
 proptest! {
-    /// Lines in any order and number are an error or a recording; whatever a recording says, replaying it ends.
+    /// Lines in any order and number are an error or a recording; whatever a recording says,
+    /// replaying it ends.
     #[test]
     fn shuffled_logs_do_no_harm(order in proptest::collection::vec(0usize..17, 0..60)) {
         let lines: Vec<&str> = LOG.lines().collect();

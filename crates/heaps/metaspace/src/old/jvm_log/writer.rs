@@ -35,26 +35,49 @@ impl Writer {
     pub fn new(owners: Owners) -> Writer {
         let out = Converted { chunks: owners.tenancies.len(), ..Converted::default() };
         let arenas = vec![None; owners.births.len()];
-        Writer { owners, out, arenas, requests: 0, placed: HashMap::new(), nodes: BTreeMap::new(), born: [0; 2] }
+        Writer {
+            owners,
+            out,
+            arenas,
+            requests: 0,
+            placed: HashMap::new(),
+            nodes: BTreeMap::new(),
+            born: [0; 2],
+        }
     }
 
     fn place(&self, tenancy: usize) -> Place {
         let Tenancy { base, words, .. } = self.owners.tenancies[tenancy];
-        let (node_base, number) = self.nodes.range(..=base).next_back().map_or((base, 0), |(node, (_, number))| (*node, *number));
+        let (node_base, number) = self
+            .nodes
+            .range(..=base)
+            .next_back()
+            .map_or((base, 0), |(node, (_, number))| (*node, *number));
         Place { node: number, kilobyte: (base - node_base) / 1024, words }
     }
 
-    fn request(&mut self, arena: usize, tenancy: usize, offset: usize, words: usize, source: Source) {
+    fn request(
+        &mut self,
+        arena: usize,
+        tenancy: usize,
+        offset: usize,
+        words: usize,
+        source: Source,
+    ) {
         self.placed.insert((tenancy, offset), self.requests);
         self.requests += 1;
         self.out.events.push(Event::Allocate { arena, words, source });
     }
 
-    /// Everything in the arena's current chunk up to `top` was handed out: blocks that are given back by themselves, the rest as one.
+    /// Everything in the arena's current chunk up to `top` was handed out: blocks that are given
+    /// back by themselves, the rest as one.
     fn fill(&mut self, arena: usize, top: usize) {
         let Some(filling) = self.arenas[arena].filter(|filling| filling.top < top) else { return };
-        let cuts: Vec<(usize, usize)> =
-            self.owners.tenancies[filling.tenancy].cuts.range(filling.top..top).map(|(offset, words)| (*offset, *words)).collect();
+        let cuts: Vec<(usize, usize)> = self.owners.tenancies[filling.tenancy]
+            .cuts
+            .range(filling.top..top)
+            .map(|(offset, words)| (*offset, *words))
+            .collect();
         let mut at = filling.top;
         for (offset, words) in cuts {
             if offset > at {
@@ -72,13 +95,24 @@ impl Writer {
 
     fn guess(&mut self, space: Space, words: usize, used: usize, thread: u64) -> Option<usize> {
         self.out.guessed += 1;
-        let candidates = self.arenas.iter().enumerate().filter_map(|(arena, filling)| filling.map(|filling| (arena, filling)));
-        // An arena that dies names all of its chunks then, so this one is of an arena that does not.
+        let candidates = self
+            .arenas
+            .iter()
+            .enumerate()
+            .filter_map(|(arena, filling)| filling.map(|filling| (arena, filling)));
+        // An arena that dies names all of its chunks then, so this one is of an arena that does
+        // not.
         let fits = |(arena, filling): &(usize, Filling)| {
             let tenancy = &self.owners.tenancies[filling.tenancy];
-            !self.owners.mortal.contains(arena) && tenancy.space == space && tenancy.words == words && filling.top <= used
+            !self.owners.mortal.contains(arena)
+                && tenancy.space == space
+                && tenancy.words == words
+                && filling.top <= used
         };
-        candidates.filter(fits).max_by_key(|(_, filling)| (filling.last_thread == thread, filling.tenancy)).map(|(arena, _)| arena)
+        candidates
+            .filter(fits)
+            .max_by_key(|(_, filling)| (filling.last_thread == thread, filling.tenancy))
+            .map(|(arena, _)| arena)
     }
 
     fn node(&mut self, base: usize, end: usize) {
@@ -86,7 +120,11 @@ impl Writer {
         let number = self.born[space as usize];
         self.born[space as usize] += 1;
         self.nodes.insert(base, (space, number));
-        self.out.events.push(Event::Node { space, offset_bytes: base % (64 << 10), words: end.saturating_sub(base) / WORD });
+        self.out.events.push(Event::Node {
+            space,
+            offset_bytes: base % (64 << 10),
+            words: end.saturating_sub(base) / WORD,
+        });
     }
 
     fn birth(&mut self, arena: usize, tenancy: usize, thread: u64) {
@@ -101,8 +139,16 @@ impl Writer {
         self.arenas[arena] = Some(Filling { tenancy, top: HEADER_WORDS, last_thread: thread });
     }
 
-    fn grow(&mut self, tenancy: usize, words: usize, used: usize, left: usize, thread: u64) -> Option<()> {
-        let Tenancy { arena, space, words: chunk_words, after, .. } = self.owners.tenancies[tenancy];
+    fn grow(
+        &mut self,
+        tenancy: usize,
+        words: usize,
+        used: usize,
+        left: usize,
+        thread: u64,
+    ) -> Option<()> {
+        let Tenancy { arena, space, words: chunk_words, after, .. } =
+            self.owners.tenancies[tenancy];
         // A guess about the chunk before this one holds for this one too.
         let arena = match arena.or_else(|| self.owners.tenancies[after?].arena) {
             Some(arena) => arena,
@@ -115,7 +161,8 @@ impl Writer {
         self.request(arena, tenancy, HEADER_WORDS, words, Source::NewChunk(place));
         let beside = chunk_words > space.medium_words() && used + left > 0;
         if !beside {
-            self.arenas[arena] = Some(Filling { tenancy, top: HEADER_WORDS + words, last_thread: thread });
+            self.arenas[arena] =
+                Some(Filling { tenancy, top: HEADER_WORDS + words, last_thread: thread });
         }
         Some(())
     }
@@ -123,7 +170,13 @@ impl Writer {
     fn reuse(&mut self, tenancy: usize, offset: usize, words: usize) -> Option<()> {
         let arena = self.owners.tenancies[tenancy].arena?;
         let place = self.place(tenancy);
-        self.request(arena, tenancy, offset, words, Source::FreeBlock { node: place.node, word: place.kilobyte * 128 + offset });
+        self.request(
+            arena,
+            tenancy,
+            offset,
+            words,
+            Source::FreeBlock { node: place.node, word: place.kilobyte * 128 + offset },
+        );
         Some(())
     }
 
@@ -167,7 +220,8 @@ impl Reading {
 
     /// The chunk that `address` lies in, and the words from its base.
     fn place(&self, writer: &Writer, address: usize) -> Result<(usize, usize), &'static str> {
-        let (_, tenancy) = self.live.range(..=address).next_back().ok_or("a block lies in no chunk")?;
+        let (_, tenancy) =
+            self.live.range(..=address).next_back().ok_or("a block lies in no chunk")?;
         Ok((*tenancy, (address - writer.owners.tenancies[*tenancy].base) / WORD))
     }
 
@@ -197,22 +251,29 @@ impl Reading {
                 match (born, grow) {
                     (Some(arena), _) => writer.birth(arena, tenancy, record.thread),
                     (None, Some((words, used, left))) => {
-                        writer.grow(tenancy, words, used, left, record.thread).ok_or("no arena has a chunk that this one could follow")?;
+                        writer
+                            .grow(tenancy, words, used, left, record.thread)
+                            .ok_or("no arena has a chunk that this one could follow")?;
                     }
                     (None, None) => return Err("a chunk is added, but nobody asked for it"),
                 }
             }
             Line::GivenBack { base, words, .. } => {
                 let (tenancy, offset) = self.place(writer, base)?;
-                writer.give_back(tenancy, offset, words).ok_or("a block is returned that was never handed out")?;
+                writer
+                    .give_back(tenancy, offset, words)
+                    .ok_or("a block is returned that was never handed out")?;
             }
             Line::Reused { base, words } => {
                 let (tenancy, offset) = self.place(writer, base)?;
-                writer.reuse(tenancy, offset, words).ok_or("a free block serves a request, but its arena is unknown")?;
+                writer
+                    .reuse(tenancy, offset, words)
+                    .ok_or("a free block serves a request, but its arena is unknown")?;
             }
             Line::Retired { .. } | Line::Block { .. } => {}
             Line::Death(manager) => {
-                let arena = self.managers.remove(&manager).ok_or("an arena dies that was never born")?;
+                let arena =
+                    self.managers.remove(&manager).ok_or("an arena dies that was never born")?;
                 writer.out.events.push(Event::Death { arena });
                 self.deaths = true;
             }
@@ -220,8 +281,12 @@ impl Reading {
                 self.live.remove(&base);
             }
             Line::Unmapped(object) => {
-                let base = self.node_objects.remove(&object).ok_or("a node is unmapped that was never mapped")?;
-                let (_, number) = writer.nodes.remove(&base).ok_or("a node is unmapped that was never mapped")?;
+                let base = self
+                    .node_objects
+                    .remove(&object)
+                    .ok_or("a node is unmapped that was never mapped")?;
+                let (_, number) =
+                    writer.nodes.remove(&base).ok_or("a node is unmapped that was never mapped")?;
                 self.unmapped.push(number);
             }
         }

@@ -1,7 +1,8 @@
 //! Usual blocks with NEON, two texts in a vector.
 //!
-//! As with SSE2 a text is turned round, so that the digits that end it are its lowest bytes. Neighbours are multiplied by their weights and added, three times: pairs of
-//! bytes, of 16 and of 32 bits.
+//! As with SSE2 a text is turned round, so that the digits that end it are its lowest bytes.
+//! Neighbours are multiplied by their weights and added, three times: pairs of bytes, of 16 and of
+//! 32 bits.
 
 use super::{BLOCK, Digits};
 use crate::reader::blocks::{Masks, Neon};
@@ -10,7 +11,8 @@ use std::arch::aarch64::*;
 impl Digits for Neon {
     #[inline(always)]
     fn commas(block: &[u8; BLOCK]) -> Option<u64> {
-        // SAFETY: NEON is part of every aarch64 that Rust's targets with a standard library know; the loads are within the 64 bytes of the block.
+        // SAFETY: NEON is part of every aarch64 that Rust's targets with a standard library know;
+        // the loads are within the 64 bytes of the block.
         let usual = unsafe {
             let mut usual = vdupq_n_u8(0xff);
             for lane in 0..4 {
@@ -39,7 +41,8 @@ impl Digits for Neon {
 
 #[inline(always)]
 fn two(texts: &mut [u64; 2]) {
-    // SAFETY: NEON is part of every aarch64 as above; the load and the store are within the two texts.
+    // SAFETY: NEON is part of every aarch64 as above; the load and the store are within the two
+    // texts.
     unsafe {
         let text = vrev64q_u8(vreinterpretq_u8_u64(vld1q_u64(texts.as_ptr())));
         let values = vsubq_u8(text, vdupq_n_u8(b'0'));
@@ -48,7 +51,8 @@ fn two(texts: &mut [u64; 2]) {
         let digits = vandq_u8(values, vreinterpretq_u8_u64(within));
         let pairs = vpaddlq_u8(vmulq_u8(digits, vreinterpretq_u8_u16(vdupq_n_u16(0x0a01))));
         let fours = vpaddlq_u16(vmulq_u16(pairs, vreinterpretq_u16_u32(vdupq_n_u32(0x0064_0001))));
-        let numbers = vpaddlq_u32(vmulq_u32(fours, vreinterpretq_u32_u64(vdupq_n_u64(10_000 << 32 | 1))));
+        let numbers =
+            vpaddlq_u32(vmulq_u32(fours, vreinterpretq_u32_u64(vdupq_n_u64(10_000 << 32 | 1))));
         vst1q_u64(texts.as_mut_ptr(), numbers);
     }
 }

@@ -6,7 +6,8 @@ use crate::import::jvm_log::message::Message;
 use crate::import::lines::shown;
 use crate::tables::{ChunkEvent, ChunkOp, Reclaim, Sample};
 
-/// Most nodes that wait to be told apart: a JVM says of each within some lines which space it is of.
+/// Most nodes that wait to be told apart: a JVM says of each within some lines which space it is
+/// of.
 const NODES_LIMIT: usize = 64;
 
 impl Importer {
@@ -27,7 +28,9 @@ impl Importer {
                 self.chunk_back(base, at);
                 self.chunk(ChunkOp::Return, base, chunk_bytes(level), 0);
             }
-            Message::ChunkRefused { base, level } => self.chunk(ChunkOp::Refused, base, chunk_bytes(level), 0),
+            Message::ChunkRefused { base, level } => {
+                self.chunk(ChunkOp::Refused, base, chunk_bytes(level), 0)
+            }
             Message::Enlarged { base, level } => {
                 let arena = self.thread(at).request.map_or(0, |request| request.row);
                 self.chunk(ChunkOp::Enlarge, base, chunk_bytes(level), arena);
@@ -42,11 +45,18 @@ impl Importer {
                 let thread = self.thread(at);
                 (thread.line, thread.commit) = (None, None);
                 if let Some((until_max, until_threshold)) = thread.left.take() {
-                    self.chunk(ChunkOp::Limit, until_threshold.saturating_mul(WORD), until_max.saturating_mul(WORD), 0);
+                    self.chunk(
+                        ChunkOp::Limit,
+                        until_threshold.saturating_mul(WORD),
+                        until_max.saturating_mul(WORD),
+                        0,
+                    );
                 }
             }
             Message::Uncommitting { from, to } => self.chunk(ChunkOp::Uncommit, from, to - from, 0),
-            Message::Uncommitted { words } => self.sample(self.jvm.committed_bytes.saturating_sub(words.saturating_mul(WORD))),
+            Message::Uncommitted { words } => {
+                self.sample(self.jvm.committed_bytes.saturating_sub(words.saturating_mul(WORD)))
+            }
             Message::Node { base, words } => {
                 if self.jvm.nodes.len() >= NODES_LIMIT {
                     self.jvm.nodes.remove(0);
@@ -62,15 +72,19 @@ impl Importer {
                 }
             }
             Message::Purge => self.chunk(ChunkOp::Purge, 0, 0, 0),
-            Message::Granule { .. } | Message::Policy(_) | Message::Old => self.about_settings(message),
+            Message::Granule { .. } | Message::Policy(_) | Message::Old => {
+                self.about_settings(message)
+            }
             Message::Memory { resident_bytes, anonymous_bytes } => {
-                (self.jvm.resident_bytes, self.jvm.resident_anonymous_bytes) = (resident_bytes, anonymous_bytes);
+                (self.jvm.resident_bytes, self.jvm.resident_anonymous_bytes) =
+                    (resident_bytes, anonymous_bytes);
                 self.sample(self.jvm.committed_bytes);
             }
             Message::Ended => {
                 self.out.tables.processes[self.jvm.row as usize].ended_ns = Some(self.time_ns);
                 let committed_bytes = std::mem::take(&mut self.jvm.committed_bytes);
-                self.counts.committed_bytes = self.counts.committed_bytes.saturating_sub(committed_bytes);
+                self.counts.committed_bytes =
+                    self.counts.committed_bytes.saturating_sub(committed_bytes);
             }
             Message::Process(_)
             | Message::Arena { .. }
@@ -99,7 +113,8 @@ impl Importer {
         match message {
             Message::Granule { bytes } => {
                 (self.jvm.began, self.jvm.settled) = (true, true);
-                // A JVM that has the setting says so before it names the granule (`Settings::print_on` comes after `ergo_initialize`).
+                // A JVM that has the setting says so before it names the granule
+                // (`Settings::print_on` comes after `ergo_initialize`).
                 let said = self.jvm.reclaim;
                 let reclaim = if said == Reclaim::Unknown { Reclaim::Removed } else { said };
                 self.chunk(ChunkOp::Granule, reclaim.code(), bytes, 0);
@@ -119,9 +134,12 @@ impl Importer {
         }
     }
 
-    /// The node of address space that holds `base` (or, without one, the youngest) turns out to be of this space.
+    /// The node of address space that holds `base` (or, without one, the youngest) turns out to be
+    /// of this space.
     fn space(&mut self, op: ChunkOp, base: Option<u64>) {
-        let holds = |(from, bytes): &(u64, u64)| base.is_none_or(|base| base >= *from && base - *from < *bytes);
+        let holds = |(from, bytes): &(u64, u64)| {
+            base.is_none_or(|base| base >= *from && base - *from < *bytes)
+        };
         if let Some(index) = self.jvm.nodes.iter().rposition(holds) {
             let (from, bytes) = self.jvm.nodes.swap_remove(index);
             self.chunk(op, from, bytes, 0);
@@ -130,20 +148,40 @@ impl Importer {
 
     pub(super) fn chunk(&mut self, op: ChunkOp, address: u64, bytes: u64, arena: u32) {
         let process = self.jvm.row;
-        self.out.tables.chunks.push(ChunkEvent { op, row: self.rows, time_ns: self.time_ns, address, bytes, arena, process });
+        self.out.tables.chunks.push(ChunkEvent {
+            op,
+            row: self.rows,
+            time_ns: self.time_ns,
+            address,
+            bytes,
+            arena,
+            process,
+        });
     }
 
     /// At most one sample a millisecond and JVM.
     pub(super) fn sample(&mut self, committed_bytes: u64) {
         let others_bytes = self.counts.committed_bytes.saturating_sub(self.jvm.committed_bytes);
         self.counts.committed_bytes = others_bytes.saturating_add(committed_bytes);
-        self.counts.committed_peak_bytes = self.counts.committed_peak_bytes.max(self.counts.committed_bytes);
+        self.counts.committed_peak_bytes =
+            self.counts.committed_peak_bytes.max(self.counts.committed_bytes);
         self.jvm.committed_bytes = committed_bytes;
         let Jvm { row: process, resident_bytes, resident_anonymous_bytes, .. } = self.jvm;
-        let sample =
-            Sample { time_ns: self.time_ns, process, resident_bytes, resident_anonymous_bytes, committed_bytes, ..Sample::default() };
+        let sample = Sample {
+            time_ns: self.time_ns,
+            process,
+            resident_bytes,
+            resident_anonymous_bytes,
+            committed_bytes,
+            ..Sample::default()
+        };
         match self.out.tables.samples.last_mut() {
-            Some(last) if last.time_ns / 1_000_000 == self.time_ns / 1_000_000 && last.process == process => *last = sample,
+            Some(last)
+                if last.time_ns / 1_000_000 == self.time_ns / 1_000_000
+                    && last.process == process =>
+            {
+                *last = sample
+            }
             _ => self.out.tables.samples.push(sample),
         }
     }

@@ -1,15 +1,20 @@
-//! Parts of a log that are missing between other lines: what the log itself says twice tells of them.
+//! Parts of a log that are missing between other lines: what the log itself says twice tells of
+//! them.
 //!
-//! After each block that it gives of a chunk, an arena says how many chunks it has and how many words of the current one are used
-//! (`after allocation:`), and where it dies, how many chunks it gave back. All of that follows from the lines before; where it does not, lines are
-//! missing. So are they where a block is given that nobody asked for, or where a thread asks twice; where a thread that is told of its blocks
-//! (`Metaspace::allocate`) was not told of one, of its chunk or of the free blocks; where free blocks serve what nobody asked for; where a chunk is handed out
-//! that is in use, or comes back that is not. What is counted is the least that must have been there.
-//! Arenas whose birth was not seen are not watched: of those it is known already that the beginning is missing.
+//! After each block that it gives of a chunk, an arena says how many chunks it has and how many
+//! words of the current one are used (`after allocation:`), and where it dies, how many chunks it
+//! gave back. All of that follows from the lines before; where it does not, lines are missing. So
+//! are they where a block is given that nobody asked for, or where a thread asks twice; where a
+//! thread that is told of its blocks (`Metaspace::allocate`) was not told of one, of its chunk or
+//! of the free blocks; where free blocks serve what nobody asked for; where a chunk is handed out
+//! that is in use, or comes back that is not. What is counted is the least that must have been
+//! there. Arenas whose birth was not seen are not watched: of those it is known already that the
+//! beginning is missing.
 //!
-//! Not noticed, because no other line depends on it: a request with all of its lines that took a free block, or that took words of a chunk
-//! from which nothing was taken, and of which nothing was left over, afterwards; a block given back with nothing in its place later; a
-//! whole arena's life; the last chunks of arenas that live to the end of the log.
+//! Not noticed, because no other line depends on it: a request with all of its lines that took a
+//! free block, or that took words of a chunk from which nothing was taken, and of which nothing was
+//! left over, afterwards; a block given back with nothing in its place later; a whole arena's life;
+//! the last chunks of arenas that live to the end of the log.
 
 use super::{At, Importer};
 
@@ -59,15 +64,31 @@ impl Gaps {
 
     /// In a sentence; `None`: nothing is known to be missing.
     pub fn said(&self) -> Option<String> {
-        let counted = [(self.blocks, "block"), (self.words, "word"), (self.chunks, "chunk"), (self.damaged, "damaged line")];
+        let counted = [
+            (self.blocks, "block"),
+            (self.words, "word"),
+            (self.chunks, "chunk"),
+            (self.damaged, "damaged line"),
+        ];
         let mut parts: Vec<String> = Vec::new();
         for (count, one) in counted.into_iter().filter(|(count, _)| *count > 0) {
             parts.push(format!("{count} {one}{}", if count == 1 { "" } else { "s" }));
         }
-        let least = if parts.is_empty() { String::new() } else { format!("; at the least {}", parts.join(", ")) };
+        let least = if parts.is_empty() {
+            String::new()
+        } else {
+            format!("; at the least {}", parts.join(", "))
+        };
         (self.places > 0).then(|| {
-            let often = if self.places == 1 { String::from("noticed") } else { format!("noticed {} times, the first time", self.places) };
-            format!("lines of the log are missing between others: {often} at line {}{least}", self.first)
+            let often = if self.places == 1 {
+                String::from("noticed")
+            } else {
+                format!("noticed {} times, the first time", self.places)
+            };
+            format!(
+                "lines of the log are missing between others: {often} at line {}{least}",
+                self.first
+            )
         })
     }
 }
@@ -76,8 +97,15 @@ impl Importer {
     /// An arena has given a block of its current chunk, and says what it has now.
     pub(super) fn level(&mut self, address: u64, now: Level, at: &At) {
         let explicit = self.jvm.explicit;
-        let asked = self.thread(at).request.filter(|request| request.arena == address).map(|request| request.words);
-        let Some(arena) = self.jvm.arenas.get_mut(&address).filter(|arena| arena.level.watched) else { return };
+        let asked = self
+            .thread(at)
+            .request
+            .filter(|request| request.arena == address)
+            .map(|request| request.words);
+        let Some(arena) = self.jvm.arenas.get_mut(&address).filter(|arena| arena.level.watched)
+        else {
+            return;
+        };
         let before = std::mem::replace(&mut arena.level, now);
         let Some(words) = asked else {
             // The line that follows is counted: a block that nobody asked for.
@@ -93,7 +121,8 @@ impl Importer {
         self.thread(at).gap = (gap_words, u64::from(before.unasked == 0));
     }
 
-    /// The arena names the block: `wastage` words before it were left over where blocks are aligned.
+    /// The arena names the block: `wastage` words before it were left over where blocks are
+    /// aligned.
     pub(super) fn explained(&mut self, arena: u64, wastage: u64, at: &At) {
         let (words, blocks) = std::mem::take(&mut self.thread(at).gap);
         let words = words.saturating_sub(wastage);
@@ -102,7 +131,8 @@ impl Importer {
         }
     }
 
-    /// An arena gives a block that this thread did not ask for. Its words are not known, and if the arena is not, neither is its beginning.
+    /// An arena gives a block that this thread did not ask for. Its words are not known, and if the
+    /// arena is not, neither is its beginning.
     pub(super) fn nobody_asked(&mut self, arena: u64, at: &At) {
         if let Some(arena) = self.jvm.arenas.get_mut(&arena).filter(|arena| arena.level.watched) {
             arena.level.unasked += 1;
@@ -110,7 +140,8 @@ impl Importer {
         }
     }
 
-    /// A thread asks although it was not answered: the answer is missing, and with it perhaps more, which is noticed otherwise.
+    /// A thread asks although it was not answered: the answer is missing, and with it perhaps more,
+    /// which is noticed otherwise.
     pub(super) fn unanswered(&mut self, at: &At) {
         let thread = self.thread(at);
         thread.gap = (0, 0);
@@ -120,30 +151,35 @@ impl Importer {
             // The block is lost: where it lies was in the line that is missing.
             (None, true, true) => Gaps { blocks: 1, ..Gaps::default() },
             (Some(_), _, true) => Gaps::default(),
-            // Of what the VM thread asks for after a collection, the thread is told for which it did so.
+            // Of what the VM thread asks for after a collection, the thread is told for which it
+            // did so.
             (_, _, false) => return,
         };
         self.gaps.note(at.number, what);
     }
 
-    /// JDK 17: an arena will give one of its free blocks. Where nobody asked for it, that is missing; later JDKs name the block, which is noticed then.
+    /// JDK 17: an arena will give one of its free blocks. Where nobody asked for it, that is
+    /// missing; later JDKs name the block, which is noticed then.
     pub(super) fn free_block_given(&mut self, arena: u64, at: &At) {
         let explicit = self.jvm.explicit;
         if let Some(request) = self.thread(at).request.as_mut() {
             request.from_free_blocks = true;
-        } else if !explicit && self.jvm.arenas.get(&arena).is_some_and(|arena| arena.level.watched) {
+        } else if !explicit && self.jvm.arenas.get(&arena).is_some_and(|arena| arena.level.watched)
+        {
             self.gaps.note(at.number, Gaps { blocks: 1, ..Gaps::default() });
         }
     }
 
-    /// A chunk is handed out; where it is in use already, the line is missing with which it came back.
+    /// A chunk is handed out; where it is in use already, the line is missing with which it came
+    /// back.
     pub(super) fn chunk_out(&mut self, base: u64, at: &At) {
         if !self.jvm.chunks_out.insert(base) {
             self.gaps.note(at.number, Gaps::default());
         }
     }
 
-    /// A chunk comes back; where it was not in use, the line is missing with which it was handed out, or the beginning, which is known then.
+    /// A chunk comes back; where it was not in use, the line is missing with which it was handed
+    /// out, or the beginning, which is known then.
     pub(super) fn chunk_back(&mut self, base: u64, at: &At) {
         if !self.jvm.chunks_out.remove(&base) && self.jvm.began {
             self.gaps.note(at.number, Gaps::default());
@@ -152,7 +188,14 @@ impl Importer {
 
     /// The rest of a chunk goes to the free blocks: it is used as far as the last block said.
     pub(super) fn salvaged(&mut self, address: u64, base: u64, used: u64, at: &At) {
-        let Some(arena) = self.jvm.arenas.get_mut(&address).filter(|arena| arena.level.watched && arena.level.base == base) else { return };
+        let Some(arena) = self
+            .jvm
+            .arenas
+            .get_mut(&address)
+            .filter(|arena| arena.level.watched && arena.level.base == base)
+        else {
+            return;
+        };
         let words = used.saturating_sub(std::mem::replace(&mut arena.level.used, used));
         if words > 0 {
             self.gaps.note(at.number, Gaps { words, blocks: 1, ..Gaps::default() });
@@ -161,9 +204,16 @@ impl Importer {
 
     /// An arena that dies has given back all its chunks.
     pub(super) fn gave_back(&mut self, address: u64, chunks: u64, at: &At) {
-        let Some(level) = self.jvm.arenas.get(&address).map(|arena| arena.level).filter(|level| level.watched) else { return };
+        let Some(level) =
+            self.jvm.arenas.get(&address).map(|arena| arena.level).filter(|level| level.watched)
+        else {
+            return;
+        };
         if chunks != level.chunks {
-            self.gaps.note(at.number, Gaps { chunks: chunks.saturating_sub(level.chunks), ..Gaps::default() });
+            self.gaps.note(
+                at.number,
+                Gaps { chunks: chunks.saturating_sub(level.chunks), ..Gaps::default() },
+            );
         }
     }
 }

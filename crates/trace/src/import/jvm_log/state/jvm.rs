@@ -1,7 +1,8 @@
-//! What is known of one JVM of the log: its live arenas and their blocks, and what each of its threads is in the middle of.
+//! What is known of one JVM of the log: its live arenas and their blocks, and what each of its
+//! threads is in the middle of.
 //!
-//! Addresses, arenas and threads mean something only within one process, so that everything keyed by them is here; lines of
-//! several JVMs are told apart by their decoration `pid`.
+//! Addresses, arenas and threads mean something only within one process, so that everything keyed
+//! by them is here; lines of several JVMs are told apart by their decoration `pid`.
 
 use super::gaps::Level;
 use super::{Importer, Map};
@@ -51,7 +52,8 @@ pub struct LiveArena {
     pub class: bool,
     pub partner: Option<u64>,
     pub possible: Possible,
-    /// The kind of its loader is settled by its first chunk, or not known because its birth was not seen.
+    /// The kind of its loader is settled by its first chunk, or not known because its birth was not
+    /// seen.
     pub settled: bool,
     pub blocks: Map<u64, (ObjectId, u64)>,
     pub level: Level,
@@ -64,11 +66,13 @@ pub struct UnderWay {
     pub request: Option<Request>,
     pub commit: Option<(u64, u64)>,
     pub line: Option<(u64, u64)>,
-    /// Words that may still be committed until `MaxMetaspaceSize` and until the threshold for collecting.
+    /// Words that may still be committed until `MaxMetaspaceSize` and until the threshold for
+    /// collecting.
     pub left: Option<(u64, u64)>,
     pub root: Option<u64>,
     pub wastage: Option<u64>,
-    /// Words of the current chunk that no known request explains, if the next line does not, and of how many blocks they are at least.
+    /// Words of the current chunk that no known request explains, if the next line does not, and of
+    /// how many blocks they are at least.
     pub gap: (u64, u64),
     /// Lines say to this thread which blocks it got.
     pub told: bool,
@@ -87,9 +91,12 @@ pub struct Request {
 }
 
 impl Jvm {
-    /// What this thread asked for, if it is of `address` or not known to be of another; it waits no longer.
+    /// What this thread asked for, if it is of `address` or not known to be of another; it waits no
+    /// longer.
     pub fn take_request(&mut self, tid: u64, address: Option<u64>) -> Option<Request> {
-        let is_it = |request: &mut Request| address.is_none() || request.address.is_none() || request.address == address;
+        let is_it = |request: &mut Request| {
+            address.is_none() || request.address.is_none() || request.address == address
+        };
         let request = self.threads.get_mut(&tid)?.request.take_if(is_it)?;
         if let Some(given) = request.address
             && self.given.get(&given) == Some(&tid)
@@ -105,7 +112,8 @@ impl Importer {
     pub(super) fn enter(&mut self, pid: u64) -> bool {
         let Some(current) = self.pid else {
             self.pid = Some(pid);
-            (self.out.tables.processes[0].pid, self.out.tables.processes[0].began_ns) = (pid as u32, self.time_ns);
+            (self.out.tables.processes[0].pid, self.out.tables.processes[0].began_ns) =
+                (pid as u32, self.time_ns);
             return true;
         };
         if current == pid {
@@ -123,13 +131,23 @@ impl Importer {
     }
 
     fn begin(&mut self, pid: u64) -> Jvm {
-        self.out.tables.processes.push(Process { pid: pid as u32, began_ns: self.time_ns, ..Process::default() });
+        self.out.tables.processes.push(Process {
+            pid: pid as u32,
+            began_ns: self.time_ns,
+            ..Process::default()
+        });
         Jvm { row: self.out.tables.processes.len() as u32 - 1, ..Jvm::default() }
     }
 
     /// The rows of JVMs that have the old metaspace.
     fn old_jvms(&self) -> Vec<u32> {
-        let mut rows: Vec<u32> = self.parked.values().chain([&self.jvm]).filter(|jvm| jvm.old).map(|jvm| jvm.row).collect();
+        let mut rows: Vec<u32> = self
+            .parked
+            .values()
+            .chain([&self.jvm])
+            .filter(|jvm| jvm.old)
+            .map(|jvm| jvm.row)
+            .collect();
         rows.sort_unstable();
         rows
     }
@@ -144,7 +162,11 @@ impl Importer {
         for row in self.old_jvms() {
             let process = &mut self.out.tables.processes[row as usize];
             process.refused = Some("it is older than JDK 16".into());
-            let who = if process.pid == 0 { String::from("a JVM") } else { format!("the JVM {}", process.pid) };
+            let who = if process.pid == 0 {
+                String::from("a JVM")
+            } else {
+                format!("the JVM {}", process.pid)
+            };
             self.out.meta.losses.push(format!("the metaspace of {who}: it is older than JDK 16, and what it logs is not understood"));
         }
     }
@@ -160,7 +182,8 @@ impl Importer {
         }
     }
 
-    /// What the recording noted of the current JVM: `{"executable": ..., "arguments": [...], "parent": PID}`.
+    /// What the recording noted of the current JVM: `{"executable": ..., "arguments": [...],
+    /// "parent": PID}`.
     pub(super) fn about_process(&mut self, text: &[u8]) {
         #[derive(serde::Deserialize)]
         struct Noted {

@@ -1,10 +1,12 @@
-//! Whose a block is and what it holds, as a stack of two frames: so reports of any recording can say where a metaspace's bytes go.
+//! Whose a block is and what it holds, as a stack of two frames: so reports of any recording can
+//! say where a metaspace's bytes go.
 
 use super::Importer;
 use crate::tables::{Frame, StackNode};
 use crate::{NO_STACK, StackId};
 
-/// Types of metadata with the numbers that JDK 17 to 25 share (`MetaspaceObj::Type`); later ones differ between versions.
+/// Types of metadata with the numbers that JDK 17 to 25 share (`MetaspaceObj::Type`); later ones
+/// differ between versions.
 const TYPES: [&str; 14] = [
     "Class",
     "Symbol",

@@ -1,4 +1,7 @@
-//! `heaplab record`, `mark` and `recover` as a user meets them: the binary, real programs, real kills.
+//! `heaplab record`, `mark` and `recover` as a user meets them: the binary, real programs, real
+//! kills.
+
+mod inherited;
 
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::{Event, EventSource, Flags, Op};
@@ -15,9 +18,15 @@ fn heaplab() -> Command {
 
 /// Compiles one of the recorder's test programs.
 fn compile(folder: &Path, name: &str) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../record/tests/programs").join(format!("{name}.c"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../record/tests/programs")
+        .join(format!("{name}.c"));
     let program = folder.join(name);
-    let status = Command::new("cc").args(["-O1", "-g", "-pthread", "-fno-builtin", "-o"]).arg(&program).arg(source).status();
+    let status = Command::new("cc")
+        .args(["-O1", "-g", "-pthread", "-fno-builtin", "-o"])
+        .arg(&program)
+        .arg(source)
+        .status();
     assert!(status.expect("a C compiler").success());
     program
 }
@@ -60,7 +69,9 @@ fn counted_events(events: &[Event]) -> [u64; 5] {
 /// What `counting` says: the same, then whether it is well under way.
 fn counted(path: &Path) -> [u64; 6] {
     let bytes = std::fs::read(path).unwrap_or_default();
-    std::array::from_fn(|at| bytes.get(8 * at..8 * at + 8).map_or(0, |word| u64::from_le_bytes(word.try_into().unwrap())))
+    std::array::from_fn(|at| {
+        bytes.get(8 * at..8 * at + 8).map_or(0, |word| u64::from_le_bytes(word.try_into().unwrap()))
+    })
 }
 
 /// Waits for something that comes sooner or later, on a busy machine too.
@@ -80,37 +91,63 @@ fn the_program_behaves_as_ever_and_the_bundle_is_there() {
     let program = compile(folder.path(), "small");
     let plain = Command::new(&program).output().unwrap();
     let output = folder.path().join("small.heaplab");
-    let recorded = heaplab().args(["record", "-o"]).arg(&output).arg("--").arg(&program).output().unwrap();
+    let recorded =
+        heaplab().args(["record", "-o"]).arg(&output).arg("--").arg(&program).output().unwrap();
     assert_eq!((&recorded.stdout, recorded.status.code()), (&plain.stdout, plain.status.code()));
     let errors = text(&recorded.stderr);
     assert!(errors.starts_with(&text(&plain.stderr)), "{errors}");
     let ours: Vec<&str> = errors.lines().skip(1).collect();
     assert!(ours[0] == "heaplab: the program ended with status 7", "{errors}");
-    assert!(ours[1].starts_with("heaplab: recorded ") && ours[2].starts_with("heaplab: next: heaplab report "), "{errors}");
+    assert!(
+        ours[1].starts_with("heaplab: recorded ")
+            && ours[2].starts_with("heaplab: next: heaplab report "),
+        "{errors}"
+    );
     assert!(!folder.path().join("small.heaplab.spool").exists());
     let bundle = Bundle::open(&output).unwrap();
     assert_eq!(bundle.meta().cut, None);
     let all = events(&bundle);
     let row = all.iter().find(|event| event.size == 1234).expect("its one block");
-    let functions: Vec<String> = bundle.tables().frames_of(row.stack).map(|frame| bundle.tables().frame_label(frame)).collect();
+    let functions: Vec<String> = bundle
+        .tables()
+        .frames_of(row.stack)
+        .map(|frame| bundle.tables().frame_label(frame))
+        .collect();
     assert!(functions.contains(&String::from("main")), "{functions:?}");
     let again = heaplab().args(["record", "-o"]).arg(&output).arg(&program).output().unwrap();
     assert_eq!(again.status.code(), Some(1));
     assert!(text(&again.stderr).contains("exists already"), "{}", text(&again.stderr));
-    for nothing in [&["record", "--force", "-o"][..], &["record", "--force", "--jvm-metaspace", "-o"]] {
-        let refused = heaplab().args(nothing).arg(&output).arg("/nonexistent/program").output().unwrap();
+    for nothing in
+        [&["record", "--force", "-o"][..], &["record", "--force", "--jvm-metaspace", "-o"]]
+    {
+        let refused =
+            heaplab().args(nothing).arg(&output).arg("/nonexistent/program").output().unwrap();
         assert_eq!(refused.status.code(), Some(1));
         let kept = Bundle::open(&output).map(|bundle| bundle.meta().events);
-        assert!(kept.is_ok_and(|events| events > 0), "nothing was recorded, so that the old recording stays");
+        assert!(
+            kept.is_ok_and(|events| events > 0),
+            "nothing was recorded, so that the old recording stays"
+        );
     }
     for force in [&[][..], &["--force"]] {
         let recovered = heaplab().arg("recover").arg(&output).args(force).output().unwrap();
         let said = text(&recovered.stderr);
-        assert!(recovered.status.code() == Some(2) && said.contains("is a finished recording") && Bundle::open(&output).is_ok(), "{said}");
+        assert!(
+            recovered.status.code() == Some(2)
+                && said.contains("is a finished recording")
+                && Bundle::open(&output).is_ok(),
+            "{said}"
+        );
     }
-    let forced = heaplab().args(["record", "--force", "--json", "-o"]).arg(&output).arg(&program).output().unwrap();
+    let forced = heaplab()
+        .args(["record", "--force", "--json", "-o"])
+        .arg(&output)
+        .arg(&program)
+        .output()
+        .unwrap();
     assert_eq!(forced.status.code(), Some(7));
-    let summary: serde_json::Value = serde_json::from_str(text(&forced.stderr).lines().last().unwrap()).unwrap();
+    let summary: serde_json::Value =
+        serde_json::from_str(text(&forced.stderr).lines().last().unwrap()).unwrap();
     assert_eq!((summary["exit_status"].as_i64(), summary["cut"].is_null()), (Some(7), true));
 }
 
@@ -119,13 +156,31 @@ fn a_program_that_allocates_nothing_ends_with_its_own_status() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("quiet.c"), "int main(void) { return 5; }").unwrap();
     let program = folder.path().join("quiet");
-    assert!(Command::new("cc").arg("-o").arg(&program).arg(folder.path().join("quiet.c")).status().unwrap().success());
-    let recorded = heaplab().current_dir(folder.path()).args(["record", "--", "./quiet"]).output().unwrap();
+    assert!(
+        Command::new("cc")
+            .arg("-o")
+            .arg(&program)
+            .arg(folder.path().join("quiet.c"))
+            .status()
+            .unwrap()
+            .success()
+    );
+    let recorded =
+        heaplab().current_dir(folder.path()).args(["record", "--", "./quiet"]).output().unwrap();
     let said = text(&recorded.stderr);
     assert!(recorded.status.code() == Some(5) && said.contains("recorded 0 events"), "{said}");
-    let report = heaplab().current_dir(folder.path()).args(["report", "quiet.heaplab"]).output().unwrap();
-    assert!(report.status.success() && text(&report.stdout).contains("Nothing was allocated"), "{}", text(&report.stderr));
-    let replay = heaplab().current_dir(folder.path()).args(["replay", "quiet.heaplab", "--on", "glibc"]).output().unwrap();
+    let report =
+        heaplab().current_dir(folder.path()).args(["report", "quiet.heaplab"]).output().unwrap();
+    assert!(
+        report.status.success() && text(&report.stdout).contains("Nothing was allocated"),
+        "{}",
+        text(&report.stderr)
+    );
+    let replay = heaplab()
+        .current_dir(folder.path())
+        .args(["replay", "quiet.heaplab", "--on", "glibc"])
+        .output()
+        .unwrap();
     assert!(!text(&replay.stderr).contains("panicked"), "{}", text(&replay.stderr));
 }
 
@@ -138,16 +193,23 @@ fn a_largest_process_with_an_allocator_of_its_own_is_a_failed_recording() {
         int main(void) { for (int i = 0; i < 500; i++) { char *p = malloc(100000); for (int j = 0; j < 100000; j += 4096) p[j] = 1; } return 0; }";
     std::fs::write(folder.path().join("browser.c"), source).unwrap();
     let browser = folder.path().join("browser");
-    let built = Command::new("cc").args(["-rdynamic", "-fno-builtin", "-o"]).arg(&browser).arg(folder.path().join("browser.c")).status();
+    let built = Command::new("cc")
+        .args(["-rdynamic", "-fno-builtin", "-o"])
+        .arg(&browser)
+        .arg(folder.path().join("browser.c"))
+        .status();
     assert!(built.unwrap().success());
     for script in ["exec ./browser", "./browser; true"] {
-        let recorded =
-            heaplab().current_dir(folder.path()).args(["record", "--force", "-o", "b.heaplab", "--", "sh", "-c", script]).output();
+        let recorded = heaplab()
+            .current_dir(folder.path())
+            .args(["record", "--force", "-o", "b.heaplab", "--", "sh", "-c", script])
+            .output();
         let recorded = recorded.unwrap();
         let said = text(&recorded.stderr);
         assert_eq!(recorded.status.code(), Some(1), "{script}: {said}");
         assert!(
-            said.lines().last().is_some_and(|line| line.contains("browser), the largest with ") && line.contains("defines malloc itself")),
+            said.lines().last().is_some_and(|line| line.contains("browser), the largest with ")
+                && line.contains("defines malloc itself")),
             "{said}"
         );
     }
@@ -156,16 +218,28 @@ fn a_largest_process_with_an_allocator_of_its_own_is_a_failed_recording() {
 #[test]
 fn an_option_that_is_mistyped_is_not_taken_for_the_program() {
     let folder = tempfile::tempdir().unwrap();
-    let run = |words: &[&str]| heaplab().current_dir(folder.path()).arg("record").args(words).output().unwrap();
+    let run = |words: &[&str]| {
+        heaplab().current_dir(folder.path()).arg("record").args(words).output().unwrap()
+    };
     let mistyped = run(&["--forcee", "--", "true"]);
     let said = text(&mistyped.stderr);
-    assert!(mistyped.status.code() == Some(2) && said.contains("'--forcee'") && said.contains("'--force'"), "{said}");
-    // Behind the program every word is the program's, and behind `--` the program may be called anything.
+    assert!(
+        mistyped.status.code() == Some(2)
+            && said.contains("'--forcee'")
+            && said.contains("'--force'"),
+        "{said}"
+    );
+    // Behind the program every word is the program's, and behind `--` the program may be called
+    // anything.
     let own = run(&["-o", "a.heaplab", "sh", "-c", "exit $#", "--force", "-o", "x"]);
     assert_eq!(own.status.code(), Some(2), "{}", text(&own.stderr));
     assert!(folder.path().join("a.heaplab").exists());
     let odd = run(&["--", "--forcee"]);
-    assert!(odd.status.code() == Some(1) && text(&odd.stderr).contains("--forcee"), "{}", text(&odd.stderr));
+    assert!(
+        odd.status.code() == Some(1) && text(&odd.stderr).contains("--forcee"),
+        "{}",
+        text(&odd.stderr)
+    );
 }
 
 /// Said once, when it begins and nobody knows how long it will run.
@@ -174,16 +248,29 @@ fn a_program_that_cannot_be_recorded_is_refused_with_the_reason_said_once() {
     let folder = tempfile::tempdir().unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../record/tests/programs/small.c");
     let program = folder.path().join("small");
-    let compiled = Command::new("cc").args(["-static", "-o"]).arg(&program).arg(source).output().unwrap();
+    let compiled =
+        Command::new("cc").args(["-static", "-o"]).arg(&program).arg(source).output().unwrap();
     if !compiled.status.success() {
-        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"), "a static C library is required");
+        assert!(
+            std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"),
+            "a static C library is required"
+        );
         eprintln!("skipped: cc -static cannot build");
         return;
     }
-    let refused = heaplab().current_dir(folder.path()).args(["record", "--"]).arg(&program).output().unwrap();
+    let refused =
+        heaplab().current_dir(folder.path()).args(["record", "--"]).arg(&program).output().unwrap();
     let said = text(&refused.stderr);
-    assert!(refused.status.code() == Some(1) && said.matches("is statically linked").count() == 1, "{said}");
-    assert!(said.lines().last().is_some_and(|line| line.starts_with("heaplab: nothing was recorded of ")), "{said}");
+    assert!(
+        refused.status.code() == Some(1) && said.matches("is statically linked").count() == 1,
+        "{said}"
+    );
+    assert!(
+        said.lines()
+            .last()
+            .is_some_and(|line| line.starts_with("heaplab: nothing was recorded of ")),
+        "{said}"
+    );
 }
 
 /// What the last line says to do can be pasted into a shell.
@@ -192,10 +279,21 @@ fn the_next_command_names_the_bundle_whatever_its_name_is() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join(std::ffi::OsStr::from_bytes(b"it's caf\xe9.heaplab"));
     let record = |more: &[&str]| {
-        heaplab().args(["record", "--no-symbols", "--force"]).args(more).arg("-o").arg(&output).args(["--", "sh", "-c", "true"]).output()
+        heaplab()
+            .args(["record", "--no-symbols", "--force"])
+            .args(more)
+            .arg("-o")
+            .arg(&output)
+            .args(["--", "sh", "-c", "true"])
+            .output()
     };
     let said = text(&record(&[]).unwrap().stderr);
-    let next = said.lines().last().unwrap().strip_prefix("heaplab: next: heaplab report ").unwrap_or_else(|| panic!("{said}"));
+    let next = said
+        .lines()
+        .last()
+        .unwrap()
+        .strip_prefix("heaplab: next: heaplab report ")
+        .unwrap_or_else(|| panic!("{said}"));
     let read = Command::new("bash").arg("-c").arg(format!("printf %s {next}")).output().unwrap();
     assert_eq!(read.stdout, output.as_os_str().as_bytes());
     let summary = text(&record(&["--json"]).unwrap().stderr);
@@ -207,8 +305,13 @@ fn the_next_command_names_the_bundle_whatever_its_name_is() {
 fn what_cannot_be_recorded_is_said_and_nothing_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let fails = |arguments: &[&str], code: i32, reason: &str| {
-        let Output { status, stderr, .. } = heaplab().current_dir(folder.path()).args(arguments).output().unwrap();
-        assert!(status.code() == Some(code) && text(&stderr).contains(reason), "{arguments:?}: {status} {}", text(&stderr));
+        let Output { status, stderr, .. } =
+            heaplab().current_dir(folder.path()).args(arguments).output().unwrap();
+        assert!(
+            status.code() == Some(code) && text(&stderr).contains(reason),
+            "{arguments:?}: {status} {}",
+            text(&stderr)
+        );
     };
     fails(&["record", "--", "no-such-program-anywhere"], 1, "there is no program");
     fails(&["record", "--", "/etc/passwd"], 1, "cannot be executed");
@@ -230,12 +333,33 @@ fn a_program_is_compiled_with_the_header_that_the_binary_prints_and_its_marks_ar
     std::fs::write(folder.path().join("heaplab.h"), &header.stdout).unwrap();
     let source = "#include <stdlib.h>\n#include \"heaplab.h\"\nint main(void) { void *volatile p = malloc(5000000); HEAPLAB_MARK(\"loaded\"); free(p); return 0; }\n";
     std::fs::write(folder.path().join("app.c"), source).unwrap();
-    let compiled = Command::new("cc").current_dir(folder.path()).args(["-o", "app", "app.c"]).status().unwrap();
-    assert!(compiled.success() && Command::new(folder.path().join("app")).status().unwrap().success(), "it runs without a recording");
-    let recorded = heaplab().current_dir(folder.path()).args(["record", "-q", "-o", "a.heaplab", "--", "./app"]).output().unwrap();
+    let compiled = Command::new("cc")
+        .current_dir(folder.path())
+        .args(["-o", "app", "app.c"])
+        .status()
+        .unwrap();
+    assert!(
+        compiled.success() && Command::new(folder.path().join("app")).status().unwrap().success(),
+        "it runs without a recording"
+    );
+    let recorded = heaplab()
+        .current_dir(folder.path())
+        .args(["record", "-q", "-o", "a.heaplab", "--", "./app"])
+        .output()
+        .unwrap();
     assert!(recorded.status.success(), "{}", text(&recorded.stderr));
-    let report = text(&heaplab().current_dir(folder.path()).args(["report", "a.heaplab"]).output().unwrap().stdout);
-    let line = report.lines().find(|line| line.ends_with("  loaded")).unwrap_or_else(|| panic!("{report}"));
+    let report = text(
+        &heaplab()
+            .current_dir(folder.path())
+            .args(["report", "a.heaplab"])
+            .output()
+            .unwrap()
+            .stdout,
+    );
+    let line = report
+        .lines()
+        .find(|line| line.ends_with("  loaded"))
+        .unwrap_or_else(|| panic!("{report}"));
     assert!(line.contains("4.77 MiB"), "{line}");
     let usage = heaplab().args(["mark", "--header", "loaded"]).output().unwrap();
     assert_eq!(usage.status.code(), Some(2));
@@ -245,9 +369,17 @@ fn a_program_is_compiled_with_the_header_that_the_binary_prints_and_its_marks_ar
 fn a_program_outlives_heaplab_and_what_it_published_is_recovered() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "counting");
-    let [output, counts, over] = ["killed.heaplab", "counts", "over"].map(|name| folder.path().join(name));
+    let [output, counts, over] =
+        ["killed.heaplab", "counts", "over"].map(|name| folder.path().join(name));
     let mut command = heaplab();
-    command.args(["record", "--ring-size", "64K", "-o"]).arg(&output).arg("--").arg(&program).arg(&counts).arg("0").arg(&over);
+    command
+        .args(["record", "--ring-size", "64K", "-o"])
+        .arg(&output)
+        .arg("--")
+        .arg(&program)
+        .arg(&counts)
+        .arg("0")
+        .arg(&over);
     let mut recorder = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     wait_until("the program is under way", || counted(&counts)[5] == 1);
     let marked = heaplab().args(["mark", "under way", "-o"]).arg(&output).output().unwrap();
@@ -268,23 +400,46 @@ fn a_program_outlives_heaplab_and_what_it_published_is_recovered() {
     // A limit on the size of files refuses what a full disk would.
     let limited = "trap '' XFSZ; ulimit -f 4; exec \"$0\" recover \"$1\" -o \"$2\"";
     let elsewhere = folder.path().join("small.heaplab");
-    let full = Command::new("bash").args(["-c", limited, env!("CARGO_BIN_EXE_heaplab")]).arg(&spool).arg(&elsewhere).output().unwrap();
+    let full = Command::new("bash")
+        .args(["-c", limited, env!("CARGO_BIN_EXE_heaplab")])
+        .arg(&spool)
+        .arg(&elsewhere)
+        .output()
+        .unwrap();
     let said = text(&full.stderr);
     assert_eq!(full.status.code(), Some(1), "{said}");
     let way_out = format!("heaplab recover {} -o /elsewhere/small.heaplab", spool.display());
-    assert!(said.contains("no room for") && said.contains("is kept in") && said.contains(&way_out), "{said}");
+    assert!(
+        said.contains("no room for") && said.contains("is kept in") && said.contains(&way_out),
+        "{said}"
+    );
     assert!(spool.is_dir() && !elsewhere.exists());
     let unfinished = heaplab().arg("report").arg(&output).output().unwrap();
     let way_out = format!("`heaplab recover {}`", spool.display());
-    assert!(unfinished.status.code() == Some(1) && text(&unfinished.stderr).contains(&way_out), "{}", text(&unfinished.stderr));
+    assert!(
+        unfinished.status.code() == Some(1) && text(&unfinished.stderr).contains(&way_out),
+        "{}",
+        text(&unfinished.stderr)
+    );
     let recovered = heaplab().arg("recover").arg(&spool).output().unwrap();
-    assert!(recovered.status.success() && text(&recovered.stderr).contains("was cut"), "{}", text(&recovered.stderr));
+    assert!(
+        recovered.status.success() && text(&recovered.stderr).contains("was cut"),
+        "{}",
+        text(&recovered.stderr)
+    );
     assert!(!spool.exists());
     let bundle = Bundle::open(&output).unwrap();
-    assert!(bundle.meta().cut.as_ref().is_some_and(|cut| cut.contains("heaplab was ended")), "{:?}", bundle.meta().cut);
+    assert!(
+        bundle.meta().cut.as_ref().is_some_and(|cut| cut.contains("heaplab was ended")),
+        "{:?}",
+        bundle.meta().cut
+    );
     let (seen, stated) = (counted_events(&events(&bundle)), counted(&counts));
     assert!(seen[0] > 5000 && seen[0] < stated[0], "{seen:?} {stated:?}");
-    assert_eq!(bundle.tables().marks.iter().map(|mark| mark.name.as_str()).collect::<Vec<_>>(), ["under way"]);
+    assert_eq!(
+        bundle.tables().marks.iter().map(|mark| mark.name.as_str()).collect::<Vec<_>>(),
+        ["under way"]
+    );
 }
 
 #[test]
@@ -292,12 +447,25 @@ fn a_peak_between_two_samples_is_known_from_the_kernel() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "spike");
     let output = folder.path().join("x.heaplab");
-    let recorded = heaplab().args(["record", "--no-symbols", "-o"]).arg(&output).arg("--").arg(&program).output().unwrap();
+    let recorded = heaplab()
+        .args(["record", "--no-symbols", "-o"])
+        .arg(&output)
+        .arg("--")
+        .arg(&program)
+        .output()
+        .unwrap();
     assert!(recorded.status.success(), "{}", text(&recorded.stderr));
-    let resident = heaplab_profile::resident_peak(Bundle::open(&output).unwrap().tables(), None).unwrap();
-    assert!(resident.is_kernels && resident.bytes > 40 << 20 && resident.bytes < 60 << 20, "{resident:?}");
+    let resident =
+        heaplab_profile::resident_peak(Bundle::open(&output).unwrap().tables(), None).unwrap();
+    assert!(
+        resident.is_kernels && resident.bytes > 40 << 20 && resident.bytes < 60 << 20,
+        "{resident:?}"
+    );
     let report = text(&heaplab().arg("report").arg(&output).output().unwrap().stdout);
-    assert!(report.contains("\nresident at most 4") && report.contains("beyond the peak of live bytes"), "{report}");
+    assert!(
+        report.contains("\nresident at most 4") && report.contains("beyond the peak of live bytes"),
+        "{report}"
+    );
 }
 
 #[test]
@@ -314,24 +482,40 @@ fn real_programs_are_recorded_and_print_what_they_print() {
         let folder = tempfile::tempdir().unwrap();
         let path = std::env::var_os("PATH").unwrap_or_default();
         if heaplab_record::diagnose::find_program(program.as_ref(), Some(&path)).is_none() {
-            assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"), "{program} is required");
+            assert!(
+                std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"),
+                "{program} is required"
+            );
             eprintln!("skipped: there is no {program}");
             continue;
         }
         let stdin = folder.path().join("input");
         std::fs::write(&stdin, input).unwrap();
-        let run = |command: &mut Command| command.stdin(std::fs::File::open(&stdin).unwrap()).output().unwrap();
+        let run = |command: &mut Command| {
+            command.stdin(std::fs::File::open(&stdin).unwrap()).output().unwrap()
+        };
         let plain = run(Command::new(program).args(arguments));
         let output = folder.path().join("x.heaplab");
-        let recorded = run(heaplab().args(["record", "--no-symbols", "-o"]).arg(&output).arg("--").arg(program).args(arguments));
-        assert_eq!((&recorded.stdout, recorded.status.code()), (&plain.stdout, plain.status.code()), "{}", text(&recorded.stderr));
+        let recorded = run(heaplab()
+            .args(["record", "--no-symbols", "-o"])
+            .arg(&output)
+            .arg("--")
+            .arg(program)
+            .args(arguments));
+        assert_eq!(
+            (&recorded.stdout, recorded.status.code()),
+            (&plain.stdout, plain.status.code()),
+            "{}",
+            text(&recorded.stderr)
+        );
         let bundle = Bundle::open(&output).unwrap();
         assert_eq!(bundle.meta().cut, None);
         assert!(bundle.meta().events > 200, "{program}: {:?}", bundle.meta());
     }
 }
 
-/// A limit on the size of files forbids what the recorder needs: the program runs as ever, and the limit is named.
+/// A limit on the size of files forbids what the recorder needs: the program runs as ever, and the
+/// limit is named.
 #[test]
 fn a_limit_on_the_size_of_files_is_named_and_kills_nobody() {
     let folder = tempfile::tempdir().unwrap();
@@ -339,45 +523,76 @@ fn a_limit_on_the_size_of_files_is_named_and_kills_nobody() {
     let output = folder.path().join("x.heaplab");
     let run = |script: &str| {
         let _ = std::fs::remove_file(&counts);
-        let words = [env!("CARGO_BIN_EXE_heaplab").as_ref(), output.as_os_str(), program.as_os_str(), counts.as_os_str()];
+        let words = [
+            env!("CARGO_BIN_EXE_heaplab").as_ref(),
+            output.as_os_str(),
+            program.as_os_str(),
+            counts.as_os_str(),
+        ];
         let ended = Command::new("bash").args(["-c", script]).args(words).output().unwrap();
         (ended.status.code(), text(&ended.stderr), counted(&counts)[5])
     };
     let all = run("ulimit -f 4000; exec \"$0\" record --force -o \"$1\" -- \"$2\" \"$3\" 30000");
     assert!(all.0 == Some(1) && all.2 != 0, "the program ran: {all:?}");
     assert!(all.1.contains("RLIMIT_FSIZE") && !all.1.contains("never loaded"), "{all:?}");
-    let child = run("exec \"$0\" record --force -o \"$1\" -- bash -c 'ulimit -f 64; \"$0\" \"$1\" 30000; exit 7' \"$2\" \"$3\"");
+    let child = run(
+        "exec \"$0\" record --force -o \"$1\" -- bash -c 'ulimit -f 64; \"$0\" \"$1\" 30000; exit 7' \"$2\" \"$3\"",
+    );
     assert!(child.0 == Some(7) && child.2 != 0, "the program and its parent ran: {child:?}");
-    assert!(child.1.contains("RLIMIT_FSIZE") && !child.1.contains("did not come to load"), "{child:?}");
+    assert!(
+        child.1.contains("RLIMIT_FSIZE") && !child.1.contains("did not come to load"),
+        "{child:?}"
+    );
 }
 
-/// While heaplab is held up, the file of a child that is already there becomes one that it cannot read: the child does not wait for room in a
-/// ring that nobody empties, and everybody else is recorded.
+/// While heaplab is held up, the file of a child that is already there becomes one that it cannot
+/// read: the child does not wait for room in a ring that nobody empties, and everybody else is
+/// recorded.
 #[test]
 fn a_child_whose_file_cannot_be_read_runs_to_its_end_and_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let (program, counts, output) = (compile(folder.path(), "counting"), folder.path().join("counts"), folder.path().join("x.heaplab"));
-    // What is done while nothing is drained is done by shells that are not recorded: they would wait, too.
-    let hold =
-        "kill -STOP $1; state() { read -r stat < /proc/$1/stat; stat=${stat##*) }; [ \"${stat%% *}\" = T ]; }; until state $1; do :; done";
+    let (program, counts, output) = (
+        compile(folder.path(), "counting"),
+        folder.path().join("counts"),
+        folder.path().join("x.heaplab"),
+    );
+    // What is done while nothing is drained is done by shells that are not recorded: they would
+    // wait, too.
+    let hold = "kill -STOP $1; state() { read -r stat < /proc/$1/stat; stat=${stat##*) }; [ \"${stat%% *}\" = T ]; }; until state $1; do :; done";
     let overwrite = "file=$HEAPLAB_SPOOL/$2-1.process; until [ \"$(head -c 8 \"$file\" 2> \"$3\" | tr -d '\\0')\" = HLPROC01 ]; do :; done; \
                      printf '\\t' | dd of=\"$file\" bs=1 seek=8 conv=notrunc 2> \"$3\"; kill -CONT $1";
     let script = "said=$1.said; env -u LD_PRELOAD bash -c \"$2\" hold $PPID; \"$0\" \"$1\" 100000 & child=$!; \
                   env -u LD_PRELOAD bash -c \"$3\" overwrite $PPID $child \"$said\"; wait $child; [ $? = 3 ] || exit 5; echo $child; exit 4";
     let mut command = heaplab();
-    command.args(["record", "--ring-size", "256K", "--no-symbols", "-o"]).arg(&output).args(["--", "sh", "-c", script]).arg(&program);
+    command
+        .args(["record", "--ring-size", "256K", "--no-symbols", "-o"])
+        .arg(&output)
+        .args(["--", "sh", "-c", script])
+        .arg(&program);
     command.arg(&counts).args([hold, overwrite]);
     let recorded = command.output().unwrap();
     let said = text(&recorded.stderr);
     assert_eq!(recorded.status.code(), Some(4), "{said}");
     let printed = text(&recorded.stdout);
     let child = printed.lines().last().unwrap_or_default();
-    let why = format!("it left a file in the spool that heaplab cannot read ({child}-1.process: its layout has version 9;");
-    let [now, at_end] = [format!("heaplab: process {child} is not recorded: {why}"), format!(") was not recorded: {why}")];
+    let why = format!(
+        "it left a file in the spool that heaplab cannot read ({child}-1.process: its layout has version 9;"
+    );
+    let [now, at_end] = [
+        format!("heaplab: process {child} is not recorded: {why}"),
+        format!(") was not recorded: {why}"),
+    ];
     assert!(said.matches(&now).count() == 1 && said.matches(&at_end).count() == 1, "{said}");
     let bundle = Bundle::open(&output).unwrap();
-    assert!(bundle.meta().cut.is_none() && counted_events(&events(&bundle))[0] == 0, "{:?}", bundle.meta());
-    assert!(bundle.tables().processes.iter().any(|process| process.executable.ends_with("sh")), "{said}");
+    assert!(
+        bundle.meta().cut.is_none() && counted_events(&events(&bundle))[0] == 0,
+        "{:?}",
+        bundle.meta()
+    );
+    assert!(
+        bundle.tables().processes.iter().any(|process| process.executable.ends_with("sh")),
+        "{said}"
+    );
 }
 
 /// The kernel answers with SIGBUS who reads a mapped file where it no longer is.
@@ -386,119 +601,77 @@ fn a_spool_that_becomes_shorter_ends_heaplab_with_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let control = folder.path().join("cut.heaplab.spool/control");
     let mut record = heaplab();
-    record.args(["record", "-o"]).arg(folder.path().join("cut.heaplab")).args(["--", "sh", "-c", r#": > "$0""#]).arg(control);
+    record
+        .args(["record", "-o"])
+        .arg(folder.path().join("cut.heaplab"))
+        .args(["--", "sh", "-c", r#": > "$0""#])
+        .arg(control);
     let output = record.output().unwrap();
     let said = text(&output.stderr);
-    assert!(said.contains("a mapped file became shorter") && said.lines().all(|line| line.len() <= 80), "{said}");
-    assert_eq!(output.status.code(), Some(1));
-    let recovered = heaplab().arg("recover").arg(folder.path().join("cut.heaplab.spool")).output().unwrap();
-    let said = text(&recovered.stderr);
     assert!(
-        recovered.status.code() == Some(1) && said.contains("is no spool of a recording") && !said.contains("heaplab recover"),
+        said.contains("a mapped file became shorter") && said.lines().all(|line| line.len() <= 80),
         "{said}"
     );
-}
-
-/// What heaplab and Rust's runtime do with signals is none of the program's business: ignored or not, it inherits that. And whatever it
-/// inherits, heaplab hears of its end.
-#[test]
-fn a_program_inherits_what_becomes_of_signals() {
-    let folder = tempfile::tempdir().unwrap();
-    let ignored = |signals: &'static [i32]| {
-        let mut record = heaplab();
-        record.args(["record", "-q", "--force", "-o"]).arg(folder.path().join("x.heaplab"));
-        // A file that is not there is status 2. A shell would change SIGCHLD for whom it starts.
-        record.args(["--", "grep", "-hs", "SigIgn:", "/proc/self/status", "/nonexistent"]);
-        let set = move || {
-            for signal in [libc::SIGBUS, libc::SIGPIPE, libc::SIGCHLD] {
-                let handling = if signals.contains(&signal) { libc::SIG_IGN } else { libc::SIG_DFL };
-                // SAFETY: signal(2) may be called after a fork, and takes two integers.
-                unsafe { libc::signal(signal, handling) };
-            }
-            Ok(())
-        };
-        // SAFETY: the closure allocates nothing and makes calls that may be made between fork and exec.
-        let output = unsafe { record.pre_exec(set) }.output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{signals:?}: {}", text(&output.stderr));
-        let said = text(&output.stdout);
-        let bits = u64::from_str_radix(said.trim_start_matches("SigIgn:").trim(), 16).unwrap();
-        [libc::SIGBUS, libc::SIGPIPE, libc::SIGCHLD].map(|signal| bits & 1 << (signal - 1) != 0)
-    };
-    assert_eq!(ignored(&[]), [false; 3]);
-    assert_eq!(ignored(&[libc::SIGBUS, libc::SIGPIPE]), [true, true, false]);
-    assert_eq!(ignored(&[libc::SIGCHLD]), [false, false, true]);
-}
-
-/// Two variables apart the environment is byte for byte what it was, in its order.
-#[test]
-fn a_program_inherits_its_environment_as_it_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let source = "#include <stdio.h>\n#include <unistd.h>\nextern char **environ;\nint main(int count, char **words) {\n\
-        char *odd[] = {\"Z=1\", \"A=1\", \"A=2\", \"NOEQ\", \"LD_PRELOAD=\", \"=weird\", \"B=\", \"PATH=/usr/bin:/bin\", 0};\n\
-        if (count > 1) return execve(words[1], words + 1, odd);\nfor (char **at = environ; *at; at++) puts(*at);\nreturn 0; }\n";
-    std::fs::write(folder.path().join("odd.c"), source).unwrap();
-    assert!(Command::new("cc").current_dir(folder.path()).args(["-o", "odd", "odd.c"]).status().unwrap().success());
-    let mut odd = Command::new("./odd");
-    odd.current_dir(folder.path()).args([env!("CARGO_BIN_EXE_heaplab"), "record", "-q", "-o", "x.heaplab", "--", "./odd"]);
-    let output = odd.output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let said = text(&output.stdout);
-    let names: Vec<&str> =
-        said.lines().map(|line| if line.starts_with("LD_") || line.starts_with("HEAP") { &line[..7] } else { line }).collect();
-    assert_eq!(names, ["Z=1", "A=1", "A=2", "NOEQ", "LD_PREL", "=weird", "B=", "PATH=/usr/bin:/bin", "HEAPLAB"], "{said}");
-}
-
-/// A program that sends a signal to its group, in which heaplab is, gets it as often as without heaplab, and no number of them ends the
-/// recording. What is sent to heaplab alone it gets once.
-#[test]
-fn a_program_gets_each_signal_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("x.heaplab");
-    let record = |script: &str| {
-        let mut command = heaplab();
-        command.args(["record", "-q", "--force", "--no-symbols", "-o"]).arg(&output).args(["--", "bash", "-c", script]).process_group(0);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-    };
-    let to_group = "n=0; trap 'n=$((n+1))' TERM; for i in 1 2 3 4; do kill -TERM 0; sleep 0.2; done; (trap : TERM; kill -TERM 0; sleep 0.5); sleep 0.2; echo $n; exit 6";
-    let ended = record(to_group).wait_with_output().unwrap();
-    // The last is from a child.
-    assert_eq!((text(&ended.stdout).trim(), ended.status.code()), ("5", Some(6)), "{}", text(&ended.stderr));
-    assert_eq!(Bundle::open(&output).unwrap().meta().cut, None);
-    let ready = folder.path().join("ready");
-    let script = format!(
-        "n=0; trap 'n=$((n+1))' TERM; : > '{}'; while [ $n = 0 ]; do sleep 0.05; done; sleep 0.2; echo $n; exit 7",
-        ready.display()
+    assert_eq!(output.status.code(), Some(1));
+    let recovered =
+        heaplab().arg("recover").arg(folder.path().join("cut.heaplab.spool")).output().unwrap();
+    let said = text(&recovered.stderr);
+    assert!(
+        recovered.status.code() == Some(1)
+            && said.contains("is no spool of a recording")
+            && !said.contains("heaplab recover"),
+        "{said}"
     );
-    let recorder = record(&script);
-    wait_until("the program is ready", || ready.exists());
-    let sent = Command::new("kill").args(["-TERM", &recorder.id().to_string()]).status().unwrap();
-    let ended = recorder.wait_with_output().unwrap();
-    assert!(sent.success());
-    assert_eq!((text(&ended.stdout).trim(), ended.status.code()), ("1", Some(7)), "{}", text(&ended.stderr));
 }
 
 /// Ended while it finishes, heaplab says where the recording is, and leaves nothing else.
 #[test]
 fn who_ends_heaplab_while_it_finishes_is_told_where_the_recording_is() {
     let folder = tempfile::tempdir().unwrap();
-    let (program, counts, output) = (compile(folder.path(), "counting"), folder.path().join("counts"), folder.path().join("x.heaplab"));
+    let (program, counts, output) = (
+        compile(folder.path(), "counting"),
+        folder.path().join("counts"),
+        folder.path().join("x.heaplab"),
+    );
     let mut record = heaplab();
-    record.args(["record", "-q", "-o"]).arg(&output).arg("--").arg(&program).arg(&counts).arg("3000000");
+    record
+        .args(["record", "-q", "-o"])
+        .arg(&output)
+        .arg("--")
+        .arg(&program)
+        .arg(&counts)
+        .arg("3000000");
     let recorder = record.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let unfinished = || {
-        let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name.starts_with(".x.heaplab.unfinished")).count()
     };
     wait_until("it finishes", || unfinished() > 0 || output.exists());
-    assert!(Command::new("kill").args(["-TERM", &recorder.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &recorder.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
     let ended = recorder.wait_with_output().unwrap();
     let said = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(128 + libc::SIGTERM), "{said}");
     let spool = folder.path().join("x.heaplab.spool");
-    assert!(said.contains(&format!("`heaplab recover {}`", spool.display())) && said.lines().count() == 1, "{said}");
+    assert!(
+        said.contains(&format!("`heaplab recover {}`", spool.display()))
+            && said.lines().count() == 1,
+        "{said}"
+    );
     assert!(unfinished() == 0 && !output.exists());
     let recovered = heaplab().arg("recover").arg(&spool).output().unwrap();
-    assert!(recovered.status.success() && Bundle::open(&output).unwrap().meta().cut.is_none(), "{}", text(&recovered.stderr));
+    assert!(
+        recovered.status.success() && Bundle::open(&output).unwrap().meta().cut.is_none(),
+        "{}",
+        text(&recovered.stderr)
+    );
 }
 
 /// None takes the spool of another that has just begun for one that was left.
@@ -508,16 +681,29 @@ fn of_recordings_of_one_name_that_begin_together_one_is_made() {
     for _ in 0..2 {
         let record = |_| {
             let mut record = heaplab();
-            record.current_dir(folder.path()).args(["record", "--force", "--no-symbols", "-o", "x.heaplab", "--", "sh", "-c", "sleep 2"]);
+            record.current_dir(folder.path()).args([
+                "record",
+                "--force",
+                "--no-symbols",
+                "-o",
+                "x.heaplab",
+                "--",
+                "sh",
+                "-c",
+                "sleep 2",
+            ]);
             record.stderr(Stdio::piped()).spawn().unwrap()
         };
         let recorders: Vec<_> = (0..6).map(record).collect();
-        let ended: Vec<Output> = recorders.into_iter().map(|recorder| recorder.wait_with_output().unwrap()).collect();
+        let ended: Vec<Output> =
+            recorders.into_iter().map(|recorder| recorder.wait_with_output().unwrap()).collect();
         let said: Vec<String> = ended.iter().map(|output| text(&output.stderr)).collect();
         let is_made = |output: &&Output| output.status.success();
         assert!(ended.iter().any(|output| is_made(&output)), "{said:?}");
         let refused = ended.iter().zip(&said).filter(|(output, _)| !is_made(output));
-        refused.for_each(|(_, said)| assert!(said.contains("in use") || said.contains("running"), "{said}"));
+        refused.for_each(|(_, said)| {
+            assert!(said.contains("in use") || said.contains("running"), "{said}")
+        });
         assert!(Bundle::open(&folder.path().join("x.heaplab")).is_ok());
     }
 }
