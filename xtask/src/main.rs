@@ -1,11 +1,12 @@
-//! Development tasks: `cargo xtask check | tidy | bench NAME`.
+//! Development tasks: `cargo xtask check | tidy | study NAME | bench NAME`.
 
 mod aarch64;
-mod bench;
 mod check;
+mod programs;
 mod tidy;
 
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
 
 /// Development tasks of heaplab.
 #[derive(Debug, Parser)]
@@ -21,15 +22,34 @@ enum Task {
     Check(check::Args),
     /// The house rules that a machine can see
     Tidy,
-    /// Measurements, with peers in the same run
-    Bench(bench::Args),
+    /// Published experiments, rerun: lists them, or measures the claims of one (NAME --help)
+    #[command(disable_help_flag = true)]
+    Study {
+        /// The study and its options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Measurements, with peers in the same run (NAME --help)
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// The benchmark and its options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }
 
 fn main() -> std::process::ExitCode {
     let outcome = match CommandLine::parse().task {
         Task::Check(args) => check::run(args),
         Task::Tidy => tidy::run(),
-        Task::Bench(args) => bench::run(args),
+        Task::Study { arguments } => match programs::study(&arguments) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
+        Task::Bench { arguments } => match programs::bench(&arguments) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
     };
     match outcome {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -1,5 +1,4 @@
-//! The recording that the binary carries, so that the tour and the studies need nothing but heaplab
-//! itself.
+//! The recording that the binary carries, so that the tour needs nothing but heaplab itself.
 
 use anyhow::{Context, Result};
 use std::path::Path;

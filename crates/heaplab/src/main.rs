@@ -14,11 +14,11 @@ mod commands;
 mod heaps;
 mod help;
 mod interrupts;
-mod metaspaces;
+
 mod quote;
 mod replayed;
 mod shrunk;
-mod studies;
+
 mod terminal;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -64,8 +64,6 @@ enum Command {
     Symbolize(commands::symbolize::Args),
     /// Take, read, compare and check heap snapshots of JavaScript and other heaps
     Snapshot(commands::snapshot::Args),
-    /// Rerun a published experiment and print its claims beside what is measured
-    Study(commands::study::Args),
     /// Print the completions for a shell
     Completions(commands::shell::Completions),
     /// Write the manual pages
@@ -165,7 +163,6 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Recover(args) => commands::recover::run(args),
         Command::Symbolize(args) => commands::symbolize::run(args),
         Command::Snapshot(args) => commands::snapshot::run(args),
-        Command::Study(args) => commands::study::run(args),
         Command::Completions(args) => commands::shell::completions(&args, CommandLine::command()),
         Command::Man(args) => commands::shell::man(&args, CommandLine::command()),
     }

@@ -63,7 +63,7 @@ pub fn check(files: &[SourceFile]) -> Vec<Finding> {
 
 fn is_crate_manifest(path: &str) -> bool {
     path.ends_with("/Cargo.toml")
-        && (path.starts_with("crates/") || path.starts_with("xtask/"))
+        && ["crates/", "bench/", "xtask/"].iter().any(|folder| path.starts_with(folder))
         && !path.contains("/tests/")
 }
 

@@ -130,8 +130,8 @@ mod tests {
                     if path == "a.rs" { Code::of_rust(&file.text) } else { Code::of_c(&file.text) };
                 functions(&file, &code)
             };
-            assert_eq!(of(67), [], "{path}");
-            let findings = of(68);
+            assert_eq!(of(69), [], "{path}");
+            let findings = of(70);
             assert_eq!(findings.len(), 1, "{path}");
             assert_eq!(findings[0].line, 2);
             assert!(findings[0].message.starts_with("a function of 71 lines"));

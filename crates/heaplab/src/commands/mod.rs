@@ -13,6 +13,5 @@ pub mod replay;
 pub mod report;
 pub mod shell;
 pub mod snapshot;
-pub mod study;
 pub mod symbolize;
 pub mod tour;

@@ -8,6 +8,7 @@
 //!
 //! - [`family`]: how they enter the lab.
 //! - [`spec`]: the names of the generations and their parameters.
+//! - [`designs`]: every generation behind one set of operations, for replays of a JVM's own log.
 //! - [`plan`]: what kind of arena each region of a workload is.
 //! - [`elastic`]: JDK 16 and later (JEP 387): buddy chunks, commit granules, headers outside.
 //! - [`old`]: JDK 15 and before: three chunk sizes and humongous ones, headers inside.
@@ -18,6 +19,7 @@
 //! assert_eq!(spec.generation, Generation::Jdk17);
 //! ```
 
+pub mod designs;
 pub mod elastic;
 pub mod family;
 pub mod listing;

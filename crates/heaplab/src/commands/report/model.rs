@@ -5,11 +5,13 @@
 //! births and deaths of arenas, requests, blocks given back, and purges where the JVM purged.
 
 use crate::choose::{self, Moment};
-use crate::metaspaces::{Design, design};
+use crate::output::Misasked;
 use crate::terminal;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use heaplab_findings::words::{bytes, duration};
+use heaplab_metaspace::designs::{Design, design};
 use heaplab_metaspace::plan::ArenaPlan;
+use heaplab_metaspace::spec::Spec;
 use heaplab_profile::At;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::tables::ChunkOp;
@@ -51,6 +53,7 @@ pub fn text(bundle: &Bundle, process: u32, name: &str, wanted: Option<&str>) -> 
             "{name:?} is no model: they are named as `heaplab heaps` names them: metaspace:jdk11, metaspace:jdk17,reclaim=aggressive, ..."
         );
     };
+    let spec = Spec::parse(spec).map_err(|error| Misasked(error.to_string()))?;
     let tables = bundle.tables();
     let selection = Selection { process: Some(process) };
     let at = match wanted.map(|text| choose::moment(tables, selection, text)).transpose()? {
@@ -66,7 +69,7 @@ pub fn text(bundle: &Bundle, process: u32, name: &str, wanted: Option<&str>) -> 
     };
     let mut run = Run {
         bundle,
-        model: design(spec)?,
+        model: design(spec).context("reserving class space")?,
         process,
         row: 0,
         chunk: 0,

@@ -1,0 +1,88 @@
+//! `cargo xtask bench snapshot-write`: what writing a snapshot costs: the Generator and the Writer
+//! on a graph of V8's proportions, the strings' table under each hash, line ends of a one-line
+//! script, and CPython's heap, each with its bound.
+
+mod graph;
+mod python;
+mod script;
+mod strings;
+
+use super::bounds::Bounds;
+use anyhow::Result;
+
+/// Arguments of `cargo xtask bench snapshot-write`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Millions of nodes; edges are 20/6 times as many
+    #[arg(long, default_value_t = 6)]
+    millions: u64,
+    /// Runs one part and prints it (what the benchmark runs in a process of its own)
+    #[arg(long, hide = true, value_enum)]
+    part: Option<Part>,
+}
+
+/// Parts, each in a process of its own so that memory can be told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// Generator and Writer.
+    Graph,
+    /// StringsStorage.
+    Strings,
+    /// Line ends.
+    Script,
+    /// CPython's heap.
+    Python,
+}
+
+/// Runs the benchmark. Fails where a bound is not met.
+pub fn run(args: &Args) -> Result<()> {
+    if let Some(part) = args.part {
+        let mut bounds = Bounds::default();
+        match part {
+            Part::Graph => graph::run(args.millions * 1_000_000, &mut bounds)?,
+            Part::Strings => strings::run(&mut bounds)?,
+            Part::Script => script::run(&mut bounds)?,
+            Part::Python => python::run(&mut bounds)?,
+        }
+        return bounds.finish();
+    }
+    let mut failed = Vec::new();
+    for part in ["graph", "strings", "script", "python"] {
+        let mut child = std::process::Command::new(std::env::current_exe()?);
+        let status = child
+            .args(["snapshot-write", "--part", part, "--millions", &args.millions.to_string()])
+            .status()?;
+        if !status.success() {
+            failed.push(part);
+        }
+        println!();
+    }
+    anyhow::ensure!(
+        failed.is_empty(),
+        "a bound is not met, or could not be looked at, in: {}",
+        failed.join(", ")
+    );
+    Ok(())
+}
+
+/// A number with commas, as documents have it.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .filter_map(|group| std::str::from_utf8(group).ok())
+        .collect();
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::thousands;
+
+    #[test]
+    fn commas_stand_between_thousands() {
+        assert_eq!([0, 999, 1000, 1_022_527].map(thousands), ["0", "999", "1,000", "1,022,527"]);
+    }
+}

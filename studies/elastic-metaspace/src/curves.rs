@@ -1,0 +1,204 @@
+//! A recording on a design, looked at every few thousand events, and before and after every drop.
+
+use super::workload::{Event, Workload};
+use anyhow::{Context, Result, bail};
+use heaplab_metaspace::designs::{Moment, design};
+use heaplab_metaspace::spec::Spec;
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+/// Events between two looks.
+const STEP: usize = 4_000;
+
+/// When a look was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// In between.
+    Running,
+    /// Before the first death of a drop.
+    Loaded,
+    /// After the purge that ends it.
+    Dropped,
+    /// After every arena died at the end of the recording.
+    Empty,
+}
+
+/// One look.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// When.
+    pub phase: Phase,
+    /// What the design says.
+    pub moment: Moment,
+    /// Anonymous memory of this process in RAM, beyond what it had before.
+    pub resident: u64,
+    /// Mappings of this process, beyond what it had before.
+    pub mappings: u64,
+}
+
+/// What the kernel says of this process.
+#[derive(Clone, Copy)]
+struct Process {
+    resident: u64,
+    mappings: u64,
+}
+
+impl Process {
+    fn now() -> Result<Process> {
+        let status = std::fs::read_to_string("/proc/self/status").context("/proc/self/status")?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"))
+            .context("/proc/self/status has no RssAnon")?;
+        let kilobytes: u64 = line
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .with_context(|| format!("RssAnon: {line}"))?;
+        let maps = std::fs::read_to_string("/proc/self/maps").context("/proc/self/maps")?;
+        Ok(Process { resident: kilobytes << 10, mappings: maps.lines().count() as u64 })
+    }
+}
+
+/// Replays `workload` on the design called `name`, every block written, and looks.
+pub fn looks(workload: &Workload, name: &str) -> Result<Vec<Look>> {
+    let before = Process::now()?;
+    let mut replay = Replay::new(workload, name)?;
+    let mut looks = Vec::new();
+    let mut look = |replay: &Replay, phase: Phase| -> Result<()> {
+        let now = Process::now()?;
+        looks.push(Look {
+            phase,
+            moment: replay.design.moment(),
+            resident: now.resident.saturating_sub(before.resident),
+            mappings: now.mappings.saturating_sub(before.mappings),
+        });
+        Ok(())
+    };
+    let mut dropping = false;
+    for (index, event) in workload.events.iter().enumerate() {
+        match event {
+            Event::Death(_) if !std::mem::replace(&mut dropping, true) => {
+                look(&replay, Phase::Loaded)?
+            }
+            _ if index.is_multiple_of(STEP) && !dropping => look(&replay, Phase::Running)?,
+            _ => {}
+        }
+        replay.step(*event, true)?;
+        if *event == Event::Purge {
+            dropping = false;
+            look(&replay, Phase::Dropped)?;
+        }
+    }
+    look(&replay, Phase::Running)?;
+    replay.end();
+    look(&replay, Phase::Empty)?;
+    Ok(looks)
+}
+
+/// Sizes in words of what was left of retired chunks and put on free lists, in order.
+///
+/// Only such a leftover lets an arena's used words grow by more than the request (a request served
+/// from a free block lets them be). Both designs take more than asked for the smallest requests;
+/// what they keep is larger than that.
+pub fn leftovers(workload: &Workload, name: &str) -> Result<Vec<usize>> {
+    let smallest = if name.starts_with("jdk11") { 3 } else { 2 };
+    let mut replay = Replay::new(workload, name)?;
+    let mut sizes = Vec::new();
+    for event in &workload.events {
+        let used = |replay: &Replay, arena| {
+            replay.arenas.get(&arena).map_or(0, |number| replay.design.used_words(*number))
+        };
+        let before = if let Event::Allocate(arena, _) = event { used(&replay, *arena) } else { 0 };
+        replay.step(*event, false)?;
+        if let Event::Allocate(arena, words) = event {
+            let left = (used(&replay, *arena) - before).saturating_sub((*words).max(smallest));
+            sizes.extend((left > 0).then_some(left));
+        }
+    }
+    Ok(sizes)
+}
+
+/// A replay without looking or writing: the processor time it takes, the kernel's included.
+pub fn time(workload: &Workload, name: &str) -> Result<Duration> {
+    let mut replay = Replay::new(workload, name)?;
+    let start = processor_time();
+    for event in &workload.events {
+        replay.step(*event, false)?;
+    }
+    Ok(processor_time().saturating_sub(start))
+}
+
+/// Processor time of this thread, which others on the machine do not lengthen as they do the
+/// clock's.
+fn processor_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+struct Replay<'a> {
+    workload: &'a Workload,
+    design: Box<dyn heaplab_metaspace::designs::Design>,
+    arenas: HashMap<usize, usize>,
+    blocks: Vec<NonNull<u8>>,
+}
+
+impl<'a> Replay<'a> {
+    fn new(workload: &'a Workload, name: &str) -> Result<Replay<'a>> {
+        Ok(Replay {
+            workload,
+            design: design(Spec::parse(name)?)?,
+            arenas: HashMap::new(),
+            blocks: Vec::with_capacity(workload.events.len()),
+        })
+    }
+
+    fn step(&mut self, event: Event, write: bool) -> Result<()> {
+        let number = |arena: usize, arenas: &HashMap<usize, usize>| {
+            arenas.get(&arena).copied().context("an arena that is not alive")
+        };
+        match event {
+            Event::Birth(arena) => {
+                let plan = self.workload.arenas.get(arena).copied().unwrap_or_default();
+                self.arenas.insert(arena, self.design.birth(plan));
+            }
+            Event::Allocate(arena, words) => {
+                let Some(block) = self.design.allocate(number(arena, &self.arenas)?, words) else {
+                    bail!("{} was refused {words} words", self.workload.name);
+                };
+                if write {
+                    // SAFETY: the block was just handed out with that many words.
+                    unsafe { block.as_ptr().write_bytes(0x5a, words * 8) };
+                }
+                self.blocks.push(block);
+            }
+            Event::Deallocate(arena, words, Some(nth)) => {
+                let block = *self.blocks.get(nth).context("a block that was never allocated")?;
+                // SAFETY: recordings give back what they allocated in that arena, with its size and
+                // once.
+                unsafe { self.design.deallocate(number(arena, &self.arenas)?, block, words) };
+            }
+            Event::Deallocate(_, _, None) => {}
+            Event::Death(arena) => {
+                let number = self.arenas.remove(&arena).context("an arena that is not alive")?;
+                // SAFETY: a recording names no block of a dead arena again.
+                unsafe { self.design.death(number) };
+            }
+            Event::Purge => self.design.purge(),
+        }
+        Ok(())
+    }
+
+    /// Everything dies.
+    fn end(&mut self) {
+        // In order of birth, so that it is the same every time.
+        let mut numbers: Vec<usize> = self.arenas.drain().map(|(_, number)| number).collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            // SAFETY: the recording is over.
+            unsafe { self.design.death(number) };
+        }
+        self.design.purge();
+    }
+}

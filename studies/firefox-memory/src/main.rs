@@ -1,0 +1,51 @@
+//! The study of Firefox's hunt for wasted memory: slop, clownshoes, buffers that grow by too
+//! little.
+//!
+//! Source: Nicholas Nethercote's posts of 2011 to 2014 (studies/firefox-memory/README.md lists
+//! them). What a table of size classes answers is in [`tables`]; what needs a workload run on a
+//! heap is in [`workloads`]. Rows about memory reporters and garbage-collected chunks stay open
+//! until heaplab has those parts.
+
+mod tables;
+mod workloads;
+
+use anyhow::Result;
+use heaplab_study::Study;
+use std::process::ExitCode;
+
+const STUDY: Study = Study {
+    name: "firefox-memory",
+    title: "Firefox: slop, clownshoes and buffer growth (Nethercote, 2011-2014)",
+    claims: include_str!("../claims.toml"),
+    measure,
+    draw: None,
+};
+
+fn main() -> ExitCode {
+    heaplab_study::main(&STUDY)
+}
+
+/// Measures one claim; `None` where it is open.
+fn measure(id: &str) -> Result<Option<String>> {
+    Ok(match id {
+        "ff.classes" => Some(tables::classes()),
+        "ff.clownshoe.1025" => Some(tables::clownshoe_1025()),
+        "ff.string-concat" => Some(tables::string_concat()),
+        "ff.necko-slop" => Some(tables::necko_slop()),
+        "ff.plarena" => Some(tables::arena_with_header()),
+        "ff.counts" => Some(workloads::counts()?),
+        "ff.just-enough" => Some(workloads::just_enough()?),
+        "ff.sqlite" => Some(workloads::sqlite()?),
+        "ff.growth-fragmentation" => Some(workloads::growth_fragmentation()?),
+        "ff.necko-placebo" => Some(workloads::recycling()?),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn exact_claims_measure_what_the_study_says() {
+        super::STUDY.check();
+    }
+}
