@@ -12,14 +12,14 @@
 
 mod ladder;
 mod large;
-mod one;
+mod measurement;
 mod peers;
 mod prepare;
 mod tables;
 
 use super::bounds::Bounds;
 use anyhow::{Context, Result, ensure};
-use one::{ALL, Measured, One};
+use measurement::{ALL, Measured, One};
 use peers::Peer;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<()> {
             println!("{READY}");
             std::io::copy(&mut std::io::stdin(), &mut std::io::sink())
         };
-        println!("{}", serde_json::to_string(&one::measure(one, &args.file, begin)?)?);
+        println!("{}", serde_json::to_string(&measurement::measure(one, &args.file, begin)?)?);
         return Ok(());
     }
     if let (Some(program), Some(copies)) = (&args.program, args.copies) {

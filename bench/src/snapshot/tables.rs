@@ -1,7 +1,7 @@
 //! What `cargo xtask bench snapshot` prints, as tables that docs/benchmarks.md takes as they are;
 //! and its bounds.
 
-use super::one::{ALL, Measured, One};
+use super::measurement::{ALL, Measured, One};
 use super::peers::Peer;
 use super::{Args, Table};
 use crate::bounds::Bounds;

@@ -13,11 +13,10 @@ mod choose;
 mod commands;
 mod heaps;
 mod help;
-mod interrupts;
 
 mod quote;
 mod replayed;
-mod shrunk;
+mod signals;
 
 mod terminal;
 

@@ -29,22 +29,22 @@ pub fn counter() -> u64 {
 
 /// A moment on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct ClockReading {
     /// The counter.
     pub counter: u64,
     /// CLOCK_MONOTONIC.
     pub monotonic_ns: u64,
 }
 
-impl Moment {
+impl ClockReading {
     /// Now. Of several readings the one with the least delay between the two clocks.
-    pub fn now() -> Moment {
+    pub fn now() -> ClockReading {
         let read = || {
             let before = counter();
             let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
             let after = counter();
             let monotonic_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-            (after - before, Moment { counter: before + (after - before) / 2, monotonic_ns })
+            (after - before, ClockReading { counter: before + (after - before) / 2, monotonic_ns })
         };
         (0..5)
             .map(|_| read())
@@ -64,7 +64,7 @@ pub struct Clock {
 impl Clock {
     /// From the pair at the beginning and one later. `None` where the two say nothing (no time
     /// between them).
-    pub fn between(origin: Moment, later: Moment) -> Option<Clock> {
+    pub fn between(origin: ClockReading, later: ClockReading) -> Option<Clock> {
         let ticks = later.counter.checked_sub(origin.counter).filter(|ticks| *ticks > 0)?;
         let ns = later.monotonic_ns.checked_sub(origin.monotonic_ns).filter(|ns| *ns > 0)?;
         let rate = u64::try_from((u128::from(ns) << 32) / u128::from(ticks))
@@ -91,10 +91,10 @@ mod tests {
 
     #[test]
     fn ticks_become_nanoseconds() {
-        let origin = Moment { counter: 1000, monotonic_ns: 5_000_000_000 };
+        let origin = ClockReading { counter: 1000, monotonic_ns: 5_000_000_000 };
         let clock = Clock::between(
             origin,
-            Moment { counter: 1000 + 2_100_000_000, monotonic_ns: 6_000_000_000 },
+            ClockReading { counter: 1000 + 2_100_000_000, monotonic_ns: 6_000_000_000 },
         )
         .unwrap();
         assert_eq!(clock.ns(999), 0);
@@ -106,9 +106,9 @@ mod tests {
 
     #[test]
     fn the_counter_and_the_system_agree() {
-        let origin = Moment::now();
+        let origin = ClockReading::now();
         std::thread::sleep(std::time::Duration::from_millis(5));
-        let later = Moment::now();
+        let later = ClockReading::now();
         let clock = Clock::between(origin, later).unwrap();
         assert!(clock.ns(later.counter).abs_diff(later.monotonic_ns - origin.monotonic_ns) <= 1);
     }

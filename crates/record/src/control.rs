@@ -1,6 +1,6 @@
 //! The control page: what the drainer tells targets, and the lock by which they know that it lives.
 
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, ClockReading};
 use crate::error::RecordError;
 use crate::ring;
 use heaplab_recorder::layout::{self, Control};
@@ -45,7 +45,7 @@ pub fn first_ring_bytes(ring_bytes: u32, stack_depth: u32) -> u32 {
 #[derive(Debug)]
 pub struct ControlPage {
     map: MmapRaw,
-    origin: Moment,
+    origin: ClockReading,
     _locked: File,
 }
 
@@ -79,7 +79,7 @@ pub fn clock_of(spool: &Path) -> Result<(u64, Clock), RecordError> {
     let control =
         ControlFacts::parse(&std::fs::read(&page).map_err(RecordError::io("cannot read", &page))?)
             .map_err(not_a_spool)?;
-    let clock = Clock::between(control.origin, control.later.unwrap_or_else(Moment::now));
+    let clock = Clock::between(control.origin, control.later.unwrap_or_else(ClockReading::now));
     let clock = clock.ok_or_else(|| {
         not_a_spool(String::from("its control page has no clock readings that fit together"))
     })?;
@@ -103,7 +103,7 @@ impl ControlPage {
             return Err(RecordError::SpoolInUse(spool.to_owned()));
         }
         let map = MmapRaw::map_raw(&file).map_err(RecordError::io("cannot map", &path))?;
-        let origin = Moment::now();
+        let origin = ClockReading::now();
         let page = Control {
             version: layout::VERSION,
             state: layout::CONTROL_RECORDING.into(),
@@ -132,7 +132,7 @@ impl ControlPage {
     }
 
     /// When the recording began.
-    pub fn origin(&self) -> Moment {
+    pub fn origin(&self) -> ClockReading {
         self.origin
     }
 
@@ -158,7 +158,7 @@ impl ControlPage {
 
     /// Renews the later pair of clock readings, which recovery depends on.
     pub fn tick(&self) {
-        let now = Moment::now();
+        let now = ClockReading::now();
         self.page().end_ns.store(now.monotonic_ns, Ordering::Relaxed);
         self.page().end_counter.store(now.counter, Ordering::Release);
     }
@@ -173,9 +173,9 @@ impl ControlPage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlFacts {
     /// When the recording began.
-    pub origin: Moment,
+    pub origin: ClockReading,
     /// The last time the drainer was seen alive; `None`: it never came to it.
-    pub later: Option<Moment>,
+    pub later: Option<ClockReading>,
     /// Frames that were wanted.
     pub stack_depth: u32,
     /// What could not be recorded, and why.
@@ -241,11 +241,11 @@ impl ControlFacts {
         let end = u64_at(offset_of!(Control, end_counter));
         let refused = u32_at(offset_of!(Control, refused));
         Ok(ControlFacts {
-            origin: Moment {
+            origin: ClockReading {
                 counter: u64_at(offset_of!(Control, origin_counter)),
                 monotonic_ns: u64_at(offset_of!(Control, origin_ns)),
             },
-            later: (end != 0).then(|| Moment {
+            later: (end != 0).then(|| ClockReading {
                 counter: end,
                 monotonic_ns: u64_at(offset_of!(Control, end_ns)),
             }),

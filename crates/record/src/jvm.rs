@@ -9,7 +9,7 @@
 //! where the JVMs that it starts are asked for, gets it through `JAVA_TOOL_OPTIONS`, which every
 //! JVM mentions on standard error. All JVMs that start with that variable are recorded, each as a
 //! process of the bundle. Those that do not, because `java` was given its argument alone or because
-//! a starter clears the variable, are named when the recording ends (`jvm/strangers.rs`).
+//! a starter clears the variable, are named when the recording ends (`jvm/unlogged.rs`).
 //!
 //! A JVM waits when the pipe is full, so the pipe is read as long as it lives, whatever else
 //! happens: a log line that cannot be understood is counted, not fatal. Should heaplab be killed,
@@ -20,12 +20,12 @@
 
 mod finish;
 mod keeper;
-mod notebook;
+mod log_lines;
 mod pipe;
 mod release;
 mod session;
 mod spool;
-mod strangers;
+mod unlogged;
 
 pub use spool::is_spool;
 
@@ -44,7 +44,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::SystemTime;
-use strangers::Stranger;
+use unlogged::UnloggedJvm;
 
 /// Characters of a command line that are said of a JVM that was not recorded.
 const COMMAND_CHARACTERS: usize = 120;
@@ -157,9 +157,9 @@ fn record_into(
     };
     facts.write(spool)?;
     let session = session::start(program, options, pipe, is_java, spool, control)?;
-    let session::Ended { pid, status, failed, strangers } = session.run(progress);
+    let session::Ended { pid, status, failed, unlogged } = session.run(progress);
     let by_argument = is_java && !options.jvm_children;
-    let missed = strangers.iter().map(|stranger| not_recorded(stranger, by_argument)).collect();
+    let missed = unlogged.iter().map(|jvm| not_recorded(jvm, by_argument)).collect();
     finish::finish(
         spool,
         &options.output,
@@ -175,7 +175,7 @@ fn turns_logs_off(argument: &str) -> bool {
 }
 
 /// What is said of a JVM that wrote no log.
-fn not_recorded(stranger: &Stranger, by_argument: bool) -> String {
+fn not_recorded(stranger: &UnloggedJvm, by_argument: bool) -> String {
     // One line, whatever the words hold.
     let mut words = stranger.arguments.join(" ").replace(char::is_control, " ");
     if let Some((at, _)) = words.char_indices().nth(COMMAND_CHARACTERS) {
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn a_jvm_that_was_not_recorded_is_named_in_one_line() {
         let stranger =
-            |word: &str| Stranger { pid: 7, arguments: vec!["java".into(), word.into()] };
+            |word: &str| UnloggedJvm { pid: 7, arguments: vec!["java".into(), word.into()] };
         let said = not_recorded(&stranger("a\nb\u{1b}[31m"), true);
         assert!(
             said.contains("the JVM 7 (java a b [31m): ") && said.contains("--jvm-children"),

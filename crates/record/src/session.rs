@@ -634,7 +634,7 @@ pub(crate) fn how_of(status: ExitStatus) -> How {
 }
 
 fn elapsed_ns(since_ns: u64) -> u64 {
-    clock::Moment::now().monotonic_ns.saturating_sub(since_ns)
+    clock::ClockReading::now().monotonic_ns.saturating_sub(since_ns)
 }
 
 impl Recorded {

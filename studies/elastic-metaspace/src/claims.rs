@@ -3,7 +3,7 @@
 use super::curves::{self, Look, Phase};
 use super::workload::{self, Workload};
 use anyhow::{Context, Result};
-use heaplab_metaspace::designs::moment_of;
+use heaplab_metaspace::designs::usage_of;
 use heaplab_metaspace::old::recording;
 use heaplab_metaspace::plan::LoaderKind;
 use std::collections::HashMap;
@@ -171,9 +171,9 @@ pub fn free_chunks() -> Result<String> {
         .rev()
         .find(|moment| moment.said.step == "dropped")
         .context("no drop was recorded")?;
-    let jvm = moment_of(&dropped.ours);
+    let jvm = usage_of(&dropped.ours);
     let replayed = last_drop("jdk11")?.moment;
-    let ratio = |moment: &heaplab_metaspace::designs::Moment| {
+    let ratio = |moment: &heaplab_metaspace::designs::Usage| {
         format!(
             "{} of {}",
             percent(moment.free_chunks, moment.committed),

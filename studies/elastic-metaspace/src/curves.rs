@@ -2,7 +2,7 @@
 
 use super::workload::{Event, Workload};
 use anyhow::{Context, Result, bail};
-use heaplab_metaspace::designs::{Moment, design};
+use heaplab_metaspace::designs::{Usage, design};
 use heaplab_metaspace::spec::Spec;
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -30,7 +30,7 @@ pub struct Look {
     /// When.
     pub phase: Phase,
     /// What the design says.
-    pub moment: Moment,
+    pub moment: Usage,
     /// Anonymous memory of this process in RAM, beyond what it had before.
     pub resident: u64,
     /// Mappings of this process, beyond what it had before.
@@ -70,7 +70,7 @@ pub fn looks(workload: &Workload, name: &str) -> Result<Vec<Look>> {
         let now = Process::now()?;
         looks.push(Look {
             phase,
-            moment: replay.design.moment(),
+            moment: replay.design.usage(),
             resident: now.resident.saturating_sub(before.resident),
             mappings: now.mappings.saturating_sub(before.mappings),
         });

@@ -2,8 +2,8 @@
 
 mod show;
 
-use crate::interrupts;
 use crate::output::{self, Misasked};
+use crate::signals::interrupts;
 use crate::terminal;
 use anyhow::{Context, Result, bail};
 use heaplab_curve::minimum::{self, MinimumError};

@@ -1,7 +1,7 @@
 //! `heaplab record`: record what a program allocates.
 
 use super::recording::{self, Finishing};
-use crate::shrunk::{self, Mapped};
+use crate::signals::bus::{self, Mapped};
 use anyhow::{Context, Result, bail};
 use heaplab_findings::words::{bytes, count, plural};
 use heaplab_record::{finish, mark::spool_of, node, output, session};
@@ -185,7 +185,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let program = args.command.first().context("no program was named")?;
     let output = args.output.clone().unwrap_or_else(|| output::default_output(program));
     let mut claim = Some(output::clear(&output, args.force)?);
-    shrunk::is_an_error(Mapped::Spool);
+    bus::is_an_error(Mapped::Spool);
     if args.jvm_metaspace {
         return jvm(&args, output, claim);
     }

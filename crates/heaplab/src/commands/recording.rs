@@ -1,6 +1,6 @@
 //! What `record` and `recover` share: finishing a spool into a bundle and telling what came of it.
 
-use crate::{interrupts, quote::quoted};
+use crate::{quote::quoted, signals::interrupts};
 use anyhow::Result;
 use heaplab_findings::words::{bytes, count, plural};
 use heaplab_record::finish::{self, Finished, Options, Progress, tables::text_of};

@@ -2,7 +2,7 @@
 
 use super::recording::{self, Finishing};
 use crate::quote::quoted;
-use crate::shrunk::{self, Mapped};
+use crate::signals::bus::{self, Mapped};
 use anyhow::{Result, bail};
 use heaplab_record::{control, finish::Options, jvm, mark::spool_of, node, output};
 use std::io::IsTerminal;
@@ -37,7 +37,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    shrunk::is_an_error(Mapped::Spool);
+    bus::is_an_error(Mapped::Spool);
     let spool = if spool_of(&args.spool).is_dir() { spool_of(&args.spool) } else { args.spool };
     if control::is_running(&spool) {
         bail!(

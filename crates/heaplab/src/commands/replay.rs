@@ -3,7 +3,7 @@
 mod show;
 
 use crate::output::Misasked;
-use crate::shrunk::{self, Mapped};
+use crate::signals::bus::{self, Mapped};
 use crate::{choose, heaps, terminal};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::plan::passes_for;
@@ -128,7 +128,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         heaplab_system::library::Library::load(library)?;
         return Ok(ExitCode::SUCCESS);
     }
-    shrunk::is_an_error(Mapped::Program);
+    bus::is_an_error(Mapped::Program);
     let specs = heaps::parse_list(&args.on)
         .map_err(|error| Misasked(format!("--on: {error:#}{}", library_hint(&args.on))))?;
     let path = args.bundle.as_deref().context("no bundle is named")?;

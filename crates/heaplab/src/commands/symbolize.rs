@@ -4,7 +4,7 @@
 //! were installed later, or a recording that came from another machine.
 
 use crate::choose;
-use crate::shrunk::{self, Mapped};
+use crate::signals::bus::{self, Mapped};
 use crate::terminal::{self, cut_middle, paragraph};
 use anyhow::Result;
 use heaplab_record::symbolize::{SymbolizedModule, symbolize};
@@ -40,7 +40,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    shrunk::is_an_error(Mapped::Modules);
+    bus::is_an_error(Mapped::Modules);
     let mut bundle = choose::open(&args.bundle)?;
     let mut options = Options::default();
     options.debug_dirs.splice(0..0, args.debug_dir);

@@ -11,9 +11,9 @@ use std::ptr::NonNull;
 /// Chunks above this are "large" where free areas are compared: the old design's medium chunk.
 pub const LARGE_BYTES: u64 = 64 << 10;
 
-/// What a design holds at one moment, in bytes.
+/// What a design holds, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Moment {
+pub struct Usage {
     /// Handed out by arenas that live, their free blocks included.
     pub used: u64,
     /// Backed by memory, as the design counts.
@@ -56,7 +56,7 @@ pub trait Design {
     /// Words of a living arena that are handed out or in its free blocks.
     fn used_words(&self, arena: usize) -> usize;
     /// What is held.
-    fn moment(&self) -> Moment;
+    fn usage(&self) -> Usage;
     /// The same by kind of loader.
     fn listing(&self, name: &str) -> Listing;
 }
@@ -111,8 +111,8 @@ impl Design for Old {
         self.metaspace.used_words(self.arenas[arena])
     }
 
-    fn moment(&self) -> Moment {
-        moment_of(&self.metaspace.statistics())
+    fn usage(&self) -> Usage {
+        usage_of(&self.metaspace.statistics())
     }
 
     fn listing(&self, name: &str) -> Listing {
@@ -120,23 +120,23 @@ impl Design for Old {
     }
 }
 
-/// The old design's statistics as a moment.
-pub fn moment_of(statistics: &old::Statistics) -> Moment {
-    let mut moment = Moment { committed: statistics.committed_bytes(), ..Moment::default() };
+/// The old design's statistics as such.
+pub fn usage_of(statistics: &old::Statistics) -> Usage {
+    let mut usage = Usage { committed: statistics.committed_bytes(), ..Usage::default() };
     for space in statistics.spaces() {
         let total = space.total();
-        moment.used += total.used_bytes;
-        moment.free_chunks += total.free_chunk_bytes;
-        moment.free += total.free_bytes;
-        moment.waste += total.waste_bytes;
-        moment.overhead += total.overhead_bytes;
-        moment.deallocated += space.free_block_bytes;
-        moment.free_capacity += total.free_chunk_bytes;
+        usage.used += total.used_bytes;
+        usage.free_chunks += total.free_chunk_bytes;
+        usage.free += total.free_bytes;
+        usage.waste += total.waste_bytes;
+        usage.overhead += total.overhead_bytes;
+        usage.deallocated += space.free_block_bytes;
+        usage.free_capacity += total.free_chunk_bytes;
         // Humongous chunks are the only ones larger than a medium one.
-        moment.free_capacity_large +=
+        usage.free_capacity_large +=
             space.kinds[old::ChunkKind::Humongous as usize].free_chunk_bytes;
     }
-    moment
+    usage
 }
 
 struct Elastic {
@@ -175,23 +175,23 @@ impl Design for Elastic {
         })
     }
 
-    fn moment(&self) -> Moment {
+    fn usage(&self) -> Usage {
         let report = self.metaspace.report();
-        let mut moment = Moment { committed: report.committed_bytes(), ..Moment::default() };
+        let mut usage = Usage { committed: report.committed_bytes(), ..Usage::default() };
         for space in &report.spaces {
-            let (usage, total) = (space.usage(), space.usage().total());
-            moment.used += total.used_bytes;
-            moment.free_chunks += space.free_chunks_committed_bytes();
-            moment.free += total.free_bytes;
-            moment.waste += total.waste_bytes;
-            moment.deallocated += usage.deallocated_bytes;
+            let (held, total) = (space.usage(), space.usage().total());
+            usage.used += total.used_bytes;
+            usage.free_chunks += space.free_chunks_committed_bytes();
+            usage.free += total.free_bytes;
+            usage.waste += total.waste_bytes;
+            usage.deallocated += held.deallocated_bytes;
             for level in &space.free_chunks {
-                moment.free_capacity += level.capacity_bytes;
-                moment.free_capacity_large +=
+                usage.free_capacity += level.capacity_bytes;
+                usage.free_capacity_large +=
                     if level.chunk_bytes > LARGE_BYTES { level.capacity_bytes } else { 0 };
             }
         }
-        moment
+        usage
     }
 
     fn listing(&self, name: &str) -> Listing {

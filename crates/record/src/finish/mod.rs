@@ -16,7 +16,7 @@ pub mod streams;
 pub mod tables;
 pub mod waits;
 
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, ClockReading};
 use crate::control::{CONTROL_FILE, ControlFacts};
 use crate::diagnose::{self, Obstacle};
 use crate::discover;
@@ -170,7 +170,7 @@ pub fn merge_spool<S: EventSink>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Tables, Meta, Counts), RecordError> {
     let mut content = read_content(files, index)?;
-    let later = content.control.later.unwrap_or_else(Moment::now);
+    let later = content.control.later.unwrap_or_else(ClockReading::now);
     let clock =
         Clock::between(content.control.origin, later).ok_or_else(|| RecordError::NotASpool {
             path: files.folder.clone(),

@@ -236,7 +236,7 @@ fn thread_name(words: [u64; 2]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Moment;
+    use crate::clock::ClockReading;
     use crate::image::ImageModule;
 
     #[test]
@@ -248,8 +248,8 @@ mod tests {
     #[test]
     fn the_recorders_own_frames_are_left_out_of_the_stacks_they_lie_in() {
         let clock = Clock::between(
-            Moment { counter: 0, monotonic_ns: 0 },
-            Moment { counter: 10, monotonic_ns: 10 },
+            ClockReading { counter: 0, monotonic_ns: 0 },
+            ClockReading { counter: 10, monotonic_ns: 10 },
         )
         .unwrap();
         let mut builder = TableBuilder::new(clock, 16);
@@ -283,8 +283,8 @@ mod tests {
     #[test]
     fn stacks_share_callers_and_frames_lie_in_modules() {
         let clock = Clock::between(
-            Moment { counter: 0, monotonic_ns: 0 },
-            Moment { counter: 10, monotonic_ns: 10 },
+            ClockReading { counter: 0, monotonic_ns: 0 },
+            ClockReading { counter: 10, monotonic_ns: 10 },
         )
         .unwrap();
         let mut builder = TableBuilder::new(clock, 16);

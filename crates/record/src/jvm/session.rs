@@ -1,10 +1,10 @@
 //! One recording from start to end: reads the pipe, notes which JVMs write into it and how much
 //! memory they have, passes signals on.
 
-use super::notebook::{Notebook, Processes};
+use super::log_lines::{LogLines, Processes};
 use super::pipe::{LogPipe, Taken};
 use super::spool::LogWriter;
-use super::strangers::{Stranger, Strangers};
+use super::unlogged::{UnloggedJvm, UnloggedJvms};
 use super::{Options, Progress};
 use crate::control::ControlPage;
 use crate::error::RecordError;
@@ -36,13 +36,13 @@ pub struct Ended {
     /// What could not be written.
     pub failed: Option<String>,
     /// JVMs that wrote no log.
-    pub strangers: Vec<Stranger>,
+    pub unlogged: Vec<UnloggedJvm>,
 }
 
 /// A recording under way.
 pub struct Session {
-    notebook: Notebook,
-    strangers: Strangers,
+    log_lines: LogLines,
+    unlogged: UnloggedJvms,
     child: Child,
     status: Option<ExitStatus>,
     signals: Signals,
@@ -92,8 +92,8 @@ pub fn start(
         reason: error.to_string(),
     })?;
     Ok(Session {
-        notebook: Notebook::new(log, Processes::real()),
-        strangers: Strangers::of(child.id()),
+        log_lines: LogLines::new(log, Processes::real()),
+        unlogged: UnloggedJvms::of(child.id()),
         child,
         status: None,
         signals,
@@ -111,8 +111,8 @@ impl Session {
     pub fn run(mut self, progress: &mut dyn FnMut(Progress)) -> Ended {
         let mut sampled = Instant::now();
         loop {
-            let taken = self.pipe.lines(&mut |line, whole| self.notebook.line(line, whole));
-            self.notebook.note_ends(taken != Taken::Some);
+            let taken = self.pipe.lines(&mut |line, whole| self.log_lines.line(line, whole));
+            self.log_lines.note_ends(taken != Taken::Some);
             self.pass_signals_on();
             if self.status.is_none() {
                 self.status = spawn::ended(&mut self.child);
@@ -127,15 +127,15 @@ impl Session {
             }
             if self.status.is_none() {
                 // Later its pid may be that of a process that nobody here started.
-                self.strangers.look();
+                self.unlogged.look();
             }
             if sampled.elapsed() >= SAMPLE {
                 sampled = Instant::now();
-                self.notebook.sample(taken != Taken::Some);
+                self.log_lines.sample(taken != Taken::Some);
                 self.control.tick();
-                progress(self.notebook.progress());
+                progress(self.log_lines.progress());
             }
-            self.notebook.write(false);
+            self.log_lines.write(false);
             if taken != Taken::Some {
                 self.wait(taken);
             }
@@ -158,28 +158,28 @@ impl Session {
 
     fn end(mut self) -> Ended {
         self.drain();
-        self.notebook.sample(true);
+        self.log_lines.sample(true);
         // A JVM that was seen to have ended wrote its last lines before.
         let is_empty = self.drain();
-        self.notebook.note_ends(is_empty);
-        self.notebook.write(true);
+        self.log_lines.note_ends(is_empty);
+        self.log_lines.write(true);
         self.control.tick();
         if descendants_live(&self.spool) {
             self.pipe.leave();
         }
-        let strangers = self.strangers.but(|pid, start_ticks| self.notebook.has(pid, start_ticks));
+        let unlogged = self.unlogged.but(|pid, start_ticks| self.log_lines.has(pid, start_ticks));
         Ended {
             pid: self.child.id(),
             status: self.status,
-            failed: self.notebook.failed(),
-            strangers,
+            failed: self.log_lines.failed(),
+            unlogged,
         }
     }
 
     /// Reads what is in the pipe, as far as somebody who goes on writing lets it; whether that was
     /// everything.
     fn drain(&mut self) -> bool {
-        let mut take = || self.pipe.lines(&mut |line, whole| self.notebook.line(line, whole));
+        let mut take = || self.pipe.lines(&mut |line, whole| self.log_lines.line(line, whole));
         (0..DRAIN_READS).any(|_| take() != Taken::Some)
     }
 

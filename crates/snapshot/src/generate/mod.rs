@@ -15,27 +15,27 @@
 //! compared phase by phase. V8 copies every name; here texts that the heap's objects are themselves
 //! may be lent ([`Embedder::own_texts`]).
 
+mod borrowed_texts;
 mod counts;
 mod embedder;
 mod identity;
 mod ids;
-mod lent;
 mod line_ends;
 mod numbering;
 mod pages;
 mod passes;
 mod profile;
 
+pub use borrowed_texts::OwnTexts;
 pub use embedder::{Description, EdgeSink, Embedder, NameSink, Position};
 pub use identity::IdentityMap;
 pub use ids::ObjectIds;
-pub use lent::OwnTexts;
 pub use line_ends::{LineEnds, Positions};
 pub use profile::Profile;
 
 use crate::names::{Hash, StringsFull, StringsStorage};
 use crate::write::{Counts, WriteError, Writer};
-use lent::Lent;
+use borrowed_texts::Lent;
 use std::io::Write;
 use std::time::Instant;
 

@@ -1,8 +1,8 @@
 //! The passes of a generator: the walk that numbers and counts, and the two that write.
 
+use super::borrowed_texts::Lent;
 use super::counts::EdgeCounts;
 use super::identity::ROUND;
-use super::lent::Lent;
 use super::line_ends::{Positions, Scripts};
 use super::numbering::Numbering;
 use super::{

@@ -339,4 +339,4 @@ fn an_embedder_can_be_asked_without_a_file() {
     assert_eq!(names.0, [b"class 1".to_vec()]);
 }
 
-mod lent;
+mod borrowed_texts;

@@ -113,7 +113,7 @@ pub fn text(bundle: &Bundle, process: u32, name: &str, wanted: Option<&str>) -> 
 
 impl Run<'_> {
     fn line(&self, name: &str, time_ns: u64) -> String {
-        let moment = self.model.moment();
+        let moment = self.model.usage();
         let [used, committed, free] =
             [moment.used, moment.committed, moment.free_chunks].map(bytes);
         let name = terminal::cut(name, 23);

@@ -4,7 +4,7 @@ use super::expression::{Expression, Misread, Tokens, Value};
 use super::file::{self, Reading};
 use super::pattern::{Pattern, of_classes, retained_by_all, suggestion};
 use super::table::number;
-use crate::shrunk;
+use crate::signals::bus;
 use crate::terminal;
 use anyhow::{Result, ensure};
 use heaplab_findings::words::bytes;
@@ -92,7 +92,7 @@ impl Asked {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    shrunk::exits_with(2);
+    bus::exits_with(2);
     let read: Result<Vec<Expression>, Misread> =
         args.assertions.iter().map(|text| assertion(text)).collect();
     let expressions = match read {

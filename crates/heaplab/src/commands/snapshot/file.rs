@@ -1,7 +1,7 @@
 //! Snapshots from files: mapped, read, analysed, with a line on the terminal while that lasts.
 
 use super::packed::unpack;
-use crate::shrunk::{self, Mapped};
+use crate::signals::bus::{self, Mapped};
 use anyhow::{Context, Result};
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::{Analysis, Options};
@@ -118,7 +118,7 @@ impl Source {
         );
         let file = File::open(path).with_context(cannot_open)?;
         let metadata = file.metadata().with_context(cannot_open)?;
-        shrunk::is_an_error(Mapped::Snapshot);
+        bus::is_an_error(Mapped::Snapshot);
         // SAFETY: the mapping is only read, and no writer of this program changes a file in place
         // (they rename). That somebody else writes other bytes under a shared reference is the
         // accepted risk of mapping files; that it becomes shorter ends the program.

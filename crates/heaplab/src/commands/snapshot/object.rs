@@ -1,7 +1,7 @@
 //! `heaplab snapshot object`: one object and what it refers to.
 
-use super::one::{OfObject, Says};
 use super::rows::{edge_json, label, node_json, step};
+use super::subject::{OfObject, Says};
 use super::table::{Table, cut, distance, number};
 use crate::terminal;
 use anyhow::Result;

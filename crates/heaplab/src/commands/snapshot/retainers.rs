@@ -3,8 +3,8 @@
 
 mod tree;
 
-use super::one::{OfObject, Says};
 use super::rows::{edge_json, label_within, node_json, step};
+use super::subject::{OfObject, Says};
 use super::table::{cut, distance, number};
 use crate::terminal;
 use anyhow::Result;

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
-fn notebook(spool: &Path) -> Notebook {
-    Notebook::new(LogWriter::create(spool).unwrap(), Processes::real())
+fn log_lines(spool: &Path) -> LogLines {
+    LogLines::new(LogWriter::create(spool).unwrap(), Processes::real())
 }
 
 /// A time that lines written now have.
 fn now_ns() -> u64 {
-    crate::clock::Moment::now().monotonic_ns
+    crate::clock::ClockReading::now().monotonic_ns
 }
 
 /// The lines that the spool has.
@@ -53,24 +53,24 @@ fn end(mut child: Child) {
 #[test]
 fn a_jvm_ends_behind_its_last_line() {
     let folder = tempfile::tempdir().unwrap();
-    let mut notebook = notebook(folder.path());
+    let mut log_lines = log_lines(folder.path());
     let child = process(&[]);
     let pid = child.id();
-    notebook.line(format!("[{}ns][{pid}][1] the first", now_ns()).as_bytes(), true);
-    notebook.sample(false);
-    notebook.note_ends(true);
+    log_lines.line(format!("[{}ns][{pid}][1] the first", now_ns()).as_bytes(), true);
+    log_lines.sample(false);
+    log_lines.note_ends(true);
     end(child);
-    notebook.sample(false);
-    notebook.note_ends(false);
-    notebook.line(format!("[{}ns][{pid}][1] the last", now_ns()).as_bytes(), true);
-    notebook.note_ends(false);
-    notebook.note_ends(true);
-    notebook.sample(true);
-    notebook.line(format!("[{}ns][{pid}][1] another's", now_ns()).as_bytes(), true);
-    notebook.sample(true);
-    (0..30).for_each(|_| notebook.line(&vec![b'x'; 100_000], true));
-    notebook.note_ends(false);
-    notebook.write(true);
+    log_lines.sample(false);
+    log_lines.note_ends(false);
+    log_lines.line(format!("[{}ns][{pid}][1] the last", now_ns()).as_bytes(), true);
+    log_lines.note_ends(false);
+    log_lines.note_ends(true);
+    log_lines.sample(true);
+    log_lines.line(format!("[{}ns][{pid}][1] another's", now_ns()).as_bytes(), true);
+    log_lines.sample(true);
+    (0..30).for_each(|_| log_lines.line(&vec![b'x'; 100_000], true));
+    log_lines.note_ends(false);
+    log_lines.write(true);
     let lines = noted(folder.path());
     let words = [
         "heaplab: process",
@@ -91,15 +91,15 @@ fn a_jvm_ends_behind_its_last_line() {
 #[test]
 fn a_jvm_with_a_long_command_line_is_recorded() {
     let folder = tempfile::tempdir().unwrap();
-    let mut notebook = notebook(folder.path());
+    let mut log_lines = log_lines(folder.path());
     let mut arguments = vec![String::from("-cp"), "\u{1}".repeat(30_000)];
     arguments.extend((0..5).map(|_| "x".repeat(100_000)));
     let child = process(&arguments);
     let pid = child.id();
-    (0..2048).for_each(|_| notebook.line("x".repeat(99).as_bytes(), true));
-    notebook.line(format!("[{}ns][{pid}][1] the first", now_ns()).as_bytes(), true);
-    notebook.line(format!("[{}ns][{pid}][1] the second", now_ns()).as_bytes(), true);
-    notebook.write(true);
+    (0..2048).for_each(|_| log_lines.line("x".repeat(99).as_bytes(), true));
+    log_lines.line(format!("[{}ns][{pid}][1] the first", now_ns()).as_bytes(), true);
+    log_lines.line(format!("[{}ns][{pid}][1] the second", now_ns()).as_bytes(), true);
+    log_lines.write(true);
     end(child);
     let lines = noted(folder.path());
     assert_eq!(
@@ -138,11 +138,11 @@ fn a_pid_that_comes_again_is_another_jvm() {
         tick_ns: TICK_NS,
         ahead_ns: Box::new(|| 7),
     };
-    let mut notebook = Notebook::new(LogWriter::create(folder.path()).unwrap(), processes);
+    let mut log_lines = LogLines::new(LogWriter::create(folder.path()).unwrap(), processes);
     // No process has this pid; what is asked of it beside its start has no answer.
     let pid = u32::MAX;
     let mut line = |ticks: u64, text: &str| {
-        notebook.line(format!("[{}ns][{pid}][1] {text}", ticks * TICK_NS).as_bytes(), true)
+        log_lines.line(format!("[{}ns][{pid}][1] {text}", ticks * TICK_NS).as_bytes(), true)
     };
     line(103, "the first's first");
     line(110, "the first's second");
@@ -156,13 +156,13 @@ fn a_pid_that_comes_again_is_another_jvm() {
     start.set(Some(400));
     line(410, "the third's");
     // One that had ended, and whose pid was another's, when its first line was read.
-    notebook.sample(false);
-    notebook.note_ends(true);
+    log_lines.sample(false);
+    log_lines.note_ends(true);
     start.set(Some(600));
-    notebook.line(format!("[{}ns][{pid}][1] the fourth's", 500 * TICK_NS).as_bytes(), true);
-    notebook.line(format!("[{}ns][{pid}][1] the fifth's", 700 * TICK_NS).as_bytes(), true);
-    assert!(notebook.has(pid, 200) && notebook.has(pid, 600));
-    notebook.write(true);
+    log_lines.line(format!("[{}ns][{pid}][1] the fourth's", 500 * TICK_NS).as_bytes(), true);
+    log_lines.line(format!("[{}ns][{pid}][1] the fifth's", 700 * TICK_NS).as_bytes(), true);
+    assert!(log_lines.has(pid, 200) && log_lines.has(pid, 600));
+    log_lines.write(true);
     let lines = noted(folder.path());
     let words: Vec<&str> = lines
         .iter()
@@ -195,16 +195,16 @@ fn a_jvm_that_starts_after_the_machine_slept_is_known() {
         tick_ns: TICK_NS,
         ahead_ns: Box::new(move || aheads.get()),
     };
-    let mut notebook = Notebook::new(LogWriter::create(folder.path()).unwrap(), processes);
+    let mut log_lines = LogLines::new(LogWriter::create(folder.path()).unwrap(), processes);
     let mut line = |pid: u32, ticks: u64| {
-        notebook.line(format!("[{}ns][{pid}][1] text", ticks * TICK_NS).as_bytes(), true)
+        log_lines.line(format!("[{}ns][{pid}][1] text", ticks * TICK_NS).as_bytes(), true)
     };
     line(u32::MAX, 103);
     ahead.set(50_000 * TICK_NS);
     start.set(Some(50_104));
     line(u32::MAX - 1, 106);
     assert!(
-        notebook.has(u32::MAX - 1, 50_104) && !notebook.has(u32::MAX - 1, 1),
+        log_lines.has(u32::MAX - 1, 50_104) && !log_lines.has(u32::MAX - 1, 1),
         "its start is known"
     );
 }

@@ -30,7 +30,7 @@ const PROCESSES_LIMIT: usize = 4096;
 
 /// A JVM that is not recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stranger {
+pub struct UnloggedJvm {
     /// Its pid.
     pub pid: u32,
     /// Its command line.
@@ -50,17 +50,17 @@ struct Seen {
 
 /// The descendants of a process.
 #[derive(Debug)]
-pub struct Strangers {
+pub struct UnloggedJvms {
     root: u32,
     seen: HashMap<(u32, u64), Seen>,
     /// No look before.
     next: Instant,
 }
 
-impl Strangers {
+impl UnloggedJvms {
     /// Those of `root`, itself included.
-    pub fn of(root: u32) -> Strangers {
-        Strangers { root, seen: HashMap::new(), next: Instant::now() }
+    pub fn of(root: u32) -> UnloggedJvms {
+        UnloggedJvms { root, seen: HashMap::new(), next: Instant::now() }
     }
 
     /// Looks at them, if it is time.
@@ -97,14 +97,14 @@ impl Strangers {
     }
 
     /// The JVMs among them that were not `recorded`, by pid.
-    pub fn but(self, recorded: impl Fn(u32, u64) -> bool) -> Vec<Stranger> {
+    pub fn but(self, recorded: impl Fn(u32, u64) -> bool) -> Vec<UnloggedJvm> {
         let jvms = self.seen.into_iter().filter(|((pid, start_ticks), seen)| {
             seen.found == FOUND_LEAST && !recorded(*pid, *start_ticks)
         });
-        let mut strangers: Vec<Stranger> =
-            jvms.map(|((pid, _), seen)| Stranger { pid, arguments: seen.arguments }).collect();
-        strangers.sort_by_key(|stranger| stranger.pid);
-        strangers
+        let mut unlogged: Vec<UnloggedJvm> =
+            jvms.map(|((pid, _), seen)| UnloggedJvm { pid, arguments: seen.arguments }).collect();
+        unlogged.sort_by_key(|jvm| jvm.pid);
+        unlogged
     }
 }
 
@@ -143,23 +143,23 @@ mod tests {
         let source = folder.path().join("Waits.java");
         std::fs::write(&source, "class Waits { public static void main(String[] a) throws Exception { System.in.read(); } }").unwrap();
         let (mut jvm, mut other) = (start("java", source.to_str().unwrap()), start("cat", "-"));
-        let mut strangers = Strangers::of(std::process::id());
+        let mut unlogged = UnloggedJvms::of(std::process::id());
         // It is stopped before it is looked at, for longer than looks would go on.
         crate::signals::send(jvm.id(), libc::SIGSTOP);
         for _ in 0..2 * LOOKS_MAX {
-            strangers.next = Instant::now();
-            strangers.look();
+            unlogged.next = Instant::now();
+            unlogged.look();
         }
         crate::signals::send(jvm.id(), libc::SIGCONT);
         let deadline = Instant::now() + Duration::from_secs(600);
-        let is_found = |strangers: &Strangers| {
-            strangers
+        let is_found = |unlogged: &UnloggedJvms| {
+            unlogged
                 .seen
                 .iter()
                 .any(|((pid, _), seen)| *pid == jvm.id() && seen.found == FOUND_LEAST)
         };
-        while !is_found(&strangers) && Instant::now() < deadline {
-            strangers.look();
+        while !is_found(&unlogged) && Instant::now() < deadline {
+            unlogged.look();
             std::thread::sleep(Duration::from_millis(20));
         }
         let (jvm_pid, other_pid) = (jvm.id(), other.id());
@@ -167,7 +167,7 @@ mod tests {
             drop(child.stdin.take());
             child.wait().unwrap();
         }
-        let found: Vec<Stranger> = strangers
+        let found: Vec<UnloggedJvm> = unlogged
             .but(|_, _| false)
             .into_iter()
             .filter(|one| [jvm_pid, other_pid].contains(&one.pid))

@@ -87,7 +87,7 @@ impl Processes {
 }
 
 /// Lines into the spool, with heaplab's own between them.
-pub struct Notebook {
+pub struct LogLines {
     log: LogWriter,
     processes: Processes,
     /// Why nothing more is written; the pipe is read on.
@@ -103,10 +103,10 @@ pub struct Notebook {
     bytes: u64,
 }
 
-impl Notebook {
-    pub fn new(log: LogWriter, processes: Processes) -> Notebook {
+impl LogLines {
+    pub fn new(log: LogWriter, processes: Processes) -> LogLines {
         let known = HashMap::new();
-        Notebook {
+        LogLines {
             log,
             processes,
             failed: None,
@@ -204,7 +204,7 @@ impl Notebook {
     /// Notes how much memory the JVMs have. Where lines wait in the pipe, the moment is that of the
     /// last one read, so that they are not behind it.
     pub fn sample(&mut self, is_empty: bool) {
-        let now_ns = crate::clock::Moment::now().monotonic_ns;
+        let now_ns = crate::clock::ClockReading::now().monotonic_ns;
         let time_ns = if is_empty { now_ns } else { self.last_ns };
         for index in 0..self.jvms.len() {
             let Jvm { pid, start_ticks, life, .. } = self.jvms[index];
@@ -235,8 +235,11 @@ impl Notebook {
             if !is_empty && self.bytes < bytes + PIPE_PASSED_BYTES {
                 continue;
             }
-            let time_ns =
-                if is_empty { crate::clock::Moment::now().monotonic_ns } else { self.last_ns };
+            let time_ns = if is_empty {
+                crate::clock::ClockReading::now().monotonic_ns
+            } else {
+                self.last_ns
+            };
             self.note_end(index, time_ns);
         }
     }
@@ -294,5 +297,5 @@ fn decorations(line: &[u8]) -> Option<(u64, u64, usize)> {
 }
 
 #[cfg(test)]
-#[path = "notebook/tests.rs"]
+#[path = "log_lines/tests.rs"]
 mod tests;
