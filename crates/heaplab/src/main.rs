@@ -117,7 +117,9 @@ fn refuse(error: &clap::Error) {
 fn is_misasked(error: &anyhow::Error) -> bool {
     error.is::<output::Misasked>()
         || error.is::<clap::Error>()
-        || error.chain().any(|cause| cause.is::<output::Misasked>())
+        || error.chain().any(|cause| {
+            cause.is::<output::Misasked>() || cause.is::<heaplab_snapshot::query::NotThere>()
+        })
 }
 
 /// An error and its causes, but for those that the error before them has said already. Nothing in

@@ -34,10 +34,12 @@ pub mod names;
 #[cfg(feature = "packed")]
 pub mod packed;
 mod phase;
+pub mod query;
 mod reader;
 pub mod rewrite;
 pub mod rows;
 pub mod session;
+pub mod shortest_ways;
 mod snapshot;
 pub mod strings;
 pub mod validate;

@@ -42,6 +42,11 @@ pub struct Class {
 }
 
 impl Class {
+    /// Its name as text: a lone surrogate, which no text has, is written as its escape.
+    pub fn text(&self) -> String {
+        crate::strings::to_text(std::borrow::Cow::Borrowed(&self.name)).into_owned()
+    }
+
     /// What identifies the class across snapshots, in WTF-8: `script,line,column,name` or `,name`.
     pub fn key(&self) -> Vec<u8> {
         key(self.place, &self.name)

@@ -2,7 +2,6 @@
 //! over a series, what grows every time.
 
 use super::file::{Reading, Source};
-use super::pattern::Pattern;
 use super::rows::{label_within, node_json};
 use super::table::{Table, number, one_line};
 use crate::terminal;
@@ -12,6 +11,7 @@ use heaplab_findings::words::bytes;
 use heaplab_snapshot::Snapshot;
 use heaplab_snapshot::analysis::{Analysis, Interface};
 use heaplab_snapshot::diff::{ClassDiff, Growth, Point, compare, growing};
+use heaplab_snapshot::query::subject::Pattern;
 use heaplab_snapshot::session::Session;
 use heaplab_snapshot::strings::to_text;
 use serde_json::{Value, json};

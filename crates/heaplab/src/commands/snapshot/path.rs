@@ -6,15 +6,14 @@
 //! names the culprit most often.
 
 use super::file::{self, Reading};
-use super::pattern::Subject;
 use super::rows::{edge_json, heading, label, label_within, node_json, step};
-use super::summary::name;
 use super::table::{cut, number, one_line};
-use super::ways::{Group, Ways, is_numbered};
 use crate::terminal;
 use anyhow::Result;
 use heaplab_findings::words::{bytes, plural};
 use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::query::subject::Subject;
+use heaplab_snapshot::shortest_ways::{Group, Ways, is_numbered};
 use heaplab_snapshot::{Edge, Node, Retainers};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -152,7 +151,7 @@ fn write_way(ways: &Ways, group: &Group, text: &mut String) {
 fn write_step(analysis: &Analysis, edge: Edge, several: bool, text: &mut String) {
     let columns = terminal::columns();
     let target = analysis.snapshot().graph.target(edge);
-    let class = name(&analysis.classes()[analysis.class_of(target) as usize]);
+    let class = analysis.classes()[analysis.class_of(target) as usize].text();
     let label = label(analysis, target);
     // The class says more than the properties of a plain object do.
     let class = if label.starts_with(&class) || class.starts_with('(') {

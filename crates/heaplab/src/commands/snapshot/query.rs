@@ -1,16 +1,14 @@
 //! `heaplab snapshot query`: objects as rows: filter, group, sort, top; as text, JSON or Parquet.
 
 mod parquet;
-mod plan;
-mod run;
 
 use super::file::{self, Reading};
 use super::table::{Table, cut, distance, number};
 use crate::output;
 use anyhow::Result;
 use heaplab_findings::words::bytes;
-use plan::{Field, Plan};
-use run::{Answer, Cell};
+use heaplab_snapshot::query::answer::{Answer, Cell};
+use heaplab_snapshot::query::plan::{Field, Plan};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -98,7 +96,7 @@ fn text(answer: &Answer) -> String {
     }
     let mut table = Table::default();
     table.push(fields.iter().map(|field| field.name().to_string()).collect());
-    for row in 0..answer.len() {
+    for row in 0..answer.row_count() {
         let last = fields.len() - 1;
         let cells = fields.iter().enumerate().map(|(at, field)| match answer.cell(row, *field) {
             Cell::Text(text) if at == last => text,
@@ -108,7 +106,7 @@ fn text(answer: &Answer) -> String {
         table.push(cells.collect());
     }
     let mut text = table.text();
-    if answer.len() < answer.found {
+    if answer.row_count() < answer.found {
         let _ = writeln!(text, "... of {} (top N shows more)", number(answer.found as u64));
     }
     text
@@ -123,6 +121,13 @@ fn shown(field: Field, value: i64) -> String {
     }
 }
 
+fn cell_json(cell: Cell) -> Value {
+    match cell {
+        Cell::Number(number) => number.into(),
+        Cell::Text(text) => text.into(),
+    }
+}
+
 fn write_json(answer: &Answer) -> Result<()> {
     let fields = answer.fields();
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -130,10 +135,10 @@ fn write_json(answer: &Answer) -> Result<()> {
         .to_string();
     let mut write = || -> std::io::Result<()> {
         write!(out, "{},\"rows\":[", head.trim_end_matches('}'))?;
-        for row in 0..answer.len() {
+        for row in 0..answer.row_count() {
             let object: Map<String, Value> = fields
                 .iter()
-                .map(|field| (field.json_name().into(), answer.cell(row, *field).into()))
+                .map(|field| (field.json_name().into(), cell_json(answer.cell(row, *field))))
                 .collect();
             write!(out, "{}{}", if row > 0 { ",\n" } else { "\n" }, Value::Object(object))?;
         }

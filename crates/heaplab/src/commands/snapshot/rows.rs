@@ -1,6 +1,5 @@
 //! Objects and references as every command shows them: one line of text, or one object of JSON.
 
-use super::summary::name;
 use super::table::{cut, distance, one_line};
 use crate::terminal;
 use anyhow::{Result, ensure};
@@ -81,7 +80,7 @@ pub fn node_json(analysis: &Analysis, node: Node) -> Value {
         "id": graph.id(node),
         "type": snapshot.node_type_name(graph.node_type(node)),
         "name": analysis.name(node).chars().take(JSON_CHARACTERS).collect::<String>(),
-        "class": name(&analysis.classes()[analysis.class_of(node) as usize]),
+        "class": analysis.classes()[analysis.class_of(node) as usize].text(),
         "shallow_bytes": analysis.self_size(node),
         "retained_bytes": analysis.retained_size(node),
         "distance": analysis.distance(node),
@@ -137,7 +136,7 @@ pub fn rewritten(
 /// The first lines about an object: what it is, and its sizes.
 pub fn heading(analysis: &Analysis, node: Node) -> String {
     let snapshot = analysis.snapshot();
-    let class = name(&analysis.classes()[analysis.class_of(node) as usize]);
+    let class = analysis.classes()[analysis.class_of(node) as usize].text();
     let kind = snapshot.node_type_name(snapshot.graph.node_type(node));
     let detached = if analysis.detachedness(node) == 2 { ", detached" } else { "" };
     let columns = terminal::columns();

@@ -1,12 +1,12 @@
 //! What the commands about one object share: which object of which file, and how an answer begins.
 
 use super::file::{self, Reading};
-use super::pattern::Subject;
 use super::rows::{heading, node_json};
 use crate::output;
 use anyhow::Result;
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::query::subject::Subject;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Map, Value};
 use std::fmt::{self, Write as _};

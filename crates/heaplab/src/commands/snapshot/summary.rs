@@ -1,20 +1,20 @@
 //! `heaplab snapshot summary`: classes, as DevTools' Summary.
 
 use super::file::{self, Reading, Source};
-use super::filter::{self, Wanted};
-use super::pattern::Pattern;
 use super::table::{Table, distance, number, share};
 use crate::{output, terminal};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 use heaplab_findings::words::bytes;
-use heaplab_snapshot::analysis::{Analysis, Class};
+use heaplab_snapshot::analysis::{Analysis, Class, Filter};
 use heaplab_snapshot::index::{Key, Summary};
+use heaplab_snapshot::query::filter::Wanted;
+use heaplab_snapshot::query::subject::Pattern;
 use heaplab_snapshot::strings::to_text;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot summary`.
@@ -110,7 +110,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         ));
     }
     let pattern = args.class.as_deref().map(Pattern::new);
-    let fits = |class: &&Class| pattern.as_ref().is_none_or(|pattern| pattern.fits(&name(class)));
+    let fits = |class: &&Class| pattern.as_ref().is_none_or(|pattern| pattern.fits(&class.text()));
     let mut classes: Vec<(u32, &Class)> = (0..).zip(summary.classes.iter().filter(fits)).collect();
     sort(&mut classes, args.sort);
     if args.json {
@@ -134,7 +134,7 @@ fn summary(args: &Args) -> Result<(Summary, usize)> {
             let since = args
                 .since
                 .as_deref()
-                .map(|older| filter::since(older, &args.reading, analysis))
+                .map(|older| since(older, &args.reading, analysis))
                 .transpose()?;
             if let Some(wanted) = since.as_ref().or(args.filter.as_ref()) {
                 summary.classes = wanted.classes(analysis)?;
@@ -180,22 +180,33 @@ fn sort(classes: &mut [(u32, &Class)], by: Sort) {
             Sort::Distance => Reverse(u64::MAX - u64::from(class.distance.max(0) as u32)),
             Sort::Name => Reverse(0),
         };
-        (key, if by == Sort::Name { name(class) } else { String::new() }, *index)
+        (key, if by == Sort::Name { class.text() } else { String::new() }, *index)
     });
 }
 
-/// A class's name as text.
-pub fn name(class: &Class) -> String {
-    to_text(Cow::Borrowed(&class.name)).into_owned()
+/// What was allocated after an older snapshot of the same process was taken.
+fn since(older: &Path, reading: &Reading, analysis: &Analysis) -> Result<Wanted> {
+    let source = Source::open(older, reading.is_quiet())?;
+    let before = source.read(reading)?;
+    super::diff::warned(&before, analysis.snapshot());
+    let after = before.graph.last_object_id();
+    let until = analysis.snapshot().graph.last_object_id();
+    if after > until {
+        bail!(
+            "{} has later ids (up to {after}; here {until}): it is the newer one, or of another process",
+            older.display()
+        );
+    }
+    Ok(Wanted::Named(Filter::Ids(after, until)))
 }
 
 /// A class's name, and its place where it has one: two classes of one name are then told apart.
 fn label(class: &Class) -> String {
     match class.place {
         Some((script, line, column)) => {
-            format!("{}  (script {script}:{}:{})", name(class), line + 1, column + 1)
+            format!("{}  (script {script}:{}:{})", class.text(), line + 1, column + 1)
         }
-        None => name(class),
+        None => class.text(),
     }
 }
 
@@ -273,7 +284,7 @@ fn json_text(summary: &Summary, classes: &[(u32, &Class)]) -> Result<String> {
 pub fn class_json(class: &Class) -> Value {
     json!({
         "key": to_text(Cow::Owned(class.key())),
-        "name": name(class),
+        "name": class.text(),
         "place": class.place.map(|(script_id, line, column)| json!({"script_id": script_id, "line": line, "column": column})),
         "count": class.count,
         "shallow_bytes": class.self_size,

@@ -2,13 +2,13 @@
 //! report.
 
 use super::file::{self, Reading, Source};
-use super::pattern::Subject;
 use super::rows::{may_write, rewritten};
 use super::table::number;
 use crate::output;
 use anyhow::Result;
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::query::subject::Subject;
 use heaplab_snapshot::rewrite::{Trimming, trim};
 use serde_json::json;
 use std::path::PathBuf;

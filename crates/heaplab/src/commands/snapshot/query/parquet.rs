@@ -1,8 +1,8 @@
 //! Rows as a Parquet file, by the same writer as a recording's tables.
 
-use super::plan::Field;
-use super::run::{Answer, Cell};
 use anyhow::Result;
+use heaplab_snapshot::query::answer::{Answer, Cell};
+use heaplab_snapshot::query::plan::Field;
 use heaplab_trace::parquet::PAGE_ROWS;
 use heaplab_trace::parquet::encode::Present;
 use heaplab_trace::parquet::schema::{Column, Encoding, Kind};
@@ -18,8 +18,8 @@ pub fn write(answer: &Answer, out: &mut dyn Write) -> Result<()> {
         .collect();
     let mut writer = FileWriter::new(out, &columns)?;
     let mut numbers = Vec::new();
-    for first in (0..answer.len()).step_by(PAGE_ROWS) {
-        let rows = first..answer.len().min(first + PAGE_ROWS);
+    for first in (0..answer.row_count()).step_by(PAGE_ROWS) {
+        let rows = first..answer.row_count().min(first + PAGE_ROWS);
         writer.page(rows.len(), |column, writer, squeeze| {
             let cells = rows.clone().map(|row| answer.cell(row, fields[column]));
             if fields[column].is_text() {

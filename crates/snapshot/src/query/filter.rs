@@ -1,16 +1,19 @@
 //! The Summary's filters, as a user names them.
 
-use super::file::{Reading, Source};
-use super::pattern::object;
-use anyhow::{Context, Result, bail};
-use heaplab_snapshot::analysis::{Analysis, Class, Filter};
-use heaplab_snapshot::{Node, Snapshot};
+use super::NotThere;
+use super::subject::object;
+use crate::analysis::{Analysis, Class, Filter};
+use crate::{Node, Snapshot};
 use std::fmt::Write;
-use std::path::Path;
 
 /// What `--filter` takes, for help and for errors.
 pub const FORMS: &str = "contexts, detached, console, event-handlers, duplicates, shared-context, no-context, context:@ID, ids:AFTER..UNTIL, \
                          allocated-by:FUNCTION";
+
+/// Returns [`NotThere`] with these words.
+macro_rules! not_there {
+    ($($text:tt)*) => { return Err(NotThere(format!($($text)*))) };
+}
 
 /// Functions of one name that are listed.
 const LISTED_MAX: usize = 10;
@@ -68,14 +71,14 @@ impl std::str::FromStr for Wanted {
 
 impl Wanted {
     /// The filter in a file.
-    fn filter(&self, analysis: &Analysis) -> Result<Filter> {
+    fn filter(&self, analysis: &Analysis) -> Result<Filter, NotThere> {
         match self {
             Wanted::Named(filter) => Ok(*filter),
             Wanted::Context(id) => {
                 let node = object(analysis, *id)?;
                 let contexts = analysis.native_contexts().contexts;
                 if !contexts.contains(&node) {
-                    misasked!(
+                    not_there!(
                         "@{id} is no native context; there are {}",
                         listed(analysis, &contexts)
                     );
@@ -89,26 +92,13 @@ impl Wanted {
     }
 
     /// The classes of what passes, those that DevTools would show.
-    pub fn classes(&self, analysis: &Analysis) -> Result<Vec<Class>> {
+    ///
+    /// # Errors
+    /// The file has no such context, or no such function that allocated.
+    pub fn classes(&self, analysis: &Analysis) -> Result<Vec<Class>, NotThere> {
         let classes = analysis.filtered_classes(self.filter(analysis)?);
         Ok(classes.into_iter().filter(|class| class.count > 0 && !class.shadowed).collect())
     }
-}
-
-/// What was allocated after an older snapshot of the same process was taken.
-pub fn since(older: &Path, reading: &Reading, analysis: &Analysis) -> Result<Wanted> {
-    let source = Source::open(older, reading.is_quiet())?;
-    let before = source.read(reading)?;
-    super::diff::warned(&before, analysis.snapshot());
-    let after = before.graph.last_object_id();
-    let until = analysis.snapshot().graph.last_object_id();
-    if after > until {
-        bail!(
-            "{} has later ids (up to {after}; here {until}): it is the newer one, or of another process",
-            older.display()
-        );
-    }
-    Ok(Wanted::Named(Filter::Ids(after, until)))
 }
 
 fn listed(analysis: &Analysis, contexts: &[Node]) -> String {
@@ -137,11 +127,11 @@ fn forms(snapshot: &Snapshot, function: u32) -> [String; 4] {
 }
 
 /// The function that is named so; its index in the trace functions.
-fn allocator(analysis: &Analysis, wanted: &str) -> Result<u32> {
+fn allocator(analysis: &Analysis, wanted: &str) -> Result<u32, NotThere> {
     let snapshot = analysis.snapshot();
     let sites = analysis.allocation_sites();
     if sites.is_empty() {
-        misasked!(
+        not_there!(
             "the file does not tell who allocated what: take it while allocations are tracked"
         );
     }
@@ -153,8 +143,8 @@ fn allocator(analysis: &Analysis, wanted: &str) -> Result<u32> {
     match found.as_slice() {
         [(one, _)] => Ok(*one),
         [] => {
-            let most = sites.first().context("a function that allocated")?.function;
-            misasked!("no function {wanted:?} allocated; {:?} did most", forms(snapshot, most)[0])
+            let most = sites[0].function;
+            not_there!("no function {wanted:?} allocated; {:?} did most", forms(snapshot, most)[0])
         }
         several => {
             let mut text =
@@ -169,7 +159,7 @@ fn allocator(analysis: &Analysis, wanted: &str) -> Result<u32> {
                     forms.iter().find(is_only).unwrap_or(&forms[3])
                 );
             }
-            misasked!("{text}")
+            not_there!("{text}")
         }
     }
 }
@@ -177,9 +167,9 @@ fn allocator(analysis: &Analysis, wanted: &str) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heaplab_snapshot::analysis::Options;
-    use heaplab_snapshot::names::Hash;
-    use heaplab_snapshot::write::{Counts, Layout, Node as Row, Writer};
+    use crate::analysis::Options;
+    use crate::names::Hash;
+    use crate::write::{Counts, Layout, Node as Row, Writer};
 
     /// Functions of one name in a file: its script, the script's number, its line.
     fn allocating(functions: &[(&str, u64, u64)]) -> Vec<u8> {

@@ -3,8 +3,8 @@
 //! object that a way goes through only its last step is, and the group of its way: that of the
 //! object before it, and what this step adds.
 
-use heaplab_snapshot::analysis::Analysis;
-use heaplab_snapshot::{Edge, EdgeType, Node, Retainers};
+use crate::analysis::Analysis;
+use crate::{Edge, EdgeType, Node, Retainers};
 use std::collections::HashMap;
 
 /// Objects with the same way.

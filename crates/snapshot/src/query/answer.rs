@@ -1,10 +1,9 @@
 //! The rows that a query finds.
 
+use super::expression::Value;
 use super::plan::{Field, Plan};
-use crate::commands::snapshot::expression::Value;
-use crate::commands::snapshot::summary::name;
-use heaplab_snapshot::Node;
-use heaplab_snapshot::analysis::{Analysis, SameNames};
+use crate::Node;
+use crate::analysis::{Analysis, Class, SameNames};
 use std::collections::HashMap;
 
 /// A field of a row.
@@ -14,15 +13,6 @@ pub enum Cell {
     Number(i64),
     /// A text.
     Text(String),
-}
-
-impl From<Cell> for serde_json::Value {
-    fn from(cell: Cell) -> serde_json::Value {
-        match cell {
-            Cell::Number(number) => number.into(),
-            Cell::Text(text) => text.into(),
-        }
-    }
 }
 
 /// What was found.
@@ -52,7 +42,7 @@ struct Group {
 impl<'q, 's, 'a> Answer<'q, 's, 'a> {
     /// Runs the query.
     pub fn of(analysis: &'q Analysis<'s, 'a>, plan: &'q Plan) -> Answer<'q, 's, 'a> {
-        let class_names = analysis.classes().iter().map(name).collect();
+        let class_names = analysis.classes().iter().map(Class::text).collect();
         let mut answer =
             Answer { analysis, plan, class_names, rows: Rows::Objects(Vec::new()), found: 0 };
         let nodes: Vec<Node> =
@@ -62,7 +52,7 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         } else {
             Rows::Groups(answer.grouped(nodes))
         };
-        answer.found = answer.len();
+        answer.found = answer.row_count();
         answer.sort();
         answer
     }
@@ -73,7 +63,7 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
     }
 
     /// Rows.
-    pub fn len(&self) -> usize {
+    pub fn row_count(&self) -> usize {
         match &self.rows {
             Rows::Objects(nodes) => nodes.len(),
             Rows::Groups(groups) => groups.len(),
@@ -186,7 +176,7 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
 
     /// Sorts the rows and keeps those that are asked for.
     fn sort(&mut self) {
-        let most = self.plan.top.unwrap_or(usize::MAX).min(self.len());
+        let most = self.plan.top.unwrap_or(usize::MAX).min(self.row_count());
         // Without a wish: objects in the order of the file, groups by what they retain.
         let grouped = matches!(self.rows, Rows::Groups(_));
         let order = match self.plan.sort.or(grouped.then_some((Field::Retained, true))) {
@@ -217,8 +207,9 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
             };
         }
         let mut keys = Keys::of(self);
-        let mut keyed: Vec<(i64, u32)> =
-            (0..self.len()).map(|row| (self.key(row, field, &mut keys), row as u32)).collect();
+        let mut keyed: Vec<(i64, u32)> = (0..self.row_count())
+            .map(|row| (self.key(row, field, &mut keys), row as u32))
+            .collect();
         if field.is_text() {
             let ranks = keys.ranks(field);
             keyed.iter_mut().for_each(|(key, _)| *key = ranks[*key as usize]);

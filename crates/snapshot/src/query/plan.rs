@@ -1,6 +1,6 @@
 //! A query as it is understood.
 
-use crate::commands::snapshot::expression::{Expression, Misread, Token, Tokens};
+use super::expression::{Expression, Misread, Token, Tokens};
 
 /// What a row has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

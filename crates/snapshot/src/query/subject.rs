@@ -1,10 +1,8 @@
 //! What a user names: an object by its id, or classes by a pattern.
 
-use super::summary::name;
-use crate::output::Misasked;
-use anyhow::Result;
-use heaplab_snapshot::Node;
-use heaplab_snapshot::analysis::Analysis;
+use super::NotThere;
+use crate::Node;
+use crate::analysis::Analysis;
 
 /// A class name in which `*` stands for any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +36,7 @@ impl Pattern {
 
     /// Which classes fit, by their index.
     pub fn classes(&self, analysis: &Analysis) -> Vec<bool> {
-        analysis.classes().iter().map(|class| self.fits(&name(class))).collect()
+        analysis.classes().iter().map(|class| self.fits(&class.text())).collect()
     }
 }
 
@@ -71,17 +69,20 @@ impl std::str::FromStr for Subject {
 
 impl Subject {
     /// The objects, those with the largest retained size first.
-    pub fn nodes(&self, analysis: &Analysis) -> Result<Vec<Node>> {
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn nodes(&self, analysis: &Analysis) -> Result<Vec<Node>, NotThere> {
         match self {
             Subject::Object(id) => Ok(vec![object(analysis, *id)?]),
             Subject::Classes(pattern) => {
                 let nodes = of_classes(analysis, &pattern.classes(analysis));
                 if nodes.is_empty() {
-                    misasked!(
+                    return Err(NotThere(format!(
                         "no object is of a class {:?}{}",
                         pattern.text(),
                         suggestion(analysis, pattern)
-                    );
+                    )));
                 }
                 let mut nodes = nodes;
                 nodes.sort_by_key(|node| std::cmp::Reverse(analysis.retained_size(*node)));
@@ -91,16 +92,21 @@ impl Subject {
     }
 
     /// One object: the one with that id, or the one of the class that retains most.
-    pub fn node(&self, analysis: &Analysis) -> Result<Node> {
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn node(&self, analysis: &Analysis) -> Result<Node, NotThere> {
         self.nodes(analysis).map(|nodes| nodes[0])
     }
 }
 
 /// The object with that id.
-pub fn object(analysis: &Analysis, id: u32) -> Result<Node> {
+///
+/// # Errors
+/// There is none.
+pub fn object(analysis: &Analysis, id: u32) -> Result<Node, NotThere> {
     analysis.snapshot().graph.node_by_id(id).ok_or_else(|| {
-        Misasked(format!("no object has the id @{id}; ids are of one process and its snapshots"))
-            .into()
+        NotThere(format!("no object has the id @{id}; ids are of one process and its snapshots"))
     })
 }
 
@@ -148,14 +154,13 @@ pub fn retained_by_all(analysis: &Analysis, nodes: &[Node]) -> u64 {
     total
 }
 
-/// A class whose name is nearly that.
-/// What the user may have meant.
+/// What the user may have meant: the class that retains most of those whose name has that in it.
 pub fn suggestion(analysis: &Analysis, pattern: &Pattern) -> String {
     let wanted = pattern.text().to_lowercase().replace('*', "");
     let near =
-        analysis.shown_classes().filter(|(_, class)| name(class).to_lowercase().contains(&wanted));
+        analysis.shown_classes().filter(|(_, class)| class.text().to_lowercase().contains(&wanted));
     match near.max_by_key(|(_, class)| class.retained_size) {
-        Some((_, class)) if !wanted.is_empty() => format!("; there is {:?}", name(class)),
+        Some((_, class)) if !wanted.is_empty() => format!("; there is {:?}", class.text()),
         _ => "; heaplab snapshot summary lists them".into(),
     }
 }

@@ -12,7 +12,7 @@
 //! of a user's makes this recurse deeper than that. What names and functions mean is not known
 //! here: [`Expression::evaluate`] asks.
 
-use super::pattern::Pattern;
+use super::subject::Pattern;
 use std::fmt;
 
 /// Nested parentheses, `not`s and signs that are read; more is no assertion.

@@ -1,0 +1,198 @@
+//! What has to hold of a heap: comparisons of counts and bytes of classes, for CI.
+
+use super::expression::{Expression, Misread, Tokens, Value};
+use super::subject::{Pattern, of_classes, retained_by_all};
+use crate::analysis::Analysis;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Functions with a class, and without.
+const OF_CLASS: [&str; 5] = ["count", "shallow", "retained", "distance", "grew"];
+const OF_HEAP: [&str; 3] = ["total", "nodes", "edges"];
+
+/// Objects of each class, by the pattern that names it.
+pub type Counts = BTreeMap<String, usize>;
+
+/// An assertion whose names are all known.
+#[derive(Clone, Debug)]
+pub struct Assertion {
+    text: String,
+    expression: Expression,
+}
+
+/// One value that an assertion asked for.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// `count("Session")`.
+    pub call: String,
+    /// Objects, references or bytes; infinite: the distance of no object.
+    pub value: f64,
+    /// Whether the value is bytes.
+    pub is_bytes: bool,
+}
+
+/// What an assertion says of a heap.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// Whether the assertion holds.
+    pub holds: bool,
+    /// The values that it asked for, each once.
+    pub asked: Vec<Asked>,
+}
+
+/// Something is divided by zero, which is neither more nor less than anything.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}: something is divided by zero, which is neither more nor less than anything")]
+pub struct DividesByZero(String);
+
+impl Assertion {
+    /// Reads an assertion and checks that every name in it is known, and that it compares numbers:
+    /// a text beside a number would make it hold or fail whatever the heap is.
+    ///
+    /// # Errors
+    /// The text is no such assertion; the error points at the place.
+    pub fn read(text: &str) -> Result<Assertion, Misread> {
+        let expression = Expression::read(text)?;
+        let mut wrong = None;
+        expression.names(&mut |name, argument, place| {
+            let why = match argument {
+                Some("") if OF_CLASS.contains(&name) => {
+                    format!("{name} needs a class, such as {name}(Session)")
+                }
+                Some("") if OF_HEAP.contains(&name) => return,
+                Some(class) if !class.is_empty() && OF_CLASS.contains(&name) => return,
+                Some(_) if OF_HEAP.contains(&name) => {
+                    format!("{name} is of the whole heap: {name}()")
+                }
+                None if OF_CLASS.contains(&name) => {
+                    format!("{name} needs a class, such as {name}(Session)")
+                }
+                None if OF_HEAP.contains(&name) => format!("write {name}()"),
+                _ => format!(
+                    "{name} is not known; there are {}, {}",
+                    OF_CLASS.join(", "),
+                    OF_HEAP.join(", ")
+                ),
+            };
+            wrong.get_or_insert((why, place));
+        });
+        if let Some(stray) = expression.text() {
+            let place = [format!("\"{stray}\""), format!("'{stray}'")]
+                .iter()
+                .find_map(|quoted| text.find(quoted))
+                .unwrap_or(0);
+            let why = format!(
+                "there is no text to compare with; a class stands in a function, such as count({stray:?})"
+            );
+            wrong.get_or_insert((why, place));
+        }
+        match wrong {
+            Some((why, place)) => Err(Tokens::of(text)?.misread_at(place, why)),
+            None => Ok(Assertion { text: text.into(), expression }),
+        }
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The classes that are named, as patterns.
+    pub fn classes(&self) -> BTreeSet<String> {
+        let mut classes = BTreeSet::new();
+        self.expression.names(&mut |_, argument, _| {
+            classes.extend(argument.filter(|class| !class.is_empty()).map(str::to_owned))
+        });
+        classes
+    }
+
+    /// Whether it compares with an older snapshot.
+    pub fn asks_for_growth(&self) -> bool {
+        let mut asks = false;
+        self.expression.names(&mut |name, _, _| asks |= name == "grew");
+        asks
+    }
+
+    /// Whether it holds. `before` counts the classes in the older snapshot.
+    ///
+    /// # Errors
+    /// It divides by zero.
+    pub fn check(&self, analysis: &Analysis, before: &Counts) -> Result<Checked, DividesByZero> {
+        let mut asked: Vec<Asked> = Vec::new();
+        let mut ask = |name: &str, argument: Option<&str>| {
+            let class = argument.unwrap_or_default();
+            let call =
+                if class.is_empty() { format!("{name}()") } else { format!("{name}({class:?})") };
+            if let Some(known) = asked.iter().find(|asked| asked.call == call) {
+                return Value::Number(known.value);
+            }
+            let value = value(analysis, before, name, class);
+            let is_bytes = matches!(name, "shallow" | "retained" | "total");
+            asked.push(Asked { call, value, is_bytes });
+            Value::Number(value)
+        };
+        if self.expression.divides_by_zero(&mut ask) {
+            return Err(DividesByZero(self.text.clone()));
+        }
+        let holds = self.expression.is_true(&mut ask);
+        Ok(Checked { holds, asked })
+    }
+}
+
+/// Objects of each class that a pattern names.
+pub fn counts(analysis: &Analysis, classes: BTreeSet<String>) -> Counts {
+    let count = |class: &str| of_classes(analysis, &Pattern::new(class).classes(analysis)).len();
+    classes
+        .into_iter()
+        .map(|class| {
+            let count = count(&class);
+            (class, count)
+        })
+        .collect()
+}
+
+fn value(analysis: &Analysis, before: &Counts, name: &str, class: &str) -> f64 {
+    let graph = &analysis.snapshot().graph;
+    let chosen = || of_classes(analysis, &Pattern::new(class).classes(analysis));
+    match name {
+        "count" => chosen().len() as f64,
+        "grew" => chosen().len() as f64 - before.get(class).copied().unwrap_or(0) as f64,
+        "shallow" => chosen().iter().map(|node| analysis.self_size(*node)).sum::<u64>() as f64,
+        "retained" => retained_by_all(analysis, &chosen()) as f64,
+        "distance" => chosen()
+            .iter()
+            .map(|node| analysis.distance(*node))
+            .min()
+            .map_or(f64::INFINITY, f64::from),
+        "total" => analysis.total_bytes() as f64,
+        "nodes" => graph.node_count() as f64,
+        _ => graph.edge_count() as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_pointed_at() {
+        let misread = |text: &str| Assertion::read(text).unwrap_err().to_string();
+        assert_eq!(
+            misread("1 < cuont(Session)"),
+            "cuont is not known; there are count, shallow, retained, distance, grew, total, nodes, edges\n  1 < cuont(Session)\n      ^"
+        );
+        assert!(
+            misread("count() < 1").contains("needs a class")
+                && misread("count < 1").contains("needs a class")
+        );
+        assert!(
+            misread("total(Map) < 1").contains("whole heap")
+                && misread("total < 1").contains("write total()")
+        );
+        assert!(Assertion::read("count(Session) <= 10 and total() < 1GB").is_ok());
+        assert!(
+            misread("count(A) != 'many'").ends_with("\n  count(A) != 'many'\n              ^"),
+            "it would always hold"
+        );
+        assert!(misread("not (\"A\" = \"B\")").contains("no text to compare with"));
+    }
+}
