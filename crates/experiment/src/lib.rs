@@ -12,8 +12,10 @@
 //!   operations.
 //! - [`statistics`]: signed rank, Hodges-Lehmann, bootstrap, false discovery rate.
 //! - [`summary`] and [`verdict`]: from cells to [`results`], and to sentences.
+//! - [`kept`]: the replays of a recording, kept beside it for its report.
 //! - [`table`]: every cell as a row of a Parquet file.
 
+pub mod kept;
 pub mod own;
 pub mod plan;
 pub mod process;

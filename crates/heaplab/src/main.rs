@@ -15,7 +15,6 @@ mod heaps;
 mod help;
 
 mod quote;
-mod replayed;
 mod signals;
 
 mod terminal;

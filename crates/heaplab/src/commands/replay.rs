@@ -6,6 +6,7 @@ use crate::output::Misasked;
 use crate::signals::bus::{self, Mapped};
 use crate::{choose, heaps, terminal};
 use anyhow::{Context, Result, bail};
+use heaplab_experiment::kept;
 use heaplab_experiment::plan::passes_for;
 use heaplab_experiment::results::{Measure, Settings, Touch, Workload};
 use heaplab_experiment::{HeapCell, Plan, Processes, Progress, process, run as run_plan, table};
@@ -182,14 +183,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let missing =
         if args.space { Some(Measure::Time) } else { args.time.then_some(Measure::Space) };
     let all = if args.shard.is_none() {
-        crate::replayed::with_earlier(path, results.clone(), missing)
+        kept::with_earlier(path, results.clone(), missing)
     } else {
         results.clone()
     };
     // A part of the blocks is no verdict; a bundle that cannot be written to is no reason to lose
     // this one.
     if args.shard.is_none()
-        && let Err(error) = crate::replayed::keep(path, &all)
+        && let Err(error) = kept::keep(path, &all)
     {
         eprintln!("heaplab: heaplab report will not show this replay: {error:#}");
     }

@@ -15,6 +15,7 @@ mod text;
 use crate::{choose, output, terminal};
 use analysis::Analysis;
 use anyhow::{Result, bail};
+use heaplab_experiment::kept;
 use heaplab_experiment::results::Results;
 use heaplab_findings::Basis;
 use heaplab_page::JvmMetaspace;
@@ -161,7 +162,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
     if let Some(file) = &args.html {
         let replays =
-            crate::replayed::load(&args.bundle, analysis.process, args.replay.as_deref())?;
+            kept::load(&args.bundle, analysis.process, args.replay.as_deref(), |error| {
+                eprintln!("heaplab: the page has no replay: {error}; run heaplab replay again");
+            })?;
         let moment =
             args.at.as_ref().map_or(String::from("At the end"), |name| format!("At {name}"));
         let of_jvms = metaspaces.iter().map(|of| JvmMetaspace {

@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn tables_of_long_names_fit_the_terminal() {
-        let json = include_str!("show/results.json");
+        let json = include_str!("../../../../experiment/tests/data/results.json");
         let results: Results = serde_json::from_str(json).unwrap();
         let text = super::results(&results, 80);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

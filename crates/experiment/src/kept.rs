@@ -7,11 +7,9 @@
 //! the other and never mixed. The one exception are two replays of the same heaps, one of space and
 //! one of time ([`with_earlier`]), which says so.
 
-use anyhow::{Context, Result, bail};
-use heaplab_experiment::results::{
-    HeapResult, Measure, RESULTS_VERSION, Results, Settings, Workload,
-};
-use heaplab_experiment::verdict;
+use crate::results::{HeapResult, Measure, RESULTS_VERSION, Results, Settings, Workload};
+use crate::run::{ExperimentError, write_json};
+use crate::verdict;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -100,19 +98,13 @@ fn merged(mut now: Results, earlier: Results, missing: Measure) -> Results {
     now
 }
 
-/// `2025-10-09 09:03 UTC`, of seconds since 1970. Source: Howard Hinnant, "chrono-Compatible
-/// Low-Level Date Algorithms", `civil_from_days`, for days after 1970 alone.
+/// `2025-10-09 09:03 UTC`, of seconds since 1970.
 fn utc(unix_s: u64) -> String {
-    let days = unix_s / 86_400 + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    // Months from March on, so that the leap day is the last of a year.
-    let month = (5 * of_year + 2) / 153;
-    let (date, month) =
-        (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    let year = era * 400 + year + u64::from(month <= 2);
-    format!("{year}-{month:02}-{date:02} {:02}:{:02} UTC", unix_s / 3600 % 24, unix_s / 60 % 60)
+    let time = jiff::Timestamp::from_second(i64::try_from(unix_s).unwrap_or(i64::MAX));
+    time.map_or_else(
+        |_| String::from("unknown"),
+        |time| time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+    )
 }
 
 /// Keeps `results` as the last replay of their process, and of the earlier ones those that measured
@@ -120,7 +112,7 @@ fn utc(unix_s: u64) -> String {
 ///
 /// # Errors
 /// The bundle cannot be written to.
-pub fn keep(bundle: &Path, results: &Results) -> Result<()> {
+pub fn keep(bundle: &Path, results: &Results) -> Result<(), ExperimentError> {
     let file = path(bundle, results.workload.process);
     let mut replays = vec![results.clone()];
     for earlier in read_kept(&file).unwrap_or_default() {
@@ -128,7 +120,7 @@ pub fn keep(bundle: &Path, results: &Results) -> Result<()> {
             replays.push(earlier);
         }
     }
-    Ok(heaplab_experiment::run::write_json(&file, &Kept { replays })?)
+    write_json(&file, &Kept { replays })
 }
 
 /// Whether an earlier replay of the same workload has a figure that none of the `later` ones
@@ -161,21 +153,23 @@ fn has_news(earlier: &Results, later: &[Results]) -> bool {
 }
 
 /// The results at `wanted` (a file of `heaplab replay --json`, or a folder of `--results`), or else
-/// the kept replays of this process, the newest first.
+/// the kept replays of this process, the newest first. Kept replays that cannot be read are none,
+/// and the reason goes to `unread`.
 ///
 /// # Errors
-/// `wanted` cannot be read, is no such file, or is about another process. Kept replays that cannot
-/// be read are only warned of.
-pub fn load(bundle: &Path, process: Option<u32>, wanted: Option<&Path>) -> Result<Vec<Results>> {
+/// `wanted` cannot be read, is no such file, or is about another process.
+pub fn load(
+    bundle: &Path,
+    process: Option<u32>,
+    wanted: Option<&Path>,
+    unread: impl FnOnce(&KeptError),
+) -> Result<Vec<Results>, KeptError> {
     if let Some(wanted) = wanted {
-        let file = if wanted.is_dir() { wanted.join("results.json") } else { wanted.to_owned() };
-        let results: Results = read(&file)?;
-        expect_version(&results, &file)?;
+        let path = if wanted.is_dir() { wanted.join("results.json") } else { wanted.to_owned() };
+        let results: Results = read(&path)?;
+        expect_version(&results, &path)?;
         if results.workload.process != process {
-            bail!(
-                "{}: a replay of another process than the report's; choose it with --process",
-                file.display()
-            );
+            return Err(KeptError::OtherProcess(path));
         }
         return Ok(vec![results]);
     }
@@ -183,38 +177,71 @@ pub fn load(bundle: &Path, process: Option<u32>, wanted: Option<&Path>) -> Resul
     if !kept.exists() {
         return Ok(Vec::new());
     }
-    let unread = |error: &anyhow::Error| {
-        eprintln!("heaplab: the page has no replay: {error:#}; run heaplab replay again")
-    };
     Ok(read_kept(&kept).inspect_err(unread).unwrap_or_default())
 }
 
-fn read_kept(file: &Path) -> Result<Vec<Results>> {
-    let kept: Kept = read(file)?;
-    kept.replays.iter().try_for_each(|results| expect_version(results, file))?;
+/// Why results are not there.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// The file cannot be read.
+    #[error("{}: cannot read: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The file is larger than results are.
+    #[error("{}: {bytes} bytes; the results of a replay are never that large", path.display())]
+    TooLarge {
+        /// Which.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
+    /// The file holds something else.
+    #[error("{}: not the results of heaplab replay --json: {source}", path.display())]
+    Malformed {
+        /// Which.
+        path: PathBuf,
+        /// What was expected, and where.
+        source: serde_json::Error,
+    },
+    /// Results of an older or newer heaplab.
+    #[error("{}: results of version {found}, expected {RESULTS_VERSION}", path.display())]
+    Version {
+        /// Which.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// Results of another process than the report's.
+    #[error("{}: a replay of another process than the report's; choose it with --process", .0.display())]
+    OtherProcess(PathBuf),
+}
+
+fn read_kept(path: &Path) -> Result<Vec<Results>, KeptError> {
+    let kept: Kept = read(path)?;
+    kept.replays.iter().try_for_each(|results| expect_version(results, path))?;
     Ok(kept.replays)
 }
 
-fn expect_version(results: &Results, file: &Path) -> Result<()> {
+fn expect_version(results: &Results, path: &Path) -> Result<(), KeptError> {
     if results.format_version != RESULTS_VERSION {
-        bail!(
-            "{}: results of version {}, expected {RESULTS_VERSION}",
-            file.display(),
-            results.format_version
-        );
+        return Err(KeptError::Version { path: path.into(), found: results.format_version });
     }
     Ok(())
 }
 
-fn read<T: for<'a> Deserialize<'a>>(file: &Path) -> Result<T> {
-    let length =
-        fs::metadata(file).with_context(|| format!("{}: cannot read", file.display()))?.len();
-    if length > LARGEST_BYTES {
-        bail!("{}: {length} bytes; the results of a replay are never that large", file.display());
+fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, KeptError> {
+    let unreadable = |source| KeptError::Io { path: path.into(), source };
+    let bytes = fs::metadata(path).map_err(unreadable)?.len();
+    if bytes > LARGEST_BYTES {
+        return Err(KeptError::TooLarge { path: path.into(), bytes });
     }
-    let text = fs::read(file).with_context(|| format!("{}: cannot read", file.display()))?;
+    let text = fs::read(path).map_err(unreadable)?;
     serde_json::from_slice(&text)
-        .with_context(|| format!("{}: not the results of heaplab replay --json", file.display()))
+        .map_err(|source| KeptError::Malformed { path: path.into(), source })
 }
 
 #[cfg(test)]
@@ -224,15 +251,17 @@ mod tests {
     fn results(process: Option<u32>) -> Results {
         let workload = serde_json::json!({ "bundle": "", "program": "p", "allocator": "", "process": process, "events": 1, "objects": 1, "threads": 1,
             "peak_requested_bytes": 1, "end_requested_bytes": 0, "usable_size_reads": 0, "cut": null });
-        let settings =
-            serde_json::to_value(heaplab_experiment::results::Settings::default()).unwrap();
-        let machine =
-            serde_json::to_value(heaplab_experiment::results::Machine::default()).unwrap();
+        let settings = serde_json::to_value(crate::results::Settings::default()).unwrap();
+        let machine = serde_json::to_value(crate::results::Machine::default()).unwrap();
         serde_json::from_value(
             serde_json::json!({ "format_version": RESULTS_VERSION, "workload": workload, "settings": settings, "machine": machine,
             "heaps": [], "comparisons": [], "canary": null, "verdict": [], "cautions": [] }),
         )
         .unwrap()
+    }
+
+    fn unexpected(error: &KeptError) {
+        panic!("{error}");
     }
 
     /// What `heaplab replay --space` would find after `both`.
@@ -247,7 +276,7 @@ mod tests {
     #[test]
     fn space_alone_does_not_hide_the_time_that_was_measured_before() {
         let both: Results =
-            serde_json::from_str(include_str!("commands/replay/show/results.json")).unwrap();
+            serde_json::from_str(include_str!("../tests/data/results.json")).unwrap();
         let bundle = tempfile::tempdir().unwrap();
         keep(bundle.path(), &both).unwrap();
         let space = space_of(&both);
@@ -288,7 +317,7 @@ mod tests {
     #[test]
     fn heaps_that_were_not_asked_for_and_figures_of_another_replay_are_not_shown() {
         let both: Results =
-            serde_json::from_str(include_str!("commands/replay/show/results.json")).unwrap();
+            serde_json::from_str(include_str!("../tests/data/results.json")).unwrap();
         let bundle = tempfile::tempdir().unwrap();
         keep(bundle.path(), &both).unwrap();
         let mut space = space_of(&both);
@@ -324,9 +353,9 @@ mod tests {
     #[test]
     fn a_replay_of_fewer_heaps_leaves_what_an_earlier_one_measured() {
         let both: Results =
-            serde_json::from_str(include_str!("commands/replay/show/results.json")).unwrap();
+            serde_json::from_str(include_str!("../tests/data/results.json")).unwrap();
         let bundle = tempfile::tempdir().unwrap();
-        let kept = || load(bundle.path(), both.workload.process, None).unwrap();
+        let kept = || load(bundle.path(), both.workload.process, None, unexpected).unwrap();
         keep(bundle.path(), &both).unwrap();
         let mut fewer = space_of(&both);
         fewer.heaps.truncate(2);
@@ -352,25 +381,17 @@ mod tests {
     }
 
     #[test]
-    fn days_have_their_dates() {
-        let dates = [0, 951_782_400, 951_868_800, 1_760_000_600, 4_107_542_399].map(utc);
-        let expected = [
-            "1970-01-01 00:00",
-            "2000-02-29 00:00",
-            "2000-03-01 00:00",
-            "2025-10-09 09:03",
-            "2100-02-28 23:59",
-        ];
-        assert_eq!(dates, expected.map(|date| format!("{date} UTC")));
+    fn a_time_has_its_date_in_utc() {
+        assert_eq!(utc(1_760_000_600), "2025-10-09 09:03 UTC");
     }
 
     #[test]
     fn the_last_replay_of_a_process_is_found_again() {
         let bundle = tempfile::tempdir().unwrap();
-        assert_eq!(load(bundle.path(), None, None).unwrap(), []);
+        assert_eq!(load(bundle.path(), None, None, unexpected).unwrap(), []);
         keep(bundle.path(), &results(Some(1))).unwrap();
-        assert_eq!(load(bundle.path(), None, None).unwrap(), []);
-        assert_eq!(load(bundle.path(), Some(1), None).unwrap(), [results(Some(1))]);
+        assert_eq!(load(bundle.path(), None, None, unexpected).unwrap(), []);
+        assert_eq!(load(bundle.path(), Some(1), None, unexpected).unwrap(), [results(Some(1))]);
     }
 
     #[test]
@@ -378,16 +399,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("results.json");
         fs::write(&file, serde_json::to_vec(&results(None)).unwrap()).unwrap();
-        assert_eq!(load(folder.path(), None, Some(folder.path())).unwrap(), [results(None)]);
+        assert_eq!(
+            load(folder.path(), None, Some(folder.path()), unexpected).unwrap(),
+            [results(None)]
+        );
         assert!(
-            load(folder.path(), Some(2), Some(&file))
+            load(folder.path(), Some(2), Some(&file), unexpected)
                 .unwrap_err()
                 .to_string()
                 .contains("another process")
         );
         fs::write(&file, "{").unwrap();
         assert!(
-            format!("{:#}", load(folder.path(), None, Some(&file)).unwrap_err())
+            format!("{:#}", load(folder.path(), None, Some(&file), unexpected).unwrap_err())
                 .contains("results.json")
         );
     }
@@ -397,6 +421,9 @@ mod tests {
         let bundle = tempfile::tempdir().unwrap();
         keep(bundle.path(), &results(None)).unwrap();
         fs::write(path(bundle.path(), None), "not json").unwrap();
-        assert_eq!(load(bundle.path(), None, None).unwrap(), []);
+        let mut unread = String::new();
+        let loaded = load(bundle.path(), None, None, |error| unread = error.to_string());
+        assert_eq!(loaded.unwrap(), []);
+        assert!(unread.contains("not the results of heaplab replay"), "{unread}");
     }
 }
