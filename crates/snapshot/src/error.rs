@@ -13,6 +13,8 @@ pub struct ReadError {
     pub expected: String,
     /// What stands there.
     pub found: String,
+    /// Two nodes have one id: a reader that allows duplicate ids reads on.
+    pub is_duplicate_id: bool,
 }
 
 impl ReadError {
@@ -22,6 +24,7 @@ impl ReadError {
             offset: offset as u64,
             expected: expected.into(),
             found: Shown(bytes, offset).to_string(),
+            is_duplicate_id: false,
         }
     }
 
@@ -31,7 +34,12 @@ impl ReadError {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> ReadError {
-        ReadError { offset: offset as u64, expected: expected.into(), found: found.into() }
+        ReadError {
+            offset: offset as u64,
+            expected: expected.into(),
+            found: found.into(),
+            is_duplicate_id: false,
+        }
     }
 }
 

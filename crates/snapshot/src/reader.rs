@@ -234,5 +234,6 @@ impl<'a> Reading<'a> {
 /// What is said of an id at byte `at` that a node has whose own is at byte `first`.
 #[cold]
 pub(crate) fn second_id(bytes: &[u8], first: usize, at: usize) -> ReadError {
-    ReadError::at(bytes, at, format!("an id that no other node has (byte {first} has it too)"))
+    let expected = format!("an id that no other node has (byte {first} has it too)");
+    ReadError { is_duplicate_id: true, ..ReadError::at(bytes, at, expected) }
 }

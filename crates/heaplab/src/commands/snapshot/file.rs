@@ -8,10 +8,9 @@ use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::packed::Packing;
 use heaplab_snapshot::rewrite::RewriteError;
 use heaplab_snapshot::rows::Rows;
-use heaplab_snapshot::{ReadOptions, Snapshot};
+use heaplab_snapshot::{ReadError, ReadOptions, Snapshot};
 use indicatif::{ProgressBar, ProgressStyle};
 use memmap2::Mmap;
-use std::fmt::Display;
 use std::fs::File;
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
@@ -179,13 +178,10 @@ impl Source {
         }
     }
 
-    fn damaged(&self, why: &dyn Display) -> anyhow::Error {
-        let (path, why) = (self.path.display(), why.to_string());
-        let otherwise = if why.contains("an id that no other node has") {
-            "; --allow-duplicate-ids takes it as it is"
-        } else {
-            ""
-        };
+    fn damaged(&self, why: &ReadError) -> anyhow::Error {
+        let path = self.path.display();
+        let otherwise =
+            if why.is_duplicate_id { "; --allow-duplicate-ids takes it as it is" } else { "" };
         anyhow::anyhow!(
             "{path}: {why}\nheaplab snapshot validate {path} says how far it is good{otherwise}"
         )
