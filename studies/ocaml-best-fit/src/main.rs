@@ -1,0 +1,61 @@
+//! The study of OCaml's best-fit allocator: no points but curves of space against time.
+//!
+//! Source: S. Dolan, "Memory allocator showdown" (Jane Street, 2020). The real runtime runs
+//! [`programs`] through `heaplab curve` ([`real`]); heaplab's OCaml heap runs workloads of the same
+//! kind, counted and not timed ([`lab`]), so that these rows are tests. [`other`] shows that the
+//! method carries over to Go, a JVM and Node. [`pictures`] draws the document's pictures.
+
+mod lab;
+mod other;
+mod pictures;
+mod programs;
+mod real;
+
+use anyhow::Result;
+use heaplab_study::Study;
+use std::process::ExitCode;
+
+const STUDY: Study = Study {
+    name: "ocaml-best-fit",
+    title: "OCaml: next-fit and best-fit, curve against curve (Dolan, 2020)",
+    claims: include_str!("../claims.toml"),
+    measure,
+    draw: Some(pictures::draw),
+};
+
+/// Values of `o`: the document's range, with its default.
+const OVERHEADS: [usize; 9] = [20, 28, 40, 57, 80, 113, 160, 226, 320];
+
+fn main() -> ExitCode {
+    heaplab_study::main(&STUDY)
+}
+
+/// Measures one claim; `None` where what it runs is not installed.
+fn measure(id: &str) -> Result<Option<String>> {
+    match id {
+        "ocaml.point" => real::points(),
+        "ocaml.dominates" => real::dominates(),
+        "ocaml.further-along" => real::further_along(),
+        "ocaml.quantised" => real::quantised(),
+        "ocaml.rss" => real::resident(),
+        "ocaml.model" => real::model(),
+        "lab.dominates" => lab::dominates().map(Some),
+        "lab.further-along" => lab::further_along().map(Some),
+        "lab.quantised" => lab::quantised().map(Some),
+        "lab.rss" => lab::resident().map(Some),
+        "lab.model" => lab::model().map(Some),
+        "lab.real" => lab::as_the_real_one(),
+        "carries-over.go" => other::go(),
+        "carries-over.jvm" => other::jvm(),
+        "carries-over.node" => other::node(),
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn exact_claims_measure_what_the_study_says() {
+        super::STUDY.check();
+    }
+}

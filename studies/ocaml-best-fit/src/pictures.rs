@@ -1,0 +1,239 @@
+//! The document's pictures as SVG: single points, curves, and memory against heap over iteration
+//! counts; of the real runtime, where OCaml 4 is installed, and of the lab.
+
+use crate::{lab, programs, real};
+use anyhow::{Context, Result};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 340.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 16.0;
+const TOP: f64 = 40.0;
+const BOTTOM: f64 = 72.0;
+/// Colours that people who do not see red and green apart can tell (Okabe and Ito).
+const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#56b4e9", "#e69f00"];
+/// Both policies, as legends have them.
+const POLICIES: [&str; 2] = ["next-fit", "best-fit"];
+const MIB: f64 = 1_048_576.0;
+
+struct Series {
+    name: String,
+    points: Vec<(f64, f64)>,
+    joined: bool,
+}
+
+struct Graph {
+    title: String,
+    x: &'static str,
+    y: &'static str,
+    series: Vec<Series>,
+}
+
+/// Draws every picture into `folder` and returns the files.
+pub fn draw(folder: &Path) -> Result<Vec<PathBuf>> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("{}: cannot create this folder", folder.display()))?;
+    let mut graphs = vec![
+        ("lab-curves.svg".into(), lab_curves()?),
+        ("lab-heap-and-touched.svg".into(), lab_grown()?),
+    ];
+    for program in programs::all()? {
+        let points = real::measured(&program)?.points;
+        if program.name == "strcache" {
+            let at = crate::OVERHEADS.iter().position(|one| *one == 80).unwrap_or_default();
+            let single = points.each_ref().map(|points| points[at..=at].to_vec());
+            graphs.push(("points.svg".into(), real_graph("strcache at o=80", &single, false)));
+        }
+        let title = format!("{}, o from 20 to 320", program.name);
+        let name = format!("curves-{}.svg", program.name);
+        graphs.push((name, real_graph(&title, &points, false)));
+    }
+    for (name, runs) in real::grown()? {
+        graphs.push((format!("heap-and-memory-{name}.svg"), grown(name, &runs)));
+    }
+    let mut files = Vec::new();
+    for (name, graph) in graphs {
+        let path = folder.join(name);
+        std::fs::write(&path, graph.svg())
+            .with_context(|| format!("{}: cannot write", path.display()))?;
+        files.push(path);
+    }
+    Ok(files)
+}
+
+fn real_graph(title: &str, points: &[Vec<real::Measured>; 2], joined: bool) -> Graph {
+    let series = |policy: usize| Series {
+        name: POLICIES[policy].into(),
+        points: points[policy]
+            .iter()
+            .map(|point| (point.seconds, point.space_bytes / MIB))
+            .collect(),
+        joined,
+    };
+    Graph {
+        title: title.into(),
+        x: "CPU seconds",
+        y: "RSS, MiB",
+        series: vec![series(0), series(1)],
+    }
+}
+
+fn lab_curves() -> Result<Graph> {
+    let curves = lab::curves()?;
+    let series = |policy: usize| Series {
+        name: POLICIES[policy].into(),
+        points: curves[policy].iter().map(|run| (run.work(), run.touched_bytes() / MIB)).collect(),
+        joined: true,
+    };
+    Ok(Graph {
+        title: "A cache of strings in the lab, o from 20 to 320".into(),
+        x: "million words marked and swept, and free blocks looked at",
+        y: "touched, MiB",
+        series: vec![series(0), series(1)],
+    })
+}
+
+fn lab_grown() -> Result<Graph> {
+    let grown = lab::grown()?;
+    let runs: Vec<real::Grown> = grown
+        .iter()
+        .map(|(births, both)| {
+            (*births, both.each_ref().map(|run| (run.top_bytes(), run.touched_bytes())))
+        })
+        .collect();
+    Ok(Graph { x: "births", ..graph_of_grown("A growing cache in the lab", &runs, "touched") })
+}
+
+fn grown(name: &str, runs: &[real::Grown]) -> Graph {
+    graph_of_grown(&format!("{name}, run after run"), runs, "anonymous memory")
+}
+
+/// Four lines, as the document has them: heap and memory of each policy.
+fn graph_of_grown(title: &str, runs: &[real::Grown], memory: &str) -> Graph {
+    let mut series = Vec::new();
+    for (policy, name) in POLICIES.iter().enumerate() {
+        let line = |what: &str, of: fn(&(f64, f64)) -> f64| Series {
+            name: format!("{name}: {what}"),
+            points: runs.iter().map(|(at, both)| (*at as f64, of(&both[policy]) / MIB)).collect(),
+            joined: true,
+        };
+        series.extend([line("top heap", |run| run.0), line(memory, |run| run.1)]);
+    }
+    series.swap(1, 2);
+    Graph { title: title.into(), x: "first argument", y: "MiB", series }
+}
+
+impl Graph {
+    fn svg(&self) -> String {
+        let all = || self.series.iter().flat_map(|series| &series.points);
+        let ends = |of: fn(&(f64, f64)) -> f64| {
+            all().map(of).fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
+                (least.min(value), most.max(value))
+            })
+        };
+        let ((x_least, x_most), (_, y_most)) = (ends(|point| point.0), ends(|point| point.1));
+        // Times and counts begin where they do, memory at nothing.
+        let (x_least, x_most) = (x_least * 0.95, x_most * 1.02);
+        let y_most = y_most * 1.1;
+        let x = |value: f64| LEFT + (value - x_least) / (x_most - x_least) * (WIDTH - LEFT - RIGHT);
+        let y = |value: f64| HEIGHT - BOTTOM - value / y_most * (HEIGHT - TOP - BOTTOM);
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+             font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" \
+             fill=\"#fff\"/>\n<text x=\"{LEFT}\" y=\"22\" font-size=\"15\">{}</text>\n",
+            self.title
+        );
+        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+        for value in ticks(0.0, y_most) {
+            let at = y(value);
+            let _ = writeln!(
+                svg,
+                "<path d=\"M{LEFT} {at:.1}H{right}\" stroke=\"#ddd\"/><text x=\"{:.1}\" \
+                 y=\"{:.1}\" text-anchor=\"end\">{value}</text>",
+                LEFT - 6.0,
+                at + 4.0
+            );
+        }
+        for value in ticks(x_least, x_most) {
+            let at = x(value);
+            let _ = writeln!(
+                svg,
+                "<path d=\"M{at:.1} {bottom}v5\" stroke=\"#333\"/><text x=\"{at:.1}\" y=\"{:.1}\" \
+                 text-anchor=\"middle\">{value}</text>",
+                bottom + 18.0
+            );
+        }
+        let _ = writeln!(
+            svg,
+            "<path d=\"M{LEFT} {TOP}V{bottom}H{right}\" fill=\"none\" stroke=\"#333\"/>\n\
+             <text x=\"{right}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n\
+             <text x=\"8\" y=\"{TOP}\">{}</text>",
+            bottom + 36.0,
+            self.x,
+            self.y
+        );
+        for (nth, series) in self.series.iter().enumerate() {
+            series.draw(&mut svg, COLOURS[nth % COLOURS.len()], nth, &x, &y);
+        }
+        svg.push_str("</svg>\n");
+        svg
+    }
+}
+
+impl Series {
+    fn draw(
+        &self,
+        svg: &mut String,
+        colour: &str,
+        nth: usize,
+        x: &dyn Fn(f64) -> f64,
+        y: &dyn Fn(f64) -> f64,
+    ) {
+        if self.joined {
+            let places: Vec<_> =
+                self.points.iter().map(|at| format!("{:.1},{:.1}", x(at.0), y(at.1))).collect();
+            let places = places.join(" ");
+            let _ = writeln!(
+                svg,
+                "<polyline points=\"{places}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>"
+            );
+        }
+        for point in &self.points {
+            let _ = writeln!(
+                svg,
+                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{colour}\"/>",
+                x(point.0),
+                y(point.1)
+            );
+        }
+        let at = LEFT + 145.0 * nth as f64;
+        let _ = writeln!(
+            svg,
+            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"4\" fill=\"{colour}\"/><text x=\"{:.1}\" \
+             y=\"{:.1}\">{}</text>",
+            at + 4.0,
+            HEIGHT - 14.0,
+            at + 14.0,
+            HEIGHT - 10.0,
+            self.name
+        );
+    }
+}
+
+/// Round values between two ends, five or so.
+fn ticks(least: f64, most: f64) -> Vec<f64> {
+    let rough = (most - least) / 5.0;
+    let magnitude = 10_f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|factor| factor * magnitude)
+        .find(|step| *step >= rough)
+        .unwrap_or(rough);
+    let first = (least / step).ceil() as i64;
+    (first..)
+        .map(|nth| (nth as f64 * step * 1e6).round() / 1e6)
+        .take_while(|value| *value <= most)
+        .collect()
+}
