@@ -10,7 +10,7 @@
 //! So tallies are by site from the beginning, and memory is that of the distinct sites. What has no
 //! stack has no site, and is not looked at.
 
-use crate::sites::{Functions, Site, Sites, largest};
+use crate::sites::{Functions, Site, Sites};
 use crate::words::{bytes, count, percent, plural};
 use crate::{
     Basis, Churn, ChurnPattern, Confidence, Cost, Evidence, Finding, Kind, Level, Options, Saving,
@@ -23,6 +23,8 @@ use std::collections::BTreeMap;
 /// Sizes remembered a site; what is asked for in more sizes than this is not "the same few".
 const SIZES: usize = 4;
 const LIVES: usize = 48;
+/// Sizes that a title names.
+const SIZES_NAMED: usize = 3;
 
 #[derive(Clone, Debug)]
 struct Tally {
@@ -275,7 +277,7 @@ impl Churns {
             .into_iter()
             .filter(|((_, pattern), group)| is_felt(*pattern, &group.tally, profile))
             .map(|((function, pattern), group)| {
-                finding(pattern, group, self.functions[function as usize], profile, options)
+                finding(pattern, group, self.functions[function as usize], options)
             })
             .collect()
     }
@@ -324,14 +326,7 @@ fn is_felt(pattern: ChurnPattern, tally: &Tally, profile: &Profile) -> bool {
     }
 }
 
-fn finding(
-    pattern: ChurnPattern,
-    group: Group,
-    function: Alive,
-    profile: &Profile,
-    options: &Options,
-) -> Finding {
-    let totals = &profile.totals;
+fn finding(pattern: ChurnPattern, group: Group, function: Alive, options: &Options) -> Finding {
     let (most_live, most_live_is_bound) = group.most_live(function);
     let (most_live, tally, shares) = (most_live.max(1), &group.tally, group.shares);
     let again = tally.births.saturating_sub(most_live);
@@ -342,6 +337,8 @@ fn finding(
         pattern,
         requests: tally.births,
         requested_bytes: tally.bytes,
+        large_requests: tally.large_short,
+        large_bytes: tally.large_short_bytes,
         zeroed_bytes: tally.zeroed,
         most_live,
         most_live_is_bound,
@@ -356,46 +353,85 @@ fn finding(
         requests: again,
     };
     let basis = options.basis.unwrap_or(Basis::Measured);
-    let listed: Vec<String> = churn.sizes.iter().take(3).map(|(size, _)| count(*size)).collect();
-    let title = match pattern {
-        ChurnPattern::LargeShortLived => {
-            format!(
-                "{} of {} on average live shortly",
-                plural(tally.large_short, "large buffer"),
-                bytes(tally.large_short_bytes / tally.large_short)
-            )
-        }
-        ChurnPattern::Rebuilt => {
-            let more = if churn.sizes.len() > 3 { ", ..." } else { "" };
-            let most = if most_live_is_bound { "at most" } else { "never more than" };
-            format!(
-                "{} of {}{more} bytes, {most} {} alive",
-                plural(tally.births, "request"),
-                listed.join(", "),
-                count(most_live)
-            )
-        }
+    let level = match pattern {
+        ChurnPattern::LargeShortLived => Level::High,
+        ChurnPattern::Rebuilt => Level::Medium,
     };
-    let (stacks, stack_count) = largest(shares, options.stacks_per_finding);
     Finding {
-        kind: Kind::Churn,
-        title,
-        advice: advice(&churn, tally, again, totals.allocations),
         count: tally.births,
         costs: vec![Cost { basis, at_peak_bytes: 0, total_bytes: saving.total_bytes }],
-        basis,
         saving,
         confidence: Confidence {
-            level: if pattern == ChurnPattern::LargeShortLived { Level::High } else { Level::Medium },
+            level,
             reason: "every birth and death was seen; whether the memory can be kept, the code has to tell".into(),
         },
-        stacks,
-        stack_count,
-        evidence: Evidence::Churn(churn),
+        stacks: shares,
+        ..Finding::draft(Kind::Churn, basis, Evidence::Churn(churn))
     }
 }
 
-fn advice(churn: &Churn, tally: &Tally, again: u64, allocations: u64) -> String {
+impl Churn {
+    /// What tells one cause in a function from another.
+    pub(crate) fn cause(&self) -> String {
+        format!("churn {:?}", self.pattern)
+    }
+
+    /// Takes in what another place of the same function does. How many were alive at both at once
+    /// was not counted.
+    pub(crate) fn absorb(&mut self, other: Churn) {
+        self.requests += other.requests;
+        self.large_requests += other.large_requests;
+        self.most_live += other.most_live;
+        self.most_live_is_bound = true;
+        self.median_life_bytes = self.median_life_bytes.max(other.median_life_bytes);
+        for (sum, part) in [
+            (&mut self.requested_bytes, other.requested_bytes),
+            (&mut self.large_bytes, other.large_bytes),
+            (&mut self.zeroed_bytes, other.zeroed_bytes),
+        ] {
+            *sum = sum.saturating_add(part);
+        }
+        for (size, times) in other.sizes {
+            match self.sizes.iter_mut().find(|known| known.0 == size) {
+                Some(known) => known.1 += times,
+                None => self.sizes.push((size, times)),
+            }
+        }
+        self.sizes.sort_by_key(|(size, times)| (std::cmp::Reverse(*times), *size));
+    }
+
+    /// Words for the title: the bytes that come and go, never more than were there at once, and
+    /// what to do.
+    pub(crate) fn title(&self) -> [String; 2] {
+        let most = match (self.most_live, self.most_live_is_bound) {
+            (1, _) => "one at a time".to_string(),
+            (most, true) => format!("at most {} at a time", count(most)),
+            (most, false) => format!("{} at a time", count(most)),
+        };
+        let keep = if self.most_live == 1 { "keep the block" } else { "keep the blocks" };
+        let (what, times) = match self.pattern {
+            ChurnPattern::LargeShortLived => {
+                let mean = bytes(self.large_bytes / self.large_requests.max(1));
+                (format!("buffers of {mean} on average"), self.large_requests)
+            }
+            ChurnPattern::Rebuilt => {
+                let mut sizes: Vec<u64> =
+                    self.sizes.iter().take(SIZES_NAMED).map(|size| size.0).collect();
+                sizes.sort_unstable();
+                let more = if self.sizes.len() > SIZES_NAMED { "; ..." } else { "" };
+                let named: Vec<String> = sizes.iter().map(|size| count(*size)).collect();
+                (format!("{}{more} bytes", named.join("; ")), self.requests)
+            }
+        };
+        [
+            format!("{what} asked for {}, {most}", plural(times, "time")),
+            format!("{keep} and use {} again", if self.most_live == 1 { "it" } else { "them" }),
+        ]
+    }
+}
+
+/// Words for what to do, of a run of so many allocations.
+pub(crate) fn advice(churn: &Churn, again: u64, allocations: u64) -> String {
     let zeroed = if churn.zeroed_bytes > 0 {
         format!(" and {} of zeroing", bytes(churn.zeroed_bytes))
     } else {
@@ -412,7 +448,7 @@ fn advice(churn: &Churn, tally: &Tally, again: u64, allocations: u64) -> String 
                 most => count(most),
             },
             if churn.most_live == 1 { "it" } else { "them" },
-            bytes(tally.large_short_bytes),
+            bytes(churn.large_bytes),
         ),
         ChurnPattern::Rebuilt => format!(
             "Keep {} and use {} again: {} fewer, {} of the run's{zeroed}. {}",

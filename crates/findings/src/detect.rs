@@ -2,17 +2,16 @@
 
 use crate::churn::Churns;
 use crate::clownshoes::Pairs;
+use crate::group::by_function;
 use crate::growth::Growths;
+use crate::lead::lead;
 use crate::leaks::Leaks;
 use crate::slop::{When, by_allocator, counts};
 use crate::words::count;
-use crate::{Basis, Evidence, Finding, Findings, Kind, Options, Saving, Through};
+use crate::{Basis, Evidence, Finding, Findings, Kind, Options, Through, rank};
 use heaplab_profile::{Instant, Object, Observer, Profile};
 use heaplab_size_class::Allocator;
 use heaplab_trace::{Event, ObjectId, tables::Tables};
-
-/// In which order findings stand, as a sentence for readers of them.
-pub const ORDER: &str = "First what would lower the peak by a hundredth or more, or is as much never freed, by those bytes; then the rest, by the bytes saved over the run; last what costs only on another allocator.";
 
 /// Watches a pass and says afterwards what it found.
 #[derive(Debug)]
@@ -74,17 +73,15 @@ impl Detectors {
         findings.extend(self.growths.finish(tables, profile, options));
         findings.extend(self.churns.finish(profile, options));
         findings.extend(self.leaks.finish(tables, profile, options));
-        findings.sort_by(|a, b| {
-            rank(b, profile, options)
-                .cmp(&rank(a, profile, options))
-                .then(a.kind.cmp(&b.kind))
-                .then(a.title.cmp(&b.title))
-        });
+        let mut findings = by_function(tables, findings, options);
+        findings.iter_mut().for_each(|finding| word(finding, profile, options));
+        rank::sort(&mut findings, profile, options);
         once(&mut findings);
         let unasked =
             if profile.is_measured() { Basis::Measured } else { Basis::Table(Allocator::Jemalloc) };
         let basis = options.basis.unwrap_or(unasked);
         Findings {
+            lead: lead(tables, profile, &findings, options),
             findings,
             uses_its_slop,
             slop: by_allocator(profile),
@@ -121,7 +118,7 @@ fn once(findings: &mut Vec<Finding>) {
         let spared = |finding: usize| u128::from(findings[finding].saving.total_bytes);
         let (kept, gone) =
             if spared(growth) * 4 >= spared(churn) * 3 { (growth, churn) } else { (churn, growth) };
-        let title = std::mem::take(&mut findings[gone].title);
+        let title = std::mem::take(&mut findings[gone].what);
         let sentence = match (&findings[growth].evidence, kept == growth) {
             // What comes and goes here are the steps: each is a block of its own, or there is one
             // buffer.
@@ -159,18 +156,37 @@ fn is_of(finding: &Finding, other: &Finding) -> bool {
     bytes(true) > 0 && bytes(true) >= bytes(false) / 2
 }
 
-/// By what a finding ranks, as [`ORDER`] says: bytes at the peak are memory that the program needs,
-/// and so are those that it never gives back; bytes over the run that are not there at the peak
-/// cost time. What costs nothing on the allocator recorded under is no mistake of this run. How
-/// sure it is does not count, and stands beside it.
-fn rank(finding: &Finding, profile: &Profile, options: &Options) -> (bool, u64, u64) {
-    let Saving { at_peak_bytes, total_bytes, .. } = finding.saving;
-    let needed = if finding.kind == Kind::Leak { total_bytes } else { at_peak_bytes };
-    (
-        !finding.is_elsewhere(),
-        if needed >= options.least_at_peak(profile) { needed } else { 0 },
-        total_bytes,
-    )
+/// Makes the words, once all that belongs together is one finding.
+fn word(finding: &mut Finding, profile: &Profile, options: &Options) {
+    let level = finding.confidence.level;
+    let recorded = options.recorded(profile);
+    let [what, todo] = match &finding.evidence {
+        Evidence::Clownshoes(shoe) => shoe.title(finding.count, finding.basis, &finding.saving),
+        Evidence::Growth(growth) => growth.title(&finding.saving, level),
+        Evidence::Churn(churn) => churn.title(),
+        Evidence::Leak(leak) => leak.title(),
+    };
+    finding.advice = match &finding.evidence {
+        Evidence::Clownshoes(shoe) => crate::shoe_words::advice(
+            shoe,
+            finding.basis,
+            &finding.saving,
+            &finding.costs,
+            recorded,
+        ),
+        Evidence::Growth(growth) => growth.advice(level),
+        Evidence::Churn(churn) => {
+            crate::churn::advice(churn, finding.saving.requests, profile.totals.allocations)
+        }
+        Evidence::Leak(leak) => leak.advice(!finding.function.is_empty()),
+    };
+    let place = match (finding.function.as_str(), finding.function_count) {
+        ("", _) => "(no stack)".to_string(),
+        (name, 0..=1) => name.to_string(),
+        (name, all) => format!("{name} and {} more", count(all - 1)),
+    };
+    finding.title = format!("{place}: {what}; {todo}");
+    finding.what = what;
 }
 
 impl Observer for Detectors {

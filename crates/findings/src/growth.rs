@@ -13,7 +13,7 @@
 //! out.
 
 use crate::chain::{Chain, Move};
-use crate::sites::{Sites, largest};
+use crate::sites::Sites;
 use crate::words::{bytes, count, plural};
 use crate::{
     Basis, Confidence, Cost, Evidence, Finding, Growth, GrowthStrategy, Kind, Level, Options,
@@ -223,6 +223,7 @@ fn nothing(through: Through, strategy: GrowthStrategy) -> Growth {
         doubling_steps: 0,
         sample: Vec::new(),
         sample_gap: None,
+        longest_steps: 0,
     }
 }
 
@@ -271,21 +272,16 @@ fn finding(
             .map_or(0, |copied| copied.saturating_sub(growth.doubling_copied_bytes)),
         requests: growth.steps.saturating_sub(growth.doubling_steps),
     };
-    let confidence = confidence(&growth, &sum.longest, options);
-    let (stacks, stack_count) = largest(shares, options.stacks_per_finding);
+    growth.longest_steps = sum.longest.steps;
     let basis = options.basis.unwrap_or(Basis::Measured);
+    let (count, confidence) = (growth.chains, confidence(&growth, &sum.longest, options));
     Some(Finding {
-        kind: Kind::Growth,
-        title: title(&growth, &sum.longest, confidence.level),
-        advice: advice(&growth, confidence.level),
-        count: growth.chains,
+        count,
         costs: vec![Cost { basis, at_peak_bytes: 0, total_bytes: wasted }],
-        basis,
         saving,
         confidence,
-        stacks,
-        stack_count,
-        evidence: Evidence::Growth(growth),
+        stacks: shares,
+        ..Finding::draft(Kind::Growth, basis, Evidence::Growth(growth))
     })
 }
 
@@ -311,27 +307,60 @@ fn confidence(growth: &Growth, longest: &Chain, options: &Options) -> Confidence
     }
 }
 
-fn title(growth: &Growth, longest: &Chain, level: Level) -> String {
-    let how = match growth.strategy {
-        GrowthStrategy::JustEnough { mean_step_bytes } => {
-            format!(
-                "just enough, about {} at a time",
-                plural(mean_step_bytes.round() as u64, "byte")
-            )
+impl Growth {
+    /// What tells one cause in a function from another.
+    pub(crate) fn cause(&self) -> String {
+        format!("growth {:?}", self.through)
+    }
+
+    /// Takes in what another place of the same function does.
+    pub(crate) fn absorb(&mut self, other: Growth) {
+        let last = |growth: &Growth| growth.sample.last().copied().unwrap_or(0);
+        if (last(&other), other.longest_steps) > (last(self), self.longest_steps) {
+            (self.strategy, self.longest_steps) = (other.strategy, other.longest_steps);
+            (self.sample, self.sample_gap) = (other.sample, other.sample_gap);
         }
-        GrowthStrategy::Linear { step_bytes } => {
-            format!("in steps of {}", plural(step_bytes, "byte"))
+        self.chains += other.chains;
+        self.steps += other.steps;
+        self.doubling_steps += other.doubling_steps;
+        self.copied_moved_bytes =
+            self.copied_moved_bytes.zip(other.copied_moved_bytes).map(|(a, b)| a.saturating_add(b));
+        for (sum, part) in [
+            (&mut self.cumulative_bytes, other.cumulative_bytes),
+            (&mut self.copied_upper_bytes, other.copied_upper_bytes),
+            (&mut self.remapped_bytes, other.remapped_bytes),
+            (&mut self.doubling_cumulative_bytes, other.doubling_cumulative_bytes),
+            (&mut self.doubling_copied_bytes, other.doubling_copied_bytes),
+        ] {
+            *sum = sum.saturating_add(part);
         }
-        GrowthStrategy::Exponential { factor } => format!("by a factor of {factor:.2}"),
-        GrowthStrategy::Irregular => "without a pattern".into(),
-    };
-    let grew = if level == Level::Low { "may have grown" } else { "grew" };
-    let (buffers, last, steps) = (
-        plural(growth.chains, "buffer"),
-        plural(longest.last(), "byte"),
-        plural(longest.steps, "step"),
-    );
-    format!("{buffers} {grew} {how}, to {last} in {steps}")
+    }
+
+    /// Words for the title: bytes, and what to do.
+    pub(crate) fn title(&self, saving: &Saving, level: Level) -> [String; 2] {
+        let how = match self.strategy {
+            GrowthStrategy::JustEnough { mean_step_bytes } => {
+                format!("by about {} at a time", plural(mean_step_bytes.round() as u64, "byte"))
+            }
+            GrowthStrategy::Linear { step_bytes } => {
+                format!("in steps of {}", plural(step_bytes, "byte"))
+            }
+            GrowthStrategy::Exponential { factor } => format!("by a factor of {factor:.2}"),
+            GrowthStrategy::Irregular => "without a pattern".into(),
+        };
+        let grew = if level == Level::Low { "may have grown" } else { "grew" };
+        let last = bytes(self.sample.last().copied().unwrap_or(0));
+        let (beyond, buffers) = (bytes(saving.total_bytes), plural(self.chains, "buffer"));
+        [
+            format!("{beyond} asked for beyond doubling: {buffers} {grew} {how} to {last}"),
+            "double the capacity".into(),
+        ]
+    }
+
+    /// Words for what to do.
+    pub(crate) fn advice(&self, level: Level) -> String {
+        advice(self, level)
+    }
 }
 
 fn advice(growth: &Growth, level: Level) -> String {

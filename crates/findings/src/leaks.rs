@@ -13,7 +13,7 @@
 //! What a leak holds at the end it need not have held at the peak. Survivors never die, so those
 //! that were born when the peak was reached were live there.
 
-use crate::sites::{Sites, largest};
+use crate::sites::Sites;
 use crate::words::{bytes, count, percent, plural};
 use crate::{
     Basis, Confidence, Cost, Evidence, Finding, Kind, Leak, LeakClock, LeakPattern, Level, Options,
@@ -218,76 +218,94 @@ fn finding(
     }
     let (pattern, clock) = pattern(survivors, is_timed);
     let has_site = shares.iter().any(|share| share.stack != 0);
-    let (title, advice) = words(survivors, pattern, clock, has_site);
-    let (stacks, stack_count) = largest(shares, options.stacks_per_finding);
     let basis = options.basis.unwrap_or(Basis::Measured);
     let is_leak = pattern == LeakPattern::Growing && has_site;
     let at_peak_bytes = survivors.before_peak_bytes;
     let saving = Saving { at_peak_bytes, total_bytes: held.bytes, ..Saving::default() };
     let by_eighth =
         if clock == LeakClock::Time { survivors.by_time } else { survivors.by_allocations };
+    let leak = Leak {
+        at_end: held,
+        freed: survivors.freed,
+        pattern,
+        born_by_eighth: by_eighth,
+        eighths_of: clock,
+    };
     Some(Finding {
-        kind: Kind::Leak,
-        title,
-        advice,
         count: held.objects,
         costs: vec![Cost { basis, at_peak_bytes, total_bytes: held.bytes }],
-        basis,
         saving: if is_leak { saving } else { Saving::default() },
         confidence: confidence(survivors, pattern, has_site, options),
-        stacks,
-        stack_count,
-        evidence: Evidence::Leak(Leak {
-            at_end: held,
-            freed: survivors.freed,
-            pattern,
-            born_by_eighth: by_eighth,
-            eighths_of: clock,
-        }),
+        stacks: shares,
+        ..Finding::draft(Kind::Leak, basis, Evidence::Leak(leak))
     })
 }
 
-fn words(
-    survivors: &Survivors,
-    pattern: LeakPattern,
-    clock: LeakClock,
-    has_site: bool,
-) -> (String, String) {
-    let held = survivors.at_end;
-    let made = survivors.freed + held.objects;
-    let title = match pattern {
-        LeakPattern::Growing => {
-            format!(
-                "{} in {} were never freed, and grew with the run",
-                bytes(held.bytes),
-                plural(held.objects, "object")
-            )
+impl Leak {
+    /// What tells one cause in a function from another.
+    pub(crate) fn cause(&self) -> String {
+        format!("leak {:?} {:?}", self.pattern, self.eighths_of)
+    }
+
+    /// Takes in what another place of the same function keeps.
+    pub(crate) fn absorb(&mut self, other: Leak) {
+        self.at_end.objects += other.at_end.objects;
+        self.at_end.bytes += other.at_end.bytes;
+        self.at_end.usable_bytes += other.at_end.usable_bytes;
+        self.freed += other.freed;
+        self.born_by_eighth
+            .iter_mut()
+            .zip(other.born_by_eighth)
+            .for_each(|(sum, bytes)| *sum += bytes);
+    }
+
+    /// Words for the title: bytes, and what to do.
+    pub(crate) fn title(&self) -> [String; 2] {
+        let (held, objects) = (bytes(self.at_end.bytes), plural(self.at_end.objects, "object"));
+        match self.pattern {
+            LeakPattern::Growing => [
+                format!("{held} in {objects} never freed, growing with the run"),
+                "find the path that does not free".into(),
+            ],
+            LeakPattern::OneOff if self.freed > 0 => [
+                format!(
+                    "{held} still live at the end, {} of {} made",
+                    count(self.at_end.objects),
+                    plural(self.at_end.objects + self.freed, "object")
+                ),
+                "free them, or know why they stay".into(),
+            ],
+            LeakPattern::OneOff => [
+                format!("{held} in {objects} still live at the end, none ever freed"),
+                "free them, or know why they stay".into(),
+            ],
         }
-        LeakPattern::OneOff => {
-            format!("{} in {} were still live", bytes(held.bytes), plural(held.objects, "object"))
+    }
+
+    /// Words for what to do.
+    pub(crate) fn advice(&self, has_site: bool) -> String {
+        let (held, made) = (self.at_end, self.freed + self.at_end.objects);
+        let longer = match self.eighths_of {
+            LeakClock::Time => "a run twice as long",
+            LeakClock::Allocations => "twice the work",
+        };
+        match self.pattern {
+            _ if !has_site => {
+                "No call stack was recorded with these, so that they may come from anywhere in the program: record with stacks (--stack-depth)."
+                    .to_string()
+            }
+            LeakPattern::Growing => format!(
+                "Of {} made here, {} ({}) stayed. Look for the path that does not free; at this pace {longer} holds twice as much.",
+                plural(made, "object"),
+                count(held.objects),
+                percent(share(held.objects, made))
+            ),
+            LeakPattern::OneOff => {
+                "They came at one time. A table or a cache for the life of the program may stay; a recording does not say whether anything still points to the rest (LeakSanitizer and valgrind do): free those."
+                    .to_string()
+            }
         }
-    };
-    let longer = match clock {
-        LeakClock::Time => "a run twice as long",
-        LeakClock::Allocations => "twice the work",
-    };
-    let advice = match pattern {
-        _ if !has_site => {
-            "No call stack was recorded with these, so that they may come from anywhere in the program: record with stacks (--stack-depth)."
-                .to_string()
-        }
-        LeakPattern::Growing => format!(
-            "Of {} this site made, {} ({}) stayed. Look for the path that does not free; at this pace {longer} holds twice as much.",
-            plural(made, "object"),
-            count(held.objects),
-            percent(share(held.objects, made))
-        ),
-        LeakPattern::OneOff => {
-            "They came at one time. If they are a table or a cache for the life of the program, nothing is to be done; else free them."
-                .to_string()
-        }
-    };
-    (title, advice)
+    }
 }
 
 fn confidence(

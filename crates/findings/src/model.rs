@@ -9,6 +9,9 @@ use serde::{Serialize, Serializer};
 /// Everything that was found in one process of a recording.
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
 pub struct Findings {
+    /// What a report says first, each a sentence or two: how little of the process is explained, or
+    /// that nothing is worth changing; empty: the findings speak for themselves.
+    pub lead: Vec<String>,
     /// The findings, in the order of [`crate::ORDER`].
     pub findings: Vec<Finding>,
     /// Sites with slop that read their usable size: they may use it, so it is not called waste.
@@ -71,8 +74,16 @@ impl Serialize for Basis {
 pub struct Finding {
     /// Which sort.
     pub kind: Kind,
-    /// One line, without a full stop: "4,104-byte requests lie 8 bytes over 4,096".
+    /// By what it ranks.
+    pub rank: Rank,
+    /// Whether it is too small for the first screen: under a thousandth of the peak.
+    pub minor: bool,
+    /// The function that asks for most of it, as a person would name it; empty: no stack.
+    pub function: String,
+    /// One line, without a full stop: function, bytes, what to do.
     pub title: String,
+    /// The bytes of the title, without the function and what to do.
+    pub what: String,
     /// What to do, a sentence or two with numbers.
     pub advice: String,
     /// Requests, chains or objects, as [`Kind`] says.
@@ -91,11 +102,35 @@ pub struct Finding {
     pub stacks: Vec<StackShare>,
     /// How many stacks there are in all.
     pub stack_count: u64,
+    /// How many functions they are of.
+    pub function_count: u64,
     /// What the kind adds.
     pub evidence: Evidence,
 }
 
 impl Finding {
+    /// What a detector fills in before the words are made.
+    pub(crate) fn draft(kind: Kind, basis: Basis, evidence: Evidence) -> Finding {
+        Finding {
+            kind,
+            rank: Rank::OverRun,
+            minor: false,
+            function: String::new(),
+            title: String::new(),
+            what: String::new(),
+            advice: String::new(),
+            count: 0,
+            costs: Vec::new(),
+            basis,
+            saving: Saving::default(),
+            confidence: Confidence { level: Level::High, reason: String::new() },
+            stacks: Vec::new(),
+            stack_count: 0,
+            function_count: 0,
+            evidence,
+        }
+    }
+
     /// The stack with the largest share; 0: none was recorded.
     pub fn stack(&self) -> StackId {
         self.stacks.first().map_or(0, |share| share.stack)
@@ -104,7 +139,16 @@ impl Finding {
     /// Whether it costs only on another allocator than the one recorded under, and so ranks last.
     /// Never where an allocator was asked for.
     pub fn is_elsewhere(&self) -> bool {
-        matches!(&self.evidence, Evidence::Clownshoes(shoe) if shoe.elsewhere)
+        self.rank == Rank::Elsewhere
+    }
+
+    /// Bytes by which it ranks: those that the program would not need any more at its peak, or those
+    /// that it never gives back.
+    pub fn needed_bytes(&self) -> u64 {
+        match self.kind {
+            Kind::Leak => self.wasted_total_bytes(),
+            _ => self.saving.at_peak_bytes,
+        }
     }
 
     /// Bytes now wasted at the peak, on the judged allocator.
@@ -116,6 +160,22 @@ impl Finding {
     pub fn wasted_total_bytes(&self) -> u64 {
         self.costs.first().map_or(0, |cost| cost.total_bytes)
     }
+}
+
+/// What a person would mend first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rank {
+    /// Never freed, more with every turn, and a hundredth of the peak or more.
+    Leak,
+    /// Would lower the peak by a hundredth or more.
+    AtPeak,
+    /// Came at one time, is live at the end, and a twentieth of the peak or more.
+    Kept,
+    /// Spares requests, copies and bytes over the run.
+    OverRun,
+    /// Costs only on another allocator than the one recorded under.
+    Elsewhere,
 }
 
 /// The sorts of findings.
@@ -216,6 +276,29 @@ pub enum Evidence {
     Churn(Churn),
     /// See [`Leak`].
     Leak(Leak),
+}
+
+impl Evidence {
+    /// What tells one cause in a function from another.
+    pub(crate) fn cause(&self) -> String {
+        match self {
+            Evidence::Clownshoes(shoe) => shoe.cause(),
+            Evidence::Growth(growth) => growth.cause(),
+            Evidence::Churn(churn) => churn.cause(),
+            Evidence::Leak(leak) => leak.cause(),
+        }
+    }
+
+    /// Takes in what was found of the same cause in the same function.
+    pub(crate) fn absorb(&mut self, other: Evidence) {
+        match (self, other) {
+            (Evidence::Clownshoes(shoe), Evidence::Clownshoes(other)) => shoe.absorb(other),
+            (Evidence::Growth(growth), Evidence::Growth(other)) => growth.absorb(other),
+            (Evidence::Churn(churn), Evidence::Churn(other)) => churn.absorb(other),
+            (Evidence::Leak(leak), Evidence::Leak(other)) => leak.absorb(other),
+            _ => {}
+        }
+    }
 }
 
 /// Requests a few bytes over a class, for one reason.
@@ -326,6 +409,8 @@ pub struct Growth {
     pub sample: Vec<u64>,
     /// Sizes left out of the middle of `sample`, and after how many of them.
     pub sample_gap: Option<(usize, u64)>,
+    /// Times that the longest chain grew.
+    pub longest_steps: u64,
 }
 
 impl Growth {
@@ -380,6 +465,10 @@ pub struct Churn {
     pub requests: u64,
     /// Their bytes.
     pub requested_bytes: u64,
+    /// Requests of large buffers that lived shortly.
+    pub large_requests: u64,
+    /// Their bytes.
+    pub large_bytes: u64,
     /// Bytes of them that had to be zeroed.
     pub zeroed_bytes: u64,
     /// Most objects of it alive at once.

@@ -27,6 +27,11 @@ pub struct Options {
     /// What saves less than this part (one over it) of the peak there ranks by what it saves over
     /// the run.
     pub peak_part: u64,
+    /// What came at one time and is live at the end ranks among the findings from this part (one
+    /// over it) of the peak on.
+    pub kept_part: u64,
+    /// The process looked at, a row of `processes`; `None`: all.
+    pub process: Option<u32>,
     /// A buffer that grew fewer times is not a chain.
     pub growth_steps: u32,
     /// Growth by this factor or more is as good as doubling.
@@ -83,6 +88,8 @@ impl Default for Options {
             least_part: 1000,
             least_bytes: 1024,
             peak_part: 100,
+            kept_part: 20,
+            process: None,
             growth_steps: 4,
             good_factor: 1.4,
             copy_window_rows: 16,
@@ -112,6 +119,15 @@ impl Options {
     /// The least bytes at the peak by which a finding ranks before those that save over the run.
     pub(crate) fn least_at_peak(&self, profile: &Profile) -> u64 {
         self.least_bytes.max(profile.peak.live.bytes / self.peak_part.max(1))
+    }
+
+    /// The allocator recorded under, where its usable sizes were measured.
+    pub(crate) fn recorded(&self, profile: &Profile) -> Option<&str> {
+        let name = match self.recorded_under.as_str() {
+            "" => "the allocator recorded under",
+            name => name,
+        };
+        profile.is_measured().then_some(name)
     }
 
     /// The least part of so many bytes that is worth mentioning.

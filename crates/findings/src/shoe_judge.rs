@@ -8,8 +8,7 @@
 //! listed as saving nothing.
 
 use crate::clownshoes::{Group, POWER_BYTES, Pairs, Share};
-use crate::shoe_words::{HABIT, ROUND_BYTES, advice, confidence, title};
-use crate::sites::largest;
+use crate::shoe_words::{HABIT, ROUND_BYTES, confidence};
 use crate::{
     Basis, Cause, Clownshoe, Cost, Evidence, Finding, Kind, Options, Saving, ShoeSize, StackShare,
 };
@@ -52,7 +51,7 @@ impl Judge<'_> {
         if count < HABIT && saving.at_peak_bytes < self.options.least_at_peak(self.profile) {
             return None;
         }
-        let (stacks, stack_count) = largest(stacks(sizes, &rows), self.options.stacks_per_finding);
+        let stacks = stacks(sizes, &rows);
         rows.sort_by_key(|row| {
             std::cmp::Reverse((
                 row.saving.at_peak_bytes,
@@ -61,7 +60,6 @@ impl Judge<'_> {
             ))
         });
         let size_count = rows.len() as u64;
-        rows.truncate(self.options.sizes_per_finding.max(1));
         let shoe = Clownshoe { cause, elsewhere, sizes: rows, size_count };
         let placed = sizes
             .values()
@@ -70,17 +68,12 @@ impl Judge<'_> {
             .map(|share| share.requested.objects)
             .sum::<u64>();
         Some(Finding {
-            kind: Kind::Clownshoes,
-            title: title(&shoe, count),
-            advice: advice(&shoe, basis, &saving, &costs, self.recorded()),
             count,
-            basis,
             costs,
             saving,
             confidence: confidence(&shoe.cause, basis, count, placed * 2 >= count),
             stacks,
-            stack_count,
-            evidence: Evidence::Clownshoes(shoe),
+            ..Finding::draft(Kind::Clownshoes, basis, Evidence::Clownshoes(shoe))
         })
     }
 
@@ -216,16 +209,6 @@ impl Judge<'_> {
             ("mimalloc", Allocator::Mimalloc),
         ];
         tables.into_iter().find(|(start, _)| name.starts_with(start)).map(|(_, table)| table)
-    }
-
-    /// The allocator recorded under, where its usable sizes were measured.
-    fn recorded(&self) -> Option<&str> {
-        let name = self.options.recorded_under.as_str();
-        self.profile.is_measured().then_some(if name.is_empty() {
-            "the allocator recorded under"
-        } else {
-            name
-        })
     }
 }
 

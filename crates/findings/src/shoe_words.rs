@@ -6,6 +6,7 @@
 
 use crate::words::{bytes, count, plural};
 use crate::{Basis, Cause, Clownshoe, Confidence, Cost, Level, Saving};
+use heaplab_profile::Amount;
 
 /// From this size on, a round one is somebody's choice rather than chance.
 pub(crate) const ROUND_BYTES: u64 = 1024;
@@ -13,27 +14,147 @@ pub(crate) const ROUND_BYTES: u64 = 1024;
 /// Sizes that a title or an advice names; the rest are counted.
 const NAMED: usize = 4;
 
-/// One line that names the sizes; `requests` are those of all of them.
-pub(crate) fn title(shoe: &Clownshoe, requests: u64) -> String {
-    let first = shoe.first();
-    if let Cause::RoundPlusVarying { round_sizes, least_bytes, most_bytes } = &shoe.cause {
-        return format!(
-            "{} lie {} to {} over {}",
-            plural(requests, "request"),
-            count(*least_bytes),
-            plural(*most_bytes, "byte"),
-            listed(round_sizes)
-        );
+impl Clownshoe {
+    /// What tells one cause in a function from another.
+    pub(crate) fn cause(&self) -> String {
+        let cause = match &self.cause {
+            Cause::ConstantHeader { bytes, .. } => format!("header {bytes}"),
+            Cause::Terminator { bytes } => format!("terminator {bytes}"),
+            Cause::RoundPlusVarying { .. } | Cause::RoundPlusConstant { .. } => "round".into(),
+            Cause::Coincidence => "coincidence".into(),
+        };
+        format!("clownshoes {} {cause}", self.elsewhere)
     }
-    let over = plural(first.over_bytes, "byte");
-    if shoe.size_count <= 1 {
-        return format!(
-            "{}-byte requests lie {over} over {}",
-            count(first.request),
-            count(first.free_request)
-        );
+
+    /// Takes in other sizes of the same function.
+    pub(crate) fn absorb(&mut self, other: Clownshoe) {
+        for size in other.sizes {
+            match self.sizes.iter_mut().find(|known| known.request == size.request) {
+                Some(known) => {
+                    add(&mut known.requested, size.requested);
+                    add(&mut known.at_peak, size.at_peak);
+                    known.saving.at_peak_bytes += size.saving.at_peak_bytes;
+                    known.saving.total_bytes += size.saving.total_bytes;
+                }
+                None => self.sizes.push(size),
+            }
+        }
+        self.size_count = self.sizes.len() as u64;
+        let cause = match (&self.cause, &other.cause) {
+            (
+                Cause::ConstantHeader { bytes, round_sizes },
+                Cause::ConstantHeader { round_sizes: others, .. },
+            ) => Cause::ConstantHeader { bytes: *bytes, round_sizes: union(round_sizes, others) },
+            (Cause::Terminator { .. } | Cause::Coincidence, _) => return,
+            (cause, other) => match (varying(cause), varying(other)) {
+                (Some((rounds, least, most)), Some((others, other_least, other_most))) => {
+                    Cause::RoundPlusVarying {
+                        round_sizes: union(&rounds, &others),
+                        least_bytes: least.min(other_least),
+                        most_bytes: most.max(other_most),
+                    }
+                }
+                _ => return,
+            },
+        };
+        self.cause = cause;
     }
-    format!("{} of {} lie {over} over powers of two", plural(requests, "request"), asked(shoe))
+
+    /// Keeps the sizes that would save most.
+    pub(crate) fn list(&mut self, most: usize) {
+        self.sizes.sort_by_key(|size| {
+            let saving = size.saving;
+            let order = (saving.at_peak_bytes, saving.total_bytes, size.requested.objects);
+            (std::cmp::Reverse(order), size.request)
+        });
+        self.sizes.truncate(most.max(1));
+    }
+
+    /// Words for the title: bytes, and what to do; `requests` are those of all sizes.
+    pub(crate) fn title(&self, requests: u64, basis: Basis, saving: &Saving) -> [String; 2] {
+        let first = self.first();
+        let saved = if saving.at_peak_bytes > 0 {
+            format!("{} at the peak", bytes(saving.at_peak_bytes))
+        } else {
+            format!("{} over the run", bytes(saving.total_bytes))
+        };
+        let on = match basis {
+            Basis::Measured => String::new(),
+            Basis::Table(allocator) => format!(" on {}", allocator.title()),
+        };
+        let over = plural(first.over_bytes, "byte");
+        let sizes = match &self.cause {
+            Cause::RoundPlusVarying { round_sizes, least_bytes, most_bytes } => format!(
+                "{}, {} over {}",
+                plural(requests, "request"),
+                if least_bytes == most_bytes {
+                    plural(*most_bytes, "byte")
+                } else {
+                    format!("{} to {}", count(*least_bytes), plural(*most_bytes, "byte"))
+                },
+                few(round_sizes)
+            ),
+            _ if self.size_count <= 1 => format!(
+                "{}-byte requests, {over} over {}",
+                count(first.request),
+                count(first.free_request)
+            ),
+            Cause::Coincidence => {
+                format!("{} of {}, just over a class", plural(requests, "request"), asked(self))
+            }
+            _ => format!(
+                "{} of {}, {over} over powers of two",
+                plural(requests, "request"),
+                asked(self)
+            ),
+        };
+        let free = count(first.free_request);
+        let todo = match &self.cause {
+            Cause::ConstantHeader { bytes, .. } => {
+                format!("make each payload {} shorter", plural(*bytes, "byte"))
+            }
+            Cause::Terminator { .. } => "round up after adding the terminator".into(),
+            _ if self.size_count <= 1 => {
+                format!("ask for {free} or use all {}", count(first.usable))
+            }
+            Cause::Coincidence => "ask for the class below or use all of the next".into(),
+            _ => "let the round size hold both".into(),
+        };
+        [format!("{saved}{on} for {sizes}"), todo]
+    }
+}
+
+fn add(sum: &mut Amount, part: Amount) {
+    sum.objects += part.objects;
+    sum.bytes = sum.bytes.saturating_add(part.bytes);
+    sum.usable_bytes = sum.usable_bytes.saturating_add(part.usable_bytes);
+}
+
+/// Round sizes and the least and most bytes over them, where the cause has them.
+fn varying(cause: &Cause) -> Option<(Vec<u64>, u64, u64)> {
+    match cause {
+        Cause::RoundPlusVarying { round_sizes, least_bytes, most_bytes } => {
+            Some((round_sizes.clone(), *least_bytes, *most_bytes))
+        }
+        Cause::RoundPlusConstant { round, bytes } => Some((vec![*round], *bytes, *bytes)),
+        _ => None,
+    }
+}
+
+fn union(some: &[u64], others: &[u64]) -> Vec<u64> {
+    let all: std::collections::BTreeSet<u64> = some.iter().chain(others).copied().collect();
+    all.into_iter().collect()
+}
+
+/// The sizes, of many the first.
+fn few(sizes: &[u64]) -> String {
+    match sizes.get(..NAMED) {
+        Some(first) if sizes.len() > NAMED => {
+            let words: Vec<String> = first.iter().map(|size| count(*size)).collect();
+            format!("{} and {} more", words.join("; "), sizes.len() - NAMED)
+        }
+        _ => listed(sizes),
+    }
 }
 
 /// `4,104; 1,032; 520; 72 bytes and 3 more sizes`.

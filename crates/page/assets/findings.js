@@ -11,8 +11,8 @@ const KIND_HINTS = {
 // What the bytes beside a stack are.
 const SHARE_BYTES = { clownshoes: 'of slop over the run', growth: 'beyond doubling', churn: 'asked for', leak: 'live at the end' };
 const ALL = 'all';
-// As `heaplab report` says it.
-const ORDER = 'First what would lower the peak by a hundredth or more, or is as much never freed, by those bytes; then the rest, by the bytes saved over the run; last what costs only on another allocator.';
+// Findings on the first screen.
+const FIRST = 10;
 
 function findingsSection(page) {
   const { findings } = page;
@@ -25,15 +25,22 @@ function findingsSection(page) {
 
 function findingsList(page) {
   const { findings } = page;
-  const state = { kind: ALL, allocator: ALL };
+  const state = { kind: ALL, allocator: ALL, all: false };
   const shown = el('p', { class: 'note', 'aria-live': 'polite' });
   const list = el('ol', { class: 'findings' });
+  const more = el('button', { type: 'button', class: 'quiet', onclick: () => { state.all = true; draw(); } });
   const draw = () => {
     const passing = findings.map((finding, index) => ({ finding, rank: index + 1, cost: costOn(finding, state.allocator) }))
       .filter(({ finding, cost }) => cost && (state.kind === ALL || finding.kind === state.kind));
     if (state.allocator !== ALL) passing.sort((a, b) => b.cost.peak_bytes - a.cost.peak_bytes || b.cost.total_bytes - a.cost.total_bytes);
-    list.replaceChildren(...passing.map((item) => findingNode(page, item)));
-    const order = state.allocator === ALL ? ORDER : `By the bytes at the peak on ${state.allocator}, then by those over the run.`;
+    // What is chosen by kind or allocator is wanted, however small.
+    const wanted = state.all || state.kind !== ALL || state.allocator !== ALL;
+    const first = wanted ? passing : passing.filter(({ finding }) => !finding.minor).slice(0, FIRST);
+    list.replaceChildren(...first.map((item) => findingNode(page, item)));
+    const small = passing.filter(({ finding }) => finding.minor).length;
+    more.hidden = first.length === passing.length;
+    more.textContent = `Show ${formatCount(passing.length - first.length)} more${small > 0 ? `, ${formatCount(small)} of them under 0.1 % of the peak` : ''}`;
+    const order = state.allocator === ALL ? page.findings_order : `By the bytes at the peak on ${state.allocator}, then by those over the run.`;
     shown.textContent = passing.length === findings.length ? `${plural(findings.length, 'finding')}. ${order}` : `${formatCount(passing.length)} of ${plural(findings.length, 'finding')} shown.`;
   };
   const kinds = Object.keys(KIND_NAMES).filter((kind) => findings.some((finding) => finding.kind === kind));
@@ -45,16 +52,12 @@ function findingsList(page) {
   }
   if (allocators.length > 1) controls.append(choice('Cost on', [[ALL, 'As ranked'], ...allocators.map((name) => [name, name])], ALL, (name) => { state.allocator = name; draw(); }));
   draw();
-  return [controls, shown, list];
+  return [controls, shown, list, more];
 }
 
 // What a finding costs on the allocator chosen; undefined: nothing there.
 function costOn(finding, allocator) {
   return finding.costs.find((cost) => cost.allocator === (allocator === ALL ? finding.basis : allocator)) ?? (allocator === ALL ? finding.costs[0] ?? { allocator: '', peak_bytes: 0, total_bytes: 0 } : undefined);
-}
-
-function headlineBytes(finding, cost) {
-  return cost.peak_bytes > 0 ? { bytes: cost.peak_bytes, are: 'at peak' } : { bytes: cost.total_bytes, are: overAll(finding) };
 }
 
 function findingNode(page, { finding, rank, cost }) {

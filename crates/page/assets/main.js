@@ -26,12 +26,12 @@ function headline() {
 
 function leadSentence(totals) {
   if (totals.allocations === 0) return ['The program asked for no memory while it was recorded.'];
-  const parts = ['At its peak the program held ', bytesNode(totals.peak_bytes), ` in ${plural(totals.peak_objects, 'object')}${totals.peak_ns > 0 ? `, ${formatTime(totals.peak_ns)} into the run` : ''}. `];
+  const parts = page.lead.flatMap((sentence) => [el('strong', {}, sentence), ' ']);
+  parts.push('At its peak the program held ', bytesNode(totals.peak_bytes), ` in ${plural(totals.peak_objects, 'object')}${totals.peak_ns > 0 ? `, ${formatTime(totals.peak_ns)} into the run` : ''}. `);
   const first = page.findings[0];
   if (page.metaspaces.length) parts.push(`These are blocks of its metaspace, whose chunks are `, el('a', { href: '#metaspace' }, 'below'), '.');
   else if (first) {
-    const { bytes, are } = headlineBytes(first, costOn(first, ALL));
-    parts.push(page.findings.length === 1 ? 'One finding: ' : `${plural(page.findings.length, 'finding')}; the first: `, el('a', { href: '#findings' }, first.title), ', which wastes ', bytesNode(bytes), ` ${are} on ${first.basis}.`);
+    parts.push(page.findings.length === 1 ? 'One finding: ' : `${plural(page.findings.length, 'finding')}; the first: `, el('a', { href: '#findings' }, first.title), '.');
   }
   else parts.push('Nothing was found that would be worth changing.');
   return parts;

@@ -39,7 +39,11 @@ pub struct Page {
     pub flame: Option<Flame>,
     /// Places in code that findings and live-at-end rows refer to by index.
     pub frames: Vec<Frame>,
-    /// Findings, the one that would save most first.
+    /// What a report says before all else, each a sentence or two.
+    pub lead: Vec<String>,
+    /// In which order findings stand, as a sentence.
+    pub findings_order: String,
+    /// Findings, what a person would mend first at the top.
     pub findings: Vec<Finding>,
     /// Sites that use their slop.
     pub uses_its_slop: Vec<UsesItsSlop>,
@@ -364,6 +368,8 @@ pub struct Finding {
     pub saving: Saving,
     /// Whether it costs only on another allocator than the one recorded under.
     pub elsewhere: bool,
+    /// Whether it is too small for the first screen: under a thousandth of the peak.
+    pub minor: bool,
     /// "high", "medium", "low".
     pub confidence: String,
     /// Why, half a sentence.

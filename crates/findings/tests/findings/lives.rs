@@ -2,8 +2,9 @@
 
 use crate::program::Program;
 use heaplab_findings::{
-    ChurnPattern, Evidence, Finding, Kind, LeakClock, LeakPattern, Level, Options,
+    ChurnPattern, Evidence, Finding, Kind, LeakClock, LeakPattern, Level, Options, Rank,
 };
+use heaplab_trace::tables::{Process, Sample};
 
 fn of(program: &Program, kind: Kind, options: Options) -> Vec<Finding> {
     program
@@ -35,7 +36,7 @@ fn state_rebuilt_for_each_item() {
     assert_eq!(evidence.sizes, [(512, 1000), (2048, 1000)]);
     assert_eq!(finding.saving.requests, 1998);
     insta::assert_snapshot!(format!("{}\n{}", finding.title, finding.advice), @r#"
-    2,000 requests of 512, 2,048 bytes, never more than 2 alive
+    new_state: 512; 2,048 bytes asked for 2,000 times, 2 at a time; keep the blocks and use them again
     Keep up to 2 blocks and use them again: 1,998 requests fewer, 66.6 % of the run's and 500 KiB of zeroing. Half of them are freed before another 32 bytes are asked for.
     "#);
 }
@@ -69,8 +70,8 @@ fn the_state_of_one_function_is_one_finding() {
     assert_eq!(
         titles,
         [
-            "3,000 requests of 96, 640, 16,384 bytes, at most 3 alive",
-            "1,000 requests of 48 bytes, never more than 1 alive"
+            "state: 96; 640; 16,384 bytes asked for 3,000 times, at most 3 at a time; keep the blocks and use them again",
+            "scratch: 48 bytes asked for 1,000 times, one at a time; keep the block and use it again"
         ]
     );
     assert_eq!(churn[0].stack_count, 3);
@@ -111,7 +112,10 @@ fn alive_at_once_is_no_sum_over_stacks_and_sites() {
         })
         .collect();
     assert_eq!(most, [(1, false), (1, false)]);
-    assert_eq!(churn[0].title, "3,000 requests of 512 bytes, never more than 1 alive");
+    assert_eq!(
+        churn[0].title,
+        "read: 512 bytes asked for 3,000 times, one at a time; keep the block and use it again"
+    );
     assert!(
         churn[0].advice.starts_with("Keep the block and use it again: 2,999 requests fewer"),
         "{}",
@@ -143,7 +147,7 @@ fn large_buffers_that_live_shortly() {
     let Evidence::Churn(evidence) = &finding.evidence else { panic!() };
     assert_eq!((evidence.pattern, evidence.most_live), (ChurnPattern::LargeShortLived, 1));
     insta::assert_snapshot!(format!("{}\n{}", finding.title, finding.advice), @r#"
-    40 large buffers of 371 KiB on average live shortly
+    read_file: buffers of 371 KiB on average asked for 40 times, one at a time; keep the block and use it again
     Keep one and use it again: 14.5 MiB are asked for anew over the run. Where the allocator gives such memory back to the system in between, each page of a fresh one costs a page fault.
     "#);
 }
@@ -184,8 +188,8 @@ fn a_leak_grows_and_a_table_does_not() {
     assert_eq!(leaks[0].confidence.level, Level::High);
     assert_eq!(leaks[1].saving.at_peak_bytes, 0);
     insta::assert_snapshot!(format!("{}\n{}", leaks[0].title, leaks[0].advice), @r#"
-    19.5 KiB in 100 objects were never freed, and grew with the run
-    Of 1,000 objects this site made, 100 (10.0 %) stayed. Look for the path that does not free; at this pace a run twice as long holds twice as much.
+    session: 19.5 KiB in 100 objects never freed, growing with the run; find the path that does not free
+    Of 1,000 objects made here, 100 (10.0 %) stayed. Look for the path that does not free; at this pace a run twice as long holds twice as much.
     "#);
 
     let cut = of(&program, Kind::Leak, Options { ended: false, ..Options::default() });
@@ -334,6 +338,131 @@ fn what_lowers_the_peak_comes_first_and_then_what_saves_over_the_run() {
         order,
         [(Kind::Clownshoes, saved, saved), (Kind::Churn, 0, 99_900_000), (Kind::Churn, 0, 47_952)]
     );
+}
+
+/// Two callers of one function leak, rebuild and keep: each cause is told once, and no title twice.
+#[test]
+fn what_one_function_does_for_one_cause_is_one_finding() {
+    let mut program = Program::new();
+    let callers: Vec<u32> = (0..30)
+        .map(|caller| program.stack(&["main", &format!("caller {caller}"), "session", "xmalloc"]))
+        .collect();
+    for turn in 0..6000 {
+        let stack = callers[turn % callers.len()];
+        program.malloc(stack, 112);
+        let state = program.malloc(stack, 64 + 16 * (turn as u64 % 2));
+        program.free(state);
+    }
+    let (_, findings) = program.findings(Options::default());
+    let titles: Vec<&str> =
+        findings.findings.iter().map(|finding| finding.title.as_str()).collect();
+    assert_eq!(
+        titles,
+        [
+            "session: 656 KiB in 6,000 objects never freed, growing with the run; find the path that does not free"
+        ]
+    );
+    assert_eq!(findings.findings[0].stack_count, 30);
+    assert_eq!((findings.findings[0].rank, findings.lead.len()), (Rank::Leak, 0));
+}
+
+/// 5.9 MiB that came at one time and are never freed stand before a block of 64 bytes that comes
+/// and goes.
+#[test]
+fn what_is_lost_stands_before_what_comes_and_goes() {
+    let mut program = Program::new();
+    let [lost, small] = [["main", "load"], ["main", "item"]].map(|stack| program.stack(&stack));
+    for _ in 0..59 {
+        program.malloc(lost, 100 << 10);
+    }
+    for _ in 0..300_000 {
+        let item = program.malloc(small, 64);
+        program.free(item);
+    }
+    let (_, findings) = program.findings(Options::default());
+    let ranks: Vec<(Rank, &str)> =
+        findings.findings.iter().map(|finding| (finding.rank, finding.title.as_str())).collect();
+    assert_eq!(
+        ranks,
+        [
+            (
+                Rank::Kept,
+                "load: 5.76 MiB in 59 objects still live at the end, none ever freed; free them, or know why they stay"
+            ),
+            (
+                Rank::OverRun,
+                "item: 64 bytes asked for 300,000 times, one at a time; keep the block and use it again"
+            ),
+        ]
+    );
+}
+
+/// Equal bytes are ordered by what they stand for and never by how they are written.
+#[test]
+fn numbers_are_not_ordered_as_texts() {
+    let mut program = Program::new();
+    let base = program.stack(&["main", "table"]);
+    program.malloc(base, 100 << 10);
+    for size in [13_312, 131_072, 12_698] {
+        let stack = program.stack(&["main", &format!("of {size}")]);
+        program.malloc(stack, size);
+    }
+    let leaks = of(&program, Kind::Leak, Options::default());
+    let held: Vec<u64> = leaks.iter().map(Finding::wasted_total_bytes).collect();
+    assert_eq!(held, [131_072, 102_400, 13_312, 12_698]);
+}
+
+#[test]
+fn that_nothing_is_worth_changing_is_said_first() {
+    let mut program = Program::new();
+    let [table, item] = [["main", "table"], ["main", "item"]].map(|stack| program.stack(&stack));
+    let table = program.malloc(table, 4 << 20);
+    for _ in 0..20_000 {
+        let item = program.malloc(item, 64);
+        program.free(item);
+    }
+    program.free(table);
+    let (_, findings) = program.findings(Options::default());
+    assert_eq!(
+        findings.lead,
+        [
+            "Nothing worth changing for memory: no finding reaches 1.0 % of the peak (4.00 MiB). What follows spares time at most."
+        ]
+    );
+    assert!(!findings.findings[0].minor && findings.findings[0].rank == Rank::OverRun);
+}
+
+/// Python's small objects are in maps of its own.
+#[test]
+fn that_most_of_a_process_was_not_seen_is_said_first_with_the_remedy() {
+    let mut program = Program::new();
+    let stack = program.stack(&["main", "list_resize"]);
+    let list = program.malloc(stack, 18 << 20);
+    program.free(list);
+    let sampled = |program: &mut Program, executable: &str, resident: u64, anonymous: u64| {
+        program.tables.processes =
+            vec![Process { executable: executable.into(), ..Process::default() }];
+        program.tables.samples = vec![Sample {
+            time_ns: 1500,
+            resident_bytes: resident << 20,
+            resident_anonymous_bytes: anonymous << 20,
+            ..Sample::default()
+        }];
+        program.findings(Options::default()).1.lead
+    };
+    let lead = sampled(&mut program, "/usr/bin/python3.11", 77, 60);
+    assert_eq!(
+        lead[0],
+        "Only 18.0 MiB of 60.0 MiB (30.0 %) are explained: so much of what the process had resident beside code and files were blocks of malloc. Python takes small objects from maps of its own: record with PYTHONMALLOC=malloc in the environment to see them."
+    );
+    let lead = sampled(&mut program, "/usr/libexec/cc1plus", 213, 0);
+    assert!(lead[0].starts_with("Only 18.0 MiB of 213 MiB (8.5 %) are explained"), "{lead:?}");
+    assert!(lead[0].contains("GCC maps the pages"), "{lead:?}");
+    // Code is no heap, and half is enough.
+    for (resident, anonymous) in [(77, 30), (36, 0), (200, 20)] {
+        let lead = sampled(&mut program, "/usr/bin/app", resident, anonymous);
+        assert!(lead.iter().all(|sentence| !sentence.contains("explained")), "{lead:?}");
+    }
 }
 
 #[test]

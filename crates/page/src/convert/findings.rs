@@ -60,6 +60,7 @@ fn row(tables: &Tables, finding: &Finding, names: &mut Names) -> model::Finding 
             requests: finding.saving.requests,
         },
         elsewhere: finding.is_elsewhere(),
+        minor: finding.minor,
         confidence: confidence.into(),
         confidence_reason: finding.confidence.reason.clone(),
         facts: facts(&finding.evidence),

@@ -74,6 +74,8 @@ pub fn page(sources: &Sources<'_>) -> model::Page {
         sizes: sizes::sizes(profile),
         slop: sizes::slop(meta, profile, findings),
         flame,
+        lead: if metaspaces.is_empty() { findings.lead.clone() } else { Vec::new() },
+        findings_order: heaplab_findings::ORDER.into(),
         findings: listed,
         uses_its_slop,
         live_at_end,

@@ -57,6 +57,7 @@ pub fn analyse(
     let remapped_from_bytes = remapped_from_bytes(&bundle.meta().allocator);
     let mut detectors = Detectors::new(Options {
         basis,
+        process,
         recorded_under: bundle.meta().allocator.clone(),
         moves_known: !bundle.meta().moves_unknown,
         remapped_from_bytes,

@@ -72,6 +72,12 @@ fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     } else {
         &meta.program
     });
+    // Of a JVM's metaspace, the allocator is the JVM's own.
+    if !heaplab_metaspace_report::is_metaspace(tables) {
+        for sentence in &analysis.findings.lead {
+            paint.item("", sentence);
+        }
+    }
     let allocator = if meta.allocator.is_empty() {
         "allocator not known".into()
     } else {

@@ -6,20 +6,22 @@ use super::paint::Paint;
 use super::places;
 use heaplab_findings::words::{bytes, count, plural};
 use heaplab_findings::{
-    Basis, Clownshoe, Evidence, Finding, Kind, LeakPattern, Level, ORDER, Options, ShoeSize,
+    Basis, Clownshoe, Evidence, Finding, Kind, LeakPattern, Level, ORDER, Options, Rank, ShoeSize,
 };
 use heaplab_size_class::Allocator;
 use heaplab_trace::tables::Tables;
 
 const FRAMES: usize = 6;
+/// What `--top` is unless told.
+const DEFAULT_TOP: usize = 10;
 /// Sizes of a family that are shown.
 const SIZES: usize = 8;
 
-/// The findings that a change in the code would answer, in their order. What came once and stayed
-/// is not among them; it has its own section.
+/// The findings that a change in the code would answer, in their order. What came once, stayed and
+/// is little has its own section.
 pub fn changes(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: usize) {
     let findings: Vec<&Finding> =
-        analysis.findings.findings.iter().filter(|finding| !is_one_off(finding)).collect();
+        analysis.findings.findings.iter().filter(|finding| !is_kept_apart(finding)).collect();
     paint.heading("What to change");
     if findings.is_empty() {
         paint.line("Nothing that wastes a thousandth of the peak or of what was asked for.");
@@ -28,7 +30,7 @@ pub fn changes(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: us
         paint.wrapped_dim("", ORDER);
     }
     let here = findings.iter().take_while(|finding| !finding.is_elsewhere()).count();
-    if here == 0 && !findings.is_empty() && findings[0].is_elsewhere() {
+    if here == 0 && !findings.is_empty() {
         paint.line("Nothing that costs anything on the allocator recorded under.");
     }
     list(paint, tables, &findings[..here], 1, most);
@@ -38,21 +40,39 @@ pub fn changes(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: us
     }
 }
 
-/// The findings of one heading, the first being of the rank `from`.
+/// The findings of one heading, the first being of the rank `from`. What is too small for a first
+/// screen is shown where more are asked for than there are others.
 fn list(paint: &mut Paint, tables: &Tables, findings: &[&Finding], from: usize, most: usize) {
-    for (index, finding) in findings.iter().take(most).enumerate() {
+    let (small, large): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| finding.minor);
+    let shown = if most >= findings.len() && most > DEFAULT_TOP {
+        findings.to_vec()
+    } else {
+        large.iter().take(most).copied().copied().collect()
+    };
+    for (index, finding) in shown.iter().enumerate() {
         if index > 0 {
             paint.line("");
         }
         one(paint, tables, from + index, finding);
     }
-    if findings.len() > most {
-        paint.line("");
-        paint.dim(&format!(
-            "and {} more; --top {} shows them",
-            count((findings.len() - most) as u64),
-            findings.len()
-        ));
+    if findings.len() > shown.len() {
+        if !shown.is_empty() {
+            paint.line("");
+        }
+        let (rest, small) = (findings.len() - shown.len(), small.len());
+        let minor = match small {
+            0 => String::new(),
+            all if all == rest => " under 0.1 % of the peak".into(),
+            some => format!(", {} of them under 0.1 % of the peak", count(some as u64)),
+        };
+        paint.wrapped_dim(
+            "",
+            &format!(
+                "and {} more{minor}; --top {} shows them",
+                count(rest as u64),
+                findings.len().max(DEFAULT_TOP + 1)
+            ),
+        );
     }
 }
 
@@ -60,8 +80,13 @@ fn is_one_off(finding: &Finding) -> bool {
     matches!(&finding.evidence, Evidence::Leak(leak) if leak.pattern == LeakPattern::OneOff)
 }
 
+/// Whether it stands under what is live at the end, and not under what to change.
+fn is_kept_apart(finding: &Finding) -> bool {
+    is_one_off(finding) && finding.rank != Rank::Kept
+}
+
 fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Finding) {
-    paint.item(&format!("{rank:>3}. "), &format!("{}: {}", finding.kind.title(), finding.title));
+    paint.item(&format!("{rank:>3}. "), &finding.title);
     paint.wrapped("     ", &cost(finding));
     paint.wrapped("     ", &finding.advice);
     if let Evidence::Growth(growth) = &finding.evidence {
@@ -215,8 +240,9 @@ fn sizes(sample: &[u64], gap: Option<(usize, u64)>) -> String {
 
 /// What stayed from one time, most bytes first.
 pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: usize) {
+    let findings = &analysis.findings.findings;
     let mut kept: Vec<&Finding> =
-        analysis.findings.findings.iter().filter(|finding| is_one_off(finding)).collect();
+        findings.iter().filter(|finding| is_kept_apart(finding)).collect();
     kept.sort_by_key(|finding| std::cmp::Reverse(finding.wasted_total_bytes()));
     let end = &analysis.profile.end.live;
     paint.heading("Live at the end");
@@ -225,21 +251,17 @@ pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most
         return;
     }
     let held = format!("{} in {}", bytes(end.bytes), plural(end.objects, "object"));
-    let grew = analysis
-        .findings
-        .findings
-        .iter()
-        .any(|finding| finding.kind == Kind::Leak && !is_one_off(finding));
+    let told = findings.iter().any(|finding| finding.kind == Kind::Leak && !is_kept_apart(finding));
     let least = bytes(Options::default().least(analysis.profile.peak.live.bytes));
-    let rest = match (kept.is_empty(), grew) {
-        (true, true) => format!(
-            "What grew with the run is above, as a finding; of the rest no place holds {least} or more."
-        ),
-        (true, false) => format!("It is spread: no place holds {least} of it or more."),
-        (false, true) => {
-            "What grew with the run is above, as a finding; this came at one time:".into()
+    let rest = match (kept.is_empty(), told) {
+        (true, true) => {
+            format!(
+                "What is most is above, as a finding; of the rest no place holds {least} or more."
+            )
         }
-        (false, false) => "None of it grew with the run:".into(),
+        (true, false) => format!("It is spread: no place holds {least} of it or more."),
+        (false, true) => "What is most is above, as a finding; this came at one time:".into(),
+        (false, false) => "It came at one time, each place by itself:".into(),
     };
     paint.wrapped("", &format!("{held}. {rest}"));
     for finding in kept.iter().take(most) {

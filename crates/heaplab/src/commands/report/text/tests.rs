@@ -292,9 +292,10 @@ fn a_site_that_freed_most_and_kept_some_is_told_from_a_table() {
     let analysis = analysis::analyse(&bundle, selection, None, Vec::new()).unwrap();
     let text = report(&bundle, &analysis, &moments::Shown::Nothing, &PIPED);
     assert!(text.contains("2,000 requests in 1 line:"), "{text}");
-    let end = &text[text.find("Live at the end").unwrap()..];
     assert!(
-        end.contains("None of it grew with the run:\n    14.6 KiB  50 objects; the site's other 450 were freed\n       load"),
+        text.contains("load: 14.6 KiB still live at the end, 50 of 500 objects made; free them"),
         "{text}"
     );
+    let end = &text[text.find("Live at the end").unwrap()..];
+    assert!(end.contains("What is most is above, as a finding; of the rest"), "{text}");
 }

@@ -1,0 +1,90 @@
+//! What a report says before all else: that most of the process was not seen, or that nothing is
+//! worth changing.
+
+use crate::words::{bytes, percent};
+use crate::{Finding, Options, Rank, model::share};
+use heaplab_profile::{Profile, resident_peak};
+use heaplab_trace::tables::Tables;
+
+/// A process without a heap to speak of has so much beside it: libraries' data, stacks, the
+/// recorder's own pages.
+const BESIDE_BYTES: u64 = 4 << 20;
+
+/// The sentences.
+pub(crate) fn lead(
+    tables: &Tables,
+    profile: &Profile,
+    findings: &[Finding],
+    options: &Options,
+) -> Vec<String> {
+    if profile.totals.requests == 0 {
+        return Vec::new();
+    }
+    let nothing = nothing_worth(profile, findings, options);
+    coverage(tables, profile, options).into_iter().chain(nothing).collect()
+}
+
+/// Where less than half of what the process had resident was asked of the allocator: how much, and
+/// the remedy.
+fn coverage(tables: &Tables, profile: &Profile, options: &Options) -> Option<String> {
+    let resident = resident_peak(tables, options.process)?;
+    let live = profile.peak.live;
+    let explained = live.bytes.max(live.usable_bytes);
+    // Code and files are no heap: anonymous memory is, where samples tell the two apart.
+    let heap = match resident.anonymous_bytes {
+        0 => resident.bytes,
+        anonymous => anonymous,
+    };
+    if explained.saturating_mul(2) >= heap || heap - explained < BESIDE_BYTES {
+        return None;
+    }
+    let (of, what) = match resident.anonymous_bytes {
+        0 => (resident.bytes, "resident at its peak"),
+        anonymous => (anonymous, "resident beside code and files"),
+    };
+    Some(format!(
+        "Only {} of {} ({}) are explained: so much of what the process had {what} were blocks of malloc. {}",
+        bytes(explained),
+        bytes(of),
+        percent(share(explained, of)),
+        remedy(tables, options.process)
+    ))
+}
+
+/// How to see more of this program.
+fn remedy(tables: &Tables, process: Option<u32>) -> &'static str {
+    let row = process.unwrap_or(0) as usize;
+    let program = tables.processes.get(row).map_or("", |process| process.program_name());
+    let is = |names: &[&str]| names.iter().any(|name| program.starts_with(name));
+    if is(&["python", "pypy"]) {
+        "Python takes small objects from maps of its own: record with PYTHONMALLOC=malloc in the environment to see them."
+    } else if is(&["node", "chrom", "electron", "deno"]) {
+        "V8 maps its heap itself: record with --node, or take a heap snapshot (heaplab snapshot take)."
+    } else if is(&["java"]) {
+        "The JVM maps its heap itself: record with --jvm to see its metaspace."
+    } else if is(&["ruby"]) {
+        "Ruby maps its object pages itself, and those are not recorded: ObjectSpace tells what is in them."
+    } else if is(&["cc1", "lto1", "g++", "gcc"]) {
+        "GCC maps the pages of its garbage-collected heap itself, and those are not recorded."
+    } else {
+        "The rest was mapped past malloc (mmap: a runtime's heap, a pool, thread stacks) and is not recorded: where the program can be told to use malloc instead, record it so."
+    }
+}
+
+/// That no finding would be felt at the peak.
+fn nothing_worth(profile: &Profile, findings: &[Finding], options: &Options) -> Option<String> {
+    if findings.iter().any(|finding| finding.rank < Rank::OverRun) {
+        return None;
+    }
+    let peak = format!(
+        "{} of the peak ({})",
+        percent(1.0 / options.peak_part.max(1) as f64),
+        bytes(profile.peak.live.bytes)
+    );
+    let rest = match findings.iter().find(|finding| !finding.minor) {
+        Some(first) if first.rank == Rank::OverRun => " What follows spares time at most.",
+        Some(_) => " What follows costs on other allocators only.",
+        None => "",
+    };
+    Some(format!("Nothing worth changing for memory: no finding reaches {peak}.{rest}"))
+}
