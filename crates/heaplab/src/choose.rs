@@ -7,7 +7,7 @@ use heaplab_profile::{At, process_peaks};
 use heaplab_trace::{
     TraceError,
     bundle::{Bundle, Selection},
-    tables::{Mark, Process, Tables, process_label, recorded_first},
+    tables::{Process, Tables, process_label, recorded_first},
 };
 use std::path::Path;
 
@@ -170,14 +170,7 @@ fn mark_row(tables: &Tables, text: &str) -> Option<usize> {
 
 /// What names this mark alone, and its time.
 fn mark_label(tables: &Tables, row: usize) -> String {
-    format!("{} ({})", mark_name(tables, row), words::duration(tables.marks[row].time_ns))
-}
-
-/// What names this mark alone.
-pub fn mark_name(tables: &Tables, row: usize) -> String {
-    let Mark { name, .. } = &tables.marks[row];
-    let before = tables.marks[..row].iter().filter(|mark| mark.name == *name).count();
-    if before == 0 { name.clone() } else { format!("{name}#{}", before + 1) }
+    format!("{} ({})", tables.mark_name(row), words::duration(tables.marks[row].time_ns))
 }
 
 /// A time such as `2min`, `1.5s`, `300ms`, `20us` or `7ns`, in nanoseconds.
@@ -192,6 +185,7 @@ pub fn nanoseconds(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use heaplab_trace::tables::Mark;
 
     #[test]
     fn times_have_units() {

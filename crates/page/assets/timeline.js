@@ -1,5 +1,6 @@
 // Live bytes over time: one SVG, drawn again on zoom. The envelope (most bytes within a step) is filled, so that a peak
-// between two points is never lost; the line is what was live at the end of each step.
+// between two points is never lost; the line is what was live at the end of each step. Both go up and down at once: memory
+// between two levels never existed. Where a step has no events, the level of the step before it holds.
 
 const TIMELINE_HEIGHT = 304;
 const TIMELINE_MARGIN = { top: 38, right: 14, bottom: 44, left: 70 };
@@ -121,16 +122,14 @@ class TimelineChart {
 
   draw() {
     const [from, to] = this.view;
-    const first = lowerBound(this.line.at, from);
-    const last = Math.min(this.line.at.length - 1, lowerBound(this.line.at, to));
+    // The steps that overlap the view.
+    const first = Math.max(0, lowerBound(this.line.at, from) - 1);
+    const last = Math.max(first, lowerBound(this.line.at, to) - 1);
     const samples = this.resident ? this.line.samples : { time_ns: [], resident_bytes: [] };
     const sampleFrom = Math.max(0, lowerBound(samples.time_ns, from) - 1);
     const sampleTo = Math.min(samples.time_ns.length, lowerBound(samples.time_ns, to) + 1);
-    let most = 1;
-    for (let i = Math.max(0, first - 1); i <= last; i += 1) most = Math.max(most, this.line.max_bytes[i]);
-    for (let i = sampleFrom; i < sampleTo; i += 1) most = Math.max(most, samples.resident_bytes[i]);
     const ceiling = this.resident && this.page.totals.resident_is_kernels && to - from === this.end - this.begin ? this.page.totals.resident_peak_bytes : 0;
-    most = Math.max(most, ceiling);
+    const most = Math.max(this.mostShown(first, last, samples, sampleFrom, sampleTo), ceiling);
     this.ticks = byteTicks(most);
     this.top = most * 1.04;
     const clip = { 'clip-path': 'url(#time-clip)' };
@@ -148,27 +147,53 @@ class TimelineChart {
 
   stepEnd(index) { return this.line.at[index + 1] ?? this.line.end; }
 
+  // Where a step's own width ends; until the next step begins its last level holds.
+  stepWidthEnd(index) { return Math.min(this.line.at[index] + this.line.width, this.stepEnd(index)); }
+
   livePath(first, last) {
     const points = [];
-    if (first === 0) points.push([this.line.at[0], 0]);
-    for (let i = Math.max(0, first - 1); i <= last; i += 1) points.push([this.stepEnd(i), this.line.live_bytes[i]]);
-    return path(points.map(([time, bytes]) => [this.x(time), this.y(bytes)]));
+    for (let i = first; i <= last; i += 1) points.push([this.stepWidthEnd(i), this.line.live_bytes[i]]);
+    const before = first > 0 ? this.line.live_bytes[first - 1] : 0;
+    return this.stepped([[this.line.at[first], before], ...points], this.stepEnd(last));
   }
 
   areaPath(first, last) {
+    if (last < first) return '';
     const points = [];
-    for (let i = Math.max(0, first - 1); i <= last; i += 1) {
-      points.push([this.x(this.line.at[i]), this.y(this.line.max_bytes[i])], [this.x(this.stepEnd(i)), this.y(this.line.max_bytes[i])]);
+    for (let i = first; i <= last; i += 1) {
+      points.push([this.line.at[i], this.line.max_bytes[i]]);
+      if (this.stepWidthEnd(i) < this.stepEnd(i)) points.push([this.stepWidthEnd(i), this.line.live_bytes[i]]);
     }
-    if (points.length === 0) return '';
-    const floor = this.y(0);
-    return `${path([[points[0][0], floor], ...points, [points.at(-1)[0], floor]])}Z`;
+    const floor = this.y(0).toFixed(1);
+    return `M${this.x(points[0][0]).toFixed(1)},${floor}${this.stepped(points, this.stepEnd(last)).replace('M', 'L')}V${floor}Z`;
   }
 
+  // A sample holds until the next: what was resident between them nobody saw.
   samplePath(samples, from, to) {
     const points = [];
-    for (let i = from; i < to; i += 1) points.push([this.x(samples.time_ns[i]), this.y(samples.resident_bytes[i])]);
-    return path(points);
+    for (let i = from; i < to; i += 1) points.push([samples.time_ns[i], samples.resident_bytes[i]]);
+    return points.length === 0 ? '' : this.stepped(points, points.at(-1)[0]);
+  }
+
+  // Levels that hold from their time to the next one's, the last until `end`.
+  stepped(points, end) {
+    const at = ([time, bytes]) => [this.x(time).toFixed(1), this.y(bytes).toFixed(1)];
+    const [x, y] = at(points[0]);
+    return `M${x},${y}${points.slice(1).map(at).map(([x, y]) => `H${x}V${y}`).join('')}H${this.x(end).toFixed(1)}`;
+  }
+
+  // The most that is drawn between two moments: what lies beyond them must not set the scale.
+  mostShown(first, last, samples, from, to) {
+    const [begin, end] = this.view;
+    let most = 1;
+    for (let i = first; i <= last; i += 1) {
+      most = Math.max(most, this.stepWidthEnd(i) >= begin ? this.line.max_bytes[i] : this.line.live_bytes[i]);
+    }
+    for (let i = from; i < to; i += 1) {
+      const until = samples.time_ns[i + 1] ?? samples.time_ns[i];
+      if (samples.time_ns[i] <= end && until >= begin) most = Math.max(most, samples.resident_bytes[i]);
+    }
+    return most;
   }
 
   // The kernel says how much it was, and not when.

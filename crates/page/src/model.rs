@@ -166,8 +166,10 @@ pub struct Timeline {
     pub axis: String,
     /// Where the process shown began.
     pub begin: u64,
-    /// Where each step begins.
+    /// Where each step begins; steps without events are left out.
     pub at: Vec<u64>,
+    /// How long each step is.
+    pub width: u64,
     /// Where the last step ends.
     pub end: u64,
     /// Bytes live at the end of each step.

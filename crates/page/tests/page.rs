@@ -130,7 +130,7 @@ fn a_child_is_named_as_the_command_line_names_it_and_has_the_marks_of_all() {
         ("checked", Some(51_000), ""),
         ("squeezed", Some(51_000), ""),
         ("own", Some(81_000), "11#2 (tool)"),
-        ("after", None, ""),
+        ("loaded#2", None, ""),
     ];
     assert_eq!(marks, expected);
     assert_eq!((page.timeline.begin, page.timeline.end), (2_000_000, 2_990_000));

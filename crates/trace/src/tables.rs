@@ -326,6 +326,13 @@ impl Tables {
         })
     }
 
+    /// What names this mark alone: `loaded`, and of a second one of that name `loaded#2`.
+    pub fn mark_name(&self, row: usize) -> String {
+        let Some(Mark { name, .. }) = self.marks.get(row) else { return String::new() };
+        let before = self.marks[..row].iter().filter(|mark| mark.name == *name).count();
+        if before == 0 { name.clone() } else { format!("{name}#{}", before + 1) }
+    }
+
     /// What to show for a frame: the function, or module + offset, or the bare address.
     pub fn frame_label(&self, frame: u32) -> String {
         let Some(frame) = self.frames.get(frame as usize) else { return String::from("?") };

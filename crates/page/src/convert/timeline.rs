@@ -12,6 +12,7 @@ pub(crate) fn timeline(sources: &Sources<'_>, left_out: &mut Vec<String>) -> mod
     let group = profile.timeline.points.len().div_ceil(limits::TIMELINE_POINTS).max(1);
     let mut line = model::Timeline {
         axis: if is_time { "time" } else { "events" }.into(),
+        width: profile.timeline.width.saturating_mul(group as u64),
         end: if is_time { profile.totals.duration_ns } else { profile.totals.events },
         peak_at: if is_time { profile.peak.time_ns } else { profile.peak.row },
         ..model::Timeline::default()
@@ -60,7 +61,7 @@ fn mark(sources: &Sources<'_>, row: &MarkRow, is_time: bool) -> model::Mark {
     // A mark of its own counts, whatever is said of its times.
     let ran = of == sources.process || shown.is_none_or(|process| process.ran_at(row.time_ns));
     model::Mark {
-        name: shorten(&row.name, limits::NAME_CHARS),
+        name: shorten(&sources.tables.mark_name(row.mark as usize), limits::NAME_CHARS),
         at: if is_time { row.time_ns } else { row.row },
         live_bytes: ran.then_some(row.live.bytes),
         process: of

@@ -76,6 +76,30 @@ describe('live bytes over time', PARALLEL, () => {
     assert.ok(Math.abs(share - 0.48) < 0.05, `read at ${share}`);
   }));
 
+  test('memory goes up and down at once', () => open('full', async (tab) => {
+    for (const drawn of await tab.locator('#time svg.chart .area, #time svg.chart .line').all()) {
+      const steps = await drawn.getAttribute('d');
+      // An area starts at its floor and goes straight up.
+      const level = steps.replace(/^M([\d.-]+),[\d.-]+L\1,/, 'M$1,');
+      assert.match(level, /^M[\d.-]+,[\d.-]+(H[\d.-]+|V[\d.-]+)*Z?$/, steps.slice(0, 200));
+    }
+  }));
+
+  test('the scale is that of what is shown', () => open('full', async (tab, model) => {
+    await tab.getByLabel('resident memory').uncheck();
+    const chart = await tab.locator('#time svg.chart').boundingBox();
+    // The first pixels of the run, while little is live.
+    await tab.mouse.move(chart.x + 71, chart.y + 100);
+    await tab.mouse.down();
+    await tab.mouse.move(chart.x + 81, chart.y + 100, { steps: 2 });
+    await tab.mouse.up();
+    const top = () => tab.evaluate(() => document.querySelector('#time svg.chart .area').getBBox().y);
+    assert.ok(await tab.getByRole('button', { name: 'Whole run' }).isEnabled());
+    assert.ok(await top() < 120, `what is there fills the chart: ${await top()}`);
+    const ticks = await tab.locator('#time svg.chart .grid text').allTextContents();
+    assert.ok(!ticks.includes(exact(model.totals.peak_bytes)), ticks.join(', '));
+  }));
+
   test('marks and the peak are named', () => open('full', async (tab, model) => {
     const texts = await tab.locator('#time svg.chart text').allTextContents();
     for (const mark of model.timeline.marks) assert.ok(texts.includes(mark.name), mark.name);
@@ -92,7 +116,7 @@ describe('live bytes over time', PARALLEL, () => {
     const rows = await tab.locator('#time .table-block').first().locator('tbody tr').allTextContents();
     assert.match(rows[0], /this process had not begun.*before/);
     assert.match(rows[1], /49\.8 KiB.*loaded10 \(sh\)/);
-    assert.match(rows[5], /this process had ended.*after/);
+    assert.match(rows[5], /this process had ended.*loaded#2/);
     assert.match(await tab.textContent('#facts'), /process 11#2 \(tool\), one of 3 processes/);
   }));
 
@@ -106,7 +130,10 @@ describe('live bytes over time', PARALLEL, () => {
     await tab.mouse.up();
     assert.ok(await whole.isEnabled());
     const zoomed = await tab.locator('#time svg.chart .line').first().getAttribute('d');
+    const labels = () => tab.locator('#time svg.chart .grid text').allTextContents();
+    const near = await labels();
     await whole.click();
+    assert.notDeepEqual(await labels(), near, 'both axes have another scale');
     assert.notEqual(await tab.locator('#time svg.chart .line').first().getAttribute('d'), zoomed);
   }));
 

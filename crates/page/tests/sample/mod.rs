@@ -108,7 +108,8 @@ pub fn child() -> Recorded {
         mark("checked", 2_500_100, None),
         mark("squeezed", 2_500_200, None),
         mark("own", 2_800_000, Some(2)),
-        mark("after", 4_000_000, None),
+        // The second of its name.
+        mark("loaded", 4_000_000, None),
     ];
     let tables = Tables {
         stacks: vec![StackNode::default()],

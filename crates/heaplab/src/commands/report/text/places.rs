@@ -4,7 +4,6 @@ use super::super::analysis::Analysis;
 use super::super::frames;
 use super::super::moments::Shown;
 use super::paint::Paint;
-use crate::choose;
 use heaplab_findings::words::{bytes, count, duration, percent, plural};
 use heaplab_profile::Profile;
 use heaplab_trace::StackId;
@@ -130,7 +129,7 @@ pub fn marks(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: usiz
         paint.line(&format!(
             "{:>10}{live:>14}{objects:>14}  {}",
             duration(mark.time_ns),
-            choose::mark_name(tables, row)
+            tables.mark_name(row)
         ));
     }
     if tables.marks.len() > most {
