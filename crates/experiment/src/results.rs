@@ -275,6 +275,15 @@ pub struct Comparison {
     /// Heap over baseline; for time the Hodges-Lehmann estimate with its interval, for space the
     /// ratio of the peaks with its range.
     pub ratio: Estimate,
+    /// For time: the confidence of `ratio`'s interval, that of the test corrected for the number of
+    /// comparisons, so that the interval excludes 1 where the corrected test shows a difference;
+    /// `None`: results of before it was so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    /// For time on an unsteady machine: by which share `ratio`'s interval was widened at each end,
+    /// the canary's spread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub widened: Option<f64>,
     /// For time: the median of the blocks' ratios with its bootstrap interval.
     pub bootstrap: Option<Estimate>,
     /// For time: Wilcoxon signed-rank, two-sided.

@@ -4,7 +4,7 @@
 use crate::plan::{CANARY, NULL_HEAP, Plan};
 use crate::results::{
     Canary, CellFailure, Comparison, Estimate, HeapResult, Machine, Measure, Outcome,
-    RESULTS_VERSION, Results, Space, SpaceMoment, Time,
+    RESULTS_VERSION, Results, Settings, Space, SpaceMoment, Time,
 };
 use crate::run::{Block, Measured};
 use crate::statistics::{benjamini_hochberg, bootstrap, hodges_lehmann, median, wilcoxon};
@@ -27,12 +27,14 @@ pub fn summarize(plan: &Plan, measured: &Measured, machine: Machine) -> Results 
     let heaps: Vec<HeapResult> =
         plan.heaps.iter().map(|heap| heap_result(plan, measured, &heap.name)).collect();
     let mut comparisons = Vec::new();
+    let canary = canary(&measured.blocks);
     if let Some((baseline, others)) = heaps.split_first() {
         comparisons.extend(others.iter().filter_map(|heap| compare_space(plan, heap, baseline)));
-        comparisons
-            .extend(others.iter().filter_map(|heap| compare_time(plan, measured, heap, baseline)));
+        let mut times: Vec<Compared> =
+            others.iter().filter_map(|heap| compare_time(plan, measured, heap, baseline)).collect();
+        adjust(&mut times, &plan.settings, canary.as_ref());
+        comparisons.extend(times.into_iter().map(|time| time.comparison));
     }
-    adjust(&mut comparisons, plan);
     let mut results = Results {
         format_version: RESULTS_VERSION,
         workload: plan.workload.clone(),
@@ -40,7 +42,7 @@ pub fn summarize(plan: &Plan, measured: &Measured, machine: Machine) -> Results 
         machine,
         heaps,
         comparisons,
-        canary: canary(&measured.blocks),
+        canary,
         verdict: Vec::new(),
         cautions: Vec::new(),
         measured_unix_s: SystemTime::now()
@@ -276,6 +278,8 @@ fn compare_space(plan: &Plan, heap: &HeapResult, baseline: &HeapResult) -> Optio
         baseline,
         measure: Measure::Space,
         ratio,
+        confidence: None,
+        widened: None,
         bootstrap: None,
         p_value: None,
         p_adjusted: None,
@@ -288,12 +292,23 @@ fn within(ratio: Estimate, margin: f64) -> bool {
     ratio.low >= 1.0 / (1.0 + margin) && ratio.high <= 1.0 + margin
 }
 
+/// A comparison of times, with the logarithm of each block's ratio.
+struct Compared {
+    comparison: Comparison,
+    logarithms: Vec<f64>,
+}
+
+/// An estimate of logarithms as one of ratios.
+fn ratio(estimate: Estimate) -> Estimate {
+    Estimate { value: estimate.value.exp(), low: estimate.low.exp(), high: estimate.high.exp() }
+}
+
 fn compare_time(
     plan: &Plan,
     measured: &Measured,
     heap: &HeapResult,
     baseline: &HeapResult,
-) -> Option<Comparison> {
+) -> Option<Compared> {
     let logarithms: Vec<f64> = measured
         .blocks
         .iter()
@@ -303,45 +318,59 @@ fn compare_time(
             Some((above.max(RESOLUTION_NS) / below.max(RESOLUTION_NS)).ln())
         })
         .collect();
-    let back = |estimate: Estimate| Estimate {
-        value: estimate.value.exp(),
-        low: estimate.low.exp(),
-        high: estimate.high.exp(),
-    };
     let settings = &plan.settings;
-    let ratio = back(hodges_lehmann(&logarithms, settings.confidence)?);
     let bootstrap =
-        bootstrap(&logarithms, median, settings.confidence, RESAMPLES, settings.seed).map(back);
-    Some(Comparison {
+        bootstrap(&logarithms, median, settings.confidence, RESAMPLES, settings.seed).map(ratio);
+    let comparison = Comparison {
         heap: heap.heap.clone(),
         baseline: baseline.heap.clone(),
         measure: Measure::Time,
-        ratio,
+        ratio: ratio(hodges_lehmann(&logarithms, settings.confidence)?),
+        confidence: None,
+        widened: None,
         bootstrap,
         p_value: Some(wilcoxon(&logarithms).unwrap_or(1.0)),
         p_adjusted: None,
         blocks: logarithms.len() as u32,
         outcome: Outcome::NotShown,
-    })
+    };
+    Some(Compared { comparison, logarithms })
 }
 
 /// Corrects for the number of comparisons, and says what each shows.
-fn adjust(comparisons: &mut [Comparison], plan: &Plan) {
-    let p_values: Vec<f64> =
-        comparisons.iter().filter_map(|comparison| comparison.p_value).collect();
-    let mut adjusted = benjamini_hochberg(&p_values).into_iter();
-    let level = 1.0 - plan.settings.confidence;
-    for comparison in comparisons.iter_mut().filter(|comparison| comparison.p_value.is_some()) {
-        comparison.p_adjusted = adjusted.next();
-        let (ratio, shown) = (comparison.ratio, comparison.p_adjusted.is_some_and(|p| p <= level));
+///
+/// The step-up procedure that shows R of m differences at a level compares each p with R/m of the
+/// level, and so the interval of that confidence is the one that agrees with it (Benjamini and
+/// Yekutieli 2005: false coverage rate). Where none is shown it is that of 1/m, with which the
+/// smallest p would have had to agree.
+fn adjust(times: &mut [Compared], settings: &Settings, canary: Option<&Canary>) {
+    let p_values: Vec<f64> = times.iter().filter_map(|time| time.comparison.p_value).collect();
+    let adjusted = benjamini_hochberg(&p_values);
+    let level = 1.0 - settings.confidence;
+    let shown = adjusted.iter().filter(|p| **p <= level).count().max(1);
+    let confidence = 1.0 - level * shown as f64 / adjusted.len().max(1) as f64;
+    let spread =
+        canary.filter(|canary| !canary.unsteady_blocks.is_empty()).map(|canary| canary.spread);
+    for (Compared { comparison, logarithms }, p) in times.iter_mut().zip(adjusted) {
+        comparison.p_adjusted = Some(p);
+        comparison.confidence = Some(confidence);
+        if let Some(estimate) = hodges_lehmann(logarithms, confidence) {
+            comparison.ratio = ratio(estimate);
+        }
+        comparison.widened = spread;
+        if let Some(spread) = spread {
+            comparison.ratio.low /= 1.0 + spread;
+            comparison.ratio.high *= 1.0 + spread;
+        }
+        let ratio = comparison.ratio;
         // An interval of too few blocks is not one of the stated confidence, so nothing follows
         // from it.
-        let enough = comparison.blocks >= blocks_needed(plan.settings.confidence);
+        let enough = comparison.blocks >= blocks_needed(confidence);
         comparison.outcome = match () {
             () if !enough => Outcome::NotShown,
-            () if within(ratio, plan.settings.margin) => Outcome::Equivalent,
-            () if shown && ratio.high < 1.0 => Outcome::Less,
-            () if shown && ratio.low > 1.0 => Outcome::More,
+            () if within(ratio, settings.margin) => Outcome::Equivalent,
+            () if p <= level && ratio.high < 1.0 => Outcome::Less,
+            () if p <= level && ratio.low > 1.0 => Outcome::More,
             () => Outcome::NotShown,
         };
     }
@@ -378,4 +407,78 @@ fn canary(blocks: &[Block]) -> Option<Canary> {
             .map(|(block, _)| *block)
             .collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::Random;
+
+    fn settings(margin: f64) -> Settings {
+        Settings { confidence: 0.95, margin, ..Settings::default() }
+    }
+
+    fn compared(logarithms: Vec<f64>) -> Compared {
+        let comparison = Comparison {
+            heap: "a".into(),
+            baseline: "b".into(),
+            measure: Measure::Time,
+            ratio: Estimate::default(),
+            confidence: None,
+            widened: None,
+            bootstrap: None,
+            p_value: wilcoxon(&logarithms),
+            p_adjusted: None,
+            blocks: logarithms.len() as u32,
+            outcome: Outcome::NotShown,
+        };
+        Compared { comparison, logarithms }
+    }
+
+    /// Thousands of experiments of two to five heaps, some of which differ: an interval excludes 1
+    /// exactly where the corrected test shows a difference.
+    #[test]
+    fn intervals_and_corrected_p_values_agree() {
+        let mut random = Random(7);
+        let (mut shown, mut not_shown) = (0, 0);
+        for round in 0..3000u64 {
+            let blocks = 10 + round as usize % 11;
+            let mut times: Vec<Compared> = (0..1 + round % 4)
+                .map(|heap| {
+                    let shift = heap as f64 * 0.15;
+                    let noise = |draw: u64| draw as f64 / u64::MAX as f64 - 0.5;
+                    compared((0..blocks).map(|_| shift + noise(random.draw())).collect())
+                })
+                .collect();
+            adjust(&mut times, &settings(0.0), None);
+            for Compared { comparison, .. } in &times {
+                let ratio = comparison.ratio;
+                let excludes = ratio.low > 1.0 || ratio.high < 1.0;
+                assert_eq!(excludes, comparison.p_adjusted.unwrap() <= 0.05, "{comparison:?}");
+                let differs = matches!(comparison.outcome, Outcome::Less | Outcome::More);
+                assert_eq!(excludes, differs, "{comparison:?}");
+                if differs { shown += 1 } else { not_shown += 1 }
+            }
+        }
+        assert!(shown > 1000 && not_shown > 1000, "{shown} {not_shown}");
+    }
+
+    #[test]
+    fn an_unsteady_machine_widens_intervals_until_nothing_is_shown() {
+        let ten: Vec<f64> = (0..10).map(|block| (1.2 + 0.005 * f64::from(block)).ln()).collect();
+        let on = |spread: f64, unsteady_blocks: Vec<u32>| {
+            let mut times = [compared(ten.clone())];
+            let canary = Canary { median_ns: 1.0, spread, unsteady_blocks };
+            adjust(&mut times, &settings(0.03), Some(&canary));
+            let [Compared { comparison, .. }] = times;
+            comparison
+        };
+        let steady = on(0.05, Vec::new());
+        assert_eq!((steady.outcome, steady.widened), (Outcome::More, None));
+        let unsteady = on(0.12, vec![3]);
+        assert_eq!((unsteady.outcome, unsteady.widened), (Outcome::More, Some(0.12)));
+        assert!((unsteady.ratio.low * 1.12 - steady.ratio.low).abs() < 1e-12);
+        assert!((unsteady.ratio.high / 1.12 - steady.ratio.high).abs() < 1e-12);
+        assert_eq!(on(0.4, vec![3, 4]).outcome, Outcome::NotShown);
+    }
 }

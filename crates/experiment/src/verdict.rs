@@ -32,8 +32,8 @@ pub fn sentences(results: &Results) -> Vec<String> {
     sentences
 }
 
-fn interval(comparison: &Comparison, confidence: f64) -> String {
-    let ratio = comparison.ratio;
+fn interval(comparison: &Comparison, stated: f64) -> String {
+    let (ratio, confidence) = (comparison.ratio, comparison.confidence.unwrap_or(stated));
     let name = match comparison.measure {
         // Space is measured and not sampled: these are the cells' own figures, and no interval for
         // others.
@@ -44,7 +44,7 @@ fn interval(comparison: &Comparison, confidence: f64) -> String {
         Measure::Time if comparison.blocks < blocks_needed(confidence) => {
             format!("{} blocks gave", comparison.blocks)
         }
-        Measure::Time => format!("{:.0} % interval", confidence * 100.0),
+        Measure::Time => format!("{} % interval", percent(confidence)),
     };
     let (low, high) = (format!("{:.3}", ratio.low), format!("{:.3}", ratio.high));
     // Ends that read the same say nothing.
@@ -52,6 +52,22 @@ fn interval(comparison: &Comparison, confidence: f64) -> String {
         return format!("ratio {:.3}", ratio.value);
     }
     format!("ratio {:.3}, {name} {low} to {high}", ratio.value)
+}
+
+/// A share in percent with as few digits as it needs: 95, 97.5, 99.17.
+fn percent(share: f64) -> String {
+    let digits = format!("{:.2}", share * 100.0);
+    digits.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// Why an interval is wider than its blocks make it.
+fn widened(comparison: &Comparison) -> String {
+    comparison.widened.map_or(String::new(), |spread| {
+        format!(
+            "; widened, because the machine was unsteady: fixed work took up to {:.0} % more or less than its median",
+            spread * 100.0
+        )
+    })
 }
 
 /// `1 block`, `3 blocks`.
@@ -154,7 +170,10 @@ fn time(comparison: &Comparison, results: &Results) -> String {
     let Comparison { heap, baseline, .. } = comparison;
     let p = comparison
         .p_adjusted
+        // The test does not know how unsteady the machine was.
+        .filter(|_| comparison.widened.is_none())
         .map_or(String::new(), |p| format!(", {}", p_value(p, compared(results))));
+    let p = format!("{p}{}", widened(comparison));
     let ratio = has_ratio(comparison, results)
         .then(|| format!("; {}", interval(comparison, results.settings.confidence)));
     let figures =
@@ -330,7 +349,7 @@ pub fn cautions(results: &Results) -> Vec<String> {
     cautions.extend(beyond_committed(results));
     cautions.extend(below_requested(results));
     cautions.extend(too_few(results));
-    cautions.extend(uncorrected(results));
+    cautions.extend(corrected(results));
     if let Some(canary) =
         results.canary.as_ref().filter(|canary| !canary.unsteady_blocks.is_empty())
     {
@@ -381,20 +400,16 @@ fn too_few(results: &Results) -> Option<String> {
     })
 }
 
-/// What the correction for several comparisons does not reach.
-fn uncorrected(results: &Results) -> Option<String> {
-    let (compared, confidence) = (compared(results), results.settings.confidence);
-    let has_interval = |comparison: &Comparison| {
-        comparison.measure == Measure::Time && comparison.blocks >= blocks_needed(confidence)
-    };
-    let intervals = if results.comparisons.iter().any(has_interval) {
+/// What the correction for several comparisons reaches.
+fn corrected(results: &Results) -> Option<String> {
+    let compared = compared(results);
+    let confidence = results.comparisons.iter().find_map(|comparison| comparison.confidence);
+    let intervals = confidence.map_or(String::new(), |confidence| {
         format!(
-            ", the intervals are not: each is a {:.0} % interval of its own comparison",
-            confidence * 100.0
+            ", and the intervals are those of the confidence that it asks for ({} %)",
+            percent(confidence)
         )
-    } else {
-        String::new()
-    };
+    });
     (compared > 1).then(|| {
         format!(
             "The p values are corrected for {compared} comparisons (Benjamini-Hochberg){intervals}."
@@ -422,6 +437,8 @@ mod tests {
             baseline: "b".into(),
             measure,
             ratio: Estimate { value: ratio, low: ratio, high: ratio },
+            confidence: None,
+            widened: None,
             bootstrap: None,
             p_value: (measure == Measure::Time).then_some(0.01),
             p_adjusted: (measure == Measure::Time).then_some(0.02),
@@ -505,7 +522,7 @@ mod tests {
             time(&found)
         );
         assert_eq!(
-            uncorrected(&found).unwrap(),
+            corrected(&found).unwrap(),
             "The p values are corrected for 2 comparisons (Benjamini-Hochberg)."
         );
         found.comparisons.iter_mut().for_each(|comparison| comparison.blocks = 6);
@@ -514,7 +531,8 @@ mod tests {
             "{}",
             time(&found)
         );
-        assert!(uncorrected(&found).unwrap().contains("each is a 95 % interval"));
+        found.comparisons.iter_mut().for_each(|comparison| comparison.confidence = Some(0.975));
+        assert!(time(&found).contains("6 blocks gave"), "7 are needed: {}", time(&found));
     }
 
     #[test]
@@ -642,10 +660,26 @@ mod tests {
             "{said}"
         );
         assert!(
-            uncorrected(&missed).is_some_and(|said| said.contains("the intervals are not"))
-                && uncorrected(&results([1, 2], 2.0, 6, 1)).is_none()
+            corrected(&missed).is_some_and(|said| said.contains("(Benjamini-Hochberg)."))
+                && corrected(&results([1, 2], 2.0, 6, 1)).is_none()
         );
         assert_eq!((cautions(6, 1), cautions(7, 2), cautions(8, 3)), Default::default());
+    }
+
+    #[test]
+    fn an_unsteady_machine_is_in_the_verdicts_line_and_the_intervals_confidence_too() {
+        let mut results = results([100, 120], 1.2, 10, 2);
+        for comparison in &mut results.comparisons {
+            comparison.ratio = Estimate { value: 1.2, low: 0.857, high: 1.68 };
+            (comparison.confidence, comparison.widened) = (Some(0.975), Some(0.38));
+            comparison.outcome = Outcome::NotShown;
+        }
+        let time = results.comparisons.iter().find(|one| one.measure == Measure::Time).unwrap();
+        assert_eq!(
+            super::time(time, &results),
+            "Time: no difference shown between a and b (120.0 ns against 100.0 ns an event; ratio 1.200, 97.5 % interval 0.857 to 1.680; widened, because the machine was unsteady: fixed work took up to 38 % more or less than its median)."
+        );
+        assert!(corrected(&results).unwrap().ends_with("confidence that it asks for (97.5 %)."));
     }
 
     #[test]
@@ -655,6 +689,8 @@ mod tests {
             baseline: "b".into(),
             measure: Measure::Space,
             ratio: Estimate { value: 1.1, low, high },
+            confidence: None,
+            widened: None,
             bootstrap: None,
             p_value: None,
             p_adjusted: None,

@@ -185,7 +185,14 @@ fn settings(settings: &Settings, heaps: &[HeapResult]) -> String {
             "{space} Time over {blocks}, too few for intervals: ranges are of the blocks."
         );
     }
-    format!("{space} Time over {blocks}, intervals at {:.0} %.", settings.confidence * 100.0)
+    let corrected = match heaps.len() {
+        0..=2 => String::new(),
+        heaps => format!(", corrected for {} comparisons", heaps - 1),
+    };
+    format!(
+        "{space} Time over {blocks}, intervals at {:.0} %{corrected}.",
+        settings.confidence * 100.0
+    )
 }
 
 fn machine(results: &Results) -> String {
@@ -231,6 +238,8 @@ mod tests {
                 measure,
                 ratio,
                 blocks,
+                confidence: None,
+                widened: None,
                 bootstrap: None,
                 p_value: None,
                 p_adjusted: None,

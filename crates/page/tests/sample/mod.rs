@@ -450,6 +450,8 @@ fn compare(
         baseline: "glibc".into(),
         measure,
         ratio: Estimate { value, low, high },
+        confidence: None,
+        widened: None,
         bootstrap: None,
         p_value: None,
         p_adjusted: None,
