@@ -6,6 +6,7 @@
 //! `cargo xtask study NAME` builds heaplab and the study, and runs it.
 
 mod command;
+pub mod graph;
 mod table;
 
 pub use command::{main, run};

@@ -4,46 +4,13 @@
 use super::claims::{DESIGNS, LARGE_WORDS, looks};
 use super::curves::{self, Look, Phase};
 use super::workload::{self, Event};
-use anyhow::{Context, Result};
-use std::fmt::Write;
+use anyhow::Result;
+use heaplab_study::graph::{self, Graph, Series};
 use std::path::{Path, PathBuf};
-
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 340.0;
-const LEFT: f64 = 64.0;
-const RIGHT: f64 = 16.0;
-const TOP: f64 = 40.0;
-const BOTTOM: f64 = 72.0;
-/// Colours that people who do not see red and green apart can tell (Okabe and Ito).
-const COLOURS: [&str; 4] = ["#d55e00", "#0072b2", "#009e73", "#cc79a7"];
-
-/// A line of a graph.
-struct Series {
-    name: String,
-    points: Vec<(f64, f64)>,
-}
-
-struct Graph {
-    title: String,
-    x: &'static str,
-    y: &'static str,
-    series: Vec<Series>,
-    /// Places on the x axis that a dashed line marks, each with what it says.
-    marks: Vec<(f64, String)>,
-}
 
 /// Draws every graph into `folder` and returns the files.
 pub fn draw(folder: &Path) -> Result<Vec<PathBuf>> {
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("{}: cannot create this folder", folder.display()))?;
-    let mut files = Vec::new();
-    for (name, graph) in graphs()? {
-        let path = folder.join(name);
-        std::fs::write(&path, graph.svg())
-            .with_context(|| format!("{}: cannot write", path.display()))?;
-        files.push(path);
-    }
-    Ok(files)
+    graph::write(folder, graphs()?)
 }
 
 fn graphs() -> Result<Vec<(&'static str, Graph)>> {
@@ -197,135 +164,4 @@ fn put_away() -> Result<Graph> {
         }
     }
     Ok(sizes("Blocks put on free lists, both spaces, by size", all))
-}
-
-/// A step of 1, 2 or 5 times a power of ten that cuts `span` into at most eight.
-fn tick(span: f64) -> f64 {
-    let power = 10f64.powf((span / 8.0).max(1e-9).log10().floor());
-    [1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .map(|factor| factor * power)
-        .find(|step| span / step <= 8.0)
-        .unwrap_or(span)
-}
-
-impl Graph {
-    fn svg(&self) -> String {
-        let points = || self.series.iter().flat_map(|series| &series.points);
-        let x_max = points().map(|(x, _)| *x).fold(1.0, f64::max);
-        let y_max = points().map(|(_, y)| *y).fold(1e-6, f64::max) * 1.05;
-        let across = |x: f64| LEFT + x / x_max * (WIDTH - LEFT - RIGHT);
-        let down = |y: f64| HEIGHT - BOTTOM - y / y_max * (HEIGHT - TOP - BOTTOM);
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-             <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n\
-             <text x=\"{LEFT}\" y=\"22\" font-size=\"15\">{}</text>\n",
-            self.title
-        );
-        let bottom = HEIGHT - BOTTOM;
-        let mut at = 0.0;
-        while at <= y_max {
-            let y = down(at);
-            let _ = writeln!(
-                svg,
-                "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>",
-                WIDTH - RIGHT
-            );
-            let _ = writeln!(
-                svg,
-                "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{at}</text>",
-                LEFT - 6.0,
-                y + 4.0
-            );
-            at += tick(y_max);
-        }
-        at = 0.0;
-        while at <= x_max {
-            let _ = writeln!(
-                svg,
-                "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{at}</text>",
-                across(at),
-                bottom + 18.0
-            );
-            at += tick(x_max);
-        }
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
-            WIDTH - RIGHT,
-            bottom + 36.0,
-            self.x
-        );
-        let _ = writeln!(svg, "<text x=\"8\" y=\"{}\">{}</text>", TOP - 4.0, self.y);
-        for (place, says) in &self.marks {
-            let x = across(*place);
-            let _ = writeln!(
-                svg,
-                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\" stroke=\"#888\" stroke-dasharray=\"3 3\"/>"
-            );
-            let (x, y) = (x + 3.0, TOP - 3.0);
-            let _ = writeln!(
-                svg,
-                "<text x=\"{x:.1}\" y=\"{y}\" font-size=\"10\" fill=\"#555\">{says}</text>"
-            );
-        }
-        for (index, series) in self.series.iter().enumerate() {
-            let colour = COLOURS[index % COLOURS.len()];
-            let line: Vec<String> = series
-                .points
-                .iter()
-                .map(|(x, y)| format!("{:.1},{:.1}", across(*x), down(*y)))
-                .collect();
-            let _ = writeln!(
-                svg,
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>",
-                line.join(" ")
-            );
-            let place = LEFT + index as f64 * (WIDTH - LEFT - RIGHT) / 4.0;
-            let _ = writeln!(
-                svg,
-                "<rect x=\"{place}\" y=\"{}\" width=\"14\" height=\"4\" fill=\"{colour}\"/>",
-                HEIGHT - 18.0
-            );
-            let _ = writeln!(
-                svg,
-                "<text x=\"{}\" y=\"{}\">{}</text>",
-                place + 20.0,
-                HEIGHT - 12.0,
-                series.name
-            );
-        }
-        svg + "</svg>\n"
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ticks_are_round_and_few() {
-        assert_eq!([7.0, 9.0, 100.0, 436.0, 0.5].map(tick), [1.0, 2.0, 20.0, 100.0, 0.1]);
-    }
-
-    #[test]
-    fn a_graph_holds_every_point_within_its_frame() {
-        let series = vec![Series {
-            name: "committed".into(),
-            points: vec![(0.0, 0.0), (10.0, 4.0), (20.0, 2.0)],
-        }];
-        let svg = Graph {
-            title: "t".into(),
-            x: "events",
-            y: "MB",
-            series,
-            marks: vec![(10.0, "half".into())],
-        }
-        .svg();
-        assert!(
-            svg.contains("points=\"64.0,268.0 384.0,50.9 704.0,") && svg.ends_with("</svg>\n"),
-            "{svg}"
-        );
-        assert!(svg.contains("x1=\"384.0\" x2=\"384.0\"") && svg.contains(">half</text>"), "{svg}");
-    }
 }

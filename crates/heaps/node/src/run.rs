@@ -37,6 +37,10 @@ pub struct Run {
     /// Full collections that V8 made of its own accord besides the forced ones; with `gc=forced` a
     /// large limit makes them rare.
     pub unforced: u64,
+    /// Pauses of scavenges during the workload, forced ones and V8's own, by V8's clock, ns.
+    pub scavenges_ns: u64,
+    /// The same of full collections.
+    pub full_ns: u64,
     /// User and system CPU time of the whole Node process, its start included, ns.
     pub cpu_ns: u64,
 }
@@ -198,6 +202,10 @@ fn assemble(
         Gc::Own => own(&workload.forced, &head, records, traced, start),
     };
     let fulls = traced.iter().filter(full).count();
+    let pauses = |is_full: bool| {
+        let of = traced.iter().filter(|traced| full(traced) == is_full);
+        of.map(|traced| traced.pause_ns).sum()
+    };
     let thresholds = if spec.compact == Compact::Regular {
         traced.iter().filter(full).map(|traced| traced.threshold_percent).collect()
     } else {
@@ -209,6 +217,8 @@ fn assemble(
         collections,
         free_lists: traces.free_lists,
         thresholds,
+        scavenges_ns: pauses(false),
+        full_ns: pauses(true),
         unforced: fulls.saturating_sub(forced_full) as u64,
         cpu_ns,
     })

@@ -7,7 +7,9 @@
 //! same node (a table of non-empty categories, a loop instead of a formula): they place every
 //! object alike.
 
-use crate::strategy::{Bound, Guarantee, Look, Steal, Step, Strategy, When, released, step};
+use crate::strategy::{
+    Bound, Guarantee, Look, PageOrder, Steal, Step, Strategy, When, released, step,
+};
 use serde::Deserialize;
 
 /// What the fast path leaves over, so that a linear area of 2 KB remains beside the object.
@@ -108,6 +110,7 @@ fn many(
         collector,
         guarantee: Guarantee::CategoryMinimum,
         steal: Steal::NextAbove,
+        order: PageOrder::LinkedLast,
     }
 }
 
@@ -205,6 +208,14 @@ fn documented() -> Vec<Strategy> {
             ROOM_2K_BYTES,
         ),
         own("many-more-2k-region", "the same up to 126 KB (reconstructed)", &whole_region),
+        Strategy {
+            order: PageOrder::FullestFirst,
+            ..own("many-fullest", "many, the fullest pages first", &shipped[2].minimums)
+        },
+        Strategy {
+            order: PageOrder::EmptiestFirst,
+            ..own("many-emptiest", "many, the emptiest pages first", &shipped[2].minimums)
+        },
     ]
 }
 
@@ -222,6 +233,8 @@ struct Described {
     room_bytes: Option<usize>,
     /// Which page a compaction space takes.
     steal: Option<Stealing>,
+    /// Which pages serve first.
+    pages: Option<Pages>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -244,8 +257,16 @@ enum Stealing {
     NextAbove,
 }
 
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Pages {
+    LinkedLast,
+    FullestFirst,
+    EmptiestFirst,
+}
+
 /// The strategy that a TOML file describes: `minimums`, `search` and, if wanted, `collector`,
-/// `room_bytes`, `steal`.
+/// `room_bytes`, `steal`, `pages`.
 ///
 /// # Errors
 /// In words: what is wrong and what would be right.
@@ -289,7 +310,12 @@ pub fn from_toml(text: &str) -> Result<Strategy, String> {
         Some(Stealing::LargestFirst) => Steal::LargestFirst,
         Some(Stealing::NextAbove) | None => Steal::NextAbove,
     };
-    Ok(Strategy { steal, ..many("file", "from a file", minimums, mutator, collector) })
+    let order = match described.pages {
+        Some(Pages::FullestFirst) => PageOrder::FullestFirst,
+        Some(Pages::EmptiestFirst) => PageOrder::EmptiestFirst,
+        Some(Pages::LinkedLast) | None => PageOrder::LinkedLast,
+    };
+    Ok(Strategy { steal, order, ..many("file", "from a file", minimums, mutator, collector) })
 }
 
 #[cfg(test)]

@@ -5,21 +5,11 @@
 //! Deviation: one interpreter of [`Strategy`] steps instead of a class a strategy, and no cache of
 //! the next non-empty category, which changes no choice.
 
+use crate::counts::Counts;
 use crate::object::{self, Header, Kind};
 use crate::page::{Category, NONE, Pages};
 use crate::strategy::{Look, Steal, Strategy, When};
 use heaplab_heap::Origin;
-
-/// Counts of a free list's work, for studies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SearchWork {
-    /// Requests.
-    pub requests: u64,
-    /// Requests that found a node.
-    pub found: u64,
-    /// Nodes looked at.
-    pub nodes: u64,
-}
 
 /// The free list of a space.
 #[derive(Debug)]
@@ -28,7 +18,7 @@ pub struct FreeList {
     tops: Box<[u32]>,
     available: usize,
     /// What searches cost so far.
-    pub work: SearchWork,
+    pub work: Counts,
 }
 
 impl FreeList {
@@ -37,7 +27,7 @@ impl FreeList {
         FreeList {
             tops: vec![NONE; categories].into_boxed_slice(),
             available: 0,
-            work: SearchWork::default(),
+            work: Counts::default(),
         }
     }
 
@@ -144,7 +134,8 @@ impl FreeList {
         bytes: usize,
         origin: Origin,
     ) -> Option<(usize, usize)> {
-        self.work.requests += 1;
+        self.work.searches += 1;
+        let before = self.work.nodes;
         let last = strategy.categories() - 1;
         for step in strategy.steps(origin) {
             let taken = match step.when {
@@ -166,6 +157,11 @@ impl FreeList {
             };
             if let Some((address, size)) = found {
                 self.work.found += 1;
+                if strategy.category(bytes) == last {
+                    let looked_at = (self.work.nodes - before) as usize;
+                    let places = &mut self.work.largest_found;
+                    places[looked_at.clamp(1, places.len()) - 1] += 1;
+                }
                 let page = pages.number(address);
                 pages[page].allocated_bytes += size as u32;
                 return Some((address, size));

@@ -4,6 +4,7 @@
 //! new space has no room for runs a scavenge, and another one, and then a full collection, as
 //! `AllocateRawWithLightRetry` and `CollectAllAvailableGarbage` do.
 
+use crate::counts::CountsBy;
 use crate::facts::{
     self, ARRAY_BYTES, ELEMENTS_HEADER_BYTES, MEMENTO_BYTES, PAGE_BYTES, REGULAR_MAX_BYTES,
     WORD_BYTES,
@@ -21,7 +22,6 @@ use heaplab_heap::{
 };
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
-use std::time::Instant;
 
 /// Everything that collections work on.
 #[derive(Debug)]
@@ -153,6 +153,8 @@ pub struct V8Heap {
     born_bytes: u64,
     live_bytes: u64,
     pauses: bool,
+    /// Work of collections; the program's is the rest.
+    collecting: CountsBy,
 }
 
 impl V8Heap {
@@ -196,6 +198,7 @@ impl V8Heap {
             born_bytes: 0,
             live_bytes: 0,
             pauses: false,
+            collecting: CountsBy::default(),
             forced_at,
         })
     }
@@ -216,6 +219,17 @@ impl V8Heap {
             committed_bytes: old.main_committed_bytes() as u64,
             waste_bytes: waste,
         }
+    }
+
+    /// Old space, with its pages and free lists.
+    pub fn old(&self) -> &OldGeneration {
+        &self.parts.old
+    }
+
+    /// What allocating in old space cost so far, by who asked.
+    pub fn counts(&self) -> CountsBy {
+        let CountsBy { scavenges, full, .. } = self.collecting;
+        CountsBy { program: self.parts.old.counts() - scavenges - full, scavenges, full }
     }
 
     fn other_states(&self) -> [(&'static str, SpaceState); 3] {
@@ -249,14 +263,21 @@ impl V8Heap {
         cause: &'static str,
         world: &mut W,
     ) -> Result<(), OutOfMemory> {
-        let began = self.pauses.then(Instant::now);
+        let began = self.pauses.then(processor_time);
+        let counted = self.parts.old.counts();
         let (before, others) = (self.old_state(), self.other_states());
         let result = if full {
             mark_compact::run(&mut self.parts, world)
         } else {
             Scavenger::run(&mut self.parts, world)
         };
-        let pause_ns = began.map(|began| began.elapsed().as_nanos() as u64);
+        let pause_ns = began.map(|began| processor_time().saturating_sub(began));
+        let counted = self.parts.old.counts() - counted;
+        if full {
+            self.collecting.full += counted;
+        } else {
+            self.collecting.scavenges += counted;
+        }
         let kind = match (full, self.spec.compact) {
             (false, _) => "scavenge",
             (true, Compact::Never) => "mark-sweep",
@@ -423,6 +444,13 @@ impl V8Heap {
         }
         Ok(body)
     }
+}
+
+/// Processor time of this thread, which others on the machine do not lengthen as they do the
+/// clock's, ns.
+fn processor_time() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn write_array(array: usize, elements: usize, birth: Birth) {

@@ -11,9 +11,11 @@
 //! - [`page`], [`object`]: what lies in memory; [`free_list`], [`space`], [`sweeper`]: old space.
 //! - [`new_space`], [`scavenger`], [`worklist`], [`slot_set`]: the young
 //!   generation; [`mark_compact`]: the full collection.
-//! - [`heap`]: the heap; [`check`], [`walk`]: its invariants and its parts.
+//! - [`heap`]: the heap; [`check`], [`walk`]: its invariants and its parts; [`counts`]: what
+//!   allocating in old space cost.
 
 pub mod check;
+pub mod counts;
 pub mod documented;
 pub mod facts;
 mod family;
@@ -33,6 +35,7 @@ pub mod sweeper;
 pub mod walk;
 pub mod worklist;
 
+pub use counts::{Counts, CountsBy};
 pub use family::V8s;
 pub use heap::V8Heap;
 pub use spec::{Spec, SpecError};

@@ -29,6 +29,7 @@ pub fn run<W: World>(parts: &mut Parts, world: &mut W) -> Result<Work, NoRoom> {
     start_sweeping(parts);
     evacuate(parts, world, &candidates, &mut work)?;
     parts.forget_remembered();
+    parts.old.order_pages();
     work.swept_bytes = used_before.saturating_sub(work.marked_bytes);
     Ok(work)
 }
@@ -188,6 +189,8 @@ fn evacuate<W: World>(
         new_pages.iter().filter_map(|&page| Some((page, move_page(parts, page)?))).collect();
     let mut result = Ok(());
     for &page in candidates {
+        parts.old.work.evacuated_pages += 1;
+        parts.old.work.evacuated_bytes += u64::from(parts.old.pages[page].live_bytes);
         result = result.and_then(|()| evacuate_page(parts, world, page, local, None, work));
     }
     for &(page, how) in &moves {

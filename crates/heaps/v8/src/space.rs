@@ -5,10 +5,11 @@
 //! area; a refill gives the old area back and takes a whole node. The order in which a refill looks
 //! for memory (`OldGeneration::refill`) is what decides how far a heap grows.
 
+use crate::counts::Counts;
 use crate::facts::{ADOPTED_ENOUGH_BYTES, PAGE_BYTES, Version};
 use crate::free_list::FreeList;
 use crate::page::{Owner, PageList, Pages};
-use crate::strategy::Strategy;
+use crate::strategy::{PageOrder, Strategy};
 use crate::sweeper::Sweeper;
 use heaplab_heap::Origin;
 
@@ -60,10 +61,8 @@ pub struct OldGeneration {
     pub large_bytes: usize,
     /// Pages of the runtime's own objects, and the bytes of these objects.
     base: (usize, usize),
-    /// Refills so far, for studies.
-    pub refills: u64,
-    /// Pages that compaction spaces took from the main space, for studies.
-    pub stolen_pages: u64,
+    /// Work so far; the searches of free lists and the sweeper count their own.
+    pub work: Counts,
 }
 
 impl OldGeneration {
@@ -84,8 +83,7 @@ impl OldGeneration {
             limit_bytes,
             large_bytes: 0,
             base: (0, 0),
-            refills: 0,
-            stolen_pages: 0,
+            work: Counts::default(),
         }
     }
 
@@ -153,11 +151,7 @@ impl OldGeneration {
                 self.remove_page(local, page);
                 self.add_page(MAIN, page);
             }
-            let work = self.spaces[local].free.work;
-            let total = &mut self.spaces[MAIN].free.work;
-            total.requests += work.requests;
-            total.found += work.found;
-            total.nodes += work.nodes;
+            self.work += self.spaces[local].free.work;
         }
         self.spaces.truncate(1);
     }
@@ -166,7 +160,7 @@ impl OldGeneration {
     /// swept meanwhile; by sweeping; on a page of the main space; on a new page; at last by
     /// sweeping everything.
     fn refill(&mut self, space: usize, bytes: usize, origin: Origin) -> bool {
-        self.refills += 1;
+        self.work.refills += 1;
         if self.take_node(space, bytes, origin) {
             return true;
         }
@@ -189,7 +183,7 @@ impl OldGeneration {
         if space != MAIN
             && let Some(page) = self.spaces[MAIN].free.page_for(&self.strategy, bytes)
         {
-            self.stolen_pages += 1;
+            self.work.stolen_pages += 1;
             self.remove_page(MAIN, page);
             self.add_page(space, page);
             if self.take_node(space, bytes, origin) {
@@ -272,6 +266,12 @@ impl OldGeneration {
         self.spaces[space].size -= self.pages[page].allocated_bytes as usize;
     }
 
+    /// All work so far.
+    pub fn counts(&self) -> Counts {
+        let swept = Counts { swept_pages: self.sweeper.swept_pages, ..Counts::default() };
+        self.spaces.iter().fold(self.work + swept, |all, space| all + space.free.work)
+    }
+
     /// Committed bytes of old space and of large objects.
     pub fn committed_bytes(&self) -> usize {
         let pages: usize = self.spaces.iter().map(|space| space.list.length).sum();
@@ -291,6 +291,7 @@ impl OldGeneration {
         let Some(page) = self.pages.take(Owner::Old, self.strategy.categories()) else {
             return false;
         };
+        self.work.new_pages += 1;
         let bytes = self.pages.area_bytes();
         self.pages[page].allocated_bytes = bytes as u32;
         self.add_page(space, page);
@@ -306,6 +307,24 @@ impl OldGeneration {
             self.sweeper.sweep_some(&mut self.pages, &self.strategy, 0, usize::MAX);
             self.adopt(MAIN);
             self.sweeper.in_progress = false;
+        }
+    }
+
+    /// After a full collection, where the strategy wants its pages in an order: sweeps all, and
+    /// links the pages anew, so that the one linked last comes first.
+    pub fn order_pages(&mut self) {
+        if self.strategy.order == PageOrder::LinkedLast {
+            return;
+        }
+        self.complete_sweeping();
+        let mut pages = self.pages.of(&self.spaces[MAIN].list);
+        pages.sort_by_key(|&page| self.pages[page].allocated_bytes);
+        if self.strategy.order == PageOrder::EmptiestFirst {
+            pages.reverse();
+        }
+        for page in pages {
+            self.spaces[MAIN].free.unlink_page(&mut self.pages, page);
+            self.spaces[MAIN].free.link_page(&mut self.pages, page);
         }
     }
 

@@ -84,7 +84,7 @@ pub const PARAMETERS: [Parameter; 8] = [
         name: "file",
         takes: "a TOML file",
         default: "none",
-        help: "a strategy of one's own instead of a named one: minimums, search, collector, room_bytes, steal",
+        help: "a strategy of one's own instead of a named one: minimums, search, collector, room_bytes, steal, pages",
     },
     Parameter {
         name: "compact",

@@ -91,6 +91,20 @@ pub enum Steal {
     NextAbove,
 }
 
+/// In which order the pages of a category serve requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageOrder {
+    /// The page whose category was linked last comes first; pages are swept when an allocation
+    /// asks for it.
+    #[default]
+    LinkedLast,
+    /// All pages are swept at the end of a full collection, and those with the most objects come
+    /// first, so that the emptiest can become empty (`MapSpace::SortFreeList`).
+    FullestFirst,
+    /// The same with the fewest objects first: what fullest first is held against.
+    EmptiestFirst,
+}
+
 /// A free-list strategy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strategy {
@@ -111,6 +125,8 @@ pub struct Strategy {
     pub guarantee: Guarantee,
     /// Page stealing.
     pub steal: Steal,
+    /// Order of pages.
+    pub order: PageOrder,
 }
 
 impl Strategy {
@@ -222,6 +238,7 @@ pub fn released() -> Vec<Strategy> {
         collector: collector.to_vec(),
         guarantee: Guarantee::CategoryMinimum,
         steal: Steal::NextAbove,
+        order: PageOrder::LinkedLast,
     };
     let down = vec![Step {
         when: When::Always,
@@ -240,6 +257,7 @@ pub fn released() -> Vec<Strategy> {
         collector: LEGACY.to_vec(),
         guarantee: Guarantee::CategoryBelow { last_whole: true },
         steal: Steal::LargestFirst,
+        order: PageOrder::LinkedLast,
     };
     let fast_alloc = Strategy {
         name: "fast-alloc".into(),

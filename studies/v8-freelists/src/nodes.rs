@@ -1,0 +1,151 @@
+//! The strategies that V8 shipped, in the real V8 7.9 of Node 13.14.0, beside heaplab's heap.
+//!
+//! The driver of the real V8 makes arrays ([`replay::asked`]), so that both sides run the recordings
+//! as arrays here, with full collections at the same places.
+
+use crate::compare::{Ratio, change, of_kind};
+use crate::recordings::{Kind, Step, Workload, installed};
+use crate::replay::{self, asked};
+use anyhow::{Context, Result};
+use heaplab_experiment::statistics::{hodges_lehmann, wilcoxon};
+use heaplab_heap::{Ask, Collection};
+use heaplab_node as node;
+use heaplab_v8::spec::{Compact, Shape};
+use heaplab_v8::strategy;
+
+/// The Node whose V8 is 7.9.
+const VERSION: &str = "13.14.0";
+/// Blocks of a comparison of times: with six, Wilcoxon's test can tell at 5 %.
+const BLOCKS: usize = 6;
+
+/// The Node of the study's folder, or of `HEAPLAB_NODES`; `None`: there is none.
+fn spec(strategy: usize, compact: Compact) -> Result<Option<node::Spec>> {
+    let way = match compact {
+        Compact::Never => "never",
+        Compact::Regular => "regular",
+        Compact::Always => "always",
+    };
+    let mut text = format!("version={VERSION},strategy={strategy},compact={way}");
+    if let Some(path) = installed("node13") {
+        text.push_str(&format!(",node={}", path.display()));
+    }
+    let spec = node::Spec::parse(&text)?;
+    Ok(node::find::node(&spec).is_ok().then_some(spec))
+}
+
+/// A recording in the real V8, with full collections at these places.
+fn run(workload: &Workload, places: &[usize], spec: &node::Spec) -> Result<node::Run> {
+    let mut feed = |visit: &mut dyn FnMut(node::Step) -> Result<(), String>| {
+        let mut next = places.iter().peekable();
+        for (at, step) in workload.steps.iter().enumerate() {
+            visit(match *step {
+                Step::Birth { slot, bytes } => {
+                    node::Step::Birth { slot, size: asked(bytes, Shape::Array) as u64 }
+                }
+                Step::Death(slot) => node::Step::Death { slot },
+            })?;
+            if next.next_if_eq(&&at).is_some() {
+                visit(node::Step::Collect(Ask::Full))?;
+            }
+        }
+        Ok(())
+    };
+    node::run(spec, workload.slots, &mut feed)
+        .with_context(|| format!("{} in Node {VERSION}", workload.program.name))
+}
+
+/// The most that old space had committed.
+fn peak(collections: &[Collection]) -> u64 {
+    let states = collections.iter().flat_map(|one| [one.before, one.after]);
+    states.map(|state| state.committed_bytes).max().unwrap_or(0)
+}
+
+/// Memory of strategies 1 to 5 against 0 in the real V8, without compaction and with V8's regular
+/// one.
+pub fn memory() -> Result<Option<String>> {
+    let mut said = Vec::new();
+    for (way, compact) in [("never", Compact::Never), ("regular", Compact::Regular)] {
+        let mut ratios = vec![Ratio { each: Vec::new() }; 6];
+        for workload in of_kind(Kind::Real)? {
+            let places = replay::schedule(workload, Shape::Array)?;
+            let mut base = 0;
+            for (number, ratio) in ratios.iter_mut().enumerate() {
+                let Some(spec) = spec(number, compact)? else { return Ok(None) };
+                let most = peak(&run(workload, &places, &spec)?.collections);
+                base = if number == 0 { most } else { base };
+                let over = (base > 0).then(|| most as f64 / base as f64);
+                ratio.each.push((workload.program.name, over));
+            }
+        }
+        let names = strategy::released().into_iter().map(|strategy| strategy.name);
+        let each: Vec<String> = names
+            .zip(&ratios)
+            .skip(1)
+            .map(|(name, ratio)| format!("{name} {}", ratio.text()))
+            .collect();
+        said.push(format!("compact={way}: {}", each.join(", ")));
+    }
+    Ok(Some(said.join("; ")))
+}
+
+/// How many collections leave old space as the real V8 does, without compaction: committed, used
+/// and available bytes.
+pub fn equal() -> Result<Option<String>> {
+    let mut said = Vec::new();
+    for workload in of_kind(Kind::Real)? {
+        let places = replay::schedule(workload, Shape::Array)?;
+        let (mut equal, mut all, mut committed) = (0, 0, 0);
+        for (number, strategy) in strategy::released().iter().enumerate() {
+            let Some(spec) = spec(number, Compact::Never)? else { return Ok(None) };
+            let theirs = run(workload, &places, &spec)?.collections;
+            let ours = replay::replay(
+                workload,
+                &places,
+                replay::spec(strategy, Compact::Never, Shape::Array),
+            )?;
+            let forced = ours.collections.iter().filter(|one| one.cause == "forced");
+            for (ours, theirs) in forced.zip(&theirs) {
+                let same_bytes = ours.after.committed_bytes == theirs.after.committed_bytes;
+                all += 1;
+                committed += usize::from(same_bytes);
+                equal += usize::from(
+                    same_bytes
+                        && ours.after.used_bytes == theirs.after.used_bytes
+                        && ours.after.available_bytes == theirs.after.available_bytes,
+                );
+            }
+        }
+        said.push(format!("{} {equal} of {all} (committed {committed})", workload.program.name));
+    }
+    Ok(Some(format!("collections equal, six strategies: {}", said.join(", "))))
+}
+
+/// Times of one strategy of the real V8 against another, in blocks: V8's own pauses of scavenges,
+/// and processor time of the whole process.
+pub fn times(mine: usize, base: usize) -> Result<Option<String>> {
+    let (mut scavenges, mut cpu) = (Vec::new(), Vec::new());
+    for workload in of_kind(Kind::Real)? {
+        let places = replay::schedule(workload, Shape::Array)?;
+        for block in 0..BLOCKS {
+            let mut figures = [(0.0, 0.0); 2];
+            for at in [block % 2, 1 - block % 2] {
+                let number = [mine, base][at];
+                let Some(spec) = spec(number, Compact::Regular)? else { return Ok(None) };
+                let run = run(workload, &places, &spec)?;
+                figures[at] = (run.scavenges_ns as f64, run.cpu_ns as f64);
+            }
+            let [mine, base] = figures;
+            scavenges.push((mine.0 / base.0).ln());
+            cpu.push((mine.1 / base.1).ln());
+        }
+    }
+    Ok(Some(format!("scavenges {}; the whole process {}", told(&scavenges), told(&cpu))))
+}
+
+/// A shift of logarithms of ratios as a change with its interval and Wilcoxon's p.
+pub fn told(logs: &[f64]) -> String {
+    let Some(shift) = hodges_lehmann(logs, 0.95) else { return "nothing to compare".into() };
+    let p = wilcoxon(logs).map_or_else(|| "none".into(), |p| format!("{p:.3}"));
+    let of = |log: f64| change(log.exp());
+    format!("{} % ({} to {}, p {p})", of(shift.value), of(shift.low), of(shift.high))
+}

@@ -1,0 +1,209 @@
+//! A recording on a heap of V8's rules: when it collects, and what a run found.
+//!
+//! **When full collections run.** V8 collects when old space reaches a limit that follows from what
+//! lived. Used bytes are the same under each strategy, committed bytes are what is compared, so
+//! the places of full collections are found once a recording ([`schedule`]) and are the same for all
+//! strategies: V8's growing rule of `--predictable-gc-schedule`, under which the document measured.
+//!
+//! **Sizes.** A heap of the shape `plain` puts a header of one word before each object; the recorded
+//! bytes have theirs, so that one word less is asked for.
+
+use crate::recordings::{Step, Workload};
+use anyhow::{Context, Result};
+use heaplab_heap::{Ask, Birth, Collected, Collection, Object, Origin, SpaceState, World};
+use heaplab_v8::facts::{ARRAY_BYTES, ELEMENTS_HEADER_BYTES, SEMI_SPACE_BYTES, WORD_BYTES};
+use heaplab_v8::spec::{Compact, Shape};
+use heaplab_v8::strategy::Strategy;
+use heaplab_v8::{CountsBy, Spec, V8Heap};
+use std::ptr::NonNull;
+
+/// V8's factor of growth under `--predictable-gc-schedule`, in percent.
+const GROWTH_PERCENT: u64 = 130;
+/// V8 lets the old generation grow by so much at least before it collects again.
+const GROWTH_BYTES: u64 = 8 << 20;
+/// The header that a plain object has besides its body.
+const HEADER_BYTES: usize = WORD_BYTES;
+
+/// What a run found.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Old space after the last step.
+    pub end: SpaceState,
+    /// All collections.
+    pub collections: Vec<Collection>,
+    /// Work in old space by who asked for it.
+    pub counts: CountsBy,
+    /// Processor time of the run, ns.
+    pub cpu_ns: u64,
+}
+
+impl Outcome {
+    /// The most that old space had committed, before or after a collection or at the end.
+    pub fn peak_committed(&self) -> u64 {
+        let moments = self.collections.iter().flat_map(|one| [one.before, one.after]);
+        moments.chain([self.end]).map(|state| state.committed_bytes).max().unwrap_or(0)
+    }
+
+    /// Mean of what old space had committed when a collection began and at the end.
+    pub fn mean_committed(&self) -> f64 {
+        let count = self.collections.len() as f64 + 1.0;
+        let sum: u64 = self.collections.iter().map(|one| one.before.committed_bytes).sum();
+        (sum + self.end.committed_bytes) as f64 / count
+    }
+
+    /// Processor time of scavenges, ns.
+    pub fn scavenge_ns(&self) -> u64 {
+        self.pauses(|kind| kind == "scavenge").sum()
+    }
+
+    /// Processor time of full collections, ns.
+    pub fn full_ns(&self) -> u64 {
+        self.pauses(|kind| kind != "scavenge").sum()
+    }
+
+    /// The longest full collection, ns.
+    pub fn longest_full_ns(&self) -> u64 {
+        self.pauses(|kind| kind != "scavenge").max().unwrap_or(0)
+    }
+
+    /// Processor time between collections, ns.
+    pub fn program_ns(&self) -> u64 {
+        self.cpu_ns.saturating_sub(self.scavenge_ns() + self.full_ns())
+    }
+
+    fn pauses(&self, of: impl Fn(&str) -> bool) -> impl Iterator<Item = u64> {
+        self.collections.iter().filter(move |one| of(&one.kind)).filter_map(|one| one.pause_ns)
+    }
+}
+
+/// The workload's side: a slot an object.
+struct Table(Vec<Option<Object>>);
+
+impl World for Table {
+    fn slots(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    fn object(&self, slot: u32) -> Option<Object> {
+        self.0[slot as usize]
+    }
+
+    fn fields(&self, _slot: u32, _visit: &mut dyn FnMut(u32)) {}
+
+    fn moved(&mut self, slot: u32, to: NonNull<u8>) {
+        if let Some(object) = &mut self.0[slot as usize] {
+            object.address = to;
+        }
+    }
+
+    fn reclaimed(&mut self, slot: u32) {
+        self.0[slot as usize] = None;
+    }
+}
+
+/// A recording half-way through a heap.
+struct Run {
+    heap: V8Heap,
+    table: Table,
+    shape: Shape,
+}
+
+impl Run {
+    fn new(workload: &Workload, spec: Spec) -> Result<Run> {
+        let shape = spec.shape;
+        let heap = V8Heap::new(spec).context("reserving the heap")?;
+        Ok(Run { heap, table: Table(vec![None; workload.slots as usize]), shape })
+    }
+
+    fn step(&mut self, step: Step) -> Result<()> {
+        match step {
+            Step::Birth { slot, bytes } => {
+                let size = asked(bytes, self.shape);
+                let origin = Origin::Generated;
+                let birth = Birth { slot, size, align: 1, origin, old: false };
+                let address = self.heap.allocate(birth, &mut self.table)?;
+                self.table.0[slot as usize] = Some(Object { address, size, root: true });
+                self.heap.stored(slot, None, Some(address));
+            }
+            Step::Death(slot) => {
+                let before = self.table.0[slot as usize].take().map(|object| object.address);
+                self.heap.stored(slot, before, None);
+            }
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self) -> Result<()> {
+        Ok(self.heap.collect(Ask::Full, &mut self.table)?)
+    }
+}
+
+/// The body that makes an object of the recorded bytes. The driver of the real V8 can only make
+/// arrays, of 56 bytes at the least: smaller objects become larger than they were.
+pub fn asked(bytes: u32, shape: Shape) -> usize {
+    let headers = match shape {
+        Shape::Plain => HEADER_BYTES,
+        Shape::Array => ARRAY_BYTES + ELEMENTS_HEADER_BYTES,
+    };
+    (bytes as usize).saturating_sub(headers).max(WORD_BYTES)
+}
+
+/// A heap of V8 7.9's rules.
+pub fn spec(strategy: &Strategy, compact: Compact, shape: Shape) -> Spec {
+    let mut spec = Spec::default();
+    spec.strategy = strategy.clone();
+    spec.compact = compact;
+    spec.shape = shape;
+    spec
+}
+
+/// The steps after which a full collection runs: old space has reached V8's limit. The last one is
+/// after the last step.
+///
+/// # Errors
+/// The heap cannot be made.
+pub fn schedule(workload: &Workload, shape: Shape) -> Result<Vec<usize>> {
+    let mut run = Run::new(workload, spec(&Spec::default().strategy, Compact::Never, shape))?;
+    let mut limit = GROWTH_BYTES + SEMI_SPACE_BYTES as u64;
+    let mut places = Vec::new();
+    let mut collections = 0;
+    for (at, step) in workload.steps.iter().enumerate() {
+        run.step(*step)?;
+        let so_far = run.heap.collections().len();
+        if so_far > collections && run.heap.old_state().used_bytes > limit {
+            run.collect()?;
+            places.push(at);
+            let live = run.heap.old_state().used_bytes;
+            limit =
+                (live * GROWTH_PERCENT / 100).max(live + GROWTH_BYTES) + SEMI_SPACE_BYTES as u64;
+        }
+        collections = run.heap.collections().len();
+    }
+    places.push(workload.steps.len().saturating_sub(1));
+    Ok(places)
+}
+
+/// Replays a recording with full collections at these places.
+///
+/// # Errors
+/// The heap runs out of memory.
+pub fn replay(workload: &Workload, places: &[usize], spec: Spec) -> Result<Outcome> {
+    let began = heaplab_replay::system::cpu_ns();
+    let mut run = Run::new(workload, spec)?;
+    run.heap.measure_pauses();
+    let mut from = 0;
+    for &place in places {
+        for step in &workload.steps[from..=place] {
+            run.step(*step)?;
+        }
+        run.collect()?;
+        from = place + 1;
+    }
+    let cpu_ns = heaplab_replay::system::cpu_ns() - began;
+    Ok(Outcome {
+        end: run.heap.old_state(),
+        collections: run.heap.collections().to_vec(),
+        counts: run.heap.counts(),
+        cpu_ns,
+    })
+}

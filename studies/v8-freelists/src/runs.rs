@@ -1,0 +1,104 @@
+//! Every recording, where its full collections run, and its runs on strategies: each is done once
+//! for all claims.
+
+use crate::recordings::{PROGRAMS, Workload};
+use crate::replay::{self, Outcome};
+use anyhow::{Context, Result};
+use heaplab_v8::documented;
+use heaplab_v8::spec::{Compact, Shape};
+use heaplab_v8::strategy::Strategy;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// The recordings, read once.
+///
+/// # Errors
+/// One is missing or damaged.
+pub fn workloads() -> Result<&'static [Workload]> {
+    static READ: OnceLock<Result<Vec<Workload>, String>> = OnceLock::new();
+    let read = READ.get_or_init(|| {
+        let read: Result<Vec<Workload>> = PROGRAMS.into_iter().map(Workload::read).collect();
+        read.map_err(|error| format!("{error:#}"))
+    });
+    read.as_deref().map_err(|error| anyhow::anyhow!("{error}"))
+}
+
+/// A strategy by its name in `heaplab heaps`, or one of this study's own ([`own`]).
+///
+/// # Errors
+/// There is none.
+pub fn strategy(name: &str) -> Result<Strategy> {
+    if let Some(text) = own(name) {
+        let described = documented::from_toml(&text).map_err(|error| anyhow::anyhow!("{error}"));
+        return Ok(Strategy { name: name.into(), ..described? });
+    }
+    let found = documented::all().into_iter().find(|strategy| strategy.name == name);
+    found.with_context(|| format!("heaplab has no strategy {name}"))
+}
+
+/// Strategies of the document that heaplab has no row of: as a file for `v8:file=`.
+fn own(name: &str) -> Option<String> {
+    let file =
+        |minimums: Vec<usize>, rest: &str| Some(format!("minimums = {minimums:?}\n{rest}\n"));
+    let linear = |step: usize| {
+        let small = (3..=32).map(|words| words * 8);
+        let middle = (2..=8).map(|at| at * 256);
+        let large = (1..).map(move |at| 2048 + at * step).take_while(|minimum| *minimum <= 65_536);
+        small.chain(middle).chain(large).collect()
+    };
+    match name {
+        "legacy-slow" => file(
+            vec![24, 88, 256, 2048, 16_384, 65_536],
+            "search = \"precise\"\nsteal = \"largest-first\"",
+        ),
+        "more-1k-by-1k" => file(linear(1024), "search = \"fast-path\"\nroom_bytes = 1024"),
+        "more-2k-by-2k" => file(linear(2048), "search = \"fast-path\"\nroom_bytes = 2048"),
+        "more-4k-by-4k" => file(linear(4096), "search = \"fast-path\"\nroom_bytes = 4096"),
+        _ => None,
+    }
+}
+
+/// The run of a recording on a strategy, done once.
+///
+/// # Errors
+/// There is no such strategy, or the heap fails.
+pub fn outcome(workload: &'static Workload, name: &str, compact: Compact) -> Result<Arc<Outcome>> {
+    static DONE: OnceLock<Mutex<HashMap<String, Arc<Outcome>>>> = OnceLock::new();
+    let done = DONE.get_or_init(Mutex::default);
+    let key = format!("{} {name} {compact:?}", workload.program.name);
+    if let Some(outcome) = lock(done).get(&key) {
+        return Ok(outcome.clone());
+    }
+    let outcome = Arc::new(fresh(workload, name, compact)?);
+    lock(done).insert(key, outcome.clone());
+    Ok(outcome)
+}
+
+/// The same, done anew: for times.
+///
+/// # Errors
+/// As for [`outcome`].
+pub fn fresh(workload: &'static Workload, name: &str, compact: Compact) -> Result<Outcome> {
+    let spec = replay::spec(&strategy(name)?, compact, Shape::Plain);
+    replay::replay(workload, &places(workload)?, spec)
+}
+
+/// Where the full collections of a recording run.
+///
+/// # Errors
+/// The heap fails.
+pub fn places(workload: &'static Workload) -> Result<Arc<Vec<usize>>> {
+    type Places = HashMap<&'static str, Arc<Vec<usize>>>;
+    static DONE: OnceLock<Mutex<Places>> = OnceLock::new();
+    let done = DONE.get_or_init(Mutex::default);
+    if let Some(places) = lock(done).get(workload.program.name) {
+        return Ok(places.clone());
+    }
+    let places = Arc::new(replay::schedule(workload, Shape::Plain)?);
+    lock(done).insert(workload.program.name, places.clone());
+    Ok(places)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
