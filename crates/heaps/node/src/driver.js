@@ -9,8 +9,8 @@ const fs = process.binding('fs');
 const WORKLOAD = 0;
 const RESULTS = 3;
 const FIELDS = 4;
-const PAGE_BITS = 18;
-const PAGE = 1 << PAGE_BITS;
+// A page holds so many symbols of 24 bytes.
+const PAGE_SYMBOLS = process.versions.v8.startsWith('7.8') ? 10911 : 10910;
 const [slotCount, compact, gcs, ...traces] = process.argv[1].split(',');
 const spaces = v8.kHeapSpaces.length;
 const OLD_USED = v8.kHeapSpaces.indexOf('old_space') * FIELDS + 1;
@@ -136,30 +136,21 @@ function settle(nowhere) {
   run(4, nowhere);
 }
 
-// Two scavenges bring strings of 24 bytes, the smallest block of the free lists, into old space.
-function promote(count) {
-  for (let i = 0; i < count; i++) fillers[filled++] = input.latin1Slice(0, 8);
-  gc(true);
-  gc(true);
-}
-
-// Fills what is free on the pages of Node's own objects. A refill sweeps all pages (V8 7) or one (V8 8) before it takes a
-// new page: after so many new pages every hole has been found.
-function fillHoles(rounds) {
+// Fills what is free on the pages of Node's own objects with symbols, which are born in old space and have the size of its
+// smallest block, and one more page, so that what is left of the last one is known. A refill sweeps everything first where
+// sweeping is said to be concurrent and no task does it.
+function fillHoles() {
   look();
-  let newPages = process.versions.v8.startsWith('7.') ? 1 : ((seen[OLD_USED - 1] + PAGE - 1) >> PAGE_BITS) + 1;
-  for (let round = 0; round < rounds && filled < 900000; round++) {
-    const committed = seen[OLD_USED - 1];
-    promote(1);
+  const committed = seen[OLD_USED - 1];
+  v8.setFlagsFromString('--no-single-threaded --no-single-threaded-gc --concurrent-sweeping');
+  fillers[filled++] = Symbol();
+  v8.setFlagsFromString('--single-threaded --single-threaded-gc --no-concurrent-sweeping');
+  look();
+  while (seen[OLD_USED - 1] === committed) {
+    fillers[filled++] = Symbol();
     look();
-    const available = seen[OLD_USED + 1];
-    if (available > 2400) {
-      promote(((available / 24) | 0) - 40);
-      look();
-    }
-    if (seen[OLD_USED - 1] > committed) newPages--;
-    if (seen[OLD_USED + 1] < 24 && newPages <= 0) break;
   }
+  for (let symbol = 1; symbol < PAGE_SYMBOLS; symbol++) fillers[filled++] = Symbol();
 }
 
 function look() {
@@ -181,14 +172,14 @@ sendHead();
 v8.setFlagsFromString('--no-never-compact');
 v8.setFlagsFromString('--always-compact');
 warmUp(nowhere);
-fillHoles(200);
+fillHoles();
 while (filled > 0) fillers[--filled] = 0;
 warmUp(nowhere);
 if (compact !== 'always') v8.setFlagsFromString('--no-always-compact');
 if (compact === 'never') v8.setFlagsFromString('--never-compact');
 settle(nowhere);
 for (let round = 0; round < 8; round++) {
-  fillHoles(4000);
+  fillHoles();
   look();
   const used = seen[OLD_USED];
   settle(nowhere);

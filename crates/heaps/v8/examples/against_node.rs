@@ -1,99 +1,55 @@
-//! Runs a workload of (slot, words) pairs on this heap and prints old space after each forced
-//! collection, one line each: committed, used, available, waste, new space used, large objects
-//! committed. A slot of -1 forces a full collection, of -2 a scavenge.
+//! A workload on this heap and in the real V8: says for each strategy whether old space is equal to
+//! the byte before and after each forced collection, and prints both sides where it is not.
 //!
-//! `cargo run --release -p heaplab-v8 --example against_node -- many,version=7.9,compact=never
-//! workload.bin`
+//! `cargo run --release -p heaplab-v8 --example against_node -- SHAPE BIRTHS EVERY SEED NODE
+//! COMPACT STRATEGIES [lines]`
 //!
-//! The file is the one that a driver in the real Node reads (pairs of little-endian 32-bit
-//! numbers), so that both sides can be laid side by side.
+//! SHAPE is one of `tests/shapes`, or `all`; NODE a version (`14.0.0`), COMPACT `never`, `regular`
+//! or `always`, STRATEGIES numbers without anything between (`025`). `lines` prints both sides also
+//! where they are equal.
 
-use heaplab_heap::{Ask, Birth, Collected, Heap, Object, Origin, World};
-use heaplab_v8::{Spec, V8Heap};
-use std::ptr::NonNull;
+#[path = "../tests/oracle/mod.rs"]
+mod oracle;
+#[path = "../tests/shapes/mod.rs"]
+mod shapes;
 
-struct Table(Vec<Option<Object>>);
-
-impl World for Table {
-    fn slots(&self) -> u32 {
-        self.0.len() as u32
-    }
-
-    fn object(&self, slot: u32) -> Option<Object> {
-        self.0[slot as usize]
-    }
-
-    fn fields(&self, _slot: u32, _visit: &mut dyn FnMut(u32)) {}
-
-    fn moved(&mut self, slot: u32, to: NonNull<u8>) {
-        if let Some(object) = &mut self.0[slot as usize] {
-            object.address = to;
-        }
-    }
-
-    fn reclaimed(&mut self, slot: u32) {
-        self.0[slot as usize] = None;
-    }
-}
+use oracle::Setting;
+use shapes::{Length, SHAPES, workload};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let [_, spec, file, rest @ ..] = &arguments[..] else {
-        return Err("usage: against_node SPEC WORKLOAD [check] [pages]".into());
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [shape, births, every, seed, node, compact, strategies, rest @ ..] = &arguments[..] else {
+        let usage = "against_node SHAPE BIRTHS EVERY SEED NODE COMPACT STRATEGIES [lines]";
+        return Err(format!("usage: {usage}").into());
     };
-    let mut heap = V8Heap::new(Spec::parse(spec)?)?;
-    let bytes = std::fs::read(file)?;
-    let number =
-        |at: usize| i32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    let most = (0..bytes.len()).step_by(8).map(number).max().unwrap_or(0);
-    let mut table = Table(vec![None; most as usize + 1]);
-    for at in (0..bytes.len()).step_by(8) {
-        let (slot, words) = (number(at), number(at + 4));
-        if slot < 0 {
-            if rest.iter().any(|word| word == "pages") {
-                println!("pages {:?}", heap.free_by_page());
-            }
-            heap.collect(if slot == -1 { Ask::Full } else { Ask::Minor }, &mut table)?;
-            print_last(&heap);
-            if rest.iter().any(|word| word == "check") {
-                heap.check_deep()?;
-            }
-            continue;
-        }
-        let before = table.0[slot as usize].map(|object| object.address);
-        if words == 0 {
-            table.0[slot as usize] = None;
-            heap.stored(slot as u32, before, None);
-            continue;
-        }
-        let size = words as usize * 8;
-        let birth =
-            Birth { slot: slot as u32, size, align: 1, origin: Origin::Generated, old: false };
-        let address = heap.allocate(birth, &mut table)?;
-        table.0[slot as usize] = Some(Object { address, size, root: true });
-        heap.stored(slot as u32, before, Some(address));
+    let length = Length { births: births.parse()?, every: every.parse()?, seed: seed.parse()? };
+    let chosen: Vec<&str> = SHAPES.into_iter().filter(|s| shape == "all" || s == shape).collect();
+    let numbers = strategies.chars().map(|digit| digit.to_digit(6).map(|number| number as usize));
+    let numbers: Option<Vec<usize>> = numbers.collect();
+    let numbers = numbers.ok_or("strategies are numbers from 0 to 5")?;
+    if chosen.is_empty() {
+        return Err(format!("no shape {shape:?}; there are {SHAPES:?} and \"all\"").into());
     }
+    let (mut equal, mut all) = (0, 0);
+    for shape in chosen {
+        let steps = workload(shape, length);
+        for &strategy in &numbers {
+            let setting = Setting { node, compact, strategy };
+            let (real, ours) = (setting.real(&steps)?, setting.ours(&steps));
+            let differ = real.iter().zip(&ours).position(|(real, ours)| real != ours);
+            all += 1;
+            equal += u32::from(real == ours);
+            match differ {
+                None => println!("{shape} {strategy}: {} of {} equal", ours.len(), real.len()),
+                Some(at) => println!("{shape} {strategy}: collection {at} differs"),
+            }
+            if differ.is_some() || !rest.is_empty() {
+                for (at, (real, ours)) in real.iter().zip(&ours).enumerate() {
+                    println!("  {at} real {real:?}\n  {at} ours {ours:?}");
+                }
+            }
+        }
+    }
+    println!("{equal} of {all} runs equal");
     Ok(())
-}
-
-fn print_last(heap: &V8Heap) {
-    if let Some(last) = heap.collections().last() {
-        let (before, old) = (&last.before, &last.after);
-        let spaces: Vec<String> = last
-            .spaces
-            .iter()
-            .map(|space| format!("{} {}", space.after.used_bytes, space.after.committed_bytes))
-            .collect();
-        println!(
-            "{} {} {} {} {} {} {} {}",
-            before.committed_bytes,
-            before.used_bytes,
-            before.available_bytes,
-            old.committed_bytes,
-            old.used_bytes,
-            old.available_bytes,
-            old.waste_bytes,
-            spaces.join(" ")
-        );
-    }
 }

@@ -77,10 +77,24 @@ impl Version {
     }
 }
 
-const BASE_7_8: &[(u32, bool, usize)] = &[(143_072, true, 1), (261_856, false, 9)];
-const BASE_7_9: &[(u32, bool, usize)] =
-    &[(143_064, true, 1), (261_848, false, 5), (261_840, false, 4)];
-const BASE_8: &[(u32, bool, usize)] = &[(143_064, false, 1), (261_840, false, 62)];
+const BASE_7_8: &[(u32, bool, usize)] = &[
+    (143_064, true, 1),
+    (261_832, false, 1),
+    (261_848, false, 1),
+    (261_856, false, 1),
+    (261_864, false, 6),
+];
+const BASE_7_9: &[(u32, bool, usize)] = &[
+    (143_056, true, 1),
+    (261_832, false, 1),
+    (261_840, false, 4),
+    (261_848, false, 3),
+    (261_856, false, 1),
+];
+const BASE_8_1: &[(u32, bool, usize)] =
+    &[(143_048, false, 1), (261_840, false, 5), (261_848, false, 2), (261_856, false, 2)];
+const BASE_8_4: &[(u32, bool, usize)] =
+    &[(158_496, false, 1), (261_840, false, 4), (261_848, false, 2), (261_856, false, 3)];
 
 /// All versions, oldest first.
 pub const VERSIONS: [Version; 4] = [
@@ -108,7 +122,7 @@ pub const VERSIONS: [Version; 4] = [
         area_bytes: 261_856,
         sweep_pages_max: 1,
         remembered_sets_stay: false,
-        base: BASE_8,
+        base: BASE_8_1,
         promotes_all_young: false,
     },
     Version {
@@ -117,7 +131,7 @@ pub const VERSIONS: [Version; 4] = [
         area_bytes: 261_856,
         sweep_pages_max: 1,
         remembered_sets_stay: false,
-        base: BASE_8,
+        base: BASE_8_4,
         promotes_all_young: true,
     },
 ];

@@ -287,13 +287,14 @@ fn move_page(parts: &mut Parts, page: u32) -> Option<PageMove> {
         return None;
     }
     let threshold = PAGE_PROMOTION_PERCENT * parts.old.pages.area_bytes() / 100;
+    let all = parts.old.version.promotes_all_young;
     if live <= threshold
-        || parts.new.age_mark_is_on(&parts.old.pages, page)
+        || !all && parts.new.age_mark_is_on(&parts.old.pages, page)
         || !parts.old.has_room_for(live)
     {
         return Some(PageMove::Copied);
     }
-    if !parts.old.pages[page].below_age_mark && !parts.old.version.promotes_all_young {
+    if !all && !parts.old.pages[page].below_age_mark {
         parts.new.keep_page(&mut parts.old.pages, page);
         return Some(PageMove::Kept);
     }

@@ -1,0 +1,58 @@
+//! One workload on both sides: in a real Node, and on this heap.
+
+use super::shapes::{self, Step};
+use heaplab_heap::{Ask, Collected, Collection};
+use heaplab_v8::{Spec, V8Heap, facts, strategy};
+
+/// Committed, used and available bytes of old space, before and after a collection.
+pub type Line = [[u64; 3]; 2];
+
+fn line(one: &Collection) -> Line {
+    [one.before, one.after]
+        .map(|state| [state.committed_bytes, state.used_bytes, state.available_bytes])
+}
+
+/// What runs on both sides.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<'a> {
+    /// Version of Node.
+    pub node: &'a str,
+    /// `never`, `regular` or `always`.
+    pub compact: &'a str,
+    /// 0 to 5.
+    pub strategy: usize,
+}
+
+impl Setting<'_> {
+    /// The forced collections in the real Node.
+    pub fn real(&self, steps: &[Step]) -> Result<Vec<Line>, heaplab_node::NodeError> {
+        let Setting { node, compact, strategy } = self;
+        let text = format!("version={node},strategy={strategy},compact={compact}");
+        let spec = heaplab_node::Spec::parse(&text).expect("a spec of the real Node");
+        let ran = heaplab_node::run(&spec, shapes::slots(steps), &mut |visit| {
+            steps.iter().try_for_each(|step| {
+                visit(match *step {
+                    Step::Birth(slot, words) => {
+                        heaplab_node::Step::Birth { slot, size: u64::from(words) * 8 }
+                    }
+                    Step::Death(slot) => heaplab_node::Step::Death { slot },
+                    Step::Collect => heaplab_node::Step::Collect(Ask::Full),
+                })
+            })
+        })?;
+        Ok(ran.collections.iter().map(line).collect())
+    }
+
+    /// The forced collections on this heap.
+    pub fn ours(&self, steps: &[Step]) -> Vec<Line> {
+        let version = facts::VERSIONS.iter().find(|version| version.node == self.node);
+        let version = version.expect("a version that this heap has").name;
+        let strategy = &strategy::released()[self.strategy].name;
+        let text = format!("{strategy},version={version},compact={}", self.compact);
+        let spec = Spec::parse(&text).expect("a spec of this heap");
+        let mut heap = V8Heap::new(spec).expect("memory for a heap");
+        shapes::run(&mut heap, steps);
+        let forced = heap.collections().iter().filter(|one| one.cause == "forced");
+        forced.map(line).collect()
+    }
+}

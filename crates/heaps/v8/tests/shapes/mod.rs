@@ -1,0 +1,165 @@
+//! Workloads that tests and examples share: births and deaths in slots, with forced collections.
+
+use heaplab_heap::{Ask, Birth, Collected, Object, Origin, World};
+use heaplab_v8::V8Heap;
+use std::collections::HashSet;
+use std::ptr::NonNull;
+
+/// All shapes, by name.
+pub const SHAPES: [&str; 7] = ["mixed", "same", "queue", "phases", "dart", "generational", "large"];
+
+/// How long a workload is.
+#[derive(Clone, Copy, Debug)]
+pub struct Length {
+    /// Births.
+    pub births: u32,
+    /// Births between forced collections.
+    pub every: u32,
+    /// Of the random numbers.
+    pub seed: u64,
+}
+
+/// Knuth's linear congruence: the recording used the same.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u32 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % end) as u32
+    }
+}
+
+/// One thing that a workload does.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// An array of so many words is born in a slot.
+    Birth(u32, u32),
+    /// What a slot holds dies.
+    Death(u32),
+    /// A full collection is forced.
+    Collect,
+}
+
+/// The steps of a shape.
+pub fn workload(shape: &str, length: Length) -> Vec<Step> {
+    let Length { births, every, seed } = length;
+    let mut random = Random(seed);
+    let mut steps = Vec::new();
+    for at in 0..births {
+        let (slot, words) = match shape {
+            "mixed" => mixed(&mut random),
+            "same" => (random.below(6_000), 7),
+            "queue" => (at % 5_000, 1 + random.below(60)),
+            "phases" => {
+                if at % every == 0 && at > 0 {
+                    steps.extend((0..5_000).filter(|_| random.below(10) < 7).map(Step::Death));
+                }
+                (random.below(5_000), (4 << (at / every)) + random.below(8))
+            }
+            "dart" => {
+                if at == births / 2 {
+                    steps.extend((0..at).step_by(2).map(Step::Death));
+                }
+                let small = if at % 2 == 0 { 260 } else { 1 };
+                (at, if at >= births / 2 { 300 } else { small })
+            }
+            "generational" => {
+                let slot = if random.below(10) == 0 {
+                    100 + random.below(3_000)
+                } else {
+                    random.below(100)
+                };
+                (slot, 1 + random.below(40))
+            }
+            _ => {
+                let slot = random.below(500);
+                (
+                    slot,
+                    if random.below(100) < 3 {
+                        16_000 + random.below(4_000)
+                    } else {
+                        1 + random.below(30)
+                    },
+                )
+            }
+        };
+        steps.push(Step::Birth(slot, words));
+        if at % every == every - 1 {
+            steps.push(Step::Collect);
+        }
+    }
+    // What is empty cannot die.
+    let mut filled = HashSet::new();
+    steps.retain(|step| match *step {
+        Step::Birth(slot, _) => {
+            filled.insert(slot);
+            true
+        }
+        Step::Death(slot) => filled.remove(&slot),
+        Step::Collect => true,
+    });
+    steps
+}
+
+fn mixed(random: &mut Random) -> (u32, u32) {
+    let slot = random.below(4_000);
+    let words = match random.below(100) {
+        0..50 => 1 + random.below(8),
+        50..98 => 9 + random.below(192),
+        _ => 200 + random.below(3_896),
+    };
+    (slot, words)
+}
+
+struct Table(Vec<Option<Object>>);
+
+impl World for Table {
+    fn slots(&self) -> u32 {
+        self.0.len() as u32
+    }
+
+    fn object(&self, slot: u32) -> Option<Object> {
+        self.0[slot as usize]
+    }
+
+    fn fields(&self, _slot: u32, _visit: &mut dyn FnMut(u32)) {}
+
+    fn moved(&mut self, slot: u32, to: NonNull<u8>) {
+        self.0[slot as usize].as_mut().unwrap().address = to;
+    }
+
+    fn reclaimed(&mut self, slot: u32) {
+        panic!("slot {slot} held a root");
+    }
+}
+
+/// How many slots steps use.
+pub fn slots(steps: &[Step]) -> u32 {
+    let slot = |step: &Step| match *step {
+        Step::Birth(slot, _) | Step::Death(slot) => slot + 1,
+        Step::Collect => 0,
+    };
+    steps.iter().map(slot).max().unwrap_or(0)
+}
+
+/// Runs steps on a heap.
+pub fn run(heap: &mut V8Heap, steps: &[Step]) {
+    let mut table = Table(vec![None; slots(steps) as usize]);
+    for step in steps {
+        match *step {
+            Step::Collect => heap.collect(Ask::Full, &mut table).unwrap(),
+            Step::Death(slot) => {
+                let before = table.0[slot as usize].take().map(|object| object.address);
+                heap.stored(slot, before, None);
+            }
+            Step::Birth(slot, words) => {
+                let size = words as usize * 8;
+                let birth = Birth { slot, size, align: 1, origin: Origin::Generated, old: false };
+                let address = heap.allocate(birth, &mut table).unwrap();
+                let before = table.0[slot as usize].replace(Object { address, size, root: true });
+                heap.stored(slot, before.map(|object| object.address), Some(address));
+            }
+        }
+    }
+}
