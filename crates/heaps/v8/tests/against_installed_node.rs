@@ -1,0 +1,48 @@
+//! The judge itself: workloads in each Node that is installed and on this heap; old space is equal
+//! to the byte before and after each forced collection, for all six strategies.
+//!
+//! The workloads are not those of the recorded figures: other lengths, other random numbers.
+
+mod oracle;
+mod shapes;
+
+use heaplab_node::{NodeError, Spec, find};
+use heaplab_v8::facts;
+use oracle::Setting;
+use shapes::{Length, SHAPES, workload};
+
+/// The versions that CI installs.
+const REQUIRED: [&str; 2] = ["13.14.0", "14.21.3"];
+
+/// Whether this Node is installed. Says so where it is not; fails where
+/// `HEAPLAB_REQUIRE_ORACLES=1`, for the versions that CI installs.
+fn have(version: &str) -> bool {
+    let found = Spec::parse(&format!("version={version}"))
+        .map_err(|error| error.to_string())
+        .and_then(|spec| find::node(&spec).map_err(|error: NodeError| error.to_string()));
+    let Err(error) = found else { return true };
+    let required = REQUIRED.contains(&version)
+        && std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() == Ok("1");
+    assert!(!required, "{error}");
+    eprintln!("skipped: {error}");
+    false
+}
+
+#[test]
+fn old_space_is_equal_to_the_byte_in_each_version() {
+    for node in facts::VERSIONS.map(|version| version.node) {
+        if !have(node) {
+            continue;
+        }
+        // "mixed", "phases", "large".
+        for shape in SHAPES.into_iter().step_by(3) {
+            let steps = workload(shape, Length { births: 15_000, every: 5_000, seed: 31 });
+            for strategy in 0..6 {
+                let setting = Setting { node, compact: "never", strategy };
+                let real = setting.real(&steps).unwrap();
+                assert_eq!(setting.ours(&steps), real, "{shape} {setting:?}");
+                assert!(real.len() == 3 && real[2][1][1] > 0, "{real:?}");
+            }
+        }
+    }
+}
