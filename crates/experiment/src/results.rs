@@ -4,7 +4,7 @@
 //! Bytes are bytes, times nanoseconds; a ratio is heap over baseline, so that below 1 means less.
 //! What an allocator does not tell is `None`, never zero.
 
-use heaplab_heap::Collection;
+use heaplab_heap::{Collection, CollectorLog};
 use heaplab_trace::program::Program;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -149,6 +149,9 @@ pub struct HeapResult {
     /// medians over the time blocks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub collections: Vec<Collection>,
+    /// Slices and counters of its space cell, of a heap that has them.
+    #[serde(flatten)]
+    pub log: CollectorLog,
     /// Cells that failed: the others stand.
     pub failures: Vec<CellFailure>,
     /// The heap as it is named where it keeps huge pages away: `mimalloc:allow_thp=false`; `None`:

@@ -84,6 +84,7 @@ fn heap_result(plan: &Plan, measured: &Measured, name: &str) -> HeapResult {
     });
     let time = time(plan, measured, name);
     let collections = collections(measured, name);
+    let log = cells.and_then(|cells| cells.reports.first()).map(|report| report.log.clone());
     let cell = plan.heaps.iter().find(|heap| heap.name == name);
     let without_huge_pages = cell.and_then(|heap| heap.without_huge_pages.clone());
     HeapResult {
@@ -92,6 +93,7 @@ fn heap_result(plan: &Plan, measured: &Measured, name: &str) -> HeapResult {
         space,
         time,
         collections,
+        log: log.unwrap_or_default(),
         failures,
         without_huge_pages,
     }

@@ -8,7 +8,7 @@
 //! Between the two calls of a birth no collection runs, as in a runtime whose compiler emits both.
 //! A [`Collected::safepoint`] follows each.
 
-use crate::{Collection, Heap, World};
+use crate::{Collection, CollectorLog, Heap, World};
 use std::ptr::NonNull;
 
 /// An object to be born.
@@ -105,6 +105,11 @@ pub trait Collected: Heap {
 
     /// All collections so far, oldest first.
     fn collections(&self) -> &[Collection];
+
+    /// Slices and counters so far, of a collector that has them.
+    fn log(&self) -> CollectorLog {
+        CollectorLog::default()
+    }
 
     /// Measure the pause of each collection from now on ([`Collection::pause_ns`]).
     fn measure_pauses(&mut self) {}

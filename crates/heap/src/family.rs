@@ -8,7 +8,7 @@
 //! A real runtime (Node, OCaml) is no heap of this process. Its family gives the lab a function
 //! ([`Lab::outside`]) that is fed the steps of the [`Workload`] and reports what the runtime did.
 
-use crate::{Ask, Collected, Collection, Manual, Name, Region};
+use crate::{Ask, Collected, Collection, CollectorLog, Manual, Name, Region};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -102,6 +102,12 @@ pub trait Lab: Sized {
 
     /// The heap will be walked and not timed: bookkeeping that only a walk needs is welcome.
     fn walks(&self) -> bool {
+        false
+    }
+
+    /// Slices and counters are asked for ([`OutsideReport::log`]); telling them takes a runtime
+    /// time.
+    fn logs(&self) -> bool {
         false
     }
 
@@ -236,7 +242,7 @@ pub enum WorkloadStep {
 }
 
 /// What a runtime outside of this process did with a workload.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OutsideReport {
     /// Name and version: `node 13.14.0 (V8 8.1)`.
     pub version: String,
@@ -246,6 +252,9 @@ pub struct OutsideReport {
     pub cpu_ns: u64,
     /// Most anonymous resident bytes, where the family measured them.
     pub peak_anonymous_bytes: Option<u64>,
+    /// Slices and counters, where they were asked for and the runtime has them.
+    #[serde(default)]
+    pub log: CollectorLog,
 }
 
 /// A row of `heaplab heaps`.

@@ -24,6 +24,7 @@ pub mod conformance;
 pub mod family;
 pub mod footprint;
 pub mod heap;
+pub mod log;
 pub mod manual;
 pub mod name;
 pub mod parameter;
@@ -40,6 +41,7 @@ pub use family::{
 };
 pub use footprint::Footprint;
 pub use heap::{CheckError, Heap};
+pub use log::{CollectorLog, SliceRow};
 pub use manual::{Block, Manual, Region, Request};
 pub use name::Name;
 pub use parameter::Parameter;

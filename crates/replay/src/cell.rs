@@ -10,7 +10,7 @@ use crate::pages::{Pages, Zeroable};
 use crate::system::Anonymous;
 use crate::threads::Threaded;
 use crate::{Touch, system};
-use heaplab_heap::{Collection, Heap, Manual, Verified, Violation};
+use heaplab_heap::{Collection, CollectorLog, Heap, Manual, Verified, Violation};
 use heaplab_trace::program::Program;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -122,6 +122,9 @@ pub struct SpaceReport {
     /// Every collection of a heap that collects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub collections: Vec<Collection>,
+    /// Slices and counters of a heap that has them.
+    #[serde(default, skip_serializing_if = "CollectorLog::is_empty")]
+    pub log: CollectorLog,
 }
 
 /// Space at one checkpoint.
@@ -295,7 +298,7 @@ fn space<R: Runs>(
         baseline_huge_bytes,
         samples,
         trimmed_bytes,
-        collections: Vec::new(),
+        ..SpaceReport::default()
     }))
 }
 

@@ -265,7 +265,7 @@ fn space<H: Collected>(
         });
     }
     driver.run_to(usize::MAX, request.touch)?;
-    let collections = driver.heap.collections().to_vec();
+    let (collections, log) = (driver.heap.collections().to_vec(), driver.heap.log());
     let trimmed_bytes = if driver.heap.trim() { Some(anonymous()?.bytes) } else { None };
     let (baseline_bytes, baseline_huge_bytes) = (baseline.bytes, baseline.huge_bytes);
     let version = driver.heap.version();
@@ -276,6 +276,7 @@ fn space<H: Collected>(
         samples,
         trimmed_bytes,
         collections,
+        log,
     }))
 }
 

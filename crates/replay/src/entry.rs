@@ -194,6 +194,10 @@ impl Lab for CellLab<'_> {
         &self.workload
     }
 
+    fn logs(&self) -> bool {
+        self.request.kind == CellKind::Space
+    }
+
     fn manual<H: Manual>(self, heap: H) -> Self::Output {
         cell::measure(heap, self.workload.0, self.request)
     }
@@ -210,7 +214,7 @@ impl Lab for CellLab<'_> {
         self,
         run: &mut dyn FnMut(&dyn Workload) -> Result<OutsideReport, String>,
     ) -> Self::Output {
-        let OutsideReport { version, collections, cpu_ns, peak_anonymous_bytes } =
+        let OutsideReport { version, collections, cpu_ns, peak_anonymous_bytes, log } =
             match run(&self.workload) {
                 Ok(report) => report,
                 Err(reason) => return Ok(CellReport::Failed { reason }),
@@ -229,6 +233,7 @@ impl Lab for CellLab<'_> {
                 version,
                 samples: samples(self.workload.0, peak_anonymous_bytes, &collections),
                 collections,
+                log,
                 ..SpaceReport::default()
             }),
         })

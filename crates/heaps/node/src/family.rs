@@ -89,7 +89,7 @@ impl Family for Nodes {
                 version: ran.version,
                 collections: ran.collections,
                 cpu_ns: ran.cpu_ns,
-                peak_anonymous_bytes: None,
+                ..OutsideReport::default()
             })
         };
         Ok(lab.outside(&mut outside))

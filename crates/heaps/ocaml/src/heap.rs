@@ -26,7 +26,9 @@ use crate::spec::Spec;
 use crate::strategy::Strategy;
 use crate::sweep::Sweeper;
 use heaplab_address_space::Error;
-use heaplab_heap::{Ask, Birth, Collected, Collection, OutOfMemory, SpaceState, Work, World};
+use heaplab_heap::{
+    Ask, Birth, Collected, Collection, CollectorLog, OutOfMemory, SpaceState, Work, World,
+};
 use std::ptr::NonNull;
 use std::time::Instant;
 
@@ -622,6 +624,10 @@ impl Collected for OCaml {
 
     fn collections(&self) -> &[Collection] {
         &self.collections
+    }
+
+    fn log(&self) -> CollectorLog {
+        self.counters().log(self.slices.iter().map(Into::into).collect())
     }
 
     fn measure_pauses(&mut self) {

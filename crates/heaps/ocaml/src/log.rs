@@ -3,6 +3,7 @@
 //! The names are those of `Gc.quick_stat` and of the messages that `OCAMLRUNPARAM=v=0x44` prints,
 //! so that a run of the heap and a log of the runtime can be laid side by side.
 
+use heaplab_heap::{CollectorLog, SliceRow};
 use serde::{Deserialize, Serialize};
 
 /// What the major collector does.
@@ -64,4 +65,50 @@ pub struct Counters {
     pub top_heap_words: u64,
     /// Words of the free set.
     pub free_words: u64,
+}
+
+impl Phase {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Mark => "mark",
+            Phase::Sweep => "sweep",
+            Phase::Idle => "idle",
+        }
+    }
+}
+
+impl From<&Slice> for SliceRow {
+    fn from(slice: &Slice) -> SliceRow {
+        SliceRow {
+            births: Some(slice.births),
+            phase: slice.phase.name().into(),
+            heap_words: slice.heap_words as u64,
+            allocated_words: slice.allocated_words as u64,
+            p: slice.p,
+            backlog: slice.backlog,
+            computed_work: slice.computed_work,
+        }
+    }
+}
+
+impl Counters {
+    /// Slices and these counters as every collector tells them.
+    pub fn log(&self, slices: Vec<SliceRow>) -> CollectorLog {
+        let counters = [
+            ("minor_words", self.minor_words),
+            ("promoted_words", self.promoted_words),
+            ("major_words", self.major_words),
+            ("minor_collections", self.minor_collections),
+            ("major_collections", self.major_collections),
+            ("forced_major_collections", self.forced_major_collections),
+            ("compactions", self.compactions),
+            ("heap_words", self.heap_words),
+            ("heap_chunks", self.heap_chunks),
+            ("top_heap_words", self.top_heap_words),
+            ("free_words", self.free_words),
+        ];
+        let counters = counters.into_iter().map(|(name, count)| (name.into(), count)).collect();
+        CollectorLog { slices, counters }
+    }
 }

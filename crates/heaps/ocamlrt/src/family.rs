@@ -2,8 +2,8 @@
 
 use crate::{Driver, Report, Step};
 use heaplab_heap::{
-    Collection, Family, FamilyError, Lab, Name, OutsideReport, Row, SpaceState, Traits, Work,
-    Workload, WorkloadStep,
+    Collection, CollectorLog, Family, FamilyError, Lab, Name, OutsideReport, Row, SpaceState,
+    Traits, Work, Workload, WorkloadStep,
 };
 use heaplab_ocaml::spec::{PARAMETERS, Spec};
 use std::fmt;
@@ -82,16 +82,22 @@ impl Family for Runtimes {
             );
             return Err(FamilyError::Failed(what));
         }
-        Ok(lab.outside(&mut |workload| run(&driver, spec, workload)))
+        let logs = lab.logs();
+        Ok(lab.outside(&mut |workload| run(&driver, spec, workload, logs)))
     }
 }
 
 /// Feeds the workload to the driver; one row a collection that the workload asks for, and one at
-/// the end.
-fn run(driver: &Driver, spec: &Spec, workload: &dyn Workload) -> Result<OutsideReport, String> {
+/// the end. With `logs` the runtime tells its slices.
+fn run(
+    driver: &Driver,
+    spec: &Spec,
+    workload: &dyn Workload,
+    logs: bool,
+) -> Result<OutsideReport, String> {
     let mut births = Vec::new();
     let (mut born, mut born_bytes) = (0, 0);
-    let run = driver.feed(spec, workload.facts().slots, false, |put| {
+    let run = driver.feed(spec, workload.facts().slots, logs, |put| {
         workload.steps(&mut |step| {
             let step = match step {
                 WorkloadStep::Allocate { slot, size, .. } | WorkloadStep::Reallocate { slot, size } => {
@@ -122,11 +128,14 @@ fn run(driver: &Driver, spec: &Spec, workload: &dyn Workload) -> Result<OutsideR
     let rows = run.collections.iter().map(|report| (report, "forced")).chain([(&run.end, "end")]);
     let collections =
         rows.zip(births).map(|((report, cause), births)| row(report, cause, births)).collect();
+    let slices = run.slices.iter().map(|slice| slice.row(spec.initial_words));
+    let log = if logs { run.end.counters.log(slices.collect()) } else { CollectorLog::default() };
     Ok(OutsideReport {
         version: format!("OCaml {}", driver.version()),
         collections,
         cpu_ns: run.cpu_ns,
         peak_anonymous_bytes: run.peak_anonymous_bytes,
+        log,
     })
 }
 

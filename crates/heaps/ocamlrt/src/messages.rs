@@ -3,6 +3,9 @@
 //! Source: `major_gc.c` of OCaml 4.13, the calls of `caml_gc_message` at levels 0x01, 0x04, 0x08,
 //! 0x10, 0x40 and 0x200. The runtime prints parts of a cycle in whole millionths.
 
+use heaplab_heap::SliceRow;
+use heaplab_ocaml::Phase;
+use heaplab_ocaml::facts::{CHUNK_WORDS_MIN, PAGE_WORDS};
 use serde::{Deserialize, Serialize};
 
 /// The levels that are read.
@@ -27,6 +30,29 @@ pub struct Slice {
     pub swept: bool,
     /// KiB of the heap after the last growth or shrinking before it; 0: it has not changed yet.
     pub heap_kib: u64,
+}
+
+impl Slice {
+    /// As every collector tells it; `initial_words` of heap before the heap grows or shrinks, which
+    /// is when the runtime tells its size, in whole KiB.
+    pub fn row(&self, initial_words: usize) -> SliceRow {
+        let phase = match (self.marked, self.swept) {
+            (true, _) => Phase::Mark,
+            (_, true) => Phase::Sweep,
+            _ => Phase::Idle,
+        };
+        let first = initial_words.max(CHUNK_WORDS_MIN).next_multiple_of(PAGE_WORDS) as u64;
+        let part = |millionths: i64| millionths as f64 / 1e6;
+        SliceRow {
+            births: None,
+            phase: phase.name().into(),
+            heap_words: if self.heap_kib == 0 { first } else { self.heap_kib * 128 },
+            allocated_words: self.allocated_words,
+            p: part(self.p_millionths),
+            backlog: part(self.backlog_millionths),
+            computed_work: self.computed_work.unwrap_or(0),
+        }
+    }
 }
 
 /// What a line says.

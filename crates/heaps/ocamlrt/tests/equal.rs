@@ -3,7 +3,9 @@
 
 mod common;
 
-use common::{Shape, compare, generate};
+use common::{Shape, compare, generate, run};
+use heaplab_heap::{Collected, SliceRow};
+use heaplab_ocaml::OCaml;
 use heaplab_ocaml::spec::Spec;
 use heaplab_ocamlrt::{Driver, OCamlError};
 
@@ -62,6 +64,25 @@ fn overheads_and_minor_heaps_are_equal() {
         "best-fit,i=64k,h=200k,s=8k",
     ];
     all_equal(&[Shape::Mixed, Shape::Cache, Shape::Phases], &specs, 100_000);
+}
+
+#[test]
+fn rows_of_slices_and_counters_are_equal() {
+    let Some(driver) = driver() else { return };
+    let workload = generate(Shape::Mixed, 60_000, 3000, 5);
+    let spec = spec(&driver, "best-fit,o=80,s=32k");
+    let mut heap = OCaml::new(spec).unwrap();
+    run(&mut heap, 3000, &workload);
+    let theirs = driver.run(&spec, 3000, workload.iter().copied(), true).unwrap();
+    let ours = heap.log();
+    assert_eq!(ours.counters, theirs.end.counters.log(Vec::new()).counters);
+    assert!(ours.slices.len() > 20 && ours.slices.len() == theirs.slices.len());
+    for (ours, theirs) in ours.slices.into_iter().zip(theirs.slices) {
+        let theirs = theirs.row(spec.initial_words);
+        assert!((ours.p - theirs.p).abs() < 1e-6 && (ours.backlog - theirs.backlog).abs() < 1e-6);
+        let ours = SliceRow { births: None, p: theirs.p, backlog: theirs.backlog, ..ours };
+        assert_eq!(ours, theirs);
+    }
 }
 
 #[test]

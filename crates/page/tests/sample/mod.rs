@@ -474,7 +474,6 @@ fn results() -> Results {
         });
         let peak = (7_000_000.0 * scale) as u64 + 200_000;
         HeapResult {
-            collections: Vec::new(),
             heap: name.into(),
             version: version.into(),
             space: Some(Space {
@@ -491,8 +490,7 @@ fn results() -> Results {
                 ns_per_event: Estimate { value: ns, low: ns * 0.97, high: ns * 1.03 },
                 ..Time::default()
             }),
-            failures: Vec::new(),
-            without_huge_pages: None,
+            ..HeapResult::default()
         }
     };
     let mut broken = HeapResult { heap: "lib:/opt/own.so".into(), ..HeapResult::default() };
