@@ -44,14 +44,20 @@ pub(crate) struct Chunks {
     pub control: Address,
     /// The minor heap.
     pub minor: Range<Address>,
-    placement: Placement,
+    /// Where chunks and what the runtime keeps beside them lie.
+    pub placement: Placement,
     space: Reservation,
     pub limit: Arc<CommitLimit>,
 }
 
 impl Chunks {
-    /// No chunk yet, but the words of list heads and a minor heap of `minor_words`.
-    pub(crate) fn new(minor_words: usize, limit_bytes: Option<usize>) -> Result<Chunks, Error> {
+    /// No chunk yet, but the words of list heads and a minor heap of `minor_words`. The first chunk
+    /// will have `first_words`.
+    pub(crate) fn new(
+        minor_words: usize,
+        first_words: usize,
+        limit_bytes: Option<usize>,
+    ) -> Result<Chunks, Error> {
         debug_assert!(minor_words <= MINOR_WORDS_MAX);
         let limit = Arc::new(CommitLimit::new(limit_bytes.unwrap_or(RESERVED_BYTES)));
         let options = Options {
@@ -66,7 +72,11 @@ impl Chunks {
         let minor = base + control_bytes..base + control_bytes + minor_words * WORD_BYTES;
         let used = (minor.end - base).next_multiple_of(page);
         space.commit(0..used)?;
-        let placement = Placement::new(base + used..base + space.reserved_bytes());
+        let placement = Placement::new(
+            base + used..base + space.reserved_bytes(),
+            minor_words * WORD_BYTES,
+            (first_words * WORD_BYTES).next_multiple_of(PAGE_BYTES),
+        );
         Ok(Chunks {
             chain: Vec::new(),
             words: 0,
@@ -117,6 +127,7 @@ impl Chunks {
     }
 
     fn chain_at(&mut self, nth: usize, chunk: Chunk) {
+        self.placement.chained(&chunk.place);
         self.words += chunk.words();
         self.words_max = self.words_max.max(self.words);
         self.chain.insert(nth, chunk);

@@ -16,7 +16,8 @@ use crate::block::{
 };
 use crate::block::{is_block, set_header, store, words_of};
 use crate::facts::{
-    COMPACT_CUTOFF_WORDS, COMPACTION_CYCLES_MIN, COMPACTION_NEVER, PAGE_WORDS, WORD_BYTES,
+    COMPACT_CUTOFF_WORDS, COMPACTION_CYCLES_MIN, COMPACTION_NEVER, MARK_STACK_ENTRIES, PAGE_WORDS,
+    WORD_BYTES,
 };
 use crate::heap::{Full, OCaml};
 use crate::strategy::{CompactionFit, CompactionRule};
@@ -136,6 +137,7 @@ impl OCaml {
         }
         self.counts.compactions += 1;
         self.marker.shrink();
+        self.chunks.placement.resize_mark_stack(MARK_STACK_ENTRIES);
     }
 
     /// Exchanges each block's header for the number of the slot that refers to it.

@@ -50,6 +50,8 @@ pub const MARK_AHEAD_FIELDS: usize = 8;
 /// Entries of the remembered set as a part of the minor heap's words (`minor_gc.c`,
 /// `realloc_generic_table`).
 pub const REMEMBERED_PART: usize = 8;
+/// Entries of the remembered set beyond those (`minor_gc.c`, `realloc_generic_table`).
+pub const REMEMBERED_RESERVE: usize = 256;
 /// First-fit's table of blocks larger than all before them (`freelist.c`, `FLP_MAX`).
 pub const FIRST_FIT_TABLE: usize = 1000;
 /// Best-fit's exact lists: one a size up to this (`freelist.c`, `BF_NUM_SMALL`).

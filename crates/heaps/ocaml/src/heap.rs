@@ -15,7 +15,7 @@ use crate::block::{
     load, store, words_of,
 };
 use crate::chunk::Chunks;
-use crate::facts::{IMMEDIATE, STRING_TAG, WORD_BYTES, YOUNG_WORDS_MAX};
+use crate::facts::{CHUNK_WORDS_MIN, IMMEDIATE, STRING_TAG, WORD_BYTES, YOUNG_WORDS_MAX};
 use crate::fit::FreeSet;
 use crate::log::{Counters, Phase, Slice};
 use crate::mark::Marker;
@@ -83,8 +83,9 @@ impl OCaml {
     /// # Errors
     /// The system gives no addresses, or the limit is below the minor heap and the first chunk.
     pub fn new(spec: Spec) -> Result<OCaml, Error> {
+        let first_words = spec.initial_words.max(CHUNK_WORDS_MIN);
         let limit = spec.limit_bytes.and_then(|bytes| usize::try_from(bytes).ok());
-        let chunks = Chunks::new(spec.minor_words, limit)?;
+        let chunks = Chunks::new(spec.minor_words, first_words, limit)?;
         let minor = Minor::new(chunks.minor.clone());
         let mut heap = OCaml {
             strategy: spec.version.strategy(),
@@ -116,6 +117,7 @@ impl OCaml {
         };
         let (start, words) = (chunk.start, chunk.words());
         heap.chunks.add(chunk);
+        heap.chunks.placement.begin();
         heap.free.init_merge();
         heap.free.make_free(start, words);
         heap.begin_arguments();
@@ -211,6 +213,7 @@ impl OCaml {
             store(field(slots, nth), IMMEDIATE);
         }
         (self.program.slots, self.program.count) = (slots, count);
+        self.chunks.placement.begin_remembered(self.minor.words());
         self.process_pending(world)
     }
 

@@ -16,7 +16,7 @@
 //!
 //! - [`spec`]: the names of the policies, and `OCAMLRUNPARAM`'s parameters.
 //! - [`facts`]: the runtime's constants; [`strategy`]: what differs between versions, as data.
-//! - `block`, `chunk`, `placement`: words, chunks of the major heap, and where malloc puts them.
+//! - `block`, `chunk`: words, and chunks of the major heap; `placement`, `malloc`: where they lie.
 //! - `ordered`, `next_fit`, `first_fit`, `best_fit`, `splay`: the free lists.
 //! - `minor`, `pacing`, `mark`, `sweep`, `compact`: the collector, a file a mechanism.
 //! - [`heap`]: the heap; [`log`]: what it says of each slice; `check`: its invariants.
@@ -43,6 +43,7 @@ mod first_fit;
 mod fit;
 pub mod heap;
 pub mod log;
+mod malloc;
 mod mark;
 mod minor;
 mod next_fit;

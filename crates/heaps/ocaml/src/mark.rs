@@ -148,6 +148,7 @@ impl OCaml {
     fn grow_mark_stack(&mut self) {
         if self.marker.capacity * MARK_ENTRY_WORDS < self.chunks.words / MARK_STACK_HEAP_PART {
             self.marker.capacity *= 2;
+            self.chunks.placement.resize_mark_stack(self.marker.capacity);
             return;
         }
         self.marker.overflows += 1;

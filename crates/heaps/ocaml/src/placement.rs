@@ -1,167 +1,162 @@
-//! Where malloc puts the chunks of the major heap.
+//! Where the chunks of the major heap lie.
 //!
 //! The order of chunks by address is the order in which the collector sweeps them and in which
 //! next-fit and first-fit search them, so a heap that is to decide as the runtime decides has to
-//! place chunks as the runtime's malloc does. OCaml 4 takes its chunks from malloc (`memory.c`,
-//! `caml_alloc_for_heap`); this is glibc's rule for blocks of that size (glibc 2.36,
-//! `malloc/malloc.c`: `sysmalloc`, `munmap_chunk`, `systrim`; Linux's `mmap` for the rest):
+//! place chunks as the runtime does. OCaml 4 takes them from malloc ([`crate::malloc`]; `memory.c`,
+//! `caml_alloc_for_heap`). As long as every chunk is mapped each new one lies below all others.
+//! Once chunks were given back, they share the program break with what else the runtime takes from
+//! malloc, which decides how large holes are:
 //!
-//! - a block of the mapping threshold (128 KiB at first) or more is mapped, and Linux maps from the
-//!   top of a process's addresses downwards, into the highest gap that is large enough: **each new
-//!   chunk lies below all others**, until some are unmapped;
-//! - unmapping a block raises the threshold to its size (up to 32 MiB). Smaller blocks then come
-//!   from the program break, which lies below all mappings and grows upwards; freed space there is
-//!   used again, best fit first.
+//! - the page table (`memory.c`, `caml_page_table_initialize`, `caml_page_table_modify`): two
+//!   entries for each page of both first heaps, rounded up to a power of two; doubled when half of
+//!   them are taken; a page that was ever the heap's keeps its entry;
+//! - the mark stack, which grows and is cut to its first size at each compaction;
+//! - the remembered set, from the first store on;
+//! - what the program around the workload needs to begin.
 //!
-//! Deviation: what else the runtime takes from malloc (mark stack, page table, remembered set) is
-//! left out. Before the first compaction that gives chunks back that changes nothing. After it
-//! those blocks share the program break with chunks, so that a hole may be too small in the runtime
-//! and large enough here: chunks then lie in another order, and what follows differs. Smallest
-//! workload known: `against_ocaml tides 200000 8000 3 next-fit,i=61440,O=30,s=4k,o=40`.
+//! Deviation: blocks of less than 60 bytes that live for one overflow of the mark stack are left
+//! out.
 
 use crate::block::Address;
-use crate::facts::PAGE_BYTES;
+use crate::facts::{
+    MARK_ENTRY_WORDS, MARK_STACK_ENTRIES, PAGE_BYTES, REMEMBERED_PART, REMEMBERED_RESERVE,
+    WORD_BYTES,
+};
+use crate::malloc::{Block, Malloc};
 use std::ops::Range;
 
-/// Threshold for mapping a block of its own (`DEFAULT_MMAP_THRESHOLD_MIN`).
-const MAP_BYTES_MIN: usize = 128 << 10;
-/// It is never raised above this (`DEFAULT_MMAP_THRESHOLD_MAX`).
-const MAP_BYTES_MAX: usize = 32 << 20;
-/// What the program break is moved by in addition (`DEFAULT_TOP_PAD`).
-const BREAK_PAD_BYTES: usize = 128 << 10;
-/// A freed block of this size or more has the end of the program break looked at
-/// (`FASTBIN_CONSOLIDATION_THRESHOLD`).
-const TRIM_LOOK_BYTES: usize = 64 << 10;
-/// Bytes that a chunk needs beside its words: malloc's header, the runtime's header, alignment to a
-/// page.
-const CHUNK_EXTRA_BYTES: usize = 16 + 48 + PAGE_BYTES;
+/// Bytes that a chunk needs beside its words: the runtime's header, alignment to a page.
+const CHUNK_EXTRA_BYTES: usize = CHUNK_HEADER_BYTES + PAGE_BYTES;
+/// What the runtime keeps in front of a chunk (`caml/major_gc.h`, `heap_chunk_head`).
+const CHUNK_HEADER_BYTES: usize = 48;
+/// Bytes from the start of a block to what malloc gives out.
+const BLOCK_HEADER_BYTES: usize = 16;
+/// What malloc holds when the page table is made: its own, and what the runtime reads parameters
+/// into.
+const BEFORE_BYTES: usize = 0x7f0 - 8;
+/// Between the first chunk and the mark stack, after it, and after the program's static data: what
+/// the driver of `ocamlrt` was seen to ask for (4.13.1).
+const STACK_OWNER_BYTES: usize = 24;
+const ATOMS_BYTES: usize = 2 * PAGE_BYTES;
+const START_BYTES: [usize; 10] = [40, 24, 24, 40, 24, 24, 13_504, 24, 256, 24];
+/// Pages of the program's static data.
+const STATIC_PAGES: usize = 3;
 
-/// A process's addresses, as malloc and the kernel see them.
+/// A process's addresses.
 #[derive(Debug)]
 pub(crate) struct Placement {
-    /// Unmapped ranges above the program break, ascending.
-    gaps: Vec<Range<Address>>,
-    /// A block of so many bytes or more is mapped.
-    map_bytes: usize,
-    /// Free ranges below the end of the program break's blocks, ascending, none adjacent to another
-    /// or to `top`.
-    holes: Vec<Range<Address>>,
-    /// From the end of the last block to the program break.
-    top: Range<Address>,
+    malloc: Malloc,
+    pages: PageTable,
+    mark_stack: Option<Block>,
 }
 
-/// A block of malloc's and the chunk in it.
+/// A chunk and the block that it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// All of its addresses.
-    block: Range<Address>,
-    mapped: bool,
+    block: Block,
     /// The chunk's words, on whole pages.
     pub words: Range<Address>,
 }
 
+/// The runtime's table of pages.
+#[derive(Debug)]
+struct PageTable {
+    block: Option<Block>,
+    entries: usize,
+    taken: usize,
+    /// Pages that have an entry, ascending.
+    known: Vec<Range<usize>>,
+}
+
 impl Placement {
-    /// The addresses `range`, all free: the program break grows from its start, mappings from its
-    /// end.
-    pub(crate) fn new(range: Range<Address>) -> Placement {
-        let middle = range.start + (range.len() / 4).next_multiple_of(PAGE_BYTES);
-        let mut gaps = Vec::new();
-        insert(&mut gaps, middle..range.end);
-        Placement {
-            top: range.start..range.start,
-            gaps,
-            holes: Vec::new(),
-            map_bytes: MAP_BYTES_MIN,
+    /// The addresses `range`, all free, for a runtime with these first heaps: the chunk comes next.
+    pub(crate) fn new(range: Range<Address>, minor_bytes: usize, first_bytes: usize) -> Placement {
+        let mut malloc = Malloc::new(range);
+        malloc.allocate(BEFORE_BYTES);
+        let pages = (minor_bytes + first_bytes) / PAGE_BYTES;
+        let entries = (2 * pages).next_power_of_two();
+        let block = malloc.allocate(entries * WORD_BYTES);
+        malloc.allocate(minor_bytes + PAGE_BYTES);
+        let taken = minor_bytes / PAGE_BYTES;
+        let pages = PageTable { block, entries, taken, known: Vec::new() };
+        Placement { malloc, pages, mark_stack: None }
+    }
+
+    /// The first chunk is there: the rest of the runtime begins.
+    pub(crate) fn begin(&mut self) {
+        self.malloc.allocate(STACK_OWNER_BYTES);
+        self.mark_stack = self.malloc.allocate(MARK_STACK_ENTRIES * MARK_ENTRY_WORDS * WORD_BYTES);
+        self.malloc.allocate(ATOMS_BYTES);
+        // Static data lies where no chunk does.
+        self.pages.add(0..STATIC_PAGES, &mut self.malloc);
+        for bytes in START_BYTES {
+            self.malloc.allocate(bytes);
         }
+    }
+
+    /// The first store of a young object: the remembered set is made.
+    pub(crate) fn begin_remembered(&mut self, minor_words: usize) {
+        let entries = minor_words / REMEMBERED_PART + REMEMBERED_RESERVE;
+        self.malloc.allocate(entries * WORD_BYTES);
     }
 
     /// Where a chunk of `bytes` goes; nothing where the addresses are used up.
     pub(crate) fn place(&mut self, bytes: usize) -> Option<Place> {
-        let block = (bytes + CHUNK_EXTRA_BYTES).next_multiple_of(16);
-        let place = if let Some(at) = self.take_hole(block) {
-            Place { block: at..at + block, mapped: false, words: 0..0 }
-        } else if block >= self.map_bytes {
-            let range = self.map(block.next_multiple_of(PAGE_BYTES))?;
-            Place { block: range, mapped: true, words: 0..0 }
-        } else {
-            let at = self.grow_break(block)?;
-            Place { block: at..at + block, mapped: false, words: 0..0 }
-        };
-        // The runtime's header of 48 bytes ends where a page begins.
-        let start = (place.block.start + 16 + PAGE_BYTES) / PAGE_BYTES * PAGE_BYTES;
-        Some(Place { words: start..start + bytes, ..place })
+        let block = self.malloc.allocate(bytes + CHUNK_EXTRA_BYTES)?;
+        // The runtime's header ends where a page begins.
+        let given = block.range.start + BLOCK_HEADER_BYTES + CHUNK_HEADER_BYTES;
+        let start = (given + PAGE_BYTES) / PAGE_BYTES * PAGE_BYTES;
+        Some(Place { block, words: start..start + bytes })
+    }
+
+    /// The chunk belongs to the heap.
+    pub(crate) fn chained(&mut self, place: &Place) {
+        let pages = place.words.start / PAGE_BYTES..place.words.end / PAGE_BYTES;
+        self.pages.add(pages, &mut self.malloc);
     }
 
     /// The chunk's block is free again.
     pub(crate) fn release(&mut self, place: &Place) {
-        let range = place.block.clone();
-        if place.mapped {
-            if range.len() > self.map_bytes && range.len() <= MAP_BYTES_MAX {
-                self.map_bytes = range.len();
-            }
-            insert(&mut self.gaps, range);
-            return;
-        }
-        let freed = range.len();
-        insert(&mut self.holes, range);
-        if self.holes.last().is_some_and(|last| last.end == self.top.start)
-            && let Some(last) = self.holes.pop()
-        {
-            self.top.start = last.start;
-        }
-        if freed >= TRIM_LOOK_BYTES && self.top.len() >= 2 * self.map_bytes {
-            let kept = BREAK_PAD_BYTES + PAGE_BYTES;
-            self.top.end = (self.top.start + kept).next_multiple_of(PAGE_BYTES).min(self.top.end);
-        }
+        // Its pages keep their entries; the table is looked at all the same.
+        self.chained(place);
+        self.malloc.release(place.block.clone());
     }
 
-    /// From a hole, the smallest that is large enough, or from the top.
-    fn take_hole(&mut self, bytes: usize) -> Option<Address> {
-        let best = (0..self.holes.len())
-            .filter(|nth| self.holes[*nth].len() >= bytes)
-            .min_by_key(|nth| self.holes[*nth].len());
-        let range = match best {
-            Some(nth) => &mut self.holes[nth],
-            None => Some(&mut self.top).filter(|top| top.len() > bytes)?,
-        };
-        let at = range.start;
-        range.start += bytes;
-        self.holes.retain(|hole| !hole.is_empty());
-        Some(at)
-    }
-
-    fn grow_break(&mut self, bytes: usize) -> Option<Address> {
-        let end = (self.top.start + bytes + BREAK_PAD_BYTES).next_multiple_of(PAGE_BYTES);
-        if self.gaps.first().is_some_and(|gap| end > gap.start) {
-            return None;
+    /// The mark stack has so many entries from now on.
+    pub(crate) fn resize_mark_stack(&mut self, entries: usize) {
+        if let Some(block) = &mut self.mark_stack {
+            self.malloc.resize(block, entries * MARK_ENTRY_WORDS * WORD_BYTES);
         }
-        self.top.end = self.top.end.max(end);
-        let at = self.top.start;
-        self.top.start += bytes;
-        Some(at)
-    }
-
-    fn map(&mut self, bytes: usize) -> Option<Range<Address>> {
-        let nth = self.gaps.iter().rposition(|gap| gap.len() >= bytes)?;
-        let gap = &mut self.gaps[nth];
-        gap.end -= bytes;
-        let range = gap.end..gap.end + bytes;
-        self.gaps.retain(|gap| !gap.is_empty());
-        Some(range)
     }
 }
 
-/// Inserts a range into ascending ranges, joined with its neighbours.
-fn insert(ranges: &mut Vec<Range<Address>>, mut range: Range<Address>) {
-    let mut nth = ranges.partition_point(|other| other.start < range.start);
-    if nth < ranges.len() && ranges[nth].start == range.end {
-        range.end = ranges.remove(nth).end;
+impl PageTable {
+    /// Pages are entered one by one; before each the table is looked at.
+    fn add(&mut self, pages: Range<usize>, malloc: &mut Malloc) {
+        let mut page = pages.start;
+        while page < pages.end {
+            if 2 * self.taken >= self.entries {
+                self.entries *= 2;
+                let larger = malloc.allocate(self.entries * WORD_BYTES);
+                if let Some(old) = std::mem::replace(&mut self.block, larger) {
+                    malloc.release(old);
+                }
+            }
+            // As many at once as have no entry and leave the table as it is.
+            let nth = self.known.partition_point(|range| range.end <= page);
+            match self.known.get(nth) {
+                Some(range) if range.start <= page => page = range.end.min(pages.end),
+                after => {
+                    let end = after.map_or(pages.end, |range| range.start.min(pages.end));
+                    let room = self.entries.div_ceil(2) - self.taken;
+                    let end = end.min(page + room);
+                    self.taken += end - page;
+                    self.known.insert(nth, page..end);
+                    page = end;
+                }
+            }
+        }
     }
-    if nth > 0 && ranges[nth - 1].end == range.start {
-        nth -= 1;
-        range.start = ranges.remove(nth).start;
-    }
-    ranges.insert(nth, range);
 }
 
 #[cfg(test)]
@@ -171,7 +166,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     fn placement() -> Placement {
-        Placement::new(1 << 30..2 << 30)
+        Placement::new(1 << 30..2 << 30, 32 << 10, 248 * PAGE_BYTES)
     }
 
     #[test]
@@ -181,25 +176,34 @@ mod tests {
             [1, 2, 3, 1].iter().map(|size| placement.place(size * MIB).unwrap()).collect();
         assert!(places.windows(2).all(|pair| pair[1].words.end < pair[0].words.start));
         assert!(places.iter().all(|place| place.words.start.is_multiple_of(PAGE_BYTES)
-            && place.block.end >= place.words.end));
-        assert!(places.iter().all(|place| place.words.start - place.block.start >= 64));
+            && place.block.range.end >= place.words.end));
+        assert!(places.iter().all(|place| place.words.start - place.block.range.start >= 64));
     }
 
+    /// As the driver's malloc was seen to be called, 4.13.1 with `s=4k,h=124k`.
     #[test]
-    fn after_a_release_smaller_chunks_come_from_the_break_and_grow_upwards() {
+    fn the_runtime_begins_as_it_was_seen_to() {
         let mut placement = placement();
-        let (first, second) =
-            (placement.place(4 * MIB).unwrap(), placement.place(8 * MIB).unwrap());
-        placement.release(&second);
-        let (third, fourth) = (placement.place(MIB).unwrap(), placement.place(2 * MIB).unwrap());
-        assert!(third.words.end < fourth.words.start && fourth.words.end < first.words.start);
-        assert!(placement.place(9 * MIB).unwrap().mapped, "larger than any that was released");
-        placement.release(&third);
-        assert_eq!(placement.place(MIB).unwrap(), third, "a hole of the break is used again");
+        let first = placement.place(248 * PAGE_BYTES).unwrap();
+        placement.chained(&first);
+        placement.begin();
+        placement.begin_remembered(4096);
+        let at = |block: &Option<Block>| block.as_ref().unwrap().range.start - (1 << 30);
+        assert_eq!(at(&placement.mark_stack), 0xa830);
+        assert_eq!((placement.pages.entries, at(&placement.pages.block)), (1024, 0x1_4850));
+        let next = placement.malloc.allocate(16_384).unwrap();
+        assert_eq!(next.range.start - (1 << 30), 0x1_b540);
     }
 
     #[test]
-    fn used_up_addresses_are_no_place() {
-        assert_eq!(placement().place(1 << 30), None);
+    fn the_page_table_counts_a_page_once() {
+        let mut placement = placement();
+        let place = placement.place(100 * PAGE_BYTES).unwrap();
+        placement.chained(&place);
+        placement.chained(&place);
+        assert_eq!((placement.pages.entries, placement.pages.taken), (512, 108));
+        let other = placement.place(1000 * PAGE_BYTES).unwrap();
+        placement.chained(&other);
+        assert_eq!((placement.pages.entries, placement.pages.taken), (4096, 1108));
     }
 }
