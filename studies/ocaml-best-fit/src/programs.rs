@@ -115,7 +115,7 @@ fn installed() -> Result<Vec<Program>> {
     }
     let grammar = in_tree("studies/ocaml-best-fit/programs/grammar.mly");
     if said("menhir", "--version").is_some() && bring(&grammar, "grammar.mly")? {
-        add("menhir", words("menhir --canonical grammar.mly"));
+        add("menhir", words("menhir --canonical --table grammar.mly"));
     }
     if let Some(library) = said("coqc", "-where") {
         let proofs = Path::new(&library).join("theories/Sorting/Permutation.v");
