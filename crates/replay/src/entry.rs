@@ -262,13 +262,13 @@ fn samples(
         .collect()
 }
 
-/// Births before each checkpoint.
+/// Births before each checkpoint; a reallocation is one, as in [`Collection::births`].
 fn births_at_checkpoints(program: &Program) -> impl Iterator<Item = u64> {
     let mut steps = program.steps().map_while(Result::ok).peekable();
     let mut births = 0;
     program.checkpoints().iter().map(move |checkpoint| {
         while let Some((_, step)) = steps.next_if(|(word, _)| (*word as u64) < checkpoint.word) {
-            births += u64::from(matches!(step, Step::Allocate { .. }));
+            births += u64::from(matches!(step, Step::Allocate { .. } | Step::Reallocate { .. }));
         }
         births
     })
@@ -482,4 +482,32 @@ pub enum ServeError {
     /// The heap.
     #[error(transparent)]
     Heap(#[from] FamilyError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::births_at_checkpoints;
+    use heaplab_trace::program::{Facts, Program, compile};
+    use heaplab_trace::source::Slice;
+    use heaplab_trace::tables::Tables;
+    use heaplab_trace::{Event, Op};
+    use std::io::Cursor;
+    use std::path::Path;
+
+    #[test]
+    fn a_reallocation_is_a_birth_before_a_checkpoint() {
+        let event = |op, object, size| Event { op, object, size, ..Event::default() };
+        let events = [
+            event(Op::Alloc, 0, 8),
+            event(Op::Realloc, 0, 16),
+            event(Op::Realloc, 0, 24),
+            event(Op::Alloc, 1, 8),
+            event(Op::Free, 1, 0),
+        ];
+        let (facts, mut out) = (Facts::default(), Cursor::new(Vec::new()));
+        compile(&mut Slice(&events), &Tables::default(), facts, 0, Path::new("test"), &mut out)
+            .unwrap();
+        let program = Program::from_bytes(&out.into_inner(), Path::new("test")).unwrap();
+        assert_eq!(births_at_checkpoints(&program).last(), Some(4));
+    }
 }
