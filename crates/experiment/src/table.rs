@@ -27,7 +27,7 @@ const CELLS: [Column; 14] = [
     Column::optional("failure", Text, Dictionary),
 ];
 
-const COLLECTIONS: [Column; 24] = [
+const COLLECTIONS: [Column; 25] = [
     Column::required("heap", Text, Dictionary),
     Column::required("number", I64, Delta),
     Column::required("kind", Text, Dictionary),
@@ -52,6 +52,7 @@ const COLLECTIONS: [Column; 24] = [
     Column::required("promoted_bytes", I64, Delta),
     Column::optional("pause_ns", I64, Delta),
     Column::required("spaces", Text, Dictionary),
+    Column::optional("free_lists", Text, Dictionary),
 ];
 
 #[derive(Default)]
@@ -180,7 +181,11 @@ fn encode_collections(heaps: &[HeapResult]) -> std::io::Result<Vec<u8>> {
             20 => Value::from(work.promoted_objects),
             21 => Value::from(work.promoted_bytes),
             22 => Value::from(collection.pause_ns),
-            _ => Value::from(serde_json::to_string(&collection.spaces).unwrap_or_default()),
+            23 => Value::from(serde_json::to_string(&collection.spaces).unwrap_or_default()),
+            _ => {
+                let lists = collection.free_lists.as_ref();
+                Value::from(lists.and_then(|lists| serde_json::to_string(lists).ok()))
+            }
         }
     })
 }

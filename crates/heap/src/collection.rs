@@ -30,6 +30,28 @@ pub struct SpaceChange {
     pub after: SpaceState,
 }
 
+/// Free blocks of one category of a free list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FreeBlocks {
+    /// How many.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What the free lists of a space hold when a full collection runs, by category.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FreeLists {
+    /// When it begins: pages that wait to be swept have no block yet.
+    pub before: Vec<FreeBlocks>,
+    /// When every page is swept, and before the lists are forgotten.
+    pub swept: Vec<FreeBlocks>,
+    /// When it begins: bytes of blocks that the lists were given since the last full collection and
+    /// that are too small for them. V8's own count, which loses those of a page that a collector
+    /// took; [`SpaceState::waste_bytes`] has them.
+    pub waste_bytes: u64,
+}
+
 /// Counted work of one collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
@@ -70,6 +92,9 @@ pub struct Collection {
     /// Other spaces of the heap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spaces: Vec<SpaceChange>,
+    /// Free blocks by category; `None` where the design has no categories, or nobody asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_lists: Option<FreeLists>,
     /// What the collection did.
     pub work: Work,
     /// CPU time of the pause, ns; `None` where pauses are not measured (space cells, `--verify`).

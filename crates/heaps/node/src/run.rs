@@ -3,10 +3,10 @@
 use crate::process::{self, Ended, Limits};
 use crate::results::{self, Head, OLD_SPACE, Record};
 use crate::spec::{Compact, Gc};
-use crate::traces::{self, FreeLists, Traced, Traces};
+use crate::traces::{self, Traced, Traces};
 use crate::workload::{self, Feed, Forced, Rules, Workload};
 use crate::{NodeError, Spec, find, known};
-use heaplab_heap::{Collection, SpaceChange, SpaceState, Work};
+use heaplab_heap::{Collection, FreeLists, SpaceChange, SpaceState, Work};
 use std::borrow::Cow;
 use std::path::Path;
 use std::process::Command;
@@ -28,9 +28,6 @@ pub struct Run {
     /// are less the start's (see the crate's documentation). With `gc=own` the requested bytes of
     /// births are known for the last one only.
     pub collections: Vec<Collection>,
-    /// Free blocks of old space by page and category, Node's pages included; where
-    /// `categories=true`.
-    pub free_lists: Vec<FreeLists>,
     /// Free percentage from which V8 evacuated a page, for each full collection that thought of
     /// pages; where `compact=regular`.
     pub thresholds: Vec<Option<u32>>,
@@ -193,13 +190,21 @@ fn assemble(
     let full = |traced: &&Traced| traced.kind != "s";
     let forced_full = workload.forced.iter().filter(|forced| !forced.minor).count();
     let collections = match spec.gc {
-        Gc::Forced => workload
-            .forced
-            .iter()
-            .zip(&records[1..])
-            .map(|(forced, record)| forced_one(forced, &head, record, start))
-            .collect(),
-        Gc::Own => own(&workload.forced, &head, records, traced, start),
+        Gc::Forced => {
+            // Where V8 collected on its own too, no line is known to be of a forced one.
+            let all_forced = traced.iter().filter(full).count() == forced_full;
+            let mut fulls = traced.iter().filter(|traced| all_forced && full(traced));
+            let pairs = workload.forced.iter().zip(&records[1..]);
+            let one = |(forced, record): (&Forced, &Record)| {
+                let line = if forced.minor { None } else { fulls.next() };
+                Collection {
+                    free_lists: line.and_then(|line| free_lists(line, &head, record)),
+                    ..forced_one(spec.compact, forced, &head, record, start)
+                }
+            };
+            pairs.map(one).collect()
+        }
+        Gc::Own => own(spec.compact, &workload.forced, &head, records, traced, start),
     };
     let fulls = traced.iter().filter(full).count();
     let pauses = |is_full: bool| {
@@ -215,7 +220,6 @@ fn assemble(
         version: format!("Node {} (V8 {})", head.node, head.v8),
         start: head.spaces.iter().cloned().zip(start.iter().copied()).collect(),
         collections,
-        free_lists: traces.free_lists,
         thresholds,
         scavenges_ns: pauses(false),
         full_ns: pauses(true),
@@ -224,8 +228,11 @@ fn assemble(
     })
 }
 
-/// The kind of a full collection, as V8's rules name it.
-const FULL: &str = "mark-compact";
+/// The kind of a full collection, by what it may do; V8 itself says `ms` for both.
+fn full_kind(compact: Compact) -> &'static str {
+    if compact == Compact::Never { "mark-sweep" } else { "mark-compact" }
+}
+
 const SCAVENGE: &str = "scavenge";
 
 /// A record as a collection, less the start.
@@ -249,8 +256,14 @@ fn of_record(head: &Head, record: &Record, start: &[SpaceState]) -> Collection {
     }
 }
 
-fn forced_one(forced: &Forced, head: &Head, record: &Record, start: &[SpaceState]) -> Collection {
-    let kind = if forced.minor { SCAVENGE } else { FULL }.into();
+fn forced_one(
+    compact: Compact,
+    forced: &Forced,
+    head: &Head,
+    record: &Record,
+    start: &[SpaceState],
+) -> Collection {
+    let kind = if forced.minor { SCAVENGE } else { full_kind(compact) }.into();
     Collection {
         kind,
         cause: "forced".into(),
@@ -259,11 +272,24 @@ fn forced_one(forced: &Forced, head: &Head, record: &Record, start: &[SpaceState
     }
 }
 
+/// What a collection's line says of free lists, with waste as the rest of what is free.
+fn free_lists(traced: &Traced, head: &Head, record: &Record) -> Option<FreeLists> {
+    // Only old, code and map space have holes, and nothing in code and map space is swept before
+    // the next full collection.
+    let holed = ["old_space", "code_space", "map_space"];
+    let spaces = head.spaces.iter().zip(&record.before);
+    let spaces = spaces.filter(|(name, _)| holed.contains(&name.as_str()));
+    let available: u64 = spaces.map(|(_, state)| state.available_bytes).sum();
+    let waste_bytes = traced.holes_bytes.saturating_sub(available);
+    traced.free_lists.clone().map(|lists| FreeLists { waste_bytes, ..lists })
+}
+
 /// V8's own collections: each record is of one birth, in which V8 collected once or (a scavenge
 /// that did not help) more often, and its trace has a line for each. The line that ends a record's
 /// collections leaves old space as the record says; the others get what lies between. The last
 /// record is of the collection that the driver forces.
 fn own(
+    compact: Compact,
     forced: &[Forced],
     head: &Head,
     records: &[Record],
@@ -286,7 +312,7 @@ fn own(
                 && line.old.committed_bytes >> 10 == after.committed_bytes >> 10;
             let is_last = ends && (end.is_none() || traced.peek().is_none());
             let step = Collection {
-                kind: if scavenge { SCAVENGE } else { FULL }.into(),
+                kind: if scavenge { SCAVENGE } else { full_kind(compact) }.into(),
                 cause: if end.is_some() && is_last {
                     "forced"
                 } else if scavenge {
@@ -303,6 +329,7 @@ fn own(
                     ..Work::default()
                 },
                 pause_ns: Some(line.pause_ns),
+                free_lists: line.free_lists.clone(),
                 ..whole.clone()
             };
             before = step.after;

@@ -4,7 +4,7 @@
 //! (`--trace-fragmentation-verbose`), free blocks by page and category
 //! (`--trace-gc-freelists-verbose`). Every line begins with `[PID:ISOLATE]`.
 
-use heaplab_heap::SpaceState;
+use heaplab_heap::{FreeBlocks, FreeLists, SpaceState};
 
 /// Bytes of standard output that are read at most.
 pub const BYTES_MAX: usize = 1 << 30;
@@ -26,32 +26,13 @@ pub struct Traced {
     pub old: SpaceState,
     /// What new space held afterwards, to the KB.
     pub new: SpaceState,
+    /// Bytes of old, code and map space that were free before: on lists, or too small for them.
+    pub holes_bytes: u64,
+    /// Free blocks of old space, where V8 was asked.
+    pub free_lists: Option<FreeLists>,
     /// Percentage of a page that must be free for the page to be evacuated, where pages were
     /// thought of.
     pub threshold_percent: Option<u32>,
-}
-
-/// Free blocks of old space at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct FreeLists {
-    /// `before collection` or `after sweeping completed`, as V8 says.
-    pub moment: String,
-    /// Of each page, of each category: blocks and their bytes.
-    pub pages: Vec<Vec<(u64, u64)>>,
-}
-
-impl FreeLists {
-    /// Free bytes of each category over all pages.
-    pub fn bytes_by_category(&self) -> Vec<u64> {
-        let mut sums = Vec::new();
-        for page in &self.pages {
-            sums.resize(sums.len().max(page.len()), 0);
-            for (sum, (_, bytes)) in sums.iter_mut().zip(page) {
-                *sum += bytes;
-            }
-        }
-        sums
-    }
 }
 
 /// Everything that V8 printed.
@@ -59,8 +40,6 @@ impl FreeLists {
 pub struct Traces {
     /// Collections, in order.
     pub collections: Vec<Traced>,
-    /// States of old space's free lists, in order.
-    pub free_lists: Vec<FreeLists>,
 }
 
 /// Why a line is not what V8 prints: its number from 1, what was expected, what was found.
@@ -72,23 +51,25 @@ pub type Wrong = (usize, &'static str, String);
 /// A line that begins as one of them and goes on otherwise.
 pub fn parse(text: &str) -> Result<Traces, Wrong> {
     let mut traces = Traces::default();
-    let mut threshold = None;
+    let (mut threshold, mut lists, mut swept) = (None, None::<FreeLists>, false);
     for (index, line) in text.lines().enumerate() {
         let wrong = |expected| (index + 1, expected, line.chars().take(100).collect::<String>());
         let Some((_, said)) = line.split_once("] ").filter(|_| line.starts_with('[')) else {
             continue;
         };
         if let Some(moment) = said.strip_prefix("FreeLists statistics ") {
-            let moment = moment.trim_end_matches(':').into();
-            traces.free_lists.push(FreeLists { moment, pages: Vec::new() });
+            // A scavenge may end sweeping too; what a full collection sees comes after its first
+            // line.
+            if moment == "before collection:" {
+                lists = Some(FreeLists::default());
+            }
+            swept = moment == "after sweeping completed:";
         } else if let Some(page) = said.strip_prefix("Page ") {
-            let categories =
+            let page =
                 categories(page).ok_or_else(|| wrong("free blocks of a page by category"))?;
-            let lists = traces
-                .free_lists
-                .last_mut()
-                .ok_or_else(|| wrong("a page after the name of its moment"))?;
-            lists.pages.push(categories);
+            if let Some(lists) = &mut lists {
+                add(if swept { &mut lists.swept } else { &mut lists.before }, &page);
+            }
         } else if let Some(rest) = said.strip_prefix("compaction-selection-page: space=old_space ")
         {
             let percent = number(rest, "fragmentation_limit_percent=")
@@ -97,6 +78,15 @@ pub fn parse(text: &str) -> Result<Traces, Wrong> {
         } else if said.contains(" ms: pause=") {
             let mut collection = collection(said).ok_or_else(|| wrong("a collection's numbers"))?;
             collection.threshold_percent = threshold.take();
+            if collection.kind != "s" {
+                collection.free_lists = lists.take().map(|mut lists| {
+                    // V8 says nothing of sweeping that had ended before.
+                    if lists.swept.is_empty() {
+                        lists.swept.clone_from(&lists.before);
+                    }
+                    lists
+                });
+            }
             traces.collections.push(collection);
         } else if let Some(last) = traces.collections.last_mut() {
             let space = if said.starts_with("Old space,") {
@@ -113,8 +103,16 @@ pub fn parse(text: &str) -> Result<Traces, Wrong> {
     Ok(traces)
 }
 
+fn add(sums: &mut Vec<FreeBlocks>, page: &[FreeBlocks]) {
+    sums.resize(sums.len().max(page.len()), FreeBlocks::default());
+    for (sum, more) in sums.iter_mut().zip(page) {
+        sum.blocks = sum.blocks.saturating_add(more.blocks);
+        sum.bytes = sum.bytes.saturating_add(more.bytes);
+    }
+}
+
 /// `0[0:   24 ||    576 ], [1: 20 || 664 ]`, the page's number first.
-fn categories(text: &str) -> Option<Vec<(u64, u64)>> {
+fn categories(text: &str) -> Option<Vec<FreeBlocks>> {
     let digits = text.trim_start().find('[').map(|at| &text.trim_start()[at..])?;
     let pieces = digits.split("],").map(str::trim).filter(|piece| !piece.is_empty());
     pieces
@@ -122,7 +120,10 @@ fn categories(text: &str) -> Option<Vec<(u64, u64)>> {
             let piece = piece.strip_prefix('[')?.trim_end_matches(']');
             let (_, counts) = piece.split_once(':')?;
             let (blocks, bytes) = counts.split_once("||")?;
-            Some((blocks.trim().parse().ok()?, bytes.trim().parse().ok()?))
+            Some(FreeBlocks {
+                blocks: blocks.trim().parse().ok()?,
+                bytes: bytes.trim().parse().ok()?,
+            })
         })
         .collect()
 }
@@ -136,6 +137,7 @@ fn collection(text: &str) -> Option<Traced> {
         allocated_bytes: number(text, "allocated=")?,
         copied_bytes: number(text, "semi_space_copied=")?,
         promoted_bytes: number(text, "promoted=")?,
+        holes_bytes: number(text, "holes_size_before=")?,
         ..Traced::default()
     })
 }
@@ -177,7 +179,7 @@ mod tests {
 [31995:0x11bd0010] 5 pages. Free space: 0.0 MB (waste: 0.00). Usage: 1.1/1.1 (MB) -> 99.55%.
 [31995:0x11bd0010] compaction-selection-page: space=old_space free_bytes_page=3 fragmentation_limit_kb=140 fragmentation_limit_percent=54 sum_compaction_kb=252 compaction_limit_kb=4096
 [31995:0x11bd0010]      195 ms: [HeapController] Limit: old size: 2032 KB, new limit: 14316 KB (1.3)
-[31995:0x11bd0010]      195 ms: pause=1.3 mutator=0.1 gc=ms reduce_memory=0 allocated=2268784 promoted=1306864 semi_space_copied=1971264
+[31995:0x11bd0010]      195 ms: pause=1.3 mutator=0.1 gc=ms reduce_memory=0 allocated=2268784 holes_size_before=500 promoted=1306864 semi_space_copied=1971264
 [31995:0x11bd0010] New space,              used:      3 KB, available:   4091 KB, committed:   8192 KB
 [31995:0x11bd0010] New large object space, used:      9 KB, available:   4091 KB, committed:      0 KB
 [31995:0x11bd0010] Old space,              used:   1405 KB, available:     11 KB, committed:   1420 KB
@@ -192,6 +194,8 @@ mod tests {
             committed_bytes: committed << 10,
             waste_bytes: 0,
         };
+        let free = [(7, 168), (1, 32), (2, 96)].map(|(blocks, bytes)| FreeBlocks { blocks, bytes });
+        let free = free.to_vec();
         let expected = Traced {
             kind: "ms".into(),
             pause_ns: 1_300_000,
@@ -200,15 +204,11 @@ mod tests {
             promoted_bytes: 1_306_864,
             old: kb(1405, 11, 1420),
             new: kb(3, 4091, 8192),
+            holes_bytes: 500,
+            free_lists: Some(FreeLists { before: free.clone(), swept: free, waste_bytes: 0 }),
             threshold_percent: Some(54),
         };
         assert_eq!(traces.collections, [expected]);
-        assert_eq!(traces.free_lists[0].moment, "before collection");
-        assert_eq!(
-            traces.free_lists[0].pages,
-            [vec![(6, 144), (0, 0), (2, 96)], vec![(1, 24), (1, 32), (0, 0)]]
-        );
-        assert_eq!(traces.free_lists[0].bytes_by_category(), [168, 32, 96]);
     }
 
     #[test]

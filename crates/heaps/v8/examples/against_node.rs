@@ -1,5 +1,6 @@
 //! A workload on this heap and in the real V8: says for each strategy whether old space is equal to
-//! the byte before and after each forced collection, and prints both sides where it is not.
+//! the byte before and after each forced collection, its free lists by category too, and prints both
+//! sides where it is not.
 //!
 //! `cargo run --release -p heaplab-v8 --example against_node -- SHAPE BIRTHS EVERY SEED NODE
 //! COMPACT STRATEGIES [lines]`
@@ -13,7 +14,8 @@ mod oracle;
 #[path = "../tests/shapes/mod.rs"]
 mod shapes;
 
-use oracle::Setting;
+use heaplab_heap::Collection;
+use oracle::{Setting, blocks, equal, line};
 use shapes::{Length, SHAPES, workload};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,26 +32,40 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if chosen.is_empty() {
         return Err(format!("no shape {shape:?}; there are {SHAPES:?} and \"all\"").into());
     }
-    let (mut equal, mut all) = (0, 0);
+    let (mut same, mut all) = (0, 0);
     for shape in chosen {
         let steps = workload(shape, length);
         for &strategy in &numbers {
             let setting = Setting { node, compact, strategy };
             let (real, ours) = (setting.real(&steps)?, setting.ours(&steps));
-            let differ = real.iter().zip(&ours).position(|(real, ours)| real != ours);
+            let pairs = || real.iter().zip(&ours);
+            let differ = pairs().position(|(real, ours)| !equal(real, ours));
             all += 1;
-            equal += u32::from(real == ours);
+            same += u32::from(differ.is_none());
             match differ {
                 None => println!("{shape} {strategy}: {} of {} equal", ours.len(), real.len()),
                 Some(at) => println!("{shape} {strategy}: collection {at} differs"),
             }
             if differ.is_some() || !rest.is_empty() {
-                for (at, (real, ours)) in real.iter().zip(&ours).enumerate() {
-                    println!("  {at} real {real:?}\n  {at} ours {ours:?}");
-                }
+                pairs().enumerate().for_each(|(at, (real, ours))| print(at, real, ours));
             }
         }
     }
-    println!("{equal} of {all} runs equal");
+    println!("{same} of {all} runs equal");
     Ok(())
+}
+
+fn print(at: usize, real: &Collection, ours: &Collection) {
+    for (side, one) in [("real", real), ("ours", ours)] {
+        let waste = one.free_lists.as_ref().map(|lists| lists.waste_bytes);
+        println!("  {at} {side} {:?} waste {}", line(one), waste.unwrap_or_default());
+    }
+    let sides = blocks(real).into_iter().flatten().zip(blocks(ours).into_iter().flatten());
+    for (moment, (real, ours)) in ["before", "swept"].into_iter().zip(sides) {
+        for (category, (real, ours)) in real.iter().zip(ours).enumerate() {
+            if real != ours {
+                println!("  {at} {moment}, category {category}: real {real:?} ours {ours:?}");
+            }
+        }
+    }
 }

@@ -5,7 +5,7 @@ use crate::heap::{Parts, V8Heap};
 use crate::object::{self, Kind};
 use crate::page::{NONE, Owner};
 use crate::space::{MAIN, OldGeneration};
-use heaplab_heap::{CheckError, Footprint, Heap, Part, Role};
+use heaplab_heap::{CheckError, Footprint, FreeBlocks, Heap, Part, Role};
 
 fn broken<T>(
     place: impl Into<String>,
@@ -44,6 +44,18 @@ pub fn free_by_page(old: &OldGeneration) -> Vec<FreePage> {
         (u64::from(old.pages[page].wasted_bytes), sums)
     };
     old.own_pages().into_iter().map(page_sums).collect()
+}
+
+/// Free blocks of each category over all pages of the main space.
+pub fn free_by_category(old: &OldGeneration) -> Vec<FreeBlocks> {
+    let mut sums = vec![FreeBlocks::default(); old.strategy.categories()];
+    for (_, page) in free_by_page(old) {
+        for (category, blocks, bytes) in page {
+            sums[category].blocks += blocks;
+            sums[category].bytes += bytes;
+        }
+    }
+    sums
 }
 
 /// Walks a page of old space; returns its parts: objects, free blocks in lists, waste.

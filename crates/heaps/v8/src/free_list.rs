@@ -17,6 +17,9 @@ pub struct FreeList {
     /// First page of each category.
     tops: Box<[u32]>,
     available: usize,
+    /// Bytes of blocks too small for any list, since the last full collection. A page that changes
+    /// its space leaves them behind, as in V8.
+    wasted: usize,
     /// What searches cost so far.
     pub work: Counts,
 }
@@ -27,6 +30,7 @@ impl FreeList {
         FreeList {
             tops: vec![NONE; categories].into_boxed_slice(),
             available: 0,
+            wasted: 0,
             work: Counts::default(),
         }
     }
@@ -34,6 +38,11 @@ impl FreeList {
     /// Bytes of all nodes.
     pub fn available(&self) -> usize {
         self.available
+    }
+
+    /// Bytes that it was given and could not keep.
+    pub fn wasted(&self) -> usize {
+        self.wasted
     }
 
     /// First page of a category.
@@ -112,6 +121,7 @@ impl FreeList {
             self.tops[category] = NONE;
         }
         self.available = 0;
+        self.wasted = 0;
     }
 
     /// Frees a block of a page that is in this list's space.
@@ -122,6 +132,8 @@ impl FreeList {
             } else {
                 self.add(pages, page, category);
             }
+        } else {
+            self.wasted += bytes;
         }
     }
 

@@ -18,7 +18,7 @@ use crate::slot_set::SlotSet;
 use crate::space::{MAIN, OldGeneration};
 use crate::spec::{Compact, Shape, Spec};
 use heaplab_heap::{
-    Ask, Birth, Collected, Collection, OutOfMemory, SpaceChange, SpaceState, Work, World,
+    Ask, Birth, Collected, Collection, FreeLists, OutOfMemory, SpaceChange, SpaceState, Work, World,
 };
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
@@ -257,15 +257,25 @@ impl V8Heap {
         crate::check::free_by_page(&self.parts.old)
     }
 
+    /// The free lists now, and when everything is swept: a full collection begins with that.
+    fn free_lists(&mut self) -> FreeLists {
+        let old = &mut self.parts.old;
+        let waste_bytes = (old.spaces[MAIN].free.wasted() + old.sweeper.wasted) as u64;
+        let before = crate::check::free_by_category(old);
+        old.complete_sweeping();
+        FreeLists { before, swept: crate::check::free_by_category(old), waste_bytes }
+    }
+
     fn run<W: World>(
         &mut self,
         full: bool,
         cause: &'static str,
         world: &mut W,
     ) -> Result<(), OutOfMemory> {
+        let (before, others) = (self.old_state(), self.other_states());
+        let free_lists = (full && self.spec.categories).then(|| self.free_lists());
         let began = self.pauses.then(processor_time);
         let counted = self.parts.old.counts();
-        let (before, others) = (self.old_state(), self.other_states());
         let result = if full {
             mark_compact::run(&mut self.parts, world)
         } else {
@@ -299,6 +309,7 @@ impl V8Heap {
             before,
             after: self.old_state(),
             spaces: spaces.collect(),
+            free_lists,
             work,
             pause_ns,
         };

@@ -48,6 +48,8 @@ pub struct Spec {
     pub base: Option<Vec<(u32, bool)>>,
     /// A full collection after each so many births; 0: only those of the workload.
     pub every: u64,
+    /// Free blocks by category are told at each full collection.
+    pub categories: bool,
     /// Parameters as they were given.
     given: Vec<(String, String)>,
 }
@@ -73,7 +75,7 @@ pub struct SpecError {
 const LIMIT_BYTES: usize = 64 << 30;
 
 /// Parameters, as the command line lists them.
-pub const PARAMETERS: [Parameter; 8] = [
+pub const PARAMETERS: [Parameter; 9] = [
     Parameter {
         name: "version",
         takes: "7.8, 7.9, 8.1 or 8.4",
@@ -117,6 +119,12 @@ pub const PARAMETERS: [Parameter; 8] = [
         help: "force a full collection after each so many births",
     },
     Parameter {
+        name: "categories",
+        takes: "true or false",
+        default: "false",
+        help: "tell the free blocks of each category at each full collection",
+    },
+    Parameter {
         name: "limit",
         takes: "bytes",
         default: "64g",
@@ -137,6 +145,7 @@ impl Default for Spec {
             limit_bytes: LIMIT_BYTES,
             base: None,
             every: 0,
+            categories: false,
             given: Vec::new(),
         }
     }
@@ -235,6 +244,10 @@ impl Spec {
             "every" => {
                 let births = value.parse().ok().filter(|births| *births > 0);
                 self.every = births.ok_or_else(|| wrong("every", "a number of births from 1"))?;
+            }
+            "categories" => {
+                self.categories =
+                    value.parse().map_err(|_| wrong("categories", "true or false"))?;
             }
             "limit" => {
                 let size = bytes(value).and_then(|size| usize::try_from(size).ok());

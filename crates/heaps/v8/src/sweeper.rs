@@ -19,6 +19,8 @@ pub struct Sweeper {
     pub waiting: Vec<u32>,
     /// Swept; the next one to be adopted is the last.
     pub swept: Vec<u32>,
+    /// Bytes of blocks too small for any list that this sweeping found.
+    pub wasted: usize,
     /// Pages swept so far, for studies.
     pub swept_pages: u64,
 }
@@ -33,6 +35,7 @@ impl Sweeper {
     /// Begins sweeping what waits.
     pub fn start(&mut self, pages: &Pages) {
         self.in_progress = true;
+        self.wasted = 0;
         sort::sort(&mut self.waiting, |a, b| pages[*a].live_bytes > pages[*b].live_bytes);
     }
 
@@ -68,6 +71,7 @@ impl Sweeper {
             if pages[page].unswept {
                 let freed = sweep_page(pages, strategy, page);
                 self.swept_pages += 1;
+                self.wasted += pages[page].wasted_bytes as usize;
                 self.swept.push(page);
                 most = most.max(freed);
             }

@@ -8,7 +8,7 @@ mod shapes;
 
 use heaplab_node::{NodeError, Spec, find};
 use heaplab_v8::facts;
-use oracle::Setting;
+use oracle::{Setting, blocks, equal, line};
 use shapes::{Length, SHAPES, workload};
 
 /// The versions that CI installs.
@@ -39,9 +39,14 @@ fn old_space_is_equal_to_the_byte_in_each_version() {
             let steps = workload(shape, Length { births: 15_000, every: 5_000, seed: 31 });
             for strategy in 0..6 {
                 let setting = Setting { node, compact: "never", strategy };
-                let real = setting.real(&steps).unwrap();
-                assert_eq!(setting.ours(&steps), real, "{shape} {setting:?}");
-                assert!(real.len() == 3 && real[2][1][1] > 0, "{real:?}");
+                let (real, ours) = (setting.real(&steps).unwrap(), setting.ours(&steps));
+                assert_eq!((real.len(), ours.len()), (3, 3));
+                for (real, ours) in real.iter().zip(&ours) {
+                    assert_eq!(line(ours), line(real), "{shape} {setting:?}");
+                    assert_eq!(blocks(ours), blocks(real), "{shape} {setting:?}");
+                    assert!(equal(real, ours) && blocks(real).is_some());
+                }
+                assert!(real[2].after.used_bytes > 0, "{real:?}");
             }
         }
     }

@@ -1,13 +1,14 @@
 //! One workload on both sides: in a real Node, and on this heap.
 
 use super::shapes::{self, Step};
-use heaplab_heap::{Ask, Collected, Collection};
+use heaplab_heap::{Ask, Collected, Collection, FreeBlocks};
 use heaplab_v8::{Spec, V8Heap, facts, strategy};
 
 /// Committed, used and available bytes of old space, before and after a collection.
 pub type Line = [[u64; 3]; 2];
 
-fn line(one: &Collection) -> Line {
+/// The line of a collection.
+pub fn line(one: &Collection) -> Line {
     [one.before, one.after]
         .map(|state| [state.committed_bytes, state.used_bytes, state.available_bytes])
 }
@@ -25,9 +26,9 @@ pub struct Setting<'a> {
 
 impl Setting<'_> {
     /// The forced collections in the real Node.
-    pub fn real(&self, steps: &[Step]) -> Result<Vec<Line>, heaplab_node::NodeError> {
+    pub fn real(&self, steps: &[Step]) -> Result<Vec<Collection>, heaplab_node::NodeError> {
         let Setting { node, compact, strategy } = self;
-        let text = format!("version={node},strategy={strategy},compact={compact}");
+        let text = format!("version={node},strategy={strategy},compact={compact},categories=true");
         let spec = heaplab_node::Spec::parse(&text).expect("a spec of the real Node");
         let ran = heaplab_node::run(&spec, shapes::slots(steps), &mut |visit| {
             steps.iter().try_for_each(|step| {
@@ -40,19 +41,30 @@ impl Setting<'_> {
                 })
             })
         })?;
-        Ok(ran.collections.iter().map(line).collect())
+        Ok(ran.collections)
     }
 
     /// The forced collections on this heap.
-    pub fn ours(&self, steps: &[Step]) -> Vec<Line> {
+    pub fn ours(&self, steps: &[Step]) -> Vec<Collection> {
         let version = facts::VERSIONS.iter().find(|version| version.node == self.node);
         let version = version.expect("a version that this heap has").name;
         let strategy = &strategy::released()[self.strategy].name;
-        let text = format!("{strategy},version={version},compact={}", self.compact);
+        let text = format!("{strategy},version={version},compact={},categories=true", self.compact);
         let spec = Spec::parse(&text).expect("a spec of this heap");
         let mut heap = V8Heap::new(spec).expect("memory for a heap");
         shapes::run(&mut heap, steps);
         let forced = heap.collections().iter().filter(|one| one.cause == "forced");
-        forced.map(line).collect()
+        forced.cloned().collect()
     }
+}
+
+/// Free blocks of each category, before and when swept.
+pub fn blocks(one: &Collection) -> Option<[&[FreeBlocks]; 2]> {
+    one.free_lists.as_ref().map(|lists| [&lists.before[..], &lists.swept[..]])
+}
+
+/// Whether both sides are equal to the byte. Waste on Node's own pages, which only the real V8
+/// counts, is not looked at.
+pub fn equal(real: &Collection, ours: &Collection) -> bool {
+    line(real) == line(ours) && blocks(real) == blocks(ours)
 }
