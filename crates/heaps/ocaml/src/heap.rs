@@ -458,7 +458,6 @@ impl OCaml {
             born_bytes: self.born_bytes,
             before,
             after: self.space(),
-            spaces: Vec::new(),
             work: Work {
                 marked_objects: alive,
                 marked_bytes: bytes(alive_words),
@@ -469,6 +468,7 @@ impl OCaml {
                 ..Work::default()
             },
             pause_ns: self.measures_pauses.then(|| std::mem::take(&mut self.pause_ns)),
+            ..Collection::default()
         });
     }
 
