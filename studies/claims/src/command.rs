@@ -34,7 +34,7 @@ struct Args {
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["only", "json"])]
     pictures: Option<PathBuf>,
     /// Print JSON: an array of objects {id, says, claimed, measured, command, verdict, why, exact,
-    /// now, failed}; `verdict` is of `measured`, and `now` is null where nothing was measured
+    /// slow, now, failed}; `verdict` is of `measured`, and `now` is null where nothing was measured
     #[arg(long)]
     json: bool,
 }

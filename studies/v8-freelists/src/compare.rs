@@ -92,7 +92,7 @@ pub fn change(ratio: f64) -> String {
 /// # Errors
 /// A recording is missing.
 pub fn of_kind(kind: Kind) -> Result<impl Iterator<Item = &'static Workload>> {
-    Ok(runs::workloads()?.iter().filter(move |workload| workload.program.kind == kind))
+    Ok(runs::workloads()?.iter().filter(move |workload| workload.kind == kind))
 }
 
 /// `side` over `base`, on the programs of a kind.
@@ -101,25 +101,25 @@ pub fn of_kind(kind: Kind) -> Result<impl Iterator<Item = &'static Workload>> {
 /// A recording is missing, or a run fails.
 pub fn ratio(kind: Kind, side: Side, base: Side, measure: Measure) -> Result<Ratio> {
     let mut each = Vec::new();
-    for workload in of_kind(kind)? {
-        let of = |side: Side| -> Result<f64> {
-            Ok(measure(&*runs::outcome(workload, side.name, side.compact)?))
-        };
-        let (mine, base) = (of(side)?, of(base)?);
-        each.push((workload.program.name, (base > 0.0).then(|| mine / base)));
+    let runs = |side: Side| runs::outcomes(kind, side.name, side.compact);
+    for ((name, mine), (_, base)) in runs(side)?.into_iter().zip(runs(base)?) {
+        let (mine, base) = (measure(&mine), measure(&base));
+        each.push((name, (base > 0.0).then(|| mine / base)));
     }
     Ok(Ratio { each })
 }
 
-/// Memory of `side` over `base` on real programs: at most, by program, and on average.
+/// Memory of `side` over `base` on real programs: in tabs at most, by session, and on average;
+/// alone at most.
 ///
 /// # Errors
 /// As for [`ratio`].
 pub fn memory(side: Side, base: Side) -> Result<String> {
-    memory_of(Kind::Real, side, base)
+    let alone = ratio(Kind::Real, side, base, peak)?.text();
+    Ok(format!("in tabs {}; alone at most {alone}", memory_of(Kind::Session, side, base)?))
 }
 
-/// The same on the programs of a kind.
+/// The same on the workloads of a kind.
 ///
 /// # Errors
 /// As for [`ratio`].
@@ -131,7 +131,7 @@ pub fn memory_of(kind: Kind, side: Side, base: Side) -> Result<String> {
     ))
 }
 
-/// Counted work of scavenges of `side` over `base`, on real programs.
+/// Counted work of scavenges of `side` over `base`, of programs in tabs.
 ///
 /// # Errors
 /// As for [`ratio`].
@@ -141,9 +141,9 @@ pub fn scavenges(side: Side, base: Side) -> Result<String> {
 
 fn work(side: Side, base: Side, of: fn(&Outcome) -> Counts) -> Result<String> {
     let mut sums = [[0u64; 4]; 2];
-    for workload in of_kind(Kind::Real)? {
-        for (sum, side) in sums.iter_mut().zip([side, base]) {
-            let counts = of(&*runs::outcome(workload, side.name, side.compact)?);
+    for (sum, side) in sums.iter_mut().zip([side, base]) {
+        for (_, outcome) in runs::outcomes(Kind::Session, side.name, side.compact)? {
+            let counts = of(&outcome);
             let new = [counts.refills, counts.nodes, counts.stolen_pages, counts.swept_pages];
             sum.iter_mut().zip(new).for_each(|(sum, new)| *sum += new);
         }

@@ -1,8 +1,7 @@
 //! The rows of memory and of counted work: the same figures in every run.
 
 use crate::compare::{
-    self, Measure, Side, always, average, memory, memory_of, never, of_kind, peak, ratio, regular,
-    scavenges,
+    Measure, Side, always, average, memory, memory_of, never, peak, ratio, regular, scavenges,
 };
 use crate::recordings::Kind;
 use crate::replay::Outcome;
@@ -60,22 +59,25 @@ pub fn row(id: &str) -> Result<Option<String>> {
         }
         "v8.large-categories.size" => large_categories(|side, base| {
             Ok(format!(
-                "at most {}, on average {}",
-                ratio(Kind::Real, side, base, peak)?.text(),
-                ratio(Kind::Real, side, base, average)?.text()
+                "in tabs at most {}, on average {}, alone {}",
+                ratio(Kind::Session, side, base, peak)?.text(),
+                ratio(Kind::Session, side, base, average)?.text(),
+                ratio(Kind::Real, side, base, peak)?.text()
             ))
         })?,
         "v8.large-categories.scavenger" => large_categories(scavenges)?,
-        "v8.stress-compact.octane" => compaction(Kind::Synthetic, Compact::Always, Compact::Never)?,
-        "v8.stress-compact.web" => compaction(Kind::Real, Compact::Always, Compact::Regular)?,
-        "v8.never-compact.web" => compaction(Kind::Real, Compact::Never, Compact::Regular)?,
+        "v8.stress-compact.octane" => {
+            compaction(&[Kind::Synthetic], Compact::Always, Compact::Never)?
+        }
+        "v8.stress-compact.web" => {
+            compaction(&[Kind::Session, Kind::Real], Compact::Always, Compact::Regular)?
+        }
+        "v8.never-compact.web" => {
+            compaction(&[Kind::Session, Kind::Real], Compact::Never, Compact::Regular)?
+        }
         "v8.large-pages-need-compaction" => {
             let (side, base) = (never("many-46"), regular("many-46"));
-            format!(
-                "real programs {}; Octane's {}",
-                memory(side, base)?,
-                memory_of(Kind::Synthetic, side, base)?
-            )
+            format!("{}; Octane's {}", memory(side, base)?, memory_of(Kind::Synthetic, side, base)?)
         }
         "v8.fullest-first" => fullest_first()?,
         _ => return Ok(None),
@@ -101,11 +103,6 @@ fn overhead() -> String {
     )
 }
 
-/// Bytes that full collections copied off old pages.
-fn evacuated(outcome: &Outcome) -> f64 {
-    outcome.counts.full.evacuated_bytes as f64
-}
-
 /// Bytes that full collections copied, of young objects too.
 fn copied(outcome: &Outcome) -> f64 {
     full_copies(outcome).sum::<u64>() as f64
@@ -122,7 +119,7 @@ fn full_copies(outcome: &Outcome) -> impl Iterator<Item = u64> {
 
 fn single_page() -> Result<String> {
     let base = regular("legacy");
-    let copied_ratio = ratio(Kind::Real, always("single-page"), base, copied)?;
+    let copied_ratio = ratio(Kind::Session, always("single-page"), base, copied)?;
     Ok(format!(
         "{}; every page emptied by every full collection: {}, bytes copied x{:.1}",
         both(regular("single-page"), base)?,
@@ -133,7 +130,7 @@ fn single_page() -> Result<String> {
 
 fn no_compaction() -> Result<String> {
     let (side, base) = (never("many-46"), regular("legacy"));
-    let of = |measure: Measure| ratio(Kind::Real, side, base, measure);
+    let of = |measure: Measure| ratio(Kind::Session, side, base, measure);
     Ok(format!(
         "{}; Octane's programs: {}; bytes that full collections copy, all {}, most at once {}",
         memory(side, base)?,
@@ -146,9 +143,9 @@ fn no_compaction() -> Result<String> {
 /// Searches for 65,536 bytes and more on all programs, by how many nodes they looked at.
 fn over_65k() -> Result<String> {
     let mut places = [0u64; 5];
-    for kind in [Kind::Real, Kind::Synthetic] {
-        for workload in of_kind(kind)? {
-            let counts = runs::outcome(workload, "many-46", Compact::Never)?.counts;
+    for kind in [Kind::Real, Kind::Synthetic, Kind::Session] {
+        for (_, outcome) in runs::outcomes(kind, "many-46", Compact::Never)? {
+            let counts = outcome.counts;
             let all = counts.program + counts.scavenges + counts.full;
             places.iter_mut().zip(all.largest_found).for_each(|(sum, new)| *sum += new);
         }
@@ -182,7 +179,7 @@ fn fullest_first() -> Result<String> {
     for (what, name) in [("fullest", "many-fullest"), ("emptiest", "many-emptiest")] {
         let (side, base) = (never(name), never("many"));
         said.push(format!(
-            "{what} first: real programs {}; Octane's {}",
+            "{what} first: {}; Octane's {}",
             memory(side, base)?,
             memory_of(Kind::Synthetic, side, base)?
         ));
@@ -191,24 +188,22 @@ fn fullest_first() -> Result<String> {
 }
 
 /// One way of compacting against another, under Legacy and under V8's default.
-fn compaction(kind: Kind, way: Compact, base: Compact) -> Result<String> {
+fn compaction(kinds: &[Kind], way: Compact, base: Compact) -> Result<String> {
     let mut said = Vec::new();
     for name in ["legacy", "many-origin"] {
         let (side, base) = (Side { name, compact: way }, Side { name, compact: base });
-        let of = |outcome: &Outcome| evacuated(outcome);
-        let moved = |side: Side| -> Result<f64> {
-            let mut sum = 0.0;
-            for workload in of_kind(kind)? {
-                sum += of(&*runs::outcome(workload, side.name, side.compact)?);
+        let (mut moved, mut parts) = ([0.0; 2], Vec::new());
+        for &kind in kinds {
+            parts.push(memory_of(kind, side, base)?);
+            for (sum, side) in moved.iter_mut().zip([side, base]) {
+                for (_, outcome) in runs::outcomes(kind, side.name, side.compact)? {
+                    *sum += outcome.counts.full.evacuated_bytes as f64 / f64::from(1 << 20);
+                }
             }
-            Ok(sum / f64::from(1 << 20))
-        };
-        said.push(format!(
-            "{name} {}, moved off pages {:.0} MB for {:.0}",
-            compare::memory_of(kind, side, base)?,
-            moved(side)?,
-            moved(base)?
-        ));
+        }
+        let memory = parts.join(", alone ");
+        let [mine, base] = moved;
+        said.push(format!("{name} {memory}, moved off pages {mine:.0} MB for {base:.0}"));
     }
     Ok(said.join("; "))
 }

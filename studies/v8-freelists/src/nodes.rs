@@ -37,8 +37,8 @@ fn spec(strategy: usize, compact: Compact) -> Result<Option<node::Spec>> {
 fn run(workload: &Workload, places: &[usize], spec: &node::Spec) -> Result<node::Run> {
     let mut feed = |visit: &mut dyn FnMut(node::Step) -> Result<(), String>| {
         let mut next = places.iter().peekable();
-        for (at, step) in workload.steps.iter().enumerate() {
-            visit(match *step {
+        for (at, step) in workload.steps().enumerate() {
+            visit(match step {
                 Step::Birth { slot, bytes } => {
                     node::Step::Birth { slot, size: asked(bytes, Shape::Array) as u64 }
                 }
@@ -51,7 +51,12 @@ fn run(workload: &Workload, places: &[usize], spec: &node::Spec) -> Result<node:
         Ok(())
     };
     node::run(spec, workload.slots, &mut feed)
-        .with_context(|| format!("{} in Node {VERSION}", workload.program.name))
+        .with_context(|| format!("{} in Node {VERSION}", workload.name))
+}
+
+/// The workloads that run in both: the real programs, and the smaller of the sessions.
+fn shared() -> Result<impl Iterator<Item = &'static Workload>> {
+    Ok(of_kind(Kind::Real)?.chain(of_kind(Kind::Session)?.take(1)))
 }
 
 /// The most that old space had committed.
@@ -66,7 +71,7 @@ pub fn memory() -> Result<Option<String>> {
     let mut said = Vec::new();
     for (way, compact) in [("never", Compact::Never), ("regular", Compact::Regular)] {
         let mut ratios = vec![Ratio { each: Vec::new() }; 6];
-        for workload in of_kind(Kind::Real)? {
+        for workload in shared()? {
             let places = replay::schedule(workload, Shape::Array)?;
             let mut base = 0;
             for (number, ratio) in ratios.iter_mut().enumerate() {
@@ -74,7 +79,7 @@ pub fn memory() -> Result<Option<String>> {
                 let most = peak(&run(workload, &places, &spec)?.collections);
                 base = if number == 0 { most } else { base };
                 let over = (base > 0).then(|| most as f64 / base as f64);
-                ratio.each.push((workload.program.name, over));
+                ratio.each.push((workload.name, over));
             }
         }
         let names = strategy::released().into_iter().map(|strategy| strategy.name);
@@ -92,9 +97,9 @@ pub fn memory() -> Result<Option<String>> {
 /// and available bytes.
 pub fn equal() -> Result<Option<String>> {
     let mut said = Vec::new();
-    for workload in of_kind(Kind::Real)? {
+    for workload in shared()? {
         let places = replay::schedule(workload, Shape::Array)?;
-        let (mut equal, mut all, mut committed) = (0, 0, 0);
+        let (mut equal, mut all, mut different) = (0, 0, Vec::new());
         for (number, strategy) in strategy::released().iter().enumerate() {
             let Some(spec) = spec(number, Compact::Never)? else { return Ok(None) };
             let theirs = run(workload, &places, &spec)?.collections;
@@ -104,20 +109,26 @@ pub fn equal() -> Result<Option<String>> {
                 replay::spec(strategy, Compact::Never, Shape::Array),
             )?;
             let forced = ours.collections.iter().filter(|one| one.cause == "forced");
-            for (ours, theirs) in forced.zip(&theirs) {
-                let same_bytes = ours.after.committed_bytes == theirs.after.committed_bytes;
-                all += 1;
-                committed += usize::from(same_bytes);
-                equal += usize::from(
-                    same_bytes
-                        && ours.after.used_bytes == theirs.after.used_bytes
-                        && ours.after.available_bytes == theirs.after.available_bytes,
-                );
+            let state = |one: &Collection| {
+                (one.after.committed_bytes, one.after.used_bytes, one.after.available_bytes)
+            };
+            let pairs: Vec<bool> =
+                forced.zip(&theirs).map(|(ours, theirs)| state(ours) == state(theirs)).collect();
+            let same = pairs.iter().filter(|same| **same).count();
+            all += pairs.len();
+            equal += same;
+            if same < pairs.len() {
+                different.push(format!("{} {same} of {}", strategy.name, pairs.len()));
             }
         }
-        said.push(format!("{} {equal} of {all} (committed {committed})", workload.program.name));
+        let but = if different.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", different.join(", "))
+        };
+        said.push(format!("{} {equal} of {all}{but}", workload.name));
     }
-    Ok(Some(format!("collections equal, six strategies: {}", said.join(", "))))
+    Ok(Some(format!("collections equal, six strategies: {}", said.join("; "))))
 }
 
 /// Times of one strategy of the real V8 against another, in blocks: V8's own pauses of scavenges,

@@ -22,7 +22,7 @@ pub fn draw(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut graphs = Vec::new();
     for (file, program, compact) in PICTURES {
         let workloads = runs::workloads()?;
-        if let Some(workload) = workloads.iter().find(|one| one.program.name == program) {
+        if let Some(workload) = workloads.iter().find(|one| one.name == program) {
             graphs.push((file, committed(workload, compact)?));
         }
     }
@@ -46,7 +46,7 @@ fn committed(workload: &'static Workload, compact: Compact) -> Result<Graph> {
         Compact::Never => "without compaction",
         _ => "regular compaction",
     };
-    let title = format!("Old space of {}, {way}; dashed: full collections", workload.program.name);
+    let title = format!("Old space of {}, {way}; dashed: full collections", workload.name);
     Ok(Graph { title, x: "thousands of objects born", y: "MB", series, marks })
 }
 

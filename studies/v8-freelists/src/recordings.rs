@@ -19,6 +19,8 @@ pub enum Kind {
     Real,
     /// One of Octane's benchmarks.
     Synthetic,
+    /// Real programs in several tabs at once.
+    Session,
 }
 
 /// A program of `programs/run.cjs`.
@@ -69,23 +71,27 @@ pub enum Step {
     Death(u32),
 }
 
-/// A recording in memory.
+/// A recording in memory: births and deaths in order. The recorded collections are left out: they
+/// are the recorder's.
 #[derive(Debug)]
-pub struct Workload {
+pub struct Recording {
     /// The program.
     pub program: Recorded,
-    /// Births and deaths, in order. The recorded collections are left out: they are the recorder's.
-    pub steps: Vec<Step>,
-    /// Slots.
-    pub slots: u32,
+    steps: Vec<(u32, u32)>,
+    /// Slots that hold an object at the end.
+    left: Vec<u32>,
+    slots: u32,
 }
 
-impl Workload {
+/// In a pair of [`Recording`], a death; no object has so many bytes.
+const DEATH: u32 = u32::MAX;
+
+impl Recording {
     /// Reads the recording of a program.
     ///
     /// # Errors
     /// There is none, or it is damaged.
-    pub fn read(program: Recorded) -> Result<Workload> {
+    pub fn read(program: Recorded) -> Result<Recording> {
         let path = path(program.name);
         let bundle = Bundle::open(&path).with_context(|| {
             format!(
@@ -94,29 +100,30 @@ impl Workload {
             )
         })?;
         let mut events = bundle.events(Selection { process: Some(0) })?;
-        let mut reader =
-            Reader { slots: HashMap::new(), free: Vec::new(), steps: Vec::new(), most: 0 };
+        let mut reader = Reader::default();
         events.for_each(|event| {
             reader.take(event);
             Ok(())
         })?;
-        Ok(Workload { program, steps: reader.steps, slots: reader.most })
+        let mut left: Vec<u32> = reader.slots.into_values().collect();
+        left.sort_unstable();
+        Ok(Recording { program, steps: reader.steps, left, slots: reader.most })
     }
 
-    /// Bytes of every birth, in order.
-    pub fn sizes(&self) -> impl Iterator<Item = u32> {
-        self.steps.iter().filter_map(|step| match step {
-            Step::Birth { bytes, .. } => Some(*bytes),
-            Step::Death(_) => None,
-        })
+    fn step(&self, at: usize) -> Step {
+        match self.steps[at] {
+            (slot, DEATH) => Step::Death(slot),
+            (slot, bytes) => Step::Birth { slot, bytes },
+        }
     }
 }
 
 /// Gives objects slots, the one that was left last first.
+#[derive(Default)]
 struct Reader {
     slots: HashMap<u64, u32>,
     free: Vec<u32>,
-    steps: Vec<Step>,
+    steps: Vec<(u32, u32)>,
     most: u32,
 }
 
@@ -129,19 +136,103 @@ impl Reader {
                     self.most - 1
                 });
                 self.slots.insert(event.object, slot);
-                let bytes = u32::try_from(event.size).unwrap_or(u32::MAX);
-                self.steps.push(Step::Birth { slot, bytes });
+                let bytes = u32::try_from(event.size).unwrap_or(DEATH).min(DEATH - 1);
+                self.steps.push((slot, bytes));
             }
             Op::Free => {
                 if let Some(slot) = self.slots.remove(&event.object) {
                     self.free.push(slot);
-                    self.steps.push(Step::Death(slot));
+                    self.steps.push((slot, DEATH));
                 }
             }
             _ => {}
         }
     }
 }
+
+/// What runs on a heap: a recording, or several in turns.
+#[derive(Debug)]
+pub struct Workload {
+    /// Of the program, or of the session.
+    pub name: &'static str,
+    /// What it is made of.
+    pub kind: Kind,
+    pieces: Vec<Piece>,
+    /// Slots.
+    pub slots: u32,
+}
+
+/// Some steps of a recording, in slots of its own.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    recording: &'static Recording,
+    from: usize,
+    to: usize,
+    slot: u32,
+    /// What the program left dies afterwards.
+    ends: bool,
+}
+
+impl Workload {
+    /// One program, which ends with what it left alive.
+    pub fn alone(recording: &'static Recording) -> Workload {
+        let to = recording.steps.len();
+        Workload {
+            name: recording.program.name,
+            kind: recording.program.kind,
+            pieces: vec![Piece { recording, from: 0, to, slot: 0, ends: false }],
+            slots: recording.slots,
+        }
+    }
+
+    /// Programs as a browser has pages: in so many tabs, each of which runs so many one after the
+    /// other and drops the one before; tabs take turns of [`TURN_STEPS`]. The next tab begins with
+    /// the next program.
+    pub fn session(
+        name: &'static str,
+        recordings: &[&'static Recording],
+        tabs: usize,
+        pages: usize,
+    ) -> Workload {
+        let slots = recordings.iter().map(|recording| recording.slots).max().unwrap_or(0);
+        let mut pieces = Vec::new();
+        let mut at = vec![(0, 0); tabs];
+        while at.iter().any(|(page, _)| *page < pages) {
+            for (tab, (page, from)) in at.iter_mut().enumerate().filter(|(_, at)| at.0 < pages) {
+                let recording = recordings[(tab + *page) % recordings.len()];
+                let to = (*from + TURN_STEPS).min(recording.steps.len());
+                let ends = to == recording.steps.len();
+                let slot = tab as u32 * slots;
+                pieces.push(Piece { recording, from: *from, to, slot, ends });
+                (*page, *from) = if ends { (*page + 1, 0) } else { (*page, to) };
+            }
+        }
+        Workload { name, kind: Kind::Session, pieces, slots: slots * tabs as u32 }
+    }
+
+    /// Births and deaths, in order.
+    pub fn steps(&self) -> impl Iterator<Item = Step> {
+        self.pieces.iter().flat_map(|piece| {
+            let steps = (piece.from..piece.to).map(|at| piece.recording.step(at));
+            let left = if piece.ends { &piece.recording.left[..] } else { &[] };
+            steps.chain(left.iter().map(|slot| Step::Death(*slot))).map(|step| match step {
+                Step::Birth { slot, bytes } => Step::Birth { slot: slot + piece.slot, bytes },
+                Step::Death(slot) => Step::Death(slot + piece.slot),
+            })
+        })
+    }
+
+    /// Bytes of every birth, in order.
+    pub fn sizes(&self) -> impl Iterator<Item = u32> {
+        self.steps().filter_map(|step| match step {
+            Step::Birth { bytes, .. } => Some(bytes),
+            Step::Death(_) => None,
+        })
+    }
+}
+
+/// Steps of a tab until the next one has its turn.
+const TURN_STEPS: usize = 20_000;
 
 fn path(name: &str) -> PathBuf {
     let file = format!("{name}.heaplab");
@@ -229,4 +320,39 @@ fn strip(from: &Path, to: &Path, program: Recorded) -> Result<()> {
     };
     writer.finish(&tables, meta)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recording(name: &'static str, births: u32) -> &'static Recording {
+        let mut steps: Vec<(u32, u32)> = (0..births).map(|slot| (slot, 24)).collect();
+        steps.extend((1..births).map(|slot| (slot, DEATH)));
+        let program = Recorded { name, kind: Kind::Real, times: 1 };
+        Box::leak(Box::new(Recording { program, steps, left: vec![0], slots: births }))
+    }
+
+    #[test]
+    fn tabs_share_no_slot_and_drop_the_page_before() {
+        let (long, short) = (recording("long", 15_000), recording("short", 5));
+        let session = Workload::session("session", &[long, short], 2, 3);
+        let mut live = vec![false; session.slots as usize];
+        let mut births = 0;
+        for step in session.steps() {
+            match step {
+                Step::Birth { slot, bytes } => {
+                    assert!(!std::mem::replace(&mut live[slot as usize], true) && bytes == 24);
+                    births += 1;
+                }
+                Step::Death(slot) => {
+                    assert!(std::mem::replace(&mut live[slot as usize], false));
+                }
+            }
+        }
+        // Three pages a tab, of the two programs in turn.
+        assert_eq!(births, 3 * 15_000 + 3 * 5);
+        assert!(live.iter().all(|live| !live), "the last page is dropped too");
+        assert_eq!(Workload::alone(short).steps().count(), 9);
+    }
 }

@@ -167,8 +167,10 @@ pub fn schedule(workload: &Workload, shape: Shape) -> Result<Vec<usize>> {
     let mut limit = GROWTH_BYTES + SEMI_SPACE_BYTES as u64;
     let mut places = Vec::new();
     let mut collections = 0;
-    for (at, step) in workload.steps.iter().enumerate() {
-        run.step(*step)?;
+    let mut last = 0;
+    for (at, step) in workload.steps().enumerate() {
+        last = at;
+        run.step(step)?;
         let so_far = run.heap.collections().len();
         if so_far > collections && run.heap.old_state().used_bytes > limit {
             run.collect()?;
@@ -179,7 +181,7 @@ pub fn schedule(workload: &Workload, shape: Shape) -> Result<Vec<usize>> {
         }
         collections = run.heap.collections().len();
     }
-    places.push(workload.steps.len().saturating_sub(1));
+    places.push(last);
     Ok(places)
 }
 
@@ -191,13 +193,12 @@ pub fn replay(workload: &Workload, places: &[usize], spec: Spec) -> Result<Outco
     let began = heaplab_replay::system::cpu_ns();
     let mut run = Run::new(workload, spec)?;
     run.heap.measure_pauses();
-    let mut from = 0;
-    for &place in places {
-        for step in &workload.steps[from..=place] {
-            run.step(*step)?;
+    let mut next = places.iter().peekable();
+    for (at, step) in workload.steps().enumerate() {
+        run.step(step)?;
+        if next.next_if_eq(&&at).is_some() {
+            run.collect()?;
         }
-        run.collect()?;
-        from = place + 1;
     }
     let cpu_ns = heaplab_replay::system::cpu_ns() - began;
     Ok(Outcome {

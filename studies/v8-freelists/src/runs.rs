@@ -1,7 +1,7 @@
 //! Every recording, where its full collections run, and its runs on strategies: each is done once
 //! for all claims.
 
-use crate::recordings::{PROGRAMS, Workload};
+use crate::recordings::{Kind, PROGRAMS, Recording, Workload};
 use crate::replay::{self, Outcome};
 use anyhow::{Context, Result};
 use heaplab_v8::documented;
@@ -14,13 +14,32 @@ use std::sync::{Arc, Mutex, OnceLock};
 ///
 /// # Errors
 /// One is missing or damaged.
-pub fn workloads() -> Result<&'static [Workload]> {
-    static READ: OnceLock<Result<Vec<Workload>, String>> = OnceLock::new();
+pub fn recordings() -> Result<&'static [Recording]> {
+    static READ: OnceLock<Result<Vec<Recording>, String>> = OnceLock::new();
     let read = READ.get_or_init(|| {
-        let read: Result<Vec<Workload>> = PROGRAMS.into_iter().map(Workload::read).collect();
+        let read: Result<Vec<Recording>> = PROGRAMS.into_iter().map(Recording::read).collect();
         read.map_err(|error| format!("{error:#}"))
     });
     read.as_deref().map_err(|error| anyhow::anyhow!("{error}"))
+}
+
+/// Each recording alone, and three sessions of the real programs.
+///
+/// # Errors
+/// As for [`recordings`].
+pub fn workloads() -> Result<&'static [Workload]> {
+    static MADE: OnceLock<Vec<Workload>> = OnceLock::new();
+    let recordings = recordings()?;
+    Ok(MADE.get_or_init(|| {
+        let real = recordings.iter().filter(|one| one.program.kind == Kind::Real);
+        let real: Vec<&'static Recording> = real.collect();
+        let sessions = [
+            Workload::session("2 tabs", &real, 2, 3),
+            Workload::session("3 tabs", &real, 3, 3),
+            Workload::session("4 tabs", &real, 4, 3),
+        ];
+        recordings.iter().map(Workload::alone).chain(sessions).collect()
+    }))
 }
 
 /// A strategy by its name in `heaplab heaps`, or one of this study's own ([`own`]).
@@ -65,7 +84,7 @@ fn own(name: &str) -> Option<String> {
 pub fn outcome(workload: &'static Workload, name: &str, compact: Compact) -> Result<Arc<Outcome>> {
     static DONE: OnceLock<Mutex<HashMap<String, Arc<Outcome>>>> = OnceLock::new();
     let done = DONE.get_or_init(Mutex::default);
-    let key = format!("{} {name} {compact:?}", workload.program.name);
+    let key = format!("{} {name} {compact:?}", workload.name);
     if let Some(outcome) = lock(done).get(&key) {
         return Ok(outcome.clone());
     }
@@ -74,7 +93,28 @@ pub fn outcome(workload: &'static Workload, name: &str, compact: Compact) -> Res
     Ok(outcome)
 }
 
-/// The same, done anew: for times.
+/// The runs of all workloads of a kind on a strategy, in parallel.
+///
+/// # Errors
+/// As for [`outcome`].
+pub fn outcomes(
+    kind: Kind,
+    name: &str,
+    compact: Compact,
+) -> Result<Vec<(&'static str, Arc<Outcome>)>> {
+    let of_kind: Vec<&'static Workload> =
+        workloads()?.iter().filter(|workload| workload.kind == kind).collect();
+    std::thread::scope(|scope| {
+        let run = |workload: &'static Workload| {
+            scope.spawn(move || Ok((workload.name, outcome(workload, name, compact)?)))
+        };
+        let running: Vec<_> = of_kind.into_iter().map(run).collect();
+        let joined = running.into_iter().map(|run| run.join());
+        joined.map(|run| run.unwrap_or_else(|_| anyhow::bail!("a run panicked"))).collect()
+    })
+}
+
+/// A run done anew: for times.
 ///
 /// # Errors
 /// As for [`outcome`].
@@ -91,11 +131,11 @@ pub fn places(workload: &'static Workload) -> Result<Arc<Vec<usize>>> {
     type Places = HashMap<&'static str, Arc<Vec<usize>>>;
     static DONE: OnceLock<Mutex<Places>> = OnceLock::new();
     let done = DONE.get_or_init(Mutex::default);
-    if let Some(places) = lock(done).get(workload.program.name) {
+    if let Some(places) = lock(done).get(workload.name) {
         return Ok(places.clone());
     }
     let places = Arc::new(replay::schedule(workload, Shape::Plain)?);
-    lock(done).insert(workload.program.name, places.clone());
+    lock(done).insert(workload.name, places.clone());
     Ok(places)
 }
 

@@ -80,10 +80,10 @@ pub fn succession(kind: Kind) -> Result<String> {
 }
 
 fn of_kind(kind: Kind) -> Result<Vec<(&'static str, Shares)>> {
-    let of = |workload: &&'static Workload| (workload.program.name, Shares::of(workload.sizes()));
+    let of = |workload: &&'static Workload| (workload.name, Shares::of(workload.sizes()));
     Ok(crate::runs::workloads()?
         .iter()
-        .filter(|workload| workload.program.kind == kind)
+        .filter(|workload| workload.kind == kind)
         .map(|workload| of(&workload))
         .collect())
 }

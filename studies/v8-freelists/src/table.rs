@@ -1,7 +1,7 @@
-//! Every strategy on every real program as one table in Markdown: memory against Legacy, waste, and
-//! the work of scavenges and full collections. `cargo xtask study v8-freelists table [WAY]`.
+//! Every strategy on the real programs as one table in Markdown: memory at most against Legacy, and,
+//! of programs in tabs, memory on average, waste, and the work of scavenges and full collections. `cargo xtask study v8-freelists table [WAY]`.
 
-use crate::compare::{Side, average, change, of_kind, peak, ratio};
+use crate::compare::{Side, average, change, peak, ratio};
 use crate::recordings::Kind;
 use crate::runs;
 use anyhow::Result;
@@ -15,8 +15,8 @@ use std::fmt::Write;
 /// A recording is missing, or a run fails.
 pub fn table(compact: Compact) -> Result<String> {
     let mut text = String::from(
-        "| strategy | at most | on average | waste | refills | nodes looked at | a refill | pages stolen | MB moved off pages |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+        "| strategy | alone | in tabs | on average | waste | refills | nodes looked at | a refill | pages stolen | MB moved off pages |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
     let base = Side { name: "legacy", compact };
     for strategy in documented::all() {
@@ -25,9 +25,10 @@ pub fn table(compact: Compact) -> Result<String> {
         let sum = Sum::of(side)?;
         let _ = writeln!(
             text,
-            "| `{name}` | {} % | {} % | {:.2} % | {} k | {} k | {:.2} | {} | {:.1} |",
+            "| `{name}` | {} % | {} % | {} % | {:.2} % | {} k | {} k | {:.2} | {} | {:.1} |",
             change(ratio(Kind::Real, side, base, peak)?.mean()),
-            change(ratio(Kind::Real, side, base, average)?.mean()),
+            change(ratio(Kind::Session, side, base, peak)?.mean()),
+            change(ratio(Kind::Session, side, base, average)?.mean()),
             100.0 * sum.waste / sum.committed.max(1.0),
             sum.refills / 1000,
             sum.nodes / 1000,
@@ -61,7 +62,7 @@ pub fn programs(compact: Compact) -> Result<String> {
         let _ = writeln!(
             text,
             "| {} | {} k | {:.0} | {} | {} | {:.1} | {:.1} | {:.0} % |",
-            workload.program.name,
+            workload.name,
             workload.sizes().count() / 1000,
             megabytes(born),
             of(false).count(),
@@ -74,7 +75,7 @@ pub fn programs(compact: Compact) -> Result<String> {
     Ok(text)
 }
 
-/// Figures of one strategy over the real programs: bytes before full collections, and counts of
+/// Figures of one strategy over the programs in tabs: bytes before full collections, and counts of
 /// scavenges; bytes moved by full collections.
 #[derive(Default)]
 struct Sum {
@@ -89,8 +90,7 @@ struct Sum {
 impl Sum {
     fn of(side: Side) -> Result<Sum> {
         let mut sum = Sum::default();
-        for workload in of_kind(Kind::Real)? {
-            let outcome = runs::outcome(workload, side.name, side.compact)?;
+        for (_, outcome) in runs::outcomes(Kind::Session, side.name, side.compact)? {
             for one in outcome.collections.iter().filter(|one| one.kind != "scavenge") {
                 sum.waste += one.before.waste_bytes as f64;
                 sum.committed += one.before.committed_bytes as f64;

@@ -16,7 +16,7 @@ use heaplab_v8::documented;
 use std::hint::black_box;
 
 /// Blocks of each recording.
-const BLOCKS: usize = 6;
+const BLOCKS: usize = 4;
 /// Selections of a category that are timed at once, and how often.
 const SELECTIONS: usize = 200_000;
 const ROUNDS: usize = 21;
@@ -51,11 +51,11 @@ pub fn row(id: &str) -> Result<Option<String>> {
     compared(side, base).map(Some)
 }
 
-/// Times of `side` over `base` on real programs.
+/// Times of `side` over `base` on real programs, alone and in two tabs and three.
 fn compared(side: Side, base: Side) -> Result<String> {
     let [mut scavenges, mut full, mut program] = [(); 3].map(|()| Vec::new());
     let mut longest = Vec::new();
-    for workload in of_kind(Kind::Real)? {
+    for workload in of_kind(Kind::Real)?.chain(of_kind(Kind::Session)?.take(2)) {
         for block in 0..BLOCKS {
             let (mine, base) = in_turns(workload, side, base, block)?;
             let log = |of: fn(&Outcome) -> u64| (of(&mine) as f64 / of(&base).max(1) as f64).ln();
@@ -123,7 +123,7 @@ fn select() -> Result<String> {
         "{}; the {} choices of {}'s scavenges would save {:.2} % of their time",
         said.join(", "),
         counts.searches,
-        workload.program.name,
+        workload.name,
         100.0 * saved / outcome.scavenge_ns().max(1) as f64
     ))
 }
