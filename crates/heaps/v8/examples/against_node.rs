@@ -3,11 +3,11 @@
 //! sides where it is not.
 //!
 //! `cargo run --release -p heaplab-v8 --example against_node -- SHAPE BIRTHS EVERY SEED NODE
-//! COMPACT STRATEGIES [lines]`
+//! COMPACT STRATEGIES [lines] [own]`
 //!
 //! SHAPE is one of `tests/shapes`, or `all`; NODE a version (`14.0.0`), COMPACT `never`, `regular`
 //! or `always`, STRATEGIES numbers without anything between (`025`). `lines` prints both sides also
-//! where they are equal.
+//! where they are equal, `own` leaves collections to V8.
 
 #[path = "../tests/oracle/mod.rs"]
 mod oracle;
@@ -21,7 +21,7 @@ use shapes::{Length, SHAPES, workload};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [shape, births, every, seed, node, compact, strategies, rest @ ..] = &arguments[..] else {
-        let usage = "against_node SHAPE BIRTHS EVERY SEED NODE COMPACT STRATEGIES [lines]";
+        let usage = "against_node SHAPE BIRTHS EVERY SEED NODE COMPACT STRATEGIES [lines] [own]";
         return Err(format!("usage: {usage}").into());
     };
     let length = Length { births: births.parse()?, every: every.parse()?, seed: seed.parse()? };
@@ -32,11 +32,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if chosen.is_empty() {
         return Err(format!("no shape {shape:?}; there are {SHAPES:?} and \"all\"").into());
     }
+    let gc = if rest.iter().any(|word| word == "own") { "own" } else { "forced" };
     let (mut same, mut all) = (0, 0);
     for shape in chosen {
         let steps = workload(shape, length);
         for &strategy in &numbers {
-            let setting = Setting { node, compact, strategy };
+            let setting = Setting { node, compact, strategy, gc };
             let (real, ours) = (setting.real(&steps)?, setting.ours(&steps));
             let pairs = || real.iter().zip(&ours);
             let differ = pairs().position(|(real, ours)| !equal(real, ours));
@@ -46,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 None => println!("{shape} {strategy}: {} of {} equal", ours.len(), real.len()),
                 Some(at) => println!("{shape} {strategy}: collection {at} differs"),
             }
-            if differ.is_some() || !rest.is_empty() {
+            if differ.is_some() || rest.iter().any(|word| word == "lines") {
                 pairs().enumerate().for_each(|(at, (real, ours))| print(at, real, ours));
             }
         }
@@ -58,7 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn print(at: usize, real: &Collection, ours: &Collection) {
     for (side, one) in [("real", real), ("ours", ours)] {
         let waste = one.free_lists.as_ref().map(|lists| lists.waste_bytes);
-        println!("  {at} {side} {:?} waste {}", line(one), waste.unwrap_or_default());
+        println!("  {at} {side} {} {} {:?} waste {waste:?}", one.kind, one.births, line(one));
     }
     let sides = blocks(real).into_iter().flatten().zip(blocks(ours).into_iter().flatten());
     for (moment, (real, ours)) in ["before", "swept"].into_iter().zip(sides) {

@@ -530,6 +530,9 @@ impl Collected for V8Heap {
     }
 
     fn collect<W: World>(&mut self, ask: Ask, world: &mut W) -> Result<(), OutOfMemory> {
+        if self.spec.own_collections {
+            return Ok(());
+        }
         let young = self.parts.new.capacity_pages * PAGE_BYTES;
         let full = ask == Ask::Full || !self.parts.old.has_room_for(young);
         self.run(full, "forced", world)

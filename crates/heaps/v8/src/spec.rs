@@ -48,6 +48,8 @@ pub struct Spec {
     pub base: Option<Vec<(u32, bool)>>,
     /// A full collection after each so many births; 0: only those of the workload.
     pub every: u64,
+    /// Forced collections are left out.
+    pub own_collections: bool,
     /// Free blocks by category are told at each full collection.
     pub categories: bool,
     /// Parameters as they were given.
@@ -75,7 +77,7 @@ pub struct SpecError {
 const LIMIT_BYTES: usize = 64 << 30;
 
 /// Parameters, as the command line lists them.
-pub const PARAMETERS: [Parameter; 9] = [
+pub const PARAMETERS: [Parameter; 10] = [
     Parameter {
         name: "version",
         takes: "7.8, 7.9, 8.1 or 8.4",
@@ -119,6 +121,12 @@ pub const PARAMETERS: [Parameter; 9] = [
         help: "force a full collection after each so many births",
     },
     Parameter {
+        name: "gc",
+        takes: "forced or own",
+        default: "forced",
+        help: "collect where the workload forces it too, or only of the heap's own accord",
+    },
+    Parameter {
         name: "categories",
         takes: "true or false",
         default: "false",
@@ -146,6 +154,7 @@ impl Default for Spec {
             base: None,
             every: 0,
             categories: false,
+            own_collections: false,
             given: Vec::new(),
         }
     }
@@ -181,6 +190,13 @@ impl Spec {
         for (name, value) in parameters {
             spec.set(name, value)?;
             spec.given.push((name.into(), value.into()));
+        }
+        if spec.every > 0 && spec.own_collections {
+            return Err(SpecError {
+                what: "every",
+                expected: "gc=forced beside it: every forces collections".into(),
+                found: "gc=own".into(),
+            });
         }
         Ok(spec)
     }
@@ -244,6 +260,13 @@ impl Spec {
             "every" => {
                 let births = value.parse().ok().filter(|births| *births > 0);
                 self.every = births.ok_or_else(|| wrong("every", "a number of births from 1"))?;
+            }
+            "gc" => {
+                self.own_collections = match value {
+                    "forced" => false,
+                    "own" => true,
+                    _ => return Err(wrong("gc", "forced or own")),
+                }
             }
             "categories" => {
                 self.categories =
@@ -333,6 +356,9 @@ mod tests {
         assert_eq!(error("version=9"), "v8: version: expected 7.8, 7.9, 8.1 or 8.4, found `9`");
         assert!(error("mony").starts_with("v8: strategy: expected legacy, fast-alloc, many"));
         assert!(error("semi_space=100k").contains("whole pages"));
+        assert!(Spec::parse("gc=own").unwrap().own_collections);
+        assert!(error("gc=some").contains("expected forced or own"));
+        assert!(error("gc=own,every=5").contains("every forces collections"));
         assert!(error("size=1").starts_with("v8: parameter: expected version, file, compact"));
         assert!(
             error("file=/no/such.toml").contains("a readable TOML file"),

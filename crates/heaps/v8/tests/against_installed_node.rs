@@ -38,7 +38,7 @@ fn old_space_is_equal_to_the_byte_in_each_version() {
         for shape in SHAPES.into_iter().step_by(3) {
             let steps = workload(shape, Length { births: 15_000, every: 5_000, seed: 31 });
             for strategy in 0..6 {
-                let setting = Setting { node, compact: "never", strategy };
+                let setting = Setting { node, compact: "never", strategy, gc: "forced" };
                 let (real, ours) = (setting.real(&steps).unwrap(), setting.ours(&steps));
                 assert_eq!((real.len(), ours.len()), (3, 3));
                 for (real, ours) in real.iter().zip(&ours) {
@@ -47,6 +47,28 @@ fn old_space_is_equal_to_the_byte_in_each_version() {
                     assert!(equal(real, ours) && blocks(real).is_some());
                 }
                 assert!(real[2].after.used_bytes > 0, "{real:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn collections_of_its_own_are_those_of_each_version() {
+    for node in facts::VERSIONS.map(|version| version.node) {
+        if !have(node) {
+            continue;
+        }
+        let steps = workload("mixed", Length { births: 20_000, every: 7_000, seed: 41 });
+        for strategy in [0, 5] {
+            let setting = Setting { node, compact: "never", strategy, gc: "own" };
+            let (mut real, ours) = (setting.real(&steps).unwrap(), setting.ours(&steps));
+            // The driver forces one at the end.
+            assert_eq!(real.pop().map(|last| last.cause).as_deref(), Some("forced"));
+            assert!(ours.len() > 4 && ours.iter().all(|one| one.kind == "scavenge"));
+            assert_eq!(ours.len(), real.len(), "{setting:?}");
+            for (real, ours) in real.iter().zip(&ours) {
+                assert_eq!((ours.births, line(ours)), (real.births, line(real)), "{setting:?}");
+                assert!(equal(real, ours), "{setting:?}");
             }
         }
     }

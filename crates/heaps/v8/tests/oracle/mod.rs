@@ -22,13 +22,16 @@ pub struct Setting<'a> {
     pub compact: &'a str,
     /// 0 to 5.
     pub strategy: usize,
+    /// `forced` or `own`.
+    pub gc: &'a str,
 }
 
 impl Setting<'_> {
     /// The forced collections in the real Node.
     pub fn real(&self, steps: &[Step]) -> Result<Vec<Collection>, heaplab_node::NodeError> {
-        let Setting { node, compact, strategy } = self;
+        let Setting { node, compact, strategy, gc } = self;
         let text = format!("version={node},strategy={strategy},compact={compact},categories=true");
+        let text = format!("{text},gc={gc}");
         let spec = heaplab_node::Spec::parse(&text).expect("a spec of the real Node");
         let ran = heaplab_node::run(&spec, shapes::slots(steps), &mut |visit| {
             steps.iter().try_for_each(|step| {
@@ -49,12 +52,13 @@ impl Setting<'_> {
         let version = facts::VERSIONS.iter().find(|version| version.node == self.node);
         let version = version.expect("a version that this heap has").name;
         let strategy = &strategy::released()[self.strategy].name;
-        let text = format!("{strategy},version={version},compact={},categories=true", self.compact);
+        let text = format!("{strategy},version={version},compact={}", self.compact);
+        let text = format!("{text},gc={},categories=true", self.gc);
         let spec = Spec::parse(&text).expect("a spec of this heap");
         let mut heap = V8Heap::new(spec).expect("memory for a heap");
         shapes::run(&mut heap, steps);
-        let forced = heap.collections().iter().filter(|one| one.cause == "forced");
-        forced.cloned().collect()
+        let all = heap.collections().iter();
+        all.filter(|one| self.gc == "own" || one.cause == "forced").cloned().collect()
     }
 }
 
@@ -66,5 +70,7 @@ pub fn blocks(one: &Collection) -> Option<[&[FreeBlocks]; 2]> {
 /// Whether both sides are equal to the byte. Waste on Node's own pages, which only the real V8
 /// counts, is not looked at.
 pub fn equal(real: &Collection, ours: &Collection) -> bool {
-    line(real) == line(ours) && blocks(real) == blocks(ours)
+    (&real.kind, real.births) == (&ours.kind, ours.births)
+        && line(real) == line(ours)
+        && blocks(real) == blocks(ours)
 }
