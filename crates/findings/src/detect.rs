@@ -8,10 +8,11 @@ use crate::lead::lead;
 use crate::leaks::Leaks;
 use crate::slop::{When, by_allocator, counts};
 use crate::words::count;
-use crate::{Basis, Evidence, Finding, Findings, Kind, Options, Through, rank};
+use crate::{Basis, Evidence, Finding, Findings, Kind, Options, Through, function, nameless, rank};
 use heaplab_profile::{Instant, Object, Observer, Profile};
 use heaplab_size_class::Allocator;
 use heaplab_trace::{Event, ObjectId, tables::Tables};
+use std::collections::HashMap;
 
 /// Watches a pass and says afterwards what it found.
 #[derive(Debug)]
@@ -69,12 +70,23 @@ impl Detectors {
         if !profile.stacks.is_empty() && profile.stacks.iter().all(|row| row.stack == 0) {
             limits.push("No call stacks were recorded: churn was not looked for, and nothing could be told apart by place.".into());
         }
+        limits.extend(nameless::hint(tables, profile, options));
         let (mut findings, uses_its_slop) = self.pairs.finish(tables, profile, options, self.peak);
         findings.extend(self.growths.finish(tables, profile, options));
         findings.extend(self.churns.finish(profile, options));
         findings.extend(self.leaks.finish(tables, profile, options));
         let mut findings = by_function(tables, findings, options);
-        findings.iter_mut().for_each(|finding| word(finding, profile, options));
+        let mut readers: HashMap<String, u64> = HashMap::new();
+        for site in &uses_its_slop {
+            *readers.entry(function::function(tables, site.stack)).or_default() +=
+                site.usable_size_reads;
+        }
+        for finding in &mut findings {
+            if let Evidence::Growth(growth) = &mut finding.evidence {
+                growth.usable_size_reads = readers.get(&finding.function).copied().unwrap_or(0);
+            }
+            word(finding, profile, options);
+        }
         rank::sort(&mut findings, profile, options);
         once(&mut findings);
         let unasked =

@@ -224,6 +224,7 @@ fn nothing(through: Through, strategy: GrowthStrategy) -> Growth {
         sample: Vec::new(),
         sample_gap: None,
         longest_steps: 0,
+        usable_size_reads: 0,
     }
 }
 
@@ -353,13 +354,23 @@ impl Growth {
         let (beyond, buffers) = (bytes(saving.total_bytes), plural(self.chains, "buffer"));
         [
             format!("{beyond} asked for beyond doubling: {buffers} {grew} {how} to {last}"),
-            "double the capacity".into(),
+            match self.usable_size_reads {
+                0 => "double the capacity".into(),
+                _ => "look at what it makes of the usable size that it reads".into(),
+            },
         ]
     }
 
     /// Words for what to do.
     pub(crate) fn advice(&self, level: Level) -> String {
-        advice(self, level)
+        let advice = advice(self, level);
+        match self.usable_size_reads {
+            0 => advice,
+            reads => format!(
+                "The same function reads the usable size of its blocks ({}), so it has a policy of its own: it may use what the allocator gives beyond each request, and that is not called waste here. {advice}",
+                plural(reads, "time")
+            ),
+        }
     }
 }
 

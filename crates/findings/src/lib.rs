@@ -34,6 +34,7 @@ mod growth;
 mod lead;
 mod leaks;
 mod model;
+mod nameless;
 mod options;
 mod rank;
 mod shoe_judge;

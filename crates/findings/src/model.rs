@@ -411,6 +411,8 @@ pub struct Growth {
     pub sample_gap: Option<(usize, u64)>,
     /// Times that the longest chain grew.
     pub longest_steps: u64,
+    /// How often the same function asked how much of its blocks it may use.
+    pub usable_size_reads: u64,
 }
 
 impl Growth {

@@ -30,6 +30,9 @@ pub struct Options {
     /// What came at one time and is live at the end ranks among the findings from this part (one
     /// over it) of the peak on.
     pub kept_part: u64,
+    /// Missing symbols are worth a hint where functions without a name asked for this part (one over
+    /// it) of the bytes.
+    pub nameless_part: u64,
     /// The process looked at, a row of `processes`; `None`: all.
     pub process: Option<u32>,
     /// A buffer that grew fewer times is not a chain.
@@ -89,6 +92,7 @@ impl Default for Options {
             least_bytes: 1024,
             peak_part: 100,
             kept_part: 20,
+            nameless_part: 10,
             process: None,
             growth_steps: 4,
             good_factor: 1.4,

@@ -234,6 +234,39 @@ fn a_shrink_ends_a_chain() {
     assert_eq!(grown(&findings)[0].steps, 5);
 }
 
+/// As redis' strings: what they ask for next follows from what they may use.
+#[test]
+fn a_buffer_that_reads_its_usable_size_is_not_simply_told_to_double() {
+    let mut program = Program::new();
+    let [make_room, read] =
+        [["main", "sdsMakeRoomFor"], ["main", "sdsnewlen"]].map(|stack| program.stack(&stack));
+    let buffer = program.malloc(make_room, 1000);
+    for step in 2..=200 {
+        program.realloc(make_room, buffer, step * 1000);
+        program.usable_size(buffer);
+    }
+    program.free(buffer);
+    let other = program.malloc(read, 64);
+    program.free(other);
+    let (_, findings) = program.findings(Options::default());
+    let growth = grown(&findings)[0];
+    assert_eq!((growth.usable_size_reads, findings.uses_its_slop.len()), (199, 1));
+    let finding = &findings.findings[0];
+    assert!(
+        finding.title.ends_with("; look at what it makes of the usable size that it reads"),
+        "{}",
+        finding.title
+    );
+    assert!(
+        finding
+            .advice
+            .starts_with("The same function reads the usable size of its blocks (199 times)")
+            && finding.advice.contains("Double the capacity instead"),
+        "{}",
+        finding.advice
+    );
+}
+
 /// A list that is made, grown by realloc and given back for each of many items.
 fn rebuilt_by_realloc(items: u64, sizes: &[u64]) -> Program {
     let mut program = Program::new();

@@ -4,7 +4,7 @@ use crate::program::Program;
 use heaplab_findings::{
     ChurnPattern, Evidence, Finding, Kind, LeakClock, LeakPattern, Level, Options, Rank,
 };
-use heaplab_trace::tables::{Process, Sample};
+use heaplab_trace::tables::{Module, Process, Sample};
 
 fn of(program: &Program, kind: Kind, options: Options) -> Vec<Finding> {
     program
@@ -463,6 +463,36 @@ fn that_most_of_a_process_was_not_seen_is_said_first_with_the_remedy() {
         let lead = sampled(&mut program, "/usr/bin/app", resident, anonymous);
         assert!(lead.iter().all(|sentence| !sentence.contains("explained")), "{lead:?}");
     }
+}
+
+/// A library without symbols asks for most, and says where its symbols would be.
+#[test]
+fn places_without_names_come_with_the_file_that_has_them() {
+    let mut program = Program::new();
+    let [named, bare] = [["main", "own"], ["main", "bare"]].map(|stack| program.stack(&stack));
+    let row = program.tables.stacks[bare as usize].frame as usize;
+    program.tables.modules = vec![Module {
+        path: "/usr/lib/libxml2.so.2".into(),
+        build_id: "ab0123cdef".into(),
+        ..Module::default()
+    }];
+    (program.tables.frames[row].function, program.tables.frames[row].module) = (None, Some(0));
+    for _ in 0..100 {
+        for (stack, size) in [(named, 1000), (bare, 1000)] {
+            let object = program.malloc(stack, size);
+            program.free(object);
+        }
+    }
+    let hint = |program: &Program| {
+        let limits = program.findings(Options::default()).1.limits;
+        limits.into_iter().find(|limit| limit.contains("without a name"))
+    };
+    assert_eq!(
+        hint(&program).unwrap(),
+        "50.0 % of the bytes were asked for by functions without a name in /usr/lib/libxml2.so.2 (/usr/lib/debug/.build-id/ab/0123cdef.debug). Install the debug symbols of their packages (Debian: NAME-dbgsym; Fedora: debuginfo-install; any: DEBUGINFOD_URLS and debuginfod-find debuginfo BUILD-ID), then run heaplab symbolize."
+    );
+    program.tables.frames[row].function = Some("xmlStrdup".into());
+    assert_eq!(hint(&program), None);
 }
 
 #[test]
