@@ -26,6 +26,7 @@
 //! # Ok::<(), heaplab_trace::TraceError>(())
 //! ```
 
+pub mod asked;
 pub mod display;
 pub mod findings;
 pub mod granules;
@@ -86,10 +87,16 @@ pub struct Report {
     pub timeline: Vec<Point>,
 }
 
-/// Whether a recording is one of a metaspace.
+/// Whether a recording is one of a metaspace: recorded, imported from a JVM's log, or a workload
+/// without chunks.
 pub fn is_metaspace(tables: &Tables) -> bool {
-    !tables.chunks.is_empty()
-        && tables.arenas.iter().any(|arena| arena.kind == "non-class" || arena.kind == "class")
+    tables.arenas.iter().any(|arena| arena.kind == "non-class" || arena.kind == "class")
+}
+
+/// Whether it says where its blocks lay, so that a [`report`] can be made. An imported
+/// `#metaspace-trace` says what was asked for ([`asked`]).
+pub fn has_chunks(tables: &Tables) -> bool {
+    is_metaspace(tables) && !tables.chunks.is_empty()
 }
 
 /// Looks at the JVM of row `process` of a recording: one pass over the events of all (rows are

@@ -10,7 +10,7 @@ use heaplab_export::{
     About, Detail, Export, ExportError, Format, HeapSnapshot, LiveBlocks, MetaspaceSnapshot,
     Moment, Weight, Written,
 };
-use heaplab_metaspace_report::{is_metaspace, shadow_at};
+use heaplab_metaspace_report::{has_chunks, shadow_at};
 use heaplab_profile::{At, MomentRequest, NoObserver, Observer, Options, Profile, profile};
 use heaplab_trace::bundle::{Bundle, EVENTS_FILE, Selection};
 use heaplab_trace::import::metaspace_trace::Writer;
@@ -204,7 +204,7 @@ fn heap_snapshot(
     about: &About,
 ) -> Result<ExitCode> {
     let (tables, meta) = (bundle.tables(), bundle.meta());
-    if on.is_none() && is_metaspace(tables) {
+    if on.is_none() && has_chunks(tables) {
         return metaspace_snapshot(args, bundle, selection, moment, about);
     }
     let (profile, which) = profiled(args, bundle, selection, moment, &mut NoObserver)?;

@@ -145,6 +145,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let is_text = !args.json && args.html.is_none() && !args.blocks;
     let is_metaspace = heaplab_metaspace_report::is_metaspace(bundle.tables());
     if is_text && args.between.is_none() && is_metaspace {
+        if !heaplab_metaspace_report::has_chunks(bundle.tables()) {
+            for jvm in &jvms {
+                print!("{}", metaspace::asked_text(&bundle, *jvm, args.at.as_deref(), &look)?)?;
+                // The peak of what was asked for is no moment of a model.
+                let moment = args.at.as_deref().filter(|at| *at != "peak");
+                print!("{}", model::text(&bundle, *jvm, metaspace::MODEL, moment)?)?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
         for of in metaspace::of_each(&bundle, &jvms, args.at.as_deref())? {
             print!(
                 "{}",

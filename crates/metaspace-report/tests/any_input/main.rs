@@ -12,7 +12,7 @@ mod memory;
 
 use damage::{Random, damaged, noise, unpacked};
 use heaplab_metaspace::old::{jvm_log, recording};
-use heaplab_metaspace_report::{At, is_metaspace, report};
+use heaplab_metaspace_report::{At, has_chunks, report};
 use heaplab_trace::Event;
 use heaplab_trace::import::{Format, Options, import};
 use heaplab_trace::order::OrderChecker;
@@ -77,7 +77,7 @@ fn imported(input: &[u8], format: Format, random: &mut Random) {
                     && (chunk.process as usize) < tables.processes.len()
             );
         }
-        if is_metaspace(tables) {
+        if has_chunks(tables) {
             for at in [At::End, At::Peak, At::Row(rows / 2)] {
                 let report = report(
                     tables,

@@ -10,7 +10,8 @@
 //!
 //! What kind a loader is stands in a table of its own ([`name_kinds`]); without it the first loader
 //! is the boot loader and all others are standard ones. Requests are aligned to a word, and say so:
-//! a heap that aligns further does not place blocks where HotSpot does. A purge becomes a mark.
+//! a heap that aligns further does not place blocks where HotSpot does. A purge becomes a trim,
+//! which a replay asks of its heap, and a mark.
 //!
 //! A line that cannot be understood, breaks off without a line feed, or contradicts those before
 //! it, ends the import there: what was read stays, and `meta.cut` says where and why. With
@@ -351,6 +352,7 @@ impl<S: EventSink> Importer<'_, S> {
             time_ns: self.time_ns,
             process: Some(0),
         });
+        self.push(Event { op: Op::Trim, ..Event::default() })?;
         self.push(Event { op: Op::Mark, object: row as u64, ..Event::default() })
     }
 
@@ -440,10 +442,10 @@ mod tests {
         assert_eq!(detect(SMALL.as_bytes()), Some(Format::MetaspaceTrace));
         let (events, imported) = read(SMALL, false).unwrap();
         let ops: Vec<Op> = events.iter().map(|event| event.op).collect();
-        use Op::{Alloc, ArenaBirth, ArenaDeath, Free, Mark};
+        use Op::{Alloc, ArenaBirth, ArenaDeath, Free, Mark, Trim};
         assert_eq!(
             ops,
-            [ArenaBirth, ArenaBirth, ArenaBirth, Alloc, Alloc, Alloc, Free, ArenaDeath, Mark]
+            [ArenaBirth, ArenaBirth, ArenaBirth, Alloc, Alloc, Alloc, Free, ArenaDeath, Trim, Mark]
         );
         let first = events[3];
         assert_eq!(

@@ -118,9 +118,13 @@ impl Drop for Unfinished {
     }
 }
 
+/// Raised when the same recording is compiled into another program: 1, purges of a metaspace.
+const COMPILED_AS: u32 = 1;
+
 fn key(folder: &Path, selection: Selection) -> Result<u64, TraceError> {
     let mut hash = Xxh3::new();
     hash.update(&VERSION.to_le_bytes());
+    hash.update(&COMPILED_AS.to_le_bytes());
     hash.update(format!("{:?}", selection.process).as_bytes());
     let mut buffer = vec![0; 1 << 18];
     for name in COMPILED_FROM {

@@ -6,7 +6,8 @@ use super::encoding::{
 };
 use super::file::{Checkpoint, Facts, RegionKind, Writer};
 use super::slots::Slots;
-use crate::{BY_REACHABILITY, Event, EventSource, Flags, ObjectId, Op, TraceError, tables::Tables};
+use crate::tables::{ChunkOp, Tables};
+use crate::{BY_REACHABILITY, Event, EventSource, Flags, ObjectId, Op, TraceError};
 use hashbrown::HashMap;
 use std::io::{Seek, Write};
 use std::path::Path;
@@ -40,6 +41,8 @@ struct Compiler {
     marks: Vec<Checkpoint>,
     peak: Checkpoint,
     facts: Facts,
+    /// Rows of `chunks` that were looked at.
+    chunks: usize,
 }
 
 /// Compiles what `source` gives into a program and writes it to `out`. `facts` carries what the
@@ -113,6 +116,7 @@ impl Compiler {
             self.facts.skipped_events += 1;
             return Ok(());
         }
+        self.purges(event, tables);
         match event.op {
             Op::Alloc => self.birth(event, tables, row, origin)?,
             Op::Free => self.death(event, row, origin)?,
@@ -157,6 +161,20 @@ impl Compiler {
             Op::CollectBegin | Op::CollectEnd => self.facts.skipped_events += 1,
         }
         Ok(())
+    }
+
+    /// Purges of a recorded JVM's metaspace before the event: what its heap gave back then, another
+    /// heap is asked to give back. Rows of `chunks` count events of all processes, so that times
+    /// tell.
+    fn purges(&mut self, event: &Event, tables: &Tables) {
+        while let Some(chunk) =
+            tables.chunks.get(self.chunks).filter(|chunk| chunk.time_ns < event.time_ns)
+        {
+            self.chunks += 1;
+            if chunk.op == ChunkOp::Purge && chunk.process == event.process {
+                encoding::encode(&mut self.words, Step::Managed(Managed::Trim));
+            }
+        }
     }
 
     fn birth(

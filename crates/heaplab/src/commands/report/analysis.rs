@@ -72,7 +72,13 @@ pub fn analyse(
     let mut events = Watched::new(bundle, selection, "reading")?;
     let profile = profile(tables, &mut events, &options, &mut detectors)
         .map_err(choose::of_recording(bundle))?;
-    let findings = detectors.finish(tables, &profile);
+    let mut findings = detectors.finish(tables, &profile);
+    if heaplab_metaspace_report::is_metaspace(tables) {
+        // A block of metaspace dies with its loader and lies where its arena has room: slop,
+        // leaks and churn are malloc's.
+        let Findings { counts, counts_at_peak, limits, .. } = findings;
+        findings = Findings { counts, counts_at_peak, limits, ..Findings::default() };
+    }
     Ok(Analysis { process, peaks: Vec::new(), profile, findings })
 }
 

@@ -9,7 +9,8 @@ use super::text::paint::Paint;
 use crate::{choose, terminal};
 use anyhow::Result;
 use heaplab_findings::words::{bytes, duration, plural};
-use heaplab_metaspace_report::{At, Point, Report, is_metaspace, reports};
+use heaplab_metaspace_report::asked::{Asked, asked};
+use heaplab_metaspace_report::{At, Point, Report, has_chunks, reports};
 use heaplab_profile::At as Mark;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::tables::{Tables, process_label};
@@ -42,7 +43,7 @@ pub struct OfProcess {
 pub fn of_each(bundle: &Bundle, jvms: &[u32], wanted: Option<&str>) -> Result<Vec<OfProcess>> {
     let tables = bundle.tables();
     let mut found = Vec::new();
-    if !is_metaspace(tables) {
+    if !has_chunks(tables) {
         return Ok(found);
     }
     for jvms in jvms.chunks(JVMS_A_PASS) {
@@ -227,6 +228,95 @@ pub fn text(
     );
     text.push_str(&paint.finish());
     text
+}
+
+/// The model on which a workload without chunks is shown, unless another is asked for.
+pub const MODEL: &str = "metaspace:jdk17";
+
+/// What was asked of one JVM's metaspace, as text: of a recording that does not say where blocks
+/// lay.
+///
+/// # Errors
+/// A moment that nobody knows, or the events cannot be read.
+pub fn asked_text(
+    bundle: &Bundle,
+    process: u32,
+    wanted: Option<&str>,
+    look: &Look,
+) -> Result<String> {
+    let (meta, tables) = (bundle.meta(), bundle.tables());
+    let selection = Selection { process: Some(process) };
+    let moment = wanted.map(|text| choose::moment(tables, selection, text)).transpose()?;
+    let moment = moment.map_or(At::End, |moment| at(tables, moment));
+    let look_at = |moment| {
+        asked(tables, &mut bundle.events(Selection::default())?, process, moment)
+            .map_err(choose::of_recording(bundle))
+    };
+    let mut found = look_at(moment)?;
+    if moment == At::Peak {
+        found = look_at(At::Row(found.peak_row))?;
+    }
+    let mut paint = Paint::new(look.width, look.colour);
+    paint.title(if meta.program.is_empty() {
+        "(the program's name is not known)"
+    } else {
+        &meta.program
+    });
+    let facts = [
+        meta.allocator.clone(),
+        plural(bundle.meta().events, "event"),
+        duration(meta.duration_ns),
+        plural(found.purges, "purge"),
+    ];
+    paint.wrapped("", &facts.join(" · "));
+    if let Some(line) = which(bundle, process) {
+        paint.wrapped("", &line);
+    }
+    if let Some(cut) = &meta.cut {
+        paint.warning(&format!("The recording was cut: {cut}"));
+    }
+    meta.losses.iter().for_each(|loss| paint.warning(loss));
+    paint.wrapped(
+        "",
+        &format!(
+            "The workload of a JVM's metaspace, without its chunks: what was asked for is exact; what was committed is told by a model ({MODEL} below, others with --model)."
+        ),
+    );
+    asked_tables(&mut paint, &found, wanted, look.top);
+    Ok(paint.finish())
+}
+
+fn asked_tables(paint: &mut Paint, found: &Asked, wanted: Option<&str>, most: usize) {
+    paint.heading(&format!("Asked for, live at {}", wanted.unwrap_or("the end")));
+    paint.line(&format!(
+        "{} in {}; most {} at {}",
+        bytes(found.live.bytes),
+        plural(found.live.count, "block"),
+        bytes(found.peak_bytes),
+        duration(found.peak_ns)
+    ));
+    if found.refused > 0 {
+        paint.line(&format!("{} refused", plural(found.refused, "request")));
+    }
+    paint.dim(&format!("{:<22}{:>15}{:>12}{:>14}", "loaders", "arenas", "live", "given back"));
+    for loaders in &found.loaders {
+        let kind = if loaders.kind.is_empty() { "not known" } else { &loaders.kind };
+        let name = format!("{kind}, {}", if loaders.class { "class" } else { "non-class" });
+        paint.line(&format!(
+            "{name:<22}{:>15}{:>12}{:>14}",
+            format!("{} of {}", loaders.arenas, loaders.born),
+            bytes(loaders.live.bytes),
+            bytes(loaders.given_back.bytes)
+        ));
+    }
+    paint.dim(&format!("{:<22}{:>15}{:>12}", "types of metadata", "blocks", "live"));
+    for kind in found.types.iter().take(most) {
+        let name = if kind.name.is_empty() { "not known" } else { &kind.name };
+        paint.line(&format!("{name:<22}{:>15}{:>12}", kind.live.count, bytes(kind.live.bytes)));
+    }
+    if found.types.len() > most {
+        paint.dim(&format!("and {} more types", found.types.len() - most));
+    }
 }
 
 /// A line of jcmd's form, which knows no width: where it is too long it goes on below what stands

@@ -174,6 +174,8 @@ impl Run<'_> {
                     unsafe { self.model.death(arena) };
                 }
             }
+            // A purge of a trace without chunks.
+            Op::Trim => self.model.purge(),
             _ => {}
         }
     }

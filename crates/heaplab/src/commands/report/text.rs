@@ -42,7 +42,11 @@ pub fn report(bundle: &Bundle, analysis: &Analysis, shown: &Shown, look: &Look) 
         return paint.finish();
     }
     places::moments(&mut paint, bundle.tables(), shown, look.top);
-    slop(&mut paint, bundle, analysis);
+    // Blocks of a metaspace have no slop, and die with their loaders.
+    let is_mallocs = !heaplab_metaspace_report::is_metaspace(bundle.tables());
+    if is_mallocs {
+        slop(&mut paint, bundle, analysis);
+    }
     let basis = analysis.findings.counts.basis;
     counts(
         &mut paint,
@@ -51,9 +55,13 @@ pub fn report(bundle: &Bundle, analysis: &Analysis, shown: &Shown, look: &Look) 
         look.top,
     );
     counts(&mut paint, "The same at the peak", &analysis.findings.counts_at_peak, look.top.min(5));
-    findings::changes(&mut paint, bundle.tables(), analysis, look.top);
+    if is_mallocs {
+        findings::changes(&mut paint, bundle.tables(), analysis, look.top);
+    }
     places::at_peak(&mut paint, bundle.tables(), &analysis.profile, look.top.min(5));
-    findings::live_at_end(&mut paint, bundle.tables(), analysis, look.top.min(5));
+    if is_mallocs {
+        findings::live_at_end(&mut paint, bundle.tables(), analysis, look.top.min(5));
+    }
     paint.finish()
 }
 
@@ -72,11 +80,8 @@ fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     } else {
         &meta.program
     });
-    // Of a JVM's metaspace, the allocator is the JVM's own.
-    if !heaplab_metaspace_report::is_metaspace(tables) {
-        for sentence in &analysis.findings.lead {
-            paint.item("", sentence);
-        }
+    for sentence in &analysis.findings.lead {
+        paint.item("", sentence);
     }
     let allocator = if meta.allocator.is_empty() {
         "allocator not known".into()

@@ -255,6 +255,8 @@ impl<W: Write> EventSink for Writer<'_, W> {
                 Op::Alloc => self.allocate(event),
                 Op::Free => self.free(event),
                 Op::ArenaDeath => self.death(event),
+                // A purge of this format is a trim and a mark.
+                Op::Trim => Ok(()),
                 Op::Mark => self.mark(event),
                 other => Err(self.foreign(
                     "births, requests, blocks given back, deaths and marks",
