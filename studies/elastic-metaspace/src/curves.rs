@@ -27,8 +27,10 @@ pub enum Phase {
 /// One look.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// When.
+    /// In which phase of the program.
     pub phase: Phase,
+    /// When the recorded JVM was there, in microseconds since it began.
+    pub time_us: u64,
     /// What the design says.
     pub moment: Usage,
     /// Anonymous memory of this process in RAM, beyond what it had before.
@@ -66,10 +68,11 @@ pub fn looks(workload: &Workload, name: &str) -> Result<Vec<Look>> {
     let before = Process::now()?;
     let mut replay = Replay::new(workload, name)?;
     let mut looks = Vec::new();
-    let mut look = |replay: &Replay, phase: Phase| -> Result<()> {
+    let mut look = |replay: &Replay, phase: Phase, time_us: u64| -> Result<()> {
         let now = Process::now()?;
         looks.push(Look {
             phase,
+            time_us,
             moment: replay.design.usage(),
             resident: now.resident.saturating_sub(before.resident),
             mappings: now.mappings.saturating_sub(before.mappings),
@@ -77,23 +80,26 @@ pub fn looks(workload: &Workload, name: &str) -> Result<Vec<Look>> {
         Ok(())
     };
     let mut dropping = false;
-    for (index, event) in workload.events.iter().enumerate() {
+    let mut now_us = 0;
+    for (index, (event, time_us)) in workload.events.iter().zip(&workload.times_us).enumerate() {
+        // What the program did before this event held until now.
+        now_us = *time_us;
         match event {
             Event::Death(_) if !std::mem::replace(&mut dropping, true) => {
-                look(&replay, Phase::Loaded)?
+                look(&replay, Phase::Loaded, now_us)?
             }
-            _ if index.is_multiple_of(STEP) && !dropping => look(&replay, Phase::Running)?,
+            _ if index.is_multiple_of(STEP) && !dropping => look(&replay, Phase::Running, now_us)?,
             _ => {}
         }
         replay.step(*event, true)?;
         if *event == Event::Purge {
             dropping = false;
-            look(&replay, Phase::Dropped)?;
+            look(&replay, Phase::Dropped, now_us)?;
         }
     }
-    look(&replay, Phase::Running)?;
+    look(&replay, Phase::Running, now_us)?;
     replay.end();
-    look(&replay, Phase::Empty)?;
+    look(&replay, Phase::Empty, now_us)?;
     Ok(looks)
 }
 

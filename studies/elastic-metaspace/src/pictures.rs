@@ -16,7 +16,7 @@ pub fn draw(folder: &Path) -> Result<Vec<PathBuf>> {
 fn graphs() -> Result<Vec<(&'static str, Graph)>> {
     let old = looks("churn", "jdk11")?;
     let elastic = looks("churn", "jdk17")?;
-    let x = "looks at the recorded churn: every 4000 events, and before and after each drop";
+    let x = "seconds since the recorded JVM began; everything dies at the end";
     let against_used = |title: &str, looks: &[Look]| Graph {
         title: title.into(),
         x,
@@ -65,38 +65,29 @@ fn graphs() -> Result<Vec<(&'static str, Graph)>> {
     ])
 }
 
-/// How wide a plateau a look after a drop is drawn: the program stood still then, and next to no
-/// events tell so.
-const PLATEAU: f64 = 10.0;
-
-/// Where each look lies on the x axis, and where its plateau ends. The axis counts looks rather
-/// than events, because churn's last drops come within a few hundred events of each other, after
-/// 430,000.
-fn places(looks: &[Look]) -> Vec<(f64, f64)> {
-    let mut at = 0.0;
-    let mut places = Vec::with_capacity(looks.len());
-    for look in looks {
-        let width = if matches!(look.phase, Phase::Dropped | Phase::Empty) { PLATEAU } else { 0.0 };
-        places.push((at, at + width));
-        at += width + 1.0;
-    }
-    places
+/// Where a look lies on the x axis.
+fn seconds(look: &Look) -> f64 {
+    look.time_us as f64 / 1e6
 }
 
+/// What was measured, held until the next look: between two levels there was no other.
 fn series(name: &str, looks: &[Look], value: impl Fn(&Look) -> u64) -> Series {
     let megabytes = |look: &Look| value(look) as f64 / f64::from(1 << 20);
-    let points = looks
-        .iter()
-        .zip(places(looks))
-        .flat_map(|(look, (from, to))| [(from, megabytes(look)), (to, megabytes(look))]);
-    Series { name: name.into(), points: points.collect() }
+    let mut points: Vec<(f64, f64)> = Vec::with_capacity(2 * looks.len());
+    for look in looks {
+        let (at, now) = (seconds(look), megabytes(look));
+        points.extend(points.last().map(|(_, before)| (at, *before)));
+        points.push((at, now));
+    }
+    Series { name: name.into(), points }
 }
 
 /// The drops, numbered, and where everything died.
 fn drops(looks: &[Look]) -> Vec<(f64, String)> {
     let mut number = 0;
     let mut marks = Vec::new();
-    for (look, (from, _)) in looks.iter().zip(places(looks)) {
+    for look in looks {
+        let from = seconds(look);
         match look.phase {
             Phase::Dropped => {
                 number += 1;
@@ -164,4 +155,25 @@ fn put_away() -> Result<Graph> {
         }
     }
     Ok(sizes("Blocks put on free lists, both spaces, by size", all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heaplab_metaspace::designs::Usage;
+
+    #[test]
+    fn a_line_holds_each_look_until_the_next_and_invents_none() {
+        let look = |time_us, used| Look {
+            phase: Phase::Running,
+            time_us,
+            moment: Usage { used, ..Usage::default() },
+            resident: 0,
+            mappings: 0,
+        };
+        let mib = 1 << 20;
+        let looks = [look(0, 4 * mib), look(2_000_000, mib), look(10_000_000, 2 * mib)];
+        let line = series("used", &looks, |look| look.moment.used);
+        assert_eq!(line.points, [(0.0, 4.0), (2.0, 4.0), (2.0, 1.0), (10.0, 1.0), (10.0, 2.0)]);
+    }
 }

@@ -31,6 +31,8 @@ pub struct Workload {
     pub arenas: Vec<ArenaPlan>,
     /// In order.
     pub events: Vec<Event>,
+    /// When each was, in microseconds since the JVM began.
+    pub times_us: Vec<u64>,
     /// Allocations that the recorded JVM served from free blocks.
     pub from_free_blocks: u64,
 }
@@ -81,12 +83,21 @@ fn read(name: &'static str, trace: &[u8], arenas: &[u8]) -> Result<Workload> {
     };
     let arenas: Vec<ArenaPlan> = kinds.lines().skip(1).map(plan).collect();
     let text = unpack(name, trace)?;
-    let mut workload = Workload { name, arenas, events: Vec::new(), from_free_blocks: 0 };
+    let mut workload =
+        Workload { name, arenas, events: Vec::new(), times_us: Vec::new(), from_free_blocks: 0 };
+    // Threads write their lines a little late: the recording's time does not go back.
+    let (mut line_us, mut now_us) = (0i64, 0u64);
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
         let event = event(line).with_context(|| {
             format!("{name}.trace.gz, line {}: expected an event, found {line:?}", index + 1)
         })?;
         workload.from_free_blocks += u64::from(line.split(' ').nth(1) == Some("f"));
+        let step = line.split(' ').next().and_then(|text| text.parse::<i64>().ok());
+        line_us += step.with_context(|| {
+            format!("{name}.trace.gz, line {}: expected microseconds, found {line:?}", index + 1)
+        })?;
+        now_us = now_us.max(line_us.max(0) as u64);
+        workload.times_us.push(now_us);
         workload.events.push(event);
     }
     Ok(workload)
@@ -129,6 +140,8 @@ mod tests {
         let churn = churn().unwrap();
         assert_eq!((churn.events.len(), churn.arenas.len()), (433_287, 2_606));
         assert_eq!(churn.events.iter().filter(|event| **event == Event::Purge).count(), 5);
+        assert_eq!(churn.times_us.len(), churn.events.len());
+        assert!(churn.times_us.is_sorted() && churn.times_us[0] == 47_168);
         assert_eq!(jruby().unwrap().arenas.len(), 1_482);
     }
 }
