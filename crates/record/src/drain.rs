@@ -573,6 +573,7 @@ impl Drainer {
             }) = proc_fs::memory(pid)
             {
                 let counter = clock::counter();
+                let without_huge_pages = proc_fs::without_huge_pages(pid);
                 self.note(&Note::Sample {
                     counter,
                     pid,
@@ -580,6 +581,7 @@ impl Drainer {
                     resident_bytes,
                     resident_anonymous_bytes,
                     resident_peak_bytes,
+                    without_huge_pages,
                 })?;
             }
         }

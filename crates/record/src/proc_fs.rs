@@ -126,6 +126,19 @@ pub fn memory(pid: u32) -> Option<Memory> {
     memory_of(&text(format!("/proc/{pid}/status"))?)
 }
 
+/// Whether a process has switched transparent huge pages off, or was started by one that had
+/// (`PR_SET_THP_DISABLE`; Linux 5.0 and later tell). Not where the kernel has none to give.
+pub fn without_huge_pages(pid: u32) -> bool {
+    text(format!("/proc/{pid}/status")).is_some_and(|status| huge_pages_are_off(&status))
+}
+
+fn huge_pages_are_off(status: &str) -> bool {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("THP_enabled:"))
+        .is_some_and(|value| value.trim() == "0")
+}
+
 fn memory_of(status: &str) -> Option<Memory> {
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -279,6 +292,8 @@ mod tests {
     fn memory_is_read_in_bytes() {
         let memory =
             Memory { resident_bytes: 12288, anonymous_bytes: 4096, resident_peak_bytes: 0 };
+        assert!(huge_pages_are_off("VmRSS:\t12 kB\nTHP_enabled:\t0\n"));
+        assert!(!huge_pages_are_off("THP_enabled:\t1\n") && !huge_pages_are_off(""));
         assert_eq!(memory_of("VmRSS:\t    12 kB\nRssAnon:\t     4 kB\n"), Some(memory));
         let peak = Memory { resident_peak_bytes: 20480, ..memory };
         assert_eq!(

@@ -701,3 +701,21 @@ fn samples_can_be_left_out_and_small_rings_do_with_waiting() {
     // No stack leads to the C library, yet it is what was recorded under.
     assert!(recording.meta.allocator.starts_with("glibc 2."), "{}", recording.meta.allocator);
 }
+
+#[test]
+fn a_program_that_switches_huge_pages_off_is_known() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    if !status.contains("THP_enabled:") {
+        eprintln!("skipped: this kernel does not tell");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), "no_huge_pages", "cc", &[]) else { return };
+    let mut options = options(folder.path(), &[&program]);
+    options.samples = Duration::from_millis(10);
+    assert_eq!(record(&options).meta.without_huge_pages, [0]);
+    let folder = tempfile::tempdir().unwrap();
+    let other = self::options(folder.path(), &[&"sleep", &"0.1"]);
+    let here = status.lines().any(|line| line.starts_with("THP_enabled:") && line.ends_with('0'));
+    assert_eq!(record(&other).meta.without_huge_pages.is_empty(), !here);
+}

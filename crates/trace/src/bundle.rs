@@ -116,6 +116,9 @@ pub struct Meta {
     /// Lines of an imported trace are missing between others; `losses` says how much at the least.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub gaps: bool,
+    /// Rows of `processes` that had switched transparent huge pages off (`PR_SET_THP_DISABLE`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub without_huge_pages: Vec<u32>,
     /// Length of the recording.
     pub duration_ns: u64,
     /// When it began, seconds since 1970 UTC; 0: not known.

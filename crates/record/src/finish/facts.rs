@@ -14,7 +14,7 @@ use heaplab_recorder::layout;
 use heaplab_trace::bundle::Meta;
 use heaplab_trace::tables::{Began, Ended, Process, Sample, Tables};
 use heaplab_trace::words::so_many;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// A row of `processes` and how and when it ended.
 pub type End = (u32, Ended, Option<u64>);
@@ -104,6 +104,7 @@ impl Facts {
                 resident_bytes,
                 resident_anonymous_bytes,
                 resident_peak_bytes,
+                without_huge_pages: _,
             } = *note
             else {
                 return None;
@@ -122,6 +123,19 @@ impl Facts {
         let mut samples: Vec<Sample> = drained.chain(last).collect();
         samples.sort_by_key(|sample| sample.time_ns);
         samples
+    }
+
+    /// Rows of `processes` that had switched transparent huge pages off.
+    pub fn without_huge_pages(index: &Index, row: impl Fn(u32, u32) -> Option<u32>) -> Vec<u32> {
+        let rows: BTreeSet<u32> = index
+            .notes
+            .iter()
+            .filter_map(|note| match note {
+                Note::Sample { pid, seq, without_huge_pages: true, .. } => row(*pid, *seq),
+                _ => None,
+            })
+            .collect();
+        rows.into_iter().collect()
     }
 
     /// How each image ended. What heaplab saw comes before what the process said of itself.

@@ -202,10 +202,12 @@ pub fn merge_spool<S: EventSink>(
     let rows = |pid: u32, seq: u32| merge.builder.row_of((pid, seq));
     let samples = facts.samples(&content.index, rows);
     let ends = facts.ends(&content.index, rows);
+    let without_huge_pages = facts::Facts::without_huge_pages(&content.index, rows);
     let mut tables = merge.builder.tables;
     tables.samples = samples;
     facts.complete(&mut tables, ends, &content.index);
-    let meta = facts.meta(&content, &counts, unknown_stacks, &tables);
+    let meta =
+        Meta { without_huge_pages, ..facts.meta(&content, &counts, unknown_stacks, &tables) };
     Ok((tables, meta, counts))
 }
 

@@ -36,6 +36,9 @@ pub enum Note {
         /// The most resident bytes so far as the kernel counted them; 0: not known.
         #[serde(default)]
         resident_peak_bytes: u64,
+        /// It has switched transparent huge pages off (`PR_SET_THP_DISABLE`).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        without_huge_pages: bool,
     },
     /// A process image ended.
     Ended {
@@ -104,6 +107,7 @@ mod tests {
                 resident_bytes: 3,
                 resident_anonymous_bytes: 4,
                 resident_peak_bytes: 5,
+                without_huge_pages: true,
             },
             Note::Ended { counter: 1, pid: 2, seq: 0, how: How::Signalled(9) },
             Note::Cut { text: String::from("the disk is full") },
