@@ -146,5 +146,14 @@ fn measure(name: &str, program: &Program, repetitions: u32) -> Result<()> {
 
 fn request(heap: &str, program: &Path, passes: u32) -> CellRequest {
     let (heap, kind, program) = (heap.to_string(), CellKind::Time, program.to_path_buf());
-    CellRequest { heap, kind, program, touch: Touch::Known, threads: false, passes, core: None }
+    CellRequest {
+        heap,
+        kind,
+        program,
+        touch: Touch::Known,
+        threads: false,
+        passes,
+        core: None,
+        huge_pages: true,
+    }
 }

@@ -6,7 +6,7 @@
 
 use crate::plan::{HeapCell, Plan, passes_for};
 use crate::process::{self, Processes};
-use crate::results::{Results, Settings, Workload};
+use crate::results::{HugePages, Results, Settings, Workload};
 use crate::run::{ExperimentError, run};
 use heaplab_heap::FamilyError;
 use heaplab_replay::{CellReport, CellRequest, Families, Touch};
@@ -83,6 +83,7 @@ pub fn compare(
         margin: 0.03,
         confidence: 0.95,
         debug_build: cfg!(debug_assertions),
+        huge_pages: Some(HugePages::None),
         ..Settings::default()
     };
     let plan = Plan {

@@ -2,7 +2,7 @@
 //! everything about it follows from its fields, so that machines that share a plan run parts of the
 //! same experiment.
 
-use crate::results::{Settings, Workload};
+use crate::results::{HugePages, Settings, Workload};
 use crate::statistics::Random;
 use heaplab_heap::Traits;
 use heaplab_replay::{CellKind, CellRequest, Selected};
@@ -107,7 +107,24 @@ impl Plan {
             passes: self.settings.passes,
             // Threads are there to run at once.
             core: self.core.filter(|_| !self.settings.threads),
+            huge_pages: self.huge_pages(kind),
         }
+    }
+
+    /// Whether a cell may have huge pages: of space the setting says; time is measured as the
+    /// program runs.
+    fn huge_pages(&self, kind: CellKind) -> bool {
+        let is_asked = self.settings.huge_pages != Some(HugePages::None);
+        !self.settings.program_without_huge_pages && (kind != CellKind::Space || is_asked)
+    }
+
+    /// What to ask of a space cell under the setting of huge pages that is not compared; `None`:
+    /// the program has none.
+    pub fn request_beside(&self, heap: &str) -> Option<CellRequest> {
+        let asked = self.settings.huge_pages?;
+        let request = self.request(heap, CellKind::Space);
+        (!self.settings.program_without_huge_pages)
+            .then_some(CellRequest { huge_pages: asked.other() == HugePages::System, ..request })
     }
 
     /// The environment of a heap's process.

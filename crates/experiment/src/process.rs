@@ -213,6 +213,7 @@ mod tests {
             threads: false,
             passes: 1,
             core: None,
+            huge_pages: true,
         };
         processes.run(&request, &[("KNOB".into(), "3".into())])
     }

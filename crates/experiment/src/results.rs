@@ -96,6 +96,34 @@ pub struct Settings {
     /// heaplab was built without optimisation: times mean nothing.
     #[serde(default)]
     pub debug_build: bool,
+    /// Under which setting of huge pages all heaps' space is compared; `None`: results of before
+    /// there was a choice, as [`HugePages::System`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub huge_pages: Option<HugePages>,
+    /// The recorded program had switched huge pages off (`PR_SET_THP_DISABLE`): so have all cells.
+    #[serde(default)]
+    pub program_without_huge_pages: bool,
+}
+
+/// What the kernel may do with the memory of a space cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HugePages {
+    /// Nothing lies in transparent huge pages.
+    #[default]
+    None,
+    /// As the system is set, and as each heap asks.
+    System,
+}
+
+impl HugePages {
+    /// The setting that stands beside it.
+    pub fn other(self) -> HugePages {
+        match self {
+            HugePages::None => HugePages::System,
+            HugePages::System => HugePages::None,
+        }
+    }
 }
 
 impl Workload {
@@ -139,6 +167,9 @@ pub struct Machine {
 pub struct HeapResult {
     /// As named on the command line: `jemalloc:narenas=1`.
     pub heap: String,
+    /// What it was called there, where it has a name of its own: `lib:/opt/libmine.so`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias_of: Option<String>,
     /// Its version as it says itself: "jemalloc 5.3.0".
     pub version: String,
     /// Space, where it was asked for and succeeded.
@@ -168,6 +199,15 @@ impl HeapResult {
             Measure::Time => self.time.is_some(),
         }
     }
+}
+
+/// The largest resident bytes under the setting of huge pages that is not compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherHugePages {
+    /// The driver's taken off.
+    pub peak_resident_bytes: u64,
+    /// Of them, in huge pages.
+    pub peak_huge_page_bytes: u64,
 }
 
 /// A value with the range it may lie in.
@@ -208,6 +248,9 @@ pub struct Space {
     /// Of the largest resident bytes, those in huge pages of the kernel, the driver's taken off.
     #[serde(default)]
     pub peak_huge_page_bytes: u64,
+    /// The same heap under the other setting of huge pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_huge_pages: Option<OtherHugePages>,
     /// The moments, in order.
     pub curve: Vec<SpaceMoment>,
 }

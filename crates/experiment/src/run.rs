@@ -6,7 +6,7 @@ use crate::plan::{CANARY, NULL_HEAP, Plan};
 use crate::process::CellRunner;
 use crate::results::{CellFailure, Machine, Results};
 use crate::summary::summarize;
-use heaplab_replay::{CellKind, CellReport, SpaceReport};
+use heaplab_replay::{CellKind, CellReport, CellRequest, SpaceReport};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::Write;
@@ -87,6 +87,8 @@ pub struct SpaceCells {
     pub heap: String,
     /// What its cells found.
     pub reports: Vec<SpaceReport>,
+    /// What one found under the other setting of huge pages.
+    pub beside: Option<SpaceReport>,
 }
 
 /// Everything that was measured.
@@ -96,6 +98,8 @@ pub struct Measured {
     pub space: Vec<SpaceCells>,
     /// Space of a driver without a heap.
     pub null_space: Option<SpaceReport>,
+    /// The same under the other setting of huge pages.
+    pub null_beside: Option<SpaceReport>,
     /// Time blocks, in order.
     pub blocks: Vec<Block>,
     /// Cells of space and verification that failed, by heap.
@@ -112,6 +116,7 @@ pub fn run(
     let mut total = if plan.verify { heaps } else { 0 };
     if plan.space {
         total += 1 + plan.heaps.iter().map(|heap| heap.space_cells).sum::<u32>();
+        total += if has_beside(plan) { 1 + heaps } else { 0 };
     }
     if plan.time {
         total += plan.blocks().count() as u32 * (heaps + 2);
@@ -166,8 +171,12 @@ fn space(
     tell(format!("space: {NULL_HEAP}"));
     measured.null_space =
         Some(space_cell(plan, runner, NULL_HEAP, 0).map_err(ExperimentError::Driver)?);
+    if has_beside(plan) {
+        tell(format!("space, other huge pages: {NULL_HEAP}"));
+        measured.null_beside = beside(plan, runner, NULL_HEAP);
+    }
     for heap in &plan.heaps {
-        let mut cells = SpaceCells { heap: heap.name.clone(), reports: Vec::new() };
+        let mut cells = SpaceCells { heap: heap.name.clone(), ..SpaceCells::default() };
         for repeat in 0..heap.space_cells {
             tell(format!("space: {}", heap.name));
             match space_cell(plan, runner, &heap.name, repeat) {
@@ -181,19 +190,44 @@ fn space(
                 }
             }
         }
+        if has_beside(plan) {
+            tell(format!("space, other huge pages: {}", heap.name));
+            cells.beside = beside(plan, runner, &heap.name).filter(|_| !cells.reports.is_empty());
+        }
         measured.space.push(cells);
     }
     Ok(())
 }
 
-/// A space cell from the cache, or run and put there.
+/// Whether there is another setting of huge pages to look at on this machine.
+fn has_beside(plan: &Plan) -> bool {
+    plan.request_beside(NULL_HEAP).is_some() && machine().huge_pages != "never"
+}
+
+/// A heap under the other setting of huge pages. What fails there is no result, and no failure of
+/// what is compared.
+fn beside(plan: &Plan, runner: &dyn CellRunner, heap: &str) -> Option<SpaceReport> {
+    asked_cell(plan, runner, plan.request_beside(heap)?, 0).ok()
+}
+
+/// A space cell as the plan has it.
 fn space_cell(
     plan: &Plan,
     runner: &dyn CellRunner,
     heap: &str,
     repeat: u32,
 ) -> Result<SpaceReport, String> {
-    let request = plan.request(heap, CellKind::Space);
+    asked_cell(plan, runner, plan.request(heap, CellKind::Space), repeat)
+}
+
+/// A space cell from the cache, or run and put there.
+fn asked_cell(
+    plan: &Plan,
+    runner: &dyn CellRunner,
+    request: CellRequest,
+    repeat: u32,
+) -> Result<SpaceReport, String> {
+    let heap = request.heap.as_str();
     let machine = machine();
     let identity = (
         &plan.workload,

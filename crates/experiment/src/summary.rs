@@ -3,8 +3,8 @@
 
 use crate::plan::{CANARY, NULL_HEAP, Plan};
 use crate::results::{
-    Canary, CellFailure, Comparison, Estimate, HeapResult, Machine, Measure, Outcome,
-    RESULTS_VERSION, Results, Settings, Space, SpaceMoment, Time,
+    Canary, CellFailure, Comparison, Estimate, HeapResult, Machine, Measure, OtherHugePages,
+    Outcome, RESULTS_VERSION, Results, Settings, Space, SpaceMoment, Time,
 };
 use crate::run::{Block, Measured};
 use crate::statistics::{benjamini_hochberg, bootstrap, hodges_lehmann, median, wilcoxon};
@@ -76,7 +76,8 @@ fn heap_result(plan: &Plan, measured: &Measured, name: &str) -> HeapResult {
     let cells = measured.space.iter().find(|cells| cells.heap == name);
     let space = cells
         .zip(measured.null_space.as_ref())
-        .and_then(|(cells, null)| space(plan, &cells.reports, null));
+        .and_then(|(cells, null)| space(plan, &cells.reports, null))
+        .map(|space| Space { other_huge_pages: beside(measured, name), ..space });
     let version =
         cells.and_then(|cells| cells.reports.first()).map(|report| report.version.clone());
     let version = version.or_else(|| {
@@ -89,6 +90,7 @@ fn heap_result(plan: &Plan, measured: &Measured, name: &str) -> HeapResult {
     let without_huge_pages = cell.and_then(|heap| heap.without_huge_pages.clone());
     HeapResult {
         heap: name.into(),
+        alias_of: None,
         version: version.unwrap_or_default(),
         space,
         time,
@@ -156,6 +158,18 @@ fn net_huge_bytes(report: &SpaceReport, null: &SpaceReport, checkpoint: usize) -
     (grown(report) - grown(null)).max(0) as u64
 }
 
+/// The peak under the other setting of huge pages.
+fn beside(measured: &Measured, name: &str) -> Option<OtherHugePages> {
+    let cells = measured.space.iter().find(|cells| cells.heap == name)?;
+    let (report, null) = (cells.beside.as_ref()?, measured.null_beside.as_ref()?);
+    let largest = (0..report.samples.len()).max_by_key(|index| net_bytes(report, null, *index))?;
+    let peak_resident_bytes = net_bytes(report, null, largest);
+    Some(OtherHugePages {
+        peak_resident_bytes,
+        peak_huge_page_bytes: net_huge_bytes(report, null, largest).min(peak_resident_bytes),
+    })
+}
+
 fn space(plan: &Plan, reports: &[SpaceReport], null: &SpaceReport) -> Option<Space> {
     let program = Program::open(&plan.program).ok()?;
     space_of(program.facts(), program.checkpoints(), reports, null)
@@ -208,6 +222,7 @@ fn space_of(
         resident_per_requested: at_requested_peak.resident_bytes as f64
             / at_requested_peak.requested_bytes.max(1) as f64,
         peak_huge_page_bytes: net_huge_bytes(typical, null, largest).min(peak(typical)),
+        other_huge_pages: None,
         curve,
     })
 }

@@ -1,7 +1,9 @@
 //! The verdict in words. A sentence claims no more than its interval does: less, more, equivalent
 //! within the stated margin, or no difference shown.
 
-use crate::results::{Comparison, HeapResult, Measure, Outcome, Results, Space, Workload};
+use crate::results::{
+    Comparison, HeapResult, HugePages, Measure, Outcome, Results, Space, Workload,
+};
 use crate::summary::{RESOLUTION_NS, blocks_needed, blocks_needed_for};
 
 /// The verdict's sentences, space before time.
@@ -226,6 +228,50 @@ fn sized(bytes: u64) -> String {
     }
 }
 
+/// Under which setting of huge pages space is compared, with the figures of the other.
+fn huge_page_setting(results: &Results) -> Option<String> {
+    let setting = results.settings.huge_pages?;
+    let spaces =
+        || results.heaps.iter().filter_map(|heap| Some((&heap.heap, heap.space.as_ref()?)));
+    spaces().next()?;
+    let compared = match setting {
+        _ if results.settings.program_without_huge_pages => {
+            return Some(
+                "The program switched huge pages off (PR_SET_THP_DISABLE), and so do all cells, of space and of time."
+                    .into(),
+            );
+        }
+        HugePages::None => "Space is compared without huge pages, alike for all heaps",
+        HugePages::System => {
+            "Space is compared with huge pages as the system gives them and each heap asks for them"
+        }
+    };
+    let others: Vec<String> = spaces()
+        .filter_map(|(heap, space)| {
+            let other = space.other_huge_pages?;
+            let huge = match other.peak_huge_page_bytes {
+                0 => String::new(),
+                bytes => format!(" ({} in huge pages)", sized(bytes)),
+            };
+            Some(format!("{heap} {}{huge}", sized(other.peak_resident_bytes)))
+        })
+        .collect();
+    let beside = match setting {
+        HugePages::None => format!("With those of the system ({})", results.machine.huge_pages),
+        HugePages::System => "Without them".into(),
+    };
+    let has_huge =
+        |space: &Space| space.other_huge_pages.is_some_and(|other| other.peak_huge_page_bytes > 0);
+    let is_alike = setting == HugePages::None && !spaces().any(|(_, space)| has_huge(space));
+    Some(match others.len() {
+        0 => format!("{compared} (--huge-pages)."),
+        _ if is_alike => {
+            format!("{compared} (--huge-pages). {beside} nothing lies in huge pages either.")
+        }
+        _ => format!("{compared} (--huge-pages). {beside} the peaks are: {}.", others.join(", ")),
+    })
+}
+
 /// What lies in huge pages, which are resident whole.
 fn huge_pages(results: &Results) -> Option<String> {
     let huge = |heap: &HeapResult| {
@@ -345,6 +391,7 @@ pub fn cautions(results: &Results) -> Vec<String> {
             .push(format!("The recording is cut ({cut}): this is the verdict on its beginning."));
     }
     cautions.extend(squeezed(results));
+    cautions.extend(huge_page_setting(results));
     cautions.extend(huge_pages(results));
     cautions.extend(beyond_committed(results));
     cautions.extend(below_requested(results));
@@ -420,7 +467,7 @@ fn corrected(results: &Results) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Estimate, Space, Time};
+    use crate::results::{Estimate, OtherHugePages, Space, Time};
 
     fn results(peaks: [u64; 2], ratio: f64, blocks: u32, comparisons: usize) -> Results {
         let heap = |heap: &str, peak| HeapResult {
@@ -664,6 +711,23 @@ mod tests {
                 && corrected(&results([1, 2], 2.0, 6, 1)).is_none()
         );
         assert_eq!((cautions(6, 1), cautions(7, 2), cautions(8, 3)), Default::default());
+    }
+
+    #[test]
+    fn space_is_of_one_setting_of_huge_pages_and_the_other_stands_beside_it() {
+        let mut results = results([18 << 20, 5 << 20], 3.6, 10, 1);
+        assert_eq!(huge_page_setting(&results), None, "results of before");
+        results.settings.huge_pages = Some(HugePages::None);
+        results.machine.huge_pages = "always".into();
+        let other =
+            OtherHugePages { peak_resident_bytes: 22 << 20, peak_huge_page_bytes: 18 << 20 };
+        results.heaps[0].space.as_mut().unwrap().other_huge_pages = Some(other);
+        assert_eq!(
+            huge_page_setting(&results).unwrap(),
+            "Space is compared without huge pages, alike for all heaps (--huge-pages). With those of the system (always) the peaks are: b 22.00 MiB (18.00 MiB in huge pages)."
+        );
+        results.settings.program_without_huge_pages = true;
+        assert!(huge_page_setting(&results).unwrap().starts_with("The program switched"));
     }
 
     #[test]

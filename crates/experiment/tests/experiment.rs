@@ -2,7 +2,7 @@
 //! part is taken off, the ratio is the true one, failures are reported, blocks are resumed, shards
 //! merge.
 
-use heaplab_experiment::results::{Measure, Outcome, Settings, Workload};
+use heaplab_experiment::results::{HugePages, Measure, Outcome, Settings, Workload};
 use heaplab_experiment::{CellRunner, ExperimentError, HeapCell, Plan, run, table};
 use heaplab_replay::{CellKind, CellReport, CellRequest, SpaceReport, SpaceSample, TimeReport};
 use heaplab_trace::program::{Facts, compile};
@@ -173,6 +173,53 @@ fn the_truth_comes_out_and_the_driver_does_not() {
         "{verdict}"
     );
     table::write(&measured, &folder.path().join("cells.parquet")).unwrap();
+}
+
+/// Space cells that say how they were asked for: 8 MB in huge pages where these are allowed.
+struct OfHugePages;
+
+impl CellRunner for OfHugePages {
+    fn run(
+        &self,
+        request: &CellRequest,
+        environment: &[(String, String)],
+    ) -> Result<CellReport, String> {
+        let mut report = MadeUp::default().run(request, environment)?;
+        if let CellReport::Space(space) = &mut report
+            && request.huge_pages
+            && request.heap == "quick"
+        {
+            for sample in &mut space.samples {
+                sample.anonymous_bytes += 8_000_000;
+                sample.huge_bytes = 8_000_000;
+            }
+        }
+        Ok(report)
+    }
+}
+
+#[test]
+fn all_heaps_have_one_setting_of_huge_pages_and_the_other_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(folder.path(), &["slow", "quick"]);
+    (plan.time, plan.settings.huge_pages) = (false, Some(HugePages::None));
+    let peaks = |plan: &Plan| {
+        let (results, _) = run(plan, &OfHugePages, |_| ()).unwrap();
+        let space = results.heaps[1].space.clone().unwrap();
+        let beside = space.other_huge_pages.map(|other| other.peak_resident_bytes);
+        (space.peak_resident_bytes, space.peak_huge_page_bytes, beside)
+    };
+    // Where the system never has huge pages there is nothing beside it.
+    let has_them = heaplab_experiment::run::machine().huge_pages != "never";
+    assert_eq!(peaks(&plan), (6_000_000, 0, has_them.then_some(14_000_000)));
+    plan.settings.huge_pages = Some(HugePages::System);
+    assert_eq!(peaks(&plan), (14_000_000, 8_000_000, has_them.then_some(6_000_000)));
+    // A program that switched them off has them nowhere.
+    plan.settings.program_without_huge_pages = true;
+    assert_eq!(peaks(&plan), (6_000_000, 0, None));
+    for kind in [CellKind::Space, CellKind::Time, CellKind::Canary] {
+        assert!(!plan.request("quick", kind).huge_pages, "{kind:?}");
+    }
 }
 
 #[test]

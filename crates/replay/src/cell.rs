@@ -77,6 +77,13 @@ pub struct CellRequest {
     pub passes: u32,
     /// Processor to stay on.
     pub core: Option<u32>,
+    /// Whether the kernel may put memory into huge pages, as the system is set.
+    #[serde(default = "allowed")]
+    pub huge_pages: bool,
+}
+
+fn allowed() -> bool {
+    true
 }
 
 /// What a cell found.

@@ -465,6 +465,9 @@ impl Families {
         if let Some(core) = request.core {
             crate::system::pin_to(core);
         }
+        if !request.huge_pages {
+            crate::system::without_huge_pages().map_err(ServeError::HugePages)?;
+        }
         if request.kind == CellKind::Canary {
             return Ok(cell::canary());
         }
@@ -476,6 +479,9 @@ impl Families {
 /// Why a cell is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
+    /// The kernel does not let a process do without huge pages.
+    #[error("huge pages cannot be switched off (prctl PR_SET_THP_DISABLE): {0}")]
+    HugePages(std::io::Error),
     /// The program cannot be opened.
     #[error(transparent)]
     Program(#[from] heaplab_trace::TraceError),

@@ -33,6 +33,18 @@ pub fn anonymous() -> Option<Anonymous> {
     Some(Anonymous { bytes: parse_kib(status, b"\nRssAnon:")?, huge_bytes: 0 })
 }
 
+/// Keeps transparent huge pages away from this process and those that it starts.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn without_huge_pages() -> std::io::Result<()> {
+    // SAFETY: the call takes numbers only.
+    match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
 /// Bytes of [`anonymous`] memory.
 pub fn anonymous_bytes() -> Option<u64> {
     anonymous().map(|anonymous| anonymous.bytes)

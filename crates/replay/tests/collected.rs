@@ -22,7 +22,16 @@ fn program(events: &[Event], death_rule: &str) -> Program {
 
 fn request(kind: CellKind) -> CellRequest {
     let (heap, program) = (String::from("test"), "test".into());
-    CellRequest { heap, kind, program, touch: Touch::Known, threads: false, passes: 2, core: None }
+    CellRequest {
+        heap,
+        kind,
+        program,
+        touch: Touch::Known,
+        threads: false,
+        passes: 2,
+        core: None,
+        huge_pages: true,
+    }
 }
 
 fn event(op: Op, object: u64, size: u64) -> Event {

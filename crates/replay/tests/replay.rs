@@ -26,7 +26,16 @@ fn program(events: &[Event]) -> Program {
 
 fn request(kind: CellKind) -> CellRequest {
     let (heap, program) = (String::from("test"), "test".into());
-    CellRequest { heap, kind, program, touch: Touch::Known, threads: false, passes: 2, core: None }
+    CellRequest {
+        heap,
+        kind,
+        program,
+        touch: Touch::Known,
+        threads: false,
+        passes: 2,
+        core: None,
+        huge_pages: true,
+    }
 }
 
 /// A workload of `length` events over `threads` threads in which any thread frees and grows what

@@ -1,5 +1,6 @@
 //! `heaplab replay`: run a recorded workload on other heaps.
 
+mod alias;
 mod show;
 
 use crate::output::Misasked;
@@ -8,7 +9,7 @@ use crate::{choose, heaps, terminal};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::kept;
 use heaplab_experiment::plan::passes_for;
-use heaplab_experiment::results::{Measure, Settings, Touch, Workload};
+use heaplab_experiment::results::{HugePages, Measure, Settings, Touch, Workload};
 use heaplab_experiment::{HeapCell, Plan, Processes, Progress, process, run as run_plan, table};
 use heaplab_findings::words::count;
 use heaplab_replay::threads::STARTED_MAX;
@@ -27,6 +28,7 @@ use std::time::Duration;
   heaplab replay app.heaplab                                 glibc, jemalloc and mimalloc
   heaplab replay app.heaplab --on glibc,glibc:arena_max=1    one heap with two settings
   heaplab replay app.heaplab --on glibc,lib:/opt/libmine.so  a heap of one's own
+  heaplab replay app.heaplab --on mine=lib:/opt/libmine.so   the same, shown as `mine`
   heaplab replay app.heaplab --space                         space only: seconds
   heaplab replay app.heaplab --verify --space                check every block on the way
   heaplab replay app.heaplab --results out --shard 0/4       a quarter of the blocks, on this machine
@@ -61,6 +63,10 @@ pub struct Args {
     /// shared a heap [default: the largest]
     #[arg(long, value_name = "PROCESS")]
     process: Option<String>,
+    /// Huge pages in space cells, alike for all heaps: none, or system (as the system is set and as
+    /// each heap asks); the peaks of the other stand beside
+    #[arg(long, value_name = "WHICH", default_value = "none", value_parser = huge_pages)]
+    huge_pages: HugePages,
     /// Check that blocks are aligned, do not overlap, and keep their contents
     #[arg(long)]
     verify: bool,
@@ -103,6 +109,14 @@ fn touch(text: &str) -> Result<Touch, String> {
     }
 }
 
+fn huge_pages(text: &str) -> Result<HugePages, String> {
+    match text {
+        "none" => Ok(HugePages::None),
+        "system" => Ok(HugePages::System),
+        _ => Err("none or system".into()),
+    }
+}
+
 fn percent(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
@@ -130,8 +144,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     bus::is_an_error(Mapped::Program);
-    let specs = heaps::parse_list(&args.on)
-        .map_err(|error| Misasked(format!("--on: {error:#}{}", library_hint(&args.on))))?;
+    let (list, aliases) = alias::split(&args.on);
+    let specs = heaps::parse_list(&list)
+        .map_err(|error| Misasked(format!("--on: {error:#}{}", library_hint(&list))))?;
+    let aliases = alias::names(&specs, aliases)?;
     let path = args.bundle.as_deref().context("no bundle is named")?;
     let bundle = choose::open(path)?;
     let selection = choose::process(&bundle, args.process.as_deref())?;
@@ -171,7 +187,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let bar = progress_bar(args.quiet);
     let outcome = run_plan(&plan, &runner, |progress| show_progress(&bar, progress));
     bar.finish_and_clear();
-    let (results, measured) = outcome?;
+    let (mut results, measured) = outcome?;
+    alias::rename(&mut results, &aliases);
     if let Some(folder) = &args.results {
         heaplab_experiment::run::write_json(&folder.join("results.json"), &results)?;
         table::write(&measured, &folder.join("cells.parquet"))?;
@@ -238,6 +255,12 @@ fn plan(
         margin: args.margin / 100.0,
         confidence: 0.95,
         debug_build: cfg!(debug_assertions),
+        huge_pages: Some(args.huge_pages),
+        program_without_huge_pages: bundle
+            .meta()
+            .without_huge_pages
+            .iter()
+            .any(|row| facts.process.is_none_or(|process| process == *row)),
     };
     let traits: Vec<_> = specs.iter().map(|heap| heap.traits()).collect();
     let of_heaps = traits
