@@ -145,22 +145,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let is_text = !args.json && args.html.is_none() && !args.blocks;
     let is_metaspace = heaplab_metaspace_report::is_metaspace(bundle.tables());
     if is_text && args.between.is_none() && is_metaspace {
-        if !heaplab_metaspace_report::has_chunks(bundle.tables()) {
-            for jvm in &jvms {
-                print!("{}", metaspace::asked_text(&bundle, *jvm, args.at.as_deref(), &look)?)?;
-                // The peak of what was asked for is no moment of a model.
-                let moment = args.at.as_deref().filter(|at| *at != "peak");
-                print!("{}", model::text(&bundle, *jvm, metaspace::MODEL, moment)?)?;
-            }
-            return Ok(ExitCode::SUCCESS);
-        }
-        for of in metaspace::of_each(&bundle, &jvms, args.at.as_deref())? {
-            print!(
-                "{}",
-                metaspace::text(&bundle, &of.report, of.process, args.at.as_deref(), &look)
-            )?;
-        }
-        return Ok(ExitCode::SUCCESS);
+        return print_metaspaces(&args, &bundle, &jvms, &look);
     }
     let metaspaces =
         if is_text { Vec::new() } else { metaspace::of_each(&bundle, &jvms, args.at.as_deref())? };
@@ -204,6 +189,30 @@ pub fn run(args: Args) -> Result<ExitCode> {
         print!("{}", text::report(&bundle, &analysis, &shown, &look))
     };
     written.map(|()| ExitCode::SUCCESS)
+}
+
+/// Prints what each JVM's metaspace held; where the recording has no chunks, what was asked of it
+/// and what a model makes of that.
+fn print_metaspaces(
+    args: &Args,
+    bundle: &Bundle,
+    jvms: &[u32],
+    look: &text::Look,
+) -> Result<ExitCode> {
+    let at = args.at.as_deref();
+    if heaplab_metaspace_report::has_chunks(bundle.tables()) {
+        for of in metaspace::of_each(bundle, jvms, at)? {
+            print!("{}", metaspace::text(bundle, &of.report, of.process, at, look))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    for jvm in jvms {
+        print!("{}", metaspace::asked_text(bundle, *jvm, at, look)?)?;
+        // The peak of what was asked for is no moment of a model.
+        let moment = at.filter(|at| *at != "peak");
+        print!("{}", model::text(bundle, *jvm, metaspace::MODEL, moment)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints what each model of `--model` makes of each JVM.
