@@ -8,7 +8,8 @@
 //! object alike.
 
 use crate::strategy::{
-    Bound, Guarantee, Look, PageOrder, Steal, Step, Strategy, When, released, step,
+    Bound, Condition, Guarantee, Look, PageOrder, Steal, Step, Strategy, Switch, When, released,
+    step,
 };
 use serde::Deserialize;
 
@@ -111,7 +112,16 @@ fn many(
         guarantee: Guarantee::CategoryMinimum,
         steal: Steal::NextAbove,
         order: PageOrder::LinkedLast,
+        switch: None,
     }
+}
+
+/// The fast path that V8 ships, and its precise search while a condition holds.
+fn switching(name: &str, summary: &'static str, when: Condition) -> Strategy {
+    let shipped = released().into_iter().find(|one| one.name == "many-fast-path");
+    let fast = shipped.map(|one| (one.minimums, one.generated)).unwrap_or_default();
+    let switch = Some(Switch { when, steps: precise() });
+    Strategy { switch, ..many(name, summary, fast.0, fast.1.clone(), fast.1) }
 }
 
 /// The document's rows.
@@ -216,6 +226,16 @@ fn documented() -> Vec<Strategy> {
             order: PageOrder::EmptiestFirst,
             ..own("many-emptiest", "many, the emptiest pages first", &shipped[2].minimums)
         },
+        switching(
+            "many-pressure",
+            "many-fast-path, and many while more than half of the limit is committed",
+            Condition::Pressure(50),
+        ),
+        switching(
+            "many-feedback",
+            "many-fast-path, and many while old space takes less a cycle than lives in it",
+            Condition::FewAllocations(100),
+        ),
     ]
 }
 

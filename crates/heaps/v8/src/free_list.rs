@@ -8,8 +8,7 @@
 use crate::counts::Counts;
 use crate::object::{self, Header, Kind};
 use crate::page::{Category, NONE, Pages};
-use crate::strategy::{Look, Steal, Strategy, When};
-use heaplab_heap::Origin;
+use crate::strategy::{Look, Steal, Step, Strategy, When};
 
 /// The free list of a space.
 #[derive(Debug)]
@@ -144,12 +143,12 @@ impl FreeList {
         pages: &mut Pages,
         strategy: &Strategy,
         bytes: usize,
-        origin: Origin,
+        steps: &[Step],
     ) -> Option<(usize, usize)> {
         self.work.searches += 1;
         let before = self.work.nodes;
         let last = strategy.categories() - 1;
-        for step in strategy.steps(origin) {
+        for step in steps {
             let taken = match step.when {
                 When::Always => true,
                 When::UpTo(most) => bytes <= most,

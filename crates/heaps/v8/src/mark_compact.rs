@@ -30,6 +30,7 @@ pub fn run<W: World>(parts: &mut Parts, world: &mut W) -> Result<Work, NoRoom> {
     evacuate(parts, world, &candidates, &mut work)?;
     parts.forget_remembered();
     parts.old.order_pages();
+    parts.old.end_cycle();
     work.swept_bytes = used_before.saturating_sub(work.marked_bytes);
     Ok(work)
 }
@@ -203,6 +204,7 @@ fn evacuate<W: World>(
             }
             PageMove::ToOld => {
                 work.promoted_bytes += bytes;
+                parts.old.taken_bytes += bytes;
                 remember_page(parts, page);
             }
             PageMove::Kept => {}

@@ -9,7 +9,7 @@ use crate::counts::Counts;
 use crate::facts::{ADOPTED_ENOUGH_BYTES, PAGE_BYTES, Version};
 use crate::free_list::FreeList;
 use crate::page::{Owner, PageList, Pages};
-use crate::strategy::{PageOrder, Strategy};
+use crate::strategy::{Condition, PageOrder, Strategy};
 use crate::sweeper::Sweeper;
 use heaplab_heap::Origin;
 
@@ -59,6 +59,11 @@ pub struct OldGeneration {
     pub limit_bytes: usize,
     /// Committed for large objects, old and young.
     pub large_bytes: usize,
+    /// The strategy's other search is on.
+    pub switched: bool,
+    /// Bytes that linear areas took and did not give back in this cycle, and live ones of whole pages
+    /// that became old. No linear area is open when a cycle ends.
+    pub taken_bytes: u64,
     /// Pages of the runtime's own objects, and the bytes of these objects.
     base: (usize, usize),
     /// Work so far; the searches of free lists and the sweeper count their own.
@@ -82,6 +87,8 @@ impl OldGeneration {
             sweeper: Sweeper::default(),
             limit_bytes,
             large_bytes: 0,
+            switched: false,
+            taken_bytes: 0,
             base: (0, 0),
             work: Counts::default(),
         }
@@ -203,12 +210,14 @@ impl OldGeneration {
     /// Takes a node as the linear area.
     fn take_node(&mut self, space: usize, bytes: usize, origin: Origin) -> bool {
         self.free_linear_area(space);
+        let steps = self.strategy.steps(origin, self.switched);
         let area = &mut self.spaces[space];
         let Some((address, size)) =
-            area.free.allocate(&mut self.pages, &self.strategy, bytes, origin)
+            area.free.allocate(&mut self.pages, &self.strategy, bytes, steps)
         else {
             return false;
         };
+        self.taken_bytes += size as u64;
         area.size += size;
         area.top = address;
         area.limit = address + size;
@@ -222,6 +231,7 @@ impl OldGeneration {
         area.top = 0;
         area.limit = 0;
         if bytes > 0 {
+            self.taken_bytes -= bytes as u64;
             area.size -= bytes;
             area.free.free(&mut self.pages, &self.strategy, top, bytes);
         }
@@ -326,6 +336,20 @@ impl OldGeneration {
             self.spaces[MAIN].free.unlink_page(&mut self.pages, page);
             self.spaces[MAIN].free.link_page(&mut self.pages, page);
         }
+    }
+
+    /// After a full collection: decides by which search the next cycle allocates.
+    pub fn end_cycle(&mut self) {
+        let taken_bytes = std::mem::take(&mut self.taken_bytes);
+        let Some(switch) = &self.strategy.switch else { return };
+        self.switched = match switch.when {
+            Condition::Pressure(percent) => {
+                self.committed_bytes() as u128 * 100 > self.limit_bytes as u128 * percent as u128
+            }
+            Condition::FewAllocations(percent) => {
+                u128::from(taken_bytes) * 100 < self.used_bytes() as u128 * percent as u128
+            }
+        };
     }
 
     /// Gives a page back that has no object.

@@ -105,6 +105,26 @@ pub enum PageOrder {
     EmptiestFirst,
 }
 
+/// When a strategy searches another way until the next full collection, which decides anew. The
+/// document's conclusion (different free lists by context, switched while running) and its second
+/// idea for the future (lots of allocations: bump; few: precise); it gives no figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// The collection leaves more than so many hundredths of the limit committed.
+    Pressure(usize),
+    /// Old space took less since the collection before than so many hundredths of what lives in it.
+    FewAllocations(usize),
+}
+
+/// Another search for everybody, while a condition holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// The condition.
+    pub when: Condition,
+    /// The search then.
+    pub steps: Vec<Step>,
+}
+
 /// A free-list strategy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strategy {
@@ -127,6 +147,8 @@ pub struct Strategy {
     pub steal: Steal,
     /// Order of pages.
     pub order: PageOrder,
+    /// Another search at times.
+    pub switch: Option<Switch>,
 }
 
 impl Strategy {
@@ -154,12 +176,13 @@ impl Strategy {
         }
     }
 
-    /// The steps of a request.
-    pub fn steps(&self, origin: Origin) -> &[Step] {
-        match origin {
-            Origin::Generated => &self.generated,
-            Origin::Runtime => &self.runtime,
-            Origin::Collector => &self.collector,
+    /// The steps of a request, `switched` or not.
+    pub fn steps(&self, origin: Origin, switched: bool) -> &[Step] {
+        match (&self.switch, origin) {
+            (Some(switch), _) if switched => &switch.steps,
+            (_, Origin::Generated) => &self.generated,
+            (_, Origin::Runtime) => &self.runtime,
+            (_, Origin::Collector) => &self.collector,
         }
     }
 
@@ -239,6 +262,7 @@ pub fn released() -> Vec<Strategy> {
         guarantee: Guarantee::CategoryMinimum,
         steal: Steal::NextAbove,
         order: PageOrder::LinkedLast,
+        switch: None,
     };
     let down = vec![Step {
         when: When::Always,
@@ -258,6 +282,7 @@ pub fn released() -> Vec<Strategy> {
         guarantee: Guarantee::CategoryBelow { last_whole: true },
         steal: Steal::LargestFirst,
         order: PageOrder::LinkedLast,
+        switch: None,
     };
     let fast_alloc = Strategy {
         name: "fast-alloc".into(),
