@@ -14,7 +14,10 @@ mod heaptrack;
 pub mod jvm_log;
 mod lines;
 mod logalloc;
+mod managed;
+mod memtrace;
 pub mod metaspace_trace;
+mod ocaml;
 mod text;
 
 pub use text::TextWriter;
@@ -47,6 +50,10 @@ pub enum Format {
     JvmLog,
     /// A metaspace workload without addresses (traces/metaspace): `#metaspace-trace 1`.
     MetaspaceTrace,
+    /// heaplab's recorder for OCaml programs (`ocaml/`).
+    Ocaml,
+    /// memtrace's file, of rate 1.
+    Memtrace,
 }
 
 /// How to import.
@@ -84,12 +91,17 @@ pub fn import(
             return Err(TraceError::Malformed {
                 path: options.name.clone(),
                 place: "line 1".into(),
-                expected: "heap-replay-text, Android memory_replay, Firefox logalloc, heaptrack, a JVM's log or a metaspace trace (name it with --format)"
+                expected: "heap-replay-text, Android memory_replay, Firefox logalloc, heaptrack, a JVM's log, a metaspace trace, heaplab's stream of an OCaml program or memtrace's (name it with --format)"
                     .into(),
                 found: format!("\"{}\"", lines::shown(start)),
             });
         }
     };
+    match format {
+        Format::Ocaml => return ocaml::import(input, options, sink),
+        Format::Memtrace => return memtrace::import(input, options, sink),
+        _ => {}
+    }
     let mut lines = Lines::new(input, &options.name);
     if options.lenient {
         lines.drop_cut();
@@ -101,6 +113,7 @@ pub fn import(
         Format::Heaptrack => heaptrack::import(&mut lines, Book::new(options, sink)),
         Format::JvmLog => jvm_log::import(&mut lines, options, sink),
         Format::MetaspaceTrace => metaspace_trace::import(&mut lines, options, sink),
+        Format::Ocaml | Format::Memtrace => unreachable!("bytes, not lines"),
     };
     let mut done = done.map_err(|error| if lines.line().is_cut() { cut(error) } else { error })?;
     if let Some(number) = lines.dropped() {
@@ -134,6 +147,9 @@ pub fn text(input: impl BufRead) -> io::Result<String> {
 
 /// The format that a trace beginning with these bytes is in.
 pub fn detect(start: &[u8]) -> Option<Format> {
+    if start.starts_with(&memtrace::MAGIC) {
+        return Some(Format::Memtrace);
+    }
     let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = std::str::from_utf8(line).ok()?.trim_end();
     let mut words = line.split_ascii_whitespace();
@@ -142,6 +158,9 @@ pub fn detect(start: &[u8]) -> Option<Format> {
         || (first.len() == 1 && "aAcmrf".contains(first) && number(second))
     {
         return Some(Format::Text);
+    }
+    if line == ocaml::HEADER {
+        return Some(Format::Ocaml);
     }
     if line.starts_with(metaspace_trace::HEADER) {
         return Some(Format::MetaspaceTrace);

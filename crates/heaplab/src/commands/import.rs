@@ -21,6 +21,7 @@ Examples:
   heaplab import traces/metaspace/churn.trace.gz -o churn.heaplab    with churn.arenas.csv.gz beside it
   heaplab import jvm-log jvm.log.gz -o app.heaplab         a JVM's metaspace (JDK 17 to 25)
   heaplab import jvm-log a.log.0 a.log.1 a.log -o a.heaplab    the same, rotated: the oldest first
+  MEMTRACE=app.ctf MEMTRACE_RATE=1 ./app; heaplab import app.ctf -o app.heaplab    an OCaml program with memtrace
 
 Exit status 1 where nothing could be imported, and where a JVM's log broke off or contradicted itself:
 the bundle then holds what came before.";
@@ -68,6 +69,10 @@ enum Format {
     JvmLog,
     /// A metaspace workload without addresses (#metaspace-trace 1)
     MetaspaceTrace,
+    /// What heaplab's recorder in an OCaml program wrote (record --ocaml)
+    Ocaml,
+    /// memtrace's file of an OCaml program (MEMTRACE_RATE=1)
+    Memtrace,
 }
 
 impl Args {
@@ -132,6 +137,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Format::Heaptrack => Some(import::Format::Heaptrack),
         Format::JvmLog => Some(import::Format::JvmLog),
         Format::MetaspaceTrace => Some(import::Format::MetaspaceTrace),
+        Format::Ocaml => Some(import::Format::Ocaml),
+        Format::Memtrace => Some(import::Format::Memtrace),
     };
     let name = name_of(files);
     let (input, progress) = open_all(files)?;

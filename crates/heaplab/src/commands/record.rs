@@ -1,5 +1,7 @@
 //! `heaplab record`: record what a program allocates.
 
+mod ocaml;
+
 use super::recording::{self, Finishing};
 use crate::signals::bus::{self, Mapped};
 use anyhow::{Context, Result, bail};
@@ -24,6 +26,7 @@ use std::time::Duration;
   heaplab record --jvm-metaspace --jvm-children -- java -jar server.jar       and the JVMs that it starts
   heaplab record --node -o app.heaplab -- node app.js                         a JavaScript heap: every object, its function, its death
   heaplab record --node -- npx tsc --noEmit                                   any program that starts a Node of 18 to 24
+  heaplab record --ocaml -o app.heaplab -- ./app       an OCaml program linked with heaplab.auto (docs/recording-ocaml.md)
 
 The program keeps its standard input, output and error, and its signals: Ctrl-C ends the
 program, and then the recording is finished. The recording ends when the program and all recorded
@@ -66,6 +69,9 @@ pub struct Args {
     /// Record the JavaScript heaps of Nodes (18 to 24) instead of malloc
     #[arg(long, conflicts_with_all = ["jvm_metaspace", "ring_size", "mark_signal", "samples", "spool_limit"])]
     node: bool,
+    /// Record the heap of an OCaml program (4.11 to 4.14) that heaplab's recorder is linked into
+    #[arg(long, conflicts_with_all = ["node", "jvm_metaspace", "ring_size", "mark_signal", "samples", "spool_limit", "detach_children"])]
+    ocaml: bool,
     /// With --node, bytes in the young generation between two full collections, which find the
     /// dead: a power of two from 1M to 512M
     #[arg(long, requires = "node", value_name = "BYTES", default_value = "1M", value_parser = granularity)]
@@ -191,6 +197,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     if args.node {
         return nodes(&args, output, claim);
+    }
+    if args.ocaml {
+        return ocaml::record(&args.command, &output, args.force, args.json);
     }
     let options = session::Options {
         command: args.command.clone(),

@@ -1,0 +1,191 @@
+//! The stream of heaplab's recorder for OCaml (`ocaml/` in the source tree): every block of the
+//! OCaml heap, by `Gc.Memprof` at rate 1.
+//!
+//! After the first line, all is numbers of seven bits a byte, the lowest first, the eighth set
+//! where more follow (docs/recording-ocaml.md). Objects are named by how many births ago they were
+//! born, so that a number rarely takes more than two bytes.
+
+use super::managed::{Bytes, Managed};
+use super::{Imported, Options};
+use crate::{EventSink, Origin, TraceError};
+use std::io::BufRead;
+
+/// The first line.
+pub const HEADER: &str = "HEAPLAB-OCAML-1";
+/// Numbers of the header: bytes of a word, `s`, `o`, `a`, `i`, `O`.
+const PARAMETERS: usize = 6;
+/// Longest version text.
+const VERSION_BYTES_MAX: u64 = 64;
+/// Largest object, words.
+const WORDS_MAX: u64 = 1 << 40;
+
+const BIRTH: u64 = 0;
+const BIRTH_OLD: u64 = 1;
+const PROMOTION: u64 = 2;
+const DEATH_YOUNG: u64 = 3;
+const DEATH_OLD: u64 = 4;
+const END: u64 = 5;
+
+/// Imports. A stream that was cut is a recording up to there.
+pub fn import<R: BufRead, S: EventSink>(
+    input: R,
+    options: &Options,
+    sink: &mut S,
+) -> Result<Imported, TraceError> {
+    let mut bytes = Bytes::new(input, options);
+    let mut line = [0; HEADER.len() + 1];
+    if !bytes.fill(&mut line)? || line[..HEADER.len()] != *HEADER.as_bytes() {
+        return Err(bytes.malformed(HEADER, "another first line"));
+    }
+    let mut heap = Managed::new(options, sink);
+    let word_bytes = header(&mut bytes, &mut heap)?;
+    loop {
+        let Some(kind) = number(&mut bytes)? else {
+            heap.out.meta.cut = Some(format!(
+                "after {} objects: the program was killed, or ended without running at_exit",
+                heap.born_objects()
+            ));
+            return Ok(heap.out);
+        };
+        let Some(value) = number(&mut bytes)? else {
+            heap.out.meta.cut = Some("in the middle of an event".into());
+            return Ok(heap.out);
+        };
+        let (kind, source) = (kind & 7, kind >> 3);
+        let born = heap.born_objects();
+        let named = || born.checked_sub(value).filter(|_| value > 0);
+        let unborn = || format!("{value} births ago, of {born}");
+        match kind {
+            BIRTH | BIRTH_OLD => {
+                let origin = u8::try_from(source).ok().and_then(Origin::from_number);
+                let origin =
+                    origin.ok_or_else(|| bytes.malformed("source 0 to 2", source.to_string()))?;
+                if value > WORDS_MAX {
+                    return Err(bytes.malformed("an object's words", value.to_string()));
+                }
+                heap.birth(born, value * word_bytes, origin, kind == BIRTH_OLD)?;
+            }
+            PROMOTION => {
+                heap.promotion(
+                    named().ok_or_else(|| bytes.malformed("an object that was born", unborn()))?,
+                )?;
+            }
+            DEATH_YOUNG | DEATH_OLD => {
+                heap.death(
+                    named().ok_or_else(|| bytes.malformed("an object that was born", unborn()))?,
+                )?;
+            }
+            END if value == born => return Ok(heap.out),
+            END => {
+                return Err(bytes.malformed(&format!("{born} births"), format!("{value} births")));
+            }
+            _ => return Err(bytes.malformed("an event of kind 0 to 5", kind.to_string())),
+        }
+    }
+}
+
+/// Bytes of a word. What the recorded runtime was told stands in the meta data.
+fn header<R: BufRead, S: EventSink>(
+    bytes: &mut Bytes<'_, R>,
+    heap: &mut Managed<'_, S>,
+) -> Result<u64, TraceError> {
+    let cut = |bytes: &Bytes<'_, R>| bytes.malformed("the runtime's parameters", "the end");
+    let mut parameters = [0; PARAMETERS];
+    for parameter in &mut parameters {
+        *parameter = number(bytes)?.ok_or_else(|| cut(bytes))?;
+    }
+    let [word_bytes, minor_words, overhead, policy, increment, max_overhead] = parameters;
+    if word_bytes != 8 {
+        return Err(bytes.malformed("words of 8 bytes", format!("{word_bytes}")));
+    }
+    let length = number(bytes)?.filter(|length| *length <= VERSION_BYTES_MAX);
+    let mut version = String::new();
+    for _ in 0..length.ok_or_else(|| bytes.malformed("a version", "a longer text"))? {
+        let byte = number(bytes)?.ok_or_else(|| cut(bytes))?;
+        version.push(char::from(u8::try_from(byte).unwrap_or(b'?')));
+    }
+    heap.out.meta.allocator = format!(
+        "OCaml {version} (s={minor_words},o={overhead},a={policy},i={increment},O={max_overhead})"
+    );
+    heap.out.meta.granularity_bytes = minor_words.saturating_mul(word_bytes);
+    heap.out.meta.losses.push("the recorder tells no times".into());
+    Ok(word_bytes)
+}
+
+/// The next number; nothing where the stream ends in or before it.
+fn number<R: BufRead>(bytes: &mut Bytes<'_, R>) -> Result<Option<u64>, TraceError> {
+    let mut number = 0;
+    for shift in (0..63).step_by(7) {
+        let Some(byte) = bytes.next()? else { return Ok(None) };
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Ok(Some(number));
+        }
+    }
+    Err(bytes.malformed("a number of at most nine bytes", "a longer one"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Event, Flags, Op};
+
+    const START: &[u8] = b"HEAPLAB-OCAML-1\n\x08\x80\x02\x50\x02\x0f\x74\x044.13";
+
+    fn imported(events: &[u8]) -> Result<(Vec<Event>, Imported), TraceError> {
+        let mut sink = Vec::new();
+        let input = [START, events].concat();
+        let done = import(&input[..], &Options::default(), &mut sink)?;
+        Ok((sink, done))
+    }
+
+    #[test]
+    fn births_promotions_and_deaths_are_rows() {
+        // Three births, the second in the major heap and marshalled; a minor collection.
+        let (events, done) =
+            imported(&[0, 3, 9, 0xac, 2, 0, 1, 2, 3, 3, 1, 0, 2, 4, 4, 5, 4, 7, 7]).unwrap();
+        let ops: Vec<_> = events.iter().map(|event| (event.op, event.object)).collect();
+        assert_eq!(
+            ops,
+            [
+                (Op::Alloc, 0),
+                (Op::Alloc, 1),
+                (Op::Alloc, 2),
+                (Op::Promote, 0),
+                (Op::Free, 2),
+                (Op::Alloc, 3),
+                (Op::Free, 0)
+            ]
+        );
+        assert_eq!((events[0].size, events[1].size, events[4].collection), (24, 300 * 8, 1));
+        assert_eq!((events[1].flags, events[1].origin), (Flags::DIRECT_TO_OLD, Origin::Marshalled));
+        assert_eq!(events[6].collection, 2);
+        assert_eq!(done.meta.allocator, "OCaml 4.13 (s=256,o=80,a=2,i=15,O=116)");
+        assert_eq!(done.meta.cut, None);
+    }
+
+    #[test]
+    fn a_cut_stream_is_what_came_before() {
+        let (events, done) = imported(&[0, 3, 0]).unwrap();
+        assert_eq!(
+            (events.len(), done.meta.cut.as_deref()),
+            (1, Some("in the middle of an event"))
+        );
+        assert!(imported(&[0, 3]).unwrap().1.meta.cut.unwrap().starts_with("after 1 objects"));
+    }
+
+    #[test]
+    fn what_no_recorder_writes_is_refused() {
+        for (events, part) in [
+            (&[2, 1][..], "1 births ago, of 0"),
+            (&[0, 1, 3, 1, 3, 1], "it does not live"),
+            (&[0, 1, 5, 2], "expected 1 births, found 2"),
+            (&[6, 1], "kind 0 to 5"),
+            (&[0xff; 12], "at most nine bytes"),
+            (&[0x18 | 0x80, 0, 1], "source 0 to 2"),
+        ] {
+            let error = imported(events).unwrap_err().to_string();
+            assert!(error.contains(part), "{events:?}: {error}");
+        }
+    }
+}

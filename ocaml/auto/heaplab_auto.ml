@@ -1,0 +1,1 @@
+let () = Heaplab.start_if_asked ()
