@@ -4,8 +4,8 @@
 //! grows is told from the last sizes (`strategy.rs`), where rounding and minimum capacities no
 //! longer blur it.
 
+use crate::growth::{GrowthStrategy, Through};
 use crate::strategy::strategy;
-use crate::{GrowthStrategy, Through};
 
 const HEAD: usize = 6;
 const TAIL: usize = 16;

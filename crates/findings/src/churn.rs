@@ -10,15 +10,62 @@
 //! So tallies are by site from the beginning, and memory is that of the distinct sites. What has no
 //! stack has no site, and is not looked at.
 
+use crate::finding::{Detector, Finding, Kind, Run, evidence};
 use crate::sites::{Functions, Site, Sites};
 use crate::words::{bytes, count, percent, plural};
 use crate::{
-    Basis, Churn, ChurnPattern, Confidence, Cost, Evidence, Finding, Kind, Level, Options, Saving,
-    StackShare, model::share,
+    Basis, Confidence, Cost, Found, Level, Options, Rank, Saving, StackShare, model::share,
 };
 use heaplab_profile::{Instant, Object, Profile};
-use heaplab_trace::{Event, Flags, StackId, tables::Tables};
+use heaplab_trace::{Event, Flags, ObjectId, StackId, tables::Tables};
+use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// The same memory asked for and given back over and over.
+pub const CHURN: Kind = Kind {
+    name: "churn",
+    title: "Churn",
+    hint: "The same memory asked for and given back over and over",
+    counts: "request",
+    share_bytes: "asked for",
+    total_bytes: "over the run",
+};
+
+/// Memory that comes and goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Churn {
+    /// Which sort of churn.
+    pub pattern: ChurnPattern,
+    /// Requests of the site.
+    pub requests: u64,
+    /// Their bytes.
+    pub requested_bytes: u64,
+    /// Requests of large buffers that lived shortly.
+    pub large_requests: u64,
+    /// Their bytes.
+    pub large_bytes: u64,
+    /// Bytes of them that had to be zeroed.
+    pub zeroed_bytes: u64,
+    /// Most objects of it alive at once.
+    pub most_live: u64,
+    /// Whether that is only a bound: several sites of a function that has others, too, which were
+    /// counted one by one.
+    pub most_live_is_bound: bool,
+    /// The sizes asked for most, with how often.
+    pub sizes: Vec<(u64, u64)>,
+    /// Median life of its objects, in bytes requested in between, rounded down to a power of two.
+    pub median_life_bytes: u64,
+}
+
+/// Sorts of churn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChurnPattern {
+    /// Large buffers that live shortly.
+    LargeShortLived,
+    /// The same few sizes, never many at a time: state that is rebuilt for each item.
+    Rebuilt,
+}
 
 /// Sizes remembered a site; what is asked for in more sizes than this is not "the same few".
 const SIZES: usize = 4;
@@ -162,24 +209,6 @@ impl Churns {
         }
     }
 
-    pub(crate) fn begins(&mut self, tables: &Tables) {
-        let (mut sites, mut functions) =
-            (Sites::new(tables, self.site_frames), Functions::new(tables, self.site_frames));
-        for stack in 0..tables.stacks.len() as StackId {
-            let site = sites.of(stack);
-            if site as usize == self.rows.len() {
-                let function = functions.of(stack);
-                self.rows.push((NONE, function));
-                if function as usize == self.functions.len() {
-                    self.functions.push(Alive::default());
-                }
-            }
-            self.sites.push(site);
-        }
-        self.places =
-            vec![Place { tally: NONE, function: 0, births: 0, bytes: 0 }; self.sites.len()];
-    }
-
     /// Where `stack` is counted: its rows of `tallies` and `functions`; `None` without a stack.
     #[inline]
     fn rows(&mut self, stack: StackId) -> Option<(usize, usize)> {
@@ -198,9 +227,29 @@ impl Churns {
         }
         Some((place.tally as usize, place.function as usize))
     }
+}
+
+impl Detector for Churns {
+    fn begins(&mut self, tables: &Tables) {
+        let (mut sites, mut functions) =
+            (Sites::new(tables, self.site_frames), Functions::new(tables, self.site_frames));
+        for stack in 0..tables.stacks.len() as StackId {
+            let site = sites.of(stack);
+            if site as usize == self.rows.len() {
+                let function = functions.of(stack);
+                self.rows.push((NONE, function));
+                if function as usize == self.functions.len() {
+                    self.functions.push(Alive::default());
+                }
+            }
+            self.sites.push(site);
+        }
+        self.places =
+            vec![Place { tally: NONE, function: 0, births: 0, bytes: 0 }; self.sites.len()];
+    }
 
     #[inline]
-    pub(crate) fn born(&mut self, event: &Event) {
+    fn born(&mut self, _now: &Instant, event: &Event, _id: ObjectId) {
         let Some((tally, function)) = self.rows(event.stack) else { return };
         let place = &mut self.places[event.stack as usize];
         place.births += 1;
@@ -218,7 +267,14 @@ impl Churns {
     }
 
     #[inline]
-    pub(crate) fn resized(&mut self, before: &Object, after: &Object) {
+    fn resized(
+        &mut self,
+        _now: &Instant,
+        _event: &Event,
+        _id: ObjectId,
+        before: &Object,
+        after: &Object,
+    ) {
         if before.stack == after.stack {
             return;
         }
@@ -235,7 +291,7 @@ impl Churns {
     }
 
     #[inline]
-    pub(crate) fn died(&mut self, now: &Instant, object: &Object) {
+    fn died(&mut self, now: &Instant, _event: &Event, _id: ObjectId, object: &Object) {
         let (large, short) = (self.large_bytes, self.short_lived_bytes);
         let life =
             now.requested_bytes.saturating_sub(object.born_clock.saturating_add(object.size));
@@ -253,7 +309,8 @@ impl Churns {
 
     /// Each place that asks is looked at by itself; those of one function that do the same thing
     /// are its state, and one finding.
-    pub(crate) fn finish(self, profile: &Profile, options: &Options) -> Vec<Finding> {
+    fn finish(self, _tables: &Tables, run: &Run<'_>, _peak: u64) -> Vec<Found> {
+        let Run { profile, options } = *run;
         let mut shares: BTreeMap<u32, Vec<StackShare>> = BTreeMap::new();
         for (stack, place) in self.places.iter().enumerate().filter(|(_, place)| place.births > 0) {
             let share =
@@ -326,7 +383,7 @@ fn is_felt(pattern: ChurnPattern, tally: &Tally, profile: &Profile) -> bool {
     }
 }
 
-fn finding(pattern: ChurnPattern, group: Group, function: Alive, options: &Options) -> Finding {
+fn finding(pattern: ChurnPattern, group: Group, function: Alive, options: &Options) -> Found {
     let (most_live, most_live_is_bound) = group.most_live(function);
     let (most_live, tally, shares) = (most_live.max(1), &group.tally, group.shares);
     let again = tally.births.saturating_sub(most_live);
@@ -357,7 +414,7 @@ fn finding(pattern: ChurnPattern, group: Group, function: Alive, options: &Optio
         ChurnPattern::LargeShortLived => Level::High,
         ChurnPattern::Rebuilt => Level::Medium,
     };
-    Finding {
+    Found {
         count: tally.births,
         costs: vec![Cost { basis, at_peak_bytes: 0, total_bytes: saving.total_bytes }],
         saving,
@@ -366,19 +423,21 @@ fn finding(pattern: ChurnPattern, group: Group, function: Alive, options: &Optio
             reason: "every birth and death was seen; whether the memory can be kept, the code has to tell".into(),
         },
         stacks: shares,
-        ..Finding::draft(Kind::Churn, basis, Evidence::Churn(churn))
+        ..Found::draft(basis, churn)
     }
 }
 
-impl Churn {
-    /// What tells one cause in a function from another.
-    pub(crate) fn cause(&self) -> String {
+impl Finding for Churn {
+    evidence!(CHURN);
+
+    fn cause(&self) -> String {
         format!("churn {:?}", self.pattern)
     }
 
     /// Takes in what another place of the same function does. How many were alive at both at once
     /// was not counted.
-    pub(crate) fn absorb(&mut self, other: Churn) {
+    fn absorb(&mut self, other: Box<dyn Finding>) {
+        let Ok(other) = other.into_any().downcast::<Churn>() else { return };
         self.requests += other.requests;
         self.large_requests += other.large_requests;
         self.most_live += other.most_live;
@@ -391,7 +450,7 @@ impl Churn {
         ] {
             *sum = sum.saturating_add(part);
         }
-        for (size, times) in other.sizes {
+        for (size, times) in other.sizes.iter().copied() {
             match self.sizes.iter_mut().find(|known| known.0 == size) {
                 Some(known) => known.1 += times,
                 None => self.sizes.push((size, times)),
@@ -402,7 +461,7 @@ impl Churn {
 
     /// Words for the title: the bytes that come and go, never more than were there at once, and
     /// what to do.
-    pub(crate) fn title(&self) -> [String; 2] {
+    fn title(&self, _of: &Found) -> [String; 2] {
         let most = match (self.most_live, self.most_live_is_bound) {
             (1, _) => "one at a time".to_string(),
             (most, true) => format!("at most {} at a time", count(most)),
@@ -428,10 +487,61 @@ impl Churn {
             format!("{keep} and use {} again", if self.most_live == 1 { "it" } else { "them" }),
         ]
     }
+
+    /// It costs time: what goes through it says whether that is felt.
+    fn felt_bytes(&self, of: &Found) -> u64 {
+        of.saving.total_bytes
+    }
+
+    fn rank(&self, _of: &Found, _run: &Run<'_>) -> Rank {
+        Rank::OverRun
+    }
+
+    fn cost(&self, of: &Found) -> String {
+        format!(
+            "{} asked for again and again in {}.",
+            bytes(of.wasted_total_bytes()),
+            plural(of.saving.requests, "request")
+        )
+    }
+
+    fn advice(&self, of: &Found, run: &Run<'_>) -> String {
+        advice(self, of.saving.requests, run.profile.totals.allocations)
+    }
+
+    /// That it comes and goes is no guess; what follows from it is for the reader to say.
+    fn sureness(&self, _level: Level) -> &'static str {
+        "Counted"
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let pattern = match self.pattern {
+            ChurnPattern::LargeShortLived => "large buffers that live shortly",
+            ChurnPattern::Rebuilt => "the same state built again for each item",
+        };
+        let sizes: Vec<String> = self
+            .sizes
+            .iter()
+            .take(5)
+            .map(|(size, times)| format!("{} B ({}×)", count(*size), count(*times)))
+            .collect();
+        let at_most = if self.most_live_is_bound { "at most " } else { "" };
+        let mut facts = vec![
+            ("Pattern", pattern.into()),
+            ("Asked for", bytes(self.requested_bytes)),
+            ("Most alive at once", format!("{at_most}{}", count(self.most_live))),
+            ("Median life", format!("{} asked for meanwhile", bytes(self.median_life_bytes))),
+            ("Sizes", sizes.join(", ")),
+        ];
+        if self.zeroed_bytes > 0 {
+            facts.push(("Zeroed", bytes(self.zeroed_bytes)));
+        }
+        facts
+    }
 }
 
 /// Words for what to do, of a run of so many allocations.
-pub(crate) fn advice(churn: &Churn, again: u64, allocations: u64) -> String {
+fn advice(churn: &Churn, again: u64, allocations: u64) -> String {
     let zeroed = if churn.zeroed_bytes > 0 {
         format!(" and {} of zeroing", bytes(churn.zeroed_bytes))
     } else {

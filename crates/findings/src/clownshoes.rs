@@ -14,15 +14,16 @@
 //! one calling frame, and the sizes that vary just over powers of two, or over one class, at one
 //! site. All else is a finding a size.
 
+use crate::finding::{Detector, Run};
 use crate::shoe_judge::Judge;
 use crate::shoe_words::ROUND_BYTES;
 use crate::sites::{Site, Sites, innermost};
 use crate::spread::{Spread, Spreads};
-use crate::{Finding, Options, UsesItsSlop};
+use crate::{Found, Options, UsesItsSlop};
 use hashbrown::{HashMap, HashSet};
-use heaplab_profile::{Amount, Instant, Profile, Tracked};
+use heaplab_profile::{Amount, Instant, Object, Profile, Tracked};
 use heaplab_size_class::Allocator;
-use heaplab_trace::{StackId, tables::Tables};
+use heaplab_trace::{Event, ObjectId, StackId, tables::Tables};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MEMO: usize = 64 * 1024;
@@ -132,7 +133,7 @@ impl Pairs {
     }
 
     #[inline]
-    pub(crate) fn add(&mut self, now: &Instant, stack: StackId, size: u64, usable: u64) {
+    fn add(&mut self, now: &Instant, stack: StackId, size: u64, usable: u64) {
         self.spreads.add(stack, size);
         if !self.is_suspicious(size) {
             return;
@@ -157,7 +158,7 @@ impl Pairs {
     /// Pairs are never forgotten and none is made after the limit was reached, so an object leaves
     /// the pair that it was added to.
     #[inline]
-    pub(crate) fn remove(&mut self, now: &Instant, stack: StackId, size: u64, usable: u64) {
+    fn remove(&mut self, now: &Instant, stack: StackId, size: u64, usable: u64) {
         if !self.is_suspicious(size) {
             return;
         }
@@ -171,53 +172,6 @@ impl Pairs {
     fn edge(&self, size: u64) -> Option<u64> {
         let tables = || Allocator::ALL.into_iter().find_map(|allocator| self.over(allocator, size));
         self.over_power(size).map(|(power, _)| power).or_else(|| tables().map(|over| size - over))
-    }
-
-    /// The findings, and the sites with slop that may use it.
-    pub(crate) fn finish(
-        mut self,
-        tables: &Tables,
-        profile: &Profile,
-        options: &Options,
-        peak: u64,
-    ) -> (Vec<Finding>, Vec<UsesItsSlop>) {
-        let readers: BTreeSet<StackId> = profile
-            .stacks
-            .iter()
-            .filter(|row| row.usable_size_reads > 0)
-            .map(|row| row.stack)
-            .collect();
-        self.pairs.retain(|(stack, _), _| !readers.contains(stack));
-        let mut sites = Sites::new(tables, options.site_frames);
-        let clustered = self.keep_what_stands_out(tables, &mut sites, options);
-        let families = self.families(tables, &mut sites, &clustered);
-        let edges = self.edges(tables, &mut sites, &clustered, &families);
-        let mut groups: BTreeMap<Group, BTreeMap<u64, Vec<Share>>> = BTreeMap::new();
-        for ((stack, size), pair) in &self.pairs {
-            let (frame, site) = (innermost(tables, *stack), sites.of(*stack));
-            let cluster = clustered.get(&(*stack, *size)).map(|site| Group::Cluster(*site));
-            let family = || {
-                self.over_power(*size)
-                    .and_then(|(power, over)| families.of(frame, site, power, over))
-            };
-            let edge = || {
-                self.edge(*size)
-                    .map(|edge| (site, edge))
-                    .filter(|key| edges.get(key).is_some_and(|sizes| sizes.len() >= 2))
-            };
-            let edge = || edge().map(|(site, edge)| Group::Edge(site, edge));
-            let group = cluster.or_else(family).or_else(edge).unwrap_or(Group::Size(*size));
-            let share = Share {
-                stack: *stack,
-                requested: pair.requested,
-                at_peak: pair.tracked.at_peak(peak),
-            };
-            groups.entry(group).or_default().entry(*size).or_default().push(share);
-        }
-        let judge = Judge { pairs: &self, profile, options };
-        let findings =
-            groups.into_iter().filter_map(|(group, sizes)| judge.finding(group, &sizes)).collect();
-        (findings, uses_their_slop(profile))
     }
 
     /// Leaves the sizes that stand out at their sites, and those that cluster over a power of two.
@@ -319,6 +273,69 @@ impl Pairs {
     }
 }
 
+impl Detector for Pairs {
+    #[inline]
+    fn born(&mut self, now: &Instant, event: &Event, _id: ObjectId) {
+        self.add(now, event.stack, event.size, event.usable);
+    }
+
+    fn resized(
+        &mut self,
+        now: &Instant,
+        _event: &Event,
+        _id: ObjectId,
+        before: &Object,
+        after: &Object,
+    ) {
+        self.remove(now, before.stack, before.size, before.usable);
+        self.add(now, after.stack, after.size, after.usable);
+    }
+
+    #[inline]
+    fn died(&mut self, now: &Instant, _event: &Event, _id: ObjectId, object: &Object) {
+        self.remove(now, object.stack, object.size, object.usable);
+    }
+
+    fn finish(mut self, tables: &Tables, run: &Run<'_>, peak: u64) -> Vec<Found> {
+        let Run { profile, options } = *run;
+        let readers: BTreeSet<StackId> = profile
+            .stacks
+            .iter()
+            .filter(|row| row.usable_size_reads > 0)
+            .map(|row| row.stack)
+            .collect();
+        self.pairs.retain(|(stack, _), _| !readers.contains(stack));
+        let mut sites = Sites::new(tables, options.site_frames);
+        let clustered = self.keep_what_stands_out(tables, &mut sites, options);
+        let families = self.families(tables, &mut sites, &clustered);
+        let edges = self.edges(tables, &mut sites, &clustered, &families);
+        let mut groups: BTreeMap<Group, BTreeMap<u64, Vec<Share>>> = BTreeMap::new();
+        for ((stack, size), pair) in &self.pairs {
+            let (frame, site) = (innermost(tables, *stack), sites.of(*stack));
+            let cluster = clustered.get(&(*stack, *size)).map(|site| Group::Cluster(*site));
+            let family = || {
+                self.over_power(*size)
+                    .and_then(|(power, over)| families.of(frame, site, power, over))
+            };
+            let edge = || {
+                self.edge(*size)
+                    .map(|edge| (site, edge))
+                    .filter(|key| edges.get(key).is_some_and(|sizes| sizes.len() >= 2))
+            };
+            let edge = || edge().map(|(site, edge)| Group::Edge(site, edge));
+            let group = cluster.or_else(family).or_else(edge).unwrap_or(Group::Size(*size));
+            let share = Share {
+                stack: *stack,
+                requested: pair.requested,
+                at_peak: pair.tracked.at_peak(peak),
+            };
+            groups.entry(group).or_default().entry(*size).or_default().push(share);
+        }
+        let judge = Judge { pairs: &self, profile, options };
+        groups.into_iter().filter_map(|(group, sizes)| judge.finding(group, &sizes)).collect()
+    }
+}
+
 /// Powers of two by where they were asked for and with which surplus.
 #[derive(Debug, Default)]
 struct Families {
@@ -347,7 +364,8 @@ impl Families {
 /// Stacks and sizes of clusters, with their sites.
 type Clustered = HashMap<(StackId, u64), Site>;
 
-fn uses_their_slop(profile: &Profile) -> Vec<UsesItsSlop> {
+/// The sites with slop that may use it.
+pub(crate) fn uses_their_slop(profile: &Profile) -> Vec<UsesItsSlop> {
     let mut readers: Vec<UsesItsSlop> = profile
         .stacks
         .iter()

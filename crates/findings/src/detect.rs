@@ -1,30 +1,89 @@
 //! All detectors as one observer of the profile's pass.
+//!
+//! `lib.rs` lists them with [`detectors!`]: a new finding is a file of its own and two lines there.
 
-use crate::churn::Churns;
-use crate::clownshoes::Pairs;
+use crate::churn::CHURN;
+use crate::clownshoes::uses_their_slop;
+use crate::finding::Run;
 use crate::group::by_function;
-use crate::growth::Growths;
+use crate::growth::{GROWTH, Growth, Through};
 use crate::lead::lead;
-use crate::leaks::Leaks;
 use crate::slop::{When, by_allocator, counts};
 use crate::words::count;
-use crate::{Basis, Evidence, Finding, Findings, Kind, Options, Through, function, nameless, rank};
-use heaplab_profile::{Instant, Object, Observer, Profile};
+use crate::{Basis, Detectors, Findings, Found, Options, function, nameless, rank};
+use heaplab_profile::Profile;
 use heaplab_size_class::Allocator;
-use heaplab_trace::{Event, ObjectId, tables::Tables};
+use heaplab_trace::tables::Tables;
 use std::collections::HashMap;
 
-/// Watches a pass and says afterwards what it found.
-#[derive(Debug)]
-pub struct Detectors {
-    options: Options,
-    pairs: Pairs,
-    growths: Growths,
-    churns: Churns,
-    leaks: Leaks,
-    /// Number of the highest peak, once the pass has ended.
-    peak: u64,
+/// Each detector sees every event, without dynamic dispatch: this is the inner loop of a report.
+macro_rules! detectors {
+    ($($name:ident: $detector:ty),+ $(,)?) => {
+        /// Watches a pass and says afterwards what it found.
+        #[derive(Debug)]
+        pub struct Detectors {
+            options: $crate::Options,
+            /// Number of the highest peak, once the pass has ended.
+            peak: u64,
+            $($name: $detector,)+
+        }
+
+        impl Detectors {
+            fn with(options: $crate::Options) -> Detectors {
+                Detectors { $($name: <$detector>::new(&options),)+ peak: 0, options }
+            }
+
+            /// What each found, in the order of the list.
+            fn found(
+                self,
+                tables: &heaplab_trace::tables::Tables,
+                run: &$crate::Run<'_>,
+            ) -> Vec<$crate::Found> {
+                use $crate::finding::Detector;
+                let mut found = Vec::new();
+                $(found.extend(self.$name.finish(tables, run, self.peak));)+
+                found
+            }
+        }
+
+        impl heaplab_profile::Observer for Detectors {
+            fn begins(&mut self, tables: &heaplab_trace::tables::Tables) {
+                use $crate::finding::Detector;
+                $(self.$name.begins(tables);)+
+            }
+
+            #[inline]
+            fn born(&mut self, now: &heaplab_profile::Instant, event: &heaplab_trace::Event, id: heaplab_trace::ObjectId, _object: &heaplab_profile::Object) {
+                $($crate::finding::Detector::born(&mut self.$name, now, event, id);)+
+            }
+
+            fn resized(
+                &mut self,
+                now: &heaplab_profile::Instant,
+                event: &heaplab_trace::Event,
+                id: heaplab_trace::ObjectId,
+                before: &heaplab_profile::Object,
+                after: &heaplab_profile::Object,
+            ) {
+                $($crate::finding::Detector::resized(&mut self.$name, now, event, id, before, after);)+
+            }
+
+            #[inline]
+            fn died(&mut self, now: &heaplab_profile::Instant, event: &heaplab_trace::Event, id: heaplab_trace::ObjectId, object: &heaplab_profile::Object) {
+                $($crate::finding::Detector::died(&mut self.$name, now, event, id, object);)+
+            }
+
+            fn survived(&mut self, now: &heaplab_profile::Instant, id: heaplab_trace::ObjectId, object: &heaplab_profile::Object) {
+                $($crate::finding::Detector::survived(&mut self.$name, now, id, object);)+
+            }
+
+            fn ended(&mut self, now: &heaplab_profile::Instant) {
+                self.peak = now.peak;
+            }
+        }
+    };
 }
+pub(crate) use detectors;
 
 impl Detectors {
     /// Begins with nothing seen.
@@ -32,15 +91,7 @@ impl Detectors {
         // What a sanitizer says of its own blocks tells nothing of the allocator that the program
         // runs on without the sanitizer.
         let unasked = options.recorded_under_sanitizer().then_some(Basis::Table(Allocator::Glibc));
-        let options = Options { basis: options.basis.or(unasked), ..options };
-        Detectors {
-            pairs: Pairs::new(&options),
-            growths: Growths::new(&options),
-            churns: Churns::new(&options),
-            leaks: Leaks::default(),
-            peak: 0,
-            options,
-        }
+        Detectors::with(Options { basis: options.basis.or(unasked), ..options })
     }
 
     /// What was found, `profile` being the result of the pass that was watched.
@@ -71,29 +122,27 @@ impl Detectors {
             limits.push("No call stacks were recorded: churn was not looked for, and nothing could be told apart by place.".into());
         }
         limits.extend(nameless::hint(tables, profile, options));
-        let (mut findings, uses_its_slop) = self.pairs.finish(tables, profile, options, self.peak);
-        findings.extend(self.growths.finish(tables, profile, options));
-        findings.extend(self.churns.finish(profile, options));
-        findings.extend(self.leaks.finish(tables, profile, options));
-        let mut findings = by_function(tables, findings, options);
+        let options = self.options.clone();
+        let run = Run { profile, options: &options };
+        let uses_its_slop = uses_their_slop(profile);
+        let mut findings = by_function(tables, self.found(tables, &run), &options);
         let mut readers: HashMap<String, u64> = HashMap::new();
         for site in &uses_its_slop {
             *readers.entry(function::function(tables, site.stack)).or_default() +=
                 site.usable_size_reads;
         }
         for finding in &mut findings {
-            if let Evidence::Growth(growth) = &mut finding.evidence {
-                growth.usable_size_reads = readers.get(&finding.function).copied().unwrap_or(0);
-            }
-            word(finding, profile, options);
+            let reads = readers.get(&finding.function).copied().unwrap_or(0);
+            finding.evidence.reads_usable_sizes(reads);
+            word(finding, &run);
         }
-        rank::sort(&mut findings, profile, options);
+        rank::sort(&mut findings, &run);
         once(&mut findings);
         let unasked =
             if profile.is_measured() { Basis::Measured } else { Basis::Table(Allocator::Jemalloc) };
         let basis = options.basis.unwrap_or(unasked);
         Findings {
-            lead: lead(tables, profile, &findings, options),
+            lead: lead(tables, profile, &findings, &options),
             findings,
             uses_its_slop,
             slop: by_allocator(profile),
@@ -108,13 +157,13 @@ impl Detectors {
 /// It is one buffer: of the two one stays, and names the other where that is another side of the
 /// same buffers. Doubling is the lesser change, so growth stays where that spares most of what is
 /// asked for.
-fn once(findings: &mut Vec<Finding>) {
+fn once(findings: &mut Vec<Found>) {
     let mut at = 0;
     while at < findings.len() {
         let other = match findings[at].kind {
-            Kind::Growth => Kind::Churn,
-            Kind::Churn => Kind::Growth,
-            Kind::Clownshoes | Kind::Leak => {
+            kind if kind == GROWTH => CHURN,
+            kind if kind == CHURN => GROWTH,
+            _ => {
                 at += 1;
                 continue;
             }
@@ -126,23 +175,21 @@ fn once(findings: &mut Vec<Finding>) {
             at += 1;
             continue;
         };
-        let (growth, churn) = if other == Kind::Churn { (at, later) } else { (later, at) };
+        let (growth, churn) = if other == CHURN { (at, later) } else { (later, at) };
         let spared = |finding: usize| u128::from(findings[finding].saving.total_bytes);
         let (kept, gone) =
             if spared(growth) * 4 >= spared(churn) * 3 { (growth, churn) } else { (churn, growth) };
         let title = std::mem::take(&mut findings[gone].what);
-        let sentence = match (&findings[growth].evidence, kept == growth) {
+        let sentence = match (findings[growth].evidence::<Growth>(), kept == growth) {
             // What comes and goes here are the steps: each is a block of its own, or there is one
             // buffer.
-            (Evidence::Growth(of), true)
-                if of.through == Through::AllocateCopyFree || of.chains == 1 =>
-            {
+            (Some(of), true) if of.through == Through::AllocateCopyFree || of.chains == 1 => {
                 String::new()
             }
             (_, true) => format!(
                 " The same buffers come and go: {title}. Kept and used again they would not grow anew each time."
             ),
-            (Evidence::Growth(of), false) if of.through == Through::AllocateCopyFree => {
+            (Some(of), false) if of.through == Through::AllocateCopyFree => {
                 format!(" Seen at the same place: {title}.")
             }
             (_, false) => format!(
@@ -155,7 +202,7 @@ fn once(findings: &mut Vec<Finding>) {
 }
 
 /// Whether most of a finding comes from stacks of the other.
-fn is_of(finding: &Finding, other: &Finding) -> bool {
+fn is_of(finding: &Found, other: &Found) -> bool {
     let in_other = |stack| other.stacks.iter().any(|share| share.stack == stack);
     let bytes = |shared: bool| {
         finding
@@ -169,29 +216,10 @@ fn is_of(finding: &Finding, other: &Finding) -> bool {
 }
 
 /// Makes the words, once all that belongs together is one finding.
-fn word(finding: &mut Finding, profile: &Profile, options: &Options) {
-    let level = finding.confidence.level;
-    let recorded = options.recorded(profile);
-    let [what, todo] = match &finding.evidence {
-        Evidence::Clownshoes(shoe) => shoe.title(finding.count, finding.basis, &finding.saving),
-        Evidence::Growth(growth) => growth.title(&finding.saving, level),
-        Evidence::Churn(churn) => churn.title(),
-        Evidence::Leak(leak) => leak.title(),
-    };
-    finding.advice = match &finding.evidence {
-        Evidence::Clownshoes(shoe) => crate::shoe_words::advice(
-            shoe,
-            finding.basis,
-            &finding.saving,
-            &finding.costs,
-            recorded,
-        ),
-        Evidence::Growth(growth) => growth.advice(level),
-        Evidence::Churn(churn) => {
-            crate::churn::advice(churn, finding.saving.requests, profile.totals.allocations)
-        }
-        Evidence::Leak(leak) => leak.advice(!finding.function.is_empty()),
-    };
+fn word(finding: &mut Found, run: &Run<'_>) {
+    let [what, todo] = finding.evidence.title(finding);
+    finding.cost = finding.evidence.cost(finding);
+    finding.advice = finding.evidence.advice(finding, run);
     let place = match (finding.function.as_str(), finding.function_count) {
         ("", _) => "(no stack)".to_string(),
         (name, 0..=1) => name.to_string(),
@@ -199,48 +227,4 @@ fn word(finding: &mut Finding, profile: &Profile, options: &Options) {
     };
     finding.title = format!("{place}: {what}; {todo}");
     finding.what = what;
-}
-
-impl Observer for Detectors {
-    fn begins(&mut self, tables: &Tables) {
-        self.churns.begins(tables);
-    }
-
-    #[inline]
-    fn born(&mut self, now: &Instant, event: &Event, id: ObjectId, _object: &Object) {
-        self.pairs.add(now, event.stack, event.size, event.usable);
-        self.growths.born(now, event, id);
-        self.churns.born(event);
-        self.leaks.born(now, id);
-    }
-
-    fn resized(
-        &mut self,
-        now: &Instant,
-        event: &Event,
-        id: ObjectId,
-        before: &Object,
-        after: &Object,
-    ) {
-        self.pairs.remove(now, before.stack, before.size, before.usable);
-        self.pairs.add(now, after.stack, after.size, after.usable);
-        self.growths.resized(event, id, before, after);
-        self.churns.resized(before, after);
-        self.leaks.requested(now);
-    }
-
-    #[inline]
-    fn died(&mut self, now: &Instant, event: &Event, id: ObjectId, object: &Object) {
-        self.pairs.remove(now, object.stack, object.size, object.usable);
-        self.growths.died(now, event, id, object);
-        self.churns.died(now, object);
-    }
-
-    fn survived(&mut self, now: &Instant, id: ObjectId, object: &Object) {
-        self.leaks.survived(now, id, object);
-    }
-
-    fn ended(&mut self, now: &Instant) {
-        self.peak = now.peak;
-    }
 }

@@ -3,18 +3,14 @@
 
 use crate::function;
 use crate::sites::largest;
-use crate::{Cost, Evidence, Finding, Options, Saving, StackShare};
+use crate::{Cost, Found, Options, Saving, StackShare};
 use heaplab_trace::tables::Tables;
 use std::collections::{BTreeMap, HashMap};
 
 /// Names each finding's function and joins those of one function and cause. Words are not yet made.
-pub(crate) fn by_function(
-    tables: &Tables,
-    findings: Vec<Finding>,
-    options: &Options,
-) -> Vec<Finding> {
+pub(crate) fn by_function(tables: &Tables, findings: Vec<Found>, options: &Options) -> Vec<Found> {
     let mut order: HashMap<(String, String), usize> = HashMap::new();
-    let mut grouped: Vec<Finding> = Vec::new();
+    let mut grouped: Vec<Found> = Vec::new();
     for mut finding in findings {
         let (name, others) = function::largest(tables, &finding.stacks);
         finding.function = name.clone();
@@ -35,14 +31,12 @@ pub(crate) fn by_function(
         finding.function_count = 1 + function::largest(tables, &finding.stacks).1 as u64;
         let stacks = std::mem::take(&mut finding.stacks);
         (finding.stacks, finding.stack_count) = largest(stacks, options.stacks_per_finding);
-        if let Evidence::Clownshoes(shoe) = &mut finding.evidence {
-            shoe.list(options.sizes_per_finding);
-        }
+        finding.evidence.shorten(options);
     }
     grouped
 }
 
-fn absorb(into: &mut Finding, from: Finding) {
+fn absorb(into: &mut Found, from: Found) {
     into.count += from.count;
     into.saving = Saving {
         at_peak_bytes: into.saving.at_peak_bytes.saturating_add(from.saving.at_peak_bytes),

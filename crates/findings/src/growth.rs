@@ -13,16 +13,104 @@
 //! out.
 
 use crate::chain::{Chain, Move};
+use crate::finding::{Detector, Finding, Kind, Run, evidence};
 use crate::sites::Sites;
-use crate::words::{bytes, count, plural};
-use crate::{
-    Basis, Confidence, Cost, Evidence, Finding, Growth, GrowthStrategy, Kind, Level, Options,
-    Saving, StackShare, Through,
-};
+use crate::words::{bytes, copied, count, plural};
+use crate::{Basis, Confidence, Cost, Found, Level, Options, Rank, Saving, StackShare};
 use hashbrown::HashMap;
 use heaplab_profile::{Instant, Object, Profile};
 use heaplab_trace::{Event, Flags, ObjectId, StackId, tables::Tables};
+use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// Buffers that grow by too little.
+pub const GROWTH: Kind = Kind {
+    name: "growth",
+    title: "Growth",
+    hint: "Buffers that grow by too little",
+    counts: "chain",
+    share_bytes: "beyond doubling",
+    total_bytes: "over the run",
+};
+
+/// Buffers that grow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Growth {
+    /// How, in the longest chain.
+    pub strategy: GrowthStrategy,
+    /// Through what: realloc, or allocate-copy-free as inferred.
+    pub through: Through,
+    /// Chains, each a buffer that grew at least `Options::growth_steps` times.
+    pub chains: u64,
+    /// Times that they grew.
+    pub steps: u64,
+    /// Bytes asked for cumulatively.
+    pub cumulative_bytes: u64,
+    /// Bytes copied if every step copied all that was there: an upper bound.
+    pub copied_upper_bytes: u64,
+    /// Bytes copied by the steps that are known to have moved; `None` where moves are not known,
+    /// and of buffers grown by hand, whose copying nobody saw.
+    pub copied_moved_bytes: Option<u64>,
+    /// Bytes that steps moved and that may not have been copied, by `Options::remapped_from_bytes`.
+    pub remapped_bytes: u64,
+    /// Bytes asked for cumulatively if they had doubled.
+    pub doubling_cumulative_bytes: u64,
+    /// Bytes copied (upper bound) if they had doubled.
+    pub doubling_copied_bytes: u64,
+    /// Steps if they had doubled.
+    pub doubling_steps: u64,
+    /// Sizes of the longest chain: the first ones, and after `sample_gap` left out the last ones.
+    pub sample: Vec<u64>,
+    /// Sizes left out of the middle of `sample`, and after how many of them.
+    pub sample_gap: Option<(usize, u64)>,
+    /// Times that the longest chain grew.
+    pub longest_steps: u64,
+    /// How often the same function asked how much of its blocks it may use.
+    pub usable_size_reads: u64,
+}
+
+impl Growth {
+    /// What was copied, as far as it is known: `158 KiB`, `at least 158 KiB`, `at most 940 MiB`.
+    pub fn copied(&self) -> String {
+        match self.copied_moved_bytes {
+            Some(bytes) => copied(bytes, self.remapped_bytes),
+            None => format!("at most {}", bytes(self.copied_upper_bytes)),
+        }
+    }
+}
+
+/// How a buffer grows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "strategy", rename_all = "snake_case")]
+pub enum GrowthStrategy {
+    /// By what is needed: steps of varying or of tiny size.
+    JustEnough {
+        /// Mean step in bytes.
+        mean_step_bytes: f64,
+    },
+    /// By a constant step.
+    Linear {
+        /// The step.
+        step_bytes: u64,
+    },
+    /// By a constant factor.
+    Exponential {
+        /// The factor.
+        factor: f64,
+    },
+    /// Neither fits.
+    Irregular,
+}
+
+/// Through what a buffer grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Through {
+    /// realloc: followed by identity.
+    Realloc,
+    /// A larger block from the same stack, then a free of the smaller one: inferred.
+    AllocateCopyFree,
+}
 
 /// So many steps in a row are no accident.
 const MANY_STEPS: u64 = 32;
@@ -68,79 +156,6 @@ impl Growths {
         }
     }
 
-    #[inline]
-    pub(crate) fn born(&mut self, now: &Instant, event: &Event, id: ObjectId) {
-        if event.stack == 0 {
-            return;
-        }
-        let births = self.births.entry(event.stack).or_default();
-        let same_thread = births.thread == event.thread;
-        let smaller = births
-            .last
-            .filter(|(_, size)| same_thread && *size > 0 && *size < event.size)
-            .map(|(id, _)| id);
-        *births =
-            Births { last: Some((id, event.size)), thread: event.thread, row: now.row, smaller };
-    }
-
-    pub(crate) fn resized(&mut self, event: &Event, id: ObjectId, before: &Object, after: &Object) {
-        if after.size <= before.size {
-            // What shrinks has ended its growth.
-            if after.size < before.size
-                && let Some((chain, stack)) = self.chains.remove(&id)
-            {
-                self.end(chain, stack);
-            }
-            return;
-        }
-        if before.size == 0 {
-            return;
-        }
-        let (chain, stack) = self
-            .chains
-            .entry(id)
-            .or_insert_with(|| (Chain::new(Through::Realloc, before.size), event.stack));
-        let moved = match event.has(Flags::MOVED) {
-            true if before.size < self.remapped_from => Move::Copied,
-            true => Move::Remapped,
-            false => Move::NotSeen,
-        };
-        chain.grow(after.size, moved);
-        *stack = event.stack;
-    }
-
-    #[inline]
-    pub(crate) fn died(&mut self, now: &Instant, event: &Event, id: ObjectId, object: &Object) {
-        let successor = self.births.get_mut(&object.stack).and_then(|births| {
-            let rows = now.row - births.row;
-            let fits =
-                births.smaller == Some(id) && births.thread == event.thread && rows <= self.window;
-            if fits {
-                births.smaller = None
-            };
-            births.last.filter(|_| fits).map(|(next, size)| (next, size, rows == 1))
-        });
-        let chain = if self.chains.is_empty() { None } else { self.chains.remove(&id) };
-        match (successor, chain) {
-            (Some((next, size, at_once)), Some((mut chain, _)))
-                if chain.through == Through::AllocateCopyFree =>
-            {
-                chain.grow_by_hand(size, at_once);
-                self.chains.insert(next, (chain, object.stack));
-            }
-            (Some((next, size, at_once)), chain) => {
-                if let Some((chain, stack)) = chain {
-                    self.end(chain, stack);
-                }
-                let mut chain = Chain::new(Through::AllocateCopyFree, object.size);
-                chain.grow_by_hand(size, at_once);
-                self.chains.insert(next, (chain, object.stack));
-            }
-            (None, Some((chain, stack))) => self.end(chain, stack),
-            (None, None) => {}
-        }
-    }
-
     /// A chain is complete: it counts with its stack, if it is one and grew by too little.
     fn end(&mut self, chain: Chain, stack: StackId) {
         if chain.steps < self.least_steps {
@@ -174,13 +189,91 @@ impl Growths {
             sum.longest = chain;
         }
     }
+}
 
-    pub(crate) fn finish(
-        mut self,
-        tables: &Tables,
-        profile: &Profile,
-        options: &Options,
-    ) -> Vec<Finding> {
+impl Detector for Growths {
+    #[inline]
+    fn born(&mut self, now: &Instant, event: &Event, id: ObjectId) {
+        if event.stack == 0 {
+            return;
+        }
+        let births = self.births.entry(event.stack).or_default();
+        let same_thread = births.thread == event.thread;
+        let smaller = births
+            .last
+            .filter(|(_, size)| same_thread && *size > 0 && *size < event.size)
+            .map(|(id, _)| id);
+        *births =
+            Births { last: Some((id, event.size)), thread: event.thread, row: now.row, smaller };
+    }
+
+    fn resized(
+        &mut self,
+        _now: &Instant,
+        event: &Event,
+        id: ObjectId,
+        before: &Object,
+        after: &Object,
+    ) {
+        if after.size <= before.size {
+            // What shrinks has ended its growth.
+            if after.size < before.size
+                && let Some((chain, stack)) = self.chains.remove(&id)
+            {
+                self.end(chain, stack);
+            }
+            return;
+        }
+        if before.size == 0 {
+            return;
+        }
+        let (chain, stack) = self
+            .chains
+            .entry(id)
+            .or_insert_with(|| (Chain::new(Through::Realloc, before.size), event.stack));
+        let moved = match event.has(Flags::MOVED) {
+            true if before.size < self.remapped_from => Move::Copied,
+            true => Move::Remapped,
+            false => Move::NotSeen,
+        };
+        chain.grow(after.size, moved);
+        *stack = event.stack;
+    }
+
+    #[inline]
+    fn died(&mut self, now: &Instant, event: &Event, id: ObjectId, object: &Object) {
+        let successor = self.births.get_mut(&object.stack).and_then(|births| {
+            let rows = now.row - births.row;
+            let fits =
+                births.smaller == Some(id) && births.thread == event.thread && rows <= self.window;
+            if fits {
+                births.smaller = None
+            };
+            births.last.filter(|_| fits).map(|(next, size)| (next, size, rows == 1))
+        });
+        let chain = if self.chains.is_empty() { None } else { self.chains.remove(&id) };
+        match (successor, chain) {
+            (Some((next, size, at_once)), Some((mut chain, _)))
+                if chain.through == Through::AllocateCopyFree =>
+            {
+                chain.grow_by_hand(size, at_once);
+                self.chains.insert(next, (chain, object.stack));
+            }
+            (Some((next, size, at_once)), chain) => {
+                if let Some((chain, stack)) = chain {
+                    self.end(chain, stack);
+                }
+                let mut chain = Chain::new(Through::AllocateCopyFree, object.size);
+                chain.grow_by_hand(size, at_once);
+                self.chains.insert(next, (chain, object.stack));
+            }
+            (None, Some((chain, stack))) => self.end(chain, stack),
+            (None, None) => {}
+        }
+    }
+
+    fn finish(mut self, tables: &Tables, run: &Run<'_>, _peak: u64) -> Vec<Found> {
+        let Run { profile, options } = *run;
         for (_, (chain, stack)) in std::mem::take(&mut self.chains) {
             self.end(chain, stack);
         }
@@ -256,7 +349,7 @@ fn finding(
     shares: Vec<StackShare>,
     profile: &Profile,
     options: &Options,
-) -> Option<Finding> {
+) -> Option<Found> {
     let mut growth = sum.growth;
     let wasted = excess(&growth);
     if !options.is_worth(profile, 0, wasted) {
@@ -276,13 +369,13 @@ fn finding(
     growth.longest_steps = sum.longest.steps;
     let basis = options.basis.unwrap_or(Basis::Measured);
     let (count, confidence) = (growth.chains, confidence(&growth, &sum.longest, options));
-    Some(Finding {
+    Some(Found {
         count,
         costs: vec![Cost { basis, at_peak_bytes: 0, total_bytes: wasted }],
         saving,
         confidence,
         stacks: shares,
-        ..Finding::draft(Kind::Growth, basis, Evidence::Growth(growth))
+        ..Found::draft(basis, growth)
     })
 }
 
@@ -308,14 +401,17 @@ fn confidence(growth: &Growth, longest: &Chain, options: &Options) -> Confidence
     }
 }
 
-impl Growth {
-    /// What tells one cause in a function from another.
-    pub(crate) fn cause(&self) -> String {
+impl Finding for Growth {
+    evidence!(GROWTH);
+
+    fn cause(&self) -> String {
         format!("growth {:?}", self.through)
     }
 
     /// Takes in what another place of the same function does.
-    pub(crate) fn absorb(&mut self, other: Growth) {
+    fn absorb(&mut self, other: Box<dyn Finding>) {
+        let Ok(other) = other.into_any().downcast::<Growth>() else { return };
+        let other = *other;
         let last = |growth: &Growth| growth.sample.last().copied().unwrap_or(0);
         if (last(&other), other.longest_steps) > (last(self), self.longest_steps) {
             (self.strategy, self.longest_steps) = (other.strategy, other.longest_steps);
@@ -338,7 +434,8 @@ impl Growth {
     }
 
     /// Words for the title: bytes, and what to do.
-    pub(crate) fn title(&self, saving: &Saving, level: Level) -> [String; 2] {
+    fn title(&self, of: &Found) -> [String; 2] {
+        let (saving, level) = (&of.saving, of.confidence.level);
         let how = match self.strategy {
             GrowthStrategy::JustEnough { mean_step_bytes } => {
                 format!("by about {} at a time", plural(mean_step_bytes.round() as u64, "byte"))
@@ -362,8 +459,8 @@ impl Growth {
     }
 
     /// Words for what to do.
-    pub(crate) fn advice(&self, level: Level) -> String {
-        let advice = advice(self, level);
+    fn advice(&self, of: &Found, _run: &Run<'_>) -> String {
+        let advice = advice(self, of.confidence.level);
         match self.usable_size_reads {
             0 => advice,
             reads => format!(
@@ -372,6 +469,79 @@ impl Growth {
             ),
         }
     }
+
+    /// It costs time: what goes through it says whether that is felt.
+    fn felt_bytes(&self, of: &Found) -> u64 {
+        of.saving.total_bytes
+    }
+
+    fn rank(&self, _of: &Found, _run: &Run<'_>) -> Rank {
+        Rank::OverRun
+    }
+
+    fn cost(&self, of: &Found) -> String {
+        let beyond = bytes(of.wasted_total_bytes());
+        format!("{beyond} asked for beyond what doubling asks for; {} copied.", self.copied())
+    }
+
+    fn reads_usable_sizes(&mut self, reads: u64) {
+        self.usable_size_reads = reads;
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut sizes: Vec<String> = self.sample.iter().map(|size| count(*size)).collect();
+        if let Some((after, left_out)) = self.sample_gap {
+            sizes.insert(after.min(sizes.len()), format!("... ({} more) ...", count(left_out)));
+        }
+        vec![format!("Sizes: {}", sizes.join(" "))]
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let strategy = match self.strategy {
+            GrowthStrategy::JustEnough { mean_step_bytes } => {
+                format!("just enough, about {mean_step_bytes:.0} B a step")
+            }
+            GrowthStrategy::Linear { step_bytes } => {
+                format!("linear, {} a step", bytes(step_bytes))
+            }
+            GrowthStrategy::Exponential { factor } => format!("exponential, {factor:.3}×"),
+            GrowthStrategy::Irregular => "irregular".into(),
+        };
+        let through = match self.through {
+            Through::Realloc => "realloc",
+            Through::AllocateCopyFree => "allocate, copy, free (inferred)",
+        };
+        let beside = |now: String, doubling: String| format!("{now} (doubling: {doubling})");
+        vec![
+            ("Growth", strategy),
+            ("Through", through.into()),
+            ("Steps", beside(count(self.steps), count(self.doubling_steps))),
+            (
+                "Asked for cumulatively",
+                beside(bytes(self.cumulative_bytes), bytes(self.doubling_cumulative_bytes)),
+            ),
+            (
+                "Copied",
+                beside(self.copied(), format!("at most {}", bytes(self.doubling_copied_bytes))),
+            ),
+            ("Longest chain, bytes", sample(self)),
+        ]
+    }
+}
+
+fn sample(growth: &Growth) -> String {
+    let mut out = String::new();
+    for (index, size) in growth.sample.iter().enumerate() {
+        match growth.sample_gap {
+            Some((after, left_out)) if after == index => {
+                out.push_str(&format!(" → … {} more … → ", count(left_out)));
+            }
+            _ if index > 0 => out.push_str(" → "),
+            _ => {}
+        }
+        out.push_str(&count(*size));
+    }
+    out
 }
 
 fn advice(growth: &Growth, level: Level) -> String {

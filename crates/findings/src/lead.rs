@@ -2,7 +2,7 @@
 //! worth changing.
 
 use crate::words::{bytes, percent};
-use crate::{Finding, Options, Rank, model::share};
+use crate::{Found, Options, Rank, model::share};
 use heaplab_profile::{Profile, resident_peak};
 use heaplab_trace::tables::Tables;
 
@@ -14,7 +14,7 @@ const BESIDE_BYTES: u64 = 4 << 20;
 pub(crate) fn lead(
     tables: &Tables,
     profile: &Profile,
-    findings: &[Finding],
+    findings: &[Found],
     options: &Options,
 ) -> Vec<String> {
     if profile.totals.requests == 0 {
@@ -72,7 +72,7 @@ fn remedy(tables: &Tables, process: Option<u32>) -> &'static str {
 }
 
 /// That no finding would be felt at the peak.
-fn nothing_worth(profile: &Profile, findings: &[Finding], options: &Options) -> Option<String> {
+fn nothing_worth(profile: &Profile, findings: &[Found], options: &Options) -> Option<String> {
     if findings.iter().any(|finding| finding.rank < Rank::OverRun) {
         return None;
     }

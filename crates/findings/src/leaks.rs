@@ -13,16 +13,62 @@
 //! What a leak holds at the end it need not have held at the peak. Survivors never die, so those
 //! that were born when the peak was reached were live there.
 
+use crate::finding::{Detector, Finding, Kind, Run, evidence};
 use crate::sites::Sites;
 use crate::words::{bytes, count, percent, plural};
 use crate::{
-    Basis, Confidence, Cost, Evidence, Finding, Kind, Leak, LeakClock, LeakPattern, Level, Options,
-    Saving, StackShare, model::share,
+    Basis, Confidence, Cost, Found, Level, Options, Rank, Saving, StackShare, model::share,
 };
 use hashbrown::HashMap;
 use heaplab_profile::{Amount, Instant, Object, Profile};
-use heaplab_trace::{ObjectId, StackId, tables::Tables};
+use heaplab_trace::{Event, ObjectId, StackId, tables::Tables};
+use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// Live at the end.
+pub const LEAK: Kind = Kind {
+    name: "leak",
+    title: "Live at end",
+    hint: "Never freed",
+    counts: "object",
+    share_bytes: "live at the end",
+    total_bytes: "at the end",
+};
+
+/// Live at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Leak {
+    /// Objects and bytes still live.
+    pub at_end: Amount,
+    /// Objects of the site that were freed.
+    pub freed: u64,
+    /// How the survivors came to be.
+    pub pattern: LeakPattern,
+    /// Bytes of the survivors by birth, in eighths of the run.
+    pub born_by_eighth: [u64; 8],
+    /// By which clock these are eighths.
+    pub eighths_of: LeakClock,
+}
+
+/// By what a run is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeakClock {
+    /// By its time.
+    Time,
+    /// By the objects born: where time does not show the growth, or the trace has none.
+    Allocations,
+}
+
+/// How what is live at the end came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeakPattern {
+    /// Survivors were born throughout: it grows with time or work.
+    Growing,
+    /// They were born at one time and stayed: a table or a cache, most often.
+    OneOff,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Survivors {
@@ -97,17 +143,14 @@ pub(crate) struct Leaks {
 }
 
 impl Leaks {
-    #[inline]
-    pub(crate) fn born(&mut self, now: &Instant, id: ObjectId) {
-        self.began_ns.get_or_insert(now.time_ns);
-        self.births.born(id);
-        self.requested(now);
+    pub(crate) fn new(_options: &Options) -> Leaks {
+        Leaks::default()
     }
 
     /// Something was asked for. Only a request can reach a peak, which is then seen at what comes
     /// next.
     #[inline]
-    pub(crate) fn requested(&mut self, now: &Instant) {
+    fn requested(&mut self, now: &Instant) {
         self.see_peak(now);
         self.last_clock = now.requested_bytes;
     }
@@ -118,8 +161,28 @@ impl Leaks {
             (self.peak, self.peak_clock) = (now.peak, self.last_clock);
         }
     }
+}
 
-    pub(crate) fn survived(&mut self, now: &Instant, id: ObjectId, object: &Object) {
+impl Detector for Leaks {
+    #[inline]
+    fn born(&mut self, now: &Instant, _event: &Event, id: ObjectId) {
+        self.began_ns.get_or_insert(now.time_ns);
+        self.births.born(id);
+        self.requested(now);
+    }
+
+    fn resized(
+        &mut self,
+        now: &Instant,
+        _event: &Event,
+        _id: ObjectId,
+        _before: &Object,
+        _after: &Object,
+    ) {
+        self.requested(now);
+    }
+
+    fn survived(&mut self, now: &Instant, id: ObjectId, object: &Object) {
         self.see_peak(now);
         let began_ns = self.began_ns.unwrap_or(0);
         self.is_timed = now.time_ns > began_ns;
@@ -137,12 +200,8 @@ impl Leaks {
         survivors.by_allocations[self.births.eighth(id)] += object.size;
     }
 
-    pub(crate) fn finish(
-        self,
-        tables: &Tables,
-        profile: &Profile,
-        options: &Options,
-    ) -> Vec<Finding> {
+    fn finish(self, tables: &Tables, run: &Run<'_>, _peak: u64) -> Vec<Found> {
+        let Run { profile, options } = *run;
         let mut sites = Sites::new(tables, options.site_frames);
         let mut by_site: BTreeMap<_, (Survivors, Vec<StackShare>)> = BTreeMap::new();
         let mut stacks: Vec<_> = self.stacks.into_iter().collect();
@@ -211,7 +270,7 @@ fn finding(
     shares: Vec<StackShare>,
     profile: &Profile,
     options: &Options,
-) -> Option<Finding> {
+) -> Option<Found> {
     let held = survivors.at_end;
     if !options.is_worth(profile, held.bytes, 0) {
         return None;
@@ -231,24 +290,26 @@ fn finding(
         born_by_eighth: by_eighth,
         eighths_of: clock,
     };
-    Some(Finding {
+    Some(Found {
         count: held.objects,
         costs: vec![Cost { basis, at_peak_bytes, total_bytes: held.bytes }],
         saving: if is_leak { saving } else { Saving::default() },
         confidence: confidence(survivors, pattern, has_site, options),
         stacks: shares,
-        ..Finding::draft(Kind::Leak, basis, Evidence::Leak(leak))
+        ..Found::draft(basis, leak)
     })
 }
 
-impl Leak {
-    /// What tells one cause in a function from another.
-    pub(crate) fn cause(&self) -> String {
+impl Finding for Leak {
+    evidence!(LEAK);
+
+    fn cause(&self) -> String {
         format!("leak {:?} {:?}", self.pattern, self.eighths_of)
     }
 
     /// Takes in what another place of the same function keeps.
-    pub(crate) fn absorb(&mut self, other: Leak) {
+    fn absorb(&mut self, other: Box<dyn Finding>) {
+        let Ok(other) = other.into_any().downcast::<Leak>() else { return };
         self.at_end.objects += other.at_end.objects;
         self.at_end.bytes += other.at_end.bytes;
         self.at_end.usable_bytes += other.at_end.usable_bytes;
@@ -260,7 +321,7 @@ impl Leak {
     }
 
     /// Words for the title: bytes, and what to do.
-    pub(crate) fn title(&self) -> [String; 2] {
+    fn title(&self, _of: &Found) -> [String; 2] {
         let (held, objects) = (bytes(self.at_end.bytes), plural(self.at_end.objects, "object"));
         match self.pattern {
             LeakPattern::Growing => [
@@ -283,7 +344,8 @@ impl Leak {
     }
 
     /// Words for what to do.
-    pub(crate) fn advice(&self, has_site: bool) -> String {
+    fn advice(&self, of: &Found, _run: &Run<'_>) -> String {
+        let has_site = !of.function.is_empty();
         let (held, made) = (self.at_end, self.freed + self.at_end.objects);
         let longer = match self.eighths_of {
             LeakClock::Time => "a run twice as long",
@@ -305,6 +367,56 @@ impl Leak {
                     .to_string()
             }
         }
+    }
+
+    fn needed_bytes(&self, of: &Found) -> u64 {
+        of.wasted_total_bytes()
+    }
+
+    fn rank(&self, of: &Found, run: &Run<'_>) -> Rank {
+        let (held, has_site) = (self.needed_bytes(of), of.stack() != 0);
+        let kept = run.profile.peak.live.bytes / run.options.kept_part.max(1);
+        match self.pattern {
+            // Without a stack it is nobody's, and saves nothing that could be named.
+            LeakPattern::Growing if run.is_large(held) && of.saving.total_bytes > 0 => Rank::Leak,
+            LeakPattern::OneOff if has_site && held >= kept.max(run.options.least_bytes) => {
+                Rank::Kept
+            }
+            _ => Rank::OverRun,
+        }
+    }
+
+    fn came_once(&self) -> bool {
+        self.pattern == LeakPattern::OneOff
+    }
+
+    fn cost(&self, of: &Found) -> String {
+        let (peak, total) = (of.wasted_at_peak_bytes(), of.wasted_total_bytes());
+        match peak {
+            _ if peak == total => format!("{} held at the end.", bytes(total)),
+            0 => format!("{} held at the end, nothing of it at the peak.", bytes(total)),
+            _ => format!("{} held at the end, {} of it at the peak.", bytes(total), bytes(peak)),
+        }
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let pattern = match self.pattern {
+            LeakPattern::Growing => "born throughout: it grows with time or work",
+            LeakPattern::OneOff => "born at one time: a table or a cache, most often",
+        };
+        let eighths: Vec<String> = self.born_by_eighth.iter().map(|part| bytes(*part)).collect();
+        let live =
+            format!("{} in {}", bytes(self.at_end.bytes), plural(self.at_end.objects, "object"));
+        let clock = match self.eighths_of {
+            LeakClock::Time => "Born in each eighth of the run",
+            LeakClock::Allocations => "Born in each eighth of the run's allocations",
+        };
+        vec![
+            ("Pattern", pattern.into()),
+            ("Live at the end", live),
+            ("Freed by this site", plural(self.freed, "object")),
+            (clock, eighths.join(", ")),
+        ]
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! For whoever asks what to change in a program. The findings look over the shoulder of the
 //! profile's pass ([`Detectors`] is an [`heaplab_profile::Observer`]), so that a report reads its
-//! recording once. Each detector is one module: `clownshoes`, `growth`, `churn`, `leaks`; [`slop`]
-//! makes the counts table and the sums by allocator.
+//! recording once. Each detector is one module with its detection, its evidence (a [`Finding`]) and
+//! its words: `growth`, `churn`, `leaks`, and `clownshoes` with three files beside it; [`slop`] makes
+//! the counts table and the sums by allocator.
 //!
 //! Source: "Clownshoes available in sizes 2^10+1 and up!" (2011) and "Please grow your buffers
 //! exponentially" (2014), both on Firefox. Deviation: costs are given for several allocators,
@@ -11,7 +12,7 @@
 //! called waste.
 //!
 //! ```
-//! use heaplab_findings::{Detectors, Kind, Options};
+//! use heaplab_findings::{CLOWNSHOES, Detectors, Options};
 //! use heaplab_trace::{Event, source::Slice, tables::Tables};
 //!
 //! let tables = Tables::default();
@@ -19,7 +20,7 @@
 //! let mut detectors = Detectors::new(Options::default());
 //! let profile = heaplab_profile::profile(&tables, &mut Slice(&events), &Default::default(), &mut detectors)?;
 //! let findings = detectors.finish(&tables, &profile);
-//! let shoe = findings.findings.iter().find(|finding| finding.kind == Kind::Clownshoes).unwrap();
+//! let shoe = findings.findings.iter().find(|finding| finding.kind == CLOWNSHOES).unwrap();
 //! assert!(shoe.title.contains("4,104-byte requests, 8 bytes over 4,096"));
 //! # Ok::<(), heaplab_trace::TraceError>(())
 //! ```
@@ -28,6 +29,7 @@ mod chain;
 mod churn;
 mod clownshoes;
 mod detect;
+mod finding;
 mod function;
 mod group;
 mod growth;
@@ -37,6 +39,7 @@ mod model;
 mod nameless;
 mod options;
 mod rank;
+mod shoe;
 mod shoe_judge;
 mod shoe_words;
 mod sites;
@@ -45,7 +48,18 @@ mod spread;
 mod strategy;
 pub mod words;
 
-pub use detect::Detectors;
+pub use churn::{CHURN, Churn, ChurnPattern};
+pub use finding::{Finding, Kind, Run};
+pub use growth::{GROWTH, Growth, GrowthStrategy, Through};
+pub use leaks::{LEAK, Leak, LeakClock, LeakPattern};
 pub use model::*;
 pub use options::Options;
 pub use rank::ORDER;
+pub use shoe::{CLOWNSHOES, Cause, Clownshoe, ShoeSize};
+
+detect::detectors! {
+    pairs: clownshoes::Pairs,
+    growths: growth::Growths,
+    churns: churn::Churns,
+    leaks: leaks::Leaks,
+}

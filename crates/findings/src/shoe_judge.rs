@@ -9,9 +9,7 @@
 
 use crate::clownshoes::{Group, POWER_BYTES, Pairs, Share};
 use crate::shoe_words::{HABIT, ROUND_BYTES, confidence};
-use crate::{
-    Basis, Cause, Clownshoe, Cost, Evidence, Finding, Kind, Options, Saving, ShoeSize, StackShare,
-};
+use crate::{Basis, Cause, Clownshoe, Cost, Found, Options, Saving, ShoeSize, StackShare};
 use heaplab_profile::{Amount, Profile};
 use heaplab_size_class::Allocator;
 use heaplab_trace::StackId;
@@ -26,11 +24,7 @@ pub(crate) struct Judge<'a> {
 impl Judge<'_> {
     /// What `group` comes to, where it is worth mentioning. `sizes`: what each stack asked for of
     /// each size.
-    pub(crate) fn finding(
-        &self,
-        group: Group,
-        sizes: &BTreeMap<u64, Vec<Share>>,
-    ) -> Option<Finding> {
+    pub(crate) fn finding(&self, group: Group, sizes: &BTreeMap<u64, Vec<Share>>) -> Option<Found> {
         let asked: Vec<(u64, Amount, Amount)> = sizes
             .iter()
             .map(|(size, shares)| {
@@ -67,13 +61,13 @@ impl Judge<'_> {
             .filter(|share| share.stack != 0)
             .map(|share| share.requested.objects)
             .sum::<u64>();
-        Some(Finding {
+        Some(Found {
             count,
             costs,
             saving,
             confidence: confidence(&shoe.cause, basis, count, placed * 2 >= count),
             stacks,
-            ..Finding::draft(Kind::Clownshoes, basis, Evidence::Clownshoes(shoe))
+            ..Found::draft(basis, shoe)
         })
     }
 

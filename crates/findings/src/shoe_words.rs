@@ -4,9 +4,14 @@
 //! Advice never leads to a buffer that is too small: what a change would take from the content is
 //! said, and what the block holds anyway where the content cannot be shorter.
 
+use crate::finding::{Finding, Run, evidence};
+use crate::shoe::CLOWNSHOES;
 use crate::words::{bytes, count, plural};
-use crate::{Basis, Cause, Clownshoe, Confidence, Cost, Level, Saving};
+use crate::{
+    Basis, Cause, Clownshoe, Confidence, Cost, Found, Level, Options, Rank, Saving, ShoeSize,
+};
 use heaplab_profile::Amount;
+use heaplab_size_class::Allocator;
 
 /// From this size on, a round one is somebody's choice rather than chance.
 pub(crate) const ROUND_BYTES: u64 = 1024;
@@ -14,9 +19,10 @@ pub(crate) const ROUND_BYTES: u64 = 1024;
 /// Sizes that a title or an advice names; the rest are counted.
 const NAMED: usize = 4;
 
-impl Clownshoe {
-    /// What tells one cause in a function from another.
-    pub(crate) fn cause(&self) -> String {
+impl Finding for Clownshoe {
+    evidence!(CLOWNSHOES);
+
+    fn cause(&self) -> String {
         let cause = match &self.cause {
             Cause::ConstantHeader { bytes, .. } => format!("header {bytes}"),
             Cause::Terminator { bytes } => format!("terminator {bytes}"),
@@ -27,8 +33,10 @@ impl Clownshoe {
     }
 
     /// Takes in other sizes of the same function.
-    pub(crate) fn absorb(&mut self, other: Clownshoe) {
-        for size in other.sizes {
+    fn absorb(&mut self, other: Box<dyn Finding>) {
+        let Ok(other) = other.into_any().downcast::<Clownshoe>() else { return };
+        let Clownshoe { sizes, cause: of_other, .. } = *other;
+        for size in sizes {
             match self.sizes.iter_mut().find(|known| known.request == size.request) {
                 Some(known) => {
                     add(&mut known.requested, size.requested);
@@ -40,7 +48,7 @@ impl Clownshoe {
             }
         }
         self.size_count = self.sizes.len() as u64;
-        let cause = match (&self.cause, &other.cause) {
+        let cause = match (&self.cause, &of_other) {
             (
                 Cause::ConstantHeader { bytes, round_sizes },
                 Cause::ConstantHeader { round_sizes: others, .. },
@@ -61,17 +69,17 @@ impl Clownshoe {
     }
 
     /// Keeps the sizes that would save most.
-    pub(crate) fn list(&mut self, most: usize) {
+    fn shorten(&mut self, options: &Options) {
         self.sizes.sort_by_key(|size| {
             let saving = size.saving;
             let order = (saving.at_peak_bytes, saving.total_bytes, size.requested.objects);
             (std::cmp::Reverse(order), size.request)
         });
-        self.sizes.truncate(most.max(1));
+        self.sizes.truncate(options.sizes_per_finding.max(1));
     }
 
-    /// Words for the title: bytes, and what to do; `requests` are those of all sizes.
-    pub(crate) fn title(&self, requests: u64, basis: Basis, saving: &Saving) -> [String; 2] {
+    fn title(&self, of: &Found) -> [String; 2] {
+        let (requests, basis, saving) = (of.count, of.basis, &of.saving);
         let first = self.first();
         let saved = if saving.at_peak_bytes > 0 {
             format!("{} at the peak", bytes(saving.at_peak_bytes))
@@ -122,6 +130,117 @@ impl Clownshoe {
         };
         [format!("{saved}{on} for {sizes}"), todo]
     }
+
+    fn felt_bytes(&self, of: &Found) -> u64 {
+        if self.elsewhere { of.wasted_at_peak_bytes() } else { of.saving.at_peak_bytes }
+    }
+
+    fn rank(&self, of: &Found, run: &Run<'_>) -> Rank {
+        match of.saving.at_peak_bytes {
+            _ if self.elsewhere => Rank::Elsewhere,
+            saved if run.is_large(saved) => Rank::AtPeak,
+            _ => Rank::OverRun,
+        }
+    }
+
+    fn cost(&self, of: &Found) -> String {
+        let requests = plural(of.count, "request");
+        let (peak, total) = (bytes(of.wasted_at_peak_bytes()), bytes(of.wasted_total_bytes()));
+        let name = of.basis.title();
+        let sum = match of.basis {
+            _ if self.elsewhere => format!(
+                "On {name} it would waste {peak} at the peak, {total} over the run in {requests}; {}.",
+                as_recorded(of)
+            ),
+            Basis::Measured => format!(
+                "{peak} of slop at the peak, {total} over the run in {requests}, as measured."
+            ),
+            Basis::Table(_) => {
+                format!("{peak} of slop at the peak, {total} over the run in {requests} on {name}.")
+            }
+        };
+        let others = others(of, self.elsewhere);
+        if others.is_empty() {
+            sum
+        } else {
+            format!("{sum} Elsewhere at the peak: {}.", others.join(", "))
+        }
+    }
+
+    fn advice(&self, of: &Found, run: &Run<'_>) -> String {
+        advice(self, of.basis, &of.saving, &of.costs, run.options.recorded(run.profile))
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        facts(self)
+    }
+
+    fn sizes(&self) -> (&[ShoeSize], u64) {
+        (&self.sizes, self.size_count)
+    }
+}
+
+/// What a finding of another allocator costs on the one recorded under.
+fn as_recorded(of: &Found) -> String {
+    match of.costs.iter().find(|cost| cost.basis == Basis::Measured) {
+        Some(cost) => {
+            format!("as recorded {} and {}", bytes(cost.at_peak_bytes), bytes(cost.total_bytes))
+        }
+        None => "as recorded nothing".into(),
+    }
+}
+
+/// The peak's cost on the allocators that were not judged by; a version that costs what its sibling
+/// costs is left out.
+fn others(found: &Found, elsewhere: bool) -> Vec<String> {
+    let of =
+        |basis| found.costs.iter().find(|cost| cost.basis == basis).map(|cost| cost.at_peak_bytes);
+    let same = |basis| match basis {
+        Basis::Table(Allocator::Jemalloc530) => of(basis) == of(Basis::Table(Allocator::Jemalloc)),
+        Basis::Table(Allocator::Mimalloc2) => of(basis) == of(Basis::Table(Allocator::Mimalloc)),
+        _ => false,
+    };
+    let told = |basis| basis == found.basis || (elsewhere && basis == Basis::Measured);
+    let others = found
+        .costs
+        .iter()
+        .filter(|cost| !told(cost.basis) && cost.at_peak_bytes > 0 && !same(cost.basis));
+    others.map(|cost| format!("{} {}", cost.basis.name(), bytes(cost.at_peak_bytes))).collect()
+}
+
+fn facts(shoe: &Clownshoe) -> Vec<(&'static str, String)> {
+    let rounds = |sizes: &[u64]| {
+        let words: Vec<String> = sizes.iter().take(6).map(|size| count(*size)).collect();
+        format!("{}{}", words.join("; "), if sizes.len() > 6 { "; ..." } else { "" })
+    };
+    let cause = match &shoe.cause {
+        Cause::ConstantHeader { bytes, round_sizes } => {
+            format!("a header of {bytes} bytes, seen on {}", rounds(round_sizes))
+        }
+        Cause::Terminator { bytes } => format!("a terminator of {bytes} bytes"),
+        Cause::RoundPlusVarying { round_sizes, least_bytes, most_bytes } => {
+            format!("{} and a part of {least_bytes} to {most_bytes} bytes", rounds(round_sizes))
+        }
+        Cause::RoundPlusConstant { round, bytes } => {
+            format!("{} and a constant {bytes}", count(*round))
+        }
+        Cause::Coincidence => "no pattern: perhaps coincidence".into(),
+    };
+    let mut facts = vec![("Probable cause", cause)];
+    if shoe.size_count <= 1 {
+        let size = shoe.first();
+        let slop = size.usable.saturating_sub(size.request);
+        let becomes =
+            format!("{} → {} B ({} B slop)", count(size.request), count(size.usable), count(slop));
+        let free = format!("{} B", count(size.free_request));
+        facts.insert(0, ("Request becomes", becomes));
+        facts.insert(1, ("Request that costs nothing", free));
+        facts.push(("Live at peak", count(size.at_peak.objects)));
+    } else if shoe.size_count > shoe.sizes.len() as u64 {
+        let all = count(shoe.size_count);
+        facts.push(("Sizes", format!("{all}, of which those that would save most are listed")));
+    }
+    facts
 }
 
 fn add(sum: &mut Amount, part: Amount) {
@@ -180,7 +299,7 @@ fn listed(sizes: &[u64]) -> String {
 
 /// What to do about `shoe`. `recorded`: the allocator recorded under, where usable sizes were
 /// measured.
-pub(crate) fn advice(
+fn advice(
     shoe: &Clownshoe,
     basis: Basis,
     saving: &Saving,

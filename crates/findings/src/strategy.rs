@@ -6,7 +6,7 @@
 //! of a thousand random steps both err alike, and the winner is chance. Nor does the ratio alone: n
 //! linear steps end at 1 + 1/n, so that eighteen of them look like growth by 1.06 to 1.25.
 
-use crate::GrowthStrategy;
+use crate::growth::GrowthStrategy;
 
 /// Up to this spread, relative to its mean, a step counts as constant.
 const EVEN: f64 = 0.1;

@@ -1,16 +1,12 @@
 // Findings in the order of the report, with what to do about each. The allocator chosen decides which figures stand
 // there: what is free on one is waste on another.
 
-const KIND_NAMES = { clownshoes: 'Clownshoes', growth: 'Growth', churn: 'Churn', leak: 'Live at end' };
-const KIND_HINTS = {
-  clownshoes: 'Requests a few bytes over a size class',
-  growth: 'Buffers that grow by too little',
-  churn: 'The same memory asked for and given back over and over',
-  leak: 'Never freed',
-};
-// What the bytes beside a stack are.
-const SHARE_BYTES = { clownshoes: 'of slop over the run', growth: 'beyond doubling', churn: 'asked for', leak: 'live at the end' };
 const ALL = 'all';
+// The words of a finding's kind.
+function kindOf(page, finding) {
+  return page.kinds.find((kind) => kind.kind === finding.kind);
+}
+
 // Findings on the first screen.
 const FIRST = 10;
 
@@ -43,12 +39,12 @@ function findingsList(page) {
     const order = state.allocator === ALL ? page.findings_order : `By the bytes at the peak on ${state.allocator}, then by those over the run.`;
     shown.textContent = passing.length === findings.length ? `${plural(findings.length, 'finding')}. ${order}` : `${formatCount(passing.length)} of ${plural(findings.length, 'finding')} shown.`;
   };
-  const kinds = Object.keys(KIND_NAMES).filter((kind) => findings.some((finding) => finding.kind === kind));
+  const { kinds } = page;
   const allocators = [...new Set(findings.flatMap((finding) => finding.costs.map((cost) => cost.allocator)))];
   const controls = el('div', { class: 'controls' });
   if (kinds.length > 1) {
-    const counted = (kind) => `${KIND_NAMES[kind]} ${findings.filter((finding) => finding.kind === kind).length}`;
-    controls.append(choice('Kind', [[ALL, `All ${findings.length}`], ...kinds.map((kind) => [kind, counted(kind), KIND_HINTS[kind]])], ALL, (kind) => { state.kind = kind; draw(); }));
+    const counted = ({ kind, name }) => `${name} ${findings.filter((finding) => finding.kind === kind).length}`;
+    controls.append(choice('Kind', [[ALL, `All ${findings.length}`], ...kinds.map((kind) => [kind.kind, counted(kind), kind.hint])], ALL, (kind) => { state.kind = kind; draw(); }));
   }
   if (allocators.length > 1) controls.append(choice('Cost on', [[ALL, 'As ranked'], ...allocators.map((name) => [name, name])], ALL, (name) => { state.allocator = name; draw(); }));
   draw();
@@ -61,17 +57,13 @@ function costOn(finding, allocator) {
 }
 
 function findingNode(page, { finding, rank, cost }) {
-  const meta = [el('span', { class: 'chip', title: KIND_HINTS[finding.kind] }, KIND_NAMES[finding.kind] ?? finding.kind), el('span', {}, plural(finding.count, finding.count_of))];
+  const kind = kindOf(page, finding);
+  const meta = [el('span', { class: 'chip', title: kind.hint }, kind.name), el('span', {}, plural(finding.count, finding.count_of))];
   meta.push(el('span', {}, `${finding.elsewhere && cost.allocator === finding.basis ? 'not as recorded: ' : ''}on ${cost.allocator || 'any allocator'}`), el('span', {}, `${finding.confidence} confidence`));
   const head = el('summary', {}, el('span', { class: 'rank' }, String(rank)), el('span', { class: 'finding-title' }, finding.title),
-    el('span', { class: 'finding-bytes' }, wasteNode(cost.peak_bytes, 'at peak'), wasteNode(cost.total_bytes, overAll(finding))),
+    el('span', { class: 'finding-bytes' }, wasteNode(cost.peak_bytes, 'at peak'), wasteNode(cost.total_bytes, kind.total_bytes)),
     el('span', { class: 'finding-meta' }, ...meta));
   return el('li', {}, el('details', { open: rank === 1 }, head, findingBody(page, finding)));
-}
-
-// What its bytes beside those at the peak are: what is never freed is held, not asked for again.
-function overAll(finding) {
-  return finding.kind === 'leak' ? 'at the end' : 'over the run';
 }
 
 // Two figures that must not be compared with one another, so each says what it is.
@@ -83,7 +75,7 @@ function findingBody(page, finding) {
   const pairs = [];
   const { saving } = finding;
   if (saving.peak_bytes > 0) pairs.push(['Would save at peak', bytesNode(saving.peak_bytes)]);
-  if (saving.total_bytes > 0) pairs.push([`Would save ${overAll(finding)}`, bytesNode(saving.total_bytes)]);
+  if (saving.total_bytes > 0) pairs.push([`Would save ${kindOf(page, finding).total_bytes}`, bytesNode(saving.total_bytes)]);
   if (saving.copied_bytes > 0) pairs.push(['Would no longer copy or zero', bytesNode(saving.copied_bytes)]);
   if (saving.requests > 0) pairs.push(['Requests it would spare', formatCount(saving.requests)]);
   pairs.push(...finding.facts);
@@ -126,7 +118,7 @@ function costTable(finding) {
 function findingStacks(page, finding) {
   const stacks = finding.stacks.filter((share) => share.frames.length > 0);
   if (stacks.length === 0) return [empty('No stack was recorded for this, so the place in the code is not known.')];
-  const shareText = (share) => `${plural(share.count, finding.count_of)}, ${formatBytes(share.bytes)} ${SHARE_BYTES[finding.kind] ?? ''}`;
+  const shareText = (share) => `${plural(share.count, finding.count_of)}, ${formatBytes(share.bytes)} ${kindOf(page, finding).share_bytes}`;
   // All of a finding's stacks begin alike; the line shows where they part.
   let alike = 0;
   while (stacks.length > 1 && stacks.every((share) => share.frames.length > alike + 1 && share.frames[alike] === stacks[0].frames[alike])) alike += 1;

@@ -43,6 +43,8 @@ pub struct Page {
     pub lead: Vec<String>,
     /// In which order findings stand, as a sentence.
     pub findings_order: String,
+    /// The sorts of findings that there are.
+    pub kinds: Vec<Kind>,
     /// Findings, what a person would mend first at the top.
     pub findings: Vec<Finding>,
     /// Sites that use their slop.
@@ -347,6 +349,21 @@ pub struct Frame {
     pub module: String,
     /// "file.c:12"; empty: not known.
     pub place: String,
+}
+
+/// A sort of finding.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Kind {
+    /// As findings name it.
+    pub kind: String,
+    /// As a heading.
+    pub name: String,
+    /// What it is.
+    pub hint: String,
+    /// What the bytes beside a stack are.
+    pub share_bytes: String,
+    /// What the bytes beside those at the peak are: "over the run".
+    pub total_bytes: String,
 }
 
 /// Something to change.

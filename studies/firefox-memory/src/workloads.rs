@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use heaplab_findings::words::count;
-use heaplab_findings::{Basis, CountsTable, Detectors, Evidence, Findings, Growth, Options};
+use heaplab_findings::{Basis, CountsTable, Detectors, Findings, Growth, Options};
 use heaplab_profile::{Profile, profile};
 use heaplab_size_class::Allocator;
 use heaplab_study::{in_tree, replayed};
@@ -72,10 +72,7 @@ fn growth_of(sizes: Vec<u64>) -> Result<Growth> {
     }
     workload.free(buffer);
     let found = workload.findings(Allocator::Firefox2011)?;
-    let growth = found.findings.into_iter().find_map(|finding| match finding.evidence {
-        Evidence::Growth(growth) => Some(growth),
-        _ => None,
-    });
+    let growth = found.findings.iter().find_map(|finding| finding.evidence::<Growth>().cloned());
     growth.context("the growth of the buffer was not found")
 }
 

@@ -2,18 +2,12 @@
 
 use crate::program::Program;
 use heaplab_findings::{
-    Evidence, Finding, Findings, Growth, GrowthStrategy, Kind, Level, Options, Through,
+    CHURN, Findings, Found, GROWTH, Growth, GrowthStrategy, Level, Options, Through,
 };
 use heaplab_trace::{Flags, Op};
 
 fn grown(findings: &Findings) -> Vec<&Growth> {
-    findings
-        .findings
-        .iter()
-        .filter_map(|finding| {
-            if let Evidence::Growth(growth) = &finding.evidence { Some(growth) } else { None }
-        })
-        .collect()
+    findings.findings.iter().filter_map(|finding| finding.evidence::<Growth>()).collect()
 }
 
 /// One buffer, reallocated through these sizes.
@@ -52,7 +46,7 @@ fn the_documents_four_kib_steps_and_what_doubling_makes_of_them() {
     assert_eq!(growth.doubling_steps, 8);
     assert_eq!(growth.strategy, GrowthStrategy::Linear { step_bytes: 4096 });
     let finding = &findings.findings[0];
-    assert_eq!((finding.kind, finding.confidence.level), (Kind::Growth, Level::High));
+    assert_eq!((finding.kind, finding.confidence.level), (GROWTH, Level::High));
     assert_eq!(finding.saving.total_bytes, 134_742_016 - 2_093_056);
     insta::assert_snapshot!(format!("{}\n{}", finding.title, finding.advice), @r#"
     grow: 127 MiB asked for beyond doubling: 1 buffer grew in steps of 4,096 bytes to 1.00 MiB; double the capacity
@@ -64,7 +58,7 @@ fn the_documents_four_kib_steps_and_what_doubling_makes_of_them() {
 fn where_moves_are_not_known_none_are_claimed() {
     let steps = || buffer((1..=256).map(|step| step * 4096));
     let (_, findings) = steps().findings(Options { moves_known: false, ..Options::default() });
-    let Finding { advice, saving, .. } = &findings.findings[0];
+    let Found { advice, saving, .. } = &findings.findings[0];
     assert!(
         advice.contains(
             " instead of at most 128 MiB copied (if each moved: this recording does not say)."
@@ -178,7 +172,7 @@ fn messages_that_become_longer_are_perhaps_a_buffer() {
     let stack = program.stack(&["main", "send"]);
     (0..50).for_each(|_| overlapping(&mut program, stack, (1..=50).map(|message| message * 100)));
     let (_, findings) = program.findings(Options::default());
-    let finding = findings.findings.iter().find(|finding| finding.kind == Kind::Growth).unwrap();
+    let finding = findings.findings.iter().find(|finding| finding.kind == GROWTH).unwrap();
     assert_eq!((finding.confidence.level, finding.saving.copied_bytes), (Level::Low, 0));
     assert_eq!(
         finding.title,
@@ -193,7 +187,7 @@ fn what_becomes_large_in_many_steps_is_likely_one_buffer() {
     let stack = program.stack(&["main", "push_back"]);
     overlapping(&mut program, stack, (1..=200).map(|step| step * 1000));
     let (_, findings) = program.findings(Options::default());
-    let finding = findings.findings.iter().find(|finding| finding.kind == Kind::Growth).unwrap();
+    let finding = findings.findings.iter().find(|finding| finding.kind == GROWTH).unwrap();
     assert_eq!((finding.confidence.level, finding.saving.copied_bytes), (Level::Medium, 0));
     assert!(
         finding.title.contains(": 1 buffer grew in steps of 1,000 bytes to 195 KiB;"),
@@ -304,19 +298,19 @@ fn one_buffer_is_reported_once_and_the_other_side_of_it_is_named() {
     for (program, kept, named) in [
         (
             rebuilt_by_realloc(200, &many),
-            Kind::Growth,
+            GROWTH,
             " The same buffers come and go: 16,384 bytes asked for 200 times, one at a time.",
         ),
         // The churn of a buffer grown by hand are its steps.
-        (rebuilt(100, &many), Kind::Growth, ""),
-        (rebuilt(1, &many), Kind::Growth, ""),
-        (rebuilt(100, &few), Kind::Churn, ": 100 buffers may have grown"),
+        (rebuilt(100, &many), GROWTH, ""),
+        (rebuilt(1, &many), GROWTH, ""),
+        (rebuilt(100, &few), CHURN, ": 100 buffers may have grown"),
     ] {
         let (_, findings) = program.findings(Options { growth_steps: 3, ..Options::default() });
         let of_buffer: Vec<_> = findings
             .findings
             .iter()
-            .filter(|finding| matches!(finding.kind, Kind::Growth | Kind::Churn))
+            .filter(|finding| matches!(finding.kind, GROWTH | CHURN))
             .collect();
         let [only] = of_buffer[..] else {
             panic!("{:?}", of_buffer.iter().map(|finding| &finding.title).collect::<Vec<_>>())
@@ -340,7 +334,7 @@ fn growth_of_one_stack_and_churn_of_another_are_two_findings() {
         program.free(buffer);
     }
     let (_, findings) = program.findings(Options::default());
-    for kind in [Kind::Growth, Kind::Churn] {
+    for kind in [GROWTH, CHURN] {
         assert_eq!(
             findings.findings.iter().filter(|finding| finding.kind == kind).count(),
             1,

@@ -2,11 +2,12 @@
 
 use crate::program::Program;
 use heaplab_findings::{
-    ChurnPattern, Evidence, Finding, Kind, LeakClock, LeakPattern, Level, Options, Rank,
+    CHURN, CLOWNSHOES, Churn, ChurnPattern, Found, Kind, LEAK, Leak, LeakClock, LeakPattern, Level,
+    Options, Rank,
 };
 use heaplab_trace::tables::{Module, Process, Sample};
 
-fn of(program: &Program, kind: Kind, options: Options) -> Vec<Finding> {
+fn of(program: &Program, kind: Kind, options: Options) -> Vec<Found> {
     program
         .findings(options)
         .1
@@ -28,9 +29,9 @@ fn state_rebuilt_for_each_item() {
         program.free(table);
         program.free(state);
     }
-    let churn = of(&program, Kind::Churn, Options::default());
+    let churn = of(&program, CHURN, Options::default());
     let [finding] = &churn[..] else { panic!("{churn:?}") };
-    let Evidence::Churn(evidence) = &finding.evidence else { panic!() };
+    let evidence = finding.evidence::<Churn>().unwrap();
     assert_eq!(evidence.pattern, ChurnPattern::Rebuilt);
     assert_eq!((evidence.requests, evidence.most_live, evidence.zeroed_bytes), (2000, 2, 512_000));
     assert_eq!(evidence.sizes, [(512, 1000), (2048, 1000)]);
@@ -65,7 +66,7 @@ fn the_state_of_one_function_is_one_finding() {
         program.malloc(kept, 32);
         objects.into_iter().for_each(|object| program.free(object));
     }
-    let churn = of(&program, Kind::Churn, Options::default());
+    let churn = of(&program, CHURN, Options::default());
     let titles: Vec<&str> = churn.iter().map(|finding| finding.title.as_str()).collect();
     assert_eq!(
         titles,
@@ -100,15 +101,12 @@ fn alive_at_once_is_no_sum_over_stacks_and_sites() {
             program.free(object);
         }
     }
-    let churn = of(&program, Kind::Churn, Options::default());
+    let churn = of(&program, CHURN, Options::default());
     let most: Vec<_> = churn
         .iter()
         .map(|finding| {
-            if let Evidence::Churn(churn) = &finding.evidence {
-                (churn.most_live, churn.most_live_is_bound)
-            } else {
-                panic!()
-            }
+            let churn = finding.evidence::<Churn>().unwrap();
+            (churn.most_live, churn.most_live_is_bound)
         })
         .collect();
     assert_eq!(most, [(1, false), (1, false)]);
@@ -131,7 +129,7 @@ fn without_a_stack_there_is_no_site_that_churns() {
         let object = program.malloc(0, 512);
         program.free(object);
     }
-    assert!(of(&program, Kind::Churn, Options::default()).is_empty());
+    assert!(of(&program, CHURN, Options::default()).is_empty());
 }
 
 #[test]
@@ -142,9 +140,9 @@ fn large_buffers_that_live_shortly() {
         let buffer = program.malloc(stack, 300_000 + turn * 4096);
         program.free(buffer);
     }
-    let churn = of(&program, Kind::Churn, Options::default());
+    let churn = of(&program, CHURN, Options::default());
     let [finding] = &churn[..] else { panic!("{churn:?}") };
-    let Evidence::Churn(evidence) = &finding.evidence else { panic!() };
+    let evidence = finding.evidence::<Churn>().unwrap();
     assert_eq!((evidence.pattern, evidence.most_live), (ChurnPattern::LargeShortLived, 1));
     insta::assert_snapshot!(format!("{}\n{}", finding.title, finding.advice), @r#"
     read_file: buffers of 371 KiB on average asked for 40 times, one at a time; keep the block and use it again
@@ -158,7 +156,7 @@ fn a_program_that_builds_something_up_does_not_churn() {
     let stack = program.stack(&["main", "insert"]);
     let objects: Vec<u64> = (0..5000).map(|_| program.malloc(stack, 64)).collect();
     objects.into_iter().for_each(|object| program.free(object));
-    assert!(of(&program, Kind::Churn, Options::default()).is_empty());
+    assert!(of(&program, CHURN, Options::default()).is_empty());
 }
 
 #[test]
@@ -173,15 +171,12 @@ fn a_leak_grows_and_a_table_does_not() {
             program.free(session);
         }
     }
-    let leaks = of(&program, Kind::Leak, Options::default());
+    let leaks = of(&program, LEAK, Options::default());
     let evidence: Vec<_> = leaks
         .iter()
         .map(|finding| {
-            if let Evidence::Leak(leak) = &finding.evidence {
-                (leak.pattern, leak.at_end.objects, leak.freed)
-            } else {
-                panic!()
-            }
+            let leak = finding.evidence::<Leak>().unwrap();
+            (leak.pattern, leak.at_end.objects, leak.freed)
         })
         .collect();
     assert_eq!(evidence, [(LeakPattern::Growing, 100, 900), (LeakPattern::OneOff, 1, 0)]);
@@ -192,7 +187,7 @@ fn a_leak_grows_and_a_table_does_not() {
     Of 1,000 objects made here, 100 (10.0 %) stayed. Look for the path that does not free; at this pace a run twice as long holds twice as much.
     "#);
 
-    let cut = of(&program, Kind::Leak, Options { ended: false, ..Options::default() });
+    let cut = of(&program, LEAK, Options { ended: false, ..Options::default() });
     assert!(cut.iter().all(|finding| finding.confidence.level == Level::Low));
 }
 
@@ -205,13 +200,14 @@ fn a_leak_of_a_process_that_began_late_grows() {
         program.malloc(leaky, 200);
     }
     program.events.iter_mut().for_each(|event| event.time_ns += 60_000_000_000);
-    let leaks = of(&program, Kind::Leak, Options::default());
-    let [Finding { evidence: Evidence::Leak(leak), .. }] = &leaks[..] else { panic!("{leaks:?}") };
+    let leaks = of(&program, LEAK, Options::default());
+    let [of] = &leaks[..] else { panic!("{leaks:?}") };
+    let leak = leak(of);
     assert_eq!((leak.pattern, leak.born_by_eighth), (LeakPattern::Growing, [25_000; 8]));
 }
 
-fn leak(finding: &Finding) -> &heaplab_findings::Leak {
-    if let Evidence::Leak(leak) = &finding.evidence { leak } else { panic!("{finding:?}") }
+fn leak(finding: &Found) -> &Leak {
+    finding.evidence().unwrap()
 }
 
 /// What is freed before a leak begins makes the peak, and nothing of the leak was live there.
@@ -231,7 +227,7 @@ fn a_leak_after_the_peak_holds_its_bytes_at_the_end_only() {
             program.realloc(grown, list, 4 << 20);
         }
     }
-    let leaks = of(&program, Kind::Leak, Options::default());
+    let leaks = of(&program, LEAK, Options::default());
     let first = &leaks[0];
     assert_eq!(leak(first).pattern, LeakPattern::Growing);
     assert_eq!((first.wasted_at_peak_bytes(), first.wasted_total_bytes()), (0, 50_000_000));
@@ -248,7 +244,7 @@ fn a_leak_after_the_peak_holds_its_bytes_at_the_end_only() {
     program.malloc(leaky, 0);
     program.free(buffer);
     program.malloc(leaky, 70_000);
-    let leaks = of(&program, Kind::Leak, Options::default());
+    let leaks = of(&program, LEAK, Options::default());
     assert_eq!(
         (leaks[0].wasted_at_peak_bytes(), leaks[0].wasted_total_bytes()),
         (50_000_000, 50_070_000)
@@ -268,7 +264,7 @@ fn a_leak_after_a_long_start_grows_with_the_allocations() {
     program.free(buffer);
     let last = program.events.len() - 1;
     program.events[last].time_ns = program.events[last - 1].time_ns;
-    let leaks = of(&program, Kind::Leak, Options::default());
+    let leaks = of(&program, LEAK, Options::default());
     assert_eq!(
         (leak(&leaks[0]).pattern, leak(&leaks[0]).eighths_of),
         (LeakPattern::Growing, LeakClock::Allocations)
@@ -282,7 +278,7 @@ fn a_leak_after_a_long_start_grows_with_the_allocations() {
     // A table that is built first, before a long computation, is no leak, though most is allocated
     // for it.
     program.events[last].time_ns *= 100;
-    let leaks = of(&program, Kind::Leak, Options::default());
+    let leaks = of(&program, LEAK, Options::default());
     assert_eq!(leak(&leaks[0]).pattern, LeakPattern::OneOff);
 }
 
@@ -296,8 +292,7 @@ fn what_is_live_at_the_end_without_a_stack_is_no_sites_leak() {
         }
     }
     let (_, findings) = program.findings(Options::default());
-    let leaks: Vec<_> =
-        findings.findings.iter().filter(|finding| finding.kind == Kind::Leak).collect();
+    let leaks: Vec<_> = findings.findings.iter().filter(|finding| finding.kind == LEAK).collect();
     assert_eq!(
         (leaks.len(), leaks[0].confidence.level, leaks[0].saving.total_bytes),
         (1, Level::Low, 0)
@@ -334,10 +329,7 @@ fn what_lowers_the_peak_comes_first_and_then_what_saves_over_the_run() {
         .collect();
     let saved = order[0].1;
     assert!(saved > 90_000, "{order:?}");
-    assert_eq!(
-        order,
-        [(Kind::Clownshoes, saved, saved), (Kind::Churn, 0, 99_900_000), (Kind::Churn, 0, 47_952)]
-    );
+    assert_eq!(order, [(CLOWNSHOES, saved, saved), (CHURN, 0, 99_900_000), (CHURN, 0, 47_952)]);
 }
 
 /// Two callers of one function leak, rebuild and keep: each cause is told once, and no title twice.
@@ -407,8 +399,8 @@ fn numbers_are_not_ordered_as_texts() {
         let stack = program.stack(&["main", &format!("of {size}")]);
         program.malloc(stack, size);
     }
-    let leaks = of(&program, Kind::Leak, Options::default());
-    let held: Vec<u64> = leaks.iter().map(Finding::wasted_total_bytes).collect();
+    let leaks = of(&program, LEAK, Options::default());
+    let held: Vec<u64> = leaks.iter().map(Found::wasted_total_bytes).collect();
     assert_eq!(held, [131_072, 102_400, 13_312, 12_698]);
 }
 

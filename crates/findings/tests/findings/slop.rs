@@ -2,7 +2,7 @@
 //! programs with known answers.
 
 use crate::program::Program;
-use heaplab_findings::{Basis, Cause, Clownshoe, Evidence, Findings, Kind, Level, Options};
+use heaplab_findings::{Basis, CHURN, CLOWNSHOES, Cause, Clownshoe, Findings, Level, Options};
 use heaplab_size_class::Allocator;
 
 fn sizes(shoe: &Clownshoe) -> Vec<u64> {
@@ -10,10 +10,7 @@ fn sizes(shoe: &Clownshoe) -> Vec<u64> {
 }
 
 fn shoes(findings: &Findings) -> Vec<&Clownshoe> {
-    fn shoe(evidence: &Evidence) -> Option<&Clownshoe> {
-        if let Evidence::Clownshoes(shoe) = evidence { Some(shoe) } else { None }
-    }
-    findings.findings.iter().filter_map(|finding| shoe(&finding.evidence)).collect()
+    findings.findings.iter().filter_map(|finding| finding.evidence()).collect()
 }
 
 /// SQLite's thirty most frequent requests, each a hundredth as often, all alive at the peak.
@@ -51,7 +48,7 @@ fn sqlites_page_and_lookaside_are_found_with_their_header() {
     let first = &findings.findings[0];
     assert_eq!(
         (first.kind, first.basis, first.confidence.level),
-        (Kind::Clownshoes, Basis::Table(Allocator::Jemalloc), Level::High)
+        (CLOWNSHOES, Basis::Table(Allocator::Jemalloc), Level::High)
     );
     let page = family.first();
     assert_eq!(
@@ -296,7 +293,7 @@ fn sizes_over_one_edge_at_one_site_are_one_finding() {
     let count: u64 = findings
         .findings
         .iter()
-        .filter(|finding| finding.kind == Kind::Clownshoes)
+        .filter(|finding| finding.kind == CLOWNSHOES)
         .map(|finding| finding.count)
         .sum();
     assert_eq!(count, 8000, "each request in one of them");
@@ -347,7 +344,7 @@ fn a_part_that_varies_over_a_round_size_is_one_finding() {
     let (_, findings) = program
         .findings(Options { basis: Some(Basis::Table(Allocator::Jemalloc)), ..Options::default() });
     let clusters: Vec<_> =
-        findings.findings.iter().filter(|finding| finding.kind == Kind::Clownshoes).collect();
+        findings.findings.iter().filter(|finding| finding.kind == CLOWNSHOES).collect();
     let [cluster] = clusters[..] else { panic!("{clusters:?}") };
     let shoe = shoes(&findings)[0];
     assert_eq!(
@@ -430,9 +427,9 @@ fn what_costs_only_on_another_allocator_comes_after_what_costs_on_this_one() {
     assert_eq!(
         order,
         [
-            (Kind::Clownshoes, Basis::Measured, false),
-            (Kind::Churn, Basis::Measured, false),
-            (Kind::Clownshoes, jemalloc, true)
+            (CLOWNSHOES, Basis::Measured, false),
+            (CHURN, Basis::Measured, false),
+            (CLOWNSHOES, jemalloc, true)
         ]
     );
     assert_eq!(
@@ -483,11 +480,8 @@ fn a_thousandth_of_the_peak_does_not_outrank_what_is_saved_over_the_run() {
     let kinds = |options| {
         program.findings(options).1.findings.iter().map(|finding| finding.kind).collect::<Vec<_>>()
     };
-    assert_eq!(kinds(Options::default()), [Kind::Churn, Kind::Clownshoes]);
-    assert_eq!(
-        kinds(Options { peak_part: 1000, ..Options::default() }),
-        [Kind::Clownshoes, Kind::Churn]
-    );
+    assert_eq!(kinds(Options::default()), [CHURN, CLOWNSHOES]);
+    assert_eq!(kinds(Options { peak_part: 1000, ..Options::default() }), [CLOWNSHOES, CHURN]);
 }
 
 #[test]
@@ -503,7 +497,7 @@ fn a_single_request_is_no_habit() {
             ..Options::default()
         });
         let shoe =
-            findings.findings.into_iter().find(|finding| finding.kind == Kind::Clownshoes).unwrap();
+            findings.findings.into_iter().find(|finding| finding.kind == CLOWNSHOES).unwrap();
         (shoe.confidence.level, shoe.confidence.reason)
     };
     let (one, reason) = level(1, true);

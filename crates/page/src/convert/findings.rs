@@ -2,10 +2,7 @@
 
 use super::{names::Names, sizes::allocator_name, words};
 use crate::{limits, model};
-use heaplab_findings::{
-    Basis, Cause, Churn, ChurnPattern, Clownshoe, Evidence, Finding, Findings, Growth,
-    GrowthStrategy, Kind, Leak, LeakClock, LeakPattern, Level, Through,
-};
+use heaplab_findings::{Basis, Findings, Found, Level};
 use heaplab_trace::tables::Tables;
 
 pub(crate) fn findings(
@@ -25,24 +22,18 @@ pub(crate) fn findings(
     all.iter().take(limits::FINDINGS).map(|finding| row(tables, finding, names)).collect()
 }
 
-fn row(tables: &Tables, finding: &Finding, names: &mut Names) -> model::Finding {
-    let (kind, count_of) = match finding.kind {
-        Kind::Clownshoes => ("clownshoes", "request"),
-        Kind::Growth => ("growth", "chain"),
-        Kind::Churn => ("churn", "request"),
-        Kind::Leak => ("leak", "object"),
-    };
+fn row(tables: &Tables, finding: &Found, names: &mut Names) -> model::Finding {
     let confidence = match finding.confidence.level {
         Level::Low => "low",
         Level::Medium => "medium",
         Level::High => "high",
     };
     model::Finding {
-        kind: kind.into(),
+        kind: finding.kind.name.into(),
         title: finding.title.clone(),
         advice: finding.advice.clone(),
         count: finding.count,
-        count_of: count_of.into(),
+        count_of: finding.kind.counts.into(),
         basis: basis_name(finding.basis),
         costs: finding
             .costs
@@ -63,8 +54,13 @@ fn row(tables: &Tables, finding: &Finding, names: &mut Names) -> model::Finding 
         minor: finding.minor,
         confidence: confidence.into(),
         confidence_reason: finding.confidence.reason.clone(),
-        facts: facts(&finding.evidence),
-        sizes: sizes(&finding.evidence),
+        facts: finding
+            .evidence
+            .facts()
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+        sizes: sizes(finding),
         stacks: finding
             .stacks
             .iter()
@@ -76,6 +72,24 @@ fn row(tables: &Tables, finding: &Finding, names: &mut Names) -> model::Finding 
             .collect(),
         stack_count: finding.stack_count,
     }
+}
+
+/// The sorts of findings that there are, for the page's words.
+pub(crate) fn kinds(findings: &Findings) -> Vec<model::Kind> {
+    let mut kinds: Vec<model::Kind> = Vec::new();
+    for kind in findings.findings.iter().map(|finding| finding.kind) {
+        if !kinds.iter().any(|known| known.kind == kind.name) {
+            kinds.push(model::Kind {
+                kind: kind.name.into(),
+                name: kind.title.into(),
+                hint: kind.hint.into(),
+                share_bytes: kind.share_bytes.into(),
+                total_bytes: kind.total_bytes.into(),
+            });
+        }
+    }
+    kinds.sort_by(|a, b| a.kind.cmp(&b.kind));
+    kinds
 }
 
 /// Short, for a row of choices: the measured allocator is named in the page's heading.
@@ -99,67 +113,10 @@ pub(crate) fn uses_its_slop(
         .collect()
 }
 
-fn facts(evidence: &Evidence) -> Vec<(String, String)> {
-    let facts = match evidence {
-        Evidence::Clownshoes(clownshoe) => clownshoe_facts(clownshoe),
-        Evidence::Growth(growth) => growth_facts(growth),
-        Evidence::Churn(churn) => churn_facts(churn),
-        Evidence::Leak(leak) => leak_facts(leak),
-    };
-    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-fn clownshoe_facts(clownshoe: &Clownshoe) -> Vec<(&'static str, String)> {
-    let rounds = |sizes: &[u64]| {
-        let words: Vec<String> = sizes.iter().take(6).map(|size| words::count(*size)).collect();
-        format!("{}{}", words.join("; "), if sizes.len() > 6 { "; ..." } else { "" })
-    };
-    let cause = match &clownshoe.cause {
-        Cause::ConstantHeader { bytes, round_sizes } => {
-            format!("a header of {bytes} bytes, seen on {}", rounds(round_sizes))
-        }
-        Cause::Terminator { bytes } => format!("a terminator of {bytes} bytes"),
-        Cause::RoundPlusVarying { round_sizes, least_bytes, most_bytes } => {
-            format!("{} and a part of {least_bytes} to {most_bytes} bytes", rounds(round_sizes))
-        }
-        Cause::RoundPlusConstant { round, bytes } => {
-            format!("{} and a constant {bytes}", words::count(*round))
-        }
-        Cause::Coincidence => "no pattern: perhaps coincidence".into(),
-    };
-    let mut facts = vec![("Probable cause", cause)];
-    if clownshoe.size_count <= 1 {
-        let size = clownshoe.first();
-        let becomes = (
-            words::count(size.request),
-            words::count(size.usable),
-            words::count(size.usable.saturating_sub(size.request)),
-        );
-        facts.insert(
-            0,
-            ("Request becomes", format!("{} → {} B ({} B slop)", becomes.0, becomes.1, becomes.2)),
-        );
-        facts.insert(
-            1,
-            ("Request that costs nothing", format!("{} B", words::count(size.free_request))),
-        );
-        facts.push(("Live at peak", words::count(size.at_peak.objects)));
-    } else if clownshoe.size_count > clownshoe.sizes.len() as u64 {
-        facts.push((
-            "Sizes",
-            format!(
-                "{}, of which those that would save most are listed",
-                words::count(clownshoe.size_count)
-            ),
-        ));
-    }
-    facts
-}
-
 /// The sizes of a family, for a table; one size alone is told as facts.
-fn sizes(evidence: &Evidence) -> Vec<model::ShoeSize> {
-    let Evidence::Clownshoes(clownshoe) = evidence else { return Vec::new() };
-    let rows = clownshoe.sizes.iter().filter(|_| clownshoe.size_count > 1);
+fn sizes(finding: &Found) -> Vec<model::ShoeSize> {
+    let (sizes, all) = finding.evidence.sizes();
+    let rows = sizes.iter().filter(|_| all > 1);
     rows.map(|size| model::ShoeSize {
         request: size.request,
         usable: size.usable,
@@ -170,124 +127,4 @@ fn sizes(evidence: &Evidence) -> Vec<model::ShoeSize> {
         saving_total_bytes: size.saving.total_bytes,
     })
     .collect()
-}
-
-fn growth_facts(growth: &Growth) -> Vec<(&'static str, String)> {
-    let strategy = match growth.strategy {
-        GrowthStrategy::JustEnough { mean_step_bytes } => {
-            format!("just enough, about {mean_step_bytes:.0} B a step")
-        }
-        GrowthStrategy::Linear { step_bytes } => {
-            format!("linear, {} a step", words::bytes(step_bytes))
-        }
-        GrowthStrategy::Exponential { factor } => format!("exponential, {factor:.3}×"),
-        GrowthStrategy::Irregular => "irregular".into(),
-    };
-    let through = match growth.through {
-        Through::Realloc => "realloc",
-        Through::AllocateCopyFree => "allocate, copy, free (inferred)",
-    };
-    vec![
-        ("Growth", strategy),
-        ("Through", through.into()),
-        (
-            "Steps",
-            format!(
-                "{} (doubling: {})",
-                words::count(growth.steps),
-                words::count(growth.doubling_steps)
-            ),
-        ),
-        (
-            "Asked for cumulatively",
-            format!(
-                "{} (doubling: {})",
-                words::bytes(growth.cumulative_bytes),
-                words::bytes(growth.doubling_cumulative_bytes)
-            ),
-        ),
-        (
-            "Copied",
-            format!(
-                "{} (doubling: at most {})",
-                growth.copied(),
-                words::bytes(growth.doubling_copied_bytes)
-            ),
-        ),
-        ("Longest chain, bytes", sample(growth)),
-    ]
-}
-
-fn sample(growth: &Growth) -> String {
-    let mut out = String::new();
-    for (index, size) in growth.sample.iter().enumerate() {
-        match growth.sample_gap {
-            Some((after, left_out)) if after == index => {
-                out.push_str(&format!(" → … {} more … → ", words::count(left_out)))
-            }
-            _ if index > 0 => out.push_str(" → "),
-            _ => {}
-        }
-        out.push_str(&words::count(*size));
-    }
-    out
-}
-
-fn churn_facts(churn: &Churn) -> Vec<(&'static str, String)> {
-    let pattern = match churn.pattern {
-        ChurnPattern::LargeShortLived => "large buffers that live shortly",
-        ChurnPattern::Rebuilt => "the same state built again for each item",
-    };
-    let sizes: Vec<String> = churn
-        .sizes
-        .iter()
-        .take(5)
-        .map(|(size, count)| format!("{} B ({}×)", words::count(*size), words::count(*count)))
-        .collect();
-    let mut facts = vec![
-        ("Pattern", pattern.into()),
-        ("Asked for", words::bytes(churn.requested_bytes)),
-        (
-            "Most alive at once",
-            format!(
-                "{}{}",
-                if churn.most_live_is_bound { "at most " } else { "" },
-                words::count(churn.most_live)
-            ),
-        ),
-        ("Median life", format!("{} asked for meanwhile", words::bytes(churn.median_life_bytes))),
-        ("Sizes", sizes.join(", ")),
-    ];
-    if churn.zeroed_bytes > 0 {
-        facts.push(("Zeroed", words::bytes(churn.zeroed_bytes)));
-    }
-    facts
-}
-
-fn leak_facts(leak: &Leak) -> Vec<(&'static str, String)> {
-    let pattern = match leak.pattern {
-        LeakPattern::Growing => "born throughout: it grows with time or work",
-        LeakPattern::OneOff => "born at one time: a table or a cache, most often",
-    };
-    let eighths: Vec<String> =
-        leak.born_by_eighth.iter().map(|bytes| words::bytes(*bytes)).collect();
-    vec![
-        ("Pattern", pattern.into()),
-        (
-            "Live at the end",
-            format!(
-                "{} in {}",
-                words::bytes(leak.at_end.bytes),
-                words::plural(leak.at_end.objects, "object")
-            ),
-        ),
-        ("Freed by this site", words::plural(leak.freed, "object")),
-        (
-            match leak.eighths_of {
-                LeakClock::Time => "Born in each eighth of the run",
-                LeakClock::Allocations => "Born in each eighth of the run's allocations",
-            },
-            eighths.join(", "),
-        ),
-    ]
 }

@@ -76,6 +76,7 @@ pub fn page(sources: &Sources<'_>) -> model::Page {
         flame,
         lead: if metaspaces.is_empty() { findings.lead.clone() } else { Vec::new() },
         findings_order: heaplab_findings::ORDER.into(),
+        kinds: findings::kinds(findings),
         findings: listed,
         uses_its_slop,
         live_at_end,

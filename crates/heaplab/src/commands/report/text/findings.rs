@@ -5,10 +5,7 @@ use super::super::frames;
 use super::paint::Paint;
 use super::places;
 use heaplab_findings::words::{bytes, count, plural};
-use heaplab_findings::{
-    Basis, Clownshoe, Evidence, Finding, Kind, LeakPattern, Level, ORDER, Options, Rank, ShoeSize,
-};
-use heaplab_size_class::Allocator;
+use heaplab_findings::{Found, LEAK, Leak, ORDER, Options, Rank, ShoeSize};
 use heaplab_trace::tables::Tables;
 
 const FRAMES: usize = 6;
@@ -20,7 +17,7 @@ const SIZES: usize = 8;
 /// The findings that a change in the code would answer, in their order. What came once, stayed and
 /// is little has its own section.
 pub fn changes(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: usize) {
-    let findings: Vec<&Finding> =
+    let findings: Vec<&Found> =
         analysis.findings.findings.iter().filter(|finding| !is_kept_apart(finding)).collect();
     paint.heading("What to change");
     if findings.is_empty() {
@@ -42,7 +39,7 @@ pub fn changes(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: us
 
 /// The findings of one heading, the first being of the rank `from`. What is too small for a first
 /// screen is shown where more are asked for than there are others.
-fn list(paint: &mut Paint, tables: &Tables, findings: &[&Finding], from: usize, most: usize) {
+fn list(paint: &mut Paint, tables: &Tables, findings: &[&Found], from: usize, most: usize) {
     let (small, large): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| finding.minor);
     let shown = if most >= findings.len() && most > DEFAULT_TOP {
         findings.to_vec()
@@ -76,32 +73,20 @@ fn list(paint: &mut Paint, tables: &Tables, findings: &[&Finding], from: usize, 
     }
 }
 
-fn is_one_off(finding: &Finding) -> bool {
-    matches!(&finding.evidence, Evidence::Leak(leak) if leak.pattern == LeakPattern::OneOff)
-}
-
 /// Whether it stands under what is live at the end, and not under what to change.
-fn is_kept_apart(finding: &Finding) -> bool {
-    is_one_off(finding) && finding.rank != Rank::Kept
+fn is_kept_apart(finding: &Found) -> bool {
+    finding.evidence.came_once() && finding.rank != Rank::Kept
 }
 
-fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Finding) {
+fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Found) {
     paint.item(&format!("{rank:>3}. "), &finding.title);
-    paint.wrapped("     ", &cost(finding));
+    paint.wrapped("     ", &finding.cost);
     paint.wrapped("     ", &finding.advice);
-    if let Evidence::Growth(growth) = &finding.evidence {
-        paint.wrapped("     ", &format!("Sizes: {}", sizes(&growth.sample, growth.sample_gap)));
+    for note in finding.evidence.notes() {
+        paint.wrapped("     ", &note);
     }
-    if let Evidence::Clownshoes(shoe) = &finding.evidence {
-        shoe_sizes(paint, shoe);
-    }
-    let level = match (finding.kind, finding.confidence.level) {
-        // That it comes and goes is no guess; what follows from it is for the reader to say.
-        (Kind::Churn, _) => "Counted",
-        (_, Level::High) => "Sure",
-        (_, Level::Medium) => "Likely",
-        (_, Level::Low) => "Worth a look",
-    };
+    shoe_sizes(paint, finding);
+    let level = finding.evidence.sureness(finding.confidence.level);
     paint.wrapped_dim("     ", &format!("{level}: {}.", finding.confidence.reason));
     let (lines, further) = frames::lines(tables, finding.stack(), FRAMES);
     places::stack(paint, &lines, further);
@@ -117,11 +102,12 @@ fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Finding) {
 }
 
 /// The sizes of a family, each with its part of the saving.
-fn shoe_sizes(paint: &mut Paint, shoe: &Clownshoe) {
-    if shoe.size_count <= 1 {
+fn shoe_sizes(paint: &mut Paint, finding: &Found) {
+    let (sizes, size_count) = finding.evidence.sizes();
+    if size_count <= 1 {
         return;
     }
-    let rows: Vec<[String; 5]> = shoe.sizes.iter().take(SIZES).map(row).collect();
+    let rows: Vec<[String; 5]> = sizes.iter().take(SIZES).map(row).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let heads = ["request", "becomes", "requests", "saves at peak", "over the run"];
     let widths: Vec<usize> =
@@ -135,7 +121,7 @@ fn shoe_sizes(paint: &mut Paint, shoe: &Clownshoe) {
     for row in &rows {
         paint.line(&line([&row[0], &row[1], &row[2], &row[3], &row[4]]));
     }
-    let more = shoe.size_count - rows.len() as u64;
+    let more = size_count - rows.len() as u64;
     if more > 0 {
         paint.dim(&format!("       and {} more", plural(more, "size")));
     }
@@ -148,101 +134,10 @@ fn row(size: &ShoeSize) -> [String; 5] {
     [count(size.request), count(size.usable), count(size.requested.objects), peak, total]
 }
 
-/// What is wasted now, on the allocators on which it is.
-fn cost(finding: &Finding) -> String {
-    let (peak, total) = (finding.wasted_at_peak_bytes(), finding.wasted_total_bytes());
-    match finding.kind {
-        Kind::Clownshoes => {
-            let requests = plural(finding.count, "request");
-            let (peak, total, name) = (bytes(peak), bytes(total), finding.basis.title());
-            let sum = match finding.basis {
-                _ if finding.is_elsewhere() => {
-                    format!(
-                        "On {name} it would waste {peak} at the peak, {total} over the run in {requests}; {}.",
-                        as_recorded(finding)
-                    )
-                }
-                Basis::Measured => format!(
-                    "{peak} of slop at the peak, {total} over the run in {requests}, as measured."
-                ),
-                Basis::Table(_) => format!(
-                    "{peak} of slop at the peak, {total} over the run in {requests} on {name}."
-                ),
-            };
-            let others = others(finding);
-            if others.is_empty() {
-                sum
-            } else {
-                format!("{sum} Elsewhere at the peak: {}.", others.join(", "))
-            }
-        }
-        Kind::Growth => {
-            let copied = if let Evidence::Growth(growth) = &finding.evidence {
-                growth.copied()
-            } else {
-                "nothing".into()
-            };
-            format!("{} asked for beyond what doubling asks for; {copied} copied.", bytes(total))
-        }
-        Kind::Churn => format!(
-            "{} asked for again and again in {}.",
-            bytes(total),
-            plural(finding.saving.requests, "request")
-        ),
-        Kind::Leak if peak == total => format!("{} held at the end.", bytes(total)),
-        Kind::Leak if peak == 0 => {
-            format!("{} held at the end, nothing of it at the peak.", bytes(total))
-        }
-        Kind::Leak => {
-            format!("{} held at the end, {} of it at the peak.", bytes(total), bytes(peak))
-        }
-    }
-}
-
-/// What a finding of another allocator costs on the one recorded under.
-fn as_recorded(finding: &Finding) -> String {
-    match finding.costs.iter().find(|cost| cost.basis == Basis::Measured) {
-        Some(cost) => {
-            format!("as recorded {} and {}", bytes(cost.at_peak_bytes), bytes(cost.total_bytes))
-        }
-        None => "as recorded nothing".into(),
-    }
-}
-
-/// The peak's cost on the allocators that were not judged by; a version that costs what its sibling
-/// costs is left out.
-fn others(finding: &Finding) -> Vec<String> {
-    let of = |basis| {
-        finding.costs.iter().find(|cost| cost.basis == basis).map(|cost| cost.at_peak_bytes)
-    };
-    let same = |basis| match basis {
-        Basis::Table(Allocator::Jemalloc530) => of(basis) == of(Basis::Table(Allocator::Jemalloc)),
-        Basis::Table(Allocator::Mimalloc2) => of(basis) == of(Basis::Table(Allocator::Mimalloc)),
-        _ => false,
-    };
-    let told =
-        |basis| basis == finding.basis || (finding.is_elsewhere() && basis == Basis::Measured);
-    let others = finding
-        .costs
-        .iter()
-        .filter(|cost| !told(cost.basis) && cost.at_peak_bytes > 0 && !same(cost.basis));
-    others.map(|cost| format!("{} {}", cost.basis.name(), bytes(cost.at_peak_bytes))).collect()
-}
-
-/// `16 24 40 ... 520 1,032`.
-fn sizes(sample: &[u64], gap: Option<(usize, u64)>) -> String {
-    let mut words: Vec<String> = sample.iter().map(|size| count(*size)).collect();
-    if let Some((after, left_out)) = gap {
-        words.insert(after.min(words.len()), format!("... ({} more) ...", count(left_out)));
-    }
-    words.join(" ")
-}
-
 /// What stayed from one time, most bytes first.
 pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: usize) {
     let findings = &analysis.findings.findings;
-    let mut kept: Vec<&Finding> =
-        findings.iter().filter(|finding| is_kept_apart(finding)).collect();
+    let mut kept: Vec<&Found> = findings.iter().filter(|finding| is_kept_apart(finding)).collect();
     kept.sort_by_key(|finding| std::cmp::Reverse(finding.wasted_total_bytes()));
     let end = &analysis.profile.end.live;
     paint.heading("Live at the end");
@@ -251,7 +146,7 @@ pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most
         return;
     }
     let held = format!("{} in {}", bytes(end.bytes), plural(end.objects, "object"));
-    let told = findings.iter().any(|finding| finding.kind == Kind::Leak && !is_kept_apart(finding));
+    let told = findings.iter().any(|finding| finding.kind == LEAK && !is_kept_apart(finding));
     let least = bytes(Options::default().least(analysis.profile.peak.live.bytes));
     let rest = match (kept.is_empty(), told) {
         (true, true) => {
@@ -266,8 +161,8 @@ pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most
     paint.wrapped("", &format!("{held}. {rest}"));
     for finding in kept.iter().take(most) {
         // A site that freed most of what it made and kept the rest is more suspicious than a table.
-        let freed = match &finding.evidence {
-            Evidence::Leak(leak) if leak.freed > 0 => {
+        let freed = match finding.evidence::<Leak>() {
+            Some(leak) if leak.freed > 0 => {
                 format!("; the site's other {} were freed", count(leak.freed))
             }
             _ => String::new(),
