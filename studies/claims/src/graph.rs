@@ -122,10 +122,13 @@ impl Graph {
                 svg,
                 "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\" stroke=\"#888\" stroke-dasharray=\"3 3\"/>"
             );
-            let (x, y) = (x + 3.0, TOP - 3.0);
+            // A label without room before the frame's end stands before its line.
+            let fits = x + 6.0 * says.chars().count() as f64 <= WIDTH - RIGHT;
+            let (x, anchor) = if fits { (x + 3.0, "start") } else { (x - 3.0, "end") };
+            let y = TOP - 3.0;
             let _ = writeln!(
                 svg,
-                "<text x=\"{x:.1}\" y=\"{y}\" font-size=\"10\" fill=\"#555\">{says}</text>"
+                "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"{anchor}\" font-size=\"10\" fill=\"#555\">{says}</text>"
             );
         }
         for (index, series) in self.series.iter().enumerate() {

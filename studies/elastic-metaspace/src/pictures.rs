@@ -82,19 +82,29 @@ fn series(name: &str, looks: &[Look], value: impl Fn(&Look) -> u64) -> Series {
     Series { name: name.into(), points }
 }
 
+/// Marks closer than this have one label.
+const ONE_LABEL_SECONDS: f64 = 0.2;
+
 /// The drops, numbered, and where everything died.
 fn drops(looks: &[Look]) -> Vec<(f64, String)> {
     let mut number = 0;
-    let mut marks = Vec::new();
+    let mut marks: Vec<(f64, String)> = Vec::new();
     for look in looks {
-        let from = seconds(look);
-        match look.phase {
+        let says = match look.phase {
             Phase::Dropped => {
                 number += 1;
-                marks.push((from, format!("drop {number}")));
+                format!("drop {number}")
             }
-            Phase::Empty => marks.push((from, "all gone".into())),
-            Phase::Running | Phase::Loaded => {}
+            Phase::Empty => "all gone".into(),
+            Phase::Running | Phase::Loaded => continue,
+        };
+        let from = seconds(look);
+        match marks.last_mut() {
+            Some((last, label)) if from - *last < ONE_LABEL_SECONDS => {
+                label.push_str(", ");
+                label.push_str(&says);
+            }
+            _ => marks.push((from, says)),
         }
     }
     marks
@@ -171,6 +181,9 @@ mod tests {
             resident: 0,
             mappings: 0,
         };
+        let ends = [Phase::Dropped, Phase::Dropped, Phase::Empty]
+            .map(|phase| Look { phase, ..look(2_000_000, 0) });
+        assert_eq!(drops(&ends), [(2.0, "drop 1, drop 2, all gone".to_string())]);
         let mib = 1 << 20;
         let looks = [look(0, 4 * mib), look(2_000_000, mib), look(10_000_000, 2 * mib)];
         let line = series("used", &looks, |look| look.moment.used);
