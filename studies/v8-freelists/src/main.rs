@@ -53,11 +53,18 @@ fn record(arguments: &[String]) -> Result<()> {
     let kept = heaplab_study::in_tree("traces/v8");
     let to = arguments.first().map_or(kept.as_path(), Path::new);
     let scale = arguments.get(1).map_or(Ok(1), |scale| scale.parse());
-    let scale = scale.context("record FOLDER SCALE PROGRAM...: SCALE is a number from 1")?;
-    recordings::record(to, arguments.get(2..).unwrap_or_default(), scale)
+    let scale = scale.ok().filter(|scale| (1..=1000).contains(scale));
+    let scale =
+        scale.context("record FOLDER SCALE PROGRAM...: SCALE is a number from 1 to 1000")?;
+    let names = arguments.get(2..).unwrap_or_default();
+    let known = recordings::PROGRAMS.map(|program| program.name);
+    if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        anyhow::bail!("there is no program {unknown:?}; there are {}", known.join(", "));
+    }
+    recordings::record(to, names, scale)
 }
 
-/// `table [never|regular|always]`.
+/// `table [never|regular|always [STRATEGY...]]`.
 fn table(arguments: &[String]) -> Result<()> {
     let compact = match arguments.first().map(String::as_str) {
         None | Some("regular") => Compact::Regular,
@@ -66,7 +73,7 @@ fn table(arguments: &[String]) -> Result<()> {
         Some(other) => anyhow::bail!("table takes never, regular or always, not {other:?}"),
     };
     println!("{}", table::programs(compact)?);
-    print!("{}", table::table(compact)?);
+    print!("{}", table::table(compact, arguments.get(1..).unwrap_or_default())?);
     Ok(())
 }
 

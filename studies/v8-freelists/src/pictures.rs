@@ -1,5 +1,5 @@
-//! The study's graphs: what old space has committed and used over a program's life, under three
-//! strategies, with V8's regular compaction and without.
+//! The study's graphs: what old space has committed and used over a workload's life, under three
+//! strategies and V8's three ways of compacting.
 
 use crate::recordings::Workload;
 use crate::runs;
@@ -10,10 +10,10 @@ use heaplab_v8::spec::Compact;
 use std::path::{Path, PathBuf};
 
 const PICTURES: [(&str, &str, Compact); 4] = [
-    ("tsc-regular.svg", "tsc", Compact::Regular),
-    ("tsc-never.svg", "tsc", Compact::Never),
-    ("json-cache-regular.svg", "json-cache", Compact::Regular),
-    ("json-cache-never.svg", "json-cache", Compact::Never),
+    ("tabs-never.svg", "4 tabs", Compact::Never),
+    ("tabs-regular.svg", "4 tabs", Compact::Regular),
+    ("tabs-always.svg", "4 tabs", Compact::Always),
+    ("splay-regular.svg", "splay", Compact::Regular),
 ];
 const STRATEGIES: [&str; 3] = ["legacy", "fast-alloc", "many"];
 
@@ -44,7 +44,8 @@ fn committed(workload: &'static Workload, compact: Compact) -> Result<Graph> {
     }
     let way = match compact {
         Compact::Never => "without compaction",
-        _ => "regular compaction",
+        Compact::Regular => "regular compaction",
+        Compact::Always => "every page emptied",
     };
     let title = format!("Old space of {}, {way}; dashed: full collections", workload.name);
     Ok(Graph { title, x: "thousands of objects born", y: "MB", series, marks })

@@ -262,23 +262,25 @@ pub fn record(to: &Path, names: &[String], scale: u32) -> Result<()> {
     let node = installed("node22").context(
         "studies/v8-freelists has no Node: `npm ci --ignore-scripts` there installs it with the programs",
     )?;
+    let to = &std::path::absolute(to)?;
     std::fs::create_dir_all(to).with_context(|| format!("{}: cannot create", to.display()))?;
     for program in PROGRAMS {
         if !names.is_empty() && !names.iter().any(|name| name == program.name) {
             continue;
         }
+        let times = program.times * scale;
         let whole = to.join(format!("{}.whole.heaplab", program.name));
         let status = Command::new(heaplab_study::heaplab()?)
             .args(["record", "--node", "--force", "--stack-depth", "1", "-o"])
             .arg(&whole)
             .arg("--")
             .arg(&node)
-            .args(["programs/run.cjs", program.name, &(program.times * scale).to_string()])
+            .args(["programs/run.cjs", program.name, &times.to_string()])
             .current_dir(folder())
             .status()
             .context("starting heaplab record")?;
         anyhow::ensure!(status.success(), "recording {} failed ({status})", program.name);
-        strip(&whole, &to.join(format!("{}.heaplab", program.name)), program)?;
+        strip(&whole, &to.join(format!("{}.heaplab", program.name)), program.name, times)?;
         std::fs::remove_dir_all(&whole)?;
     }
     Ok(())
@@ -286,7 +288,7 @@ pub fn record(to: &Path, names: &[String], scale: u32) -> Result<()> {
 
 /// Writes a recording again without stacks, times and addresses, and without the recorder's own
 /// collections.
-fn strip(from: &Path, to: &Path, program: Recorded) -> Result<()> {
+fn strip(from: &Path, to: &Path, name: &str, times: u32) -> Result<()> {
     let bundle = Bundle::open(from)?;
     let mut writer = BundleWriter::replace(to)?;
     bundle.events(Selection { process: Some(0) })?.for_each(|event| match event.op {
@@ -310,7 +312,7 @@ fn strip(from: &Path, to: &Path, program: Recorded) -> Result<()> {
     };
     let kept = bundle.meta();
     let meta = Meta {
-        program: format!("node programs/run.cjs {} {}", program.name, program.times),
+        program: format!("node programs/run.cjs {name} {times}"),
         allocator: kept.allocator.clone(),
         death_rule: kept.death_rule.clone(),
         granularity_bytes: kept.granularity_bytes,

@@ -1,5 +1,6 @@
 //! Every strategy on the real programs as one table in Markdown: memory at most against Legacy, and,
-//! of programs in tabs, memory on average, waste, and the work of scavenges and full collections. `cargo xtask study v8-freelists table [WAY]`.
+//! of programs in tabs, memory on average, waste, and the work of scavenges and full collections. `cargo xtask study v8-freelists table
+//! [WAY [STRATEGY...]]`.
 
 use crate::compare::{Side, average, change, peak, ratio};
 use crate::recordings::Kind;
@@ -7,19 +8,21 @@ use crate::runs;
 use anyhow::Result;
 use heaplab_v8::documented;
 use heaplab_v8::spec::Compact;
+use heaplab_v8::strategy::Strategy;
 use std::fmt::Write;
 
-/// The rows, with one of V8's ways of compacting.
+/// The rows, of all strategies or of some, with one of V8's ways of compacting.
 ///
 /// # Errors
 /// A recording is missing, or a run fails.
-pub fn table(compact: Compact) -> Result<String> {
+pub fn table(compact: Compact, only: &[String]) -> Result<String> {
     let mut text = String::from(
         "| strategy | alone | in tabs | on average | waste | refills | nodes looked at | a refill | pages stolen | MB moved off pages |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
     );
     let base = Side { name: "legacy", compact };
-    for strategy in documented::all() {
+    let wanted = |strategy: &Strategy| only.is_empty() || only.contains(&strategy.name);
+    for strategy in documented::all().into_iter().filter(wanted) {
         let name: &'static str = String::leak(strategy.name);
         let side = Side { name, compact };
         let sum = Sum::of(side)?;
