@@ -76,15 +76,13 @@ fn nothing_worth(profile: &Profile, findings: &[Found], options: &Options) -> Op
     if findings.iter().any(|finding| finding.rank < Rank::OverRun) {
         return None;
     }
-    let peak = format!(
-        "{} of the peak ({})",
-        percent(1.0 / options.peak_part.max(1) as f64),
-        bytes(profile.peak.live.bytes)
-    );
+    let (part, peak) = (100.0 / options.peak_part.max(1) as f64, bytes(profile.peak.live.bytes));
     let rest = match findings.iter().find(|finding| !finding.minor) {
         Some(first) if first.rank == Rank::OverRun => " What follows spares time at most.",
         Some(_) => " What follows costs on other allocators only.",
         None => "",
     };
-    Some(format!("Nothing worth changing for memory: no finding reaches {peak}.{rest}"))
+    Some(format!(
+        "Nothing worth changing for memory: no finding reaches {part} % of the peak ({peak}).{rest}"
+    ))
 }

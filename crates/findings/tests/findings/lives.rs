@@ -418,7 +418,7 @@ fn that_nothing_is_worth_changing_is_said_first() {
     assert_eq!(
         findings.lead,
         [
-            "Nothing worth changing for memory: no finding reaches 1.0 % of the peak (4.00 MiB). What follows spares time at most."
+            "Nothing worth changing for memory: no finding reaches 1 % of the peak (4.00 MiB). What follows spares time at most."
         ]
     );
     assert!(!findings.findings[0].minor && findings.findings[0].rank == Rank::OverRun);
