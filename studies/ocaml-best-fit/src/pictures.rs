@@ -107,7 +107,7 @@ fn lab_grown() -> Result<Graph> {
 }
 
 fn grown(name: &str, runs: &[real::Grown]) -> Graph {
-    graph_of_grown(&format!("{name}, run after run"), runs, "anonymous memory")
+    graph_of_grown(&format!("{name}, run after run"), runs, "memory")
 }
 
 /// Four lines, as the document has them: heap and memory of each policy.
