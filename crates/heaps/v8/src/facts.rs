@@ -66,6 +66,8 @@ pub struct Version {
     /// remembered set, and how many there are. They serve no allocation, but they are sorted and
     /// swept among the others. As the driver of the family `node` leaves them.
     pub base: &'static [(u32, bool, usize)],
+    /// The same under a strategy that keeps no block under 2 KB, so that holes remain.
+    pub base_with_holes: &'static [(u32, bool, usize)],
     /// A full collection promotes every young object (`FLAG_always_promote_young_mc`).
     pub promotes_all_young: bool,
 }
@@ -94,7 +96,44 @@ const BASE_7_9: &[(u32, bool, usize)] = &[
 const BASE_8_1: &[(u32, bool, usize)] =
     &[(143_048, false, 1), (261_840, false, 5), (261_848, false, 2), (261_856, false, 2)];
 const BASE_8_4: &[(u32, bool, usize)] =
-    &[(158_496, false, 1), (261_840, false, 4), (261_848, false, 2), (261_856, false, 3)];
+    &[(159_392, false, 1), (261_840, false, 4), (261_848, false, 2), (261_856, false, 3)];
+
+const HOLES_7_8: &[(u32, bool, usize)] = &[
+    (142_776, true, 1),
+    (261_520, false, 1),
+    (261_736, false, 1),
+    (261_784, false, 1),
+    (261_840, false, 1),
+    (261_856, false, 1),
+    (261_864, false, 4),
+];
+const HOLES_7_9: &[(u32, bool, usize)] = &[
+    (142_808, true, 1),
+    (261_688, false, 1),
+    (261_752, false, 1),
+    (261_808, false, 1),
+    (261_840, false, 4),
+    (261_848, false, 1),
+    (261_856, false, 1),
+];
+const HOLES_8_1: &[(u32, bool, usize)] = &[
+    (142_816, false, 1),
+    (260_704, false, 1),
+    (261_728, false, 1),
+    (261_808, false, 2),
+    (261_832, false, 1),
+    (261_840, false, 3),
+    (261_856, false, 1),
+];
+const HOLES_8_4: &[(u32, bool, usize)] = &[
+    (158_080, false, 1),
+    (260_480, false, 1),
+    (261_640, false, 1),
+    (261_720, false, 1),
+    (261_752, false, 1),
+    (261_816, false, 1),
+    (261_840, false, 4),
+];
 
 /// All versions, oldest first.
 pub const VERSIONS: [Version; 4] = [
@@ -105,6 +144,7 @@ pub const VERSIONS: [Version; 4] = [
         sweep_pages_max: usize::MAX,
         remembered_sets_stay: true,
         base: BASE_7_8,
+        base_with_holes: HOLES_7_8,
         promotes_all_young: false,
     },
     Version {
@@ -114,6 +154,7 @@ pub const VERSIONS: [Version; 4] = [
         sweep_pages_max: usize::MAX,
         remembered_sets_stay: true,
         base: BASE_7_9,
+        base_with_holes: HOLES_7_9,
         promotes_all_young: false,
     },
     Version {
@@ -123,6 +164,7 @@ pub const VERSIONS: [Version; 4] = [
         sweep_pages_max: 1,
         remembered_sets_stay: false,
         base: BASE_8_1,
+        base_with_holes: HOLES_8_1,
         promotes_all_young: false,
     },
     Version {
@@ -132,6 +174,7 @@ pub const VERSIONS: [Version; 4] = [
         sweep_pages_max: 1,
         remembered_sets_stay: false,
         base: BASE_8_4,
+        base_with_holes: HOLES_8_4,
         promotes_all_young: true,
     },
 ];

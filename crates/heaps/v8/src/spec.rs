@@ -292,8 +292,11 @@ impl Spec {
 
     /// The pages that the runtime's own objects fill: as given, else as the version has them.
     pub fn base_pages(&self) -> Vec<(u32, bool)> {
+        let keeps_small_blocks = self.strategy.minimum_block() < 2040;
+        let base =
+            if keeps_small_blocks { self.version.base } else { self.version.base_with_holes };
         let known = || {
-            self.version.base.iter().flat_map(|&(live, remembered, count)| {
+            base.iter().flat_map(|&(live, remembered, count)| {
                 std::iter::repeat_n((live, remembered), count)
             })
         };
