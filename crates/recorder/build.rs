@@ -1,5 +1,5 @@
-//! Builds the preload object and the addon for Node with the C compiler that cargo is told to use,
-//! into shared objects that the library carries.
+//! //! Builds the preload object and the addon for Node with cargo's C compiler, as shared objects
+//! that the library carries.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -8,7 +8,7 @@ fn main() {
     node_addon();
 }
 
-/// It names no library as needed: the C library is the one that Node has, glibc or musl.
+/// Names no library as needed: Node brings its C library, glibc or musl.
 fn node_addon() {
     println!("cargo::rerun-if-changed=node");
     let out =
@@ -63,8 +63,8 @@ fn preload() {
             "-Wall",
             "-Wextra",
             "-Wl,-z,now",
-            // Every process that starts maps it: two segments instead of five, and nothing to be
-            // made read-only.
+            // Every process maps the object at its start: two segments instead of five, and no
+            // pages to make read-only.
             "-Wl,-z,noseparate-code",
             "-Wl,-z,norelro",
             "-Wl,-soname,heaplab-preload.so",

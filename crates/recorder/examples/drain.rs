@@ -1,5 +1,5 @@
-//! Runs a program under the preload object with the tests' drainer and says what was recorded:
-//! `cargo run -p heaplab-recorder --example drain -- DEPTH PROGRAM ARGUMENTS...`
+//! Runs a program under the preload object with the tests' drainer and prints a summary of the
+//! recording: `cargo run -p heaplab-recorder --example drain -- DEPTH PROGRAM ARGUMENTS...`
 
 #[path = "../tests/drainer/mod.rs"]
 mod drainer;
@@ -19,7 +19,7 @@ fn main() {
         options.ring_bytes = bytes;
     }
     let mut drainer = drainer::drainer(options);
-    // a preload object other than the crate's, to compare builds
+    // DRAIN_PRELOAD names another preload object than the crate's, to compare builds.
     if let Some(path) = std::env::var_os("DRAIN_PRELOAD") {
         drainer.preload = path.into();
     }

@@ -1,8 +1,11 @@
-// The addon that `heaplab record --node` has Node load (`--require`, in NODE_OPTIONS) before the program's own code, in every main thread and worker.
+// The addon for `heaplab record --node`. Node loads it (`--require`, in NODE_OPTIONS) before the
+// program's own code, in every main thread and worker.
 //
-// It puts the heap under V8's sampling heap profiler (heap.c), has every collection be a full one (`--gc-global`) and the young generation stay as
-// large as it is at the start, so that there is a full collection after so many bytes, and writes what was born and died into a
-// stream in the spool (stream.c). It is C, loads no library, not even the C library's (Node has one, glibc or musl), and does nothing where there is no spool.
+// The addon puts the heap under V8's sampling heap profiler (heap.c). It makes every collection a
+// full one (`--gc-global`) and keeps the young generation at its first size: a full collection then
+// follows after a fixed number of bytes. It writes births and deaths into a stream in the spool
+// (stream.c). The addon is C and loads no library, not even a C library: Node has one, glibc or
+// musl. Without a spool it does nothing.
 
 #define _GNU_SOURCE
 #include "heap.h"
@@ -16,7 +19,7 @@
 
 enum { FORMAT = 1, OLDEST = 18, NEWEST = 24 };
 
-// Beside the streams in the spool: the depth of stacks.
+// File in the spool, beside the streams; holds the depth of stacks.
 static const char SETTINGS[] = "node-settings";
 
 struct node_version {
@@ -38,7 +41,7 @@ static long thread_number(void) { return syscall(SYS_gettid); }
 
 static bool open_stream(struct heap *heap, const char *spool) {
     char path[PATH_MAX];
-    // An exec keeps the number, and a thread's can come again.
+    // An exec keeps the process number, and the kernel reuses thread numbers.
     for (int more = 0; more < 1000; more++) {
         if (snprintf(path, sizeof path, "%s/node-%d-%ld-%d", spool, getpid(), thread_number(), more) >= (int)sizeof path) return false;
         if (stream_open(&heap->stream, path)) return true;
@@ -47,7 +50,7 @@ static bool open_stream(struct heap *heap, const char *spool) {
     return false;
 }
 
-// What it was started with, as far as a text goes.
+// The command line, as far as it fits a text.
 static void write_command(struct stream *stream) {
     char text[TEXT_BYTES_MAX + 1] = "";
     ssize_t length = readlink("/proc/self/exe", text, TEXT_BYTES_MAX);
@@ -86,11 +89,13 @@ static void refuse(struct heap *heap, const char *why, const char *name) {
     stream_flush(&heap->stream);
 }
 
-// Every collection a full one, done at once; the young generation as large as at the start; every object of an interval seen.
+// Makes every collection a full one without increments, keeps the young generation at its first
+// size, and samples every object of an interval.
 static void set_flags(const struct v8 *v8) {
     static const char *const FLAGS[] = {
         "--sampling-heap-profiler-suppress-randomness", "--gc-global", "--no-incremental-marking", "--semi-space-growth-factor=1",
-        // Functions that were not called for some collections would be compiled again, and there are more collections than there would be.
+        // V8 drops the bytecode of functions that no call used for some collections, and compiles
+        // them again later. Under recording collections are more frequent.
         "--no-flush-bytecode",
     };
     for (size_t at = 0; at < sizeof FLAGS / sizeof FLAGS[0]; at++) v8->set_flags(FLAGS[at]);
@@ -119,7 +124,7 @@ void *napi_register_module_v1(void *napi, void *exports) {
     unsigned stack_depth;
     if (!spool || !read_stack_depth(spool, &stack_depth)) return exports;
     const char *missing = v8_find(&v8);
-    // It stays: V8 may collect until the process ends.
+    // Never freed: V8 may collect until the process ends.
     struct heap *heap = calloc(1, sizeof *heap);
     if (!heap || !v8.node_version) return exports;
     heap->v8 = &v8;

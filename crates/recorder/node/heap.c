@@ -1,12 +1,15 @@
 // Births and deaths out of V8's sampling heap profiler.
 //
-// At interval 1 the profiler makes a numbered sample of every object at its birth and drops the sample at the collection that finds the object
-// dead. So a profile that is read just before each collection, in V8's own prologue callback, has every birth since the last one, and lacks those
-// samples whose objects the last collection found dead. Nothing can be missed between: objects die at collections alone. (The inspector's
-// `HeapProfiler.getSamplingProfile` cannot do that: its profiler collects before it answers, and the young dead are gone.)
+// At interval 1 the profiler makes a numbered sample of every object at its birth. It drops the
+// sample at the collection that finds the object dead. V8's prologue callback reads a profile just
+// before each collection: the profile has every birth since the last collection, and lacks the
+// samples of objects that the last collection found dead. Nothing is missed in between, because
+// objects die only at collections. (The inspector's `HeapProfiler.getSamplingProfile` does not
+// serve: its profiler collects before it answers, and the young dead are gone.)
 //
-// Reading a profile allocates (names, line tables of scripts), and V8 samples that too. Two strings of odd lengths made just before mark where the
-// program's births end: what follows them is the recording's own.
+// Reading a profile allocates (names, line tables of scripts), and V8 samples these allocations
+// too. Two strings of odd lengths, made just before, mark the end of the program's births: later
+// births are the recording's own.
 
 #define _GNU_SOURCE
 #include "heap.h"
@@ -24,7 +27,7 @@ struct birth {
 // Lengths of the marking strings, and their bytes in the heap: a header of 16, rounded up to words.
 enum { MARK_ONE = 1511, MARK_TWO = 1213 };
 enum { MARK_ONE_BYTES = 1528, MARK_TWO_BYTES = 1232 };
-// Births in one interval beyond which something is wrong with the numbers.
+// More births in one interval mean that the numbers are wrong.
 static const uint64_t BIRTHS_MAX = 1ull << 31;
 // A v8::HandleScope and a v8::String::Utf8Value have three and two words.
 enum { SCOPE_WORDS = 8 };
@@ -76,7 +79,7 @@ static void write_text(struct heap *heap, void *value) {
     heap->v8->close_text(text);
 }
 
-// Says the nodes that were not said, parents first. No deeper than the profiler's stacks.
+// Writes the nodes not yet written, parents first. No deeper than the profiler's stacks.
 static void write_nodes(struct heap *heap, struct profile_node *node, uint32_t parent) {
     if (!bits_has(&heap->nodes, node->id) && bits_room(&heap->nodes, node->id)) {
         bits_set(&heap->nodes, node->id);
@@ -92,7 +95,7 @@ static void write_nodes(struct heap *heap, struct profile_node *node, uint32_t p
     for (struct profile_node **child = node->children.begin; child < end; child++) write_nodes(heap, *child, node->id);
 }
 
-// Says which of the live objects have no sample any more, and forgets them.
+// Writes the death of each live object without a sample in the profile, and forgets these objects.
 static void write_deaths(struct heap *heap) {
     uint64_t before = 0;
     size_t kept = 0;
@@ -109,7 +112,8 @@ static void write_deaths(struct heap *heap) {
     heap->live_count = kept;
 }
 
-// Where the recording's own births begin: at the last pair of marks. `count` where there is none.
+// Index of the first birth of the recording's own: at the last pair of marks; `count` without
+// marks.
 static size_t own_births(const struct birth *births, size_t count) {
     for (size_t at = count; at-- > 1;) {
         if (births[at - 1].bytes == MARK_ONE_BYTES && births[at].bytes == MARK_TWO_BYTES) return at - 1;
@@ -143,7 +147,8 @@ static void write_births(struct heap *heap, size_t count) {
     write_run(&heap->stream, RECORD_OWN, count - own);
 }
 
-// Sorts the samples into those that were known and those that are new, by number. False where memory is short, or numbers make no sense.
+// Sorts the samples by number into known and new ones. False: memory is short, or the numbers make
+// no sense.
 static bool sort_samples(struct heap *heap, const struct profile_sample *begin, const struct profile_sample *end, size_t *births) {
     uint64_t last = heap->last;
     for (const struct profile_sample *sample = begin; sample < end; sample++) {
@@ -225,12 +230,12 @@ bool heap_begin(struct heap *heap, int stack_depth) {
 }
 
 void heap_end(struct heap *heap, const char *why) {
-    // Its callback reads the births; what it finds dead is read behind it.
+    // The collection's callback reads the births; heap_read() below reads the deaths.
     heap->v8->set_flags("--expose-gc");
     heap->v8->collect(heap->isolate, FULL_COLLECTION);
     heap_read(heap);
     if (!heap->has_ended) finish(heap, why);
     heap->v8->no_longer_before_collections(heap->isolate, before_collection, heap);
-    // V8 12 and later crash where the isolate ends under a profiler that samples.
+    // V8 12 and later crash when the isolate ends under a profiler that samples.
     heap->v8->stop(heap->profiler);
 }

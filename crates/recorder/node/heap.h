@@ -1,4 +1,5 @@
-// One JavaScript heap (a main thread's, a worker's) under the sampling heap profiler, and what is known of its objects.
+// One JavaScript heap (of a main thread or a worker) under the sampling heap profiler, and the
+// known objects of this heap.
 
 #ifndef HEAPLAB_HEAP_H
 #define HEAPLAB_HEAP_H
@@ -6,7 +7,7 @@
 #include "stream.h"
 #include "v8.h"
 
-// Samples' numbers by bit.
+// A set of sample numbers, one bit a number.
 struct bits {
     uint64_t *words;
     size_t count;
@@ -16,28 +17,29 @@ struct heap {
     const struct v8 *v8;
     void *isolate, *profiler;
     struct stream stream;
-    // The largest number of a sample that was seen.
+    // The largest sample number seen.
     uint64_t last;
-    // Numbers of the samples that were there when the last profile was read, ascending; the program's own alone.
+    // Sample numbers of the last profile, ascending; only the program's own.
     uint64_t *live;
     size_t live_count, live_room;
-    // The samples of the profile being read, and the nodes that were said.
+    // Samples of the current profile, and the nodes already written.
     struct bits seen, nodes;
-    // The births of the profile being read, by number.
+    // Births of the current profile, by number.
     struct birth *births;
     size_t births_room;
-    // Profiles read so far, and the sizes that V8 gives the two strings that mark where the program's births end.
+    // Profiles read so far, and the sizes that V8 gives the two marking strings.
     uint64_t profiles;
     bool has_ended;
 };
 
-// Begins to record the heap of this thread's isolate. False where V8 does not sample it, or memory is short.
+// Begins to record the heap of this thread's isolate. False: V8 does not sample this heap, or
+// memory is short.
 bool heap_begin(struct heap *, int stack_depth);
-// Reads the profile: what died at the last collection, what was born since.
+// Reads the profile and writes the deaths of the last collection and the births since.
 void heap_read(struct heap *);
-// A collection is about to begin.
+// Writes that a collection of this kind begins.
 void heap_collects(struct heap *, int kind);
-// Collects, reads the last deaths, and says the end.
+// Collects, reads the last deaths, and writes the end.
 void heap_end(struct heap *, const char *why);
 // Nanoseconds on CLOCK_MONOTONIC.
 uint64_t now_ns(void);

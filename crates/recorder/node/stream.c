@@ -1,4 +1,5 @@
-// Records into blocks, blocks into the file. What was written stays when the process is killed; a block that was cut ends the stream.
+// Packs records into blocks and writes blocks to the file. Written blocks survive a killed process;
+// a block cut in the middle ends the stream.
 
 #define _GNU_SOURCE
 #include "stream.h"
@@ -7,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-// More than a record needs: a kind, six numbers and four texts.
+// Bounds one record: a kind, six numbers and four texts.
 enum { RECORD_BYTES_MAX = 128 + 4 * TEXT_BYTES_MAX };
 
 static uint32_t crc32(const uint8_t *bytes, size_t length) {
     static uint32_t table[256];
     if (!table[1]) {
-        // Two threads may fill it at once, with the same values; row 1 is written last.
+        // Two threads may fill the table at once, with equal values; row 1 is written last.
         for (uint32_t row = 256; row-- > 1;) {
             uint32_t value = row;
             for (int bit = 0; bit < 8; bit++) value = value >> 1 ^ (value & 1 ? 0xedb88320 : 0);

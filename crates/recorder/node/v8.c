@@ -1,10 +1,10 @@
-// Looks up what the addon uses of V8 and Node.
+// Looks up the functions of V8 and Node that the addon calls.
 
 #define _GNU_SOURCE
 #include "v8.h"
 #include <dlfcn.h>
 
-// v8::String::Utf8Value has another parameter, with a default, in Node 24.
+// In Node 24 v8::String::Utf8Value has one more parameter, with a default.
 static const char TEXT_TWO[] = "_ZN2v86String9Utf8ValueC1EPNS_7IsolateENS_5LocalINS_5ValueEEE";
 static const char TEXT_THREE[] = "_ZN2v86String9Utf8ValueC1EPNS_7IsolateENS_5LocalINS_5ValueEEENS0_12WriteOptionsE";
 

@@ -1,8 +1,11 @@
-// What the addon uses of V8 and of Node, by the names that a stock Node of 18 to 24 exports to its addons.
+// The functions of V8 and Node that the addon calls, by the names that a stock Node of 18 to 24
+// exports to its addons.
 //
-// These are C++ names of the public headers v8-isolate.h, v8-profiler.h, v8-callbacks.h, v8-primitive.h and node.h (mangled as the Itanium ABI does,
-// the same on x86-64 and aarch64), and looked up when the addon is loaded, so that a Node without one of them is told apart from one that
-// crashes. A `Local` is one pointer and passed as that. The layouts of AllocationProfile are those of v8-profiler.h, equal in 18, 20, 22 and 24.
+// These are C++ names of the public headers v8-isolate.h, v8-profiler.h, v8-callbacks.h,
+// v8-primitive.h and node.h, mangled as the Itanium ABI does, the same on x86-64 and aarch64. The
+// addon looks the names up when Node loads it: a Node without one of them gets an error instead of
+// a crash. A `Local` is one pointer and passed as one. The layouts of AllocationProfile are those
+// of v8-profiler.h, equal in 18, 20, 22 and 24.
 
 #ifndef HEAPLAB_V8_H
 #define HEAPLAB_V8_H
@@ -18,9 +21,10 @@ enum { GC_COLLECTIONS = GC_SCAVENGE | GC_MINOR_MARK_SWEEP | GC_MARK_SWEEP_COMPAC
 enum { FULL_COLLECTION = 0 };
 // v8::NewStringType.
 enum { INTERNALIZED = 1 };
-// v8::String::WriteOptions. Before V8 12.9 the function has no such parameter, and does not look at it.
+// v8::String::WriteOptions. Before V8 12.9 the function has no such parameter and ignores it.
 enum { REPLACE_INVALID_UTF8 = 8 };
-// v8::HeapProfiler::SamplingFlags: a profile that is asked for forces no collection, and samples of dead objects go.
+// v8::HeapProfiler::SamplingFlags: reading a profile forces no collection, and the profiler drops
+// samples of dead objects.
 enum { SAMPLING_PLAIN = 0 };
 
 // std::vector.
@@ -79,7 +83,7 @@ struct v8 {
     void (*close_text)(void *text);
 };
 
-// Looks everything up; the name of the first that is missing, or NULL.
+// Looks every function up. Returns the first missing name, or NULL.
 const char *v8_find(struct v8 *v8);
 
 #endif

@@ -1,25 +1,27 @@
-/* What differs between x86-64 and aarch64: the counter, where a hook was called from, return addresses, signal frames. */
+/* The differences between x86-64 and aarch64: the counter, a hook's caller, return addresses,
+   signal frames. */
 #ifndef HEAPLAB_ARCH_H
 #define HEAPLAB_ARCH_H
 
 #include "state.h"
 
-/* The caller's registers as they will be when the hook returns. A macro: the builtins speak of the function they stand in. */
+/* The caller's registers as they are after the hook returns. A macro, because the builtins refer to
+   the function around them. */
 #define CALLER()                                                                                                                  \
     ((struct registers){strip((uintptr_t)__builtin_return_address(0)), (uintptr_t)__builtin_dwarf_cfa(),                          \
                         *(uintptr_t *)__builtin_frame_address(0)})
 
-/* Its stack pointer alone. */
+/* The caller's stack pointer alone. */
 #define FRAME() ((uintptr_t)__builtin_dwarf_cfa())
 
 #if defined(__x86_64__)
 
 #define HL_ARCHITECTURE HL_X86_64
-#define LIBC_VERSION "GLIBC_2.2.5" /* the C library's first */
+#define LIBC_VERSION "GLIBC_2.2.5" /* the first version of the C library */
 #define DWARF_FP 6
 #define DWARF_SP 7
 #define DWARF_RA 16
-/* A function is entered with its return address at CFA - 8. */
+/* On entry to a function its return address lies at CFA - 8. */
 #define RA_ON_ENTRY (-8)
 
 ALWAYS_INLINE uint64_t counter(void)
@@ -42,13 +44,14 @@ ALWAYS_INLINE bool is_sigreturn(const uint8_t *code)
     return true;
 }
 
-/* Byte offsets from sp in a signal frame (struct ucontext lies there) of the interrupted ip, sp and fp. */
+/* Byte offsets from sp in a signal frame (a struct ucontext) of the interrupted ip, sp and fp. */
 #define SIGNAL_IP (40 + 16 * 8)
 #define SIGNAL_SP (40 + 15 * 8)
 #define SIGNAL_FP (40 + 10 * 8)
 
-/* syscall(): a jump that leaves all registers and the stack as they are, because the kernel returns twice from some calls (a child of
- * vfork on its parent's stack, one of clone on a new one) and takes what it likes of six arguments. */
+/* syscall(): a jump that leaves all registers and the stack unchanged. The kernel returns twice
+ * from some calls (a child of vfork on its parent's stack, a child of clone on a new one) and takes
+ * any of six arguments. */
 #define NUMBER_TEXT(number) #number
 #define SYSCALL_ENTRY(execve, execveat, seccomp, prctl)                                                                           \
     __asm__(".text\n.p2align 4\n.globl syscall\n.type syscall, @function\nsyscall:\n.cfi_startproc\nendbr64\n"                    \
@@ -65,7 +68,7 @@ ALWAYS_INLINE bool is_sigreturn(const uint8_t *code)
 #define DWARF_FP 29
 #define DWARF_SP 31
 #define DWARF_RA 30
-/* A function is entered with its return address in a register. */
+/* On entry to a function its return address is in a register. */
 #define RA_ON_ENTRY 0
 
 ALWAYS_INLINE uint64_t counter(void)
@@ -75,7 +78,7 @@ ALWAYS_INLINE uint64_t counter(void)
     return value;
 }
 
-/* Takes a pointer authentication code off (xpaclri; a no-op where there is none). */
+/* Strips a pointer authentication code (xpaclri; a no-op on machines without them). */
 ALWAYS_INLINE uintptr_t strip(uintptr_t ip)
 {
     register uintptr_t lr __asm__("x30") = ip;
@@ -91,13 +94,14 @@ ALWAYS_INLINE bool is_sigreturn(const uint8_t *code)
     return words[0] == 0xd2801168 && words[1] == 0xd4000001;
 }
 
-/* siginfo (128 bytes), then struct ucontext, whose mcontext begins at 176 with fault_address, x0 ... x30, sp, pc. */
+/* siginfo (128 bytes), then struct ucontext with mcontext at 176: fault_address, x0 ... x30, sp,
+   pc. */
 #define SIGNAL_MCONTEXT (128 + 176)
 #define SIGNAL_IP (SIGNAL_MCONTEXT + 8 + 32 * 8)
 #define SIGNAL_SP (SIGNAL_MCONTEXT + 8 + 31 * 8)
 #define SIGNAL_FP (SIGNAL_MCONTEXT + 8 + 29 * 8)
 
-/* As above. */
+/* As for x86-64. */
 #define NUMBER_TEXT(number) #number
 #define SYSCALL_ENTRY(execve, execveat, seccomp, prctl)                                                                           \
     __asm__(".text\n.p2align 4\n.globl syscall\n.type syscall, %function\nsyscall:\n.cfi_startproc\nhint #34\n"                   \

@@ -1,27 +1,36 @@
-/* Where stacks lie, and how far outwards a walk may read them.
+/* Where stacks lie, and how far outwards a walk may read.
  *
- * A thread's own stack stays while the thread runs. Any other, a coroutine's or an alternate one for signals, lies in a mapping that other things may
- * lie in too: its neighbour can be another coroutine's stack, of which the program unmaps what it likes when it likes, and nobody says so. What lies
- * between the stack pointer and the end of the coroutine's stack is there, but where that end is nobody knows, and neither the cache of the last stack
- * nor a frame without sound unwind information needs to respect it. So on such a stack a walk reads the page of its stack pointer, and each page beyond
- * it only after the kernel has read a word of it during this walk. That is a system call a page, several at each allocation on a deep coroutine's stack.
+ * A thread's own stack stays mapped while the thread runs. Any other stack (a coroutine's, an
+ * alternate one for signals) lies in a mapping that may hold other things. Its neighbour can be
+ * another coroutine's stack, and the program may unmap this neighbour at any time without notice.
+ * The memory from the stack pointer to the end of the coroutine's stack is mapped, but nobody knows
+ * where this end is. Neither the cache of the last stack nor a frame without sound unwind
+ * information respects the end. So on such a stack a walk reads the page of its stack pointer
+ * freely. Each page beyond is read only after the kernel has read a word of the page during this
+ * walk. The price is a system call a page: several at each allocation on a deep coroutine's stack.
  *
- * Deviations: another thread may unmap such a page between the kernel's look and ours. A coroutine's stack that lies in one mapping with a thread's own
- * below it when the thread's first event is recorded, or on the main stack, is taken for a part of that. */
+ * Deviations: another thread may unmap such a page between the kernel's look and ours. A
+ * coroutine's stack counts as a part of another stack in two cases: it shares one mapping with a
+ * thread's own stack below it when the thread's first event is recorded, or it lies on the main
+ * stack. */
 #include <sys/auxv.h>
 #include "arch.h"
 
-#define MAIN_STACK_BYTES (120ull << 20) /* the kernel keeps this much below the main stack's top free of other mappings */
-#define MAIN_STACK_SURE (8ull << 20) /* and qemu gives it this much */
-#define FRAME_PAGES_MAX 1024 /* that a walk asks for at a step: a frame that is larger ends it */
-#define CHECK_PAGES_MAX 64   /* and for the cache of the last stack: one that is larger is walked anew */
+/* the kernel keeps these bytes below the main stack's top free of other mappings */
+#define MAIN_STACK_BYTES (120ull << 20)
+#define MAIN_STACK_SURE (8ull << 20) /* qemu keeps these */
+/* most pages that a walk asks for at a step: a larger frame ends the walk */
+#define FRAME_PAGES_MAX 1024
+/* the same for the cache of the last stack: a larger stack is walked anew */
+#define CHECK_PAGES_MAX 64
 
 struct stack_search {
     uintptr_t sp;
     struct stack found;
 };
 
-/* Whether a thread's own local variables lie in the mapping, above its stack. Those of the main thread lie elsewhere. */
+/* Whether a thread's own local variables lie in the mapping, above its stack. The main thread's lie
+   elsewhere. */
 static bool is_own(const struct stack_search *search, const struct mapping *mapping)
 {
     uintptr_t locals = (uintptr_t)&self;
@@ -35,21 +44,22 @@ static bool visit_for_stack(const struct mapping *mapping, void *context)
         return true;
     search->found = (struct stack){mapping->start, mapping->end, mapping->stack};
     if (mapping->stack && mapping->end - mapping->start < MAIN_STACK_BYTES)
-        search->found.start = mapping->end - MAIN_STACK_BYTES; /* it grows */
+        search->found.start = mapping->end - MAIN_STACK_BYTES; /* the main stack grows */
     if (!mapping->stack && is_own(search, mapping))
         search->found = (struct stack){mapping->start, (uintptr_t)&self & -(uintptr_t)8, true};
     return false;
 }
 
-/* The upper end of the main stack, where the kernel puts the program's name last; 0 where it does not say. Reading the mappings takes longer than
- * all else that the first event of a short process asks for. */
+/* The upper end of the main stack: the kernel puts the program's name last. 0: the kernel does not
+ * tell. Reading the mappings instead would take longer than everything else at a short process's
+ * first event. */
 static uintptr_t main_stack_end(void)
 {
     const char *name = (const char *)getauxval(AT_EXECFN);
     return name ? ((uintptr_t)name + strlen(name) + recorder.page) & -(uintptr_t)recorder.page : 0;
 }
 
-/* The stack that sp lies in; its end is 0 where there is none. */
+/* The stack around sp; its end is 0 if none was found. */
 COLD static struct stack stack_around(uintptr_t sp)
 {
     struct stack_search search = {.sp = sp};
@@ -62,7 +72,8 @@ COLD static struct stack stack_around(uintptr_t sp)
 
 ALWAYS_INLINE bool is_on(const struct stack *stack, uintptr_t sp) { return sp >= stack->start && sp < stack->end; }
 
-/* The known stack that sp lies in, which is found once: the thread's own is kept, the others are `known`, of which the oldest goes. NULL: there is none. */
+/* The known stack around sp. Each is searched for once: the thread's own stays known, the others
+   are in `known`, where the newest replaces the oldest. NULL: none. */
 COLD static const struct stack *stack_of(struct stack *own, struct stack *known, uint32_t count, uint32_t *next, uintptr_t sp)
 {
     if (is_on(own, sp))
@@ -77,7 +88,7 @@ COLD static const struct stack *stack_of(struct stack *own, struct stack *known,
     return to;
 }
 
-/* Nothing is known of the thread's stacks, nor of its last one. */
+/* Forgets the thread's stacks and its last call stack. */
 static void forget_stacks(struct thread *t)
 {
     t->frame_count = t->check_count = 0;
@@ -85,7 +96,7 @@ static void forget_stacks(struct thread *t)
     memset(t->stacks, 0, sizeof t->stacks);
 }
 
-/* Makes t->stack the one that sp lies in. */
+/* Makes t->stack the stack around sp. */
 COLD static bool find_stack(struct thread *t, uintptr_t sp)
 {
     t->frame_count = t->check_count = 0;
@@ -97,17 +108,19 @@ COLD static bool find_stack(struct thread *t, uintptr_t sp)
     return found != NULL;
 }
 
-/* Whether the kernel can read a word there: it takes it for a set of signals, and refuses what it is asked to do with that. */
+/* Whether the kernel can read a word at `address`. The kernel reads the word as a set of signals,
+   then refuses the invalid request. */
 static bool can_read(uintptr_t address) { return sys(SYS_rt_sigprocmask, -1, (long)address, 0, 8, 0, 0) == -EINVAL; }
 
-/* Up to where a walk may read at first that begins at sp. Below sp lies the frame of the hook that it begins in. */
+/* Upper end of the memory that a walk from sp may read without asking. Below sp lies the frame of
+   the hook that starts the walk. */
 ALWAYS_INLINE uintptr_t readable_end(const struct stack *stack, uintptr_t sp)
 {
     return likely(stack->lasts) ? stack->end : (sp + recorder.page - 1) & -(uintptr_t)recorder.page;
 }
 
-/* Lets a walk read up to `wanted` where it may not yet and the kernel can: *high is where it ends now. False: nothing has changed. The mapping may
- * have become larger since it was found. */
+/* Raises *high to at least `wanted` if the kernel can read the pages between. False: nothing has
+ * changed. The mapping may have grown since it was found. */
 COLD static bool reach(const struct stack *stack, uintptr_t *high, uintptr_t wanted, uint32_t pages)
 {
     if (stack->lasts || wanted <= *high || wanted - *high > pages * (uintptr_t)recorder.page)
@@ -120,7 +133,8 @@ COLD static bool reach(const struct stack *stack, uintptr_t *high, uintptr_t wan
     return true;
 }
 
-/* A step that step_out() does not take because it would read beyond *high: takes it where the words are there. */
+/* Takes a step that step_out() refuses because the step reads beyond *high, if the words are
+   readable. */
 COLD static bool step_further(const struct stack *stack, packed rule, struct registers at, uintptr_t *high, struct outward *out)
 {
     while (reach(stack, high, step_end(rule, at, *high), FRAME_PAGES_MAX)) {
@@ -131,7 +145,8 @@ COLD static bool step_further(const struct stack *stack, packed rule, struct reg
     return false;
 }
 
-/* step_signal() from a frame on the stack; where the interrupted code runs on the same one, *high is what may be read there. */
+/* step_signal() from a frame on the stack. If the interrupted code runs on the same stack, *high is
+   its readable end. */
 COLD static bool step_signal_on(const struct stack *stack, struct registers at, uintptr_t *high, struct registers *from, uintptr_t *lr)
 {
     reach(stack, high, at.sp + SIGNAL_SP + 16, 1);

@@ -1,11 +1,13 @@
-/* From a program counter to the rule that unwinds it, out of .eh_frame (DWARF 5, 6.4; Linux Standard Base 5.0, 10.6).
+/* From a program counter to the rule that unwinds its frame, out of .eh_frame (DWARF 5, 6.4; Linux
+ * Standard Base 5.0, 10.6).
  *
- * Compilers use little of what DWARF can say, and what they use is kept: the frame's address as sp or fp plus a constant, fp
- * and the return address at a constant from it, and the two expressions that occur (procedure linkage table; a realigned
- * stack). Anything else gives no rule: better a stack cut short than a wrong one. Every read is bounded by the segment. */
+ * Compilers use a small part of DWARF, and only this part is supported: the frame's address as sp
+ * or fp plus a constant, fp and the return address at a constant from the frame's address, and the
+ * two expressions that occur (procedure linkage table; realigned stack). Anything else gives no
+ * rule: a stack cut short is better than a wrong one. Every read is bounded by the segment. */
 #include "arch.h"
 
-/* How to get from a frame to its caller's; unwind.c packs it. */
+/* The step from a frame to its caller's; unwind.c packs it. */
 enum cfa_kind { CFA_SP, CFA_FP, CFA_AT_FP /* the word at fp + offset */ };
 enum fp_kind { FP_SAME, FP_AT_CFA, FP_AT_FP, FP_LOST };
 enum rule_kind { RULE_STOP, RULE_STEP, RULE_OUTERMOST, RULE_SIGNAL, RULE_FRAME_POINTER };
@@ -31,7 +33,7 @@ struct entry {
     struct cursor initial;
 };
 
-/* Where registers stand while the instructions run. */
+/* Where the registers are saved at one program counter. */
 struct row {
     struct rule rule;
     bool ra_undefined, ra_same, bad;
@@ -78,7 +80,7 @@ static int64_t read_sleb(struct cursor *c)
     return (int64_t)value;
 }
 
-/* A pointer in one of the DW_EH_PE encodings; `data` is what data-relative ones are relative to. */
+/* A pointer in one of the DW_EH_PE encodings; data-relative pointers are relative to `data`. */
 static uintptr_t read_encoded(struct cursor *c, uint8_t encoding, uintptr_t data)
 {
     uintptr_t here = (uintptr_t)c->at, value;
@@ -113,7 +115,7 @@ static struct cursor block(struct cursor *c, uint64_t bytes)
     return inner;
 }
 
-/* The length field of an entry: a cursor over what it covers. */
+/* Reads an entry's length field; returns a cursor over the entry. */
 static struct cursor open_entry(struct cursor c)
 {
     uint64_t bytes = read_bytes(&c, 4);
@@ -164,7 +166,7 @@ static bool read_cie(struct cursor c, struct entry *cie)
     return !c.bad;
 }
 
-/* The frame's address as an expression: the two that occur. */
+/* The frame's address as one of the two expressions that occur. */
 static void cfa_expression(struct cursor e, uintptr_t pc, struct row *row)
 {
     static const uint8_t linkage[] = {0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22};
@@ -196,7 +198,8 @@ static void save_at_cfa(struct row *row, uint64_t reg, int64_t offset, uint64_t 
     }
 }
 
-/* A register found by an expression: fp at fp + n, as in a realigned stack; for another register it does not matter. */
+/* A register saved at an expression: fp at fp + n, as in a realigned stack. Other registers do not
+   matter. */
 static void save_at_expression(struct row *row, uint64_t reg, struct cursor e, uint64_t ra_register)
 {
     if (reg == DWARF_FP) {
@@ -212,7 +215,8 @@ static void save_at_expression(struct row *row, uint64_t reg, struct cursor e, u
 
 static void define_cfa(struct row *row, uint64_t reg)
 {
-    row->bad &= reg != DWARF_SP && reg != DWARF_FP; /* a definition mends an expression that was not understood */
+    /* a later definition replaces an unsupported expression */
+    row->bad &= reg != DWARF_SP && reg != DWARF_FP;
     if (reg == DWARF_SP)
         row->rule.cfa = CFA_SP;
     else if (reg == DWARF_FP)
@@ -234,7 +238,8 @@ static void restore(struct row *row, const struct row *initial, uint64_t reg, ui
     }
 }
 
-/* Runs call frame instructions up to the row of `pc`, from the row in *row. False: not understood. */
+/* Runs call frame instructions from the row in *row to the row of `pc`. False: an unsupported
+   instruction. */
 static bool run(struct cursor c, const struct entry *cie, uintptr_t location, uintptr_t pc, struct row *row, const struct row *initial)
 {
     struct row remembered[REMEMBER_MAX];
@@ -272,7 +277,8 @@ static bool run(struct cursor c, const struct entry *cie, uintptr_t location, ui
             case 0x13: row->rule.cfa_offset = read_sleb(&c) * cie->data_align; break;
             case 0x14: case 0x15: reg = read_uleb(&c); read_uleb(&c); if (reg == ra) return false; if (reg == DWARF_FP) row->rule.fp = FP_LOST; break;
             case 0x16: { reg = read_uleb(&c); uint64_t bytes = read_uleb(&c); block(&c, bytes); if (reg == ra) return false; if (reg == DWARF_FP) row->rule.fp = FP_LOST; break; }
-            case 0x2d: break; /* aarch64: the return address is signed from here on, or no longer; strip() does not mind */
+            /* aarch64: toggles signing of the return address; strip() handles both */
+            case 0x2d: break;
             case 0x2e: read_uleb(&c); break;
             default: return false;
             }
@@ -310,7 +316,8 @@ static const uint8_t *find_fde(const struct module *module, uintptr_t pc)
     return fde >= module->hdr_segment.start && fde < module->hdr_segment.end ? (const uint8_t *)fde : NULL;
 }
 
-/* The rule for `pc`; false where no description covers it. A description that is not understood gives RULE_STOP. */
+/* The rule for `pc`; false if no description covers `pc`. An unsupported description gives
+   RULE_STOP. */
 static bool dwarf_rule(const struct module *module, uintptr_t pc, struct rule *rule)
 {
     const uint8_t *end = (const uint8_t *)module->hdr_segment.end, *fde = module->hdr ? find_fde(module, pc) : NULL;

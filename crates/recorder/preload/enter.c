@@ -1,12 +1,14 @@
-/* Writing a record: opening a thread's ring for it and closing it again.
+/* Writing a record: opens a thread's ring for the record and closes the ring again.
  *
- * Entering stores 0 in `limit`, so that a signal handler that allocates meanwhile finds the ring closed and writes to the
- * nested ring; leaving publishes the head and restores it from `held_limit`, which whoever learns of more room has set. While the ring
- * is closed, `busy_frame` names the hook that closed it, or is 0: it is named before and once more after, because a handler that
- * strikes in between leaves 0 behind, and forgotten after the ring is open again. */
+ * Entering stores 0 in `limit`: a signal handler that allocates meanwhile finds the ring closed and
+ * writes to the nested ring. Leaving publishes the head and restores `limit` from `held_limit`;
+ * code that learns of more room raises `held_limit`. While the ring is closed, `busy_frame` names
+ * the hook that closed it, or is 0. The hook stores `busy_frame` once before and once after
+ * closing, because a handler that strikes in between leaves 0 behind. The hook clears `busy_frame`
+ * after the ring is open again. */
 #include "arch.h"
 
-/* From here on a handler writes to the nested ring. */
+/* From here on a signal handler writes to the nested ring. */
 ALWAYS_INLINE void close_ring(struct thread *t, uintptr_t frame)
 {
     t->busy_frame = frame;
@@ -27,8 +29,8 @@ ALWAYS_INLINE void open_ring(struct thread *t)
 
 static bool lies_in(uintptr_t address, uintptr_t start, uintptr_t end) { return address >= start && address < end; }
 
-/* Whether one of the two lies on the alternate stack for signals and the other does not, as far as can be told: that stack may be a part of
- * the mapping that the thread's own lies in. */
+/* Whether one of the two frames lies on the alternate signal stack and the other does not. An
+ * approximation: the alternate stack may be a part of the mapping of the thread's own stack. */
 static bool apart(uintptr_t frame, uintptr_t other)
 {
     stack_t alternate;
@@ -38,10 +40,11 @@ static bool apart(uintptr_t frame, uintptr_t other)
     return !(alternate.ss_flags & SS_DISABLE) && lies_in(frame, start, end) != lies_in(other, start, end);
 }
 
-/* Whether the record that closed the ring will never be finished: a handler left it by longjmp, so that the stack has been
- * unwound to its caller or beyond: a handler's frames lie below the record that it struck. On another stack that cannot be told, and the
- * ring stays closed: its events are nested ones. Where stacks are recorded, t->stack is theirs as a rule, and it may not be changed here,
- * because the record may be in the middle of a walk. */
+/* Whether the record that closed the ring will never be finished. A handler's frames lie below the
+ * record that it interrupted; if the handler left by longjmp, the stack is unwound to the record's
+ * caller or beyond. On another stack the two cannot be told apart: the ring stays closed, and its
+ * events are nested ones. With stacks recorded, both frames lie on t->stack as a rule; it must not
+ * change here, because the record may be in the middle of a walk. */
 static bool abandoned(struct thread *t, uintptr_t frame)
 {
     uintptr_t busy = t->busy_frame;
@@ -56,7 +59,7 @@ static bool abandoned(struct thread *t, uintptr_t frame)
     return is_on(&stack, frame) && !apart(frame, busy);
 }
 
-/* Everything but the common case of enter(): the ring is closed, full, not begun, or not there. */
+/* The rare cases of enter(): the ring is closed, full, not begun, or missing. */
 COLD static struct thread *enter_slow(uint64_t words, uintptr_t frame)
 {
     int error = errno;
@@ -70,10 +73,13 @@ COLD static struct thread *enter_slow(uint64_t words, uintptr_t frame)
     bool left = !t->limit && (t->begun || t->busy_frame);
     if (left && !abandoned(t, frame))
         return NULL;
-    close_ring(t, frame); /* a record that was left too: who strikes now lies above its frame as well, and would take it up */
+    /* a handler here would also lie above the frame of the abandoned record, and would take it
+       up */
+    close_ring(t, frame);
     if (left) {
         if (t->wants_stacks)
-            forget_stacks(t); /* a walk may have been left in the middle, or finding the stack */
+            /* the abandoned record may have been walking, or searching its stack */
+            forget_stacks(t);
         t->nested_busy = false;
     }
     bool is_open = (t->begun || thread_begin(t)) && (t->head + words <= t->held_limit || wait_for_room(t, words));
@@ -84,7 +90,8 @@ COLD static struct thread *enter_slow(uint64_t words, uintptr_t frame)
     return t;
 }
 
-/* Opens the ring for a record of up to `words`; NULL: it is not to be written here. `frame` is the hook's frame address. */
+/* Opens the ring for a record of up to `words`; NULL: do not write the record here. `frame` is the
+   hook's frame address. */
 ALWAYS_INLINE struct thread *enter(uint64_t words, uintptr_t frame)
 {
     struct thread *t = self;
@@ -107,7 +114,7 @@ ALWAYS_INLINE void leave(struct thread *t, uint64_t words)
     open_ring(t);
 }
 
-/* Puts memory behind the nested ring when it is needed for the first time. */
+/* Backs the nested ring with memory at its first use. */
 static bool back_nested(struct thread *t)
 {
     if (!t->nested_backed)
@@ -115,8 +122,8 @@ static bool back_nested(struct thread *t)
     return t->nested_backed;
 }
 
-/* What `words` take in the nested ring: also the record that says whose events follow, which each ring has by itself, and what is left of a lap in which
- * they have no room. */
+/* Room that `words` take in the nested ring. Includes the record that names the thread, which each
+ * ring has for itself, and the rest of a lap too short for the event. */
 static uint64_t nested_words_for(const struct thread *t, uint64_t words)
 {
     uint64_t left = t->nested_words - (t->nested_head & (t->nested_words - 1));
@@ -131,7 +138,8 @@ static bool nested_has_room(const struct thread *t, uint64_t words)
 
 ALWAYS_INLINE uint64_t *nested_room(struct thread *t) { return t->nested_data + (t->nested_head & (t->nested_words - 1)); }
 
-/* The nested ring's version of enter, room and leave: NULL unless the thread is inside a record of its main ring. */
+/* enter, room and leave for the nested ring; NULL unless the thread is writing a record of its main
+   ring. */
 COLD static uint64_t *enter_nested(uint64_t words)
 {
     struct thread *t = self;
@@ -149,7 +157,7 @@ COLD static uint64_t *enter_nested(uint64_t words)
         return NULL;
     }
     uint64_t all = nested_words_for(t, words), left = t->nested_words - (t->nested_head & (t->nested_words - 1));
-    if (all > left) { /* published with the event, as what follows */
+    if (all > left) { /* published together with the event */
         pad(nested_room(t), left);
         t->nested_head += left;
     }

@@ -1,11 +1,13 @@
-/* Programs that the target starts. One that is static, of another C library or of raised privileges does not load this object and says
- * nothing of itself, and most are gone before anybody could look. So a line in the spool's file `execs` (layout.h) says
- * what is about to be started; who finishes the recording compares it with the images that there are.
+/* Programs that the target starts. A static program, one of another C library, or one of raised
+ * privileges does not load this object and reports nothing, and most have ended before anybody
+ * could look. So the hooks here append a line to the spool's file `execs` (layout.h) before each
+ * start. Finishing compares these lines with the recorded images.
  *
- * Called in signal handlers, in children of vfork and of raw clone, on stacks that may be small: system calls, local variables, and one
- * text that all share (struct exec_text). The C library starts the shell of system() and popen() by itself and keeps its number, so that
- * their lines say whose child it is. What does not come here: the shell of wordexp(), and system calls that a program makes without
- * the C library. */
+ * These hooks run in signal handlers, in children of vfork and of raw clone, on stacks that may be
+ * small. They use system calls, local variables, and one shared text (struct exec_text). The C
+ * library starts the shell of system() and popen() by itself and keeps the shell's process number;
+ * such lines name the parent. Not seen: the shell of wordexp(), and system calls made without the C
+ * library. */
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +17,8 @@
 #define EXEC_PATH_BYTES 1024
 #define EXEC_LINE_BYTES 2048
 #define EXEC_TEXT_BYTES_MAX (128u << 10)
-/* Kinds of lines, with and without an environment that asks for the recorder: of a process whose number is known, and of a child of it. */
+/* Kinds of lines, with and without an environment that loads the recorder: of a process of known
+   number, and of a child of it. */
 #define OWN_LINE "en"
 #define CHILD_LINE "cd"
 #define SHELL "/bin/sh"
@@ -56,16 +59,18 @@ static void resolve_starters(void)
     next_syscall = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 }
 
-/* What writing a line takes. Who writes one may have little stack: a child of clone() has what its parent thinks that exec needs, and below that lies
- * its parent's memory. So there is one for all, and on the stack only where that is taken. */
+/* Buffers for one line. The writer may have little stack: a child of clone() has as much as its
+ * parent thinks exec needs, and its parent's memory lies below. So all writers share one, and use
+ * the stack only while the shared one is taken. */
 struct exec_text {
     char path[sizeof recorder.spool + 16];
     char line[EXEC_LINE_BYTES], whole[EXEC_PATH_BYTES], found[EXEC_PATH_BYTES];
 };
 static struct exec_text exec_text;
-static uint32_t exec_text_lock; /* only tried: its owner may have been struck by a handler, or killed */
+/* taken by trylock only: a handler may have struck its owner, or its owner was killed */
+static uint32_t exec_text_lock;
 
-/* Appends the first bytes of the line, whole or not at all. */
+/* Appends the first `bytes` of the line, whole or not at all. */
 static void append_exec_line(struct exec_text *text, size_t bytes)
 {
     char *path = text->path;
@@ -77,7 +82,7 @@ static void append_exec_line(struct exec_text *text, size_t bytes)
     long fd = sys(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_APPEND | O_CLOEXEC, 0, 0, 0);
     if (failed(fd))
         return;
-    /* Beyond the target's limit (ulimit -f) the kernel would not only refuse but send SIGXFSZ. */
+    /* Beyond the target's limit (ulimit -f) the kernel refuses the write and also sends SIGXFSZ. */
     long result = sys(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0);
     long end = failed(result) || limit.now == UINT64_MAX ? 0 : sys(SYS_lseek, fd, 0, SEEK_END, 0, 0, 0);
     if (!failed(end) && !failed(result) && (uint64_t)end + (64u << 10) < limit.now)
@@ -85,7 +90,7 @@ static void append_exec_line(struct exec_text *text, size_t bytes)
     sys_always(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
-/* "KIND COUNTER PID": what every line begins with. */
+/* "KIND COUNTER PID": the start of every line. */
 static size_t exec_line(char *line, char kind, uint64_t when, uint64_t pid)
 {
     char word[] = {kind, ' ', 0};
@@ -95,9 +100,10 @@ static size_t exec_line(char *line, char kind, uint64_t when, uint64_t pid)
     return append_number(line, at, EXEC_LINE_BYTES, pid);
 }
 
-/* Whether what lies at an address can be read: a program may hand the kernel what it likes, which answers EFAULT, and must not be killed for it here.
- * The kernel is asked by a change of the signal mask of a kind that there is not, which it finds out after having read the mask. `*page` is
- * the page that was asked for last, 0 before. */
+/* Whether the memory at an address is readable. A program may hand the kernel any address and gets
+ * EFAULT; the recorder must not crash on such an address. The check asks the kernel for a change of
+ * the signal mask of an invalid kind: the kernel reads the mask first, then refuses. `*page` is the
+ * page asked for last, 0 before. */
 static bool is_readable(const void *at, uintptr_t *page)
 {
     uintptr_t address = (uintptr_t)at & ~(uintptr_t)7, of = address & -(uintptr_t)recorder.page;
@@ -109,7 +115,7 @@ static bool is_readable(const void *at, uintptr_t *page)
     return true;
 }
 
-/* The same of a text, up to its end or the longest one that the kernel takes. */
+/* The same for a text, up to its end or the kernel's longest path. */
 static bool is_readable_text(const char *text, uintptr_t *page)
 {
     for (size_t i = 0; i < EXEC_TEXT_BYTES_MAX; i++) {
@@ -121,10 +127,10 @@ static bool is_readable_text(const char *text, uintptr_t *page)
     return true;
 }
 
-/* Whether a program that starts with this environment is asked to load the recorder, and told where to. */
+/* Whether a program with this environment loads the recorder and knows the spool folder. */
 static bool asks_for_recorder(char *const *environment)
 {
-    bool loads = false, told = false, is_own = environment == environ; /* which everybody reads */
+    bool loads = false, told = false, is_own = environment == environ; /* readable in any process */
     uintptr_t page = 0, text_page = 0;
     for (; environment; environment++) {
         if (!is_own && !is_readable(environment, &page))
@@ -142,8 +148,8 @@ static bool asks_for_recorder(char *const *environment)
     return loads && told;
 }
 
-/* Where process `pid` begins to look for a path that is not absolute: the folder that its descriptor `at` is, or (AT_FDCWD) where it is. How
- * many bytes that takes, 0 where it cannot be told. */
+/* Where process `pid` starts to resolve a relative path: the folder of its descriptor `at`, or
+ * (AT_FDCWD) its working directory. Returns the folder's bytes, 0 if unknown. */
 static size_t folder_of(uint64_t pid, int at, char *folder, size_t capacity)
 {
     char link[64];
@@ -159,8 +165,9 @@ static size_t folder_of(uint64_t pid, int at, char *folder, size_t capacity)
     return failed(got) ? 0 : (size_t)got;
 }
 
-/* A line about the program at `path`, taken from the folder that the descriptor `at` is (or AT_FDCWD). A path that is too long is cut
- * off, and its program is then not found by who reads it. `kinds`: of the line with and without an environment that asks for the recorder. */
+/* Writes a line about the program at `path`, relative to the folder of descriptor `at` (or
+ * AT_FDCWD). A path that is too long is cut; readers then do not find its program. `kinds`: the
+ * line's kind with and without an environment that loads the recorder. */
 static void note_exec(struct exec_text *text, const char *kinds, uint64_t when, uint64_t pid, int at, const char *path, char *const *environment)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -193,7 +200,7 @@ static bool may_execute(const char *path)
     return !failed(sys(SYS_newfstatat, AT_FDCWD, (long)path, (long)&about, 0, 0, 0)) && S_ISREG(about.st_mode) && about.st_mode & 0111;
 }
 
-/* Where execvp() will find `file`, which may be in `found`; NULL where it will not. */
+/* The file that execvp() will run for `file`; may point into `found`. NULL: none. */
 static const char *searched(const char *file, char *found)
 {
     const char *folders = "/bin:/usr/bin";
@@ -218,7 +225,8 @@ static const char *searched(const char *file, char *found)
     }
 }
 
-/* What a line is about: process `pid` (or a child of it) starts `path`, at `when`; NULL: the line of then and that process did not come true. */
+/* The subject of a line: process `pid` (or a child of it) starts `path`, at `when`. NULL retracts
+   the earlier line of `when` and `pid`: the exec failed. */
 struct starting {
     const char *kinds;
     uint64_t when, pid;
@@ -228,7 +236,7 @@ struct starting {
     bool search;
 };
 
-/* Whether there was something to write. */
+/* Returns whether a line was written. */
 static bool note_with(struct exec_text *text, struct starting of)
 {
     if (!of.path) {
@@ -262,10 +270,10 @@ static uint64_t own_number(void) { return (uint64_t)sys(SYS_getpid, 0, 0, 0, 0, 
 
 static bool notes_starts(void) { return load_acquire(&recorder.ready) == 1 && !recorder.sandboxed; }
 
-/* What is about to be started: when that is, 0 where nothing is noted. */
+/* Writes the line of an exec that is about to happen. Returns its time; 0: nothing written. */
 static uint64_t noted_exec(int at, const char *path, char *const *environment, bool search)
 {
-    __asm__("" : "+r"(path)); /* the compiler takes it for certain that nobody passes NULL */
+    __asm__("" : "+r"(path)); /* the compiler assumes that nobody passes NULL */
     uintptr_t page = 0;
     if (!notes_starts() || !is_readable_text(path, &page))
         return 0;
@@ -273,7 +281,7 @@ static uint64_t noted_exec(int at, const char *path, char *const *environment, b
     return note((struct starting){OWN_LINE, when, own_number(), at, path, environment, search}) ? when : 0;
 }
 
-/* It was not started after all. Gives `result`, and leaves errno as it is. */
+/* Retracts the line of an exec that failed. Returns `result` and keeps errno. */
 static int not_started(int result, uint64_t when)
 {
     if (when)
@@ -331,8 +339,9 @@ EXPORT int execveat(int at, const char *path, char *const *arguments, char *cons
     return not_started(starters.execveat(at, path, arguments, environment, flags), when);
 }
 
-/* The words of a call that lists them, from `first` on, as an array; `list` then stands behind their end. As in the C library they lie on the
- * stack: these functions are for signal handlers too. */
+/* The words of a call that lists them, from `first` on, as an array; afterwards `list` stands
+ * behind their end. The array lies on the stack, as in the C library: signal handlers call these
+ * functions too. */
 #define TAKE_WORDS(words, list, first) \
     va_list list; \
     size_t count = 0; \
@@ -368,7 +377,8 @@ EXPORT int execle(const char *path, const char *first, ...)
     return execve(path, words, environment);
 }
 
-/* The child's number is known when it has been started; `when` is before that, so that whatever it does is later. */
+/* The child's number is known only after its start. `when` is taken before the start: everything
+   the child does is later. */
 static void note_spawned(int result, uint64_t when, pid_t child, const char *path, char *const *environment, bool search)
 {
     if (!result && notes_starts())
@@ -401,7 +411,7 @@ EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_act
     return result;
 }
 
-/* The process that a descriptor is of, as the kernel tells it; 0 where it has gone. */
+/* The process of a pidfd, as the kernel tells; 0 if the process has gone. */
 static uint64_t process_of_descriptor(int descriptor)
 {
     char path[64], text[512];
@@ -426,8 +436,9 @@ static void note_spawned_by_descriptor(int result, uint64_t when, const int *des
         note_spawned(0, when, (pid_t)child, path, environment, search);
 }
 
-/* In the C library from 2.39 on, under that version and no other: a program that looks whether it is there must not find ours where the library has
- * none, so that these do not bear the plain names (preload.map). */
+/* In the C library from 2.39 on, and only under this version. A program that tests for these
+ * functions must not find ours under an older library, so ours do not have the plain names
+ * (preload.map). */
 __asm__(".symver heaplab_pidfd_spawn, pidfd_spawn@GLIBC_2.39\n.symver heaplab_pidfd_spawnp, pidfd_spawnp@GLIBC_2.39");
 EXPORT int heaplab_pidfd_spawn(int *descriptor, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
                                char *const *arguments, char *const *environment);
@@ -456,7 +467,8 @@ int heaplab_pidfd_spawnp(int *descriptor, const char *file, const posix_spawn_fi
     return result;
 }
 
-/* The shell that the C library is about to start as a child of this process: when that is, 0 where nothing is noted. */
+/* Writes the line of the shell that the C library is about to start as a child. Returns its time;
+   0: nothing written. */
 static uint64_t noted_shell(void)
 {
     if (!notes_starts())
@@ -471,10 +483,11 @@ EXPORT int system(const char *command)
     NEXT_STARTER(system, -1);
     uint64_t when = noted_shell();
     int error = errno;
-    errno = 0; /* a shell that could not be started looks like one that ended with 127, but for this */
+    errno = 0; /* without errno a shell that could not start looks like one that ended with 127 */
     int result = starters.system(command);
     bool started = command ? result != -1 && !(result == 127 << 8 && errno) : result != 0 || !errno;
-    started |= errno == ECHILD; /* where SIGCHLD is ignored it ran, and nobody knows how it ended */
+    /* with SIGCHLD ignored the shell ran, and nobody knows how it ended */
+    started |= errno == ECHILD;
     if (!errno)
         errno = error;
     return started ? result : not_started(result, when);
@@ -490,7 +503,8 @@ EXPORT FILE *popen(const char *command, const char *type)
     return stream;
 }
 
-/* What syscall() is called for with a number that starts a program or may lock it up, by a jump from its entry. */
+/* Handles syscall() for numbers that start a program or may put it into a sandbox. Entered by a
+   jump from syscall()'s entry. */
 static __attribute__((used)) long syscall_that_matters(long number, long a, long b, long c, long d, long e, long f)
 {
     if (!next_syscall)
@@ -509,7 +523,7 @@ static __attribute__((used)) long syscall_that_matters(long number, long a, long
     return result;
 }
 
-/* The same before this object has begun. */
+/* The same before this object is set up. */
 static __attribute__((used)) long syscall_at_first(long number, long a, long b, long c, long d, long e, long f)
 {
     next_syscall = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");

@@ -1,5 +1,5 @@
-/* Marks the phases of a program for heaplab: `HEAPLAB_MARK("loaded");`. Needs nothing to link against: where the program does
- * not run under `heaplab record` the call is one branch. */
+/* Marks the phases of a program for heaplab: `HEAPLAB_MARK("loaded");`. Links against nothing:
+ * without `heaplab record` the call is one branch. */
 #ifndef HEAPLAB_H
 #define HEAPLAB_H
 

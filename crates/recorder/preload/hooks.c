@@ -1,8 +1,10 @@
-/* The functions that the target calls instead of its allocator's. Each calls the next definition in the search order (libc's, or
- * that of an allocator preloaded or linked beside us) and records what was asked and given.
+/* The functions that the target calls instead of its allocator's. Each calls the next definition in
+ * the search order (libc's, or that of an allocator preloaded or linked beside us), then records
+ * request and result.
  *
- * Calls that the allocator makes to its own public functions are its own business: while a hook is inside it (`inside`), a call
- * from the allocator's own code is passed on without a record. A signal handler's calls come from elsewhere and are recorded. */
+ * The allocator may call its own public functions: while a hook is inside the allocator (`inside`),
+ * calls from the allocator's own code pass without a record. A signal handler's calls come from
+ * other code and are recorded. */
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <malloc.h>
@@ -21,20 +23,23 @@ static size_t usable_not_known(void *block);
 static struct {
     void *(*malloc)(size_t);
     void (*free)(void *);
-    size_t (*usable)(void *); /* of the same allocator as malloc; else answers 0 */
+    size_t (*usable)(void *); /* of malloc's allocator; else returns 0 */
     void *(*calloc)(size_t, size_t);
     void *(*realloc)(void *, size_t);
-    void *(*reallocarray)(void *, size_t, size_t); /* an allocator's own; NULL: libc's, which calls realloc through us */
+    /* the allocator's own; NULL: libc's, which calls realloc through us */
+    void *(*reallocarray)(void *, size_t, size_t);
     void *(*aligned_alloc)(size_t, size_t);
     void *(*memalign)(size_t, size_t);
     int (*posix_memalign)(void **, size_t, size_t);
     void *(*valloc)(size_t);
     void *(*pvalloc)(size_t);
     size_t (*malloc_usable_size)(void *);
-    /* FOREIGN where the function is not of the allocator that malloc is of, but libc's */
+    /* FOREIGN for a function of libc when malloc is of another allocator */
     uint64_t foreign_aligned_alloc, foreign_memalign, foreign_posix_memalign, foreign_valloc, foreign_pvalloc;
     struct range allocator; /* the module that malloc lies in */
-    struct range internal;  /* the same, unless it is libc: its malloc calls nobody, and its strdup is a handler's malloc */
+    /* the same; empty for libc, whose malloc calls no public name and whose strdup may be a
+       handler's */
+    struct range internal;
     struct range recorder;  /* this object */
 } next __attribute__((aligned(64))) = {
     .malloc = boot_malloc,
@@ -50,7 +55,7 @@ static struct {
     .malloc_usable_size = boot_usable_size,
 };
 
-/* What dlsym itself asks for while we look up the functions is taken from here, and never given back. */
+/* dlsym's own allocations during the lookup come from here and are never freed. */
 static uint8_t boot_memory[16384] __attribute__((aligned(64)));
 static size_t boot_used;
 static uint32_t resolving; /* 1: looking up; 2: done */
@@ -68,13 +73,13 @@ static void *boot_take(size_t alignment, size_t size)
     return boot_memory + at;
 }
 
-/* The module that a function lies in. */
+/* The code range of the function's module. */
 static struct range code_of(void *function)
 {
     Dl_info info;
     struct link_map *map;
     struct found_object found;
-    /* dladdr1 looks at every symbol of the module for the nearest one */
+    /* dladdr1 looks at every symbol of the module */
     if (function && find_object && !find_object(function, &found))
         return (struct range){(uintptr_t)found.start, (uintptr_t)found.end};
     if (!function || !dladdr1(function, &info, (void **)&map, RTLD_DL_LINKMAP))
@@ -93,15 +98,17 @@ static bool in_range(struct range range, uintptr_t address) { return address >= 
 static void resolve_operators(void);
 static void resolve_starters(void);
 
-/* Beside a block's properties: what its usable size is, the allocator cannot say. */
+/* In a block's properties: the allocator does not know the block's usable size. */
 #define FOREIGN (1ull << 63)
 _Static_assert(HL_FAMILY_SHIFT + 2 < 63, "block words have no place for FOREIGN");
 
 static struct range code_of(void *function);
 static bool in_range(struct range range, uintptr_t address);
 
-/* The next definition of a function that the C library has had from its first version on. A program's call names that version, and is bound to what
- * bears it before the C library does, also where that is hidden from who names none (libc_malloc_debug.so). */
+/* The next definition of a function that the C library has had from its first version on. A
+ * program's call names this version. The call binds to the first library in the search order that
+ * has the version, even if the library hides the symbol from lookups without a version
+ * (libc_malloc_debug.so). */
 static void *next_of_first_version(const char *name)
 {
     void *found = dlsym(RTLD_NEXT, name), *versioned = NULL;
@@ -110,8 +117,8 @@ static void *next_of_first_version(const char *name)
     return versioned ? versioned : found;
 }
 
-/* Looks up the next definitions, once. Runs at the latest in our constructor, and earlier when someone else's constructor
- * allocates; there is one thread then. */
+/* Looks up the next definitions, once: in our constructor, or earlier when another constructor
+ * allocates. The process has one thread then. */
 static bool resolve(void)
 {
     if (resolving)
@@ -142,7 +149,7 @@ static bool resolve(void)
     JUDGE(posix_memalign);
     JUDGE(valloc);
     JUDGE(pvalloc);
-    /* an allocator without this function: libc's would misread its blocks */
+    /* the allocator lacks this function: libc's would misread its blocks */
     if (in_range(next.allocator, (uintptr_t)malloc_usable_size_found))
         next.usable = malloc_usable_size_found;
     recorder.plain = !next.internal.end && next.usable == malloc_usable_size_found;
@@ -204,8 +211,9 @@ static size_t usable_not_known(void *block)
     return 0;
 }
 
-/* Whether a call that arrives while a hook is inside the allocator is the allocator's own. Nothing here calls the public names, so
- * that a call which returns to here was made by the allocator as its last act (a jump, as jemalloc's delete goes to free). */
+/* Whether a call that arrives while a hook is inside the allocator is the allocator's own. The
+ * recorder never calls the public names. So a call with a return address in the recorder is the
+ * allocator's tail call (jemalloc's delete jumps to free). */
 COLD static bool internal_call(uintptr_t caller)
 {
     return in_range(next.internal, caller) || (next.internal.end && in_range(next.recorder, caller));
@@ -213,7 +221,7 @@ COLD static bool internal_call(uintptr_t caller)
 
 #define ENTERED(at) (unlikely(inside) && internal_call((at).ip))
 
-/* Calls the allocator, with `inside` saying so. */
+/* Calls the allocator and sets `inside` meanwhile. */
 #define CALL_NEXT(at, call)                                                                                                       \
     ({                                                                                                                            \
         uintptr_t outer_ = inside;                                                                                                \
@@ -339,7 +347,8 @@ EXPORT void *calloc(size_t count, size_t size)
     return block;
 }
 
-/* What all reallocations come to. Without an old block it is an allocation; with size 0 and no new block, a free. */
+/* Records every reallocation. Without an old block it is an allocation; with size 0 and no new
+   block, a free. */
 ALWAYS_INLINE void *reallocated(struct registers at, uint64_t before, void *old, void *block, size_t size, bool overflow)
 {
     if (unlikely(!old)) {

@@ -1,9 +1,10 @@
-/* Which file a return address lies in, found when one is first seen there.
+/* The file that a return address lies in, found at the first such address.
  *
- * Asks _dl_find_object (glibc 2.35), which takes no lock, else reads /proc/self/maps. dl_iterate_phdr would be no good here: it
- * takes the loader's lock, and a malloc that waits for it may be called by someone whom the lock's owner waits for. Only the
- * module of an address that is on a stack, and the allocator's, is looked into; such a module cannot be unloaded meanwhile.
- * Everything here runs under recorder.modules_lock with signals blocked. */
+ * Asks _dl_find_object (glibc 2.35), which takes no lock, else reads /proc/self/maps.
+ * dl_iterate_phdr would deadlock: it takes the loader's lock, and the lock's owner may wait for the
+ * caller of a malloc. Looks only into modules of addresses on a stack, and into the allocator's:
+ * these cannot be unloaded meanwhile. Everything here runs under recorder.modules_lock with signals
+ * blocked. */
 #include <elf.h>
 #include <link.h>
 #include <sys/auxv.h>
@@ -17,7 +18,7 @@ static struct module modules[MODULES_MAX];
 static uint32_t module_slots;
 static uint32_t module_numbers[MODULES_MAX]; /* hl_module.index of the slot */
 static uint32_t modules_seen;
-static struct range generated[GENERATED_MAX]; /* executable memory that is no file */
+static struct range generated[GENERATED_MAX]; /* executable memory outside of files */
 static uint32_t generated_count;
 static uint64_t generated_retry;
 
@@ -37,7 +38,7 @@ struct mapped_file {
     bool found;
 };
 
-/* Follows runs of mappings of one file; ends with the run that holds the address. */
+/* Follows runs of mappings of one file; stops at the run with the address. */
 static bool visit_for_module(const struct mapping *mapping, void *context)
 {
     struct mapped_file *search = context;
@@ -59,7 +60,7 @@ static bool visit_for_module(const struct mapping *mapping, void *context)
     return true;
 }
 
-/* Where the segments that are loaded begin and end. */
+/* Start and end of the loaded segments. */
 static struct range span_of(const Elf64_Phdr *headers, uint64_t count, uintptr_t bias)
 {
     struct range span = {UINTPTR_MAX, 0};
@@ -73,7 +74,8 @@ static struct range span_of(const Elf64_Phdr *headers, uint64_t count, uintptr_t
     return span;
 }
 
-/* Of a program with room between its segments (Node is one) _dl_find_object knows each of them by itself. */
+/* In a program with gaps between its segments (such as Node) _dl_find_object knows each segment as
+   a separate object. */
 static void take_whole_program(struct module *module, const struct link_map *map)
 {
     if (!map || !map->l_name || map->l_name[0])
@@ -119,7 +121,8 @@ static void find_build_id(struct module *module, const uint8_t *note, const uint
     }
 }
 
-/* Reads the program headers, which lie at the start of the first segment. Without them the module has no unwind rules. */
+/* Reads the program headers at the start of the first segment. Without them the module has no
+   unwind rules. */
 static void inspect(struct module *module)
 {
     const Elf64_Ehdr *elf = (const Elf64_Ehdr *)module->start;
@@ -184,7 +187,7 @@ static void module_record(uint32_t slot)
     record_append(&record.head, &record, sizeof record, module->build_id, record.build_id_bytes, module->path, record.path_bytes);
 }
 
-/* In a forked child: its file starts with what is known. */
+/* In a forked child: writes the known modules into the child's new file. */
 static void modules_record_again(void)
 {
     for (uint32_t i = 0; i < module_slots; i++)
@@ -217,7 +220,7 @@ static void modules_after_unload(void)
 
 static struct module *module_of(uintptr_t ip)
 {
-    static struct module found; /* too large for small stacks; the lock protects it */
+    static struct module found; /* too large for small stacks; guarded by the lock */
     memset(&found, 0, offsetof(struct module, path));
     found.build_id_bytes = 0;
     if (!locate(ip, &found))
@@ -227,7 +230,7 @@ static struct module *module_of(uintptr_t ip)
         struct module *known = &modules[i];
         if (known->live && known->start == found.start && known->end == found.end && known->link_map == found.link_map)
             return known;
-        /* unloaded by someone who does not call dlclose (libc itself does not) */
+        /* unloaded without dlclose (libc itself does so) */
         if (known->live && known->start < found.end && found.start < known->end)
             module_unloaded(i);
         if (!known->live && slot == UINT32_MAX)
@@ -263,8 +266,9 @@ static bool visit_for_generated(const struct mapping *mapping, void *context)
     return true;
 }
 
-/* Whether an address that lies in no module is code all the same (made by a JIT compiler). Looks at the mappings at most some
- * 30 times a second, because random values ask for it too: *sure is whether no is the answer of now. */
+/* Whether an address outside of all modules is code (made by a JIT compiler). Looks at the mappings
+ * at most some 30 times a second, because random values ask too. *sure: a "no" comes from the
+ * current mappings. */
 static bool in_generated_code(uintptr_t ip, bool *sure)
 {
     *sure = true;

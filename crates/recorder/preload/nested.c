@@ -1,15 +1,18 @@
-/* Stacks of what happens in the middle of a record: a signal handler that allocates while its thread writes one.
+/* Stacks of events in the middle of a record: a signal handler that allocates while its thread
+ * writes a record.
  *
- * The thread's cache of its last stack is in use then, and its nodes may be half defined. So such a stack is walked by itself, from its innermost
- * frame to the end, and the nested ring, which has numbers of its own for nodes, defines all of its frames right before the event. That
- * takes some microseconds, in a case that is rare. Walking asks for recorder.modules_lock, which nobody holds with signals open; it
- * reads the bounds of stacks from a cache that the interrupted record does not use. What it needs of the stack that it runs on is some KB, so
- * that on an alternate stack with less room than that no stack is taken. Own frames are left to whoever reads (they are those of one module). */
+ * The thread's cache of its last stack is in use then, and its nodes may be half defined. So such a
+ * stack is walked separately, from its innermost frame to the end. The nested ring has node numbers
+ * of its own and defines all frames right before the event. This takes some microseconds, in a rare
+ * case. Walking takes recorder.modules_lock, which nobody holds with signals open. It reads the
+ * bounds of stacks from a cache that the interrupted record does not use. It needs some KB of the
+ * stack it runs on; an alternate stack with less room left gets no stack recorded. Readers remove
+ * the recorder's own frames (those of one module). */
 #include "arch.h"
 
 #define WALK_STACK_BYTES (16u << 10)
 
-/* The stack that sp lies in. */
+/* The stack around sp. */
 static bool nested_stack(struct thread *t, uintptr_t sp, struct stack *found)
 {
     const struct stack *known = stack_of(&t->nested_own_stack, t->nested_stacks, NESTED_STACKS_KNOWN, &t->nested_stacks_next, sp);
@@ -18,7 +21,7 @@ static bool nested_stack(struct thread *t, uintptr_t sp, struct stack *found)
     return known != NULL;
 }
 
-/* Whether this runs on an alternate stack on which there is too little room for walking. */
+/* Whether this runs on an alternate stack with too little room for walking. */
 static bool is_cramped(uintptr_t sp)
 {
     stack_t alternate;
@@ -31,11 +34,11 @@ static bool is_cramped(uintptr_t sp)
 struct nested_walk {
     struct registers at;
     struct stack stack;
-    uintptr_t high; /* up to where it may be read */
+    uintptr_t high; /* upper end of the readable memory */
     struct blocked blocked;
 };
 
-/* One frame outwards of `from`; false: the walk ends. */
+/* One frame outwards from `from`; false: the walk ends. */
 static bool nested_step(struct nested_walk *w, packed rule, struct registers from)
 {
     struct outward out;
@@ -47,7 +50,8 @@ static bool nested_step(struct nested_walk *w, packed rule, struct registers fro
     return true;
 }
 
-/* From a handler's frame to the code that it interrupted, and one frame out of that; 0: the walk ends. Else how many addresses were added. */
+/* Steps from a handler's frame to the interrupted code, and one frame out of it. Returns the number
+   of addresses added; 0: the walk ends. */
 static uint32_t nested_beyond_signal(struct thread *t, struct nested_walk *w, uint64_t *ips)
 {
     struct registers from;
@@ -68,7 +72,8 @@ static uint32_t nested_beyond_signal(struct thread *t, struct nested_walk *w, ui
     return nested_step(w, rule, from) ? 1 : 0;
 }
 
-/* Writes the return addresses from `at` on, innermost first; how many. There is room for one more than `most`. */
+/* Writes the return addresses from `at` on, innermost first; returns their number. `ips` has room
+   for `most` + 1. */
 static uint32_t nested_walk(struct thread *t, struct registers at, uint64_t *ips, uint32_t most)
 {
     struct nested_walk w = {.at = at};
@@ -94,12 +99,13 @@ static uint32_t nested_walk(struct thread *t, struct registers at, uint64_t *ips
     return count;
 }
 
-/* Opens the nested ring for an event of `words` whose stack begins at `at`, and writes the definitions of its frames: *node is the stack's, 0
- * where there is none, and *stamp is for both. NULL: nothing is to be written. *all: words to publish. */
+/* Opens the nested ring for an event of `words` with a stack from `at`, and writes the definitions
+ * of its frames. *node is the stack's node, 0 without a stack; *stamp serves both. *all: words to
+ * publish. NULL: write nothing. */
 static uint64_t *enter_nested_with_stack(uint64_t words, struct registers at, uint32_t *node, uint64_t *stamp, uint64_t *all)
 {
     struct thread *t = self;
-    /* as layout.h says: no more than fit on a page, so that one event does not take all of the ring */
+    /* no more than fit on a page (layout.h): one event must not take the whole ring */
     uint32_t most = (recorder.page / 8 - (uint32_t)words) / 3 - 1;
     if (most > recorder.depth)
         most = recorder.depth;
@@ -125,7 +131,8 @@ static uint64_t *enter_nested_with_stack(uint64_t words, struct registers at, ui
         to[i] = to[count - 1 - i];
         to[count - 1 - i] = ip;
     }
-    for (uint32_t i = count; i-- > 0;) { /* from the last on: record i lies at or behind address i */
+    /* from the last on: record i never lies before address i */
+    for (uint32_t i = count; i-- > 0;) {
         uint64_t ip = to[i];
         to[3 * i] = *stamp << 4 | HL_NODE;
         to[3 * i + 1] = ip;

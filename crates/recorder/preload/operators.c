@@ -1,13 +1,14 @@
 /* C++ operator new and delete.
  *
- * Where they are libstdc++'s or libc++'s they call malloc and free and are recorded there: the hooks below only pass the call
- * on, as a jump, so that not even a frame is seen of them. Where the allocator brings its own (jemalloc, mimalloc, tcmalloc),
- * they may bypass malloc; then the hooks record, as family "new", and those that do call malloc after all (jemalloc's deletes and
- * aligned news) call it from inside of the allocator.
+ * Those of libstdc++ and libc++ call malloc and free and are recorded there: the hooks below pass
+ * the call on as a jump and leave no frame. An allocator's own operators (jemalloc, mimalloc,
+ * tcmalloc) may bypass malloc: then the hooks record, as family "new". Operators that do call
+ * malloc (jemalloc's deletes and aligned news) call it from inside of the allocator.
  *
- * Being preloaded, these definitions also win for C++ libraries that a C program loads later with RTLD_LOCAL, where the search
- * order after us holds no operator new at all. Those get malloc and free, which is what the library's own would call; only
- * when memory has run out is the library's own operator looked up, through the caller, to run the new-handler and throw. */
+ * Preloaded definitions also win for C++ libraries that a C program loads later with RTLD_LOCAL.
+ * There the search order after us holds no operator new. Such calls get malloc and free, as the
+ * library's own operators would call. Only when memory runs out, the library's own operator is
+ * looked up through the caller, to run the new-handler and throw. */
 #include "arch.h"
 
 #define OPERATORS(X)                                                                                                              \
@@ -17,7 +18,8 @@
                 X(_ZdlPvmSt11align_val_t) X(_ZdaPvmSt11align_val_t) X(_ZdlPvSt11align_val_tRKSt9nothrow_t)                        \
                     X(_ZdaPvSt11align_val_tRKSt9nothrow_t)
 
-/* Every one of them takes at most three words (block or size, then alignment, size or nothrow) and gives one or nothing. */
+/* Each takes at most three words (block or size, then alignment, size or nothrow) and returns one
+   or nothing. */
 typedef void *(*any_operator)(size_t, size_t, size_t);
 static struct {
 #define FIELD(name) any_operator name;
@@ -34,7 +36,7 @@ static void resolve_operators(void)
     next_operator.record = next_operator._Znwm && in_range(next.allocator, (uintptr_t)next_operator._Znwm);
 }
 
-/* The definition that the caller would have reached without us; NULL: none. */
+/* The definition that the caller would reach without us; NULL: none. */
 COLD static any_operator operator_of_caller(uintptr_t caller, const char *name)
 {
     Dl_info info;
@@ -44,7 +46,7 @@ COLD static any_operator operator_of_caller(uintptr_t caller, const char *name)
     return library ? (any_operator)dlsym(library, name) : NULL;
 }
 
-/* operator new where the search order has none. */
+/* operator new without a definition later in the search order. */
 COLD static void *new_without_next(struct registers at, size_t size, size_t second, size_t third, size_t alignment, const char *name)
 {
     void *block = NULL;
@@ -58,7 +60,8 @@ COLD static void *new_without_next(struct registers at, size_t size, size_t seco
     }
     any_operator own = operator_of_caller(at.ip, name);
     if (!own)
-        __builtin_trap(); /* out of memory, and nothing that could throw: as an uncaught bad_alloc would end */
+        /* out of memory and nothing to throw: end as an uncaught bad_alloc would */
+        __builtin_trap();
     return own(size, second, third);
 }
 
@@ -81,7 +84,7 @@ COLD static void *new_without_next(struct registers at, size_t size, size_t seco
                 return new_without_next(at, size, second, third, align, #name);                                                   \
         }                                                                                                                         \
         uintptr_t outer = inside;                                                                                                 \
-        inside = at.sp; /* when it throws, this stays: only calls from the allocator's own code are then taken for its own */     \
+        inside = at.sp; /* stays set after a throw: then only the allocator's own calls count */                                  \
         void *block = found(size, second, third);                                                                                 \
         inside = outer;                                                                                                           \
         if (!internal_call(at.ip))                                                                                                \

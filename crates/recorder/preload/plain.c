@@ -1,7 +1,8 @@
-/* malloc and free, which nearly all events are, with a short way for what needs no stack (t->plain, t->plain_free) on an allocator
- * that calls none of the names defined here. Large programs run out of instruction cache first, so that what counts is how few lines
- * of code and data an event takes. The long way is reached by a jump, which leaves the caller's registers to it as they
- * were. What enter.c says of handlers holds here too. */
+/* malloc and free, nearly all events, with a short way for events without a stack (t->plain,
+ * t->plain_free) on an allocator that calls none of the names defined here. Large programs run out
+ * of instruction cache first: the cost of an event is the cache lines of code and data that it
+ * touches. The short way jumps to the long one and leaves the caller's registers unchanged. What
+ * enter.c says of handlers holds here too. */
 #include "arch.h"
 
 ALWAYS_INLINE bool enter_plain(struct thread *t, uint64_t words, uintptr_t frame, uint64_t *head)
@@ -35,18 +36,20 @@ static __attribute__((noinline)) void *malloc_the_long_way(size_t size)
     return block;
 }
 
-/* What the short way leaves: a failure, a ring that is full, closed or gone. */
+/* The cases that the short way leaves: a failure; a full, closed or missing ring. */
 COLD static void *record_malloc(void *block, size_t size, uintptr_t frame)
 {
     record_allocation((struct registers){.sp = frame}, block, size, 0);
     return block;
 }
 
-/* Libc keeps a block's size in the word before it, 8 bytes of that its own. malloc_usable_size says no other, after a call
- * and a look into the next block whether this one is in use. So the word is read instead, once both have said the same of a thread's
- * first HEADER_TRIALS blocks; if they differ in one (memory tagging), that thread goes on asking. */
+/* Libc keeps a block's size in the word before the block, 8 bytes of it for itself.
+ * malloc_usable_size gives the same number, after a call and a look into the next block for the
+ * in-use bit. So the short way reads the word, once both agree on a thread's first HEADER_TRIALS
+ * blocks. If they differ in one (memory tagging), this thread goes on calling
+ * malloc_usable_size. */
 #define HEADER_DIFFERS UINT16_MAX
-#define BLOCK_IS_A_MAPPING 2ul /* flag beside the size: its head takes two words */
+#define BLOCK_IS_A_MAPPING 2ul /* flag beside the size: the block's head takes two words */
 
 static size_t size_of_header(size_t header) { return (header & ~(size_t)7) - sizeof header; }
 
@@ -75,7 +78,8 @@ EXPORT void *malloc(size_t size)
     void *block = next.malloc(size);
     if (unlikely(!block))
         return record_malloc(block, size, FRAME());
-    size_t slack = usable_of(t, block) - size; /* asked before the ring is entered, so that little need be kept meanwhile */
+    /* asked before entering the ring: few registers need saving meanwhile */
+    size_t slack = usable_of(t, block) - size;
     if (unlikely(!enter_plain(t, 4, FRAME(), &head)))
         return record_malloc(block, size, FRAME());
     uint64_t *to = t->data + (head & t->mask);

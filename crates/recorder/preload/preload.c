@@ -1,9 +1,11 @@
-/* The preload object as one translation unit, so that hot paths are inlined across its files. In the order in which they build on
- * one another: the kernel, the process file, modules, unwinding, stacks, rings, hooks. layout.h says what is shared with whom. */
+/* The preload object as one translation unit: the compiler inlines hot paths across its files. The
+ * files come in the order in which they build on one another: kernel, process file, modules,
+ * unwinding, stacks, rings, hooks. layout.h describes the shared memory. */
 #define _GNU_SOURCE
 #include <sys/cdefs.h>
-/* glibc's headers promise the compiler that its functions call nothing in the file that calls them ("leaf"), so that a store to
- * a static variable may be moved behind such a call. dlsym, on_exit and pthread_setspecific allocate: they do call us. */
+/* glibc's headers promise the compiler that glibc's functions do not call back into the calling
+ * file ("leaf"). The compiler may then move a store to a static variable behind such a call. dlsym,
+ * on_exit and pthread_setspecific allocate: they do call us. */
 #undef __LEAF
 #define __LEAF
 #undef __LEAF_ATTR

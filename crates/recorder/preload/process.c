@@ -1,19 +1,22 @@
-/* The process file: made when an image begins, appended to when something about the process is learned, marked when recording
- * is cut short. See layout.h for what it holds. */
+/* The process file: made when an image begins, appended to when the recorder learns something about
+ * the process, marked when recording is cut short. layout.h describes its contents. */
 #include <sys/auxv.h>
 #include <time.h>
 #include "arch.h"
 
-static int (*next_clock)(clockid_t, struct timespec *); /* the C library's, which asks no kernel; NULL: a library stands in front of it */
+/* the C library's, which needs no system call; NULL: another library stands in front of it */
+static int (*next_clock)(clockid_t, struct timespec *);
 
-static __thread uint64_t fork_counter; /* right before the fork that this thread is in; 0: it is in none */
-static __thread uint64_t fork_ticks;   /* and what the kernel's clock of starts showed; 0: not known */
+/* counter just before the fork of this thread; 0: not in a fork */
+static __thread uint64_t fork_counter;
+/* the kernel's clock of process starts at that moment; 0: unknown */
+static __thread uint64_t fork_ticks;
 
 #ifndef RECORDS_CAPACITY
-#define RECORDS_CAPACITY (8u << 20) /* besides those on the page with the header */
+#define RECORDS_CAPACITY (8u << 20) /* besides the records on the page with the header */
 #endif
-#define RECORDS_RESERVED_BYTES (64u << 10) /* where memory cannot be asked for as it is needed */
-#define RECORDS_CHUNK_PAGES 2 /* of the second area that get memory at a time */
+#define RECORDS_RESERVED_BYTES (64u << 10) /* on kernels that cannot give memory on demand */
+#define RECORDS_CHUNK_PAGES 2 /* pages of the second area that get memory at a time */
 
 static void refuse(uint32_t step, long error)
 {
@@ -57,7 +60,7 @@ static void spool_path(struct spool_path *path, uint32_t pid, uint32_t seq, cons
     append_text(path->text, at, capacity, suffix);
 }
 
-/* Opens such a file; a file descriptor or the negative errno. */
+/* Opens such a file; returns a file descriptor or the negative errno. */
 static int spool_open(uint32_t pid, uint32_t seq, const char *suffix, int64_t number, int flags)
 {
     struct spool_path path;
@@ -72,9 +75,10 @@ static void spool_remove(uint32_t pid, uint32_t seq, const char *suffix, int64_t
     sys(SYS_unlinkat, AT_FDCWD, (long)path.text, 0, 0, 0, 0);
 }
 
-/* Gives the open file its size, maps it for this process alone, puts memory behind its first bytes, and closes it: most processes and threads
- * write little, and what is behind a file costs time when it is given and when it is taken back. Where the kernel cannot be asked,
- * *whole says so, and whole_bytes have their blocks. NULL where that fails; *error says why. */
+/* Gives the open file its size, maps it for this process alone, backs its first bytes with memory,
+ * and closes it. Most processes and threads write little, and memory behind a file costs time both
+ * when given and when taken back. If the kernel cannot back part of a file, *whole says so, and
+ * whole_bytes have their blocks. NULL: failed; *error says why. */
 static uint8_t *map_file(int fd, uint64_t bytes, uint64_t first_bytes, uint64_t whole_bytes, bool *whole, long *error)
 {
     *error = fd;
@@ -99,12 +103,13 @@ static uint8_t *map_file(int fd, uint64_t bytes, uint64_t first_bytes, uint64_t 
     return failed(result) ? NULL : (uint8_t *)map;
 }
 
-/* Whose child a process is, and when it started: fields 4 and 22 of /proc/PID/stat. */
+/* A process's parent and start time: fields 4 and 22 of /proc/PID/stat. */
 struct birth {
-    uint64_t ppid, ticks; /* ticks 0: not known */
+    uint64_t ppid, ticks; /* ticks 0: unknown */
 };
 
-/* A field of /proc/self/stat, from the third on, counted from the last ')' (the name before may hold any). */
+/* A field of /proc/self/stat, from the third on, counted from the last ')' (the name before may
+   contain any byte). */
 static uint64_t stat_field(const char *text, long bytes, int wanted)
 {
     long i = bytes;
@@ -131,8 +136,8 @@ static struct birth find_birth(void)
     return (struct birth){stat_field(text, got, 4), stat_field(text, got, 22)};
 }
 
-/* Room for a record, and the count that publishes it; NULL where there is none. The page with the header takes the first ones, so that a short
- * process needs no other. */
+/* Room for a record, and the count that publishes it; NULL: none left. The page with the header
+ * takes the first records: a short process needs no other page. */
 static uint8_t *records_room(struct process *p, uint32_t bytes, uint64_t **used)
 {
     struct hl_process *file = p->file;
@@ -148,7 +153,7 @@ static uint8_t *records_room(struct process *p, uint32_t bytes, uint64_t **used)
     return file->more_used + bytes <= p->more_reserved ? area + file->more_used : NULL;
 }
 
-/* Appends a record: head, payload_bytes of it in all, then two texts. Signals are blocked. */
+/* Appends a record: a head of payload_bytes in all, then two texts. Signals are blocked. */
 static void record_append(struct hl_record *head, const void *payload, uint32_t payload_bytes, const void *text1, uint32_t bytes1,
                           const void *text2, uint32_t bytes2)
 {
@@ -176,14 +181,15 @@ static void record_text(uint32_t kind, const char *text, uint32_t bytes)
     record_append(&record.head, &record, sizeof record, text, bytes, "", 0);
 }
 
-/* Which program this is, with what arguments: a fork's child is what its parent was started as. */
+/* The program and its arguments; kept, because a fork's child runs what its parent was started
+   as. */
 static struct {
     bool known;
     uint32_t executable_bytes, command_line_bytes;
     char executable[4096], command_line[4096];
 } identity;
 
-/* Where the dynamic linker found the stack: a word, then the program's arguments. */
+/* The stack's start as the dynamic linker found it: a word, then the program's arguments. */
 extern void *stack_at_start __asm__("__libc_stack_end") __attribute__((weak));
 
 static void find_arguments(void)
@@ -208,7 +214,8 @@ static void find_identity(void)
     identity.known = true;
 }
 
-/* What the kernel's clock of starts shows, in the ticks that /proc has; 0 where it is not sure to be the kernel's. */
+/* The kernel's clock of process starts, in the ticks of /proc; 0 if the clock may not be the
+   kernel's. */
 static uint64_t clock_ticks(void)
 {
     struct timespec now;
@@ -218,7 +225,8 @@ static uint64_t clock_ticks(void)
     return (uint64_t)now.tv_sec * hertz + (uint64_t)now.tv_nsec / (1000000000 / hertz);
 }
 
-/* The same of a process that was forked a moment ago: where the clock shows the tick that it showed before the fork, it started in that one. */
+/* The birth of a process forked a moment ago: if the clock shows the same tick as before the fork,
+   the process started in this tick. */
 static struct birth find_birth_of_fork(void)
 {
     uint64_t before = fork_ticks;
@@ -227,7 +235,8 @@ static struct birth find_birth_of_fork(void)
     return (struct birth){(uint64_t)sys(SYS_getppid, 0, 0, 0, 0, 0, 0), before};
 }
 
-/* Whether image pid-seq is of the process that started at `ticks`: then what begins now was exec'd over it. */
+/* Whether image pid-seq belongs to the process that started at `ticks`: then the new image follows
+   it by exec. */
 static bool same_process(uint32_t pid, uint32_t seq, uint64_t ticks)
 {
     struct hl_process before;
@@ -239,7 +248,8 @@ static bool same_process(uint32_t pid, uint32_t seq, uint64_t ticks)
     return got == (long)sizeof before && ticks && before.start_ticks == ticks;
 }
 
-/* Makes the file of a new image. False where it cannot be recorded, which is then said in the control page. Signals are blocked. */
+/* Makes the file of a new image. False: the image cannot be recorded; the control page then says
+   so. Signals are blocked. */
 static bool process_begin(uint32_t began)
 {
     struct process *p = recorder.process;
@@ -269,7 +279,7 @@ static bool process_begin(uint32_t began)
     file->parent_seq = began == HL_BEGAN_FORK ? recorder.seq : 0;
     file->architecture = HL_ARCHITECTURE;
     file->start_ticks = birth.ticks;
-    /* What lives in the child is what lived in the parent at the fork; the parent has gone on since. */
+    /* The child's heap is the parent's at the fork; the parent has gone on since. */
     file->begin_counter = began == HL_BEGAN_FORK && fork_counter ? fork_counter : counter();
     file->cut_counter = UINT64_MAX;
     file->page_bytes = recorder.page;
@@ -288,7 +298,7 @@ static bool process_begin(uint32_t began)
         find_identity();
     record_text(HL_RECORD_EXECUTABLE, identity.executable, identity.executable_bytes);
     record_text(HL_RECORD_COMMAND_LINE, identity.command_line, identity.command_line_bytes);
-    recorder.modules_lock = 0; /* another thread of the parent may have held it at the fork */
+    recorder.modules_lock = 0; /* another thread of the parent may have held the lock at the fork */
     modules_record_again();
     store_release(&file->magic, HL_PROCESS_MAGIC);
     store_release(&p->alive, 1);
@@ -296,8 +306,8 @@ static bool process_begin(uint32_t began)
     return true;
 }
 
-/* Ends recording for good. Several threads may find the drainer gone: the earliest moment counts, because what is complete is
- * complete only up to there. */
+/* Ends recording for good. Several threads may find the drainer gone: the earliest moment counts,
+ * because the recording is complete only up to there. */
 static void process_cut(uint32_t reason, uint64_t when)
 {
     struct hl_process *file = recorder.process->file;

@@ -1,5 +1,5 @@
-/* Rings: how far one may be written to, waiting for room in it, and making one. The producer keeps the consumer's tail as part of its limit and
- * reads the shared one only when it runs into it. */
+/* Rings: how far a thread may write, waiting for room, and making a ring. The producer keeps the
+ * consumer's tail as part of its limit and reads the shared one only when it reaches the limit. */
 #include <time.h>
 #include "arch.h"
 
@@ -7,10 +7,11 @@ struct recorder recorder;
 
 #define WAIT_NS_MIN 20000
 #define WAIT_NS_MAX 1000000
-#define WAIT_SPINS 4096 /* where a thread cannot sleep */
-#define CHECK_DRAINER_COUNT 64 /* waits between two looks at the drainer's lock and at what it says of this image */
+#define WAIT_SPINS 4096 /* for threads that cannot sleep */
+/* waits between two checks of the drainer's lock and of this image's .unread file */
+#define CHECK_DRAINER_COUNT 64
 
-/* Of a ring's data, what is backed by memory at first; more follows as it is written to. */
+/* Bytes of a ring's data that get memory at first; more follow as the thread writes. */
 #define RING_BYTES_FIRST (4u << 10)
 
 /* Whether the drainer still holds its lock on the control file. */
@@ -31,7 +32,7 @@ COLD static bool drainer_lives(void)
     return sys(SYS_kill, (long)recorder.control->drainer_pid, 0, 0, 0, 0, 0) != -ESRCH;
 }
 
-/* Whether the drainer says that it cannot read this image's files. */
+/* Whether the drainer has marked this image's files as unreadable. */
 COLD static bool is_unread(void)
 {
     struct spool_path path;
@@ -39,11 +40,11 @@ COLD static bool is_unread(void)
     return !failed(sys(SYS_faccessat, AT_FDCWD, (long)path.text, F_OK, 0, 0, 0));
 }
 
-/* Where the data end before they begin again: no record lies across it, so that each is written in one piece. */
+/* Where the data wrap: each record is written in one piece, so none crosses this point. */
 static uint64_t lap_end(const struct thread *t) { return (t->head | t->mask) + 1; }
 
-/* Up to where the thread may write: to what the drainer has not read, to the end of the lap, and on the first one to what has memory behind
- * it. */
+/* How far the thread may write: up to the drainer's unread words, to the end of the lap, and on the
+ * first lap to the end of the backed memory. */
 static uint64_t limit_now(const struct thread *t)
 {
     uint64_t limit = load_acquire(&t->ring->tail) + t->mask + 1, end = lap_end(t);
@@ -59,7 +60,7 @@ static void pad(uint64_t *to, uint64_t words)
         *to++ = stamp;
 }
 
-/* Puts memory behind more of the ring's data, twice as much as there is. False: there is none to be had. */
+/* Doubles the backed part of the ring's data. False: no memory left. */
 COLD static bool back_more(struct thread *t, uint64_t words)
 {
     uint64_t all = t->mask + 1, now = t->backed_words, then = 2 * now;
@@ -67,13 +68,15 @@ COLD static bool back_more(struct thread *t, uint64_t words)
         then *= 2;
     if (then > all)
         then = all;
-    if (!populate(t->data + now, (then - now) * 8) && !load_acquire(&recorder.sandboxed)) /* where it is there already */
+    /* already there */
+    if (!populate(t->data + now, (then - now) * 8) && !load_acquire(&recorder.sandboxed))
         return false;
     t->backed_words = then;
     return true;
 }
 
-/* Recording was cut. What was filled is taken back: the room that was there before may be promised to an event without its stack. */
+/* Recording was cut. Takes back what was filled: the room from before may be promised to an event
+   without its stack. */
 static bool no_room(struct thread *t, uint64_t head)
 {
     t->head = head;
@@ -81,7 +84,8 @@ static bool no_room(struct thread *t, uint64_t head)
     return false;
 }
 
-/* Waits until the ring has room for `words`. False: recording was cut. Signal handlers may run, and allocate. */
+/* Waits until the ring has room for `words`. False: recording was cut. Signal handlers may run and
+   allocate. */
 COLD static bool wait_for_room(struct thread *t, uint64_t words)
 {
     const uint64_t began = counter(), head = t->head;
@@ -92,10 +96,10 @@ COLD static bool wait_for_room(struct thread *t, uint64_t words)
             return true;
         if (load_relaxed(&recorder.cut))
             return no_room(t, head);
-        if (t->held_limit == lap_end(t)) { /* it is too near: the record begins the next lap */
+        if (t->held_limit == lap_end(t)) { /* too near the end: the record begins the next lap */
             uint64_t left = t->held_limit - t->head;
             pad(t->data + (t->head & t->mask), left);
-            t->head += left; /* published with the record */
+            t->head += left; /* published together with the record */
             continue;
         }
         if (t->backed_words <= t->mask) {
@@ -129,14 +133,15 @@ COLD static bool wait_for_room(struct thread *t, uint64_t words)
 
 static size_t round_to_page(size_t bytes) { return (bytes + recorder.page - 1) & ~((size_t)recorder.page - 1); }
 
-/* Of a new ring's data, what gets memory at once. */
+/* Bytes of a new ring's data that get memory at once. */
 static uint64_t ring_first_bytes(void)
 {
     uint64_t first = round_to_page(RING_BYTES_FIRST), data = recorder.control->ring_bytes;
     return first < data ? first : data;
 }
 
-/* Says what a ring is whose data, so many bytes, lie at `data_at` of its file, and behind them the nested ring's. */
+/* Fills a ring's header: `data_bytes` of data lie at `data_at` of its file, and the nested ring's
+   data behind them. */
 static void ring_describe(struct hl_ring *ring, uint32_t number, uint64_t data_at, uint64_t data_bytes)
 {
     ring->version = HL_VERSION;
@@ -150,7 +155,8 @@ static void ring_describe(struct hl_ring *ring, uint32_t number, uint64_t data_a
     store_release(&ring->magic, HL_RING_MAGIC);
 }
 
-/* Makes a ring's file; NULL where it cannot be had. What has its name already is left as it is: it may be another thread's ring. */
+/* Makes a ring's file; NULL: failed. An existing file of this name stays unchanged: it may be
+   another thread's ring. */
 static uint8_t *ring_file(uint32_t number, bool *whole)
 {
     uint64_t bytes = recorder.page + recorder.control->ring_bytes + recorder.control->nested_bytes;
@@ -158,7 +164,7 @@ static uint8_t *ring_file(uint32_t number, bool *whole)
     int fd = spool_open(recorder.pid, recorder.seq, ".ring", number, O_RDWR | O_CREAT | O_EXCL);
     uint8_t *area = map_file(fd, bytes, recorder.page + ring_first_bytes(), bytes, whole, &error);
     if (!area) {
-        if (fd >= 0) /* the next try takes the same name */
+        if (fd >= 0) /* the next try uses the same name */
             spool_remove(recorder.pid, recorder.seq, ".ring", number);
         refuse(HL_STEP_RING_FILE, error);
         return NULL;
@@ -167,7 +173,7 @@ static uint8_t *ring_file(uint32_t number, bool *whole)
     return area;
 }
 
-/* Gives the thread a new ring: the process's first one lies in its file, which is there. */
+/* Gives the thread a new ring. The process's first ring lies in the process file, which exists. */
 static bool ring_make(struct thread *t, struct process *p, bool is_first)
 {
     struct hl_process *file = p->file;

@@ -1,16 +1,21 @@
-/* Programs that lock themselves up (seccomp): from then on most system calls fail or kill, and which ones nobody can ask.
+/* Programs in a sandbox (seccomp): after the call most system calls fail or kill, and nobody can
+ * ask which.
  *
- * So before such a program's call goes to the kernel everything is made ready that could be wanted later (memory behind all rings, room for modules
- * and unwind rules), and from there on the recorder asks the kernel for nothing: sys() refuses (system.c). What that means: a thread that waits for room
- * in its ring spins, and takes the drainer for dead when it has not told the time for SILENCE_NS; signals stay open where they would be blocked, so that
- * a handler that finds a lock taken does without a rule; threads and children that begin in there are not recorded, and counted; coroutines' stacks
- * are read to the end of their first page.
+ * So before the call reaches the kernel the recorder prepares everything it may want later (memory
+ * behind all rings, room for modules and unwind rules). From then on it asks the kernel for
+ * nothing: sys() refuses (system.c). Consequences: a thread that waits for room in its ring spins,
+ * and takes the drainer for dead if the drainer has not told the time for SILENCE_NS. Signals stay
+ * open where they would be blocked, so a handler that finds a lock taken does without a rule.
+ * Threads and children that begin in the sandbox are not recorded, only counted. On a coroutine's
+ * stack walks read only the first page.
  *
- * Strict mode, and PR_SET_TSC by itself, also make reading the counter deadly (prctl(2)). Without it there is nothing to record: that ends there.
+ * Strict mode, and PR_SET_TSC by itself, also make reading the counter deadly (prctl(2)). Recording
+ * needs the counter: it ends there.
  *
- * The recorder is locked up as a whole where one thread of the program is. A program that is exec'd in there begins anew, and asks the kernel for what
- * it needs, as the dynamic linker does. Deviations: who installs a filter without the C library is not seen, nor is a child of
- * vfork that does so before it execs. */
+ * If one thread of the program is in a sandbox, the whole recorder behaves as if in it. A program
+ * started by exec in the sandbox begins anew, and asks the kernel for its needs, as the dynamic
+ * linker does. Deviations: the recorder does not see filters installed without the C library, nor
+ * by a child of vfork before its exec. */
 #include <linux/seccomp.h>
 #include "arch.h"
 
@@ -20,7 +25,8 @@
 
 static int (*next_prctl)(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
 
-/* Puts memory behind all that the process's rings and records may be written to. With their locks held. */
+/* Backs all memory that the process's rings and records may be written to. The caller holds their
+   locks. */
 static bool back_everything(struct process *p)
 {
     bool backed = true;
@@ -31,7 +37,7 @@ static bool back_everything(struct process *p)
     return backed;
 }
 
-/* Nothing more is recorded: of this thread at once, of the others what comes later is left out. */
+/* Stops recording: of this thread at once; of the others readers leave out later events. */
 static void stop_recording(uint32_t reason)
 {
     process_cut(reason, counter());
@@ -39,12 +45,12 @@ static void stop_recording(uint32_t reason)
         self->limit = self->held_limit = 0;
 }
 
-/* What to come back to where the call fails. */
+/* State to restore if the call fails. */
 struct unlocked {
     uint32_t sandboxed, timeless;
 };
 
-/* Before the call that locks the program up. */
+/* Called before the call that sandboxes the program. */
 static struct unlocked enter_sandbox(bool timeless)
 {
     uint64_t signals;
@@ -53,7 +59,7 @@ static struct unlocked enter_sandbox(bool timeless)
         return before;
     struct process *p = recorder.process;
     if (!before.sandboxed && p->alive && p->file->pid != (uint32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0))
-        return before; /* a child of vfork, whose memory this is not */
+        return before; /* a child of vfork shares its parent's memory */
     if (timeless && p->alive && !recorder.cut)
         stop_recording(HL_CUT_TIMELESS);
     store_release(&recorder.timeless, timeless);
@@ -91,18 +97,18 @@ static long entered_sandbox(long result, struct unlocked before)
 
 static uint64_t counter_or_0(void) { return load_relaxed(&recorder.timeless) ? 0 : counter(); }
 
-/* Whether the drainer has told the time lately, for who cannot ask for its lock. */
+/* Whether the drainer has told the time lately; for processes that cannot ask for its lock. */
 COLD static bool drainer_ticks(void)
 {
     const struct hl_control *control = recorder.control;
     uint64_t end = load_relaxed(&control->end_counter), end_ns = load_relaxed(&control->end_ns), ticks = end - control->origin_counter;
     uint64_t ns = end_ns - control->origin_ns, last = end ? end : control->origin_counter;
-    /* before it has told it once, counters of 1 GHz are as good a guess as any */
+    /* before the drainer has told the time once: assume a counter of 1 GHz */
     uint64_t silence = end && ns >> 20 ? ticks / (ns >> 20) * (SILENCE_NS >> 20) : SILENCE_NS;
     return (int64_t)(counter() - last) < (int64_t)silence;
 }
 
-/* What a call asks for. */
+/* What a sandboxing call asks for. */
 struct sandbox {
     bool is_one, timeless;
 };
@@ -114,7 +120,7 @@ ALWAYS_INLINE struct sandbox sandbox_of_prctl(long option, long mode)
     return (struct sandbox){option == PR_SET_SECCOMP, mode == SECCOMP_MODE_STRICT};
 }
 
-/* The same of syscall(). */
+/* The same for syscall(). */
 static struct sandbox sandbox_of_syscall(long number, long a, long b)
 {
     if (number == SYS_prctl)

@@ -1,20 +1,23 @@
 /* The call stack of an event, as a node of the tree.
  *
- * The verified cache. A thread keeps the frames of its last stack: for each the registers (ip, sp, fp) at which unwinding found
- * it, its node, and the words of the stack that unwinding from there outwards read ("checks"). When a new walk arrives at the
- * same (ip, sp, fp) as a kept frame and every word that was read further out still holds the same value, then going on would
- * give the same frames: a rule is a function of ip alone, each step a function of the rule, the registers and the words it
- * reads, and by induction every outer step has the same inputs as before. So the rest of the stack is the kept node: no
- * guess, and a load and a compare a frame instead of unwinding it. fp is compared (and its words checked) only where a frame
- * further out depends on it, because in optimised code it is an ordinary register that changes all the time.
+ * The verified cache. A thread keeps the frames of its last stack. Each frame has the registers
+ * (ip, sp, fp) at which unwinding found it, its node, and the words of the stack that unwinding
+ * from there outwards read ("checks"). Suppose a new walk arrives at the same (ip, sp, fp) as a
+ * kept frame, and every word read further out still holds the same value. Then going on would
+ * give the same frames: a rule is a function of ip alone, each step a function of the rule, the
+ * registers and the words it reads, and by induction every outer step has the same inputs as
+ * before. So the kept node is the rest of the stack, without a guess, at a load and a compare a
+ * frame instead of unwinding. fp is compared (and its words checked) only if a frame further out
+ * depends on fp: in optimised code fp is an ordinary register that changes all the time.
  *
- * Rules change when a module goes away: recorder.generation then empties the cache. Frames that were interrupted by a signal
- * are walked but not kept.
+ * Rules change when a module goes away: recorder.generation then empties the cache. Frames
+ * interrupted by a signal are walked but not kept.
  *
- * Length. A stack longer than `depth` need not be walked to its end, but where it is cut must not change with every call, or
- * nothing would be shared: a walk from scratch takes depth + 16 frames, and the cache may grow to depth + 48 before it is
- * begun anew, or shrink to depth. So a node has at least `depth` frames, if there are so many, and who wants exactly
- * that cuts the outer ones (layout.h). */
+ * Length. A stack longer than `depth` need not be walked to its end. But the cut must not move
+ * with every call, or stacks would share nothing: a walk from scratch takes depth + 16 frames,
+ * and the cache may grow to depth + 48 before it begins anew, or shrink to depth. So a node has
+ * at least min(`depth`, real depth) frames; readers that want exactly `depth` cut the outer ones
+ * (layout.h). */
 #include "arch.h"
 
 #define WALK_MORE 16
@@ -23,11 +26,11 @@
 static void verify_define(struct thread *t, uint32_t number, uint32_t parent, uint64_t ip);
 #endif
 
-/* The hash of a stack's return addresses up to `ip`, given that of what lies outside of it. */
+/* Hash of a stack's return addresses up to `ip`, given the hash of the frames outside of `ip`. */
 ALWAYS_INLINE uint32_t path_of(uint32_t outer, uint64_t ip) { return (uint32_t)(((ip ^ (uint64_t)outer << 24) * SPREAD) >> 32); }
 
-/* Where the thread's node of a path may be: the first of KNOWN_WAYS places. The path alone says it, and not the node outside, so
- * that all places of a walk can be fetched at once. */
+/* The first of the KNOWN_WAYS places where the thread's node of a path may be. The path alone gives
+ * the places, without the outer node: all places of a walk can be fetched at once. */
 ALWAYS_INLINE struct known *known_places(const struct thread *t, uint32_t path) { return &t->known[path >> (34 - t->known_bits) << 2]; }
 
 #define KNOWN_FRAMES_SHIFT 48
@@ -37,17 +40,20 @@ _Static_assert(HL_STACK_DEPTH_MAX + KEEP_MORE < UINT16_MAX, "how many frames lie
 
 ALWAYS_INLINE uint64_t known_key(uint64_t ip, uint32_t outside) { return ip | (uint64_t)outside << KNOWN_FRAMES_SHIFT; }
 
-/* Whether the node in a place is one of the stack's first `frames` frames: as many lie outside of it there as in the tree. */
+/* Whether the node in a place is one of the stack's first `frames` frames: both then have equally
+   many frames outside. */
 static bool in_use(const struct thread *t, uint32_t frames, const struct known *place)
 {
     uint32_t outside = place->key >> KNOWN_FRAMES_SHIFT;
     if (outside >= frames)
-        return outside == UINT16_MAX; /* an address of the kernel's half leaves it unsaid */
+        /* an address of the kernel's half leaves no bits for the count */
+        return outside == UINT16_MAX;
     return t->frames[outside].node.number == (uint32_t)(place - t->known) + 1;
 }
 
-/* Defines a node in one of `places`, of which the frames of the stack keep theirs: the cache goes on using them. The place is
- * empty while the record is written, because a handler that never returns may end that in the middle. */
+/* Defines a node in one of `places`. Nodes of the stack's own frames keep their places: the cache
+ * goes on using them. The place is empty while the record is written, because a handler that never
+ * returns may end the write in the middle. */
 static __attribute__((noinline)) struct node define(struct thread *t, struct known *places, struct node parent, uint64_t ip, uint32_t frames)
 {
     uint32_t way = KNOWN_WAYS, first = (uint32_t)(places - t->known) + 1;
@@ -58,7 +64,7 @@ static __attribute__((noinline)) struct node define(struct thread *t, struct kno
         if (!in_use(t, frames, &places[candidate]))
             way = candidate;
     }
-    if (way == KNOWN_WAYS) { /* all are: any but the parent's, and the stack is not kept */
+    if (way == KNOWN_WAYS) { /* all in use: take any but the parent's; the stack is not kept */
         way = parent.number == first;
         t->overwritten = true;
     }
@@ -69,7 +75,7 @@ static __attribute__((noinline)) struct node define(struct thread *t, struct kno
     to[0] = t->stamp << 4 | HL_NODE;
     to[1] = ip;
     to[2] = (first + way) | (uint64_t)parent.number << 32;
-    t->head += 3; /* published with the event */
+    t->head += 3; /* published together with the event */
     signal_fence();
     places[way].parent = parent.definition;
     places[way].definition = t->definitions;
@@ -82,11 +88,12 @@ static __attribute__((noinline)) struct node define(struct thread *t, struct kno
     return (struct node){first + way, t->definitions};
 }
 
-/* The node of `ip` called from `parent`, outside of which lie the first `frames` - 1 frames of the stack; its places are `places`. */
+/* The node of `ip` called from `parent`; outside of `ip` lie the first `frames` - 1 frames of the
+   stack. Its places are `places`. */
 ALWAYS_INLINE struct node node_of(struct thread *t, struct node parent, uint64_t ip, struct known *places, uint32_t frames)
 {
     const uint64_t key = known_key(ip, frames);
-    /* sums and no branches: in which place it is cannot be foretold */
+    /* sums instead of branches: a processor cannot predict the place */
     uint32_t same = (uint32_t)(places[0].key == key) | (uint32_t)(places[1].key == key) << 1 | (uint32_t)(places[2].key == key) << 2 |
                     (uint32_t)(places[3].key == key) << 3;
     for (; likely(same); same &= same - 1) {
@@ -97,7 +104,7 @@ ALWAYS_INLINE struct node node_of(struct thread *t, struct node parent, uint64_t
     return define(t, places, parent, ip, frames);
 }
 
-/* Whether there is room for the definitions of `steps` frames and the event behind them. */
+/* Whether the ring has room for the definitions of `steps` frames and the event behind them. */
 ALWAYS_INLINE bool room_for_steps(struct thread *t, uint32_t steps, uint64_t words)
 {
     uint64_t all = 3 * (uint64_t)steps + words;
@@ -107,7 +114,8 @@ ALWAYS_INLINE bool room_for_steps(struct thread *t, uint32_t steps, uint64_t wor
 /* A finished walk: steps[0 .. step_count) innermost first, upon `kept` frames of the cache. */
 struct walk {
     uint32_t kept;
-    struct outward last; /* how frame kept - 1 was found; without kept frames, what ended the walk */
+    /* the step that found frame kept - 1; without kept frames, the step that ended the walk */
+    struct outward last;
     bool complete, interrupted, unsure;
     struct blocked blocked; /* until the walk ends */
 };
@@ -116,7 +124,8 @@ struct walk {
 ALWAYS_INLINE uint32_t holding(const struct check *checks, uint32_t count)
 {
     uint32_t i = 0;
-    for (const struct check *c = checks; i + 4 <= count; i += 4, c += 4) /* mostly all do: one branch for four */
+    /* mostly all hold: one branch for four */
+    for (const struct check *c = checks; i + 4 <= count; i += 4, c += 4)
         if ((*c[0].slot ^ c[0].value) | (*c[1].slot ^ c[1].value) | (*c[2].slot ^ c[2].value) | (*c[3].slot ^ c[3].value))
             break;
     while (i < count && *checks[i].slot == checks[i].value)
@@ -124,7 +133,7 @@ ALWAYS_INLINE uint32_t holding(const struct check *checks, uint32_t count)
     return i;
 }
 
-/* Whether the words of the first `count` checks can be read; a walk may then read up to *high. */
+/* Whether the words of the first `count` checks are readable; a walk may then read up to *high. */
 COLD static bool can_check(const struct thread *t, uint32_t count, uintptr_t *high)
 {
     uintptr_t end = 0;
@@ -134,7 +143,8 @@ COLD static bool can_check(const struct thread *t, uint32_t count, uintptr_t *hi
     return end <= *high || reach(&t->stack, high, end, CHECK_PAGES_MAX);
 }
 
-/* Goes on behind a handler's frame; false: the walk ends. The interrupted code may run on another stack. */
+/* Goes on from a handler's frame to the interrupted code, possibly on another stack; false: the
+   walk ends. */
 COLD static bool walk_through_signal(struct thread *t, struct walk *w, struct registers *at, uintptr_t *high, struct outward *out)
 {
     uintptr_t lr;
@@ -163,7 +173,7 @@ COLD static bool walk_through_signal(struct thread *t, struct walk *w, struct re
     return true;
 }
 
-/* Walks outwards until the cache knows the rest, the stack ends, or enough frames are there. */
+/* Walks outwards until the cache knows the rest, the stack ends, or the walk has enough frames. */
 static void walk(struct thread *t, struct registers at, uint32_t frames, struct walk *w)
 {
     struct outward out = {.at = at};
@@ -179,7 +189,7 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
         frames--;
     if (unlikely(!t->stack.lasts) && frames && !can_check(t, kept[frames - 1].checks, &high))
         frames = 0;
-    /* before the first rule is known: these loads wait for nothing, those of the walk for one another */
+    /* before the first rule is known: these loads depend on nothing, the walk's on one another */
     const uint32_t good = frames ? holding(t->checks, kept[frames - 1].checks) : 0;
     while (frames && kept[frames - 1].checks > good)
         frames--;
@@ -228,13 +238,13 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
     unblock(&w->blocked);
 }
 
-/* Notes the words from which the frame at `at` was read; the frames inside of it depend on them. */
+/* Notes the words that gave the frame at `at`; the frames inside of it depend on these words. */
 ALWAYS_INLINE uint32_t note_checks(struct check *checks, uint32_t count, uintptr_t ip_slot, uintptr_t fp_slot, uintptr_t cfa_slot, bool fp_matters)
 {
     if (ip_slot)
         checks[count++] = (struct check){(const uintptr_t *)ip_slot, *(const uintptr_t *)ip_slot};
     const uintptr_t *fp = (const uintptr_t *)(fp_slot ? fp_slot : ip_slot);
-    if (likely(fp)) { /* written where it is not wanted too, which costs less than a branch that goes either way */
+    if (likely(fp)) { /* written even if unwanted: cheaper than an unpredictable branch */
         checks[count] = (struct check){fp, *fp};
         count += (fp_slot != 0) & fp_matters;
     }
@@ -252,7 +262,8 @@ ALWAYS_INLINE bool depends_on_fp(packed rule, bool outer)
     return rule_kind(rule) == RULE_STEP && (rule_cfa(rule) != CFA_SP || rule_fp(rule) == FP_AT_FP || (rule_fp(rule) == FP_SAME && outer));
 }
 
-/* Puts the walk's frames on top of the kept ones, from the outermost, and returns the innermost's node. */
+/* Puts the walk's frames on top of the kept ones, from the outermost on. Returns the innermost
+   frame's node. */
 __attribute__((noinline, hot)) static uint32_t keep(struct thread *t, const struct walk *w)
 {
     struct frame *const kept = t->frames;
@@ -268,7 +279,8 @@ __attribute__((noinline, hot)) static uint32_t keep(struct thread *t, const stru
     struct node node = {0, 0};
     bool fp_matters = false;
     if (!t->stamp)
-        t->stamp = counter(); /* here, because it takes as long as fetching the places */
+        /* here, because reading the counter takes as long as fetching the places */
+        t->stamp = counter();
     if (frames) {
         const struct frame *outer = &kept[frames - 1];
         node = outer->node;
@@ -295,7 +307,7 @@ __attribute__((noinline, hot)) static uint32_t keep(struct thread *t, const stru
     return node.number;
 }
 
-/* A stack of one frame, where nothing can be unwound: who asked is known all the same. */
+/* A stack of one frame where unwinding is impossible: it still names the caller. */
 COLD static uint32_t lone_node(struct thread *t, uintptr_t ip, uint64_t words)
 {
     if (!room_for_steps(t, 1, words))
@@ -307,8 +319,8 @@ COLD static uint32_t lone_node(struct thread *t, uintptr_t ip, uint64_t words)
 
 #include "traces.c"
 
-/* The node of the stack at whose innermost frame the registers are `at`, for an event of `words`; 0 where recording was cut. Sets
- * t->stamp where it is 0. */
+/* The node of the stack with innermost registers `at`, for an event of `words`. 0: recording was
+ * cut. Sets t->stamp if t->stamp is 0. */
 ALWAYS_INLINE uint32_t node_at(struct thread *t, struct registers at, uint64_t words)
 {
     struct walk w;
@@ -351,7 +363,7 @@ ALWAYS_INLINE uint32_t node_at(struct thread *t, struct registers at, uint64_t w
 static uint32_t stack_node(struct thread *t, struct registers at, uint64_t words)
 {
 #ifdef HEAPLAB_VERIFY
-    t->step_count = UINT32_MAX; /* a walk counts anew */
+    t->step_count = UINT32_MAX; /* a walk restarts the count */
     uint32_t node = node_at(t, at, words);
     verify(t, at, node, t->step_count == UINT32_MAX);
     return node;

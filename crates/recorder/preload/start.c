@@ -17,7 +17,8 @@ static const char *spool_variable(void)
     return NULL;
 }
 
-/* Maps the control page. A target that may not write it can still be recorded; it cannot announce or refuse. */
+/* Maps the control page. A target that may not write the page can still be recorded; it cannot
+   announce or refuse. */
 static struct hl_control *map_control(void)
 {
     char path[sizeof recorder.spool + 16];
@@ -36,14 +37,15 @@ static struct hl_control *map_control(void)
     return control;
 }
 
-/* Does what MADV_WIPEONFORK does, where that did nothing: in a kernel before 4.14, and in qemu's (7.2), to which it is a hint. A child of
- * raw clone cannot be told there, and writes into its parent's files. */
+/* Does the work of MADV_WIPEONFORK where the kernel ignores it: before Linux 4.14, and in qemu
+ * (7.2), which takes it for a hint. There a child of raw clone goes unnoticed and writes into its
+ * parent's files. */
 static void wipe_copies(void)
 {
     struct process *p = recorder.process;
     if (!p->alive || p->file->pid == (uint32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0))
         return;
-    self = &nobody; /* the only thread that there is */
+    self = &nobody; /* the only thread */
     recorder.first_thread = NULL; /* not wiped either */
     memset(p, 0, sizeof *p);
 }
@@ -92,7 +94,8 @@ static uint64_t status_bytes(const char *text, long got, const char *name)
     return 0;
 }
 
-/* What the drainer's samples may miss: they are taken now and then, and a process that has ended has nothing to be read. */
+/* The drainer samples memory now and then and may miss a short process; an ended process has
+   nothing to read. */
 static void note_memory(struct hl_process *file)
 {
     char text[4096];
@@ -106,7 +109,8 @@ static void note_memory(struct hl_process *file)
     file->exit_resident_peak_bytes = status_bytes(text, got, "VmHWM:");
 }
 
-/* The process says that it ends. Not a child of vfork, whose memory this is: it must be the process of the file. */
+/* Notes that the process ends. A child of vfork shares its parent's memory and must not note an
+   end: the process must be the file's. */
 static void note_exit(int status, bool with_memory)
 {
     struct process *p = recorder.process;
@@ -125,8 +129,8 @@ static void exiting(int status, void *unused)
     note_exit(status, true);
 }
 
-/* A program that ends without exit(), as most forked children do, says so too; exit() itself does not come here. Nothing is read: a child
- * that has locked itself up may do little more than end. */
+/* Notes the end of a program that ends without exit(), as most forked children do; exit() does not
+ * come here. Reads no memory figures: a sandboxed child may be allowed little more than ending. */
 EXPORT __attribute__((noreturn)) void _exit(int status)
 {
     note_exit(status, false);
@@ -154,7 +158,8 @@ static void install_mark_signal(void)
         sigaction(number, &action, NULL);
 }
 
-/* The allocator's file is recorded whether or not a stack ever leads there: what was recorded under is told by it. Signals are blocked. */
+/* Records the allocator's file even if no stack ever leads there: readers tell the allocator by
+   this file. Signals are blocked. */
 static void record_allocator(void)
 {
     if (!in_range(next.allocator, (uintptr_t)next.malloc))
@@ -164,7 +169,7 @@ static void record_allocator(void)
     unlock(&recorder.modules_lock);
 }
 
-/* The process's half of its state, and its first thread's. */
+/* Maps the process's half of the state, and the first thread's. */
 static void map_state(void)
 {
     if (!recorder.control)
@@ -175,7 +180,7 @@ static void map_state(void)
     recorder.first_thread = area ? (struct thread *)(area + recorder.page) : NULL;
 }
 
-/* A library that stands in front of the C library may have a clock of its own. */
+/* A library in front of the C library may have a clock of its own. */
 static void find_clock(void)
 {
     void *clock = dlsym(RTLD_NEXT, "clock_gettime");
@@ -183,7 +188,8 @@ static void find_clock(void)
         next_clock = (int (*)(clockid_t, struct timespec *))clock;
 }
 
-/* Sets up recording; false where this process is not to be recorded (or not yet: libc has no environment before its own start). */
+/* Sets up recording. False: this process is not to be recorded (or not yet: libc has no environment
+   before its own start). */
 static bool begin(void)
 {
     uint32_t none = 0;

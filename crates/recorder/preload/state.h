@@ -1,8 +1,10 @@
-/* State of the recorder inside the target, and what the files of the preload object use of one another.
+/* State of the recorder inside the target, and the declarations that the files of the preload
+ * object share.
  *
- * Everything that a forked child must not use (it would write into its parent's files) lies on pages that the kernel wipes at
- * fork (MADV_WIPEONFORK, which raw clone cannot bypass) or does not copy (MADV_DONTFORK). A wiped thread looks like one whose
- * ring is full, so that the hot path notices a fork without looking for it. */
+ * A forked child must not use some of this state: it would write into its parent's files. That
+ * state lies on pages that the kernel wipes at fork (MADV_WIPEONFORK, which raw clone cannot
+ * bypass) or does not copy (MADV_DONTFORK). A wiped thread looks like one with a full ring, so the
+ * hot path notices a fork without a check of its own. */
 #ifndef HEAPLAB_STATE_H
 #define HEAPLAB_STATE_H
 
@@ -26,14 +28,16 @@
 #define store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
 #define add_relaxed(p, v) __atomic_fetch_add(p, v, __ATOMIC_RELAXED)
 
-#define SPREAD 0x9e3779b97f4a7c15ull /* 2^64 over the golden ratio: the high bits of a product with it depend on all of a number */
+/* 2^64 over the golden ratio: the high bits of a product depend on all bits of a number */
+#define SPREAD 0x9e3779b97f4a7c15ull
 
-/* Where a thread stands in its own code: what unwinding starts from and steps through. */
+/* Where a thread stands in its own code: the start and the steps of unwinding. */
 struct registers {
     uintptr_t ip, sp, fp;
 };
 
-/* A node as the ring defines it now: its number there, and which definition it is, counted over the ring's life. */
+/* A node as the ring defines it now: its number, and its definition's number, counted over the
+   ring's life. */
 struct node {
     uint32_t number, definition;
 };
@@ -42,8 +46,8 @@ struct node {
 struct frame {
     struct registers at;
     struct node node;
-    uint32_t path; /* hash of its return address and all outside of it */
-    uint16_t checks; /* the first so many checks vouch for all frames outside of this one */
+    uint32_t path; /* hash of its return address and all frames outside */
+    uint16_t checks; /* number of first checks that vouch for all frames outside of this one */
     bool fp_matters; /* whether unwinding from here depends on fp */
 };
 
@@ -53,74 +57,80 @@ struct check {
     uintptr_t value;
 };
 
-/* One step of a walk in progress, innermost first. */
+/* One step of a walk; steps are innermost first. */
 struct step {
     struct registers at;
-    uintptr_t ip_slot; /* where at.ip was read; 0 for the innermost */
-    uintptr_t fp_slot; /* where at.fp was read; 0 where it is the callee's */
-    uintptr_t cfa_slot; /* where at.sp was read; 0 where it is computed */
-    uint64_t rule;     /* how to go on from here */
+    uintptr_t ip_slot; /* where at.ip was read; 0 for the innermost frame */
+    uintptr_t fp_slot; /* where at.fp was read; 0: unchanged from the callee */
+    uintptr_t cfa_slot; /* where at.sp was read; 0: computed */
+    uint64_t rule;     /* rule of the next step outwards */
     uint32_t path;
 };
 
-/* What the ring's node of this place's number is: an address called from definition `parent`. */
+/* The ring's node of this place's number: an address called from definition `parent`. */
 struct known {
-    uint64_t key; /* the address, and above it, in 16 bits, how many frames lie outside; 0: nothing yet */
+    uint64_t key; /* the address, and in the upper 16 bits the number of frames outside; 0: empty */
     uint32_t parent, definition;
 };
-#define KNOWN_WAYS 4 /* places a node may have: a cache line */
+#define KNOWN_WAYS 4 /* places of a node: a cache line */
 
 struct range {
     uintptr_t start, end;
 };
 
-/* A trace by its name, and the place of its node among those known (traces.c). */
+/* A trace's name, and the place of its node among the known nodes (traces.c). */
 struct follower {
     uint32_t first, node;
 };
 
 /* A thread's traces. */
 struct traces {
-    uint32_t head, floor; /* the next one's name, and the first that counts */
+    uint32_t head, floor; /* the next trace's name, and the first valid one */
     uint32_t last;        /* the last stack's */
     bool are_tried;
-    uint32_t left, wrong; /* stacks until that is judged again, and of those tried so far the wrong guesses */
-    uint32_t rest;        /* stacks that none is tried of when they are next found not to pay */
+    /* stacks until the next verdict on guessing, and wrong guesses among those tried so far */
+    uint32_t left, wrong;
+    /* stacks without guesses after the next verdict that guessing does not pay */
+    uint32_t rest;
     uint32_t room, follower_bits, node_bits;
-    uint64_t *words; /* `room` of them, a power of two */
+    uint64_t *words; /* `room` words, a power of two */
     struct follower *followers;
-    uint32_t *of_nodes; /* the last trace made of a node */
+    uint32_t *of_nodes; /* the last trace of each node */
 };
-/* A stack, or the mapping that it lies in (bounds.c). */
+/* A stack, or the mapping around it (bounds.c). */
 struct stack {
     uintptr_t start, end;
-    bool lasts; /* it stays mapped while its thread runs */
+    bool lasts; /* stays mapped while its thread runs */
 };
 #define STACKS_KNOWN 8
-#define NESTED_STACKS_KNOWN 2 /* a handler's and the one that it interrupted */
+#define NESTED_STACKS_KNOWN 2 /* a handler's stack and the one that it interrupted */
 
 #define HEADER_TRIALS 256
 #define KEEP_MORE 48
 
 /* A thread's half of its ring. Wiped at fork. */
 struct thread {
-    /* The hot path: words may be written while head + words <= limit. 0: busy, wiped, or nobody's: look closer. */
+    /* The hot path: words may be written while head + words <= limit. 0: busy, wiped, or nobody's;
+       enter_slow() decides. */
     uint64_t limit;
     uint64_t head;
     uint64_t *data;
     uint64_t mask; /* words of data less one */
     struct hl_ring *ring;
-    uintptr_t busy_frame; /* frame address of the hook that is writing a record */
+    uintptr_t busy_frame; /* frame address of the hook that writes a record */
 
-    uint64_t held_limit; /* the limit to return to; the same as limit, unless that is 0 */
+    uint64_t held_limit; /* value to restore to limit; equal to limit unless limit is 0 */
     bool plain, plain_free; /* plain.c may go its short way */
     bool wants_stacks;
-    uint16_t header_trials; /* blocks whose header is still to be held against malloc_usable_size (plain.c) */
+    /* blocks left to compare their header with malloc_usable_size (plain.c) */
+    uint16_t header_trials;
     uint64_t *nested_data;
     uint64_t nested_head, nested_words;
-    uint64_t backed_words; /* of the ring's data, what has memory behind it: the disk may be full later */
-    bool nested_backed; /* the same of the nested ring's, which get it at once, when they are first needed */
-    bool begun, nested_busy, nested_begun; /* begun: the ring says whose events follow */
+    /* words of the ring's data that have memory behind them: the disk may be full later */
+    uint64_t backed_words;
+    bool nested_backed; /* the same for the nested ring's data, which get all memory at first use */
+    /* begun: the ring names the thread of the events that follow */
+    bool begun, nested_busy, nested_begun;
     bool late; /* taken after the thread's destructors had run: nobody will give it back */
     uint32_t tid;
     struct thread *next_free, *next;
@@ -129,7 +139,7 @@ struct thread {
     uint32_t generation;
     uint32_t frame_count, check_count, step_count;
     bool complete; /* frame 0 is the outermost there is */
-    bool unsure; /* what lies outside of frame 0 may be code that was made just now */
+    bool unsure; /* the code outside of frame 0 may have been generated just now */
     struct stack stack, own_stack;
     struct stack stacks[STACKS_KNOWN];
     struct stack nested_own_stack, nested_stacks[NESTED_STACKS_KNOWN]; /* nested.c's */
@@ -141,8 +151,8 @@ struct thread {
     struct known *known; /* 1 << known_bits places */
     uint32_t known_bits;
     struct traces traces;
-    uint32_t definitions; /* so far */
-    uint64_t stamp; /* of the event being written and of the nodes that it needs */
+    uint32_t definitions; /* definitions so far */
+    uint64_t stamp; /* of the current event and of its nodes */
     bool overwritten; /* a node of the kept stack was defined anew */
 #ifdef HEAPLAB_VERIFY
     uint32_t *verify_nodes;
@@ -152,32 +162,34 @@ struct thread {
 /* The process's half. Wiped at fork; made anew by the child. */
 struct process {
     uint32_t alive;
-    uint32_t lock; /* of the free list; taken with signals blocked */
+    uint32_t lock; /* guards the free list; taken with signals blocked */
     struct hl_process *file;
     uint32_t records_lock;
-    uint64_t more_reserved; /* of the second area for records, what has memory behind it */
-    bool whole; /* the first ring's data have all of their memory */
-    uint32_t ring_count; /* of files made; the shared one is for the drainer, and the program may overwrite it */
+    uint64_t more_reserved; /* bytes of the second record area that have memory behind them */
+    bool whole; /* the first ring's data have all their memory */
+    /* files made; the shared count is for the drainer, and the program may overwrite it */
+    uint32_t ring_count;
     struct thread *free_threads, *threads;
-    uint64_t retry_counter; /* no ring is to be made before */
+    uint64_t retry_counter; /* no ring is made before this time */
 };
 
-/* Survives fork; nothing in it is the parent's alone. */
+/* Survives fork; holds nothing that is the parent's alone. */
 struct recorder {
     uint32_t ready;     /* 1: recording; 2: never will */
     uint32_t cut;       /* recording was cut short, in this process or (before the fork) its parent */
     uint32_t depth;     /* of stacks, 0: none */
-    uint32_t plain;     /* the allocator is one for plain.c's short way */
-    uint32_t sandboxed; /* the program lets the kernel be asked for few things or none from here on (sandbox.c) */
-    uint32_t timeless;  /* and the counter may not be read; recording was cut then */
+    uint32_t plain;     /* the allocator allows plain.c's short way */
+    uint32_t sandboxed; /* from here on the program may make few system calls or none (sandbox.c) */
+    uint32_t timeless;  /* the counter may not be read either; recording was cut then */
     uint32_t page;
-    uint32_t pid, seq;  /* of the image that last made its files: in a forked child, the parent */
-    uint32_t generation; /* of everything that is known about modules */
+    uint32_t pid, seq;  /* the image that last made its files: in a forked child, the parent's */
+    uint32_t generation; /* of all knowledge about modules */
     uint32_t modules_lock;
     struct hl_control *control;
     struct process *process;
-    uintptr_t main_locals; /* where `self` of the first process's main thread lies */
-    struct thread *first_thread; /* memory of the first ring's thread, which a forked child finds wiped and takes for its own */
+    uintptr_t main_locals; /* address of `self` in the first process's main thread */
+    /* memory of the first ring's thread; a forked child finds it wiped and takes it over */
+    struct thread *first_thread;
     char spool[3072];
 };
 extern struct recorder recorder;
@@ -237,7 +249,7 @@ static void thread_destructor(void *thread);
 /* modules.c */
 struct module {
     uintptr_t start, end, bias;
-    uintptr_t code_start, code_end;       /* from the first to the last executable segment */
+    uintptr_t code_start, code_end;       /* readable memory around hdr, .eh_frame included */
     const uint8_t *hdr;                   /* .eh_frame_hdr, NULL: none */
     struct range hdr_segment;             /* what may be read around it, .eh_frame included */
     const void *link_map;

@@ -1,4 +1,5 @@
-/* The kernel without libc's wrappers: those are cancellation points, may be interposed by the target, and some allocate. */
+/* System calls without libc's wrappers: the wrappers are cancellation points, the target may
+   interpose them, and some allocate. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -15,7 +16,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Result, or the negative errno; errno itself is left alone. For what is the program's own, or ends what was begun. */
+/* Returns the result or the negative errno; leaves errno alone. For calls of the program itself,
+   and for ending what was begun. */
 static long sys_always(long number, long a, long b, long c, long d, long e, long f)
 {
 #if defined(__x86_64__)
@@ -41,7 +43,7 @@ static long sys_always(long number, long a, long b, long c, long d, long e, long
 #endif
 }
 
-/* The same for what the recorder wants for itself: in a sandbox nothing (sandbox.c). */
+/* The same for the recorder's own calls: in a sandbox it makes none (sandbox.c). */
 static long sys(long number, long a, long b, long c, long d, long e, long f)
 {
     return load_relaxed(&recorder.sandboxed) ? -EPERM : sys_always(number, a, b, c, d, e, f);
@@ -49,7 +51,7 @@ static long sys(long number, long a, long b, long c, long d, long e, long f)
 
 static bool failed(long result) { return (unsigned long)result > -4096ul; }
 
-/* Anonymous memory; NULL where there is none. `advice` is for fork. */
+/* Anonymous memory; NULL: none. `advice` is about fork. */
 static void *map_private(size_t bytes, int advice)
 {
     long result = sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -60,7 +62,8 @@ static void *map_private(size_t bytes, int advice)
     return (void *)result;
 }
 
-/* Gives an open file its size. Beyond the target's limit (ulimit -f) the kernel would not only refuse but send SIGXFSZ. */
+/* Gives an open file its size. Beyond the target's limit (ulimit -f) the kernel refuses and also
+   sends SIGXFSZ. */
 static long resize_file(int fd, uint64_t bytes)
 {
     struct {
@@ -72,29 +75,29 @@ static long resize_file(int fd, uint64_t bytes)
     return sys(SYS_ftruncate, fd, (long)bytes, 0, 0, 0, 0);
 }
 
-/* Puts memory, and blocks or the promise of them, behind pages of a file's mapping now, where lack of space is an error and not a SIGBUS
- * later. -EINVAL: a kernel before 5.14 cannot be asked. */
+/* Backs pages of a file's mapping with memory and with blocks (or a promise of blocks) now, where
+ * lack of space is an error and not a SIGBUS later. -EINVAL: kernels before 5.14 lack the call. */
 static long populate_now(void *start, size_t bytes)
 {
     return sys(SYS_madvise, (long)start, (long)bytes, MADV_POPULATE_WRITE, 0, 0, 0);
 }
 
-/* The same of a file whose blocks are reserved where populate_now() does not work. */
+/* The same for a file with reserved blocks, which works without populate_now(). */
 static bool populate(void *start, size_t bytes)
 {
     long result = populate_now(start, bytes);
     return !failed(result) || result == -EINVAL;
 }
 
-/* Gives a file all of its blocks, where the file system can. */
+/* Reserves all blocks of a file, if the file system can. */
 static long reserve_file(int fd, uint64_t bytes)
 {
     long result = sys(SYS_fallocate, fd, 0, 0, (long)bytes, 0, 0);
     return result == -EOPNOTSUPP || result == -ENOSYS ? 0 : result;
 }
 
-/* A mapping of a file that is this process's alone, and of which no page that was not touched is wanted: the kernel would read ahead at the
- * first touch, up to some MB of zeros, which takes longer than all that a short process does. */
+/* Advises the kernel not to read ahead in a mapping that only this process uses. At the first touch
+ * the kernel would read up to some MB of zeros, which takes longer than a short process. */
 static void advise_shared(void *start, size_t bytes)
 {
     sys(SYS_madvise, (long)start, (long)bytes, MADV_DONTFORK, 0, 0, 0);
@@ -121,13 +124,14 @@ static void spin(unsigned times)
 
 static void unlock(uint32_t *word) { store_release(word, 0); }
 
-#define NOT_BLOCKED (~0ull) /* no mask that the kernel gives: SIGKILL is in none */
+#define NOT_BLOCKED (~0ull) /* no mask from the kernel: SIGKILL is in none */
 
-/* In a sandbox they stay open: who takes a lock then must be able to do without it, because a handler may have struck its owner. */
+/* In a sandbox signals stay open. Code that takes a lock there must be able to do without it,
+   because a handler may have struck its owner. */
 static void block_signals(uint64_t *old)
 {
     *old = NOT_BLOCKED;
-    /* SIGSEGV and its kin stay open: a fault must kill with its own name */
+    /* SIGSEGV and its kin stay open: a fault must kill under its own name */
     uint64_t all = ~(1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1) | 1ull << (SIGILL - 1) | 1ull << (SIGFPE - 1) | 1ull << (SIGTRAP - 1));
     sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)old, sizeof all, 0, 0);
 }
@@ -199,8 +203,8 @@ static bool parse_mapping(const char *line, struct mapping *m)
     return true;
 }
 
-/* Visits the lines of /proc/self/maps; false where it cannot be read. Takes no lock that the target knows of, which
- * dl_iterate_phdr would. */
+/* Visits the lines of /proc/self/maps; false if the file cannot be read. Takes no lock that the
+ * target knows, unlike dl_iterate_phdr. */
 static bool visit_mappings(mapping_visitor visitor, void *context)
 {
     char buffer[2048];
@@ -211,7 +215,7 @@ static bool visit_mappings(mapping_visitor visitor, void *context)
         return false;
     for (bool more = true, any = false; more;) {
         long got = sys(SYS_read, fd, (long)(buffer + held), (long)(sizeof buffer - 1 - held), 0, 0, 0);
-        if (!got && !any) { /* the process's are gone once its first thread has ended */
+        if (!got && !any) { /* /proc/self/maps is empty once the process's first thread has ended */
             sys_always(SYS_close, fd, 0, 0, 0, 0, 0);
             fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/thread-self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
             if (failed(fd))
@@ -233,7 +237,7 @@ static bool visit_mappings(mapping_visitor visitor, void *context)
         }
         held -= line;
         if (held == sizeof buffer - 1)
-            held = 0; /* a path longer than the buffer: its line is given up */
+            held = 0; /* a path longer than the buffer: skip its line */
         for (size_t i = 0; i < held; i++)
             buffer[i] = buffer[line + i];
     }

@@ -1,10 +1,11 @@
-/* Threads: each takes a ring at its first event, those of a process that has just begun before that, and gives it back when it ends. */
+/* Threads: each takes a ring at its first event and gives it back at its end. The first thread of a
+   new process gets its ring before its first event. */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include "arch.h"
 
-/* What a thread without a ring points to: never written. */
+/* Thread state of threads without a ring: never written. */
 static struct thread nobody;
 __thread struct thread *self = &nobody;
 __thread uintptr_t inside;
@@ -15,8 +16,9 @@ static bool have_thread_key;
 
 #define RETRY_TICKS (1ull << 25) /* counter ticks, some 10 ms, between two tries to make a ring */
 
-/* Of what a thread knows of stacks, so many powers of two: nodes (16 bytes each), words of traces (8), traces that follow one another (8), and nodes'
- * traces (4). In all 432 KiB, and for a process's first ring, which is as a rule its main thread's, 816 KiB. */
+/* Sizes of a thread's knowledge of stacks, as powers of two: nodes (16 bytes each), words of traces
+ * (8), followers of traces (8), and nodes' traces (4). In all 432 KiB; for a process's first ring,
+ * as a rule its main thread's, 816 KiB. */
 struct known_bits {
     uint32_t nodes, trace_words, followers, traced_nodes;
 };
@@ -27,7 +29,7 @@ struct known_bits {
 
 static uint32_t kept_frames(void) { return recorder.depth + KEEP_MORE; }
 
-/* Where the parts of a thread's state lie. */
+/* Offsets of the parts of a thread's state. */
 struct thread_parts {
     size_t frames, checks, steps, known, trace_words, followers, of_nodes, bytes;
 };
@@ -98,7 +100,8 @@ static void write_thread_record(uint64_t *to, uint32_t kind, uint32_t tid)
     to[0] = counter() << 4 | kind;
 }
 
-/* Takes back rings of threads that allocated after their last destructor and are gone. Called with the lock held. */
+/* Takes back rings of gone threads that allocated after their last destructor. The caller holds the
+   lock. */
 static void reclaim_late(struct process *p)
 {
     for (struct thread *t = p->threads; t; t = t->next) {
@@ -111,8 +114,8 @@ static void reclaim_late(struct process *p)
     }
 }
 
-/* Gives the calling thread a ring; NULL where there is none to be had. The ring is left closed, and not begun. A process that has just begun has
- * one thread, which is called as it is. Signals are blocked. */
+/* Gives the calling thread a ring; NULL: none left. The ring stays closed and not begun. `is_only`:
+ * a process that has just begun has one thread. Signals are blocked. */
 static struct thread *thread_acquire(bool is_only)
 {
     struct process *p = recorder.process;
@@ -163,7 +166,7 @@ static void publish(struct thread *t, uint64_t words)
     store_release(&t->ring->head, t->head);
 }
 
-/* The thread ends, or its destructors run again because it allocated in between. */
+/* Runs at the thread's end, and again if the thread allocated between two rounds of destructors. */
 static void thread_destructor(void *pointer)
 {
     struct thread *t = pointer;
@@ -174,7 +177,7 @@ static void thread_destructor(void *pointer)
     if (t != self || !t->ring || !p->alive)
         return; /* wiped by a fork since */
     if (load_relaxed(&recorder.sandboxed))
-        return; /* nobody could take the ring up */
+        return; /* nobody could reuse the ring */
     t->busy_frame = 0;
     signal_fence();
     t->limit = 0;
@@ -195,7 +198,7 @@ static void thread_destructor(void *pointer)
     errno = error;
 }
 
-/* A ring for a thread that has none, or that is its parent's copy. */
+/* A ring for a thread without one, or with its parent's copy. */
 COLD static struct thread *thread_new(void)
 {
     uint64_t signals;
@@ -207,7 +210,7 @@ COLD static struct thread *thread_new(void)
     return t;
 }
 
-/* Before the first event of a thread: the record that says whose it is. The ring is closed. */
+/* Before a thread's first event: writes the record that names the thread. The ring is closed. */
 static bool thread_begin(struct thread *t)
 {
     if (t->head + 4 > t->held_limit && !wait_for_room(t, 4))

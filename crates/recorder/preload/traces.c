@@ -1,38 +1,46 @@
-/* Stacks met before, told by the words that say so.
+/* Known stacks, recognised by the words that prove them.
  *
- * The cache of the last stack (stacks.c) leaves to a walk what has changed since, frame by frame. But programs come back to the stacks they had: the
- * same frames at the same addresses. A trace is such a stack: where its innermost frame was (ip, sp, fp), the words that unwinding read from there
- * outwards, and its node. Where all of them hold, unwinding would give the same frames, by the same induction as in stacks.c, so that the node is known
- * after a load and a compare a word, none of which waits for another. The words are those of the innermost `depth` frames: of what lies further out a
- * node says more than anybody reads (layout.h).
+ * After the cache of the last stack (stacks.c) a walk still steps through every changed frame. But
+ * programs come back to earlier stacks: the same frames at the same addresses. A trace is such a
+ * stack: the registers (ip, sp, fp) of its innermost frame, the words that unwinding read from
+ * there outwards, and its node. If all words hold, unwinding would give the same frames, by the
+ * same induction as in stacks.c. So the node is known after a load and a compare a word, and no
+ * load waits for another. The words are those of the innermost `depth` frames: readers use no frame
+ * further out (layout.h).
  *
- * Which trace to try is a guess, and a wrong one costs time only: the one that followed upon the last one when a call from the same place did. Where
- * that is wrong the stack is walked, which costs less than looking further: what is looked at here lies far apart in memory. The walk's node then
- * says whether there is such a trace already, which need only be remembered as a follower.
+ * The choice of a trace is a guess; a wrong guess costs only time. The guess is the trace that
+ * followed the last one when a call came from the same place. After a wrong guess the stack is
+ * walked, which costs less than searching further: traces lie far apart in memory. The walk's node
+ * then shows whether its trace exists already; then only the follower is updated.
  *
- * They pay where a program repeats itself. One that does not (a compiler) pays for wrong guesses, and the cache of its last stack grows old while
- * right ones are made: so where more than one in TRACE_WRONG_ONE_IN of TRACE_TRIES guesses were wrong there are none for a while, each time for twice as long.
+ * Traces pay in programs that repeat themselves. One that does not (a compiler) pays for wrong
+ * guesses, and its cache of the last stack goes stale while guesses are right. So if more than one
+ * in TRACE_WRONG_ONE_IN of TRACE_TRIES guesses were wrong, guessing rests for a while, each time
+ * twice as long.
  *
- * Traces lie one behind the other in a ring of words, so that the oldest goes when there is no more room. They are named by their first word's number,
- * counted over the thread's life. One counts only if it still lies there, if it is not older than `floor`, which moves up when the thread or a module
- * changes, and if the ring's node that it names is still defined as it was. A handler that never returns may leave the middle of anything here: so a
- * trace is named after it is written, and room is taken before it is written to.
+ * Traces lie one behind the other in a ring of words; the newest overwrites the oldest. A trace's
+ * name is its first word's number, counted over the thread's life. A trace is valid only if it
+ * still lies there, if it is not older than `floor` (which moves up when the thread or a module
+ * changes), and if its node in the ring is still defined as it was. A handler that never returns
+ * may leave any operation here half done: so a trace gets its name after its words are written, and
+ * its room is taken before.
  *
- * Only stacks that last have traces (bounds.c): on others it is not known which words may be read. And none whose end may be young generated code: what
- * a rule says is a function of the address alone but for that. */
+ * Only lasting stacks have traces (bounds.c): on others the readable words are not known. Stacks
+ * that may end in young generated code have none either: only there a rule is not a function of the
+ * address alone. */
 #include "arch.h"
 
 #define TRACE_WORDS_MIN ((uint32_t)(sizeof(struct trace) / 8))
 #define TRACE_TRIES 2048
 #define TRACE_WRONG_ONE_IN 8
-#define TRACE_REST_MAX (1u << 18) /* stacks */
+#define TRACE_REST_MAX (1u << 18) /* in stacks */
 
 struct trace {
     struct registers at;
     struct node node;
     uint32_t checks; /* a multiple of four */
     bool fp_matters;
-    uint64_t values[]; /* and behind them where they lie: words from sp, 16 bits each */
+    uint64_t values[]; /* then their places: words from sp, 16 bits each */
 };
 
 ALWAYS_INLINE struct trace *trace_at(const struct traces *traces, uint32_t first)
@@ -49,7 +57,7 @@ ALWAYS_INLINE bool trace_holds(const struct trace *trace)
     return true;
 }
 
-/* The node of the stack at `at` if the trace named `first` is of it, else 0. */
+/* The node of the stack at `at` if the trace `first` matches, else 0. */
 ALWAYS_INLINE uint32_t trace_node(const struct thread *t, uint32_t first, struct registers at)
 {
     const struct traces *traces = &t->traces;
@@ -64,19 +72,19 @@ ALWAYS_INLINE uint32_t trace_node(const struct thread *t, uint32_t first, struct
     return likely(trace_holds(trace)) ? trace->node.number : 0;
 }
 
-/* Where the trace is named that followed upon the last one at `at`. */
+/* The slot of the trace that followed the last one at `at`. */
 ALWAYS_INLINE struct follower *follower(const struct traces *traces, struct registers at)
 {
     uint64_t key = ((at.ip * SPREAD ^ at.sp) * SPREAD ^ traces->last) * SPREAD;
     return &traces->followers[key >> (64 - traces->follower_bits)];
 }
 
-/* The node of the stack at `at`, if the guess is right, else 0. */
+/* The node of the stack at `at` if the guess is right, else 0. */
 ALWAYS_INLINE uint32_t traced(struct thread *t, struct registers at)
 {
     struct follower guess = *follower(&t->traces, at);
     const char *trace = (const char *)trace_at(&t->traces, guess.first);
-    /* all at once: where the last of them lie, the first would have to say */
+    /* all at once: the addresses of the last loads depend on the first */
     __builtin_prefetch(&t->known[guess.node]);
     __builtin_prefetch(trace + 64);
     __builtin_prefetch(trace + 128);
@@ -87,11 +95,11 @@ ALWAYS_INLINE uint32_t traced(struct thread *t, struct registers at)
     return node;
 }
 
-/* Room for a trace of so many words: its name. */
+/* Takes room for a trace of `words`; returns its name. */
 static uint32_t trace_room(struct traces *traces, uint32_t words)
 {
     uint32_t first = traces->head, left = traces->room - (first & (traces->room - 1));
-    if (first > UINT32_MAX / 2) { /* names begin anew */
+    if (first > UINT32_MAX / 2) { /* names restart */
         memset(traces->followers, 0, sizeof *traces->followers << traces->follower_bits);
         memset(traces->of_nodes, 0, sizeof *traces->of_nodes << traces->node_bits);
         signal_fence();
@@ -104,7 +112,8 @@ static uint32_t trace_room(struct traces *traces, uint32_t words)
     return first;
 }
 
-/* Makes a trace of the stack at `at`, which the cache holds; its name, or 0 where it cannot have one. */
+/* Makes a trace of the stack at `at`, which the cache holds. Returns its name; 0: the stack cannot
+   have one. */
 static uint32_t trace_make(struct thread *t, struct registers at)
 {
     struct traces *traces = &t->traces;
@@ -130,7 +139,8 @@ static uint32_t trace_make(struct thread *t, struct registers at)
     return first;
 }
 
-/* The stack at `at`, which the cache holds and the guess was wrong about, has `node`: it followed upon the last one. */
+/* Notes that the stack at `at` followed the last one, after a wrong guess. The cache holds the
+   stack; its node is `node`. */
 static __attribute__((noinline)) void trace_follows(struct thread *t, struct registers at, uint32_t node)
 {
     struct traces *traces = &t->traces;
@@ -142,7 +152,7 @@ static __attribute__((noinline)) void trace_follows(struct thread *t, struct reg
     traces->last = first;
 }
 
-/* At the end of so many tries, or of a rest, whether guesses are made from here on. */
+/* After a round of tries, or a rest: decides whether to guess from here on. */
 COLD static bool traces_judge(struct traces *traces)
 {
     if (traces->are_tried && traces->wrong > TRACE_TRIES / TRACE_WRONG_ONE_IN) {
@@ -158,7 +168,7 @@ COLD static bool traces_judge(struct traces *traces)
     return traces->are_tried;
 }
 
-/* Whether a guess is made of this stack. */
+/* Whether to guess for this stack. */
 ALWAYS_INLINE bool traces_pay(struct traces *traces)
 {
 #ifdef TRACE_ALWAYS
@@ -168,9 +178,9 @@ ALWAYS_INLINE bool traces_pay(struct traces *traces)
     return likely((int32_t)--traces->left > 0) ? traces->are_tried : traces_judge(traces);
 }
 
-/* What is known no longer counts. */
+/* Makes all traces invalid. */
 static void traces_forget(struct traces *traces)
 {
-    traces->head += traces->head == 0; /* 0 names none */
+    traces->head += traces->head == 0; /* 0 is no name */
     traces->floor = traces->head;
 }

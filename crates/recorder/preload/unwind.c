@@ -1,14 +1,17 @@
-/* Unwind rules, packed in a word and kept in a table from return address to rule for the whole process, so that a frame costs
- * one probe. Readers take no lock; a miss is worked out by dwarf.c under recorder.modules_lock. */
+/* Unwind rules, each packed in a word, in one table from return address to rule for the whole
+ * process: a frame costs one probe. Readers take no lock; dwarf.c works out a miss under
+ * recorder.modules_lock. */
 #include "arch.h"
 
-/* Packed: kind in bits 0-2, where the caller's frame address comes from in 3-4, fp in 5-6, RULE_WITHIN in 7, the three offsets in words
- * of 8 bytes in 8-31 (cfa), 32-47 (fp) and 48-63 (return address). What does not fit is no rule. */
+/* Packed: kind in bits 0-2, the source of the caller's frame address in 3-4, fp in 5-6, RULE_WITHIN
+ * in 7, the three offsets in words of 8 bytes in 8-31 (cfa), 32-47 (fp) and 48-63 (return address).
+ * A rule that does not fit is no rule. */
 typedef uint64_t packed;
-#define RULE_WITHIN 128u /* a step from sp outwards by a size of its own, which reads nothing but words of that frame: most are */
-#define RULE_UNKNOWN 5 /* not code that we know of; never in the table */
-#define RULE_UNSURE 7  /* the same, but it was not looked for */
-#define RULE_LEAF 6    /* aarch64, interrupted only: the return address is in its register */
+/* a step from sp by a constant that reads only words of this frame: most are */
+#define RULE_WITHIN 128u
+#define RULE_UNKNOWN 5 /* not known code; never in the table */
+#define RULE_UNSURE 7  /* the same, but nobody looked for it */
+#define RULE_LEAF 6    /* aarch64, interrupted code only: the return address is in its register */
 
 ALWAYS_INLINE unsigned rule_kind(packed rule) { return rule & 7; }
 ALWAYS_INLINE bool rule_unknown(packed rule) { return (rule & RULE_UNKNOWN) == RULE_UNKNOWN; }
@@ -51,13 +54,15 @@ static packed pack(const struct rule *rule)
     if (!fits(rule->cfa_offset, 24) || !fits(rule->fp_offset, 16) || !fits(rule->ra_offset, 16))
         return RULE_STOP;
     bool is_within = within(rule);
-    int64_t fp_offset = is_within && rule->fp == FP_SAME ? rule->ra_offset : rule->fp_offset; /* a word that may be read */
+    /* a readable word */
+    int64_t fp_offset = is_within && rule->fp == FP_SAME ? rule->ra_offset : rule->fp_offset;
     return (packed)rule->kind | (is_within ? RULE_WITHIN : 0) | (packed)rule->cfa << 3 | (packed)rule->fp << 5 |
            ((packed)(rule->cfa_offset / 8) & 0xffffff) << 8 | ((packed)(fp_offset / 8) & 0xffff) << 32 | ((packed)(rule->ra_offset / 8) & 0xffff) << 48;
 }
 
-/* Places are looked for from here on. The return addresses of 128 bytes of code share a cache line: a program has far more of them
- * than its first cache holds lines, and those of one function are asked for together. */
+/* First place of the search for an address. The return addresses of 128 bytes of code share a cache
+ * line: a program has far more addresses than its first cache has lines, and those of one function
+ * are used together. */
 ALWAYS_INLINE size_t rule_slot(uintptr_t ip, uint32_t shift)
 {
     return ((ip >> 7) * SPREAD) >> (shift + 3) << 3 | (ip >> 4 & 7);
@@ -76,7 +81,8 @@ static void rule_put(struct rule_table *table, uint64_t entry)
 
 static uint32_t rules_bits(const struct rule_table *table) { return 64 - table->shift; }
 
-/* A table of 2^bits places, more than there are, with what there is. The old one stays: a reader may be in it. */
+/* A table of 2^bits places, more than before, with all entries of the old one. The old one stays: a
+   reader may be in it. */
 static struct rule_table *rules_grow(uint32_t bits)
 {
     struct rule_table *old = rule_table;
@@ -88,13 +94,14 @@ static struct rule_table *rules_grow(uint32_t bits)
         if (old->entries[i])
             rule_put(table, old->entries[i]);
     store_release(&rule_table, table);
-    /* Readers in the old one find what is there or nothing, and then ask for the lock. Its first page tells them its size. */
+    /* Readers in the old table find an entry or nothing, and then ask for the lock. Its first page
+       tells them its size. */
     if (old && old != (struct rule_table *)first_rule_table && (sizeof *old + (sizeof(uint64_t) << (64 - old->shift))) > 2 * recorder.page)
         sys(SYS_madvise, (long)old + recorder.page, (long)(sizeof(uint64_t) << (64 - old->shift)) & -(long)recorder.page, MADV_DONTNEED, 0, 0, 0);
     return table;
 }
 
-/* The table, twice the size when it is half full. */
+/* The table, doubled if half full. */
 static struct rule_table *rules_with_room(void)
 {
     struct rule_table *table = rule_table;
@@ -120,7 +127,7 @@ static void rule_insert(uintptr_t ip, packed rule)
     rule_put(table, (uint64_t)ip << 16 | index);
 }
 
-/* Something was unloaded: rules are found anew. Readers in the table meanwhile find some or none. */
+/* A module was unloaded: rules are found anew. Readers in the table meanwhile find some or none. */
 static void rules_forget(void)
 {
     struct rule_table *table = rule_table;
@@ -139,7 +146,7 @@ static packed rule_work_out(uintptr_t ip, bool interrupted)
         bool sure;
         if (!in_generated_code(ip, &sure))
             return sure ? RULE_UNKNOWN : RULE_UNSURE;
-        /* a kernel without a vdso, or an emulator, puts the return from handlers on a page of its own */
+        /* without a vdso, or in an emulator, the return from handlers lies on a page of its own */
         return (ip & 4095) <= 4096 - 16 && is_sigreturn((const uint8_t *)ip) ? RULE_SIGNAL : RULE_FRAME_POINTER;
     }
     if (ip < module->code_start || ip >= module->code_end)
@@ -155,7 +162,7 @@ static packed rule_work_out(uintptr_t ip, bool interrupted)
     return pack(&rule);
 }
 
-/* Signals that a walk keeps blocked from the first rule that it has to work out until it ends: in a new process most of them are. */
+/* Signals blocked from a walk's first new rule to its end: in a new process most rules are new. */
 struct blocked {
     uint64_t signals;
     bool are;
@@ -177,7 +184,7 @@ COLD static packed rule_miss(uintptr_t ip, bool interrupted, struct blocked *blo
     else if (!try_lock(&recorder.modules_lock))
         return RULE_UNSURE;
     packed rule = rule_work_out(ip, interrupted);
-    /* an interrupted place is no return address: the same ip can be both, with different rules */
+    /* an interrupted place is no return address: one ip can be both, with different rules */
     if (!interrupted && !rule_unknown(rule))
         rule_insert(ip, rule);
     unlock(&recorder.modules_lock);
@@ -200,12 +207,13 @@ ALWAYS_INLINE packed rule_of(uintptr_t ip, struct blocked *blocked)
     return rule_miss(ip, false, blocked);
 }
 
-/* What a step outwards read, and from where: what the verified cache checks later. */
+/* The words that a step outwards read, and their addresses; the verified cache checks them
+   later. */
 struct outward {
     struct registers at;
     uintptr_t ip_slot, fp_slot;   /* 0: not read from the stack */
     uintptr_t cfa_slot;           /* CFA_AT_FP only */
-    const uintptr_t *stopped_at;  /* the word that ended the walk, if one did */
+    const uintptr_t *stopped_at;  /* the word that ended the walk, if any */
 };
 
 ALWAYS_INLINE bool on_stack(uintptr_t slot, uintptr_t low, uintptr_t high) { return slot >= low && slot <= high - 8 && slot % 8 == 0; }
@@ -217,7 +225,8 @@ ALWAYS_INLINE bool ends_at(struct outward *out)
     return false;
 }
 
-/* One frame outwards by a RULE_STEP or RULE_FRAME_POINTER, from an sp that is a multiple of 8; false: the walk ends here. Reads only between sp and `high`. */
+/* One frame outwards by a RULE_STEP or RULE_FRAME_POINTER, from an sp that is a multiple of 8.
+   False: the walk ends here. Reads only between sp and `high`. */
 ALWAYS_INLINE bool step_out(packed rule, struct registers at, uintptr_t high, struct outward *out)
 {
     uintptr_t cfa, slot;
@@ -229,7 +238,7 @@ ALWAYS_INLINE bool step_out(packed rule, struct registers at, uintptr_t high, st
         out->at.sp = cfa;
         out->ip_slot = cfa + (uintptr_t)rule_ra_offset(rule);
         out->at.ip = strip(*(const uintptr_t *)out->ip_slot);
-        /* without a branch: which functions save fp is nothing that a processor could foretell */
+        /* without a branch: a processor cannot predict which functions save fp */
         slot = cfa + (uintptr_t)rule_fp_offset(rule);
         uintptr_t saved = -(uintptr_t)(rule_fp(rule) == FP_AT_CFA);
         out->at.fp = at.fp ^ ((at.fp ^ *(const uintptr_t *)slot) & saved);
@@ -271,7 +280,7 @@ ALWAYS_INLINE bool step_out(packed rule, struct registers at, uintptr_t high, st
     return likely(out->at.ip) || ends_at(out);
 }
 
-/* What such a step reads ends there, as far as can be told from what lies below `high`. */
+/* Upper end of such a step's reads, judged by the words below `high`. */
 static uintptr_t step_end(packed rule, struct registers at, uintptr_t high)
 {
     if (rule_kind(rule) == RULE_FRAME_POINTER)
@@ -289,7 +298,8 @@ static uintptr_t step_end(packed rule, struct registers at, uintptr_t high)
     return end > cfa ? end : cfa;
 }
 
-/* From a handler's return address to the place that the signal interrupted; *lr is its return address register. */
+/* From a handler's return address to the interrupted place; *lr is the interrupted code's return
+   address register. */
 static bool step_signal(struct registers at, uintptr_t high, struct registers *interrupted, uintptr_t *lr)
 {
     if (at.sp % 8 || high < SIGNAL_SP + 16 || at.sp > high - SIGNAL_SP - 16)

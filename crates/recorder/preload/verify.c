@@ -1,13 +1,14 @@
-/* For tests only (HEAPLAB_VERIFY): compares stacks with a walk that does not use the cache and with libgcc's unwinder. The
- * verdicts are counted in unused slots of hl_process.lost; the first disagreements are written to verify.txt in the spool. */
+/* For tests only (HEAPLAB_VERIFY): compares stacks with a walk without the cache and with libgcc's
+ * unwinder. Counts the verdicts in unused slots of hl_process.lost, and writes the first
+ * disagreements to verify.txt in the spool. */
 #include <unwind.h>
 
-#define VERIFY_TRACED 11  /* stacks that were told without a walk */
-#define VERIFY_SAME 12    /* stacks that agree with libgcc's to the end, or to `depth` */
-#define VERIFY_CACHE 13   /* stacks that a walk from scratch gives otherwise: a broken cache */
-#define VERIFY_DIFFER 14  /* stacks with a frame that libgcc gives otherwise */
+#define VERIFY_TRACED 11  /* stacks told without a walk */
+#define VERIFY_SAME 12    /* stacks equal to libgcc's to the end, or to `depth` */
+#define VERIFY_CACHE 13   /* stacks that differ from a walk from scratch: a broken cache */
+#define VERIFY_DIFFER 14  /* stacks with a frame that differs from libgcc's */
 #define VERIFY_SHORT 15   /* stacks that end before libgcc's */
-#define VERIFY_ALL 20000  /* after so many of a process, one in 29 */
+#define VERIFY_ALL 20000  /* after this many of a process, one in 29 */
 
 struct reference {
     uintptr_t ips[HL_STACK_DEPTH_MAX + 64];
@@ -48,7 +49,7 @@ static void verify_report(const char *what, const struct reference *r, const uin
     sys(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
-/* What whoever reads the ring makes of its definitions. */
+/* A reader's view of the ring's definitions. */
 #define VERIFY_NODES_MAX (1u << 26)
 static struct {
     uint64_t ip;

@@ -1,10 +1,10 @@
-//! What the recorded program and the drainer share, mirroring `preload/layout.h`, where the
-//! protocol is described as a whole.
+//! The layout that the recorded program and the drainer share, mirroring `preload/layout.h`, which
+//! describes the protocol as a whole.
 //!
-//! The header is the original and this file its copy, because the C object must build without Rust;
-//! the test at the end compiles the header and compares every size, offset and constant. All
-//! structs lie in mapped files that another process writes: fields that change while both run are
-//! atomics, and nothing read from them may be believed unchecked.
+//! The header is the original and this file its copy, because the C object must build without Rust.
+//! The test at the end compiles the header and compares every size, offset and constant. All
+//! structs lie in mapped files that another process writes. Fields that change while both run are
+//! atomics; readers must check every value before they believe it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -19,7 +19,7 @@ pub const RING_MAGIC: u64 = 0x3130_474e_4952_4c48;
 
 /// [`Control::state`]: recording.
 pub const CONTROL_RECORDING: u32 = 1;
-/// [`Control::state`]: processes are to cut their recording at their next wait.
+/// [`Control::state`]: processes cut their recording at their next wait.
 pub const CONTROL_STOPPED: u32 = 2;
 /// [`Control::flags`]: processes note their memory at exit().
 pub const CONTROL_MEMORY: u32 = 1;
@@ -49,7 +49,7 @@ pub struct Control {
     pub drainer_pid: u32,
     /// [`CONTROL_MEMORY`].
     pub flags: AtomicU32,
-    /// Time stamp counter when the recording began.
+    /// Time stamp counter at the start of the recording.
     pub origin_counter: u64,
     /// CLOCK_MONOTONIC at that moment, ns.
     pub origin_ns: u64,
@@ -57,21 +57,21 @@ pub struct Control {
     pub end_counter: AtomicU64,
     /// CLOCK_MONOTONIC at that moment, ns.
     pub end_ns: AtomicU64,
-    /// The same as `ring_bytes` of each process's first ring, which is as a rule its main thread's.
+    /// `ring_bytes` of each process's first ring, as a rule its main thread's.
     pub first_ring_bytes: u32,
-    /// Nothing.
+    /// Unused.
     pub unused0: [u32; 13],
     /// Files made by targets so far.
     pub announced: AtomicU64,
     /// Processes that could not record.
     pub refused: AtomicU32,
-    /// The last of them.
+    /// The last process that could not record.
     pub refused_pid: AtomicU32,
-    /// And its errno.
+    /// Its errno.
     pub refused_errno: AtomicU32,
-    /// And what failed: `STEP_...`.
+    /// The step that failed: `STEP_...`.
     pub refused_step: AtomicU32,
-    /// Nothing.
+    /// Unused.
     pub unused1: [u64; 5],
 }
 
@@ -81,7 +81,8 @@ pub const STEP_PROCESS_FILE: u32 = 1;
 pub const STEP_RING_FILE: u32 = 3;
 /// [`Control::refused_step`]: mapping memory.
 pub const STEP_MAP: u32 = 4;
-/// [`Control::refused_step`]: anything, for a child of [`Control::refused_pid`], which is in a sandbox.
+/// [`Control::refused_step`]: any step, for a child of [`Control::refused_pid`], which is in a
+/// sandbox.
 pub const STEP_SANDBOX: u32 = 5;
 
 /// [`ProcessHeader::began`]: the first image of its process.
@@ -96,15 +97,16 @@ pub const PROCESS_RECORDING: u32 = 1;
 /// [`ProcessHeader::state`]: recording stopped early.
 pub const PROCESS_CUT: u32 = 2;
 
-/// [`ProcessHeader::cut_reason`]: the drainer was found dead by a thread that waited for it.
+/// [`ProcessHeader::cut_reason`]: a waiting thread found the drainer dead.
 pub const CUT_DRAINER_DEAD: u32 = 1;
 /// [`ProcessHeader::cut_reason`]: [`CONTROL_STOPPED`].
 pub const CUT_STOPPED: u32 = 2;
-/// [`ProcessHeader::cut_reason`]: a ring's file could not have more memory, because the disk is full.
+/// [`ProcessHeader::cut_reason`]: the disk is full, and a ring's file got no more memory.
 pub const CUT_NO_SPACE: u32 = 3;
-/// The drainer cannot read the image's files (`PID-SEQ.unread`).
+/// [`ProcessHeader::cut_reason`]: the drainer cannot read the image's files (`PID-SEQ.unread`).
 pub const CUT_UNREAD: u32 = 4;
-/// [`ProcessHeader::cut_reason`]: the program has forbidden itself to read the counter (seccomp's strict mode, `PR_SET_TSC`).
+/// [`ProcessHeader::cut_reason`]: the program has forbidden itself to read the counter (seccomp's
+/// strict mode, `PR_SET_TSC`).
 pub const CUT_TIMELESS: u32 = 5;
 /// [`ProcessHeader::cut_reason`]: [`ProcessHeader::left`].
 pub const CUT_LEFT: u32 = 6;
@@ -122,11 +124,11 @@ pub const LOST_NESTED_DEEPER: usize = 1;
 pub const LOST_NO_RING: usize = 2;
 /// [`ProcessHeader::lost`]: module records, the record area is full.
 pub const LOST_RECORDS_FULL: usize = 4;
-/// [`ProcessHeader::lost`]: stacks cut short, the memory the stack lies in could not be told.
+/// [`ProcessHeader::lost`]: stacks cut short, because the bounds of the stack's memory are unknown.
 pub const LOST_STACK_BOUNDS: usize = 5;
 /// [`ProcessHeader::lost`]: marks whose name was cut at [`MARK_BYTES_MAX`].
 pub const LOST_MARK_LONG: usize = 6;
-/// [`ProcessHeader::lost`]: stacks of events in a nested ring, which are there without.
+/// [`ProcessHeader::lost`]: stacks of events in a nested ring; the events are there.
 pub const LOST_NESTED_STACK: usize = 7;
 /// [`ProcessHeader::lost`]: events of threads that began in a sandbox, where no ring can be made.
 pub const LOST_IN_SANDBOX: usize = 8;
@@ -141,66 +143,66 @@ pub struct ProcessHeader {
     pub magic: AtomicU64,
     /// [`VERSION`].
     pub version: u32,
-    /// The process.
+    /// Process number.
     pub pid: u32,
     /// Counts the images of one process number.
     pub seq: u32,
-    /// Its parent when the image began.
+    /// Process number of its parent when the image began.
     pub ppid: u32,
     /// `BEGAN_...`.
     pub began: u32,
-    /// After a fork: the process that was copied.
+    /// After a fork: process number of the copied process.
     pub parent_pid: u32,
-    /// And which image of it.
+    /// After a fork: the copied image's `seq`.
     pub parent_seq: u32,
     /// [`X86_64`] or [`AARCH64`].
     pub architecture: u32,
-    /// When the process started, in the kernel's ticks; 0: not known.
+    /// Start of the process, in the kernel's ticks; 0: unknown.
     pub start_ticks: u64,
-    /// When the image began.
+    /// Counter at the image's start.
     pub begin_counter: u64,
     /// `PROCESS_...`.
     pub state: AtomicU32,
     /// `CUT_...`, stored before `state`.
     pub cut_reason: AtomicU32,
-    /// When.
+    /// Counter at the cut.
     pub cut_counter: AtomicU64,
-    /// 1 once exit() or _exit() was called; events may still follow.
+    /// 1 after a call of exit() or _exit(); events may still follow.
     pub exited: AtomicU32,
-    /// The status given to it.
+    /// Status passed to exit() or _exit().
     pub exit_status: AtomicU32,
-    /// When.
+    /// Counter at the exit.
     pub exit_counter: AtomicU64,
     /// Rings made so far; the first one is always there.
     pub ring_count: AtomicU32,
     /// Bytes of a page.
     pub page_bytes: u32,
-    /// Where the records begin in this file; those that do not fit there go on in the second area.
+    /// Offset of the records in this file; the second area takes the records that do not fit.
     pub records_offset: u64,
-    /// Bytes there are for records.
+    /// Bytes of room for records.
     pub records_capacity: u64,
     /// Bytes of records published.
     pub records_used: AtomicU64,
-    /// What is missing, counted by reason: `LOST_...`.
+    /// Counts of missing things, by reason: `LOST_...`.
     pub lost: [AtomicU64; LOST_REASONS],
-    /// Resident bytes at exit(); 0: not known, as are the next two.
+    /// Resident bytes at exit(); 0: unknown, also in the next two.
     pub exit_resident_bytes: AtomicU64,
-    /// Resident anonymous bytes then.
+    /// Resident anonymous bytes at exit().
     pub exit_anonymous_bytes: AtomicU64,
-    /// The most resident bytes that the kernel counted until then.
+    /// Peak of resident bytes until exit(), as the kernel counts it.
     pub exit_resident_peak_bytes: AtomicU64,
-    /// Where the second area of records begins in this file. From the first record on that lies
-    /// there all do.
+    /// Offset of the second area of records in this file. Once one record lies there, all later
+    /// ones do.
     pub more_offset: u64,
-    /// Bytes there are for records there.
+    /// Bytes of room for records in the second area.
     pub more_capacity: u64,
-    /// Bytes of records published there.
+    /// Bytes of records published in the second area.
     pub more_used: AtomicU64,
-    /// 1: the drainer reads it no more, because it takes the image for ended.
+    /// 1: the drainer has stopped reading, because it takes the image for ended.
     pub left: AtomicU32,
-    /// Nothing.
+    /// Unused.
     pub unused0: [u32; 5],
-    /// The process's ring 0; its offsets are those in this file.
+    /// The process's ring 0; its offsets count from the start of this file.
     pub first_ring: RingHeader,
 }
 
@@ -212,7 +214,7 @@ pub struct Record {
     pub kind: u32,
     /// Bytes of the whole record, a multiple of 8.
     pub bytes: u32,
-    /// When.
+    /// Counter of the record.
     pub counter: u64,
 }
 
@@ -233,7 +235,7 @@ pub struct Text {
     pub head: Record,
     /// Bytes that follow.
     pub text_bytes: u32,
-    /// Nothing.
+    /// Unused.
     pub unused: u32,
 }
 
@@ -245,9 +247,9 @@ pub struct Module {
     pub head: Record,
     /// Address in memory less virtual address in the file.
     pub bias: u64,
-    /// Of the first segment in memory.
+    /// Start of the first segment in memory.
     pub start: u64,
-    /// Of the end of the last segment.
+    /// End of the last segment in memory.
     pub end: u64,
     /// Counts modules of the process from 0.
     pub index: u32,
@@ -255,7 +257,7 @@ pub struct Module {
     pub build_id_bytes: u32,
     /// Bytes of path that follow the build id.
     pub path_bytes: u32,
-    /// Nothing.
+    /// Unused.
     pub unused: u32,
 }
 
@@ -265,9 +267,9 @@ pub struct Module {
 pub struct Unloaded {
     /// The record's head.
     pub head: Record,
-    /// Which module.
+    /// [`Module::index`] of the module.
     pub index: u32,
-    /// Nothing.
+    /// Unused.
     pub unused: u32,
 }
 
@@ -282,7 +284,7 @@ pub const RING_IN_USE: u32 = 1;
 pub struct Position {
     /// 64-bit words since the ring was made.
     pub words: AtomicU64,
-    /// Nothing.
+    /// Unused.
     pub unused: [u64; 7],
 }
 
@@ -294,27 +296,27 @@ pub struct RingHeader {
     pub magic: AtomicU64,
     /// [`VERSION`].
     pub version: u32,
-    /// N.
+    /// N in the file's name.
     pub number: u32,
-    /// PID.
+    /// PID in the file's name.
     pub pid: u32,
-    /// SEQ.
+    /// SEQ in the file's name.
     pub seq: u32,
-    /// Where the data lie in the file.
+    /// Offset of the data in the file.
     pub data_offset: u64,
     /// Bytes of data, a power of two.
     pub data_bytes: u64,
-    /// Where the nested ring's data lie.
+    /// Offset of the nested ring's data in the file.
     pub nested_offset: u64,
-    /// Their bytes, a power of two.
+    /// Bytes of the nested ring's data, a power of two.
     pub nested_bytes: u64,
-    /// Nothing.
+    /// Unused.
     pub unused0: u64,
     /// `RING_...`.
     pub state: AtomicU32,
-    /// The thread that has it, or had it last.
+    /// The thread that has the ring, or had it last.
     pub tid: AtomicU32,
-    /// Nothing.
+    /// Unused.
     pub unused1: [u64; 7],
     /// Words written; the producer's.
     pub head: Position,
@@ -346,13 +348,13 @@ pub const THREAD_END: u8 = 8;
 pub const MARK: u8 = 9;
 /// Longest name of a mark.
 pub const MARK_BYTES_MAX: u64 = 256;
-/// 3 words: stamp, return address, node and its caller's node: what this number means in this ring
-/// from here on.
+/// 3 words: stamp, return address, node and its caller's node. Defines the node's number in this
+/// ring from here on.
 pub const NODE: u8 = 10;
-/// 1 word: nothing. Fills the end of a ring's data where the next records would not fit in one
+/// 1 word: only a stamp. Fills the end of a ring's data if the next records would not fit in one
 /// piece.
 pub const PAD: u8 = 11;
-/// Numbers of nodes are below.
+/// Node numbers are below this.
 pub const NODES_MAX: u32 = 1 << 20;
 /// Bits of the counter that a stamp keeps.
 pub const COUNTER_BITS: u32 = 60;
@@ -370,16 +372,16 @@ pub const FAMILY_MALLOC: u32 = 0;
 pub const FAMILY_ALIGNED: u32 = 1;
 /// Family: operator new of an allocator that brings its own.
 pub const FAMILY_NEW: u32 = 2;
-/// Slack that is not known, or does not fit.
+/// Slack that is unknown or does not fit.
 pub const SLACK_UNKNOWN: u32 = u32::MAX;
 
-/// Kind and counter of a record's first word.
+/// Kind and counter in a record's first word.
 pub const fn stamp(word: u64) -> (u8, u64) {
     ((word & 15) as u8, word >> 4)
 }
 
-/// Words of a record of this kind, given its second word (only [`MARK`] looks at it); `None` for
-/// what is no record.
+/// Words of a record of this kind, given its second word (used by [`MARK`] only); `None`: no
+/// record.
 pub const fn record_words(kind: u8, second: u64) -> Option<u64> {
     match kind {
         ALLOC | ALLOC_FAILED | THREAD_BEGIN | THREAD_END => Some(4),
@@ -392,21 +394,21 @@ pub const fn record_words(kind: u8, second: u64) -> Option<u64> {
     }
 }
 
-/// A block word, taken apart.
+/// The fields of a block word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it lies.
+    /// The block's address.
     pub address: u64,
-    /// log2 of the alignment asked for; 0: none.
+    /// log2 of the requested alignment; 0: none.
     pub align_log2: u8,
-    /// Asked for zeroed.
+    /// Whether the program asked for zeroed memory.
     pub zeroed: bool,
     /// `FAMILY_...`.
     pub family: u8,
 }
 
 impl Block {
-    /// Takes a block word apart.
+    /// Splits a block word.
     pub const fn from_word(word: u64) -> Block {
         Block {
             address: word & ((1 << ADDRESS_BITS) - 1),
@@ -417,12 +419,12 @@ impl Block {
     }
 }
 
-/// Node and its caller's node, of a [`NODE`]'s last word.
+/// Splits a [`NODE`]'s last word into node and caller's node.
 pub const fn node_and_parent(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)
 }
 
-/// Node and slack (usable size less size, `None`: not known) of a word.
+/// Splits a word into node and slack (usable size less size; `None`: unknown).
 pub const fn node_and_slack(word: u64) -> (u32, Option<u32>) {
     let slack = (word >> 32) as u32;
     (word as u32, if slack == SLACK_UNKNOWN { None } else { Some(slack) })

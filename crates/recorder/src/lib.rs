@@ -1,11 +1,11 @@
 //! The preload object that records a program's allocations, and the layout of the memory it shares
 //! with the recording process.
 //!
-//! The object is small C rather than Rust, because its hot path lives from initial-exec
-//! thread-local storage (11 ns an event cheaper than what a shared Rust library gets on a stable
-//! compiler). `build.rs` compiles `preload/preload.c`; the bytes are carried in [`PRELOAD`], so
-//! that an installed binary needs nothing beside it. Whoever records writes them to a file and
-//! names it in `LD_PRELOAD`, with [`SPOOL_VARIABLE`] naming a folder prepared as [`layout`] says.
+//! The object is small C rather than Rust, because its hot path needs initial-exec thread-local
+//! storage: 11 ns an event cheaper than the storage of a shared Rust library on a stable compiler.
+//! `build.rs` compiles `preload/preload.c` into [`PRELOAD`]: an installed binary needs no other
+//! file. The recording process writes these bytes to a file and names the file in `LD_PRELOAD`.
+//! [`SPOOL_VARIABLE`] names a folder prepared as [`layout`] says.
 //!
 //! ```
 //! assert!(heaplab_recorder::PRELOAD.starts_with(b"\x7fELF"));

@@ -1,5 +1,5 @@
 //! Real programs' stacks, each compared inside of the program with libgcc's unwinder and with a
-//! walk that does not use the cache (preload/verify.c): not one may differ or end early.
+//! walk without the cache (preload/verify.c): none may differ or end early.
 
 mod drainer;
 mod machine;
@@ -10,22 +10,22 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// What the comparison counts in places of their own: stacks that were told without a walk, and
-/// stacks that agree.
+/// Slots of the comparison's counts: stacks told without a walk, and equal stacks.
 const VERIFY_TRACED: usize = 11;
 const VERIFY_SAME: usize = 12;
 
-/// The comparison is compiled in.
+/// Compiles the comparison in.
 const VERIFYING: &str = "-DHEAPLAB_VERIFY";
 
-/// Makes rings forget nodes and traces all the time: they know 64 nodes, fewer than a deep stack
+/// Makes rings forget nodes and traces all the time: they hold 64 nodes, fewer than a deep stack
 /// has frames, and a few stacks.
 const FORGETFUL: &[&str] = &["-DKNOWN_BITS=6,10,3,2", "-DKNOWN_BITS_FIRST=6,10,3,2", GUESSING];
 
-/// Tries traces where they do not pay, too.
+/// Tries traces even if they do not pay.
 const GUESSING: &str = "-DTRACE_ALWAYS";
 
-/// Whether the program is there; without it the test is skipped, or fails where all must run.
+/// Whether the program is installed; without it the test is skipped, or fails if the environment
+/// requires everything.
 fn installed(program: &str) -> bool {
     let there = Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success());
     if !there {
@@ -38,7 +38,7 @@ fn installed(program: &str) -> bool {
     there
 }
 
-/// Records the command with every stack compared; gives the image of the program named.
+/// Records the command and compares every stack; returns the image of the named program.
 fn verify(depth: u32, command: &mut Command, input: Option<&Path>) -> Image {
     verify_with(&[], depth, command, input)
 }
@@ -55,7 +55,7 @@ fn verifying(machine: &machine::Machine, more: &[&str], depth: u32) -> Drainer {
     Drainer::with_preload(options, &machine.object(&[&[VERIFYING], more].concat()))
 }
 
-/// Waits for the child, and gives its image with the most stacks.
+/// Waits for the child; returns its image with the most stacks.
 fn verified(mut d: Drainer, mut child: Child) -> Image {
     let spool = d.folder.path().to_path_buf();
     let status = d.drain_until_exit(&mut child);
@@ -83,8 +83,8 @@ fn sqlite_stacks_are_those_of_libgcc() {
     for depth in [16, 64] {
         let image = verify(depth, Command::new("sqlite3").arg(":memory:"), Some(&workload));
         let (same, traced) = (image.lost[VERIFY_SAME], image.lost[VERIFY_TRACED]);
-        // 95.5 % as a rule. While the program begins, one stack in eight is new, and there guesses
-        // are now and then found not to pay for a while: 91.5 %.
+        // 95.5 % as a rule. At the program's start one stack in eight is new, and guessing
+        // sometimes rests for a while: 91.5 %.
         assert!(
             same > 50_000 && traced * 5 > same * 4,
             "{traced} of {same} stacks were told without a walk"

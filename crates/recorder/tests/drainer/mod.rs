@@ -1,6 +1,6 @@
 //! A small drainer for the recorder's own tests: runs a program under the preload object and keeps
-//! everything it records in memory. The real one (crates/record) spools; this one exists so that
-//! the object can be judged without it.
+//! the whole recording in memory. The real one (crates/record) spools; this one judges the object
+//! without the real one.
 
 #![allow(dead_code)]
 
@@ -46,12 +46,12 @@ impl Event {
     }
 }
 
-/// One frame of a stack: the outermost has parent 0; node 0 is no stack.
+/// One frame of a stack: the outermost has parent 0; node 0 means no stack.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Node {
     pub ip: u64,
     pub parent: u32,
-    /// When it was defined.
+    /// Counter at its definition.
     pub counter: u64,
 }
 
@@ -64,7 +64,7 @@ pub struct LoadedModule {
     pub unloaded: Option<u64>,
 }
 
-/// Everything one process image left.
+/// Everything recorded of one process image.
 #[derive(Debug, Default)]
 pub struct Image {
     pub pid: u32,
@@ -80,12 +80,12 @@ pub struct Image {
     pub executable: String,
     pub command_line: Vec<u8>,
     pub modules: Vec<LoadedModule>,
-    /// As they were defined, in the order of emptying; events name them by their place here.
+    /// In the order of their definition as emptied; events name nodes by their index here.
     pub nodes: Vec<Node>,
     pub rings: u32,
     /// Bytes of each ring's data, by its number.
     pub ring_bytes: HashMap<u32, u64>,
-    /// In the order in which the rings were emptied; per thread in order.
+    /// In the order in which the rings were emptied; in order within a thread.
     pub events: Vec<Event>,
     pub event_count: u64,
 }
@@ -123,7 +123,7 @@ impl Image {
 pub struct Options {
     pub stack_depth: u32,
     pub ring_bytes: u32,
-    /// Of each process's first ring; the same where it is not said.
+    /// Ring bytes of each process's first ring; `None`: the same as the others.
     pub first_ring_bytes: Option<u32>,
     pub mark_signal: u32,
     /// Keep the events, or only count them.
@@ -157,7 +157,7 @@ impl Mapped {
             return None;
         }
         let prot = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a fresh shared mapping of an open file; it is unmapped only by Drop.
+        // SAFETY: a fresh shared mapping of an open file; only Drop unmaps it.
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), bytes, prot, libc::MAP_SHARED, file.as_raw_fd(), 0)
         };
@@ -179,20 +179,20 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: the mapping made by `of`, to which no reference outlives self.
+        // SAFETY: `of` made this mapping, and no reference to it outlives self.
         unsafe { libc::munmap(self.start.cast(), self.bytes) };
     }
 }
 
-/// Where a process's first ring is described in its file.
+/// Offset of a process's first ring header in its file.
 const FIRST_RING: usize = std::mem::offset_of!(ProcessHeader, first_ring);
 
 struct Ring {
     map: Rc<Mapped>,
-    /// Of its header in the file.
+    /// Offset of the ring's header in its file.
     at: usize,
     tid: [u32; 2],
-    /// Place in the image's nodes of what each number means now, in the main and the nested part.
+    /// Index in the image's nodes of each number's current node, for the main and the nested ring.
     nodes: [HashMap<u32, u32>; 2],
 }
 
@@ -212,7 +212,7 @@ fn now_ns() -> u64 {
     BEGAN.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
 }
 
-/// The counter that recorded programs of this machine stamp with.
+/// The counter that stamps the records of this machine's programs.
 fn counter() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: reads a register that every such processor has.
@@ -226,7 +226,7 @@ fn counter() -> u64 {
     }
 }
 
-/// The preload object of the crate.
+/// A drainer with the crate's preload object.
 pub fn drainer(options: Options) -> Drainer {
     Drainer::with_preload(options, heaplab_recorder::PRELOAD)
 }
@@ -279,7 +279,7 @@ impl Drainer {
         assert_eq!(status, 0);
     }
 
-    /// As if the drainer had died: rings are no longer emptied, and the lock is gone.
+    /// Acts as a dead drainer: stops emptying rings and drops the lock.
     pub fn die(&self) {
         self.lock(libc::F_UNLCK);
     }
@@ -288,7 +288,7 @@ impl Drainer {
         self.control.at(0)
     }
 
-    /// What makes the recorder part of a program.
+    /// The environment that loads the recorder.
     pub fn variables(&self) -> [(&'static str, &OsStr); 2] {
         [
             ("LD_PRELOAD", self.preload.as_os_str()),
@@ -301,7 +301,7 @@ impl Drainer {
         start(command.envs(self.variables()))
     }
 
-    /// Runs the command to its end and gives what it recorded.
+    /// Runs the command to its end and returns its recording.
     pub fn run(mut self, command: &mut Command) -> (ExitStatus, Vec<Image>) {
         let mut child = self.spawn(command);
         let status = self.drain_until_exit(&mut child);
@@ -331,8 +331,8 @@ impl Drainer {
             _ => None,
         });
         rings.filter_map(|(path, at)| Some((Mapped::open(&path)?, at))).any(|(map, at)| {
-            // Made in one step with its whole length; the magic is stored last, so that the other
-            // fields are there.
+            // The file appears in one step with its whole length; the magic is stored last, when
+            // all other fields are there.
             let header: &RingHeader = map.at(at);
             let held = || 8 * (header.head.words.load(Acquire) - header.tail.words.load(Acquire));
             header.magic.load(Acquire) == RING_MAGIC && held() + FEW_BYTES > header.data_bytes
@@ -344,7 +344,7 @@ impl Drainer {
         self.control().end_counter.store(counter(), Release);
     }
 
-    /// Empties all rings once, and tells the time; whether there was anything.
+    /// Empties all rings once and tells the time. Returns whether a ring had records.
     pub fn turn(&mut self) -> bool {
         self.tell_the_time();
         for entry in fs::read_dir(self.folder.path()).unwrap().flatten() {
@@ -387,7 +387,7 @@ impl Drainer {
         busy
     }
 
-    /// Reads what is left and everything that is not in rings.
+    /// Reads the remaining records and everything outside of rings.
     pub fn finish(mut self) -> Vec<Image> {
         while self.turn() {}
         let mut all: Vec<Image> = Vec::new();
@@ -542,7 +542,7 @@ fn read_area(map: &Mapped, image: &mut Image, mut at: usize, end: usize) {
             RECORD_MODULE_UNLOADED => {
                 let head: Unloaded = *map.at(at);
                 let module = image.modules.iter_mut().find(|m| m.head.index == head.index);
-                // There was no room for a larger record, and then for this one.
+                // No room for a larger record, then none for this one.
                 assert!(
                     module.is_some() || h.lost[LOST_RECORDS_FULL].load(Relaxed) > 0,
                     "module {}",

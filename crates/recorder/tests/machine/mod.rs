@@ -1,6 +1,6 @@
 //! Where the test programs run: on this machine, or as aarch64 programs under an emulator. The
-//! recorder shares nothing but memory with whoever drains it, and both machines write it alike, so
-//! that this machine's drainer judges the other's programs too.
+//! recorder shares only memory with its drainer, and both machines write the memory alike: this
+//! machine's drainer judges the other's programs too.
 
 #![allow(dead_code, reason = "each test binary uses what it needs")]
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Compilers, and what runs their programs.
+/// Compilers, and the runner of their programs.
 #[derive(Debug)]
 pub struct Machine {
     c: OsString,
@@ -17,17 +17,17 @@ pub struct Machine {
     emulator: Option<OsString>,
 }
 
-/// Flags of the recorder's build, but for those that only keep warnings away.
+/// Flags of the recorder's build, except those that only silence warnings.
 const OBJECT_FLAGS: &str = "-std=gnu11 -O2 -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec -fexceptions -fno-builtin-malloc -fno-plt -fno-stack-protector -mgeneral-regs-only -Wl,-z,noseparate-code -Wl,-z,norelro";
 
-/// This one.
+/// This machine.
 pub fn own() -> &'static Machine {
     static OWN: OnceLock<Machine> = OnceLock::new();
     OWN.get_or_init(|| Machine { c: "cc".into(), cpp: "c++".into(), emulator: None })
 }
 
-/// Aarch64, where Debian's cross compilers (by whatever version) and qemu are installed; otherwise
-/// says so, or fails where everything is required to be there.
+/// Aarch64, if Debian's cross compilers (of any version) and qemu are installed; otherwise prints a
+/// line, or fails if the environment requires everything.
 pub fn aarch64() -> Option<&'static Machine> {
     static AARCH64: OnceLock<Option<Machine>> = OnceLock::new();
     let found = AARCH64.get_or_init(|| {
@@ -83,7 +83,7 @@ impl Machine {
         OBJECT.get_or_init(|| self.object(&[])).clone()
     }
 
-    /// The recorder's object, compiled with these flags too.
+    /// The recorder's object, compiled with additional flags.
     pub fn object(&self, flags: &[&str]) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("object.so");
@@ -122,8 +122,8 @@ impl Machine {
         out
     }
 
-    /// A command that runs `program` with these variables in its environment. They are the emulated
-    /// program's, not its emulator's.
+    /// A command that runs `program` with these variables in the emulated program's environment,
+    /// not the emulator's.
     pub fn command(&self, program: &Path, variables: &[(&str, &OsStr)]) -> Command {
         let Some(emulator) = &self.emulator else {
             let mut command = Command::new(program);

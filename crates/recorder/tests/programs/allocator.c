@@ -1,6 +1,7 @@
-/* A small allocator to preload beside the recorder: safe in signal handlers, calls its own public malloc (as careless ones do),
- * and brings an operator new that goes past malloc (-DPUBLIC: through its public malloc, as jemalloc's do). With -DWITH_STRDUP the
- * recorder takes it for libc. Never gives memory back. */
+/* A small allocator to preload beside the recorder: safe in signal handlers, calls its own public
+ * malloc (as careless allocators do), and has an operator new that bypasses malloc (-DPUBLIC: calls
+ * its public malloc, as jemalloc's do). With -DWITH_STRDUP the recorder takes it for libc. Never
+ * gives memory back. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Every function once, with sizes that nothing else asks for, and system calls, which pass through the recorder too. Prints what it was
- * given: "name address usable". */
+/* Calls every function once, with sizes that no other code asks for, and makes system calls, which
+ * pass through the recorder too. Prints each result: "name address usable". */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* As a program asks that uses it where there is one. */
+/* Weak, as in a program that uses the function if present. */
 extern int pidfd_spawn(int *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *, char *const *)
     __attribute__((weak));
 

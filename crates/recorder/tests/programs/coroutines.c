@@ -1,5 +1,6 @@
-/* Allocates on stacks whose neighbours in the same mapping go away, or may not be read any more, and on one from whose outermost frame the unwind
- * information leads beyond its end. Prints as stacks.c does, of all but the last, what backtrace() saw. */
+/* Allocates on stacks with neighbours in the same mapping that go away, or become unreadable, and
+ * on a stack where the outermost frame's unwind information leads beyond the stack's end. Prints
+ * what backtrace() saw of all but the last stack, as stacks.c does. */
 #define _GNU_SOURCE
 #include <execinfo.h>
 #include <signal.h>
@@ -74,7 +75,7 @@ static __attribute__((noinline)) int large(void)
     return room[0];
 }
 
-/* As if a function with a large frame had called it, of which there is none above. */
+/* Runs as if called from a function with a large frame that does not exist above. */
 static __attribute__((noinline, optimize("no-omit-frame-pointer"))) void on_lower_from_nowhere(void)
 {
     void **frame = __builtin_frame_address(0);

@@ -1,4 +1,5 @@
-/* Children of every kind, or with an argument those that fork alone makes. Sizes say who allocated: 1000000 + n parent, 2000000 + n child n. */
+/* Makes children of every kind; with an argument, only by fork. Sizes say who allocated: 1000000 +
+   n the parent, 2000000 + n child n. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>
@@ -24,7 +25,7 @@ int main(int count, char **words)
     (void)words;
     of_parent = malloc(1000001);
     pid_t child = fork();
-    if (child == 0) { /* frees what its parent allocated, and leaves by _exit */
+    if (child == 0) { /* frees its parent's block and leaves by _exit */
         free(of_parent);
         own = malloc(2000001);
         pid_t grandchild = fork();
@@ -38,7 +39,7 @@ int main(int count, char **words)
     end_child(child, 4);
     if (count > 1)
         return 0;
-    child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); /* past pthread_atfork */
+    child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); /* bypasses pthread_atfork */
     if (child == 0) {
         own = malloc(2000003);
         free(of_parent);

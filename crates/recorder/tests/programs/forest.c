@@ -1,5 +1,5 @@
-/* Allocates and frees COUNT times (argument), under a stack of 17 frames each time that nobody had before for long: number I comes by the bits of
- * I times an odd number through one of two functions. Prints "done". */
+/* Allocates and frees COUNT times (argument), each time under a new stack of 17 frames: the bits of
+ * I times an odd number choose between two functions at each level of stack I. Prints "done". */
 #include <stdio.h>
 #include <stdlib.h>
 

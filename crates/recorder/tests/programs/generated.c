@@ -1,5 +1,7 @@
-/* Allocates below code that it makes while it runs, as a JIT compiler does: code made right after the recorder looked for such code. Blocks of 100000
- * bytes below the first, then for some seconds of 200000 and now and then of 300000 below the second, with others in between. */
+/* Allocates below code that it generates at run time, as a JIT compiler does, right after the
+ * recorder looked for generated code. Blocks of 100000 bytes come from below the first function,
+ * then for some seconds blocks of 200000 and now and then of 300000 bytes from below the second,
+ * with others in between. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -37,13 +39,14 @@ static __attribute__((noinline)) void below(generated function, size_t size)
 int main(void)
 {
     below(make(), 100000);
-    mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); /* the next is a mapping of its own */
+    /* makes the next mapping a separate one */
+    mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     generated second = make();
     struct timespec begun, now;
     clock_gettime(CLOCK_MONOTONIC, &begun);
     int i = 0;
     do {
-        /* from one place, so that one stack leads to all of them */
+        /* from one place: one stack leads to all of them */
         below(second, i % 1000 == 999 ? 300000 : 200000);
         if (i++ % 3 == 0)
             take(7);

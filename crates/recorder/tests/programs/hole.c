@@ -1,4 +1,5 @@
-/* A program with room between its segments of code: linked at a fixed address, with a function that lies far from the others. */
+/* A program with a gap between its code segments: linked at a fixed address, with one function far
+   from the others. */
 #include <stdlib.h>
 
 __attribute__((section("distant"), aligned(2 << 20), noinline)) static void *far_away(size_t size)

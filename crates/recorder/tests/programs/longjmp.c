@@ -1,5 +1,6 @@
-/* A timer's handler leaves whatever it strikes by longjmp, a record of the recorder too. Run with an allocator that allows it. Then
- * allocates in peace, from the frame that all of that came from. Prints how often it was struck. */
+/* A timer's handler leaves the interrupted code by longjmp, even in the middle of a record. Runs
+ * with an allocator that allows this. Then allocates in peace, from the same frame. Prints the
+ * number of strikes. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Allocates and frees COUNT times (argument), then prints "done"; with a second argument it kills itself instead. */
+/* Allocates and frees COUNT times (argument), then prints "done"; with a second argument it kills
+   itself instead. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Marks by the macro and by a signal; without the recorder it does nothing and links against nothing. */
+/* Marks by the macro and by a signal; without the recorder a mark does nothing, and the program
+   links against nothing. */
 #include <signal.h>
 #include <stdlib.h>
 #include "heaplab.h"

@@ -1,4 +1,4 @@
-// new and delete of every kind, and a bad_alloc that is caught.
+// new and delete of every kind, and a caught bad_alloc.
 #include <cstdint>
 #include <cstdio>
 #include <new>

@@ -1,5 +1,6 @@
-/* Overwrites how many rings it has, as a program gone mad might, while one thread has a ring and before another wants its own; or (argument
- * "taken") puts a file where that one's ring would be. THREAD n allocates blocks of 700 + n bytes. */
+/* Overwrites its number of rings, as a broken program might, while one thread has a ring and before
+ * another wants its own; with argument "taken" puts a file in the place of the second thread's
+ * ring. THREAD n allocates blocks of 700 + n bytes. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -24,7 +25,7 @@ static void *first(void *unused)
 {
     (void)unused;
     allocate(701);
-    pthread_barrier_wait(&barrier); /* it has a ring, and keeps it */
+    pthread_barrier_wait(&barrier); /* has a ring and keeps it */
     pthread_barrier_wait(&barrier);
     allocate(701);
     return NULL;

@@ -1,6 +1,7 @@
-/* Allocates, locks itself up, and allocates on. MODE: strict (read, write and exit are left), timeless, filter (a list of calls that may be made, all
- * others kill), syscall (the same by syscall()), fork or thread (a list of calls that kill, and a child or a thread is started), refused (the
- * filter is no filter). BLOCKS of 48 bytes are allocated and freed in there. */
+/* Allocates, enters a sandbox, and goes on allocating. MODE: strict (allows read, write and exit),
+ * timeless, filter (a list of allowed calls; all others kill), syscall (the same by syscall()),
+ * fork or thread (a list of calls that kill; starts a child or a thread), refused (an invalid
+ * filter). Allocates and frees BLOCKS of 48 bytes in the sandbox. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -19,7 +20,7 @@
 static const int allowed[] = {SYS_read, SYS_write, SYS_exit, SYS_exit_group, SYS_brk, SYS_mmap, SYS_munmap, SYS_rt_sigreturn};
 static const int forbidden[] = {SYS_openat, SYS_ftruncate, SYS_fallocate, SYS_nanosleep, SYS_faccessat, SYS_fcntl, SYS_kill, SYS_prlimit64, SYS_sigaltstack};
 
-/* Matching calls get one answer and the others the other. */
+/* Matching calls get one answer, all others the other. */
 static long lock_up(const int *calls, size_t count, unsigned matching, unsigned others, int by_syscall)
 {
     struct sock_filter filter[64] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
@@ -63,7 +64,7 @@ int main(int argc, char **argv)
     void *volatile before = malloc(100);
     pthread_t thread;
     free(before);
-    free(malloc(1 << 20)); /* what comes later is in the heap already */
+    free(malloc(1 << 20)); /* later blocks fit into the heap without a system call */
     long result = -1;
     if (argc != 3)
         return 2;

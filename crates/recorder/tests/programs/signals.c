@@ -1,6 +1,7 @@
-/* A timer's handler allocates and reallocates, wherever it strikes. Run with an allocator that allows it. Prints how often it struck and
- * how many the program allocated. The timer is wound up again by the program itself: where a handler takes longer than the timer (a slow
- * or busy machine), one that repeats would let the program do nothing between two strikes. */
+/* A timer's handler allocates and reallocates wherever it strikes. Runs with an allocator that
+ * allows this. Prints the number of strikes and of the program's allocations. The program itself
+ * winds the timer up again: if a handler takes longer than the timer (a slow or busy machine), a
+ * repeating timer would leave the program no time between two strikes. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@ static void handler(int signal)
     free(realloc(malloc(777), 888));
 }
 
-/* Allocates from far below its caller, which then frees from above: a frame that a record had says nothing of the next one. */
+/* Allocates from far below its caller, which then frees from above: an earlier record's frame says
+   nothing about the next. */
 static __attribute__((noinline)) void *from_below(void)
 {
     volatile char room[16 << 10];

@@ -1,5 +1,6 @@
-/* Allocates from stacks of many shapes. Before each allocation of a size that nobody else asks for, the stack as glibc's
- * backtrace() sees it is noted; at the end all are printed: "size ip ip ...". Built without frame pointers. */
+/* Allocates from stacks of many shapes. Before each allocation of a size that no other code asks
+ * for, notes the stack by glibc's backtrace(); at the end prints all: "size ip ip ...". Built
+ * without frame pointers. */
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-/* THREADS short threads, WAVE at a time; each allocates 10 blocks and frees the 10 of the thread before it. One more block is
- * freed by the destructor of a thread-specific value. */
+/* THREADS short threads, WAVE at a time; each allocates 10 blocks and frees the 10 of the thread
+ * before it. The destructor of a thread-specific value frees one more block. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static void destructor(void *value)
 {
     free(value);
     static __thread int again;
-    if (again++ < 6) /* more often than there are rounds of destructors */
+    if (again++ < 6) /* more often than the rounds of destructors */
         pthread_setspecific(key, malloc(501));
 }
 

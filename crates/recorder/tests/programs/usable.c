@@ -1,5 +1,5 @@
-/* Blocks of many sizes, twice, the second time in pieces of what the first left; prints each size and the usable size that
- * malloc_usable_size gives for it. The largest are mappings of their own. */
+/* Blocks of many sizes, twice, the second time cut from the blocks freed before; prints each size
+ * and its malloc_usable_size. The largest are mappings of their own. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-//! Signal handlers that allocate in the middle of a record, on an allocator that allows it.
+//! Signal handlers that allocate in the middle of a record, on an allocator that allows this.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn a_ring_that_a_handler_left_by_longjmp_is_used_again(machine: &Machine) {
     }
 }
 
-/// Rings so small that they begin again many times: what the nested one has no room for is counted,
+/// Rings so small that they wrap many times: events without room in the nested ring are counted,
 /// and nothing else is missing.
 fn what_a_handler_does_is_there_or_counted_however_small_the_ring(machine: &Machine) {
     for stack_depth in [64, 0] {
@@ -54,7 +54,7 @@ fn what_a_handler_does_is_there_or_counted_however_small_the_ring(machine: &Mach
             + sized(&image, REALLOC, 888).len()
             + image.of_kind(FREE).count();
         let full = image.lost[LOST_NESTED_FULL] as usize;
-        // The program's own start frees something too, before and after the handler's time.
+        // The program's own start frees some blocks too, outside of the handler's time.
         let others =
             image.of_kind(ALLOC).filter(|event| ![55, 777].contains(&event.size())).count();
         let expected = 3 * struck + allocated;
@@ -71,11 +71,11 @@ fn what_a_handler_does_is_there_or_counted_however_small_the_ring(machine: &Mach
     }
 }
 
-/// What a program whose handler strikes wherever it likes says and records, on an allocator that
-/// allows it.
+/// Output and recording of a program with a handler that strikes anywhere, on an allocator that
+/// allows this.
 fn struck(machine: &Machine, name: &str, stack_depth: u32, flags: &[&str]) -> (Vec<usize>, Image) {
-    // so large that nothing waits for the drainer, and the nested ring holds all that the handler
-    // does
+    // so large that nothing waits for the drainer, and the nested ring holds all of the handler's
+    // events
     struck_in(
         machine,
         name,
@@ -135,8 +135,8 @@ fn handler_that_allocates(machine: &Machine, stack_depth: u32, flags: &[&str]) {
             assert_eq!(innermost.len(), 1, "the handler's own call, wherever it struck");
             let from_start =
                 nested.iter().filter(|event| stack(event).last() == ordinary.last()).count();
-            // What was interrupted may have lost what a frame further out is found by (its frame
-            // pointer): such a stack ends there.
+            // A handler may strike when the frame pointer of an outer frame is not saved: such a
+            // stack ends there.
             assert!(
                 nested.len() > 10 && from_start * 10 >= nested.len() * 9,
                 "{from_start} of {} ({} others)",

@@ -1,5 +1,5 @@
-//! What becomes of a recording and of its target when one of them dies, rings or records are full,
-//! or files are not what they should be.
+//! The fate of a recording and its target when one of them dies, rings or records are full, or
+//! files are damaged.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn what_was_published_survives_sigkill(machine: &Machine) {
     assert_eq!(image.exit, None);
 }
 
-/// The target waits for room from then on, which nobody makes.
+/// Runs until the target waits for room that nobody makes.
 pub fn until_a_ring_is_full(d: &Drainer, child: &mut std::process::Child) {
     while !d.has_full_ring() {
         assert!(child.try_wait().unwrap().is_none(), "it ended although its ring is full");
@@ -48,7 +48,7 @@ fn the_target_outlives_its_drainer(machine: &Machine) {
     for stopped in [false, true] {
         let d = start(machine, Options { ring_bytes: 64 << 10, ..Options::default() });
         let program = machine.compile(d.folder.path(), "loop.c", "loop", &[]);
-        // nobody drains: the ring fills, and the target waits for us
+        // nobody drains: the ring fills, and the target waits
         let mut child =
             drainer::start(recorded(machine, &d, &program).arg("100000").stdout(Stdio::null()));
         until_a_ring_is_full(&d, &mut child);
@@ -68,8 +68,8 @@ fn the_target_outlives_its_drainer(machine: &Machine) {
     }
 }
 
-/// The event for which there is no room needs many words for its stack and is written without: what
-/// the drainer never read stays as it is.
+/// The event without room needs many words for its stack and is written without the stack: words
+/// that the drainer never read stay unchanged.
 fn a_ring_that_is_cut_keeps_what_nobody_has_read(machine: &Machine) {
     for ring_bytes in [64 << 10, 128 << 10] {
         let d = start(machine, Options { ring_bytes, ..Options::default() });
@@ -101,7 +101,7 @@ fn a_spool_that_is_gone_leaves_the_target_alone(machine: &Machine) {
             (Some(0), &b"done\n"[..], &b""[..])
         );
     }
-    // the folder is there, but nothing can be made in it: said in the control page
+    // the folder is there, but no file can be made in it: the control page says so
     let d = start(machine, Options::default());
     std::fs::create_dir(d.folder.path().join("real")).unwrap();
     let long = d.folder.path().to_path_buf();
@@ -111,8 +111,7 @@ fn a_spool_that_is_gone_leaves_the_target_alone(machine: &Machine) {
     assert!(child.wait().unwrap().success());
     let refused = d.control().refused.load(std::sync::atomic::Ordering::Acquire);
     std::fs::set_permissions(&long, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-    // root writes where it may not
-    // SAFETY: asks for a number.
+    // SAFETY: asks for a number. (Root writes where others may not.)
     if unsafe { libc::geteuid() } != 0 {
         assert_eq!(refused, 1);
     }
@@ -133,8 +132,8 @@ fn a_target_with_a_limit_on_file_sizes_is_refused_and_not_killed(machine: &Machi
     assert_eq!((read(&control.refused), read(&control.refused_errno)), (1, libc::EFBIG as u32));
 }
 
-/// The number stands where the program can write: a thread that took its ring's from there would
-/// share one, and wait for ever where it is emptied as another's.
+/// The count lies where the program can write: a thread that took its ring's number from there
+/// would share a ring, and wait for ever if the drainer empties that ring as another thread's.
 fn a_number_of_rings_that_was_overwritten_gives_no_ring_twice(machine: &Machine) {
     let d = start(machine, Options { ring_bytes: 64 << 10, ..Options::default() });
     let program = machine.compile(d.folder.path(), "overwritten.c", "overwritten", &[]);
@@ -163,7 +162,8 @@ fn a_file_that_has_a_rings_name_is_left_as_it_is(machine: &Machine) {
     );
 }
 
-/// Nobody empties its ring, although the drainer lives: it says that it cannot read it.
+/// Nobody empties its ring although the drainer lives: the drainer marks the image's files as
+/// unreadable.
 fn a_target_whose_files_are_not_read_runs_on(machine: &Machine) {
     let d = start(machine, Options { ring_bytes: 64 << 10, ..Options::default() });
     let program = machine.compile(d.folder.path(), "loop.c", "loop", &[]);
@@ -177,8 +177,8 @@ fn a_target_whose_files_are_not_read_runs_on(machine: &Machine) {
     assert!(image.event_count > 1000 && image.event_count < 10000, "{}", image.event_count);
 }
 
-/// Modules beyond what there is room for are counted, and what came before them is whole: readers
-/// take no more than the header says there is.
+/// Modules beyond the room are counted, and the records before them are whole: readers take no more
+/// than the header gives.
 #[test]
 fn records_that_are_full_end_with_a_whole_one() {
     let machine = crate::machine::own();

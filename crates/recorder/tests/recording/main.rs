@@ -42,8 +42,8 @@ tests!(here on Some(crate::machine::own()),
     a_small_ring_waits_for_the_drainer_and_loses_nothing
 );
 
-// Of children only those of fork: to qemu (7.2) MADV_WIPEONFORK is a hint to be ignored, so that
-// one of raw clone would write into its parent's files; and exec leads out of the emulator.
+// Of children only those of fork: qemu (7.2) ignores MADV_WIPEONFORK, and a child of raw clone
+// would write into its parent's files; exec leads out of the emulator.
 tests!(on_aarch64 on crate::machine::aarch64(),
     every_function_is_recorded_with_what_it_was_asked_and_gave
     usable_sizes_are_the_allocators_own
@@ -59,13 +59,13 @@ fn start(machine: &Machine, options: Options) -> Drainer {
     Drainer::with_preload(options, &machine.preload())
 }
 
-/// A program of this machine, recorded by this drainer once it is started.
+/// A command that runs a program of this machine, recorded by this drainer.
 fn recorded(machine: &Machine, drainer: &Drainer, program: &Path) -> Command {
     machine.command(program, &drainer.variables())
 }
 
-/// Runs a command that is recorded; it must succeed, and nothing may be lost. Gives its output and
-/// its images.
+/// Runs a command under the recorder; the command must succeed, and nothing may be lost. Returns
+/// its output and its images.
 fn record(command: &mut Command, drainer: Drainer) -> (String, Vec<Image>) {
     let out = drainer.folder.path().join("stdout");
     let file = std::fs::File::create(&out).unwrap();
@@ -125,7 +125,7 @@ fn every_function_is_recorded_with_what_it_was_asked_and_gave(machine: &Machine)
             "{name}"
         );
         assert!(event.slack().is_some() && event.node() != 0, "{name}");
-        // the reallocated ones are not freed by free()
+        // realloc frees these, not free()
         let freed = image
             .of_kind(FREE)
             .any(|f| f.block().address == given[name] && f.counter >= event.counter);
@@ -144,7 +144,7 @@ fn every_function_is_recorded_with_what_it_was_asked_and_gave(machine: &Machine)
     assert!(image.executable.ends_with("/calls"));
 }
 
-/// Without stacks too, where the size is read from the block's header once that has proved right.
+/// Without stacks too, where the recorder reads the size from the block's header after its trials.
 fn usable_sizes_are_the_allocators_own(machine: &Machine) {
     for stack_depth in [0, 16] {
         let d = start(machine, Options { stack_depth, ..Options::default() });
@@ -362,7 +362,7 @@ fn a_small_ring_waits_for_the_drainer_and_loses_nothing(machine: &Machine) {
     assert_eq!(images[0].nodes.len(), 0);
 }
 
-/// A function that nobody calls is as a rule one whose call was lost.
+/// An uncalled function usually means a lost call.
 #[test]
 fn the_preload_object_compiles_without_a_warning() {
     let folder = tempfile::tempdir().unwrap();

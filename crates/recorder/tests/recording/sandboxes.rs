@@ -1,5 +1,4 @@
-//! Programs that lock themselves up (seccomp), under which the recorder may ask the kernel for
-//! nothing.
+//! Programs in a sandbox (seccomp), where the recorder may make no system calls.
 
 use super::harm::until_a_ring_is_full;
 use super::*;
@@ -105,12 +104,12 @@ fn children_and_threads_of_a_sandbox_run_unrecorded_and_are_counted(machine: &Ma
     }
 }
 
-/// It cannot ask for the drainer's lock, and goes by the time that the drainer tells.
+/// The target cannot ask for the drainer's lock, and goes by the time that the drainer tells.
 fn a_sandbox_outlives_its_drainer(machine: &Machine) {
     let mut d = start(machine, small_ring(0));
     let mut command = sandbox(machine, &d, "filter");
     let mut child = drainer::start(command.stdout(Stdio::null()));
-    // As long as a drainer lives that is busy with something else, it waits.
+    // While a busy drainer lives, the target waits.
     until_a_ring_is_full(&d, &mut child);
     for _ in 0..3 {
         d.tell_the_time();

@@ -1,4 +1,4 @@
-//! The stacks that the preload object records, against those that the program noted itself.
+//! The stacks that the preload object records, compared with those that the program noted itself.
 
 use super::*;
 
@@ -17,7 +17,7 @@ tests!(on_aarch64 on crate::machine::aarch64(),
     a_program_with_room_between_its_segments_has_its_stacks
 );
 
-/// Every stack that the program noted by backtrace() is what was recorded, frame by frame.
+/// Every stack that the program noted by backtrace() equals the recorded one, frame by frame.
 fn assert_stacks(text: &str, image: &Image, depth: usize) -> usize {
     let mut compared = 0;
     for line in text.lines() {
@@ -27,8 +27,8 @@ fn assert_stacks(text: &str, image: &Image, depth: usize) -> usize {
         let events = sized(image, ALLOC, size);
         assert_eq!(events.len(), 1, "size {size}");
         let stack = image.stack(events[0].node());
-        // the innermost frame called backtrace() there and malloc() here; an interrupted frame is
-        // noted one further
+        // the innermost frame called backtrace() first and malloc() later; an interrupted frame is
+        // noted one byte further
         let shown = expected.len().min(depth);
         assert!(
             stack.len() >= shown,
@@ -58,7 +58,7 @@ fn stacks_are_those_of_backtrace(machine: &Machine) {
         let small = machine.compile(&folder, "plugin.c", "small.so", &["-shared", "-fPIC"]);
         let large =
             machine.compile(&folder, "plugin.c", "large.so", &["-shared", "-fPIC", "-DROOM=400"]);
-        // loaded one after the other, the libraries come to lie at the same address
+        // loaded one after the other, the libraries get the same address
         let (text, images) =
             record(recorded(machine, &d, &program).args([&small, &large, &small]), d);
         assert!(assert_stacks(&text, &images[0], depth as usize) > 150);
@@ -72,8 +72,8 @@ fn stacks_are_those_of_backtrace(machine: &Machine) {
     }
 }
 
-/// Code that was made a moment ago may not be known yet, and a stack that ends there is not taken
-/// for whole for ever.
+/// Young generated code may be unknown at first; a stack that ends there must not count as whole
+/// for ever.
 fn stacks_through_young_generated_code_become_whole(machine: &Machine) {
     let d = start(machine, Options::default());
     let program =
@@ -101,8 +101,8 @@ fn stacks_through_young_generated_code_become_whole(machine: &Machine) {
     );
 }
 
-/// A mapping may hold more than the stack that runs in it, and the rest may go: the recorder reads
-/// none of that.
+/// A mapping may hold more than the running stack, and the rest may be unmapped: the recorder reads
+/// none of the rest.
 fn a_stack_whose_neighbour_goes_away_is_walked_to_its_own_end(machine: &Machine) {
     for depth in [5, 64] {
         let d = start(machine, Options { stack_depth: depth, ..Options::default() });
@@ -124,8 +124,8 @@ fn a_stack_whose_neighbour_goes_away_is_walked_to_its_own_end(machine: &Machine)
     }
 }
 
-/// Node is one: the dynamic linker knows each of its segments by itself, and only the first has the
-/// headers.
+/// Such as Node: the dynamic linker knows each segment as a separate object, and only the first has
+/// the headers.
 fn a_program_with_room_between_its_segments_has_its_stacks(machine: &Machine) {
     let d = start(machine, Options::default());
     let program = machine.compile(
