@@ -1,15 +1,15 @@
-//! The recorder's clock: the processor's counter, and what turns it into nanoseconds.
+//! The recorder's clock: the processor's counter, and its conversion into nanoseconds.
 //!
 //! Targets stamp with the bare counter because reading it costs a third of `clock_gettime`. Two
-//! pairs (counter, CLOCK_MONOTONIC), at the beginning and as late as possible, give the rate. Both
-//! are constant and shared by all cores on every machine that heaplab supports (invariant TSC; the
-//! architected counter of aarch64).
+//! pairs (counter, CLOCK_MONOTONIC), one at the beginning and one as late as possible, give the
+//! rate. Both clocks are constant and shared by all cores on every machine that heaplab supports
+//! (invariant TSC; the architected counter of aarch64).
 
 use heaplab_recorder::layout::COUNTER_BITS;
 
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
 
-/// The counter now, as stamps keep it.
+/// The counter now, cut to the bits that stamps keep.
 #[inline]
 pub fn counter() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -27,7 +27,7 @@ pub fn counter() -> u64 {
     }
 }
 
-/// A moment on both clocks.
+/// One moment on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockReading {
     /// The counter.
@@ -37,7 +37,7 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
-    /// Now. Of several readings the one with the least delay between the two clocks.
+    /// Reads both clocks now. Of several readings takes the one with the least delay between them.
     pub fn now() -> ClockReading {
         let read = || {
             let before = counter();
@@ -62,8 +62,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// From the pair at the beginning and one later. `None` where the two say nothing (no time
-    /// between them).
+    /// From the pair at the beginning and a later one. `None`: no time passed between them.
     pub fn between(origin: ClockReading, later: ClockReading) -> Option<Clock> {
         let ticks = later.counter.checked_sub(origin.counter).filter(|ticks| *ticks > 0)?;
         let ns = later.monotonic_ns.checked_sub(origin.monotonic_ns).filter(|ns| *ns > 0)?;
@@ -73,13 +72,13 @@ impl Clock {
         Some(Clock { origin: origin.counter, rate })
     }
 
-    /// Nanoseconds since the recording began; 0 for what was before.
+    /// Nanoseconds since the recording began; 0 for earlier counters.
     #[inline]
     pub fn ns(&self, counter: u64) -> u64 {
         ((u128::from(counter.saturating_sub(self.origin)) * u128::from(self.rate)) >> 32) as u64
     }
 
-    /// The counter at which the recording began.
+    /// The counter at the start of the recording.
     pub fn origin(&self) -> u64 {
         self.origin
     }

@@ -1,4 +1,4 @@
-//! The control page: what the drainer tells targets, and the lock by which they know that it lives.
+//! The control page: settings for targets, and the lock that shows targets a living drainer.
 
 use crate::clock::{Clock, ClockReading};
 use crate::error::RecordError;
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 /// The control page's file name in the spool.
 pub const CONTROL_FILE: &str = "control";
 
-/// What targets are told.
+/// Settings that targets read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Innermost frames of each stack; 0: none.
@@ -29,19 +29,20 @@ pub struct Settings {
     pub mark_signal: u32,
 }
 
-/// What a process's first ring has of the bytes of the others, without call stacks and with them.
+/// Size of a process's first ring as a multiple of the other rings, without call stacks and with
+/// them.
 const FIRST_RING: (u32, u32) = (4, 2);
 
-/// Bytes of each process's first ring where the others have `ring_bytes`: the thread that has it
-/// does most in most programs, and the more a ring holds the less its two ends meet in the same
-/// cache lines. With call stacks the same thread keeps much of them, and the ring gets what is left
-/// of the memory that a recorder may take.
+/// Bytes of each process's first ring, given `ring_bytes` of the others. The thread with the first
+/// ring does most in most programs; a larger ring keeps its two ends out of the same cache lines.
+/// With call stacks the same thread also keeps many of them, and the ring gets the rest of the
+/// recorder's memory.
 pub fn first_ring_bytes(ring_bytes: u32, stack_depth: u32) -> u32 {
     let times = if stack_depth == 0 { FIRST_RING.0 } else { FIRST_RING.1 };
     ring_bytes.saturating_mul(times).min(ring::DATA_BYTES_MAX as u32)
 }
 
-/// The drainer's control page; the lock is held until it is dropped.
+/// The drainer's control page; holds the lock until dropped.
 #[derive(Debug)]
 pub struct ControlPage {
     map: MmapRaw,
@@ -49,8 +50,8 @@ pub struct ControlPage {
     _locked: File,
 }
 
-/// Takes (or asks for) the open-file-description write lock of a whole file. Whether it was (or
-/// could be) had.
+/// Takes (or asks for) the open-file-description write lock of a whole file. Returns whether the
+/// lock was taken (or is free).
 fn lock(file: &File, command: libc::c_int) -> bool {
     // SAFETY: `flock` is plain integers; zero is a valid value for all of them.
     let mut whole: libc::flock = unsafe { std::mem::zeroed() };
@@ -62,7 +63,7 @@ fn lock(file: &File, command: libc::c_int) -> bool {
     result == 0 && (command != libc::F_OFD_GETLK || whole.l_type == libc::F_UNLCK as libc::c_short)
 }
 
-/// Whether a drainer lives that holds the spool `spool`.
+/// Whether a living drainer holds the spool.
 pub fn is_running(spool: &Path) -> bool {
     File::options()
         .read(true)
@@ -71,8 +72,8 @@ pub fn is_running(spool: &Path) -> bool {
         .is_ok_and(|file| !lock(&file, libc::F_OFD_GETLK))
 }
 
-/// When the recording in `spool` began on CLOCK_MONOTONIC, in ns, and what turns a mark's stamp
-/// into time since then.
+/// Start of the recording in `spool` on CLOCK_MONOTONIC, in ns, and the clock that turns a mark's
+/// stamp into time since then.
 pub fn clock_of(spool: &Path) -> Result<(u64, Clock), RecordError> {
     let not_a_spool = |reason: String| RecordError::NotASpool { path: spool.to_owned(), reason };
     let page = spool.join(CONTROL_FILE);
@@ -87,7 +88,7 @@ pub fn clock_of(spool: &Path) -> Result<(u64, Clock), RecordError> {
 }
 
 impl ControlPage {
-    /// Makes the page in `spool`, locks it, and lets the recording begin.
+    /// Makes the page in `spool`, locks it, and starts the recording.
     pub fn create(spool: &Path, settings: Settings) -> Result<ControlPage, RecordError> {
         let path = spool.join(CONTROL_FILE);
         let file = File::options()
@@ -117,7 +118,7 @@ impl ControlPage {
             origin_ns: origin.monotonic_ns,
             ..Control::default()
         };
-        // SAFETY: the mapping is 4096 bytes, page-aligned, and nobody else knows of it before the
+        // SAFETY: the mapping is 4096 bytes, page-aligned, and no other process knows it before the
         // target starts.
         unsafe { map.as_mut_ptr().cast::<Control>().write(page) };
         let control = ControlPage { map, origin, _locked: file };
@@ -126,8 +127,8 @@ impl ControlPage {
     }
 
     fn page(&self) -> &Control {
-        // SAFETY: the mapping holds a Control (written by `create`) for as long as `self` lives;
-        // everything that a target may write while it runs is an atomic.
+        // SAFETY: the mapping holds a Control (written by `create`) while `self` lives; every field
+        // that a running target may write is an atomic.
         unsafe { &*self.map.as_ptr().cast::<Control>() }
     }
 
@@ -141,7 +142,7 @@ impl ControlPage {
         self.page().announced.load(Ordering::Acquire)
     }
 
-    /// What could not be recorded so far, and why.
+    /// The refusals so far and their reason.
     pub fn refused(&self) -> Option<Refused> {
         let page = self.page();
         let count = page.refused.load(Ordering::Acquire);
@@ -151,52 +152,52 @@ impl ControlPage {
         (count > 0).then_some(Refused { count, pid, errno, step })
     }
 
-    /// Asks processes for their memory at exit(). To be called before the first is started.
+    /// Asks processes to note their memory at exit(). Call before the first process starts.
     pub fn ask_for_memory(&self) {
         self.page().flags.store(layout::CONTROL_MEMORY, Ordering::Release);
     }
 
-    /// Renews the later pair of clock readings, which recovery depends on.
+    /// Renews the later pair of clock readings, which recovery needs.
     pub fn tick(&self) {
         let now = ClockReading::now();
         self.page().end_ns.store(now.monotonic_ns, Ordering::Relaxed);
         self.page().end_counter.store(now.counter, Ordering::Release);
     }
 
-    /// Tells targets that nothing more is wanted.
+    /// Tells targets to stop recording.
     pub fn stop(&self) {
         self.page().state.store(layout::CONTROL_STOPPED, Ordering::Release);
     }
 }
 
-/// What a control page says to whoever finishes the spool.
+/// The facts in a control page that finishing needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlFacts {
-    /// When the recording began.
+    /// Clocks at the start of the recording.
     pub origin: ClockReading,
-    /// The last time the drainer was seen alive; `None`: it never came to it.
+    /// The last sign of life from the drainer; `None`: it never gave one.
     pub later: Option<ClockReading>,
-    /// Frames that were wanted.
+    /// Frames wanted of each stack.
     pub stack_depth: u32,
-    /// What could not be recorded, and why.
+    /// The refusals and their reason.
     pub refused: Option<Refused>,
 }
 
-/// Processes and threads that could not be recorded, because they could not have what it takes.
+/// Processes and threads that could not be recorded, for lack of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// How often something was refused.
+    /// Number of refusals.
     pub count: u32,
-    /// The last process of which it was.
+    /// The last process refused.
     pub pid: u32,
-    /// Its error.
+    /// Its errno.
     pub errno: i32,
-    /// What it asked for (`layout::STEP_...`).
+    /// The step that failed (`layout::STEP_...`).
     pub step: u32,
 }
 
 impl Refused {
-    /// Why the last one was refused: what follows "process N".
+    /// Why the last one was refused; continues "process N".
     pub fn reason(&self) -> String {
         if self.step == layout::STEP_SANDBOX {
             return String::from("had locked itself up (seccomp): its children cannot be recorded");
@@ -219,7 +220,7 @@ impl Refused {
 }
 
 impl ControlFacts {
-    /// Reads a control page; the error says what is wrong.
+    /// Parses a control page; the error names the fault.
     pub fn parse(bytes: &[u8]) -> Result<ControlFacts, String> {
         if bytes.len() < size_of::<Control>() {
             return Err(format!("its control page has {} bytes", bytes.len()));

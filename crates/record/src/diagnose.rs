@@ -1,10 +1,10 @@
-//! Why a program cannot be recorded: what its file says before it starts.
+//! Why a program cannot be recorded, judged by its file before it starts.
 //!
-//! The recorder is preloaded by the dynamic linker and stands before the program's `malloc`. It
-//! sees nothing where there is no dynamic linker (static), another one (musl, 32-bit), one that
-//! ignores `LD_PRELOAD` (raised privileges), or where the executable defines `malloc` itself,
-//! because the executable is searched before preloaded objects. Each used to be a silent empty
-//! recording in other recorders; here each is a sentence.
+//! The dynamic linker preloads the recorder in front of the program's `malloc`. The recorder sees
+//! nothing of a program without a dynamic linker (static), with another one (musl, 32-bit), with
+//! one that ignores `LD_PRELOAD` (raised privileges), or with a `malloc` in the executable itself,
+//! which the linker searches before preloaded objects. Other recorders give a silent empty
+//! recording in these cases; heaplab gives a sentence.
 
 use object::{Object, ObjectSymbol};
 use std::ffi::{OsStr, OsString};
@@ -14,12 +14,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Longest executable whose symbols are read; larger ones are judged by their headers alone.
+/// Largest executable with its symbols read; larger ones are judged by their headers alone.
 const EXECUTABLE_BYTES_MAX: u64 = 1 << 30;
-/// Interpreters of interpreters that the kernel follows.
+/// Most interpreters of interpreters that the kernel follows.
 const SCRIPT_DEPTH_MAX: u32 = 5;
 
-/// What AddressSanitizer must be told, or else it ends a program into which something is preloaded.
+/// The option without which AddressSanitizer ends a program with a preloaded object.
 pub const ASAN_ALLOWS: &str = "verify_asan_link_order=0";
 /// A function that each sanitizer's runtime calls at its start, and the sanitizer's name.
 const SANITIZERS: [(&[u8], &str); 5] = [
@@ -30,23 +30,22 @@ const SANITIZERS: [(&[u8], &str); 5] = [
     (b"__lsan_do_leak_check", "LeakSanitizer"),
 ];
 
-/// Why requests of a program cannot be seen.
+/// Why a program's requests cannot be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// No dynamic linker is asked for, so that nothing can be preloaded.
+    /// The program uses no dynamic linker: nothing can be preloaded.
     Static,
     /// The executable defines `malloc` itself.
     OwnMalloc {
-        /// Libraries use it too (it is in the dynamic symbol table); otherwise only the executable
-        /// does.
+        /// Libraries use it too (it is in the dynamic symbol table); otherwise only the executable.
         exported: bool,
     },
-    /// The executable contains a sanitizer's runtime, whose `malloc` is found before any preloaded
-    /// one. The name is the sanitizer's.
+    /// The executable contains a sanitizer's runtime; the linker finds the runtime's `malloc`
+    /// before any preloaded one. Holds the sanitizer's name.
     Sanitizer(&'static str),
-    /// It loads AddressSanitizer's runtime as a library and defines default options for the
-    /// runtime, so that the recorder's (`preload/sanitizer.c`) are not found: the runtime would end
-    /// the program, because the recorder stands before it.
+    /// The program loads AddressSanitizer's runtime as a library and defines default options for
+    /// the runtime. The runtime then does not find the recorder's options (`preload/sanitizer.c`)
+    /// and would end the program, because the recorder stands before it.
     OwnAsanOptions,
     /// A 32-bit program; the recorder is 64-bit.
     ThirtyTwoBit,
@@ -54,15 +53,14 @@ pub enum Obstacle {
     OtherArchitecture(String),
     /// Its dynamic linker is musl's; the recorder needs glibc's.
     Musl(PathBuf),
-    /// It runs with more rights than its user has, and then the dynamic linker ignores
-    /// `LD_PRELOAD`.
+    /// The program runs with more rights than its user: the dynamic linker ignores `LD_PRELOAD`.
     RaisesPrivileges(&'static str),
-    /// It is a script whose interpreter has an obstacle.
+    /// A script with an interpreter that has an obstacle.
     Interpreter(PathBuf, Box<Obstacle>),
 }
 
 impl Obstacle {
-    /// Whether nothing at all of this program can be recorded (its children may be).
+    /// Whether nothing of this program can be recorded (its children may be).
     pub fn is_complete(&self) -> bool {
         match self {
             Obstacle::OwnMalloc { exported } => *exported,
@@ -73,8 +71,8 @@ impl Obstacle {
 }
 
 impl Obstacle {
-    /// Whether the program's own dynamic linker would stumble over the recorder: musl's refuses to
-    /// start the program, a 32-bit one complains on its standard error. Nothing is preloaded then.
+    /// Whether the program's dynamic linker would fail over the recorder: musl's refuses to start
+    /// the program, a 32-bit one complains on standard error. heaplab then preloads nothing.
     pub fn forbids_preloading(&self) -> bool {
         match self {
             Obstacle::Musl(_) | Obstacle::ThirtyTwoBit | Obstacle::OtherArchitecture(_) => true,
@@ -85,7 +83,7 @@ impl Obstacle {
 }
 
 impl Obstacle {
-    /// Whether the program can be recorded once `ASAN_OPTIONS` has [`ASAN_ALLOWS`] in it.
+    /// Whether the program can be recorded once `ASAN_OPTIONS` contains [`ASAN_ALLOWS`].
     pub fn ends_with_asan_options(&self) -> bool {
         match self {
             Obstacle::OwnAsanOptions => true,
@@ -142,8 +140,8 @@ impl std::fmt::Display for Obstacle {
     }
 }
 
-/// Where the shell would find `program`: itself when it contains a slash, else the first executable
-/// file of that name in `search` (`PATH`).
+/// The file that the shell would run for `program`: itself if it contains a slash, else the first
+/// executable file of that name in `search` (`PATH`).
 pub fn find_program(program: &OsStr, search: Option<&OsStr>) -> Option<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(program));
@@ -159,8 +157,8 @@ pub fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// What keeps the program in the file `path` from being recorded, if anything does. I/O errors
-/// count as no obstacle: starting it will tell.
+/// The obstacle to recording the program in the file `path`, if any. I/O errors count as none: the
+/// start will fail and tell.
 pub fn obstacle(path: &Path, search: Option<&OsStr>) -> Option<Obstacle> {
     obstacle_within(path, search, SCRIPT_DEPTH_MAX)
 }
@@ -174,8 +172,7 @@ fn obstacle_within(path: &Path, search: Option<&OsStr>, depth: u32) -> Option<Ob
         let inner = obstacle_within(&interpreter, search, depth.checked_sub(1)?)?;
         return Some(Obstacle::Interpreter(interpreter, Box::new(inner)));
     }
-    // Privileges of a script's own file are ignored by the kernel, so that they are looked at for
-    // programs only.
+    // The kernel ignores the privileges of a script's own file: only programs are checked.
     raised_privileges(path, &file).or_else(|| {
         let bytes = (file.metadata().ok()?.len() <= EXECUTABLE_BYTES_MAX)
             .then(|| fs::read(path).ok())??;
@@ -194,7 +191,7 @@ fn read_up_to(file: &mut File, buffer: &mut [u8]) -> Option<usize> {
     Some(length)
 }
 
-/// The interpreter that a `#!` line names; of `env`, the program that it will look for.
+/// The interpreter in a `#!` line; for `env`, the program that it will look for.
 fn script_interpreter(head: &[u8], search: Option<&OsStr>) -> Option<PathBuf> {
     let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let mut words =
@@ -225,7 +222,7 @@ fn raised_privileges(path: &Path, file: &File) -> Option<Obstacle> {
         .then_some(Obstacle::RaisesPrivileges("has file capabilities"))
 }
 
-/// What an ELF file's headers and symbols say. Not an ELF file: nothing.
+/// The obstacle by an ELF file's headers and symbols. `None` for other files.
 pub fn elf_obstacle(bytes: &[u8]) -> Option<Obstacle> {
     if !bytes.starts_with(b"\x7fELF") {
         return None;

@@ -1,4 +1,4 @@
-//! Finds what targets have made in the spool folder: process files and their rings.
+//! Finds the files that targets make in the spool folder: process files and rings.
 
 use crate::image::{Image, ImageDamage};
 use crate::proc_fs;
@@ -14,12 +14,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Largest process file that is read; what lies beyond is left out (the parser then says
-/// `damaged`).
+/// Most bytes read of a process file; the rest is left out (the parser then sets `damaged`).
 const PROCESS_FILE_BYTES_MAX: u64 = 256 << 20;
-/// What is read of a process file at first: all that there is of most.
+/// Bytes of a process file read at first: the whole of most.
 const FIRST_BYTES: usize = 4 << 10;
-/// Rings of one image that are believed.
+/// Most rings of one image that are believed.
 pub const RINGS_MAX: u32 = 1 << 20;
 
 /// (pid, seq) of every process file in the folder, finished or not.
@@ -37,8 +36,8 @@ fn key_of(name: &str) -> Option<(u32, u32)> {
     Some((pid.parse().ok()?, seq.parse().ok()?))
 }
 
-/// Images whose process files are mapped by some process, whatever their numbers are where that
-/// lives.
+/// Images with a process file that some process has mapped, whatever its number in its own
+/// namespace.
 pub fn mapped_images(spool: &Path) -> HashSet<(u32, u32)> {
     let folder = [b"/", spool.file_name().unwrap_or_default().as_bytes(), b"/"].concat();
     let image_of = |line: &[u8]| {
@@ -50,7 +49,7 @@ pub fn mapped_images(spool: &Path) -> HashSet<(u32, u32)> {
         .collect()
 }
 
-/// Numbers of the image's rings that are there, whatever its process file says.
+/// Numbers of the image's rings in the folder, whatever its process file says.
 pub fn ring_numbers(spool: &Path, (pid, seq): (u32, u32)) -> io::Result<Vec<u32>> {
     let prefix = format!("{pid}-{seq}-");
     let number_of = |name: &str| name.strip_prefix(&prefix)?.strip_suffix(".ring")?.parse().ok();
@@ -67,8 +66,8 @@ pub fn process_path(spool: &Path, (pid, seq): (u32, u32)) -> PathBuf {
     spool.join(format!("{pid}-{seq}.process"))
 }
 
-/// Path of the file that one of an image's rings lies in, and where it is described there: the
-/// first one in the process file, each other in its own.
+/// Path of the file of one of an image's rings, and the offset of the ring's header: the first ring
+/// lies in the process file, each other in its own.
 pub fn ring_place(spool: &Path, (pid, seq): (u32, u32), ring: u32) -> (PathBuf, usize) {
     match ring {
         0 => (process_path(spool, (pid, seq)), offset_of!(ProcessHeader, first_ring)),
@@ -76,8 +75,9 @@ pub fn ring_place(spool: &Path, (pid, seq): (u32, u32), ring: u32) -> (PathBuf, 
     }
 }
 
-/// Opens a file that a target has made in the spool, to read or to share it. A target's umask may
-/// have taken its owner's rights from it, which are given back. What is no file is not waited for.
+/// Opens a file that a target made in the spool, to read or to map it shared. A target's umask may
+/// have removed the owner's rights; this restores them. Never waits on a special file, such as a
+/// fifo.
 pub fn open_file(path: &Path, shares: bool) -> io::Result<File> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.is_file() {
@@ -101,18 +101,18 @@ pub fn open_file(path: &Path, shares: bool) -> io::Result<File> {
     }
 }
 
-/// How the reason begins that a process is not recorded of which a file cannot be read.
+/// Start of the reason for a process with an unreadable file.
 pub const UNREAD: &str = "left a file in the spool that heaplab cannot read";
 
-/// Why the process of the image `key` is not recorded: `why` its file cannot be read.
+/// Why the process of image `key` is not recorded; `why` its file cannot be read.
 pub fn unread_reason((pid, seq): (u32, u32), why: &str) -> String {
     format!("{UNREAD} ({pid}-{seq}.process: {why})")
 }
 
-/// Tells the image `key` that its files are not read, so that it does not wait for ever for room in
-/// a ring.
+/// Tells the image `key` that heaplab does not read its files: it then does not wait for ever for
+/// room in a ring.
 pub fn leave_unread(spool: &Path, (pid, seq): (u32, u32)) {
-    // Where that cannot be, neither can anything else, and the recording ends for everybody.
+    // If this fails, every other file fails too, and the recording ends for all processes.
     let _ = File::create(spool.join(format!("{pid}-{seq}.unread")));
 }
 
@@ -121,8 +121,8 @@ pub fn read_image(spool: &Path, key: (u32, u32)) -> io::Result<Result<Image, Ima
     let file = open_file(&process_path(spool, key), false)?;
     let mut bytes = Vec::with_capacity(FIRST_BYTES);
     io::Read::read_to_end(&mut io::Read::take(&file, FIRST_BYTES as u64), &mut bytes)?;
-    // Most of the file is room for records that never came: reading it would take longer than the
-    // process ran.
+    // Most of the file is room for records that never came: reading all of it would take longer
+    // than the process ran.
     let used_bytes =
         Image::used_bytes(&bytes).min(PROCESS_FILE_BYTES_MAX).saturating_sub(bytes.len() as u64);
     io::Read::read_to_end(&mut io::Read::take(&file, used_bytes), &mut bytes)?;
@@ -135,35 +135,34 @@ pub fn read_image(spool: &Path, key: (u32, u32)) -> io::Result<Result<Image, Ima
         )?;
     }
     Ok(Image::parse(&bytes, &more).map(|mut image| {
-        // The name is what rings and notes refer to; a file that says otherwise is not believed.
+        // Rings and notes refer to the name; a file that contradicts its name is not believed.
         image.damaged |= (image.pid, image.seq) != key;
         (image.pid, image.seq) = key;
         image
     }))
 }
 
-/// Process files as they come, without listing the folder for each: a list grows with the
+/// Process files as they appear, without listing the folder for each: the list grows with the
 /// recording, and processes start all the time.
 ///
-/// Whoever makes a file in the folder announces it afterwards (`layout.h`), so that its notice has
-/// come when its announcement is seen. Where more is announced than was noticed the folder is
-/// listed: some file systems (shared into virtual machines, of the network) take the wish for
-/// notices and send none.
+/// A target announces a file after making it (`layout.h`): a visible announcement means that the
+/// notice has arrived. If more files were announced than noticed, the folder is listed: some file
+/// systems (shared into virtual machines, network ones) accept the watch and send no notices.
 #[derive(Debug)]
 pub struct Arrivals {
     spool: PathBuf,
-    /// Tells what is made in the folder; none where the system has no more of them, and the folder
-    /// is listed then.
+    /// Notices of new files in the folder; `None` if the system has no more watches: the folder is
+    /// then listed.
     notices: Option<OwnedFd>,
     is_listed: bool,
-    /// Files announced when the folder was last listed.
+    /// Files announced at the last listing.
     announced: u64,
-    /// Files noticed since.
+    /// Files noticed since the last listing.
     noticed: u64,
 }
 
 impl Arrivals {
-    /// Those of the folder `spool`, what is there already included.
+    /// Watches the folder `spool`; existing files count as new.
     pub fn new(spool: &Path) -> Arrivals {
         let notices = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok();
         let notices = notices
@@ -175,13 +174,13 @@ impl Arrivals {
         Arrivals { spool: spool.to_owned(), notices, is_listed: false, announced: 0, noticed: 0 }
     }
 
-    /// As [`Arrivals::new`], where the folder is to be listed each time.
+    /// As [`Arrivals::new`], but lists the folder each time.
     #[cfg(test)]
     fn by_listing(spool: &Path) -> Arrivals {
         Arrivals::told_by(None, spool)
     }
 
-    /// As [`Arrivals::new`] in a folder of which no notice ever comes.
+    /// As [`Arrivals::new`] for a folder that never sends a notice.
     #[cfg(test)]
     pub(crate) fn unnoticed(spool: &Path) -> Arrivals {
         Arrivals::told_by(
@@ -191,8 +190,8 @@ impl Arrivals {
     }
 
     /// (pid, seq) of the process files made since the last call, finished or not, sorted; some may
-    /// have been given before. `announced`: how many files targets have announced, read before this
-    /// is called.
+    /// have been returned before. `announced`: files that targets have announced, read before this
+    /// call.
     pub fn take(&mut self, announced: u64) -> io::Result<Vec<(u32, u32)>> {
         if let Some(Ok(Some(Noticed { mut keys, files }))) = self.notices.as_ref().map(noticed) {
             self.noticed = self.noticed.saturating_add(files);
@@ -207,15 +206,15 @@ impl Arrivals {
     }
 }
 
-/// What was noticed.
+/// The new files since the last look.
 struct Noticed {
-    /// (pid, seq) of the process files among it.
+    /// (pid, seq) of their process files.
     keys: Vec<(u32, u32)>,
-    /// How many files of the kinds that are announced.
+    /// Number of files of the announced kinds.
     files: u64,
 }
 
-/// What was noticed since it was last asked; `None`: not all of it.
+/// The notices since the last call; `None`: some were lost.
 fn noticed(notices: &OwnedFd) -> io::Result<Option<Noticed>> {
     let mut buffer = [MaybeUninit::uninit(); 8 << 10];
     let mut reader = inotify::Reader::new(notices, &mut buffer);
@@ -259,8 +258,8 @@ mod tests {
         assert_eq!(arrivals[0].take(0).unwrap(), []);
     }
 
-    /// One listing for each time that something was announced and not noticed; where notices come
-    /// there is none.
+    /// One listing each time a file is announced without a notice; with notices there is no
+    /// listing.
     #[test]
     fn files_that_are_announced_and_never_noticed_are_found() {
         let folder = tempfile::tempdir().unwrap();
@@ -288,14 +287,14 @@ mod tests {
             arrivals.each_mut().map(|arrivals| arrivals.take(3).unwrap()),
             [vec![(12, 0), (13, 0)], vec![(13, 0)]]
         );
-        // The program may have written anything where announcements are counted.
+        // The program may have overwritten the count of announcements.
         make("14-0.process");
         let announced = arrivals.each_mut().map(|arrivals| arrivals.take(2).unwrap());
         assert_eq!(announced, [vec![(12, 0), (13, 0), (14, 0)], vec![(14, 0)]]);
         assert_eq!(arrivals.each_mut().map(|arrivals| arrivals.take(2).unwrap()), [vec![], vec![]]);
     }
 
-    /// The system keeps so many notices and drops the others, which it says.
+    /// The system keeps a limited number of notices, drops the others, and says so.
     #[test]
     fn files_that_were_not_noticed_are_found_by_listing() {
         let most = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events")

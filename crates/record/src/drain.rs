@@ -1,8 +1,8 @@
 //! Empties rings into the spool.
 //!
-//! A ring is a file, so that what waits in it is as safe as what was spooled: rings are emptied
-//! when they fill (an eighth), or when something has waited a while, and not at every turn. That
-//! makes blocks large and the drainer cheap.
+//! A ring is a file, so waiting records are as safe as spooled ones. The drainer empties a ring
+//! when an eighth is full, or when a record has waited a while, and not at every turn: blocks
+//! become large and the drainer cheap.
 
 use crate::clock;
 use crate::discover::{self, Arrivals};
@@ -25,29 +25,29 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// Bytes of payload at which a block is written.
+/// Payload bytes at which a block is written.
 const BLOCK_BYTES: usize = 64 * 1024;
-/// A ring is emptied when it is filled to one part in this many.
+/// The drainer empties a ring once this fraction (1 in N) is full.
 const FILL_PART: u64 = 8;
-/// Words copied out of a ring at a time: few enough to stay near while they are encoded, more than
-/// any record has.
+/// Words copied out of a ring at a time: few enough to stay in cache while encoded, more than any
+/// record has.
 const COPY_WORDS: usize = 512;
-/// Longest that a record waits in a ring.
+/// Longest wait of a record in a ring.
 const WAIT_MAX: Duration = Duration::from_millis(100);
-/// Bytes of a first ring that are left in its process's file, which stays until the recording is
+/// Bytes of a first ring that stay in its process's file, which lives until the recording is
 /// finished.
 const LEFT_BYTES: u64 = 64 << 10;
 /// Live bytes are estimated from one address in this many.
 const LIVE_SAMPLE: u64 = 64;
 
-/// What is known of a recording while it runs.
+/// Figures of a running recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Events taken.
+    /// Events drained.
     pub events: u64,
     /// Bytes live now, estimated from a sample of the addresses.
     pub live_bytes_estimate: u64,
-    /// Bytes of the spool.
+    /// Bytes written to the spool.
     pub spool_bytes: u64,
     /// Process images seen.
     pub images: u64,
@@ -74,15 +74,15 @@ struct Tracked {
     rings: Vec<TrackedRing>,
     /// Number of the next ring to open.
     next_ring: u32,
-    /// The number of rings that it states is not to be believed.
+    /// Its count of rings cannot be believed.
     is_misled: bool,
     /// Rings that cannot be opened.
     unread: Vec<u32>,
-    /// It was seen to have stopped recording.
+    /// It has stopped recording.
     cut: bool,
-    /// Its number was seen to be that of its process.
+    /// A look has confirmed that its number is its process's.
     seen: bool,
-    /// When its file was opened.
+    /// Time of opening its file.
     since: Instant,
 }
 
@@ -101,9 +101,9 @@ impl Tracked {
         }
     }
 
-    /// Whether the image's process runs. Where its number is not known for its own, it may have
-    /// ended before anybody looked; but it may also live in a namespace where it has another (a
-    /// container's), or where it cannot be seen (hidepid).
+    /// Whether the image's process runs. An unconfirmed number may mean that the process ended
+    /// before anybody looked. But the process may also live in a namespace where it has another
+    /// number (a container's), or be invisible (hidepid).
     fn runs(&mut self, key: (u32, u32), holders: &mut Holders) -> bool {
         if runs_still(key, self.start_ticks) {
             self.seen = true;
@@ -115,8 +115,8 @@ impl Tracked {
         !self.seen && !self.file.exited() && holders.may_hold(key, self.since)
     }
 
-    /// Opens the image's process file; `None` while that is being made. The error says why nothing
-    /// can be read of it.
+    /// Opens the image's process file; `None` while the target is making it. The error says why
+    /// nothing of it can be read.
     fn open(spool: &Path, key: (u32, u32)) -> Result<Option<Tracked>, String> {
         let opened = ProcessFile::open(&discover::process_path(spool, key))
             .map_err(|error| error.to_string())?;
@@ -128,10 +128,9 @@ impl Tracked {
         }
     }
 
-    /// Opens the rings that the image has made since; gives what went wrong. Their number stands
-    /// where the program can write: a ring that is not there shows that it is not true, and from
-    /// then on the folder is asked, so that no thread waits for ever for a ring that nobody
-    /// empties.
+    /// Opens the rings that the image has made since; returns the failures. The count of rings lies
+    /// where the program can write. A missing ring proves the count wrong; from then on the folder
+    /// is listed, so that no thread waits for ever for a ring that nobody empties.
     fn open_rings(&mut self, spool: &Path, key: (u32, u32)) -> Vec<String> {
         let (mut losses, count) = (Vec::new(), self.file.ring_count().min(discover::RINGS_MAX));
         while self.next_ring < count && !self.is_misled {
@@ -172,13 +171,13 @@ impl Tracked {
         losses
     }
 
-    /// Why it stopped recording, the first time that this is seen.
+    /// Why it stopped recording; only the first time.
     fn newly_cut(&mut self) -> Option<u32> {
         let cut = self.file.cut();
         cut.filter(|_| !std::mem::replace(&mut self.cut, true))
     }
 
-    /// The ring is emptied from now on, or said not to be.
+    /// Empties the ring from now on, or reports that it cannot.
     fn follow(
         &mut self,
         spool: &Path,
@@ -205,7 +204,7 @@ impl Tracked {
         }
     }
 
-    /// Gives the disk back what the rings took, which are empty and will stay so.
+    /// Gives the disk space of its rings back; they are empty and stay empty.
     fn remove_rings(&self, spool: &Path, key: (u32, u32)) {
         let of_others = self
             .rings
@@ -223,7 +222,7 @@ impl Tracked {
         if used(Part::Main) + used(Part::Nested) <= LEFT_BYTES {
             return;
         }
-        // A hole and not a shorter file: a child of vfork may write on for its parent.
+        // A hole instead of a shorter file: a child of vfork may still write for its parent.
         let Ok(file) = File::options().write(true).open(discover::process_path(spool, key)) else {
             return;
         };
@@ -239,11 +238,10 @@ impl Tracked {
     }
 }
 
-/// Between two looks at who has images' files mapped, which takes reading the mappings of all
-/// processes.
+/// Time between two looks at all processes' mappings, which are slow to read.
 const HOLDERS_EVERY: Duration = Duration::from_secs(1);
 
-/// Images whose files some process has mapped.
+/// Images with files that some process has mapped.
 #[derive(Debug)]
 struct Holders {
     spool: PathBuf,
@@ -252,8 +250,8 @@ struct Holders {
 }
 
 impl Holders {
-    /// Whether some process has the file mapped of an image that is known since `since`. Until the
-    /// next look that is not known of one that came after the last.
+    /// Whether some process has mapped the image's file. Unknown, and thus true, for an image
+    /// opened (`since`) after the last look.
     fn may_hold(&mut self, key: (u32, u32), since: Instant) -> bool {
         if self.looked.is_none_or(|at| at.elapsed() >= HOLDERS_EVERY) {
             self.looked = Some(Instant::now());
@@ -268,41 +266,41 @@ impl Holders {
 pub struct Drainer {
     spool: PathBuf,
     arrivals: Arrivals,
-    /// Process files that were found and are not finished.
+    /// Process files found but not finished.
     unfinished: BTreeSet<(u32, u32)>,
     writer: SpoolWriter,
     encoder: Encoder,
     words: Vec<u64>,
     living: BTreeMap<(u32, u32), Tracked>,
-    /// Images whose end is noted.
+    /// Images with a noted end.
     done: HashSet<(u32, u32)>,
     totals: Totals,
     sampled: HashMap<u64, u64>,
-    /// Of the block that is being written, what concerns addresses that are followed.
+    /// Changes at sampled addresses in the block being written.
     chosen: Vec<Change>,
-    /// Records of images that have ended are in their rings still: the spool did not take them.
+    /// The spool did not take the records of ended images: they are still in their rings.
     left_in_rings: bool,
-    /// Processes that stopped recording, and why, not yet taken.
+    /// Processes that stopped recording and why, until taken.
     cut: Vec<(u32, u32)>,
-    /// Who has images' files mapped.
+    /// Processes that have images' files mapped.
     holders: Holders,
-    /// Images whose files cannot be read.
+    /// Images with unreadable files.
     lost: HashSet<(u32, u32)>,
-    /// What was learned of them and is not yet taken.
+    /// Their reports, until taken.
     losses: Vec<Lost>,
 }
 
-/// A process image whose file cannot be read, so that nothing of it is recorded.
+/// A process image with an unreadable file: nothing of it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// The process.
+    /// Process number.
     pub pid: u32,
-    /// Why: what follows "process N".
+    /// The reason; continues "process N".
     pub reason: String,
 }
 
 impl Drainer {
-    /// For the folder `spool`, writing to `writer`.
+    /// Drains the folder `spool` into `writer`.
     pub fn new(spool: &Path, writer: SpoolWriter) -> Drainer {
         Drainer {
             spool: spool.to_owned(),
@@ -324,7 +322,7 @@ impl Drainer {
         }
     }
 
-    /// What is known so far.
+    /// The figures so far.
     pub fn totals(&self) -> Totals {
         Totals {
             spool_bytes: self.writer.bytes(),
@@ -333,8 +331,8 @@ impl Drainer {
         }
     }
 
-    /// Appends a note. One that cannot be written is known to who finishes the spool now
-    /// ([`Drainer::into_index`]), unless it says that everything was written.
+    /// Appends a note. If writing fails, the note still reaches the finisher through
+    /// [`Drainer::into_index`], except a note that says that everything was written.
     pub fn note(&mut self, note: &Note) -> io::Result<()> {
         let written = self.writer.note(note);
         if written.is_err() && !matches!(note, Note::Complete { .. }) {
@@ -343,23 +341,22 @@ impl Drainer {
         written
     }
 
-    /// Images that are followed, as (pid, seq).
+    /// Images being followed, as (pid, seq).
     pub fn living(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.living.keys().copied()
     }
 
-    /// Whether records that the spool did not take are in the rings of images that have ended.
+    /// Whether rings of ended images hold records that the spool did not take.
     pub fn has_left(&self) -> bool {
         self.left_in_rings
     }
 
-    /// Processes that were seen since the last call to have stopped recording, and why
-    /// (`layout::CUT_...`).
+    /// Processes seen since the last call to have stopped recording, and why (`layout::CUT_...`).
     pub fn take_cut(&mut self) -> Vec<(u32, u32)> {
         std::mem::take(&mut self.cut)
     }
 
-    /// Images found since the last call whose files cannot be read.
+    /// Images with unreadable files found since the last call.
     pub fn take_lost(&mut self) -> Vec<Lost> {
         std::mem::take(&mut self.losses)
     }
@@ -369,7 +366,7 @@ impl Drainer {
         self.living.keys().chain(&self.done).chain(&self.lost).any(|key| key.0 == pid)
     }
 
-    /// Looks for new images and rings. `announced`: as [`Arrivals::take`] has it.
+    /// Looks for new images and rings. `announced`: see [`Arrivals::take`].
     pub fn discover(&mut self, announced: u64) -> io::Result<()> {
         self.unfinished.extend(self.arrivals.take(announced)?);
         for key in std::mem::take(&mut self.unfinished) {
@@ -398,7 +395,7 @@ impl Drainer {
         all(losses, |text| self.note(&Note::Loss { text }))
     }
 
-    /// Empties the rings that are worth it. Returns the fill of the fullest ring before, in
+    /// Empties the rings that are full enough. Returns the fill of the fullest ring before, in
     /// thousandths.
     pub fn turn(&mut self) -> io::Result<u64> {
         let now = Instant::now();
@@ -432,7 +429,7 @@ impl Drainer {
     fn empty(&mut self, tracked: &mut TrackedRing) -> io::Result<()> {
         for part in [Part::Main, Part::Nested] {
             if tracked.damaged {
-                // What it holds cannot be read, but the program must not wait for room in it.
+                // The content is unreadable, but the program must not wait for room.
                 let waiting = tracked.ring.fill(part).0;
                 tracked.ring.release(part, tracked.ring.position(part).wrapping_add(waiting));
             }
@@ -456,8 +453,7 @@ impl Drainer {
         Ok(())
     }
 
-    /// Writes one block with as many of the ring's records as fit, and says how many words they
-    /// were.
+    /// Writes one block with as many of the ring's records as fit; returns their words.
     fn spool_block(
         &mut self,
         tracked: &TrackedRing,
@@ -489,7 +485,7 @@ impl Drainer {
                 }
             });
             used += taken as u64;
-            // What came since is taken next time: who follows a busy program closely would write
+            // Later records wait for the next turn: following a busy program closely would make
             // small blocks.
             if parsed != Parsed::Whole || more == 0 || taken == 0 {
                 break parsed;
@@ -498,7 +494,7 @@ impl Drainer {
         if used > 0 {
             self.writer.records(&self.encoder, id, begin, begin + used, base)?;
         }
-        // Not before it is written: what a full disk refused stays in the ring and is read again.
+        // Only after writing: records that a full disk refused stay in the ring and are read again.
         self.totals.events += events;
         for change in &self.chosen {
             follow(change, id.pid, &mut self.totals, &mut self.sampled);
@@ -506,13 +502,15 @@ impl Drainer {
         Ok((used, parsed))
     }
 
-    /// Notes the images that have ended and empties their rings for the last time. `status_of`
-    /// knows how the started process ended. What fails of one keeps no other from being noted.
+    /// Notes the ends of images and empties their rings for the last time. `status_of` knows the
+    /// end of the started process. A failure with one image does not keep the others from being
+    /// noted.
     pub fn reap(&mut self, status_of: impl Fn(u32) -> Option<How>) -> io::Result<()> {
         let keys: Vec<(u32, u32)> = self.living.keys().copied().collect();
         all(keys.iter().enumerate(), |(place, key)| {
             let ticks = |key: &(u32, u32)| self.living.get(key).map(|tracked| tracked.start_ticks);
-            // Two of one number and different starts are of two namespaces, or the first has ended.
+            // Two images with one number and different starts belong to two namespaces, or the
+            // first has ended.
             let replaced = keys
                 .get(place + 1)
                 .is_some_and(|next| next.0 == key.0 && ticks(next) == ticks(key));
@@ -529,15 +527,15 @@ impl Drainer {
         })
     }
 
-    /// The images that are followed run on, and are left to themselves.
+    /// Stops following all images, which run on.
     pub fn leave(&mut self) -> io::Result<()> {
         let keys: Vec<(u32, u32)> = self.living().collect();
         all(keys, |key| self.end(key, How::Running))
     }
 
-    /// The image `key` has ended, or is left to itself: takes what is in its rings, and forgets it.
-    /// What the spool does not take stays in the rings' files, for finishing; the end is known all
-    /// the same.
+    /// Ends the image `key` (it has ended, or runs on alone): takes the records in its rings and
+    /// forgets it. Records that the spool does not take stay in the rings' files, for finishing;
+    /// the end is noted all the same.
     fn end(&mut self, key: (u32, u32), how: How) -> io::Result<()> {
         let Some(mut tracked) = self.living.remove(&key) else { return Ok(()) };
         self.cut.extend(tracked.newly_cut().map(|reason| (key.0, reason)));
@@ -559,7 +557,7 @@ impl Drainer {
 
     /// Notes the memory of every living image.
     pub fn sample(&mut self) -> io::Result<()> {
-        // Not those whose number is another's, or is not known yet.
+        // Leave out images with a number that is another process's, or unconfirmed.
         let is_own = |(key, tracked): (&(u32, u32), &mut Tracked)| {
             tracked.seen = tracked.seen || runs_still(*key, tracked.start_ticks);
             tracked.seen.then_some(*key)
@@ -588,18 +586,18 @@ impl Drainer {
         Ok(())
     }
 
-    /// Where everything is in the spool.
+    /// The spool's index.
     pub fn into_index(self) -> Index {
         self.writer.into_index()
     }
 
-    /// Pretend that the disk is full once the spool has this many bytes; for tests.
+    /// Acts as if the disk were full once the spool has this many bytes; for tests.
     pub fn limit(&mut self, bytes: u64) {
         self.writer.limit(bytes);
     }
 }
 
-/// Does it to all, whatever fails; the first failure.
+/// Applies `each` to all despite failures; returns the first failure.
 fn all<T>(
     items: impl IntoIterator<Item = T>,
     mut act: impl FnMut(T) -> io::Result<()>,
@@ -612,9 +610,9 @@ fn all<T>(
     first
 }
 
-/// Whether the image's process runs. An emulator may tell its program other ticks than the kernel
-/// has (qemu does); then whether the process has the image's own file mapped is what tells it from
-/// another of its number.
+/// Whether the image's process runs. An emulator may show its program other ticks than the kernel's
+/// (qemu does); then only a mapping of the image's own file distinguishes the process from another
+/// of its number.
 fn runs_still(key: (u32, u32), start_ticks: u64) -> bool {
     let has_file =
         || proc_fs::maps(key.0, format!("/{}-{}.process", key.0, key.1).as_bytes()) == Some(true);
@@ -622,8 +620,8 @@ fn runs_still(key: (u32, u32), start_ticks: u64) -> bool {
     stat.is_some_and(|stat| start_ticks == 0 || stat.start_ticks == start_ticks || has_file())
 }
 
-/// How a process ended that is not ours to wait for: as the kernel has it while its parent has not
-/// waited for it either.
+/// How a process ended that is not our child: the kernel's status, until its parent has waited for
+/// it.
 fn how_gone(pid: u32, start_ticks: u64) -> How {
     match proc_fs::wait_status(pid, start_ticks).map(ExitStatus::from_raw) {
         Some(status) => session::how_of(status),
@@ -631,15 +629,14 @@ fn how_gone(pid: u32, start_ticks: u64) -> How {
     }
 }
 
-/// Whether what happens to this address is followed: of one in [`LIVE_SAMPLE`].
+/// Whether this address is sampled: one in [`LIVE_SAMPLE`].
 #[inline(always)]
 fn is_chosen(address: u64) -> bool {
     const { assert!(LIVE_SAMPLE == 1 << (64 - 58)) };
     (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58 == 0 && address != 0
 }
 
-/// Keeps the estimate of live bytes: all that happens to the followed addresses, times
-/// [`LIVE_SAMPLE`].
+/// Updates the estimate of live bytes: all changes at sampled addresses, times [`LIVE_SAMPLE`].
 fn follow(change: &Change, pid: u32, totals: &mut Totals, sampled: &mut HashMap<u64, u64>) {
     let key = |address: u64| address ^ u64::from(pid) << 48;
     if is_chosen(change.gone)

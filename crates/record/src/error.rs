@@ -1,4 +1,4 @@
-//! What can go wrong with a recording, as sentences that say what to do next.
+//! The errors of a recording, as sentences that say what to do next.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,29 +6,29 @@ use std::path::{Path, PathBuf};
 /// Why there is no recording.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The program's name leads to no file.
+    /// No file matches the program's name.
     #[error("there is no program {0}: check its name and PATH")]
     NotFound(String),
     /// The file cannot be executed.
     #[error("{path} cannot be executed: {reason}")]
     NotExecutable {
-        /// The file.
+        /// The program's file.
         path: PathBuf,
-        /// Why.
+        /// Why it cannot be executed.
         reason: String,
     },
-    /// Something stands where the result would go.
+    /// The output's place is taken.
     #[error("{0} exists already: choose another name with -o, or replace it with --force")]
     Exists(PathBuf),
-    /// What stands where the result would go is no bundle, and is not removed.
+    /// The output's place is taken by something that is no bundle, and is not removed.
     #[error("{0} is no bundle, and is not replaced: choose another name with -o")]
     NotABundle(PathBuf),
-    /// A spool is left from a recording that was never finished.
+    /// An unfinished recording left its spool.
     #[error(
         "{0} holds an unfinished recording: finish it with `heaplab recover`, or replace it with --force"
     )]
     SpoolExists(PathBuf),
-    /// A heaplab is using this spool now.
+    /// Another heaplab is using this spool.
     #[error("{0} belongs to a recording that is still running")]
     SpoolInUse(PathBuf),
     /// Too little space to begin.
@@ -36,48 +36,48 @@ pub enum RecordError {
         "only {free_bytes} bytes are free where {path} lies, and a recording needs at least {needed_bytes}: free some, or choose another place with -o"
     )]
     NoSpace {
-        /// The folder of the result.
+        /// The output's folder.
         path: PathBuf,
-        /// What is free.
+        /// Free bytes.
         free_bytes: u64,
-        /// What is needed.
+        /// Needed bytes.
         needed_bytes: u64,
     },
-    /// Nothing was recorded, and this is why.
+    /// Nothing was recorded; holds the reason.
     #[error("nothing was recorded: {0}")]
     Nothing(String),
-    /// The JVM's log does not say enough.
+    /// The JVM's log lacks the needed lines.
     #[error(
         "{path} is a Java of version {version}: the log of its metaspace can be recorded from JDK 17 on"
     )]
     JavaTooOld {
-        /// The program.
+        /// The program's file.
         path: PathBuf,
         /// Its version, as its `release` file has it.
         version: String,
     },
-    /// A granularity that only an argument of Node's sets, and the program is another.
+    /// Only an argument of Node's sets this granularity, and the program is not Node.
     #[error(
         "--granularity above 1M is an argument of Node's, and {path} is not node itself: use `node {path}` if it is a script for Node, or leave it out"
     )]
     GranularityOfOther {
-        /// The program.
+        /// The program's file.
         path: PathBuf,
     },
-    /// Node is told to load no addons.
+    /// Node's options forbid addons.
     #[error(
         "{option} keeps Node from loading the addon that records it: leave it out, or with --permission add --allow-addons"
     )]
     NoAddons {
-        /// The option that tells it.
+        /// The option that forbids them.
         option: String,
     },
-    /// A folder that is no spool.
+    /// The folder is no spool.
     #[error("{path} is no spool of a recording: {reason}")]
     NotASpool {
         /// The folder.
         path: PathBuf,
-        /// What is missing or wrong.
+        /// The missing or wrong part.
         reason: String,
     },
     /// `heaplab mark` found no recording, or several.
@@ -86,11 +86,11 @@ pub enum RecordError {
     /// A file could not be read or written.
     #[error("{what} {path}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation.
         what: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The bundle could not be written; the spool is still there.
@@ -100,7 +100,7 @@ pub enum RecordError {
     Finish {
         /// The spool.
         spool: PathBuf,
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The bundle's events could not be written.
@@ -109,7 +109,7 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// For `map_err` on I/O.
+    /// Builds an I/O error for `map_err`.
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RecordError {
         let path = path.to_owned();
         move |source| RecordError::Io { what, path, source }

@@ -1,26 +1,26 @@
-//! Programs that recorded processes started, by the lines that they left in the spool's file
-//! `execs` (`layout.h`, `preload/exec.c`), and which of them are not in the recording.
+//! The programs that recorded processes started, read from the spool's file `execs` (`layout.h`,
+//! `preload/exec.c`), and which of them are missing from the recording.
 //!
-//! A static, 32-bit, musl or privileged program never loads the recorder. Looking at processes
-//! while they run ([`crate::unrecorded`]) finds those that last; most children do not. So whoever
-//! starts a program says so first, and finishing compares: a program that was started loads the
-//! recorder before its first instruction of its own, so that an image of that process begins
-//! between that line and the next of the same process, or the program was not recorded. What keeps
-//! it from that is in its file ([`crate::diagnose`]).
+//! A static, 32-bit, musl or privileged program never loads the recorder. Looking at running
+//! processes ([`crate::unrecorded`]) finds the long-lived ones; most children end too soon. So a
+//! process writes a line before it starts a program, and finishing compares. A started program
+//! loads the recorder before its first instruction of its own. So either an image of that process
+//! begins between this line and the process's next one, or the program was not recorded. The
+//! program's file tells the reason ([`crate::diagnose`]).
 //!
-//! The shell of `system()` and `popen()` is a process whose number only the C library knows: its
-//! line names its parent, and an image of the shell whose parent that is (or one that is not
-//! recorded: it outlived its own) answers it.
+//! Only the C library knows the process number of the shell of `system()` and `popen()`. The
+//! shell's line names its parent; an image of the shell with this parent answers the line (or with
+//! a parent that is not recorded, if the shell outlived its own).
 //!
-//! A program that loads the recorder is seen however it was started: it makes its own image. One
-//! that does not leaves no line, and is seen only while it runs ([`crate::unrecorded`]), when it
-//! was started
+//! A program that loads the recorder is seen however it was started: it makes its own image. A
+//! program that does not leaves no line if started as follows, and is then seen only while it runs
+//! ([`crate::unrecorded`]):
 //! - by a system call that its parent made without the C library's `syscall()` (assembly, Go's
 //!   runtime);
 //! - by `wordexp()`, or by C library functions that start helpers of their own;
 //! - by a program that is not recorded, such as a static shell.
 //!
-//! Of the program that heaplab started, the name by which it ended is compared as well.
+//! For the program that heaplab started, the name at its end is compared as well.
 
 use crate::control::Refused;
 use crate::diagnose::{self, Obstacle};
@@ -36,30 +36,29 @@ use std::path::{Path, PathBuf};
 
 /// The file's name in the spool.
 pub const EXECS_FILE: &str = "execs";
-/// Bytes of it that are read.
+/// Most bytes read of the file.
 const FILE_BYTES_MAX: u64 = 256 << 20;
-/// Programs that are named; of others it is said how many.
+/// Most programs named; the others are only counted.
 const NAMED_MAX: usize = 32;
-/// What the kernel keeps of a program's name.
+/// Bytes that the kernel keeps of a program's name.
 const NAME_BYTES: usize = 15;
 
-/// A process became this program, or tried to and nobody saw it fail.
+/// A process became this program, or tried to without a noted failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exec {
     /// The process, or its parent.
     pub pid: u32,
-    /// It was a child of `pid`, whose own number is not known.
+    /// The process was a child of `pid`; its own number is unknown.
     pub is_child: bool,
-    /// Right before.
+    /// Counter just before the start.
     pub counter: u64,
-    /// Its environment asked for the recorder.
+    /// Its environment loads the recorder.
     pub asks: bool,
     /// The program's file.
     pub path: PathBuf,
 }
 
-/// The lines of a file's content that came true, by process and time. Lines that are none are left
-/// out.
+/// The lines of a file that no later line retracts, by process and time. Skips malformed lines.
 pub fn parse(content: &[u8]) -> Vec<Exec> {
     let mut execs = Vec::new();
     let mut failed = HashSet::new();
@@ -103,7 +102,7 @@ fn unescape(word: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Reads them of a spool; one that an older heaplab left has no such file.
+/// Reads a spool's lines; an older heaplab's spool has no such file.
 pub fn read(spool: &Path) -> Vec<Exec> {
     let mut content = Vec::new();
     if let Ok(file) = File::open(spool.join(EXECS_FILE)) {
@@ -112,7 +111,7 @@ pub fn read(spool: &Path) -> Vec<Exec> {
     parse(&content)
 }
 
-/// Those of which no image is there.
+/// The execs without an image.
 pub fn unattached<'a>(execs: &'a [Exec], images: &BTreeMap<(u32, u32), Image>) -> Vec<&'a Exec> {
     let (children, own): (Vec<&Exec>, Vec<&Exec>) = execs.iter().partition(|exec| exec.is_child);
     let mut attached = HashSet::new();
@@ -137,8 +136,8 @@ pub fn unattached<'a>(execs: &'a [Exec], images: &BTreeMap<(u32, u32), Image>) -
     unattached
 }
 
-/// The children of which no image is there. Which image is whose cannot be told where a process
-/// started several at a time, but how many there are can: each takes the earliest that it may be.
+/// The children without an image. If a process started several at a time, the lines do not tell
+/// which image is whose, but their number is known: each child takes the earliest possible image.
 fn unattached_children<'a>(
     mut children: Vec<&'a Exec>,
     images: &BTreeMap<(u32, u32), Image>,
@@ -157,7 +156,8 @@ fn unattached_children<'a>(
             (exec.path.as_path(), exec.path.canonicalize().unwrap_or_else(|_| exec.path.clone()))
         })
         .collect();
-    // First those that were to be recorded: one that was not leaves its image to none of them.
+    // First those with the recorder in their environment: a child that could not be recorded takes
+    // no image from them.
     children.sort_by_key(|exec| (!exec.asks, exec.counter));
     children.retain(|exec| {
         let is_it = |image: &Image, of_parent: bool| {
@@ -174,14 +174,14 @@ fn unattached_children<'a>(
     children
 }
 
-/// Why no image came of it: what the process itself could say (`refused`), what the file says, or
-/// how it was started.
+/// Why no image came of the exec: the process's own report (`refused`), the obstacle in its file,
+/// or how it was started.
 pub fn reason(exec: &Exec, search: Option<&std::ffi::OsStr>, refused: Option<Refused>) -> String {
     if let Some(refused) = refused.filter(|refused| refused.pid == exec.pid && !exec.is_child) {
         return refused.reason();
     }
     match diagnose::obstacle(&exec.path, search) {
-        // AddressSanitizer lives with a program that does not load the recorder.
+        // AddressSanitizer does not end a program without the recorder.
         Some(obstacle)
             if !is_own_malloc(&obstacle) && (exec.asks || !obstacle.ends_with_asan_options()) =>
         {
@@ -210,7 +210,7 @@ pub fn reason(exec: &Exec, search: Option<&std::ffi::OsStr>, refused: Option<Ref
     }
 }
 
-/// Such a program loads the recorder, and asks it nothing.
+/// Such a program loads the recorder, but never calls it.
 fn is_own_malloc(obstacle: &Obstacle) -> bool {
     match obstacle {
         Obstacle::OwnMalloc { .. } | Obstacle::Sanitizer(_) => true,
@@ -219,13 +219,13 @@ fn is_own_malloc(obstacle: &Obstacle) -> bool {
     }
 }
 
-/// What is not in the recording, a sentence for each program and reason.
+/// The unrecorded programs: a sentence for each program and reason.
 #[derive(Debug, Default)]
 pub struct Unseen {
     programs: BTreeMap<(Vec<u8>, String), Vec<Who>>,
 }
 
-/// Which process was not recorded.
+/// The unrecorded process.
 #[derive(Clone, Copy, Debug)]
 enum Who {
     Process(u32),
@@ -233,9 +233,8 @@ enum Who {
 }
 
 impl Unseen {
-    /// From the notes of who looked at processes, the lines of who started them, and the images
-    /// there are. `started`: the program that heaplab started itself, whose own obstacle is told
-    /// apart.
+    /// From the notes of looks at processes, the lines of execs, and the images. `started`: the
+    /// program that heaplab started itself; its obstacle is reported separately.
     pub fn new(
         notes: &[Note],
         execs: &[Exec],
@@ -244,8 +243,8 @@ impl Unseen {
     ) -> Unseen {
         let mut unseen = Unseen::default();
         let mut looked_at: HashMap<u32, Vec<&str>> = HashMap::new();
-        // Children whose line does not say which process they were: seen running, they have a
-        // number, and no line of their own.
+        // Children without a number in their line: a look at them running has their number, but
+        // they have no line of their own.
         let numbered: HashSet<u32> =
             execs.iter().filter(|exec| !exec.is_child).map(|exec| exec.pid).collect();
         let mut nameless: Vec<&str> = Vec::new();
@@ -304,7 +303,7 @@ impl Unseen {
         self.programs.entry((executable.to_vec(), reason)).or_default().push(who);
     }
 
-    /// A sentence for each, the most frequent first.
+    /// A sentence each, the most frequent first.
     pub fn sentences(&self) -> Vec<String> {
         let mut programs: Vec<_> = self.programs.iter().collect();
         programs.sort_by_key(|(_, pids)| std::cmp::Reverse(pids.len()));
@@ -339,8 +338,8 @@ fn sentence((executable, reason): &(Vec<u8>, String), processes: &[Who]) -> Stri
     }
 }
 
-/// Whether a look at a running process, which says what file it runs or at least the beginning of
-/// its name, saw this one.
+/// Whether a look at a running process saw this program; the look has the file, or at least the
+/// start of the name.
 fn is_same_program(path: &Path, seen: &str) -> bool {
     let name = |path: &Path| {
         let name = path.file_name().unwrap_or_default().as_bytes();
@@ -391,8 +390,8 @@ mod tests {
         assert_eq!(paths, ["/b", "/d", "/e"]);
     }
 
-    /// A shell answers to the process whose child it is; a program that a shell began instead of
-    /// itself, or one of another process, does not.
+    /// A shell belongs to its parent's line; a program that a shell became, or a shell of another
+    /// process, does not.
     #[test]
     fn children_without_a_number_take_the_images_that_may_be_theirs() {
         let folder = tempfile::tempdir().unwrap();
@@ -413,7 +412,7 @@ mod tests {
             child(23, 1, 41, shell),
             child(24, 7, 61, shell),
         ]);
-        // 24 has a line of its own. What began with a cleaned environment comes last, whatever its
+        // 24 has a line of its own. The one with a cleaned environment comes last, whatever its
         // time.
         let content = format!(
             "d 5 7 {shell}\nc 10 7 {shell}\nc 30 7 {shell}\nc 40 7 {shell}\nc 50 7 {shell}\nf 50 7\ne 60 24 {shell}\n"

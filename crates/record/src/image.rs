@@ -1,17 +1,17 @@
-//! A process file (`PID-SEQ.process`), read from bytes: who the process image was, what it loaded,
-//! what it lost.
+//! A process file (`PID-SEQ.process`), parsed from bytes: the process image's identity, modules and
+//! losses.
 //!
-//! Pure functions over untrusted bytes: `recover` reads what a crash left, and a target gone mad
+//! Pure functions over untrusted bytes: `recover` reads the remains of a crash, and a broken target
 //! may have written anything.
 
 use crate::proc_fs::Memory;
 use heaplab_recorder::layout::{self, ProcessHeader};
 use std::mem::{offset_of, size_of};
 
-/// Longest text or path that is believed, bytes.
+/// Longest text or path believed, bytes.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// What a process file says.
+/// The content of a process file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
     /// The operating system's number.
@@ -22,25 +22,25 @@ pub struct Image {
     pub ppid: u32,
     /// `BEGAN_...` of the layout.
     pub began: u32,
-    /// After a fork: pid and seq of the image that was copied.
+    /// After a fork: pid and seq of the copied image.
     pub parent: Option<(u32, u32)>,
     /// `X86_64` or `AARCH64` of the layout.
     pub architecture: u32,
-    /// When the process started, in the kernel's ticks; 0: not known.
+    /// Start of the process, in the kernel's ticks; 0: unknown.
     pub start_ticks: u64,
-    /// When the image began.
+    /// Counter at the image's start.
     pub begin_counter: u64,
-    /// Recording stopped early at this counter, for this reason (`CUT_...`).
+    /// Counter at the cut and its reason (`CUT_...`), if recording stopped early.
     pub cut: Option<(u64, u32)>,
-    /// The status given to exit() or _exit(), and when.
+    /// Status passed to exit() or _exit(), and the counter.
     pub exit: Option<(i32, u64)>,
-    /// Its memory then.
+    /// Its memory at exit.
     pub exit_memory: Option<Memory>,
     /// Rings made.
     pub ring_count: u32,
-    /// Whether records wait in the first ring, which lies in this file, and in its nested ring.
+    /// Whether the first ring, in this file, and its nested ring hold records.
     pub first_ring_waits: [bool; 2],
-    /// What is missing, by reason (`LOST_...`).
+    /// Counts of missing things, by reason (`LOST_...`).
     pub lost: [u64; layout::LOST_REASONS],
     /// The executable's path.
     pub executable: Vec<u8>,
@@ -48,7 +48,7 @@ pub struct Image {
     pub arguments: Vec<Vec<u8>>,
     /// Modules, in the order in which they were loaded.
     pub modules: Vec<ImageModule>,
-    /// The records end in something that is none.
+    /// The records end in damage.
     pub damaged: bool,
 }
 
@@ -59,13 +59,13 @@ pub struct ImageModule {
     pub index: u32,
     /// Address in memory less address in the file.
     pub bias: u64,
-    /// Where its segments begin.
+    /// Start of its segments.
     pub start: u64,
-    /// Where they end.
+    /// End of its segments.
     pub end: u64,
-    /// When it was loaded.
+    /// Counter of loading.
     pub loaded: u64,
-    /// When it was unloaded.
+    /// Counter of unloading.
     pub unloaded: Option<u64>,
     /// GNU build id.
     pub build_id: Vec<u8>,
@@ -74,13 +74,13 @@ pub struct ImageModule {
 }
 
 impl ImageModule {
-    /// Whether it was loaded at the moment `stamp`.
+    /// Whether it was loaded at `stamp`.
     pub fn was_there(&self, stamp: u64) -> bool {
         self.loaded <= stamp && self.unloaded.is_none_or(|end| stamp < end)
     }
 }
 
-/// Little helper over untrusted bytes: everything outside of them is absent.
+/// Bounds-checked access to untrusted bytes: outside of them everything is absent.
 #[derive(Clone, Copy)]
 struct Bytes<'a>(&'a [u8]);
 
@@ -99,13 +99,13 @@ impl<'a> Bytes<'a> {
 /// Why bytes are not a process file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageDamage {
-    /// Its magic is not there (yet): it does not count.
+    /// No magic (yet): the file is not valid.
     #[error("it was never finished by the process that made it")]
     Unfinished,
-    /// Something else stands where its magic should.
+    /// Another value in the magic's place.
     #[error("it does not begin as such a file does")]
     Magic,
-    /// Another layout.
+    /// Another layout version.
     #[error("its layout has version {0}; this heaplab reads version {version}", version = layout::VERSION)]
     Version(u32),
     /// Too short for its own header.
@@ -114,8 +114,7 @@ pub enum ImageDamage {
 }
 
 impl Image {
-    /// Bytes of the file up to the end of its first area of records, as its header has it; 0 where
-    /// it has none.
+    /// Bytes of the file up to the end of its first area of records, by its header; 0 without one.
     pub fn used_bytes(header: &[u8]) -> u64 {
         let field = |at: usize| Bytes(header).u64(at).unwrap_or(0);
         let records = field(offset_of!(ProcessHeader, records_used))
@@ -123,8 +122,7 @@ impl Image {
         field(offset_of!(ProcessHeader, records_offset)).saturating_add(records)
     }
 
-    /// Where the second area of records lies in the file, and how many bytes of it are used, as the
-    /// header has it.
+    /// Offset of the second area of records and its used bytes, by the header.
     pub fn more_records(header: &[u8]) -> (u64, u64) {
         let field = |at: usize| Bytes(header).u64(at).unwrap_or(0);
         let used = field(offset_of!(ProcessHeader, more_used))
@@ -132,11 +130,11 @@ impl Image {
         (field(offset_of!(ProcessHeader, more_offset)), used)
     }
 
-    /// Reads a process file: its beginning, up to the end of the first area of records, and what is
-    /// used of the second one. What cannot be read of its records is left out and `damaged` set.
+    /// Parses a process file: its beginning, up to the end of the first area of records, and the
+    /// used part of the second. Leaves unreadable records out and sets `damaged`.
     pub fn parse(bytes: &[u8], more: &[u8]) -> Result<Image, ImageDamage> {
         let whole = Bytes(bytes);
-        // It gets its whole length in one step.
+        // The file gets its whole length in one step.
         if bytes.is_empty() {
             return Err(ImageDamage::Unfinished);
         }
@@ -210,7 +208,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Reads all records; `None` where one cannot be.
+    /// Reads all records; `None` if one is unreadable.
     fn read_records(&mut self, records: &[u8]) -> Option<()> {
         let mut at = 0;
         while at < records.len() {
@@ -269,8 +267,7 @@ impl Image {
         Some(())
     }
 
-    /// The module (its place in `modules`) in which the return address `ip` lay at the moment
-    /// `stamp`.
+    /// The module (its index in `modules`) of return address `ip` at `stamp`.
     pub fn module_of(&self, stamp: u64, ip: u64) -> Option<usize> {
         self.modules
             .iter()

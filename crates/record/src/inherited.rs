@@ -1,6 +1,6 @@
-//! What a program inherits of heaplab that Rust's runtime and its `Command` would change: signals
-//! that are ignored, and the environment as it is, in its order, with whatever stands in it twice
-//! or has no name.
+//! State that a program inherits through heaplab and that Rust's runtime and `Command` would
+//! change: ignored signals, and the environment unchanged, in its order, with duplicates and
+//! nameless entries.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Before `main` Rust's runtime ignores SIGPIPE, and no longer knows whether it was ignored
-/// already: constructors run earlier.
+/// Rust's runtime ignores SIGPIPE before `main` and forgets the earlier disposition; constructors
+/// run before the runtime.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static NOTE_PIPE: extern "C" fn() = note_pipe;
@@ -18,10 +18,10 @@ extern "C" fn note_pipe() {
     PIPE_IGNORED.store(disposition(libc::SIGPIPE).sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
 }
 
-/// What becomes of `signal`.
+/// The action for `signal`.
 pub(crate) fn disposition(signal: i32) -> libc::sigaction {
-    // SAFETY: a sigaction of zeros is a valid one, to be read into; the number is a signal's, and
-    // nothing is changed.
+    // SAFETY: a sigaction of zeros is valid to be read into; the number is a signal's, and the call
+    // changes nothing.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut action);
@@ -34,7 +34,7 @@ pub(crate) fn pipe_is_ignored() -> bool {
     PIPE_IGNORED.load(Ordering::Relaxed)
 }
 
-/// The environment of a program to be started.
+/// The environment of a program to start.
 #[derive(Debug)]
 pub struct Environment(Vec<CString>);
 
@@ -43,8 +43,8 @@ impl Environment {
     pub fn inherited() -> Environment {
         let mut entries = Vec::new();
         // SAFETY: `environ` is null or an array of strings that ends with a null. Nothing changes
-        // it: setting a variable is unsafe in Rust, and whoever does it must see to it that nobody
-        // reads meanwhile.
+        // it: setting a variable is unsafe in Rust, and its caller must ensure that nobody reads
+        // meanwhile.
         unsafe {
             let mut entry = libc::environ;
             while !entry.is_null() && !(*entry).is_null() {
@@ -55,11 +55,11 @@ impl Environment {
         Environment(entries)
     }
 
-    /// Gives `name` what `value` makes of the value that it has, wherever it stands (programs
+    /// Replaces the value of `name` by `value` of the old value, at every occurrence (programs
     /// disagree on which of two counts), or else appends it.
     ///
     /// # Panics
-    /// The value holds a NUL byte, which neither a file's name nor another variable's value can.
+    /// The value holds a NUL byte; neither file names nor other variables' values can.
     pub fn set(&mut self, name: &str, value: impl Fn(Option<&OsStr>) -> OsString) {
         let entry = |before: Option<&OsStr>| {
             let text = [name.as_bytes(), b"=", &value(before).into_vec()].concat();
@@ -81,7 +81,7 @@ impl Environment {
         }
     }
 
-    /// As `execve` takes it.
+    /// The form that `execve` takes.
     pub(crate) fn block(self) -> Block {
         let pointers = self
             .0
@@ -93,14 +93,14 @@ impl Environment {
     }
 }
 
-/// An environment in memory, made before the fork: nothing may be allocated after it.
+/// An environment in memory, made before the fork: after the fork nothing may allocate.
 pub(crate) struct Block {
     pointers: Vec<*mut libc::c_char>,
     _entries: Vec<CString>,
 }
 
-// SAFETY: the pointers are to strings that the block owns, whose bytes stay where they are when it
-// moves and are never written.
+// SAFETY: the pointers refer to strings that the block owns; their bytes do not move with the block
+// and are never written.
 unsafe impl Send for Block {}
 // SAFETY: as above; a shared block is only read.
 unsafe impl Sync for Block {}
@@ -109,7 +109,7 @@ impl Block {
     /// Makes it this process's environment.
     ///
     /// # Safety
-    /// No other thread runs, and the block lives until `exec`: between fork and exec, that is.
+    /// No other thread runs, and the block lives until `exec`: that is, between fork and exec.
     pub(crate) unsafe fn install(&self) {
         // SAFETY: the caller's promise; the array ends with a null.
         unsafe { libc::environ = self.pointers.as_ptr().cast_mut() };

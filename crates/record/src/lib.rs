@@ -1,19 +1,18 @@
 //! Runs a program under the recorder, drains its rings and finishes the bundle.
 //!
-//! For whoever wants a recording from a program of their own (a test, a benchmark, a service that
-//! records on demand) as well as for the command line. The recording side never slows the target by
-//! more than a full ring makes it wait, and whatever happens to either side, what was published is
-//! in the spool folder: [`finish`] turns it into a bundle, at the end of a recording or long after
-//! a crash.
+//! For the command line, and for programs that record on their own (a test, a benchmark, a service
+//! that records on demand). The recording side slows the target only while a ring is full. Whatever
+//! happens to either side, published records are in the spool folder: [`finish`] turns them into a
+//! bundle, at the end of a recording or long after a crash.
 //!
 //! - [`session`]: one recording from start to end.
-//! - [`spawn`], [`inherited`], [`signals`], [`preload`], [`control`]: the target's side of it.
-//! - [`discover`], [`ring`], [`image`]: what targets write, and reading it without believing it.
+//! - [`spawn`], [`inherited`], [`signals`], [`preload`], [`control`]: the target's side.
+//! - [`discover`], [`ring`], [`image`]: the files of targets, read without trust.
 //! - [`drain`], [`spool`]: rings into checksummed blocks (docs/spool-format.md).
 //! - [`finish`]: spool into bundle: order, identity, stacks, processes.
 //! - [`symbolize`]: functions, files and lines for the frames.
-//! - [`diagnose`], [`unrecorded`], [`execs`]: what was not recorded, and why.
-//! - [`output`]: where a recording goes, and what may be replaced there.
+//! - [`diagnose`], [`unrecorded`], [`execs`]: the unrecorded programs, and why.
+//! - [`output`]: the place of a recording, and what it may replace.
 //! - [`mark`]: naming a moment from outside.
 //! - [`jvm`]: recordings of a JVM's metaspace by its own log, without the preload object.
 //! - [`node`]: recordings of a Node's JavaScript heaps by an addon, without the preload object.

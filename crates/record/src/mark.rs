@@ -1,7 +1,7 @@
 //! `heaplab mark`: names a moment of a running recording from outside.
 //!
-//! A mark is one line appended to a file of the spool with a counter read here, so that it is exact
-//! even when the drainer is busy, and is kept when the drainer dies.
+//! A mark is one line appended to a file of the spool, with a counter read here: it is exact even
+//! while the drainer is busy, and survives the drainer.
 
 use crate::clock;
 use crate::control;
@@ -18,13 +18,13 @@ use std::path::{Path, PathBuf};
 
 /// Longest name, bytes.
 pub const NAME_BYTES_MAX: usize = 256;
-/// Bytes of the file that are read.
+/// Most bytes read of the file.
 const MARKS_BYTES_MAX: u64 = 64 << 20;
 
-/// A line of the file.
+/// One line of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutsideMark {
-    /// When.
+    /// Counter at the mark.
     pub counter: u64,
     /// Its name.
     pub name: String,
@@ -33,20 +33,20 @@ pub struct OutsideMark {
     pub pid: Option<u32>,
 }
 
-/// Which recording is meant.
+/// The recording to mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// The one that will write this bundle.
+    /// The recording that will write this bundle.
     Output(PathBuf),
-    /// The one that this process belongs to.
+    /// The recording of this process.
     Process(u32),
-    /// The only one that this user runs.
+    /// This user's only recording.
     Only,
 }
 
 /// The spool folder of the bundle `output`: its path with ".spool" after it.
 pub fn spool_of(output: &Path) -> PathBuf {
-    // `app.heaplab/` is the folder `app.heaplab`, and not what lies in it.
+    // `app.heaplab/` is the folder `app.heaplab`, not its content.
     let mut name = output.components().as_path().as_os_str().to_owned();
     name.push(".spool");
     PathBuf::from(name)
@@ -92,7 +92,7 @@ pub fn find(which: &Which) -> Result<PathBuf, RecordError> {
     }
 }
 
-/// Sets a mark now in the recording with this spool.
+/// Sets a mark now in the recording of this spool.
 pub fn set(spool: &Path, name: &str, pid: Option<u32>) -> Result<(), RecordError> {
     let mark = OutsideMark { counter: clock::counter(), name: name.to_owned(), pid };
     let path = spool.join(MARKS_FILE);
@@ -103,8 +103,7 @@ pub fn set(spool: &Path, name: &str, pid: Option<u32>) -> Result<(), RecordError
     write().map_err(RecordError::io("cannot write", &path))
 }
 
-/// The marks in a file's content, in order of time. Lines that are none (a torn last one) are left
-/// out.
+/// The marks in a file's content, in order of time. Skips malformed lines (a torn last one).
 pub fn parse(content: &[u8]) -> Vec<OutsideMark> {
     let lines = content.split(|byte| *byte == b'\n');
     let mut marks: Vec<OutsideMark> =
@@ -114,7 +113,7 @@ pub fn parse(content: &[u8]) -> Vec<OutsideMark> {
     marks
 }
 
-/// Reads the marks of a spool; a spool without any has no such file.
+/// Reads a spool's marks; without marks the file is missing.
 pub fn read(spool: &Path) -> Vec<OutsideMark> {
     let mut content = Vec::new();
     if let Ok(file) = File::open(spool.join(MARKS_FILE)) {

@@ -1,20 +1,20 @@
-//! Recordings of the JavaScript heaps of Nodes: a stock Node loads a small addon, which has V8 tell
-//! every object's birth and death.
+//! Recordings of JavaScript heaps: a stock Node loads a small addon that makes V8 report every
+//! object's birth and death.
 //!
-//! The addon (crates/recorder/node) comes in by `--require` in `NODE_OPTIONS`, so that every Node
-//! that the program starts has it, and every worker thread; nothing is patched, no port is open,
-//! and nothing of it is said on the program's standard error. V8's sampling heap profiler at
-//! interval 1 numbers every object at its birth and forgets it at the collection that finds it
-//! dead; the addon reads the profile just before each collection, and makes every collection a full
-//! one, after as many bytes as the young generation holds (`--granularity`).
+//! The addon (crates/recorder/node) comes by `--require` in `NODE_OPTIONS`: every Node that the
+//! program starts loads it, and every worker thread. Nothing is patched, no port is open, and
+//! nothing appears on the program's standard error. V8's sampling heap profiler at interval 1
+//! numbers every object at its birth and forgets the object at the collection that finds it dead.
+//! The addon reads the profile just before each collection, and makes every collection a full one,
+//! after as many bytes as the young generation holds (`--granularity`).
 //!
-//! Each heap writes a stream of checksummed blocks into the spool by itself (docs/spool-format.md):
-//! what it wrote survives whoever is killed, and the program never waits for heaplab. The streams
-//! become the bundle when the program has ended, or by `heaplab recover`.
+//! Each heap writes its own stream of checksummed blocks into the spool (docs/spool-format.md):
+//! written blocks survive every killed process, and the program never waits for heaplab. The
+//! streams become the bundle when the program has ended, or by `heaplab recover`.
 //!
-//! Why not the inspector, which has the same profiler: its `HeapProfiler.getSamplingProfile`
-//! collects before it answers, and what was born and died since the last collection is gone
-//! (docs/recording-node.md has the other ways that were tried).
+//! The inspector has the same profiler but does not serve: its `HeapProfiler.getSamplingProfile`
+//! collects before it answers, and objects born and dead since the last collection are gone
+//! (docs/recording-node.md lists the other ways that were tried).
 
 mod chunks;
 mod events;
@@ -42,82 +42,81 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::SystemTime;
 
-/// How to record.
+/// Options of a recording.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The command line: the program, then its arguments.
     pub command: Vec<OsString>,
-    /// The bundle; its spool must not exist, nor it unless it is to be replaced.
+    /// The bundle; neither its spool nor (unless `replace` is set) the bundle may exist.
     pub output: PathBuf,
-    /// Replace a bundle of that name, once the new one is whole.
+    /// Replace a bundle of that name once the new one is whole.
     pub replace: bool,
-    /// End when the started program has ended, although a Node that it started runs on.
+    /// End with the started program, even if a Node that it started runs on.
     pub detach_children: bool,
-    /// Bytes in the young generation between two collections: a power of two from
+    /// Bytes of the young generation, allocated between two collections: a power of two from
     /// [`GRANULARITY_MIN`] to [`GRANULARITY_MAX`].
     pub granularity_bytes: u64,
     /// Innermost frames of each stack.
     pub stack_depth: u32,
 }
 
-/// How far a recording is.
+/// Progress of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Heaps so far.
     pub heaps: usize,
-    /// Bytes that they wrote.
+    /// Bytes that the heaps wrote.
     pub spool_bytes: u64,
 }
 
-/// What was counted.
+/// Counts of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Rows of events.
     pub events: u64,
     /// Objects born.
     pub objects: u64,
-    /// Bytes of them.
+    /// Bytes born.
     pub object_bytes: u64,
-    /// Deaths that were noticed.
+    /// Deaths noticed.
     pub deaths: u64,
     /// Collections.
     pub collections: u64,
-    /// The most bytes born between two collections of one heap: no death is noticed later than
-    /// that.
+    /// Most bytes born between two collections of one heap: the largest delay of a noticed death.
     pub interval_bytes_max: u64,
-    /// The most bytes live at once, of all heaps together.
+    /// Peak of live bytes, all heaps together.
     pub peak_bytes: u64,
 }
 
-/// What came of it.
+/// The result of a recording.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// How the started program ended; `None`: it runs on, or nobody saw it.
+    /// How the started program ended; `None`: it runs on, or nobody saw its end.
     pub status: Option<ExitStatus>,
-    /// What was recorded, as `meta.json` has it but for the counts that are filled in there.
+    /// The content of `meta.json`, except the counts filled in there.
     pub meta: Meta,
-    /// What there was.
+    /// Counts of events.
     pub counts: Counts,
-    /// The heaps: main threads and workers, in the order in which they began.
+    /// The heaps: main threads and workers, in the order of their beginnings.
     pub processes: Vec<Process>,
     /// The bundle.
     pub output: PathBuf,
 }
 
 impl Recorded {
-    /// The started program's exit code, 128 + N where signal N ended it.
+    /// The started program's exit code; 128 + N if signal N ended it.
     pub fn exit_code(&self) -> u8 {
         let Some(status) = self.status else { return 0 };
         status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1) as u8
     }
 }
 
-/// Runs the target and records the heaps of its Nodes into the bundle.
+/// Runs the target and records the heaps of its Nodes into the bundle. Waits for the target in
+/// every case.
 ///
 /// # Errors
-/// The program cannot be started, forbids addons, or starts no Node that can be recorded: then
-/// nothing is left behind. The bundle cannot be written: then the spool is left for [`recover`].
-/// The target is waited for in each of these cases.
+/// The program cannot be started, forbids addons, or starts no Node that can be recorded: nothing
+/// is left behind. The bundle cannot be written: the spool stays for [`recover`].
 pub fn record(
     options: &Options,
     progress: &mut dyn FnMut(Progress),
@@ -148,7 +147,7 @@ fn record_into(
     spool: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Recorded, RecordError> {
-    // The page is there for its lock and its clock; no target reads it.
+    // The page serves for its lock and its clock; no target reads it.
     let control = ControlPage::create(
         spool,
         Settings {
@@ -176,10 +175,11 @@ fn record_into(
     finish::finish(spool, &options.output, options.replace, Some(ending))
 }
 
-/// Finishes the spool of a recording whose heaplab died.
+/// Finishes the spool of a recording after its heaplab died.
 ///
 /// # Errors
-/// It is no spool of a Node's recording, there is nothing in it, or the bundle cannot be written.
+/// The folder is no spool of a Node's recording, the spool is empty, or the bundle cannot be
+/// written.
 pub fn recover(spool: &Path, output: &Path, replace: bool) -> Result<Recorded, RecordError> {
     finish::finish(spool, output, replace, None)
 }

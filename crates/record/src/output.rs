@@ -1,4 +1,4 @@
-//! Where a recording goes, and what may be replaced there.
+//! The place of a recording, and what it may replace.
 
 use crate::control::{self, CONTROL_FILE};
 use crate::error::RecordError;
@@ -11,8 +11,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The bundle that a recording of `program` makes when nothing else is said: its name in the
-/// working folder.
+/// The default bundle of a recording of `program`: the program's name in the working folder.
 pub fn default_output(program: &OsStr) -> PathBuf {
     let mut name = Path::new(program).file_name().unwrap_or(OsStr::new("recording")).to_owned();
     name.push(".heaplab");
@@ -28,19 +27,19 @@ pub fn output_of(spool: &Path) -> PathBuf {
     }
 }
 
-/// How long another recording that is about to begin in the same folder is waited for.
+/// How long to wait for another recording that is about to begin in the same folder.
 const CLAIM_WAIT: Duration = Duration::from_secs(5);
 
-/// A folder in which a recording is about to begin: until this is dropped no other clears anything
-/// there. To be kept until the spool is there and its control page locked.
+/// A folder with a recording about to begin: until the claim is dropped no other recording clears
+/// anything there. Keep the claim until the spool exists and its control page is locked.
 #[derive(Debug)]
 pub struct Claim {
     _locked: Option<File>,
 }
 
 impl Claim {
-    /// Claims the folder in which `output` will be. Without the claim goes on who cannot have it:
-    /// file systems may have no locks, and who holds this one may be stopped.
+    /// Claims the folder of `output`. Goes on without a claim if the lock fails: file systems may
+    /// have no locks, and the holder of the lock may be stopped.
     fn of(output: &Path) -> Claim {
         let parent = output
             .parent()
@@ -59,10 +58,10 @@ impl Claim {
     }
 }
 
-/// Makes sure that nothing stands at `output` or at its spool. With `force` an unfinished recording
-/// in the spool is removed; a bundle stays, to be replaced when the new one is whole, and nothing
-/// else ever is. Two recordings of one name that begin together do not take each other's spool for
-/// a left one: the second waits until the first has locked its own.
+/// Ensures that `output` and its spool are free. With `force` it removes an unfinished recording's
+/// spool. A bundle stays, to be replaced when the new one is whole; nothing else is ever replaced.
+/// Two recordings of one name that begin together do not take each other's spool for an abandoned
+/// one: the second waits until the first has locked its own.
 pub fn clear(output: &Path, force: bool) -> Result<Claim, RecordError> {
     let spool = spool_of(output);
     let claim = Claim::of(&spool);
@@ -80,8 +79,8 @@ pub fn clear(output: &Path, force: bool) -> Result<Claim, RecordError> {
     Ok(claim)
 }
 
-/// Whether a bundle may be written at `output`: nothing stands there, or with `force` a bundle or
-/// an empty folder.
+/// Whether a bundle may be written at `output`: the place is free, or with `force` holds a bundle
+/// or an empty folder.
 pub fn check_bundle(output: &Path, force: bool) -> Result<(), RecordError> {
     if output.symlink_metadata().is_err() {
         return Ok(());
@@ -99,7 +98,7 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Removes a spool that has become a bundle, or of which nothing came.
+/// Removes a spool that has become a bundle, or that holds nothing.
 pub fn discard_spool(spool: &Path) -> Result<(), RecordError> {
     fs::remove_dir_all(spool).map_err(RecordError::io("cannot remove the spool", spool))
 }

@@ -1,22 +1,22 @@
 //! Puts the preload object where every process of the recording can load it.
 //!
-//! It must survive heaplab (a target may exec long after heaplab was killed, and the dynamic linker
-//! complains on the target's standard error about an object that is gone), so that it is a file in
-//! a cache, named by its content, and removed only when no process of this pid namespace can want
-//! it any more (`preload/stale.rs`). Its path must contain nothing that `LD_PRELOAD` gives a
-//! meaning (space, colon, dollar), and its file system must allow execution. The spool is the last
-//! choice.
+//! The object must survive heaplab: a target may exec long after heaplab was killed, and the
+//! dynamic linker complains on the target's standard error about a missing object. So the object is
+//! a file in a cache, named by its content. It is removed only when no process of this pid
+//! namespace can want it any more (`preload/stale.rs`). Its path must contain no character with a
+//! meaning in `LD_PRELOAD` (space, colon, dollar), and its file system must allow execution. The
+//! spool is the last choice.
 //!
-//! The target may start programs that cannot load it: musl's dynamic linker would end them at a
-//! symbol that only glibc has, a 32-bit one complains about the wrong class. So that `LD_PRELOAD`
-//! names it as `FOLDER/$PLATFORM/NAME`. glibc's linker puts there what the kernel (AT_PLATFORM) or,
-//! on x86-64 before 2.37, its own look at the processor says, and the folder has a link for each
-//! such word: for 64-bit words to the recorder, for 32-bit x86 words to an object that holds
-//! nothing (`preload/empty32.rs`). musl's expands nothing, finds no such file, and goes on without
-//! a word. A shell that expands the value once too often makes `FOLDER//NAME` of it, which is the
-//! recorder itself. Source: ld.so(8), "Dynamic string tokens"; glibc's
-//! `sysdeps/x86/cpu-features.c`; the kernel's `ELF_PLATFORM` and `COMPAT_ELF_PLATFORM`. Not
-//! covered: 32-bit ARM programs on aarch64, whose linker says that there is no such file.
+//! The target may start programs that cannot load the object: musl's dynamic linker would end them
+//! at a symbol that only glibc has, a 32-bit one complains about the wrong class. So `LD_PRELOAD`
+//! names it as `FOLDER/$PLATFORM/NAME`. glibc's linker inserts the platform word of the kernel
+//! (AT_PLATFORM) or, on x86-64 before 2.37, of its own look at the processor. The folder has a link
+//! for each such word: for 64-bit words to the recorder, for 32-bit x86 words to an empty object
+//! (`preload/empty32.rs`). musl's linker expands nothing, finds no such file, and goes on without a
+//! word. A shell that expands the value once too often makes `FOLDER//NAME`, which is the recorder
+//! itself. Source: ld.so(8), "Dynamic string tokens"; glibc's `sysdeps/x86/cpu-features.c`; the
+//! kernel's `ELF_PLATFORM` and `COMPAT_ELF_PLATFORM`. Not covered: 32-bit ARM programs on aarch64;
+//! their linker reports a missing file.
 
 mod empty32;
 mod stale;
@@ -31,19 +31,19 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Every copy's file name begins so; `/proc/PID/maps` is searched for it.
+/// Start of every copy's file name; `/proc/PID/maps` is searched for it.
 pub const NAME_PREFIX: &str = "heaplab-recorder-";
-/// The folder of each copy begins so. It does not contain [`NAME_PREFIX`]: the empty object in it
-/// is no recorder.
+/// Start of each copy's folder name. It does not contain [`NAME_PREFIX`]: the empty object in the
+/// folder is no recorder.
 const FOLDER_PREFIX: &str = "recorder-";
-/// The name of the addon in a folder of its own.
+/// Name of the addon in its own folder.
 const ADDON_NAME: &str = "heaplab.node";
-/// The name of the empty object in that folder.
+/// Name of the empty object in that folder.
 const EMPTY_NAME: &str = "empty-32-bit.so";
-/// What `$PLATFORM` may be in programs that can load the recorder.
+/// Values of `$PLATFORM` in programs that can load the recorder.
 const PLATFORMS: &[&str] =
     if cfg!(target_arch = "aarch64") { &["aarch64"] } else { &["x86_64", "haswell", "xeon_phi"] };
-/// What it may be in 32-bit ones.
+/// Its values in 32-bit programs.
 const PLATFORMS_32: &[&str] =
     if cfg!(target_arch = "aarch64") { &[] } else { &["i386", "i486", "i586", "i686"] };
 
@@ -53,14 +53,14 @@ pub fn place(spool: &Path) -> Result<PathBuf, RecordError> {
     let (inside, name) =
         (format!("{FOLDER_PREFIX}{hash:08x}"), format!("{NAME_PREFIX}{hash:08x}.so"));
     let folder = in_a_cache(spool, |folder| copy_in(folder, &inside, &name))?;
-    // Where the kernel says nothing or something else, 64-bit programs would miss it; then it is
-    // named by its plain path.
+    // If the kernel gives no word or another one, 64-bit programs would miss it; then its plain
+    // path names it.
     let expands =
         platform().is_some_and(|word| PLATFORMS.iter().any(|known| known.as_bytes() == word));
     Ok(if expands { folder.join("$PLATFORM").join(name) } else { folder.join(name) })
 }
 
-/// Returns the path of a copy of the addon that Node loads, in which nothing has a meaning in
+/// Returns the path of a copy of the addon for Node, without characters that have a meaning in
 /// `NODE_OPTIONS`.
 pub fn place_addon(spool: &Path) -> Result<PathBuf, RecordError> {
     let inside = format!("{FOLDER_PREFIX}node-{:08x}", crc32fast::hash(NODE_ADDON));
@@ -75,7 +75,7 @@ pub fn place_addon(spool: &Path) -> Result<PathBuf, RecordError> {
     Ok(folder.join(ADDON_NAME))
 }
 
-/// What `place` makes of the first folder that will do.
+/// Result of `place` for the first suitable folder.
 fn in_a_cache(
     spool: &Path,
     place: impl Fn(&Path) -> Option<PathBuf>,
@@ -90,12 +90,12 @@ fn in_a_cache(
     })
 }
 
-/// The kernel's word for this machine, as it tells every program that it starts.
+/// The kernel's platform word of this machine, as given to every program.
 fn platform() -> Option<Vec<u8>> {
     // SAFETY: getauxval has no preconditions.
     let word = unsafe { libc::getauxval(libc::AT_PLATFORM) } as *const std::ffi::c_char;
-    // SAFETY: where AT_PLATFORM is there, it is the address of a string that the kernel put above
-    // the stack, ended by a zero, and that stays for as long as the process runs.
+    // SAFETY: a non-null AT_PLATFORM is the address of a zero-terminated string that the kernel put
+    // above the stack and that stays while the process runs.
     (!word.is_null()).then(|| unsafe { std::ffi::CStr::from_ptr(word) }.to_bytes().to_vec())
 }
 
@@ -105,7 +105,7 @@ fn candidates(spool: &Path) -> Vec<PathBuf> {
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let mut folders = Vec::new();
     if user.is_root() {
-        // Processes that give up root's rights must still reach it, which they cannot under /root.
+        // Processes that give up root's rights must still reach it; under /root they cannot.
         folders.push(PathBuf::from("/var/cache/heaplab"));
     } else if let Some(cache) =
         absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))
@@ -117,13 +117,13 @@ fn candidates(spool: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Makes `folder` if need be and removes old copies there but `inside`; `None` where that folder
-/// will not do. What is returned is to be kept until the copy is there: it holds the lock, where
-/// there are locks.
+/// Makes `folder` if missing and removes old copies from it except `inside`; `None` if the folder
+/// is unsuitable. Keep the result until the copy exists: it holds the lock, if the file system has
+/// locks.
 fn prepare(folder: &Path, inside: &str, now: SystemTime) -> Option<File> {
     let _ = DirBuilder::new().recursive(true).mode(0o755).create(folder);
-    // In a shared place somebody else may have made it first: what they may write must not be
-    // loaded.
+    // In a shared place another user may have made the folder first: objects that others can write
+    // must not be loaded.
     if !is_ours(folder) {
         return None;
     }
@@ -133,20 +133,20 @@ fn prepare(folder: &Path, inside: &str, now: SystemTime) -> Option<File> {
         return None;
     }
     let place = File::open(folder).ok()?;
-    // Where there are no locks, nothing is removed.
+    // Without locks nothing is removed.
     if rustix::fs::flock(&place, rustix::fs::FlockOperation::LockExclusive).is_ok() {
         stale::remove(folder, inside, now);
     }
     Some(place)
 }
 
-/// The copy is wanted now.
+/// Marks the copy as wanted now.
 fn touch(copies: &Path) {
     let _ = File::open(copies).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-/// The folder `inside` of `folder` with the copy `name` in it, made if need be; `None` where that
-/// folder will not do.
+/// The folder `inside` of `folder` with the copy `name`, made if missing; `None` if the folder is
+/// unsuitable.
 fn copy_in(folder: &Path, inside: &str, name: &str) -> Option<PathBuf> {
     let _locked = prepare(folder, inside, SystemTime::now())?;
     let copies = folder.join(inside);
@@ -166,7 +166,7 @@ fn copy_in(folder: &Path, inside: &str, name: &str) -> Option<PathBuf> {
     Some(copies)
 }
 
-/// Whether it is a folder that only this user may write to.
+/// Whether only this user may write to the folder.
 fn is_ours(folder: &Path) -> bool {
     fs::symlink_metadata(folder).is_ok_and(|metadata| {
         metadata.is_dir()
@@ -175,7 +175,7 @@ fn is_ours(folder: &Path) -> bool {
     })
 }
 
-/// Makes a folder that others may look into, whatever the umask is, if it is not there.
+/// Makes a folder that others can read, whatever the umask, if missing.
 fn make_folder(folder: &Path) -> Option<()> {
     if DirBuilder::new().mode(0o755).create(folder).is_ok() {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).ok()?;
@@ -183,7 +183,7 @@ fn make_folder(folder: &Path) -> Option<()> {
     is_ours(folder).then_some(())
 }
 
-/// Makes `path` a file of these bytes, if it is not; never a part of them.
+/// Makes `path` a file of these bytes if it is not; never leaves a partial file.
 fn write_whole(path: &Path, bytes: &[u8]) -> Option<()> {
     if fs::read(path).is_ok_and(|there| there == bytes) {
         return Some(());
@@ -222,7 +222,7 @@ fn link(path: &Path, meant: &Path) -> Option<()> {
     linked.ok()
 }
 
-/// The value of `LD_PRELOAD` that loads `object` before whatever `existing` names.
+/// The value of `LD_PRELOAD` that loads `object` before the `existing` objects.
 pub fn variable(object: &Path, existing: Option<&OsStr>) -> OsString {
     let mut value = object.as_os_str().to_owned();
     if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {

@@ -1,7 +1,6 @@
-//! What `/proc` says about a process: whether it lives, how much memory it has, what it runs, whose
-//! parent it is.
+//! Facts about a process from `/proc`: whether it lives, its memory, its program, its parent.
 //!
-//! Parsing is apart from reading. Everything may vanish between two reads; absence is an answer,
+//! Parsing is apart from reading. Anything may vanish between two reads; absence is an answer,
 //! never an error.
 
 use std::ffi::OsString;
@@ -10,11 +9,11 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// Processor time, in ticks, within which a program's dynamic linker has long done its work.
+/// Processor time, in ticks, after which a program's dynamic linker is surely done.
 const BEGIN_TICKS: u64 = 10;
 
-/// The content of a file of the kernel, which states no size: with room for most of them, so that
-/// one read is enough.
+/// The content of a kernel file, which has no size: the buffer has room for most, so one read is
+/// enough.
 fn content(path: String) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(8 << 10);
     File::open(path)?.read_to_end(&mut bytes)?;
@@ -25,34 +24,34 @@ fn text(path: String) -> Option<String> {
     String::from_utf8(content(path).ok()?).ok()
 }
 
-/// What `/proc/PID/stat` says.
+/// The content of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// The state's letter.
     pub state: u8,
-    /// Processor time that it has had, in the kernel's ticks, which are 10 ms as a rule.
+    /// Processor time used, in the kernel's ticks, 10 ms as a rule.
     pub cpu_ticks: u64,
     /// Threads it has.
     pub threads: u32,
-    /// When it started, in ticks since boot.
+    /// Start, in ticks since boot.
     pub start_ticks: u64,
-    /// How it ended, as `waitpid` would say it; 0 while it runs, or where the kernel does not tell.
+    /// How it ended, as a `waitpid` status; 0 while it runs, or if the kernel does not tell.
     pub wait_status: i32,
 }
 
 impl Stat {
-    /// Reads the line. The name in parentheses may hold anything, so that fields are counted from
-    /// the last one.
+    /// Parses the line. The name in parentheses may contain anything: fields are counted from the
+    /// last parenthesis.
     pub fn parse(line: &str) -> Option<Stat> {
         let mut fields = line.get(line.rfind(')')? + 1..)?.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
-        // After the state (field 3): time in the program and in the kernel are fields 14 and 15,
-        // threads are field 20, the start is field 22.
+        // After the state (field 3): user and system time are fields 14 and 15, threads are field
+        // 20, the start is field 22.
         let (user, system): (u64, u64) =
             (fields.nth(10)?.parse().ok()?, fields.next()?.parse().ok()?);
         let threads = fields.nth(4)?.parse().ok()?;
         let start_ticks = fields.nth(1)?.parse().ok()?;
-        // Field 52, which kernels before 3.5 do not have.
+        // Field 52; kernels before 3.5 lack it.
         let wait_status = fields.nth(29).and_then(|field| field.parse().ok()).unwrap_or(0);
         Some(Stat {
             state,
@@ -63,15 +62,14 @@ impl Stat {
         })
     }
 
-    /// Of a living process.
+    /// Reads a living process's.
     pub fn read(pid: u32) -> Option<Stat> {
         let bytes = content(format!("/proc/{pid}/stat")).ok()?;
         Stat::parse(&String::from_utf8_lossy(&bytes))
     }
 
-    /// Whether the process has come no further since it had had `cpu_ticks`, as far as can be told,
-    /// because it has no processor, waits for a disk or is stopped: what it has not done yet says
-    /// nothing of what it will.
+    /// Whether the process has made no progress since it had used `cpu_ticks`, because it gets no
+    /// processor, waits for a disk or is stopped: its lack of actions then proves nothing.
     pub fn is_held_up(&self, cpu_ticks: u64) -> bool {
         matches!(self.state, b'R' | b'D' | b'T' | b't')
             && self.cpu_ticks < cpu_ticks.saturating_add(BEGIN_TICKS)
@@ -84,7 +82,7 @@ impl Stat {
     }
 }
 
-/// Whether there is a process of this number, which may be one that `/proc` does not show.
+/// Whether a process of this number exists, even one that `/proc` does not show.
 pub fn exists(pid: u32) -> bool {
     let pid = rustix::process::Pid::from_raw(pid as i32);
     pid.is_some_and(|pid| {
@@ -92,7 +90,7 @@ pub fn exists(pid: u32) -> bool {
     })
 }
 
-/// The mappings of all other processes that can be seen, as their `maps` have them.
+/// The `maps` of all other visible processes.
 pub fn all_maps() -> impl Iterator<Item = Vec<u8>> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -100,7 +98,7 @@ pub fn all_maps() -> impl Iterator<Item = Vec<u8>> {
         .filter_map(|pid| content(format!("/proc/{pid}/maps")).ok())
 }
 
-/// How the process ended, as `waitpid` would say it, where nobody has waited for it yet.
+/// How the process ended, as a `waitpid` status, until its parent has waited for it.
 pub fn wait_status(pid: u32, start_ticks: u64) -> Option<i32> {
     let stat = Stat::read(pid).filter(|stat| stat.state == b'Z' && stat.threads <= 1)?;
     // 0 may also mean that the kernel does not tell.
@@ -115,19 +113,19 @@ pub struct Memory {
     pub resident_bytes: u64,
     /// Of these, anonymous ones.
     pub anonymous_bytes: u64,
-    /// The most resident bytes so far (`VmHWM`); 0: not known.
+    /// Peak of resident bytes so far (`VmHWM`); 0: unknown.
     pub resident_peak_bytes: u64,
 }
 
-/// The memory of a process, as `/proc/PID/status` states them. The kernel counts both in batches of
-/// max(32, 2 a processor) pages for each processor, so that with two they may be 256 KiB off; exact
-/// figures (smaps_rollup) would stop the target for as long as its page tables take to walk.
+/// The memory of a process from `/proc/PID/status`. The kernel counts in batches of max(32, 2 a
+/// processor) pages for each processor: with two processors a figure may be 256 KiB off. Exact
+/// figures (smaps_rollup) would stop the target while the kernel walks its page tables.
 pub fn memory(pid: u32) -> Option<Memory> {
     memory_of(&text(format!("/proc/{pid}/status"))?)
 }
 
-/// Whether a process has switched transparent huge pages off, or was started by one that had
-/// (`PR_SET_THP_DISABLE`; Linux 5.0 and later tell). Not where the kernel has none to give.
+/// Whether a process has switched transparent huge pages off, or inherited the switch
+/// (`PR_SET_THP_DISABLE`; Linux 5.0 and later tell). False if the kernel has no huge pages.
 pub fn without_huge_pages(pid: u32) -> bool {
     text(format!("/proc/{pid}/status")).is_some_and(|status| huge_pages_are_off(&status))
 }
@@ -166,7 +164,7 @@ fn user_of(status: &str) -> Option<u32> {
         .ok()
 }
 
-/// The words of the process's command line; none where it cannot be read.
+/// The words of the process's command line; empty if unreadable.
 pub fn arguments(pid: u32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = bytes.strip_suffix(&[0]).unwrap_or(&bytes).split(|byte| *byte == 0);
@@ -176,26 +174,24 @@ pub fn arguments(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// The parent's pid; 0 where it cannot be told.
+/// The parent's pid; 0 if unknown.
 pub fn parent(pid: u32) -> u32 {
     let status = text(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The executable that the process runs.
+/// The process's executable.
 pub fn executable(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
-/// Whether a file whose path contains `part` is mapped in the process; `None` where that cannot be
-/// told.
+/// Whether the process has mapped a file with `part` in its path; `None` if unknown.
 pub fn maps(pid: u32, part: &[u8]) -> Option<bool> {
     let maps = content(format!("/proc/{pid}/maps")).ok().filter(|maps| !maps.is_empty())?;
     Some(maps.windows(part.len()).any(|window| window == part))
 }
 
-/// The name of a process that has ended and is not yet waited for: the last program that it ran, 15
-/// bytes at most.
+/// The name of an ended process that nobody has waited for: its last program, 15 bytes at most.
 pub fn name_of_ended(pid: u32) -> Option<String> {
     if Stat::read(pid)?.runs() {
         return None;
@@ -204,7 +200,7 @@ pub fn name_of_ended(pid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(name.strip_suffix(b"\n").unwrap_or(&name)).into_owned())
 }
 
-/// The value of a variable in the environment that the process was started with.
+/// The value of a variable in the process's initial environment.
 pub fn environment(pid: u32, variable: &str) -> Option<OsString> {
     let all = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let prefix = format!("{variable}=");
@@ -234,7 +230,7 @@ pub fn descendants(root: u32, limit: usize) -> Vec<u32> {
     found
 }
 
-/// Every process that may be looked at.
+/// Every process that may be inspected.
 pub fn all() -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()

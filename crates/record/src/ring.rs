@@ -1,7 +1,7 @@
-//! A ring, in a file of its own or (the first one) in its process's: the consumer's half of the
-//! protocol, and the parsing of its words (`heaplab_recorder::layout`).
+//! The consumer's half of a ring, in its own file or (the first one) in the process file, and the
+//! parsing of its words (`heaplab_recorder::layout`).
 //!
-//! What lies between tail and head is copied out before it is looked at: a target gone mad may
+//! The words between tail and head are copied out before they are checked: a broken target may
 //! write there at any time, and only a private copy can be checked once and then believed. The copy
 //! also undoes the wrap.
 
@@ -17,18 +17,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Largest data area that is believed.
+/// Largest data area believed.
 pub const DATA_BYTES_MAX: u64 = 1 << 30;
-/// Words copied out at a time by who reads a whole ring.
+/// Words copied at a time when a whole ring is read.
 pub const TAKE_WORDS: usize = 16 * 1024;
 const COUNTER_MASK: u64 = (1 << layout::COUNTER_BITS) - 1;
 
-/// Which of the two rings that a thread has.
+/// One of a thread's two rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// What threads do.
+    /// A thread's events.
     Main,
-    /// What happens in the middle of that.
+    /// Events in the middle of writing another.
     Nested,
 }
 
@@ -36,26 +36,27 @@ pub enum Part {
 #[derive(Debug)]
 pub struct Ring {
     map: Arc<MmapRaw>,
-    /// Where its header lies.
+    /// Offset of its header.
     at: usize,
     areas: [Area; 2],
 }
 
-/// A mapped process file: what changes in its header while the process runs, and its first ring.
+/// A mapped process file: the fields of its header that change while the process runs, and its
+/// first ring.
 #[derive(Debug)]
 pub struct ProcessFile(Arc<MmapRaw>);
 
-/// Where one ring's data lie in the file.
+/// One ring's data area in the file.
 #[derive(Clone, Copy, Debug)]
 struct Area {
     offset: usize,
     words: u64,
 }
 
-/// Maps the whole file; `None` where it has no length, which it gets in one step, or the magic
-/// number at `magic_at` is not there yet. That comes last, so that its page has memory then. A page
-/// without, read where it is mapped, would be asked for, and on a full disk (tmpfs has no room for
-/// the zeros either) end heaplab with a SIGBUS; read by a call it is zeros.
+/// Maps the whole file; `None` if it has no length yet (it gets all in one step), or no magic
+/// number at `magic_at` yet. The magic comes last: its page has memory then. Reading a page without
+/// memory through the mapping would request it, and on a full disk (tmpfs has no room for the zeros
+/// either) end heaplab with a SIGBUS; a read call gives zeros.
 fn map(file: &File, least_bytes: usize, magic_at: usize) -> io::Result<Option<Arc<MmapRaw>>> {
     let bytes = file.metadata()?.len();
     if (1..least_bytes as u64).contains(&bytes) {
@@ -69,14 +70,13 @@ fn map(file: &File, least_bytes: usize, magic_at: usize) -> io::Result<Option<Ar
         return Ok(None);
     }
     let map = MmapOptions::new().len(bytes as usize).map_raw(file)?;
-    // What the target has not come to is not wanted, and where the advice does nothing it costs
-    // time only.
+    // Pages that the target has not reached are not wanted; without the advice they only cost time.
     let _ = map.advise(Advice::Random);
     Ok(Some(Arc::new(map)))
 }
 
-/// Checks a ring's header against the file's length: the data areas of both rings, as (offset,
-/// words), which lie behind `begin`.
+/// Checks a ring's header against the file's length; returns the data areas of both rings, as
+/// (offset, words), behind `begin`.
 fn areas_of(header: &[u8], begin: usize, file_bytes: u64) -> Result<[Area; 2], String> {
     let u64_at = |at: usize| {
         header.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
@@ -118,7 +118,7 @@ fn areas_of(header: &[u8], begin: usize, file_bytes: u64) -> Result<[Area; 2], S
 }
 
 impl ProcessFile {
-    /// Maps the file; `None` while its header is not there.
+    /// Maps the file; `None` until its header is there.
     pub fn open(path: &Path) -> io::Result<Option<ProcessFile>> {
         let file = discover::open_file(path, true)?;
         Ok(map(&file, size_of::<ProcessHeader>(), offset_of!(ProcessHeader, magic))?
@@ -138,9 +138,9 @@ impl ProcessFile {
 
     fn atomic(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset + 4 <= size_of::<ProcessHeader>());
-        // SAFETY: the mapping is page-aligned and at least a header long (`open`), so that an
-        // aligned offset within the header is a valid u32 for as long as `self` lives; both sides
-        // access those that change atomically only.
+        // SAFETY: the mapping is page-aligned and at least a header long (`open`), so an aligned
+        // offset within the header is a valid u32 while `self` lives; both sides access the
+        // changing fields atomically only.
         unsafe { AtomicU32::from_ptr(self.0.as_mut_ptr().add(offset).cast()) }
     }
 
@@ -148,18 +148,17 @@ impl ProcessFile {
         self.atomic(offset).load(Ordering::Acquire)
     }
 
-    /// Whether it has said that it ends, by exit() or _exit().
+    /// Whether it has announced its end, by exit() or _exit().
     pub fn exited(&self) -> bool {
         self.word(offset_of!(ProcessHeader, exited)) != 0
     }
 
-    /// Tells the image that it is read no more, should it run after all: it does not wait for room
-    /// then.
+    /// Tells the image that nobody reads it any more: it then does not wait for room.
     pub fn leave(&self) {
         self.atomic(offset_of!(ProcessHeader, left)).store(1, Ordering::Release);
     }
 
-    /// How many rings the image says that it has.
+    /// The image's count of its rings.
     pub fn ring_count(&self) -> u32 {
         self.word(offset_of!(ProcessHeader, ring_count))
     }
@@ -177,15 +176,15 @@ impl ProcessFile {
 }
 
 impl Ring {
-    /// Maps the file in which a ring is described at `at` (`discover::ring_place`), or says what is
-    /// wrong with it. A ring whose magic is not there yet gives `None`.
+    /// Maps the file with a ring's header at `at` (`discover::ring_place`); the error names the
+    /// fault. `None`: no magic yet.
     pub fn open(path: &Path, at: usize) -> io::Result<Option<Ring>> {
         let file = discover::open_file(path, true)?;
         map(&file, at + size_of::<RingHeader>(), at + offset_of!(RingHeader, magic))?
             .map_or(Ok(None), |map| Ring::of(map, at))
     }
 
-    /// `map` is at least as long as the header at `at`.
+    /// `map` must be at least as long as the header at `at`.
     fn of(map: Arc<MmapRaw>, at: usize) -> io::Result<Option<Ring>> {
         let bytes = map.len() as u64;
         let mut ring = Ring { map, at, areas: [Area { offset: 0, words: 1 }; 2] };
@@ -214,13 +213,13 @@ impl Ring {
                 && offset + 8 <= size_of::<RingHeader>()
                 && self.at + size_of::<RingHeader>() <= self.map.len()
         );
-        // SAFETY: the mapping is page-aligned and holds the header (checked above), so that an
-        // aligned offset within the header is a valid u64 for as long as `self` lives; both sides
-        // access it atomically only.
+        // SAFETY: the mapping is page-aligned and holds the header (checked above), so an aligned
+        // offset within the header is a valid u64 while `self` lives; both sides access it
+        // atomically only.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(at).cast()) }
     }
 
-    /// Where a part's data lie in the file, and how many bytes they are.
+    /// Offset and bytes of a part's data in the file.
     pub fn data(&self, part: Part) -> (u64, u64) {
         let area = self.area(part);
         (area.offset as u64, area.words * 8)
@@ -244,7 +243,7 @@ impl Ring {
         self.areas[part as usize]
     }
 
-    /// Words waiting, and words there is room for. More waiting than room: the ring is damaged.
+    /// Waiting words, and words of room. More waiting than room: the ring is damaged.
     pub fn fill(&self, part: Part) -> (u64, u64) {
         let waiting = self
             .head(part)
@@ -258,9 +257,8 @@ impl Ring {
         self.tail(part).load(Ordering::Relaxed)
     }
 
-    /// Copies up to `limit` words from `position` on into `words`, and returns how many more there
-    /// are. `None`: what the producer states, or the position that stands in its memory, is not
-    /// possible.
+    /// Copies up to `limit` words from `position` on into `words`; returns how many more there are.
+    /// `None`: the producer's figures, or the position in its memory, are impossible.
     pub fn copy(
         &self,
         part: Part,
@@ -281,8 +279,8 @@ impl Ring {
         for (from, length) in [(begin, before_wrap), (0, count - before_wrap)] {
             // SAFETY: `open` checked that `area.words` words from the 8-aligned `area.offset` lie
             // inside the mapping, and from + length <= area.words. `words` has room for `count` =
-            // both lengths. The producer does not write between tail and head; should it, the
-            // copied words are wrong, and are checked as any others.
+            // both lengths. The producer does not write between tail and head; if it does, the
+            // copied words are wrong and are checked like all others.
             unsafe {
                 let source = self.map.as_ptr().add(area.offset).cast::<u64>().add(from as usize);
                 std::ptr::copy_nonoverlapping(
@@ -296,9 +294,9 @@ impl Ring {
         Some(waiting - count)
     }
 
-    /// Asks for the `count` words from `position` on, while something else is done: another
-    /// processor has written them last, so that each line of them takes as long to come as several
-    /// records take to encode.
+    /// Prefetches the `count` words from `position` on during other work: another processor wrote
+    /// them last, and each of their cache lines takes as long to arrive as several records take to
+    /// encode.
     pub fn prefetch(&self, part: Part, position: u64, count: u64) {
         #[cfg(target_arch = "x86_64")]
         {
@@ -307,8 +305,8 @@ impl Ring {
             for line in 0..count.min(area.words).div_ceil(8) {
                 let word = position.wrapping_add(line * 8) & (area.words - 1);
                 // SAFETY: `open` checked that `area.words` words from `area.offset` lie inside the
-                // mapping, and `word` is one of them; a prefetch reads nothing that the program
-                // could see.
+                // mapping, and `word` is one of them; a prefetch has no effect visible to the
+                // program.
                 unsafe {
                     _mm_prefetch::<_MM_HINT_T0>(
                         self.map.as_ptr().add(area.offset + word as usize * 8).cast(),
@@ -326,38 +324,37 @@ impl Ring {
     }
 }
 
-/// A position that no ring reaches. It stands where the program can write, and lengths are added to
-/// it.
+/// A position that no ring reaches. The position lies where the program can write, and lengths are
+/// added to it.
 const POSITION_MAX: u64 = 1 << 62;
 
-/// Largest block that an allocator can have given: with what it adds, what addresses of 48 bits
-/// reach.
+/// Largest block that an allocator can give: addresses of 48 bits less the allocator's overhead.
 const BLOCK_BYTES_MAX: u64 = (1 << 48) - (1 << 32);
 
-/// What became of some words.
+/// The result of parsing some words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// All whole records were taken; the rest, if any, is the beginning of one.
+    /// All whole records were taken; the rest, if any, is the start of one.
     Whole,
     /// The encoder is full.
     Full,
-    /// What follows is no record.
+    /// The next words are no record.
     Damaged,
 }
 
-/// What a record did to blocks; 0: nothing of the kind.
+/// A record's effect on blocks; 0: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Where one was given back.
+    /// Address of a freed block.
     pub gone: u64,
-    /// Where one was handed out.
+    /// Address of a new block.
     pub born: u64,
-    /// Bytes that were asked for.
+    /// Bytes requested.
     pub size: u64,
 }
 
-/// Encodes the records at the beginning of `words`, calls `each` for every event, and says how many
-/// words they were.
+/// Encodes the records at the beginning of `words`, calls `each` for every event, and returns their
+/// words.
 pub fn encode(
     words: &[u64],
     encoder: &mut Encoder,
@@ -370,7 +367,7 @@ pub fn encode(
             break Parsed::Full;
         }
         let (kind, stamp) = layout::stamp(*first);
-        // The three that are nearly all there is, without a record in between where none is needed.
+        // The three frequent kinds, without an intermediate record if possible.
         match (kind, then) {
             (layout::FREE, [block, after @ ..]) => {
                 let block = Block::from_word(*block);
@@ -406,8 +403,8 @@ pub fn encode(
     (words.len() - rest.len(), parsed)
 }
 
-/// Encodes what is not as frequent; gives its words, 0 where it is not whole yet, or an error where
-/// it is no record.
+/// Encodes a rarer record; returns its words, 0 if it is incomplete, or an error if it is no
+/// record.
 fn encode_other(
     words: &[u64],
     kind: u8,
@@ -478,7 +475,7 @@ fn record_of(kind: u8, stamp: u64, words: &[u64]) -> Record {
     }
 }
 
-/// A birth, of the words behind the stamp.
+/// A birth, from the words behind the stamp.
 #[inline(always)]
 fn birth(kind: Kind, failed: bool, stamp: u64, [block, size, extra]: [u64; 3]) -> Record {
     let block = Block::from_word(block);

@@ -1,10 +1,10 @@
-//! One recording from start to end: prepare the spool, start the target, drain until everybody has
+//! One recording from start to end: prepares the spool, starts the target, drains until all have
 //! ended.
 //!
 //! The recording ends when the started process and all recorded descendants have ended
-//! (`detach_children`: when the started process has). A signal that ends things goes to the target
-//! first; heaplab ends by itself when the target does. Only when the started process has ended
-//! already, or at the third such signal, is the recording ended while processes run on.
+//! (`detach_children`: when the started process has). A terminating signal goes to the target
+//! first; heaplab ends when the target does. heaplab ends the recording while processes run on in
+//! two cases: the started process has ended already, or this is the third such signal.
 
 use crate::clock;
 use crate::control::{self, ControlPage, Refused, Settings};
@@ -30,19 +30,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Bytes that must be free where the spool will lie.
+/// Bytes that must be free in the spool's place.
 const FREE_BYTES_MIN: u64 = 64 << 20;
 /// Shortest and longest time between two looks at the rings.
 const TURN: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(5));
-/// Time between two lookings for ends, new files and clock readings.
+/// Time between two looks for ends, new files and clock readings.
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
-/// How long a forked process may take to say that it is there, when all others have ended; it may
-/// wait for a processor.
+/// How long to wait for a forked process's file after all others have ended; the process may wait
+/// for a processor.
 const FILE_WAIT: Duration = Duration::from_secs(2);
-/// Signals after which the recording ends although the target does not.
+/// Signals after which the recording ends even if the target does not.
 const PATIENCE: u32 = 3;
 
-/// How to record.
+/// Options of a recording.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The command line: the program, then its arguments.
@@ -58,9 +58,9 @@ pub struct Options {
     pub mark_signal: u32,
     /// Time between two samples of each process's memory; zero: none.
     pub samples: Duration,
-    /// End when the started process has ended, whatever its descendants do.
+    /// End with the started process, whatever its descendants do.
     pub detach_children: bool,
-    /// Pretend that the disk is full once the spool has this many bytes; for tests.
+    /// Act as if the disk were full once the spool has this many bytes; for tests.
     pub spool_limit_bytes: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ pub struct Options {
 pub struct Recorded {
     /// How the started process ended; `None`: it runs on.
     pub status: Option<ExitStatus>,
-    /// What was taken.
+    /// Figures of the recording.
     pub totals: Totals,
     /// The started process's number.
     pub pid: u32,
@@ -81,28 +81,28 @@ pub struct Recorded {
     pub unrecorded: Vec<Unrecorded>,
     /// Processes and threads that could not be recorded.
     pub refused: Option<Refused>,
-    /// What keeps the program, or a part of it, from being recorded.
+    /// The obstacle to recording the program or a part of it.
     pub obstacle: Option<Obstacle>,
     /// The program's file.
     pub program: PathBuf,
-    /// Where everything is in the spool: finishing need not look for it.
+    /// The spool's index: finishing need not scan.
     pub index: Index,
-    /// The spool took no more, and rings hold records that it does not.
+    /// The spool took no more, and rings hold the remaining records.
     pub left_in_rings: bool,
 }
 
-/// What happens while recording, for whoever shows it.
+/// Reports during the recording, for display.
 #[derive(Clone, Debug)]
 pub enum Progress {
-    /// The program has an obstacle; it is started all the same, for its children's sake.
+    /// The program has an obstacle; it starts all the same, for its children's sake.
     Obstacle(String),
     /// Figures, several times a second.
     Totals(Totals),
-    /// Nothing more is recorded, for this reason; the program runs on.
+    /// Recording stopped, for this reason; the program runs on.
     Stopped(String),
-    /// Something of a process is not recorded, and why.
+    /// A part of a process is not recorded, and why.
     Missing(String),
-    /// The started process has ended; these descendants run on, and are recorded on.
+    /// The started process has ended; these descendants run on and are still recorded.
     Waiting(Vec<u32>),
 }
 
@@ -110,7 +110,7 @@ fn obstacle_text(program: &Path, obstacle: Option<&Obstacle>) -> Option<String> 
     obstacle.map(|obstacle| format!("{} {obstacle}", program.display()))
 }
 
-/// Checks that the spool can be made and that there is room for it.
+/// Checks that the spool can be made and has room.
 fn prepare(spool: &Path) -> Result<(), RecordError> {
     if control::is_running(spool) {
         return Err(RecordError::SpoolInUse(spool.to_owned()));
@@ -161,7 +161,7 @@ pub fn record(
     let (mut session, child) = match begun {
         Ok(begun) => begun,
         Err(error) => {
-            // Nothing ran, so that nothing in the spool is worth keeping.
+            // Nothing ran: the spool holds nothing to keep.
             let _ = fs::remove_dir_all(&options.spool);
             return Err(error);
         }
@@ -187,7 +187,7 @@ fn begin<'a>(
         stack_depth: options.stack_depth,
         ring_bytes: options.ring_bytes,
         first_ring_bytes: control::first_ring_bytes(options.ring_bytes, options.stack_depth),
-        // A page at least, which is 64 KiB on some kernels for aarch64.
+        // At least a page, which is 64 KiB on some aarch64 kernels.
         nested_bytes: (options.ring_bytes / 16)
             .max(16 * 1024)
             .max(rustix::param::page_size() as u32),
@@ -250,7 +250,7 @@ struct Session<'a> {
     pid: u32,
     watch: Watch,
     status: Option<ExitStatus>,
-    /// Why nothing more is recorded.
+    /// Why recording stopped.
     stopped: Option<String>,
     ending_signals: u32,
     unrecorded: Vec<Unrecorded>,
@@ -260,13 +260,13 @@ struct Session<'a> {
     waiting_told: bool,
     stop_told: bool,
     lost_told: bool,
-    /// What is not recorded, to be said.
+    /// Losses not yet reported.
     untold: Vec<String>,
     refused_told: u32,
     cut_told: HashSet<u32>,
-    /// Processes without a file, since when they are waited for.
+    /// Processes without a file, and the start of the wait for each.
     awaited: HashMap<u32, Instant>,
-    /// What the started process was called when it ended.
+    /// The started process's name at its end.
     last_name: Option<String>,
 }
 
@@ -298,8 +298,8 @@ impl Session<'_> {
             match self.turn() {
                 Ok(fullest) => {
                     turn = match fullest {
-                        // Rings are emptied from an eighth on; half full at a turn leaves as much
-                        // again for a burst.
+                        // Rings are emptied from an eighth on; half full at a turn leaves the other
+                        // half for a burst.
                         ..125 => (turn * 2).min(TURN.1),
                         125..500 => turn,
                         _ => (turn / 2).max(TURN.0),
@@ -336,8 +336,8 @@ impl Session<'_> {
         self.finish(progress)
     }
 
-    /// Sleeps until the next turn, a signal, or the started process's end. Whether it may have
-    /// ended: the descriptor says so, or there is none that could.
+    /// Sleeps until the next turn, a signal, or the started process's end. Returns whether it may
+    /// have ended: the descriptor says so, or there is none.
     fn wait(&self, turn: Duration, descriptor: Option<&rustix::fd::OwnedFd>) -> bool {
         let mut descriptors =
             vec![PollFd::from_borrowed_fd(self.signals.descriptor(), PollFlags::IN)];
@@ -352,7 +352,7 @@ impl Session<'_> {
     fn take_signals(&mut self) {
         while let Some(arrived) = self.signals.next() {
             let reached_target = arrived.reached_target(self.pid, &self.spool);
-            // What processes of the recording say to each other is no word to heaplab.
+            // Signals between processes of the recording are not for heaplab.
             if reached_target && arrived.sender.is_some() {
                 continue;
             }
@@ -373,8 +373,7 @@ impl Session<'_> {
         self.drainer.turn()
     }
 
-    /// Looks for new files. One that cannot be read is a process that is not recorded; the others
-    /// are.
+    /// Looks for new files. An unreadable one is one unrecorded process; the others are recorded.
     fn discover(&mut self) -> io::Result<()> {
         self.announced = self.control.announced();
         let mut outcome = self.drainer.discover(self.announced);
@@ -382,7 +381,7 @@ impl Session<'_> {
         let execs = if lost.is_empty() { Vec::new() } else { execs::read(&self.spool) };
         for Lost { pid, reason } in lost {
             let found = unrecorded::unread(pid, reason, proc_fs::executable(pid), &execs);
-            // Once: there may be thousands, and the end names them.
+            // Only once: there may be thousands, and the end names them.
             if !self.lost_told {
                 self.lost_told = true;
                 self.untold.push(format!("process {pid} is not recorded: it {}", found.reason));
@@ -414,7 +413,7 @@ impl Session<'_> {
         if self.stopped.is_some() { Ok(()) } else { self.drainer.sample() }
     }
 
-    /// The spool cannot be written: targets are told, and run on without being recorded.
+    /// The spool cannot be written: tells targets, which run on unrecorded.
     fn stop(&mut self, error: &io::Error) {
         if self.stopped.is_some() {
             return;
@@ -433,8 +432,8 @@ impl Session<'_> {
         self.stopped = Some(format!("{reason} after {:.1} s", at_ns as f64 / 1e9));
     }
 
-    /// Says at once what is no longer recorded, or could not be: whoever hears of it at the end may
-    /// have waited for days.
+    /// Reports at once what is no longer recorded, or could not be: at the end the user may have
+    /// waited for days.
     fn tell(&mut self, progress: &mut dyn FnMut(Progress)) {
         if let Some(text) = self.stopped.as_ref().filter(|_| !self.stop_told) {
             self.stop_told = true;
@@ -443,7 +442,7 @@ impl Session<'_> {
         if let Some(refused) = self.control.refused()
             && refused.count > self.refused_told
         {
-            // Once: there may be thousands, and the end says how many.
+            // Only once: there may be thousands, and the end gives the number.
             if self.refused_told == 0 {
                 progress(Progress::Missing(format!(
                     "process {} {}",
@@ -463,17 +462,17 @@ impl Session<'_> {
                 layout::CUT_TIMELESS => {
                     "it has locked itself up (seccomp's strict mode, or PR_SET_TSC)"
                 }
-                // What heaplab asked for is told above.
+                // heaplab's own requests are reported above.
                 _ => continue,
             };
-            // Of a process that has become another program it is told once.
+            // Only once for a process that has become another program.
             if self.cut_told.insert(pid) {
                 progress(Progress::Missing(format!("process {pid} is no longer recorded: {why}")));
             }
         }
     }
 
-    /// `kept_house`: what there is and what has ended was looked for in this turn.
+    /// `kept_house`: this turn has looked for new files and ends.
     fn is_over(&mut self, kept_house: bool, progress: &mut dyn FnMut(Progress)) -> bool {
         if self.status.is_none() {
             if self.ending_signals >= PATIENCE {
@@ -500,9 +499,9 @@ impl Session<'_> {
         false
     }
 
-    /// Whether a process of this recording runs that has not said so yet: a child whose parent
-    /// ended right after the fork, as a daemon's does. None is waited for longer than
-    /// [`FILE_WAIT`], because those that cannot be recorded never do.
+    /// Whether a process of this recording runs without a file yet: a child of a parent that ended
+    /// right after the fork, such as a daemon. The wait is at most [`FILE_WAIT`], because
+    /// unrecordable processes never make a file.
     fn awaits_a_file(&mut self) -> bool {
         let spool = self.spool.as_os_str();
         let has_spool =
@@ -520,8 +519,8 @@ impl Session<'_> {
         ));
     }
 
-    /// The started process became a program without the recorder, too short for the watch to see
-    /// it.
+    /// Reports that the started process became a program without the recorder, too short-lived for
+    /// the watch to see.
     fn tell_last_program(&mut self) {
         let images = self.images_of_started();
         if self.has_told(self.pid) || images.is_empty() {
@@ -562,12 +561,12 @@ impl Session<'_> {
             .collect()
     }
 
-    /// The name by which the started process went when it ended, where that is not its last
-    /// image's, and that one never called exit().
+    /// The started process's name at its end, if it differs from its last image's and that image
+    /// never called exit().
     fn other_name(&self, image: Option<&Image>) -> Option<String> {
         let (name, image) = (self.last_name.as_ref()?, image?);
-        // A program is called as the path that it was started by ends, which may be a link, or a
-        // script's. What `env` has behind its options is not itself.
+        // A program's name is the end of the path that started it, which may be a link or a
+        // script's. `env` with options runs another program.
         let starts_others = image.executable.ends_with(b"/env");
         let script = image.arguments.iter().skip(1).take(if starts_others { 0 } else { 2 });
         let words = image.arguments.first().into_iter().chain(script).chain([&image.executable]);
@@ -586,7 +585,7 @@ impl Session<'_> {
 
     fn finish(mut self, progress: &mut dyn FnMut(Progress)) -> Recorded {
         self.tell_last_program();
-        // Also where the spool takes no more: how its processes ended is known all the same.
+        // Also when the spool takes no more: the ends of its processes are known all the same.
         let (pid, how) = (self.pid, self.status.map(how_of));
         let discovered = self.discover();
         let mut outcome = discovered.and(self.drainer.reap(|asked| how.filter(|_| asked == pid)));
@@ -605,7 +604,7 @@ impl Session<'_> {
         if let Err(error) = self.drainer.note(&last) {
             self.stop(&error);
             let text = self.stopped.clone().unwrap_or_default();
-            // Not written either, as a rule, but known to who finishes now.
+            // As a rule not written either, but known to a finisher in this process.
             let _ = self.drainer.note(&Note::Cut { text });
         }
         progress(Progress::Totals(self.drainer.totals()));
@@ -638,21 +637,22 @@ fn elapsed_ns(since_ns: u64) -> u64 {
 }
 
 impl Recorded {
-    /// What keeps the program from being recorded, as [`Progress::Obstacle`] said it.
+    /// The obstacle to recording the program, in the words of [`Progress::Obstacle`].
     pub fn obstacle_text(&self) -> Option<String> {
         obstacle_text(&self.program, self.obstacle.as_ref())
     }
 
-    /// Whether everything that ran was recorded: where there are no events, nothing was allocated.
+    /// Whether everything that ran was recorded: no events then mean no allocations.
     pub fn is_whole(&self) -> bool {
         let all_seen =
             self.obstacle.is_none() && self.refused.is_none() && self.unrecorded.is_empty();
         all_seen && self.cut.is_none() && self.totals.images > 0
     }
 
-    /// Why nothing was recorded, if nothing was.
+    /// Why nothing was recorded; `None` if something was.
     pub fn nothing(&self) -> Option<String> {
-        // What the spool did not take is still in the rings, and finishing reads it there.
+        // Records that the spool did not take are still in the rings, and finishing reads them
+        // there.
         if self.totals.events > 0 || self.left_in_rings {
             return None;
         }
@@ -683,7 +683,7 @@ impl Recorded {
         })
     }
 
-    /// The status to end with: the target's, as the shell would show it.
+    /// The exit status: the target's, as the shell would show it.
     pub fn exit_code(&self) -> u8 {
         match self.status {
             Some(status) => status

@@ -1,14 +1,14 @@
 //! Signals to heaplab while a target runs.
 //!
-//! A terminal sends Ctrl-C to the whole foreground group, the target included; passing it on would
-//! make the target see it twice. What another process sent to heaplab alone is passed on. The
-//! sender is told apart by `ssi_code` and `ssi_pid`: what the target or a process of its recording
-//! sends comes by their group, which heaplab shares with them (`kill 0`), so that the target has it
-//! already. Of anybody else nobody can tell whether it was for heaplab or for the group. A script
-//! that ends `heaplab record` in its background by its pid is in the group, too, so that the group
-//! says nothing, and such a signal is passed on: then a signal to the group is seen twice.
+//! A terminal sends Ctrl-C to the whole foreground group, target included; passing it on would
+//! deliver it twice. A signal that another process sent to heaplab alone is passed on. `ssi_code`
+//! and `ssi_pid` tell the sender. A signal from the target or a process of its recording comes by
+//! their process group, which heaplab shares (`kill 0`): the target has it already. For all other
+//! senders nothing tells whether the signal was for heaplab or for the group. A script that ends
+//! its background `heaplab record` by pid is in the group too, so the group proves nothing. Such a
+//! signal is passed on; a signal to the group then arrives twice.
 //!
-//! Where SIGCHLD is ignored the kernel tells nobody how a child ended, so that it is not while a
+//! If SIGCHLD is ignored the kernel tells nobody how a child ended; so it is not ignored while a
 //! target runs.
 
 use crate::{inherited, proc_fs};
@@ -17,24 +17,23 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-/// Signals that end things; they are heaplab's to pass on.
+/// Terminating signals, which heaplab passes on.
 const PASSED_ON: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
-/// Ancestors of a sender among which the target is looked for.
+/// Most ancestors of a sender searched for the target.
 const ANCESTORS_MAX: usize = 256;
 
-/// A signal that came in.
+/// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// Its number.
     pub signal: i32,
-    /// The process that sent it; `None`: the terminal, and to the target as well.
+    /// The sending process; `None`: the terminal, which sends to the target too.
     pub sender: Option<u32>,
 }
 
 impl Arrived {
-    /// Whether the target has got it as well: from the terminal, or from a process of its
-    /// recording, which has `spool` in its environment. A sender that is gone is taken for a
-    /// stranger.
+    /// Whether the target has the signal as well: from the terminal, or from a process of its
+    /// recording, with `spool` in its environment. A sender that is gone counts as a stranger.
     pub fn reached_target(&self, target: u32, spool: &Path) -> bool {
         let is_of_recording = |sender| {
             let mut ancestors = std::iter::successors(Some(sender), |pid| {
@@ -53,19 +52,18 @@ impl Arrived {
 pub struct Signals {
     descriptor: OwnedFd,
     before: libc::sigset_t,
-    /// What became of SIGCHLD, where that hid how a child ends.
+    /// The earlier action of SIGCHLD, if it hid how children end.
     child_before: Option<libc::sigaction>,
 }
 
 impl Signals {
-    /// Takes the signals over. SIGXFSZ is blocked with them, so that a file size limit is an error
-    /// from write(2).
+    /// Takes the signals over. Also blocks SIGXFSZ: a file size limit then is an error of write(2).
     pub fn take() -> io::Result<Signals> {
         // SAFETY: a sigset_t is plain integers; it is emptied before use.
         let (mut set, mut before): (libc::sigset_t, libc::sigset_t) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
         // SAFETY: both sets live through the calls, and the signal numbers are valid. signalfd
-        // returns a descriptor that nobody else owns, or -1, which is checked before it is used.
+        // returns a descriptor that nobody else owns, or -1; the code checks it before use.
         unsafe {
             libc::sigemptyset(&raw mut set);
             for signal in PASSED_ON {
@@ -88,12 +86,12 @@ impl Signals {
         self.descriptor.as_fd()
     }
 
-    /// The mask that was in force before, for the target.
+    /// The earlier signal mask, for the target.
     pub fn mask_before(&self) -> libc::sigset_t {
         self.before
     }
 
-    /// Whether SIGCHLD was ignored before, which the target inherits.
+    /// Whether SIGCHLD was ignored before; the target inherits this.
     pub fn child_was_ignored(&self) -> bool {
         self.child_before.is_some_and(|before| before.sa_sigaction == libc::SIG_IGN)
     }
@@ -107,28 +105,27 @@ impl Signals {
         let signal = field(std::mem::offset_of!(libc::signalfd_siginfo, ssi_signo));
         let code = field(std::mem::offset_of!(libc::signalfd_siginfo, ssi_code));
         let sender = field(std::mem::offset_of!(libc::signalfd_siginfo, ssi_pid)) as u32;
-        // The kernel's own codes are above 0, and a sender of another pid namespace has the number
-        // 0.
+        // The kernel's own codes are above 0; a sender of another pid namespace has the number 0.
         (length == info.len()).then_some(Arrived { signal, sender: (code <= 0).then_some(sender) })
     }
 }
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // A signal still waiting would be delivered the moment it is unblocked.
+        // A signal still waiting would be delivered once unblocked.
         while self.next().is_some() {}
-        // SAFETY: `before` is the mask that pthread_sigmask gave in `take`.
+        // SAFETY: `before` is the mask from pthread_sigmask in `take`.
         unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut())
         };
         if let Some(before) = self.child_before {
-            // SAFETY: it is what sigaction gave in `take`.
+            // SAFETY: it is the action from sigaction in `take`.
             unsafe { libc::sigaction(libc::SIGCHLD, &raw const before, std::ptr::null_mut()) };
         }
     }
 }
 
-/// Sees to it that children can be waited for. What became of SIGCHLD before, where they could not.
+/// Makes children waitable. Returns the earlier action of SIGCHLD if they were not.
 fn hear_of_children() -> Option<libc::sigaction> {
     let before = inherited::disposition(libc::SIGCHLD);
     let are_lost =
@@ -139,13 +136,13 @@ fn hear_of_children() -> Option<libc::sigaction> {
         if action.sa_sigaction == libc::SIG_IGN {
             action.sa_sigaction = libc::SIG_DFL;
         }
-        // SAFETY: but for the change above the action is the one in force.
+        // SAFETY: except for the change above the action is the current one.
         unsafe { libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut()) };
     }
     are_lost.then_some(before)
 }
 
-/// Whether this process ignores `signal`. Such a signal arrives in [`Signals`] all the same.
+/// Whether this process ignores `signal`. Such a signal still arrives in [`Signals`].
 pub fn is_ignored(signal: i32) -> bool {
     inherited::disposition(signal).sa_sigaction == libc::SIG_IGN
 }

@@ -1,5 +1,5 @@
-//! Starts the target: as it would run without us, but for two variables in its environment; and
-//! hears of its end.
+//! Starts the target as it would run without us, except for two variables in its environment, and
+//! notices its end.
 
 use crate::diagnose;
 use crate::error::RecordError;
@@ -12,19 +12,19 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
-/// `wait`'s word for a process that has stopped: neither an exit status nor a signal.
+/// A `wait` status of a stopped process: neither an exit status nor a signal.
 const NEITHER: i32 = 0x7f;
 
-/// What the program's environment says of the recorder.
+/// Settings for the recorder in the program's environment.
 #[derive(Clone, Copy, Debug)]
 pub struct Preloading<'a> {
-    /// The recorder; none where the program's dynamic linker would stumble over it.
+    /// The recorder; `None` if the program's dynamic linker would fail over it.
     pub object: Option<&'a Path>,
-    /// Whether AddressSanitizer must be told through `ASAN_OPTIONS` to let the recorder be.
+    /// Whether `ASAN_OPTIONS` must tell AddressSanitizer to accept the recorder.
     pub asan_is_told: bool,
 }
 
-/// Where the program's file is; an error where it cannot be started at all.
+/// The program's file; an error if it cannot be started.
 pub fn locate(program: &OsStr) -> Result<PathBuf, RecordError> {
     let search = std::env::var_os("PATH");
     let shown = || program.to_string_lossy().into_owned();
@@ -44,8 +44,8 @@ pub fn locate(program: &OsStr) -> Result<PathBuf, RecordError> {
     Ok(path)
 }
 
-/// `ASAN_OPTIONS` with [`diagnose::ASAN_ALLOWS`] before what the user wrote: the last word on an
-/// option is the user's.
+/// `ASAN_OPTIONS` with [`diagnose::ASAN_ALLOWS`] before the user's options: the last value of an
+/// option counts.
 fn asan_options(existing: Option<&OsStr>) -> OsString {
     let mut value = OsString::from(diagnose::ASAN_ALLOWS);
     if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
@@ -56,8 +56,8 @@ fn asan_options(existing: Option<&OsStr>) -> OsString {
 }
 
 /// Starts `command` (its first word names the program at `path`), recorded into `spool`. Standard
-/// input, output and error, the process group and the working folder are heaplab's own; the signal
-/// mask is what it was before `signals` were taken.
+/// input, output and error, the process group and the working folder are heaplab's; the signal mask
+/// is the one before `signals` were taken.
 pub fn start(
     path: &Path,
     command: &[OsString],
@@ -80,8 +80,8 @@ pub fn start(
     })
 }
 
-/// `command` in `environment`, with the signal mask and what is ignored as both were before
-/// `signals` were taken.
+/// `command` in `environment`, with the signal mask and ignored signals from before `signals` were
+/// taken.
 pub(crate) fn as_it_would_run(
     path: &Path,
     command: &[OsString],
@@ -99,8 +99,8 @@ pub(crate) fn as_it_would_run(
         (handling(inherited::pipe_is_ignored()), handling(signals.child_was_ignored()));
     let environment = environment.block();
     // SAFETY: between fork and exec the closure makes async-signal-safe calls on plain data that it
-    // owns, allocates nothing, and is the only thread; `Command` runs it behind its own changes,
-    // and without variables of its own it takes `environ` as it then is.
+    // owns, allocates nothing, and is the only thread. `Command` runs it after its own changes;
+    // `Command` has no variables of its own and takes the current `environ`.
     unsafe {
         child.pre_exec(move || {
             libc::signal(libc::SIGPIPE, on_pipe);
@@ -113,8 +113,8 @@ pub(crate) fn as_it_would_run(
     child
 }
 
-/// How the target has ended; `None`: it runs. Where somebody else has waited for it that is not
-/// known, and the status has neither a code nor a signal.
+/// How the target has ended; `None`: it runs. If another caller has waited for it, the end is
+/// unknown, and the status has neither a code nor a signal.
 pub(crate) fn ended(child: &mut Child) -> Option<ExitStatus> {
     match child.try_wait() {
         Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
@@ -153,7 +153,7 @@ mod tests {
         assert!(locate(OsStr::new("sh")).is_ok());
     }
 
-    /// Whoever embeds this may ignore SIGCHLD or wait for all its children.
+    /// An embedding program may ignore SIGCHLD or wait for all its children.
     #[test]
     fn a_target_that_somebody_else_waited_for_has_ended() {
         let mut child = Command::new("true").spawn().unwrap();

@@ -1,16 +1,16 @@
 //! Names for the frames of a recording: groups the addresses by module, resolves them, and rebuilds
 //! the frame table.
 //!
-//! A stack node refers to the innermost function at its return address; the functions that this one
-//! is inlined into follow by `inlined_into`, always in a later row (`Tables::frames_of` relies on
-//! it). Rows of frames keep their numbers, so that stacks, and a bundle's other files, stay as they
-//! are. Running it again is safe: a frame whose module is gone by then keeps the names it had.
+//! A stack node refers to the innermost function at its return address; `inlined_into` leads to the
+//! functions around an inlined one, always in a later row (`Tables::frames_of` relies on this
+//! order). Rows of frames keep their numbers, so stacks and a bundle's other files stay unchanged.
+//! Running it again is safe: a frame of a missing module keeps its names.
 
 use heaplab_symbols::{ModuleReport, Options, Place, resolve_module};
 use heaplab_trace::tables::{Frame, Tables};
 use std::{borrow::Cow, collections::BTreeMap, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
-/// What symbolizing found for one module file (all its mappings in all processes together).
+/// The result for one module file (all its mappings in all processes together).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SymbolizedModule {
     /// Path as recorded.
@@ -23,8 +23,8 @@ pub struct SymbolizedModule {
     pub report: ModuleReport,
 }
 
-/// Resolves every frame that lies in a module, and says what was found, the module with the most
-/// frames first. Frames that get no names keep what they had.
+/// Resolves every frame in a module; returns the results, the module with the most frames first.
+/// Frames without new names keep the old.
 pub fn symbolize(tables: &mut Tables, options: &Options) -> Vec<SymbolizedModule> {
     let physical = physical_frames(tables);
     let mut answers: BTreeMap<u32, Vec<Place>> = BTreeMap::new();
@@ -66,8 +66,7 @@ fn call_address(frame: &Frame) -> u64 {
     frame.address.saturating_sub(1)
 }
 
-/// Which frames stand for a return address, and not for a function that another one is inlined
-/// into.
+/// Which frames stand for a return address rather than for the caller of an inlined function.
 fn physical_frames(tables: &Tables) -> Vec<bool> {
     let mut physical = vec![true; tables.frames.len()];
     for frame in &tables.frames {
@@ -97,13 +96,13 @@ fn by_module<'a>(tables: &'a Tables, physical: &[bool]) -> BTreeMap<(&'a str, &'
     modules
 }
 
-/// Puts `answers` in place of what the frames had. Rows keep their numbers, so that stacks keep
-/// theirs; functions inlined at an address are appended, and those that earlier answers had
-/// appended and nobody needs any more go from the end.
+/// Replaces the frames' old names by `answers`. Rows keep their numbers, so stacks stay valid.
+/// Functions inlined at an address are appended; earlier appended rows that nothing needs any more
+/// are removed from the end.
 fn rebuild(frames: &mut Vec<Frame>, physical: &[bool], answers: &BTreeMap<u32, Vec<Place>>) {
     let mut used = physical.to_vec();
     for (row, frame) in frames.iter().enumerate() {
-        // Frames lead to later rows only, so that one pass reaches all.
+        // Frames lead only to later rows: one pass reaches all.
         let outer = frame.inlined_into.map(|outer| outer as usize).filter(|outer| *outer > row);
         if let Some(outer) = outer.filter(|_| used[row] && !answers.contains_key(&(row as u32)))
             && let Some(outer) = used.get_mut(outer)
@@ -135,8 +134,8 @@ fn rebuild(frames: &mut Vec<Frame>, physical: &[bool], answers: &BTreeMap<u32, V
     }
 }
 
-/// The path of a module as bytes. Recordings write bytes that are not UTF-8 as `%XX`; a file that
-/// really has such a name comes first.
+/// The path of a module as bytes. Recordings write bytes that are not UTF-8 as `%XX`; an existing
+/// file of the literal name comes first.
 fn file_path(recorded: &str) -> Cow<'_, Path> {
     if !recorded.contains('%') || Path::new(recorded).exists() {
         return Cow::Borrowed(Path::new(recorded));
@@ -242,8 +241,8 @@ mod tests {
         assert!(all.contains("this_test_finds_its_own_name"), "{all}");
     }
 
-    /// Where the executable's first page lies in memory: its load bias, because
-    /// position-independent files begin at 0.
+    /// Address of the executable's first page: its load bias, because position-independent files
+    /// begin at 0.
     fn load_bias(path: &str) -> u64 {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let line = maps.lines().find(|line| line.ends_with(path)).unwrap();

@@ -1,5 +1,5 @@
-//! Descendants that run without the recorder, and why: found while they run, because afterwards
-//! nothing tells.
+//! Descendants that run without the recorder, and why. The watch finds them while they run, because
+//! nothing tells afterwards.
 
 use crate::execs::Exec;
 use crate::proc_fs::Stat;
@@ -10,24 +10,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Processes looked at.
+/// Most processes looked at.
 const PROCESSES_MAX: usize = 4096;
 /// Longest time between two looks.
 const INTERVAL_MAX: Duration = Duration::from_millis(500);
 
-/// A descendant that is not recorded.
+/// An unrecorded descendant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unrecorded {
-    /// Its number.
+    /// Process number.
     pub pid: u32,
-    /// What it runs.
+    /// Its program.
     pub executable: PathBuf,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Unrecorded {
-    /// As the spool keeps it.
+    /// Its note for the spool.
     pub fn note(&self) -> Note {
         Note::Unrecorded {
             pid: self.pid,
@@ -37,8 +37,8 @@ impl Unrecorded {
     }
 }
 
-/// A process of which a file cannot be read: `executable` where it runs, or else the last program
-/// that it was noted to start.
+/// A process with an unreadable file: `executable` if it runs, else the last program that `execs`
+/// has it start.
 pub fn unread(pid: u32, reason: String, executable: Option<PathBuf>, execs: &[Exec]) -> Unrecorded {
     let noted = || {
         execs.iter().rfind(|exec| exec.pid == pid && !exec.is_child).map(|exec| exec.path.clone())
@@ -48,30 +48,29 @@ pub fn unread(pid: u32, reason: String, executable: Option<PathBuf>, execs: &[Ex
     Unrecorded { pid, executable, reason }
 }
 
-/// A process as it was first seen without the recorder.
+/// A process when first seen without the recorder.
 #[derive(Debug)]
 struct Suspect {
     executable: PathBuf,
-    /// Processor time that it had had.
+    /// Processor time used by then.
     cpu_ticks: u64,
 }
 
-/// Looks for them now and then: often at first, because many programs are short.
+/// Looks for unrecorded descendants now and then: often at first, because many programs are short.
 #[derive(Debug)]
 pub struct Watch {
     root: u32,
-    /// The spool's path as it begins the names of its files.
+    /// The spool's path as a prefix of its files' names.
     spool: Vec<u8>,
     next: Instant,
     interval: Duration,
-    /// Seen without the recorder: perhaps only because its dynamic linker has not come to it.
+    /// Seen without the recorder, perhaps only because the dynamic linker has not loaded it yet.
     suspected: HashMap<u32, Suspect>,
     told: HashSet<u32>,
 }
 
 impl Watch {
-    /// For the descendants of `root`, itself included, that should record into `spool` (an absolute
-    /// path).
+    /// Watches `root` and its descendants, which should record into `spool` (an absolute path).
     pub fn new(root: u32, spool: &Path) -> Watch {
         let interval = Duration::from_millis(8);
         let spool = [spool.as_os_str().as_bytes(), b"/"].concat();
@@ -103,8 +102,8 @@ impl Watch {
                 continue;
             };
             match self.suspected.remove(&pid).filter(|suspect| suspect.executable == executable) {
-                // On a busy machine a program may wait for a processor for long before its dynamic
-                // linker has begun.
+                // On a busy machine a program may wait long for a processor before its dynamic
+                // linker begins.
                 Some(suspect) if stat.is_held_up(suspect.cpu_ticks) => {
                     drop(suspected.insert(pid, suspect))
                 }
@@ -121,9 +120,9 @@ impl Watch {
         found
     }
 
-    /// Whether the process records, as far as can be told. With the recorder loaded, only another
-    /// user's is sure not to when it has none of the spool's files: a child made by a raw clone has
-    /// them from its first event on.
+    /// Whether the process records, as far as can be told. With the recorder loaded but none of the
+    /// spool's files, only another user's process surely does not: a child made by a raw clone has
+    /// files from its first event on.
     fn records(&self, pid: u32) -> bool {
         match proc_fs::maps(pid, preload::NAME_PREFIX.as_bytes()) {
             Some(false) => false,
@@ -135,13 +134,13 @@ impl Watch {
     }
 }
 
-/// The user that the process acts as, if it is not ours.
+/// The process's user, if not ours.
 fn foreign_user(pid: u32) -> Option<u32> {
     proc_fs::user(pid).filter(|user| *user != rustix::process::geteuid().as_raw())
 }
 
 fn reason(pid: u32, executable: &std::path::Path) -> String {
-    // AddressSanitizer would have ended this process, had the recorder been loaded.
+    // AddressSanitizer would have ended this process, had it loaded the recorder.
     if let Some(obstacle) =
         diagnose::obstacle(executable, None).filter(|obstacle| !obstacle.ends_with_asan_options())
     {
@@ -180,8 +179,8 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// Stopped at its very beginning, as on a machine that has no processor for it, a program is
-    /// not taken for one that will not record.
+    /// A program stopped at its very beginning, as on a machine without a free processor, does not
+    /// count as unrecorded.
     #[test]
     fn a_program_that_has_not_come_to_load_the_recorder_is_not_told() {
         let folder = tempfile::tempdir().unwrap();
@@ -197,8 +196,8 @@ mod tests {
                 watch.look().into_iter().filter(|one| [slow.id(), other.id()].contains(&one.pid)),
             );
         };
-        // The other one is told at its second look or later, the stopped one not by then, nor in
-        // some looks more.
+        // The other one is reported at its second look or later, the stopped one not by then, nor
+        // some looks later.
         while found.is_empty() {
             look(&mut watch, &mut found);
         }

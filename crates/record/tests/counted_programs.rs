@@ -1,6 +1,6 @@
 //! Real programs, recorded and counted in the same run by a second preload object that shares
-//! nothing with the recorder (`programs/counter.c`): the number of calls of each kind, and of each
-//! size asked for up to 64 KiB, must be the same.
+//! nothing with the recorder (`programs/counter.c`): the numbers of calls of each kind, and of each
+//! requested size up to 64 KiB, must be equal.
 
 mod common;
 
@@ -9,31 +9,31 @@ use heaplab_trace::{Event, Flags, Op};
 use std::path::Path;
 use std::process::Command;
 
-/// What the counter tells apart, in its order; the last, usable sizes read, holds the recorder's
-/// own asking too.
+/// Kinds of the counter, in its order; the last, usable sizes read, includes the recorder's own
+/// calls.
 const KINDS: usize = 9;
 const SIZES: usize = 65536;
 
-/// What the counter counted and what the bundle holds.
+/// The counter's counts and the bundle's.
 struct Both {
     counted: Vec<u64>,
     /// Allocations and reallocations; frees.
     seen: [u64; 2],
-    /// Frees that were recorded, of blocks whose allocation was not; the shell's are among them.
+    /// Recorded frees of blocks without a recorded allocation; includes the shell's.
     unknown_frees: u64,
     of_size: Vec<u64>,
 }
 
 impl Both {
-    /// Calls that the counter has seen and the bundle does not hold, by kind and then by size.
+    /// Calls that the counter has and the bundle lacks, by kind and then by size.
     fn missing(&self) -> (Vec<i64>, Vec<(usize, i64)>) {
         let [malloc, calloc, realloc, realloc_of_null, realloc_to_zero, aligned, free, ..] =
             self.counted[..]
         else {
             unreachable!()
         };
-        // a reallocation of a block whose allocation was not recorded is an allocation in the
-        // bundle: together they are exact
+        // a reallocation of a block without a recorded allocation is an allocation in the bundle:
+        // together the two are exact
         let stated =
             [malloc + calloc + realloc_of_null + aligned + realloc, free + realloc_to_zero];
         let less = |counted: u64, seen: u64| counted as i64 - seen as i64;
@@ -96,17 +96,17 @@ fn run(program: &str, arguments: &str) -> Option<Both> {
     Some(Both { counted, seen, unknown_frees: recording.counts.unknown_frees, of_size })
 }
 
-/// The bundle lacks what it lacks of a program that does nothing, and not one call more: the
-/// recorder looks functions up when it starts, and where one is not there the dynamic linker
-/// allocates a message. That is not the program's.
+/// The bundle lacks the same calls as for a program that does nothing, and not one more. The
+/// recorder looks functions up when it starts; for a missing one the dynamic linker allocates a
+/// message, which is not the program's.
 fn compare(program: &str, arguments: &str) -> Option<Vec<u64>> {
     let (of_nothing, sizes_of_nothing) = run("true", "")?.missing();
     assert!(of_nothing[0] < 40, "{of_nothing:?}");
     let both = run(program, arguments)?;
     let (kinds, sizes) = both.missing();
     assert_eq!((kinds[0], sizes), (of_nothing[0], sizes_of_nothing), "{program}");
-    // each free of those blocks, and no free beyond the ones that the recording itself counts as
-    // left out
+    // each free of those blocks, and no free beyond those that the recording itself counts as left
+    // out
     let frees = of_nothing[0] - 2..=of_nothing[0] + both.unknown_frees as i64;
     assert!(
         frees.contains(&kinds[1]),
@@ -138,8 +138,8 @@ fn jq_is_recorded_call_for_call() {
     compare("jq", "-n '[range(3000) | {a: tostring, b: [.]}] | group_by(.a | length) | length'");
 }
 
-/// The interpreter itself: what is called `python3` may be a script that starts others until it
-/// finds it.
+/// The interpreter itself: `python3` may be a script that starts others until it finds the
+/// interpreter.
 #[test]
 fn python_is_recorded_call_for_call() {
     let found = Command::new("python3")

@@ -1,4 +1,4 @@
-//! The repairs of the merged order, on spools made by hand: what real clocks show too seldom to
+//! The repairs of the merged order, on spools made by hand: real clocks need them too rarely to
 //! test.
 
 mod common;
@@ -38,13 +38,13 @@ fn realloc(stamp: u64, after: u64, old_address: u64, address: u64) -> Record {
     }
 }
 
-/// What becomes of these rings of one process; stamps count from the recording's beginning.
+/// Merges these rings of one process; stamps count from the recording's beginning.
 fn merged(rings: &[&[Record]]) -> (Vec<Event>, Counts) {
     let rings: Vec<(u32, &[Record])> = rings.iter().map(|records| (7, *records)).collect();
     merged_with(&rings, |_, _| {})
 }
 
-/// The same for rings of several processes; `files` adds to the spool, and knows the recording's
+/// The same for rings of several processes; `files` adds files to the spool, given the recording's
 /// beginning.
 fn merged_with(rings: &[(u32, &[Record])], files: impl FnOnce(&Path, u64)) -> (Vec<Event>, Counts) {
     let (events, _, counts) = merged_tables(rings, files);
@@ -87,7 +87,8 @@ fn merged_tables(
     (events, tables, counts)
 }
 
-/// The file of a process that began at `begin_counter`, a fork of `parent` or the first one (0).
+/// Writes the file of a process that began at `begin_counter`, a fork of `parent` or the first one
+/// (0).
 fn write_process(folder: &Path, pid: u32, parent: u32, begin_counter: u64) {
     let mut bytes = vec![0; size_of::<ProcessHeader>()];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -166,8 +167,7 @@ fn what_cannot_be_repaired_is_counted() {
 
 #[test]
 fn a_fork_copies_what_its_parent_had_done_although_a_ring_was_waiting() {
-    // The first free is of something that was never recorded: it waits a while for another ring to
-    // tell of it.
+    // The first free is of an unrecorded block: it waits a while for another ring to explain it.
     let parent = [alloc(10, X), free(20, 0x9000), free(30, X), alloc(40, Y)];
     let child = [alloc(70, X), free(80, Y)];
     let (events, counts) =
@@ -184,8 +184,8 @@ fn a_fork_copies_what_its_parent_had_done_although_a_ring_was_waiting() {
     assert_eq!(of_child, [(Op::Alloc, 2, false), (Op::Free, 1, true)]);
 }
 
-/// The fork is known by a moment a little before it: what another thread of the parent frees until
-/// then is free in the child too.
+/// The fork's stamp lies a little before the fork: blocks that another thread of the parent frees
+/// in between are free in the child too.
 #[test]
 fn a_childs_copy_of_what_its_parent_freed_meanwhile_is_no_loss() {
     let parent: [&[Record]; 2] = [&[alloc(10, X), alloc(90, Y)], &[free(65, X)]];
@@ -245,17 +245,17 @@ fn a_number_means_what_its_ring_defined_last() {
     assert_eq!((tables.stacks.len(), tables.frames.len()), (5, 3), "what is equal is there once");
 }
 
-/// A program of several threads as it really went, and what its hooks wrote down: stamps that were
-/// read up to `early` ticks too soon, as processors do that run ahead of a lock, and threads that
-/// lost the processor between an instant and its stamp.
+/// A program of several threads in its true order, and the records of its hooks: stamps read up to
+/// `early` ticks too soon, as by processors that run ahead of a lock, and threads that lost the
+/// processor between an instant and its stamp.
 struct Simulation<R> {
     random: R,
     early: u64,
     now: u64,
     threads: Vec<SimulatedThread>,
-    /// Addresses that nobody has.
+    /// Free addresses.
     free: Vec<u64>,
-    /// Addresses of blocks that any thread may free.
+    /// Addresses of live blocks that any thread may free.
     live: Vec<u64>,
 }
 
@@ -263,30 +263,30 @@ struct Simulation<R> {
 struct SimulatedThread {
     records: Vec<Record>,
     doing: Doing,
-    /// Nothing is done before.
+    /// The thread rests until then.
     until: u64,
     last_stamp: u64,
 }
 
-/// What a thread is in the middle of.
+/// A thread's unfinished call.
 #[derive(Clone, Copy, Default)]
 enum Doing {
     #[default]
     Nothing,
-    /// It has the address and has not stamped it.
+    /// Has the address, without a stamp yet.
     Allocating(u64),
-    /// It has stamped it and has the address still.
+    /// Has the stamp, and still has the address.
     Freeing(u64),
-    /// From, to, stamp; it has both addresses.
+    /// From, to, stamp; has both addresses.
     Copying(u64, u64, u64),
-    /// It has released the first.
+    /// From, to, stamp; has released the first.
     Moved(u64, u64, u64),
 }
 
 impl<R: FnMut(u64) -> u64> Simulation<R> {
     /// The stamp that thread `at` reads now.
     fn stamp(&mut self, at: usize) -> u64 {
-        // Mostly by a few instructions; by much where a lock was waited for.
+        // Mostly a few instructions early; far more after waiting for a lock.
         let early = if (self.random)(16) == 0 { self.early } else { 60 };
         let read = self.now - (self.random)(early + 1).min(self.now);
         let thread = &mut self.threads[at];
@@ -322,7 +322,7 @@ impl<R: FnMut(u64) -> u64> Simulation<R> {
         }
     }
 
-    /// One thread does its next thing.
+    /// One thread takes its next step.
     fn step(&mut self, lost: u64) {
         self.now += 1 + (self.random)(150);
         let at = (self.random)(self.threads.len() as u64) as usize;
@@ -352,13 +352,13 @@ impl<R: FnMut(u64) -> u64> Simulation<R> {
                 Doing::Nothing
             }
         };
-        // Now and then the system runs another thread for longer than anything waits for a record.
+        // Now and then the system runs another thread for longer than any record waits.
         if (self.random)(40) == 0 {
             self.threads[at].until = self.now + (self.random)(lost + 1);
         }
     }
 
-    /// All that was begun comes to its end.
+    /// Ends all unfinished calls.
     fn finish(mut self) -> Vec<Vec<Record>> {
         while self.threads.iter().any(|thread| !matches!(thread.doing, Doing::Nothing)) {
             self.now += 1;
@@ -385,7 +385,7 @@ impl<R: FnMut(u64) -> u64> Simulation<R> {
     }
 }
 
-/// Runs the simulation that `seed` stands for; gives its records and what was lost of them.
+/// Runs the simulation of `seed`; returns the number of records and the losses.
 fn simulated(seed: u64, early: u64, lost: u64) -> (usize, u64) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut random = move |below: u64| {
@@ -411,7 +411,7 @@ fn simulated(seed: u64, early: u64, lost: u64) -> (usize, u64) {
         rings.iter().map(Vec::as_slice).filter(|records| !records.is_empty()).collect();
     let (events, counts) = merged(&rings);
     let records = rings.iter().map(|records| records.len()).sum();
-    // A record is a row, or it is counted why it is none or why there is another.
+    // Every record is a row, or a count says why it is not or why there is another.
     let told = events.len() as u64 + counts.unknown_frees - counts.ended_by_reuse;
     assert!(
         told == records as u64,
@@ -420,8 +420,8 @@ fn simulated(seed: u64, early: u64, lost: u64) -> (usize, u64) {
     (records, counts.ended_by_reuse + counts.unknown_frees + counts.unknown_reallocs)
 }
 
-/// Every birth and death that really was is there, whatever the stamps say, in 200 short programs
-/// that do nothing but pass few addresses on.
+/// Every real birth and death is there, whatever the stamps, in 200 short programs that only pass
+/// few addresses on.
 #[test]
 fn nothing_is_lost_where_stamps_are_read_early() {
     let (mut records, mut lost) = (0, 0);
@@ -434,8 +434,8 @@ fn nothing_is_lost_where_stamps_are_read_early() {
     assert!(lost == 0, "{lost} of {records}");
 }
 
-/// Where stamps are worse than anything that was measured, what is lost is counted: `simulated`
-/// compares rows with records.
+/// With stamps worse than any measured, every loss is counted: `simulated` compares rows with
+/// records.
 #[test]
 fn what_is_lost_where_stamps_are_worse_than_any_is_counted() {
     let (mut records, mut lost) = (0, 0);

@@ -1,4 +1,4 @@
-//! Whole recordings of programs whose allocations are known.
+//! Whole recordings of programs with known allocations.
 
 mod common;
 
@@ -53,8 +53,8 @@ fn a_killed_program_loses_nothing_that_it_published() {
     assert_eq!(recorded.status.and_then(|status| status.signal()), Some(libc::SIGKILL));
     let (events, tables, meta, _) = common::read(&options.spool);
     let (seen, stated) = (counted_events(&events), counted(&counts));
-    // It was killed between a call and the counting of it, or between the counts: one of all may be
-    // ahead.
+    // The process was killed between a call and its counting, or between the counts: one of all may
+    // be ahead.
     let ahead: u64 = (0..4).map(|at| seen[at].abs_diff(stated[at])).sum();
     assert!(ahead <= 1 && (0..4).all(|at| seen[at] >= stated[at]), "{seen:?} {stated:?}");
     assert_eq!((meta.cut, tables.processes[0].ended), (None, Ended::Signalled(libc::SIGKILL)));
@@ -79,7 +79,7 @@ fn a_full_disk_stops_the_recording_and_not_the_program() {
     assert!(seen[0] > 1000 && seen[0] < counted(&counts)[0]);
 }
 
-/// What it inherits of its parent's ring is gone, and it gets none of its own.
+/// The child loses its copy of its parent's ring, and gets none of its own.
 #[test]
 fn a_forked_child_without_a_ring_runs_as_it_would() {
     let folder = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ fn a_forked_child_without_a_ring_runs_as_it_would() {
     assert_eq!(recording.births(5000..6000).len(), 1000, "the parent's own are there");
 }
 
-/// The disk is full before it has taken one block: what the program did until it was told is in its
+/// The disk is full before it has taken one block: the events until the program was told are in its
 /// rings.
 #[test]
 fn a_disk_that_takes_no_block_leaves_what_rings_hold() {
@@ -106,7 +106,7 @@ fn a_disk_that_takes_no_block_leaves_what_rings_hold() {
     let Some(program) = compile(folder.path(), "counting", "cc", &[]) else { return };
     let counts = folder.path().join("counts");
     let mut options = options(folder.path(), &[&program, &counts, &"1000000"]);
-    // Room for what is noted at the beginning; a ring is emptied into larger blocks.
+    // Room for the first notes; a ring is emptied into larger blocks.
     options.spool_limit_bytes = Some(1500);
     options.samples = Duration::ZERO;
     let recording = record(&options);
@@ -300,8 +300,8 @@ fn programs_that_cannot_be_recorded_are_refused_with_the_reason() {
     }
 }
 
-/// AddressSanitizer's runtime ends a program into which something is preloaded before it, unless it
-/// is told otherwise.
+/// AddressSanitizer's runtime ends a program with an object preloaded before it, unless an option
+/// forbids this.
 #[test]
 fn programs_with_a_sanitizer_run_as_ever_and_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
@@ -342,7 +342,7 @@ fn programs_with_a_sanitizer_run_as_ever_and_are_recorded() {
             if has_own { "verify_asan_link_order=0\n" } else { "none\n" },
             "{flags:?}"
         );
-        // As a child, where only the program's own file can say what it needs.
+        // As a child, when only the program's own file can tell its needs.
         std::fs::remove_file(&seen).unwrap();
         let script = inside.join("script");
         std::fs::write(
@@ -370,8 +370,7 @@ fn programs_with_a_sanitizer_run_as_ever_and_are_recorded() {
     }
 }
 
-/// What a daemon does: the process that was started ends before its child has said that it is
-/// there.
+/// As a daemon does: the started process ends before its child has made a file.
 #[test]
 fn a_child_whose_parent_ends_right_after_the_fork_is_recorded() {
     let folder = tempfile::tempdir().unwrap();
@@ -390,8 +389,8 @@ fn a_child_whose_parent_ends_right_after_the_fork_is_recorded() {
     }
 }
 
-/// Whether the kernel says AT_PLATFORM, as Linux does: without it, the recorder is named by its
-/// plain path.
+/// Whether the kernel gives AT_PLATFORM, as Linux does: without it the recorder's plain path names
+/// it.
 fn programs_are_told_apart() -> bool {
     let auxiliary = std::fs::read("/proc/self/auxv").unwrap_or_default();
     let is_there =
@@ -402,9 +401,9 @@ fn programs_are_told_apart() -> bool {
     is_there
 }
 
-/// musl's dynamic linker would end a program over the recorder, a 32-bit one would complain. What
-/// they print and how they end is as it is unrecorded, through a file each, and the program that
-/// started them is recorded.
+/// musl's dynamic linker would end a program over the recorder, a 32-bit one would complain. Their
+/// output, into a file each, and their ends are as without recording, and the program that started
+/// them is recorded.
 #[test]
 fn children_that_cannot_load_the_recorder_run_as_they_would() {
     if !programs_are_told_apart() {
@@ -454,9 +453,9 @@ fn children_that_cannot_load_the_recorder_run_as_they_would() {
     }
 }
 
-/// Records what `options` starts, which waits for the end of its standard input (the first path, in
-/// which one byte is) and has written to the second path when it begins to. Its input ends when
-/// heaplab has looked around a few times since then.
+/// Records the program of `options`. The program waits for the end of its standard input (the first
+/// path, with one byte) and writes to the second path when the wait begins. The input ends after
+/// heaplab has looked around a few times.
 fn looked_at(folder: &Path, options: &dyn Fn(&Path, &Path) -> Options) -> session::Recorded {
     let (fifo, ready) = (folder.join("fifo"), folder.join("ready"));
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -467,8 +466,8 @@ fn looked_at(folder: &Path, options: &dyn Fn(&Path, &Path) -> Options) -> sessio
         if std::fs::metadata(&ready).is_ok_and(|ready| ready.len() > 0) {
             looks += 1;
             let since: &mut Instant = since.get_or_insert_with(Instant::now);
-            // Figures come in turns, of which each that is due looks around too; two looks are half
-            // a second apart at most.
+            // Progress comes in turns, each with a look if due; two looks are half a second apart
+            // at most.
             if looks > 10 && since.elapsed() > Duration::from_secs(2) {
                 kept = None;
             }
@@ -477,7 +476,7 @@ fn looked_at(folder: &Path, options: &dyn Fn(&Path, &Path) -> Options) -> sessio
     .unwrap()
 }
 
-/// One that runs long enough to be looked at is told with the reason.
+/// A child that runs long enough for a look is reported with the reason.
 #[test]
 fn children_that_cannot_load_the_recorder_are_told_with_the_reason() {
     if !programs_are_told_apart() {
@@ -580,7 +579,7 @@ fn a_recording_that_leaves_children_leaves_them_alone() {
     assert!(seen[0] > 1000 && seen[0] <= later, "{seen:?}");
 }
 
-/// A small file system in memory, gone when dropped.
+/// A small file system in memory; removed on drop.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -644,8 +643,8 @@ fn a_disk_that_somebody_fills_stops_the_recording_and_not_the_program() {
     assert!(said[0].1 < counted(&counts)[0], "told while the program ran: {said:?}");
 }
 
-/// Programs, forks and threads that begin when nothing, or next to nothing, is left: each does what
-/// it would, and heaplab lives to tell.
+/// Programs, forks and threads that begin with little or no space left: each behaves as usual, and
+/// heaplab survives to report.
 #[test]
 fn what_begins_on_a_full_disk_runs_as_it_would() {
     let Some(disk) = SmallDisk::mount("size=80m") else {
@@ -660,7 +659,7 @@ fn what_begins_on_a_full_disk_runs_as_it_would() {
     let (filler, said) = (disk.0.path().join("filler"), folder.path().join("said"));
     let mut options =
         options(disk.0.path(), &[&"sh", &"-c", &script, &family, &threads, &filler, &said]);
-    // What is left goes to the programs, not to what heaplab notes.
+    // The rest is for the programs, not for heaplab's notes.
     options.samples = Duration::ZERO;
     let mut told = Vec::new();
     let recorded = session::record(&options, &mut |progress| {
@@ -698,7 +697,7 @@ fn samples_can_be_left_out_and_small_rings_do_with_waiting() {
     assert_eq!(counted_events(&recording.events)[..], counted(&counts)[..5]);
     assert!(recording.tables.samples.is_empty());
     assert_eq!(recording.tables.stacks.len(), 1);
-    // No stack leads to the C library, yet it is what was recorded under.
+    // No stack leads to the C library, yet it is the recorded allocator.
     assert!(recording.meta.allocator.starts_with("glibc 2."), "{}", recording.meta.allocator);
 }
 

@@ -1,5 +1,4 @@
-//! Stacks have the frames that were asked for and no more, so that one place below a deep recursion
-//! is one stack.
+//! Stacks have exactly the requested frames: one place below a deep recursion is one stack.
 
 mod common;
 
@@ -29,7 +28,8 @@ fn a_deep_recursion_is_one_stack_of_as_many_frames_as_asked_for() {
                 frames(event.stack)
             );
         }
-        // `main` and what calls it are under it: a recursion that deep is no longer seen to begin.
+        // `main` and its callers are under it: the start of a recursion this deep is no longer
+        // visible.
         let deep: BTreeSet<u32> = stacks[depth as usize..].iter().copied().collect();
         assert_eq!(deep.len(), 1, "depth {depth}");
         let of = frames(stacks[999]);

@@ -1,5 +1,5 @@
-//! Children too short to be looked at that never load the recorder: each is in the bundle's losses,
-//! with the reason.
+//! Children too short-lived for a look that never load the recorder: each is in the bundle's
+//! losses, with the reason.
 
 mod common;
 
@@ -8,15 +8,14 @@ use heaplab_record::{execs, session};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// A folder by the name that the kernel has for it, so that whoever looks at a running program
-/// finds the same.
+/// A folder by the kernel's name for it: a look at a running program gives the same name.
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let kept = tempfile::tempdir().unwrap();
     let real = kept.path().canonicalize().unwrap();
     (kept, real)
 }
 
-/// The losses that speak of `program`.
+/// The losses that mention `program`.
 fn about<'a>(losses: &'a [String], program: &Path) -> Vec<&'a str> {
     let name = program.to_string_lossy().into_owned();
     losses.iter().map(String::as_str).filter(|loss| loss.contains(&name)).collect()
@@ -152,8 +151,7 @@ fn a_program_that_runs_as_its_owner_is_told() {
     assert!(told.contains("runs as its owner (setuid)"), "{:?}", recording.meta.losses);
 }
 
-/// The program that the started one became is named by what was noted before it, however short it
-/// was.
+/// The notes before name the program that the started one became, however short-lived.
 #[test]
 fn what_the_program_became_is_named() {
     let (_kept, folder) = folder();
@@ -170,8 +168,7 @@ fn what_the_program_became_is_named() {
     assert_eq!(recording.meta.losses.len(), 1, "once: {:?}", recording.meta.losses);
 }
 
-/// A process that has left a file in the spool that nothing can be read of is lost, and the
-/// recording goes on.
+/// A process that leaves an unreadable file in the spool is lost, and the recording goes on.
 #[test]
 fn a_process_whose_file_cannot_be_read_is_told_and_the_others_are_recorded() {
     let (_kept, folder) = folder();
@@ -196,7 +193,7 @@ fn a_process_whose_file_cannot_be_read_is_told_and_the_others_are_recorded() {
         said.len() == 1 && said[0].starts_with("process 4200001 is not recorded: it left a file"),
         "{said:?}"
     );
-    // One that came after heaplab had gone, and is found by who recovers.
+    // One that came after heaplab was gone; the recovery finds it.
     std::fs::create_dir(options.spool.join("4200004-0.process")).unwrap();
     let (_, tables, meta, _) = common::read(&options.spool);
     assert!(

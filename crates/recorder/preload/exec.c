@@ -130,7 +130,7 @@ static bool is_readable_text(const char *text, uintptr_t *page)
 /* Whether a program with this environment loads the recorder and knows the spool folder. */
 static bool asks_for_recorder(char *const *environment)
 {
-    bool loads = false, told = false, is_own = environment == environ; /* readable in any process */
+    bool loads = false, told = false, is_own = environment == environ; /* surely readable */
     uintptr_t page = 0, text_page = 0;
     for (; environment; environment++) {
         if (!is_own && !is_readable(environment, &page))

@@ -249,9 +249,9 @@ static void thread_destructor(void *thread);
 /* modules.c */
 struct module {
     uintptr_t start, end, bias;
-    uintptr_t code_start, code_end;       /* readable memory around hdr, .eh_frame included */
+    uintptr_t code_start, code_end;       /* from the first to the last executable segment */
     const uint8_t *hdr;                   /* .eh_frame_hdr, NULL: none */
-    struct range hdr_segment;             /* what may be read around it, .eh_frame included */
+    struct range hdr_segment;             /* readable memory around hdr, .eh_frame included */
     const void *link_map;
     char path[1024];
     uint8_t build_id[64];

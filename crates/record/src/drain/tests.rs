@@ -1,4 +1,4 @@
-//! Draining spools that were made by hand, and those that a program has overwritten.
+//! Drains spools made by hand, and spools that a program has overwritten.
 
 use super::*;
 use heaplab_recorder::layout::{self, ProcessHeader, RingHeader};
@@ -13,7 +13,8 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
-/// Describes a ring at `at` whose data begin at the end of `bytes`, with these words and this head.
+/// Writes a ring header at `at`; the ring's data begin at the end of `bytes`, with these words and
+/// this head.
 fn add_ring(bytes: &mut Vec<u8>, at: usize, words: &[u64], head: u64) {
     let (data, length) = (bytes.len() as u64, WORDS * 8);
     put(bytes, at + offset_of!(RingHeader, magic), &layout::RING_MAGIC.to_le_bytes());
@@ -58,7 +59,7 @@ impl Place {
     }
 }
 
-/// The file of process 7, whose only ring has these words and this head.
+/// The file of process 7 with a single ring of these words and this head.
 fn process_file(words: &[u64], head: u64) -> Vec<u8> {
     let mut process = vec![0; size_of::<ProcessHeader>()];
     put(&mut process, offset_of!(ProcessHeader, magic), &layout::PROCESS_MAGIC.to_le_bytes());
@@ -74,7 +75,7 @@ fn full_of_records() -> Vec<u64> {
     std::iter::repeat_n(record, WORDS as usize / 2).flatten().collect()
 }
 
-/// A spool with one process whose only ring has these words and this head.
+/// A spool with one process and a single ring of these words and this head.
 fn drainer(folder: &Path, words: &[u64], head: u64) -> (Drainer, Place) {
     fs::write(discover::process_path(folder, (7, 0)), process_file(words, head)).unwrap();
     let mut drainer =
@@ -96,7 +97,7 @@ fn a_million_rings_that_are_not_there_are_one_loss_and_the_others_are_emptied() 
             .unwrap();
         drainer.discover(0).unwrap();
     }
-    // From then on they are found by their names, whatever number they have.
+    // From then on rings are found by name, whatever their number.
     let mut last = vec![0; size_of::<RingHeader>()];
     add_ring(&mut last, 0, &words, WORDS);
     fs::write(discover::ring_place(folder.path(), (7, 0), u32::MAX).0, last).unwrap();
@@ -114,8 +115,8 @@ fn a_million_rings_that_are_not_there_are_one_loss_and_the_others_are_emptied() 
     );
 }
 
-/// A first ring's room on the disk is given back when its process has ended, and what it says
-/// stays; a small one is not worth it.
+/// Ending a process frees its first ring's disk space but keeps the records; a small ring is left
+/// alone.
 #[test]
 fn what_an_ended_process_wrote_leaves_its_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -154,7 +155,7 @@ fn what_an_ended_process_wrote_leaves_its_file() {
     assert_eq!((image.ring_count, image.first_ring_waits), (1, [false; 2]));
 }
 
-/// Of a full ring: until nothing waits in it, at every head it is given.
+/// Empties a full ring at every given head until nothing waits in it.
 fn is_emptied(drainer: &mut Drainer, ring: &Place, heads: impl IntoIterator<Item = u64>) {
     for head in heads {
         ring.set(offset_of!(RingHeader, head), head);
@@ -190,7 +191,7 @@ fn a_ring_whose_head_cannot_be_is_given_up_once() {
     assert!(index.rings.is_empty() && index.notes.len() == 1, "{index:?}");
 }
 
-/// Where the drainer has got to stands in memory that the program can write.
+/// The drainer's position lies in memory that the program can write.
 #[test]
 fn a_ring_whose_tail_cannot_be_is_given_up_and_its_blocks_go_forward() {
     let folder = tempfile::tempdir().unwrap();
@@ -244,8 +245,8 @@ fn an_end_that_a_full_disk_does_not_take_is_known_and_its_records_stay() {
     );
 }
 
-/// Whatever stands where a process's file should: the process is named, and told that nobody
-/// empties its rings; the others are recorded.
+/// Any object may stand in a process file's place: heaplab names the process and tells it that
+/// nobody empties its rings, and records the others.
 #[test]
 fn a_file_that_cannot_be_read_is_one_process_lost() {
     let folder = tempfile::tempdir().unwrap();
@@ -298,13 +299,13 @@ fn a_file_that_cannot_be_read_is_one_process_lost() {
     assert!(!folder.path().join("7-0.unread").exists());
 }
 
-/// Ends what it stands for: the thread acts as an ordinary user.
+/// Makes the thread act as an ordinary user until dropped.
 struct OrdinaryUser {
     is_root: bool,
 }
 
 impl OrdinaryUser {
-    /// The user owns `folder`, too.
+    /// Also gives `folder` to the user.
     fn with(folder: &Path) -> OrdinaryUser {
         let user = OrdinaryUser { is_root: rustix::process::geteuid().is_root() };
         if user.is_root {
@@ -316,7 +317,8 @@ impl OrdinaryUser {
 
     fn act_as(&self, user: u32) {
         if self.is_root {
-            // SAFETY: changes by which user this thread's files are judged, and no memory.
+            // SAFETY: changes the user that the kernel judges this thread's file accesses by, and
+            // no memory.
             unsafe { libc::setfsuid(user) };
         }
     }
@@ -328,7 +330,7 @@ impl Drop for OrdinaryUser {
     }
 }
 
-/// A umask that takes rights from the owner (0200) makes such files; who may give them back does.
+/// A umask that removes the owner's rights (0200) makes such files; the owner restores the rights.
 #[test]
 fn a_file_that_its_owner_may_not_open_is_opened_and_another_users_is_one_process_lost() {
     let folder = tempfile::tempdir().unwrap();
@@ -366,7 +368,7 @@ fn a_file_that_its_owner_may_not_open_is_opened_and_another_users_is_one_process
     assert!(drainer.totals().events >= 2 && !drainer.has_left(), "{drainer:?}");
 }
 
-/// A ring of which nothing can be read is a loss, and keeps nobody from the rings behind it.
+/// An unreadable ring is one loss and does not stop the rings behind it.
 #[test]
 fn a_ring_that_cannot_be_read_is_one_loss_and_the_others_are_emptied() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,10 @@
-//! A hash map from block addresses to what lives there: linear probing with backward-shift
-//! deletion.
+//! A hash map from block addresses to live objects: linear probing with backward-shift deletion.
 //!
-//! Resolving touches it once or twice an event, so that it is the hot path of finishing: one
-//! multiplication, and as a rule one cache line. No tombstones, because a workload is as many
+//! Resolving uses the map once or twice an event: it is the hot path of finishing. A lookup costs
+//! one multiplication and as a rule one cache line. No tombstones, because a workload has as many
 //! removals as insertions. (Knuth, TAOCP 3, 6.4, algorithm R.)
 
-/// What lives at an address.
+/// The object at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
     /// The object's number in the bundle.
@@ -23,7 +22,7 @@ struct Slot {
 
 const EMPTY: Slot = Slot { address: 0, live: Live { object: 0, size: 0 } };
 
-/// Addresses (never 0) to [`Live`].
+/// Maps addresses (never 0) to [`Live`].
 #[derive(Clone, Debug)]
 pub struct AddressMap {
     slots: Vec<Slot>,
@@ -39,7 +38,7 @@ impl Default for AddressMap {
 }
 
 impl AddressMap {
-    /// How many addresses are in it.
+    /// Number of addresses.
     pub fn len(&self) -> usize {
         self.length
     }
@@ -55,7 +54,7 @@ impl AddressMap {
         ((address >> 4 ^ address << 60).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
     }
 
-    /// The slot of `address`, or the empty one where it would go. Only with a non-empty table.
+    /// The slot of `address`, or the empty slot to insert it into. The table must not be empty.
     #[inline]
     fn find(&self, address: u64) -> usize {
         let mask = self.slots.len() - 1;
@@ -66,7 +65,7 @@ impl AddressMap {
         at
     }
 
-    /// What lives at `address`.
+    /// The object at `address`.
     #[inline]
     pub fn get(&self, address: u64) -> Option<Live> {
         if self.length == 0 || address == 0 {
@@ -76,7 +75,7 @@ impl AddressMap {
         (slot.address == address).then_some(slot.live)
     }
 
-    /// Puts `live` at `address`, and returns what lived there. `address` is not 0.
+    /// Puts `live` at `address` (not 0) and returns the previous object.
     #[inline]
     pub fn insert(&mut self, address: u64, live: Live) -> Option<Live> {
         debug_assert_ne!(address, 0);
@@ -92,7 +91,7 @@ impl AddressMap {
         None
     }
 
-    /// Takes `address` out, and returns what lived there.
+    /// Removes `address` and returns its object.
     #[inline]
     pub fn remove(&mut self, address: u64) -> Option<Live> {
         if self.length == 0 || address == 0 {
@@ -111,7 +110,8 @@ impl AddressMap {
             if candidate == 0 {
                 break;
             }
-            // It may move back into the hole unless its home lies (cyclically) after the hole.
+            // The candidate may move back into the hole unless its home lies (cyclically) after the
+            // hole.
             let home = self.home(candidate) & mask;
             if (next.wrapping_sub(home) & mask) >= (next.wrapping_sub(hole) & mask) {
                 self.slots[hole] = self.slots[next];
@@ -123,7 +123,7 @@ impl AddressMap {
         Some(found.live)
     }
 
-    /// Every address and what lives there, in no order.
+    /// All addresses with their objects, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Live)> + '_ {
         self.slots.iter().filter(|slot| slot.address != 0).map(|slot| (slot.address, slot.live))
     }

@@ -1,9 +1,9 @@
-//! Which allocator a program was recorded under, told by its modules.
+//! The allocator that a program ran on, told by its modules.
 
 use heaplab_trace::tables::Tables;
 use std::fs;
 
-/// Libraries that replace the C library's allocator, by what their file names begin with.
+/// Libraries that replace the C library's allocator, by the start of their file names.
 const REPLACEMENTS: [(&str, &str); 16] = [
     ("libasan.", "AddressSanitizer"),
     ("libclang_rt.asan", "AddressSanitizer"),
@@ -22,10 +22,10 @@ const REPLACEMENTS: [(&str, &str); 16] = [
     ("libsnmalloc", "snmalloc"),
     ("libhoard", "Hoard"),
 ];
-/// Largest C library that is searched for its version.
+/// Largest C library searched for its version.
 const LIBRARY_BYTES_MAX: u64 = 64 << 20;
 
-/// "glibc 2.36", "jemalloc (libjemalloc.so.2)"; empty where no module tells.
+/// "glibc 2.36", "jemalloc (libjemalloc.so.2)"; empty if no module tells.
 pub fn name(tables: &Tables) -> String {
     let file_names = || {
         tables.modules.iter().map(|module| (module, module.path.rsplit('/').next().unwrap_or("")))

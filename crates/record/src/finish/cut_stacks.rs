@@ -1,19 +1,19 @@
-//! Stacks cut to the depth asked for, each once.
+//! Stacks cut to the requested depth, each once.
 //!
-//! The recorder keeps more frames than that, and not always as many: where it cuts must not change
-//! with every call (see its `stacks.c`). Left so, one site below a deep recursion would be as many
-//! stacks as there are places to cut at. So nodes are kept whole while rings are merged, because
-//! the next ones are defined upon them, and the stack of an event is its innermost `depth` frames;
-//! stacks that are equal then are one row. Only what events name is a row at all.
+//! The recorder keeps more frames, and not always the same number: its cut must not move with every
+//! call (see its `stacks.c`). Uncut, one site below a deep recursion would become as many stacks as
+//! there are places to cut. So nodes stay whole while rings are merged, because later nodes build
+//! on them, and the stack of an event is its innermost `depth` frames; equal stacks become one row.
+//! Only stacks of events become rows.
 
 use super::stack_map::StackMap;
 use heaplab_trace::tables::StackNode;
 
-/// Whole stacks, and the rows of `stacks` that they are.
+/// Whole stacks, and their rows in `stacks`.
 #[derive(Debug)]
 pub struct CutStacks {
     depth: usize,
-    /// As the rings define them; number 0 is no stack.
+    /// As defined by the rings; number 0 is no stack.
     whole: Vec<Whole>,
     rows: StackMap,
     path: Vec<u32>,
@@ -23,13 +23,12 @@ pub struct CutStacks {
 struct Whole {
     node: StackNode,
     frames: u32,
-    /// Its row, once an event has named it or, where it need not be cut, a stack upon it; 0: none
-    /// has.
+    /// Its row, once an event has named it or, if uncut, a stack built on it; 0: no row.
     row: u32,
 }
 
 impl CutStacks {
-    /// None yet; `depth` frames are wanted.
+    /// Empty; stacks get `depth` frames.
     pub fn new(depth: u32) -> CutStacks {
         CutStacks {
             depth: depth as usize,
@@ -39,7 +38,7 @@ impl CutStacks {
         }
     }
 
-    /// The number of the whole stack `node`, by the map of its process.
+    /// The number of the whole stack `node`, by its process's map.
     #[inline]
     pub fn define(&mut self, map: &mut StackMap, node: StackNode) -> u32 {
         let next = self.whole.len() as u32;
@@ -51,7 +50,7 @@ impl CutStacks {
         number
     }
 
-    /// The row of `stacks` that the whole stack `number` is; made where there is none yet.
+    /// The row in `stacks` of the whole stack `number`; made if missing.
     #[inline]
     pub fn row_of(&mut self, number: u32, stacks: &mut Vec<StackNode>) -> u32 {
         match self.whole[number as usize].row {
@@ -67,8 +66,7 @@ impl CutStacks {
         let (mut at, mut row) = (number, 0);
         while at != 0 && self.path.len() < self.depth {
             let whole = self.whole[at as usize];
-            // What lies under a stack that is not cut is not cut either: its row is a row of this
-            // one.
+            // The stack under an uncut stack is uncut too: its row is the parent of this one.
             if !cut && whole.row != 0 {
                 row = whole.row;
                 break;
@@ -106,8 +104,8 @@ mod tests {
     }
 
     proptest! {
-        /// Random walks up and down a stack; the same calls upon outer frames that the cache has or
-        /// has not dropped.
+        /// Random walks up and down a stack: the same calls upon outer frames that the cache may or
+        /// may not have dropped.
         #[test]
         fn a_row_is_the_innermost_frames_and_equal_ones_are_one(
             walks in prop::collection::vec(prop::collection::vec(0_u32..3, 1..12), 1..60), depth in 0_u32..8,

@@ -1,5 +1,4 @@
-//! What is known of a recording beside its events: how processes ended, samples, where it was cut,
-//! what was lost.
+//! Facts of a recording beside its events: ends of processes, samples, cuts, losses.
 
 use super::SpoolContent;
 use super::allocator;
@@ -16,20 +15,20 @@ use heaplab_trace::tables::{Began, Ended, Process, Sample, Tables};
 use heaplab_trace::words::so_many;
 use std::collections::{BTreeSet, HashMap};
 
-/// A row of `processes` and how and when it ended.
+/// A row of `processes`, and how and when it ended.
 pub type End = (u32, Ended, Option<u64>);
 
-/// What the process files said, apart from what merging needs of them.
+/// Facts from the process files, except those that merging needs.
 #[derive(Debug)]
 pub struct Facts {
     clock: Clock,
     exits: HashMap<(u32, u32), (i32, u64)>,
-    /// Memory at exit(), and when.
+    /// Memory at exit(), and its time.
     last_memory: Vec<((u32, u32), u64, Memory)>,
     execs: HashMap<(u32, u32), u64>,
     keys: Vec<(u32, u32)>,
     lost: [u64; layout::LOST_REASONS],
-    /// The earliest cut of a process, and why.
+    /// The earliest cut of a process, and its reason.
     cut: Option<(u64, u32)>,
     architecture: Option<u32>,
     refused: Option<Refused>,
@@ -66,7 +65,7 @@ impl Facts {
             for (sum, lost) in facts.lost.iter_mut().zip(image.lost) {
                 *sum = sum.saturating_add(lost);
             }
-            // Of one whose files could not be read the recording of the others says so.
+            // An unreadable process is reported in the others' recording.
             facts.cut = facts
                 .cut
                 .into_iter()
@@ -77,8 +76,7 @@ impl Facts {
         facts
     }
 
-    /// The samples in order of time: those of the drainer, and what processes said of themselves at
-    /// exit().
+    /// The samples in order of time: the drainer's, and the processes' own at exit().
     pub fn samples(&self, index: &Index, row: impl Fn(u32, u32) -> Option<u32>) -> Vec<Sample> {
         let sample = |counter, (pid, seq), memory: Memory| {
             let Memory {
@@ -138,7 +136,7 @@ impl Facts {
         rows.into_iter().collect()
     }
 
-    /// How each image ended. What heaplab saw comes before what the process said of itself.
+    /// How each image ended. heaplab's observation takes precedence over the process's own note.
     pub fn ends(&self, index: &Index, row: impl Fn(u32, u32) -> Option<u32>) -> Vec<End> {
         let seen: HashMap<(u32, u32), (How, u64)> = index
             .notes

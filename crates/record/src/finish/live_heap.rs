@@ -1,21 +1,20 @@
-//! What is live in one process, so that a fork costs little: layers shared between parent and
-//! child.
+//! The live blocks of one process, in layers shared between parent and child: a fork costs little.
 //!
-//! At a fork everything live freezes into a layer that both hold; each goes on in a map of its own
-//! above the layers, with a set of the addresses that it has since released from them. A shell that
-//! forks for each command would otherwise copy its whole heap each time. Once the child is gone,
-//! the parent's next fork folds its newest layer back together.
+//! At a fork all live blocks freeze into a layer that both processes hold. Each goes on in a map of
+//! its own above the layers, with a set of addresses released from them. Otherwise a shell that
+//! forks for each command would copy its whole heap each time. Once the child is gone, the parent's
+//! next fork folds its newest layer back together.
 
 use super::address_map::{AddressMap, Live};
 use std::sync::Arc;
 
-/// Layers of its own that a process keeps before they are folded into one.
+/// Most layers of its own before a process folds them into one.
 const OWN_LAYERS_MAX: usize = 8;
 
 #[derive(Clone, Debug, Default)]
 struct Layer {
     map: AddressMap,
-    /// Addresses of deeper layers that were released before this layer froze.
+    /// Addresses of deeper layers released before this layer froze.
     released: AddressMap,
 }
 
@@ -27,11 +26,11 @@ pub struct LiveHeap {
     released: AddressMap,
     /// Oldest first.
     layers: Vec<Arc<Layer>>,
-    /// The first so many layers hold copies of an ancestor's objects.
+    /// The first `inherited` layers hold copies of an ancestor's objects.
     inherited: usize,
 }
 
-/// What was found at an address.
+/// The object found at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The object.
@@ -43,7 +42,7 @@ pub struct Found {
 const MARKER: Live = Live { object: 0, size: 0 };
 
 impl LiveHeap {
-    /// What lives at `address`.
+    /// The object at `address`.
     #[inline]
     pub fn get(&self, address: u64) -> Option<Found> {
         match self.top.get(address) {
@@ -69,13 +68,13 @@ impl LiveHeap {
         None
     }
 
-    /// Puts a new object of this process at `address`. Nothing lives there (see [`LiveHeap::get`]).
+    /// Puts a new object of this process at `address`, which must be free (see [`LiveHeap::get`]).
     #[inline]
     pub fn insert(&mut self, address: u64, live: Live) {
         self.top.insert(address, live);
     }
 
-    /// Puts a new object of this process at `address` unless something lives there; whether it did.
+    /// Puts a new object of this process at `address` if free; returns whether it was.
     #[inline]
     pub fn insert_if_free(&mut self, address: u64, live: Live) -> bool {
         if !self.layers.is_empty() && self.get(address).is_some() {
@@ -90,7 +89,7 @@ impl LiveHeap {
         }
     }
 
-    /// Takes what lives at `address` out.
+    /// Removes and returns the object at `address`.
     #[inline]
     pub fn remove(&mut self, address: u64) -> Option<Found> {
         match self.top.remove(address) {
@@ -104,14 +103,14 @@ impl LiveHeap {
         }
     }
 
-    /// Takes what lives at `address` out if the process has allocated it since its last fork;
-    /// otherwise nothing changes.
+    /// Removes and returns the object at `address` if the process allocated it since its last fork;
+    /// otherwise changes nothing.
     #[inline]
     pub fn remove_own(&mut self, address: u64) -> Option<Live> {
         self.top.remove(address)
     }
 
-    /// The heap of a child forked now: a copy of everything, all of it inherited.
+    /// The heap of a child forked now: a copy of everything, all inherited.
     pub fn fork(&mut self) -> LiveHeap {
         self.freeze();
         LiveHeap {

@@ -1,27 +1,26 @@
 //! All rings as one sequence, in a legal order.
 //!
 //! # The order, and why there is a legal one
-//! Rings are merged by stamp. A free is stamped before its call and an allocation after it. When
-//! address X passes from one thread to another, then stamp(free X) < X is released < X is taken <
-//! stamp(alloc X): the merged order is legal as it is. Only a reallocation that moves acts at an
-//! instant that no stamp names: it takes Y and releases X somewhere between its two stamps. It is
+//! Rings are merged by stamp. A free is stamped before its call and an allocation after its call.
+//! When address X passes from one thread to another, then stamp(free X) < X is released < X is
+//! taken < stamp(alloc X): the merged order is legal as it is. Only a moving reallocation acts at
+//! an instant without a stamp: it takes Y and releases X somewhere between its two stamps. It is
 //! placed at its second stamp, or, if an allocation of X comes first, right before that allocation.
-//! That place is legal: an allocator copies before it lets go, so Y was taken no later than X was
-//! released; whoever held Y before stamped its free before releasing it, hence stamp(free Y) < Y
+//! That place is legal: an allocator copies before it releases, so Y was taken no later than X was
+//! released. The previous holder of Y stamped its free before releasing Y, hence stamp(free Y) < Y
 //! taken <= X released < X taken again < stamp(alloc X), and that free has been placed already. If
-//! the allocation of X is itself such a reallocation, the same holds for it: they are placed one
-//! after the other along X, which ends because each step goes back in real time.
+//! the allocation of X is itself a moving reallocation, the same holds for it: both are placed one
+//! after the other along X. The chain ends because each step goes back in real time.
 //!
-//! This rests on stamps that are read where they stand. Processors read their counter ahead of what
-//! precedes it, while that waits for another processor, as for a lock that it holds. Reading it in
-//! its place (`lfence`, `rdtscp`) would make each event wait for all before it, which costs more
-//! than all else that the hook does. So an allocation at an address that lives, or a free of one
-//! that does not, waits, and its ring with it, for a while (see [`super::waits`]). The true order
-//! is one in which every ring advances and every address alternates between birth and death, so
-//! that the event waited for is in another ring. Where rings wait for each other, because a free
-//! that came too early ended the life before the one it was of, one record is set aside until its
-//! address allows it and its ring goes on (see `parking`). What is still impossible then is
-//! resolved as a loss and counted, never left wrong: see [`Counts`].
+//! This assumes that each stamp is read in program order. But processors read their counter ahead
+//! of earlier instructions that wait for another processor, such as for a lock. Reading it in order
+//! (`lfence`, `rdtscp`) would make each event wait for all before it, and cost more than the rest
+//! of the hook. So an allocation at a live address, or a free of a dead one, waits for a while,
+//! together with its ring (see [`super::waits`]). In the true order every ring advances and every
+//! address alternates between birth and death: the awaited event is in another ring. Rings may wait
+//! for each other, if a free came too early and ended the life before its own. Then one record is
+//! set aside until its address allows it, and its ring goes on (see `parking`). Records that remain
+//! impossible are resolved as losses and counted, never left wrong: see [`Counts`].
 
 mod parking;
 mod plain;
@@ -40,46 +39,46 @@ use std::collections::{BinaryHeap, HashMap};
 
 const NO_THREAD: u32 = u32::MAX;
 
-/// What could not be put in order or did not fit together.
+/// Counts of records that could not be ordered or did not fit together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Rows written.
     pub events: u64,
     /// Objects born.
     pub objects: u64,
-    /// Frees of addresses where nothing was known to live; left out.
+    /// Frees of addresses without a known live object; left out.
     pub unknown_frees: u64,
     /// Reallocations of such addresses; written as births.
     pub unknown_reallocs: u64,
-    /// Births at an address whose object was not known to be dead; that object is ended there.
+    /// Births at an address with a live object; the birth ends that object.
     pub ended_by_reuse: u64,
-    /// Records of a process after it cut its recording; left out.
+    /// Records of a process after its cut; left out.
     pub after_cut: u64,
-    /// Most bytes that one process had live.
+    /// Peak of live bytes in one process.
     pub peak_bytes: u64,
-    /// Which process (row of the table).
+    /// The process of that peak (row of the table).
     pub peak_process: u32,
     /// Time of the last row.
     pub last_ns: u64,
 }
 
-/// Something that happens at a moment outside of all rings.
+/// An event outside of all rings, at a given moment.
 #[derive(Debug)]
 pub enum Action {
-    /// The image (by its place in the list) begins.
+    /// The image (by its index in the list) begins.
     Begin(usize),
-    /// A mark from outside: its name and the process it concerns.
+    /// A mark from outside: its name and process.
     Mark(String, Option<u32>),
 }
 
-/// An image with its streams, as merging takes it.
+/// An image with its streams, the input of merging.
 #[derive(Debug)]
 pub struct ImageInput {
-    /// What its process file says.
+    /// The content of its process file.
     pub image: Image,
-    /// Place in the list of the image that it is a fork of.
+    /// Index of the image that it is a fork of.
     pub parent: Option<usize>,
-    /// It is the one that heaplab started.
+    /// heaplab started this image.
     pub is_first: bool,
 }
 
@@ -94,9 +93,9 @@ struct ProcessState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReallocState {
     None,
-    /// Its first stamp has passed, its second has not.
+    /// Past its first stamp, before its second.
     Open,
-    /// An allocation of the address that it released has pulled it forward.
+    /// An allocation of the released address has pulled it forward.
     Applied,
 }
 
@@ -107,20 +106,20 @@ struct StreamState {
     row: u32,
     thread: u32,
     /// The thread that one part of the ring has announced and the other has not: its tid, and
-    /// whether the nested part is to follow.
+    /// whether the nested part is still to follow.
     announced: Option<(u32, bool)>,
     /// The stream of the ring's main part, which knows the thread.
     main: usize,
     opened: bool,
     realloc: ReallocState,
-    /// It has waited long enough.
+    /// The stream has waited long enough.
     forced: bool,
-    /// It is one record that was set aside, which waits from here on.
+    /// The stream is one record that was set aside; it has waited since this stamp.
     aside_since: Option<u64>,
 }
 
 enum Step {
-    /// The record is dealt with.
+    /// The record is done.
     Done,
     /// The stream waits or is queued again.
     Away,
@@ -145,11 +144,11 @@ pub struct Merge<'a, S> {
     streams: Vec<Stream>,
     states: Vec<StreamState>,
     queue: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The running stream goes on while its key is not above this.
+    /// The running stream goes on while its key is at most this.
     limit: u64,
     waits: Waits,
     open_reallocs: Vec<usize>,
-    /// Records set aside that wait, and places of those that are over.
+    /// Waiting records that were set aside, and the slots of finished ones.
     aside: usize,
     spare: Vec<usize>,
     object: u64,
@@ -157,8 +156,8 @@ pub struct Merge<'a, S> {
 }
 
 impl<'a, S: EventSink> Merge<'a, S> {
-    /// Merges `streams`, each with the place of its image in `images`; stacks are cut to
-    /// `stack_depth` frames.
+    /// Merges `streams`, each with its image's index in `images`; cuts stacks to `stack_depth`
+    /// frames.
     pub fn new(
         files: &'a Files,
         clock: Clock,
@@ -224,8 +223,8 @@ impl<'a, S: EventSink> Merge<'a, S> {
         }
     }
 
-    /// Runs to the end. `actions` are in order of time; `progress` is told now and then how many
-    /// records that were.
+    /// Runs to the end. `actions` are in order of time; `progress` gets the number of records now
+    /// and then.
     pub fn run(
         &mut self,
         mut actions: Vec<(u64, Action)>,
@@ -318,7 +317,7 @@ impl<'a, S: EventSink> Merge<'a, S> {
         self.drop_if_over(place);
     }
 
-    /// Forgets what lives in a process that does nothing more and that nobody will be forked from.
+    /// Forgets the live blocks of a process that does nothing more and has no forks to come.
     fn drop_if_over(&mut self, place: usize) {
         if self.streams_left[place] == 0
             && self.children_left[place] == 0
@@ -365,7 +364,7 @@ impl<'a, S: EventSink> Merge<'a, S> {
         }
     }
 
-    /// Goes to the stream's next record; closes it where there is none.
+    /// Goes to the stream's next record; closes the stream at its end.
     #[inline]
     fn advance(&mut self, place: usize) -> bool {
         if self.streams[place].advance(self.files) {

@@ -1,8 +1,8 @@
-//! Spool into bundle: order, identity, stacks, processes; the same for a recording that has just
-//! ended and for what a crash left behind.
+//! Turns a spool into a bundle: order, identity, stacks, processes. The same code finishes a
+//! recording that has just ended and the remains of a crash.
 //!
-//! Memory is bounded by what lives at one moment and by distinct stacks, not by the number of
-//! events. The spool is read only; whoever calls removes it once the bundle has its name.
+//! Memory is bounded by the live blocks of one moment and by distinct stacks, not by the number of
+//! events. The spool is only read; the caller removes it once the bundle has its name.
 
 pub mod address_map;
 pub mod allocator;
@@ -46,23 +46,22 @@ use streams::{Files, Stream};
 pub struct Finished {
     /// The bundle.
     pub output: PathBuf,
-    /// What `meta.json` says.
+    /// The content of `meta.json`.
     pub meta: Meta,
-    /// What was counted on the way.
+    /// Counts of merging.
     pub counts: Counts,
     /// Processes that were recorded.
     pub processes: usize,
     /// Bytes of the bundle's files.
     pub bundle_bytes: u64,
-    /// Which process was the largest, and why its requests could not be seen; `None` where they
-    /// were.
+    /// The largest process, and why its requests could not be seen; `None` if they were.
     pub largest_unseen: Option<String>,
 }
 
-/// How far finishing is.
+/// The stage of finishing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Rows written, of about so many.
+    /// Rows written, and an estimate of all rows.
     Rows(u64, u64),
     /// Looking names up.
     Symbols,
@@ -72,7 +71,7 @@ pub enum Progress {
 
 type Images = BTreeMap<(u32, u32), Image>;
 
-/// Everything in a spool but the records themselves.
+/// The spool's content except the records.
 struct SpoolContent {
     control: ControlFacts,
     index: Index,
@@ -80,24 +79,23 @@ struct SpoolContent {
     losses: Vec<String>,
 }
 
-/// What goes into a bundle.
+/// Options of a bundle.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// How functions are looked up; `None`: they are not.
+    /// How to look functions up; `None`: do not.
     pub symbols: Option<heaplab_symbols::Options>,
     /// Keep the blocks' addresses.
     pub addresses: bool,
-    /// Replace a bundle of that name, once the new one is whole.
+    /// Replace a bundle of that name once the new one is whole.
     pub replace: bool,
-    /// Where everything is in the spool, as who has just written it knows; `None`: it is read for
-    /// that.
+    /// Block index from the writer; `None`: rebuild it by scanning the spool.
     pub index: Option<Index>,
-    /// Told where the bundle is written before it has its name, for who may have to end in the
-    /// middle ([`heaplab_trace::bundle::abandon`]).
+    /// Path of the temporary bundle, set early so that an interrupt handler can delete it
+    /// ([`heaplab_trace::bundle::abandon`]).
     pub unfinished: Arc<OnceLock<PathBuf>>,
 }
 
-/// Finishes the spool into a bundle at `output`, which must not exist unless it is to be replaced.
+/// Finishes the spool into a bundle at `output`, which must not exist unless `replace` is set.
 pub fn finish(
     spool: &Path,
     output: &Path,
@@ -144,9 +142,9 @@ pub fn finish(
     })
 }
 
-/// The process with the most resident memory, where its executable's own `malloc` is found before
-/// the recorder's: Firefox under its wrapper script, for one. Such a process loads the recorder,
-/// and what is recorded is its small neighbours.
+/// The process with the most resident memory, if its executable's own `malloc` is found before the
+/// recorder's (such as Firefox under its wrapper script). Such a process loads the recorder, but
+/// only its small neighbours are recorded.
 fn largest_unseen(tables: &Tables) -> Option<String> {
     let resident = |sample: &Sample| sample.resident_peak_bytes.max(sample.resident_bytes);
     let largest = tables.samples.iter().max_by_key(|sample| resident(sample))?;
@@ -161,8 +159,8 @@ fn largest_unseen(tables: &Tables) -> Option<String> {
     })
 }
 
-/// Merges all rings of a spool into `sink`, and gives the tables and what is known of the
-/// recording. `index` as in [`Options`].
+/// Merges all rings of a spool into `sink`; returns the tables and the facts of the recording.
+/// `index`: see [`Options`].
 pub fn merge_spool<S: EventSink>(
     files: &Files,
     index: Option<Index>,
@@ -235,8 +233,8 @@ fn read_content(files: &Files, index: Option<Index>) -> Result<SpoolContent, Rec
     Ok(SpoolContent { control, index, images, losses })
 }
 
-/// Every image whose file can be read. Of a process without such a file there is a note in `index`:
-/// of who recorded, or now.
+/// All images with a readable file. Adds to `index` a note for each process without one, unless the
+/// recording noted it.
 fn read_images(
     folder: &Path,
     execs: &[Exec],
@@ -269,7 +267,7 @@ fn read_images(
                 images.insert(key, image);
                 continue;
             }
-            // The process was ended while it made the file: it had not recorded anything.
+            // The process ended while making the file: it had recorded nothing.
             Ok(Err(ImageDamage::Unfinished)) => continue,
             Ok(Err(damage)) => damage.to_string(),
             Err(error) => error.to_string(),
@@ -285,7 +283,7 @@ fn read_images(
     Ok(images)
 }
 
-/// The images in order of their beginning, and a stream for each ring of which there is anything.
+/// The images in order of their beginning, and a stream for each non-empty ring.
 fn inputs(files: &Files, content: &mut SpoolContent) -> (Vec<ImageInput>, Vec<(usize, Stream)>) {
     let mut rings: BTreeMap<RingId, Vec<BlockPlace>> = std::mem::take(&mut content.index.rings);
     let first = |key: &(u32, u32), nested| RingId { pid: key.0, seq: key.1, ring: 0, nested };
@@ -298,7 +296,7 @@ fn inputs(files: &Files, content: &mut SpoolContent) -> (Vec<ImageInput>, Vec<(u
         rings.entry(id).or_default();
         rings.entry(RingId { nested: true, ..id }).or_default();
     }
-    // Records whose process file is gone are records all the same.
+    // Records without their process file still count.
     for (id, blocks) in rings.iter().filter(|(_, blocks)| !blocks.is_empty()) {
         let begin_counter = blocks.first().map_or(0, |block| block.base_stamp);
         content.images.entry((id.pid, id.seq)).or_insert_with(|| {
@@ -328,7 +326,7 @@ fn inputs(files: &Files, content: &mut SpoolContent) -> (Vec<ImageInput>, Vec<(u
         .into_iter()
         .filter_map(|(id, blocks)| {
             let place = *places.get(&(id.pid, id.seq))?;
-            // Other rings than the first have files, which are gone once they are empty.
+            // Rings other than the first have files; an emptied ring's file is removed.
             let waits = id.ring > 0 || images[place].first_ring_waits[usize::from(id.nested)];
             Some((place, Stream::new(id, blocks, images[place].begin_counter, waits)))
         })
@@ -348,7 +346,7 @@ fn inputs(files: &Files, content: &mut SpoolContent) -> (Vec<ImageInput>, Vec<(u
     (inputs, streams)
 }
 
-/// The ring files that are still there.
+/// The ring files still in the folder.
 fn ring_files(folder: &Path) -> BTreeSet<RingId> {
     let Ok(entries) = fs::read_dir(folder) else { return BTreeSet::new() };
     let id_of = |name: &str| {

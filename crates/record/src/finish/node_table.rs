@@ -1,23 +1,23 @@
-//! What a ring's numbers of nodes mean now: rows of `stacks` by number.
+//! The current node of each number in a ring: rows of `stacks` by number.
 //!
-//! Numbers are places of the target's hash table, so that a thread with few stacks has few numbers
-//! far apart, and a busy one nearly all of them. And the spool is untrusted: memory is bounded by
-//! how many numbers were defined, whatever they are. So they are in a hash map until one in sixteen
-//! (`SPARSE`) of those up to the largest is there, and from then on in an array, where looking one
-//! up is one load.
+//! Numbers are places of the target's hash table: a thread with few stacks has few numbers far
+//! apart, and a busy one nearly all of them. The spool is untrusted: the count of defined numbers
+//! must bound the memory, whatever the numbers are. So the numbers are in a hash map until one in
+//! sixteen (`SPARSE`) of those up to the largest is defined, and from then on in an array, where a
+//! lookup is one load.
 
 use hashbrown::HashMap;
 use heaplab_recorder::layout;
 
-/// The array has at most this many places for a number that was defined: 64 bytes.
+/// Most array places for each defined number: 64 bytes.
 const SPARSE: usize = 16;
 
 /// Rows by number.
 #[derive(Debug, Default)]
 pub struct NodeTable {
-    /// Of numbers below its length; 0: not defined.
+    /// Rows of numbers below its length; 0: undefined.
     dense: Vec<u32>,
-    /// Of the others.
+    /// Rows of the other numbers.
     sparse: HashMap<u32, u32>,
     /// Numbers defined in `dense`.
     dense_count: usize,
@@ -26,7 +26,7 @@ pub struct NodeTable {
 }
 
 impl NodeTable {
-    /// The row of `number`; `None` where that was never said.
+    /// The row of `number`; `None` if undefined.
     #[inline]
     pub fn row_of(&self, number: u32) -> Option<u32> {
         match self.dense.get(number as usize) {
@@ -35,7 +35,7 @@ impl NodeTable {
         }
     }
 
-    /// From here on `number` means `row`, which is not 0. Numbers that no ring has are one.
+    /// Defines `number` as `row` (not 0). All numbers beyond a ring's range share one place.
     #[inline]
     pub fn define(&mut self, number: u32, row: u32) {
         let number = number.min(layout::NODES_MAX);
@@ -59,7 +59,7 @@ impl NodeTable {
         }
     }
 
-    /// Nothing is known any more, and no memory is kept.
+    /// Forgets all numbers and frees the memory.
     pub fn clear(&mut self) {
         *self = NodeTable::default();
     }
@@ -88,7 +88,7 @@ mod tests {
                 .map(|number| table.row_of(number));
         assert_eq!(rows, [None, Some(9), None, None, Some(7), Some(10), None]);
         assert!(table.bytes() < 1000, "{table:?}");
-        // As many as there are, far apart first: nothing is ever far larger than what was said.
+        // As many as exist, far apart first: neither table is ever far larger than the definitions.
         let mut table = NodeTable::default();
         let spread = (0_u32..1 << 16).map(|step| step.reverse_bits() >> 12);
         for (defined, number) in spread.enumerate() {

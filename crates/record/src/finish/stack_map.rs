@@ -1,9 +1,8 @@
-//! A hash map from (caller's number, row of `frames`) to the number of a stack: linear probing,
-//! nothing is ever taken out.
+//! A hash map from (caller's number, row of `frames`) to a stack's number: linear probing, no
+//! removal.
 //!
-//! A ring defines a node some tenth as often as there are events, and each definition is looked up
-//! here; in a compiler there are 700,000 entries, so that what counts is that a lookup is one cache
-//! line, not two or three.
+//! A ring defines about a tenth as many nodes as it has events, and each definition is looked up
+//! here. A compiler has 700,000 entries: a lookup must be one cache line, not two or three.
 
 use heaplab_trace::tables::StackNode;
 
@@ -15,7 +14,7 @@ struct Slot {
     row: u32,
 }
 
-/// Numbers of stacks by what they are. 0 is none.
+/// Numbers of stacks by caller and frame. 0: none.
 #[derive(Debug, Default)]
 pub struct StackMap {
     slots: Vec<Slot>,
@@ -23,7 +22,7 @@ pub struct StackMap {
 }
 
 impl StackMap {
-    /// The number of `node`; it becomes `next` where there is none yet.
+    /// The number of `node`; `next` becomes its number if it has none.
     #[inline]
     pub fn find_or(&mut self, node: StackNode, next: u32) -> u32 {
         if (self.length + 1) * 3 > self.slots.len() * 2 {
@@ -38,7 +37,8 @@ impl StackMap {
         slot.row
     }
 
-    /// The slot of this node, or the empty one where it would go. Only with an empty slot left.
+    /// The slot of this node, or the empty slot to insert it into. The table must have an empty
+    /// slot.
     #[inline]
     fn find(&self, parent: u32, frame: u32) -> usize {
         let key = u64::from(parent) << 32 | u64::from(frame);

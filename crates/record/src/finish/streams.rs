@@ -1,8 +1,7 @@
-//! The records of one ring from its first to its last: spooled blocks, then what still waits in the
-//! ring.
+//! The records of one ring from first to last: spooled blocks, then the records still in the ring.
 //!
-//! A stream holds one block at a time and nothing before its turn comes, so that ten thousand short
-//! processes cost no more than those that lived at the same moment.
+//! A stream holds one block at a time, and nothing before its turn: memory grows with the processes
+//! alive at one moment, not with all of ten thousand short ones.
 
 use super::node_table::NodeTable;
 use crate::discover;
@@ -12,40 +11,40 @@ use crate::spool::reader::{BlockPlace, SpoolFile};
 use crate::spool::record::{Decoder, Encoder, Kind, RECORD_BYTES_MAX, Record, TakeShort};
 use std::path::{Path, PathBuf};
 
-/// Where a stream is.
+/// The stream's position.
 #[derive(Debug)]
 enum Stage {
     /// Blocks of the spool, from this one on.
     Spooled(usize),
     /// The ring itself, from this position on.
     InRing { ring: Ring, position: u64 },
-    /// Nothing more.
+    /// The end.
     Over,
 }
 
 /// The records of one ring, in order.
 #[derive(Debug)]
 pub struct Stream {
-    /// Whose they are.
+    /// Its ring.
     pub id: RingId,
-    /// The record that is next, once [`Stream::advance`] was called.
+    /// The next record, after a call of [`Stream::advance`].
     pub current: Record,
-    /// A lower bound of the next record's place in time; never falls.
+    /// A lower bound of the next record's time; never falls.
     pub key: u64,
     /// Why the stream ended early.
     pub damage: Option<String>,
     blocks: Vec<BlockPlace>,
     stage: Stage,
-    /// More may wait in the ring.
+    /// The ring may hold more records.
     waits: bool,
     padded: Vec<u8>,
     length: usize,
     decoder: Decoder,
-    /// Row of `stacks` by the ring's number for it.
+    /// Row of `stacks` by the ring's node number.
     nodes: NodeTable,
 }
 
-/// Where a stream is in its block.
+/// A stream's position in its block.
 #[derive(Debug)]
 pub struct Cursor {
     /// As [`Stream::current`].
@@ -58,18 +57,18 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// As [`Decoder::run_short`] for the records behind this one. This one stays as it is;
-    /// [`Cursor::advance`] leads to what was not taken.
+    /// Runs [`Decoder::run_short`] over the records behind the current one, which stays.
+    /// [`Cursor::advance`] then leads to the first record not taken.
     #[inline(always)]
     pub fn run_short<T: TakeShort>(&mut self, each: &mut T) -> Result<(), T::Error> {
         self.decoder.run_short(&self.padded, self.length, each)
     }
 
-    /// Goes on to the block's next record; whether there is one that can be read.
+    /// Goes to the block's next record; returns whether one is readable.
     pub fn advance(&mut self) -> bool {
         let Ok(Some(record)) = self.decoder.next(&self.padded, self.length) else { return false };
         self.record = record;
-        // As in `Stream::advance`.
+        // See `Stream::advance`.
         if record.kind != Kind::Node {
             self.key = self.key.max(record.stamp);
         }
@@ -78,8 +77,8 @@ impl Cursor {
 }
 
 impl Stream {
-    /// The ring's blocks in `blocks`, and what may wait in it (`waits`); nothing of it lies before
-    /// `begin`.
+    /// The ring's `blocks`, and perhaps records in the ring itself (`waits`); nothing of it
+    /// precedes `begin`.
     pub fn new(id: RingId, blocks: Vec<BlockPlace>, begin: u64, waits: bool) -> Stream {
         let key = blocks.first().map_or(begin, |block| block.base_stamp);
         Stream {
@@ -97,7 +96,7 @@ impl Stream {
         }
     }
 
-    /// A stream of the current record alone, which knows its stack.
+    /// A stream of only the current record, with its stack.
     pub fn of_current(&self) -> Stream {
         let mut nodes = NodeTable::default();
         if let Some(row) = self.nodes.row_of(self.current.stack) {
@@ -120,14 +119,14 @@ impl Stream {
         }
     }
 
-    /// Goes on to the next record; whether there is one.
+    /// Goes to the next record; returns whether one exists.
     pub fn advance(&mut self, files: &Files) -> bool {
         loop {
             match self.decoder.next(&self.padded, self.length) {
                 Ok(Some(record)) => {
                     self.current = record;
-                    // The order within a ring is certain; stamps of a thread that moved between
-                    // processors might not be. A node is not an event: it may be defined at any
+                    // The order within a ring is certain, while stamps of a thread that moved
+                    // between processors may go back. A node is not an event: it may be defined any
                     // time before the event that needs it.
                     if self.current.kind != Kind::Node {
                         self.key = self.key.max(self.current.stamp);
@@ -146,8 +145,7 @@ impl Stream {
         }
     }
 
-    /// What reading on needs, for who reads many records at once; [`Stream::put_back`] takes it
-    /// back.
+    /// The state for reading many records at once; [`Stream::put_back`] takes it back.
     #[inline]
     pub fn take_out(&mut self) -> Cursor {
         Cursor {
@@ -159,14 +157,14 @@ impl Stream {
         }
     }
 
-    /// The stream is where `cursor` is.
+    /// Continues the stream at `cursor`.
     #[inline]
     pub fn put_back(&mut self, cursor: Cursor) {
         (self.current, self.key, self.decoder, self.padded) =
             (cursor.record, cursor.key, cursor.decoder, cursor.padded);
     }
 
-    /// The row of `stacks` that the ring calls `node` now; `None` where that was never said.
+    /// The row of `stacks` that is the ring's `node` now; `None` if undefined.
     #[inline]
     pub fn stack_of(&self, node: u32) -> Option<u32> {
         if node == 0 {
@@ -175,13 +173,13 @@ impl Stream {
         self.nodes.row_of(node)
     }
 
-    /// From here on the ring calls the row of `stacks` so.
+    /// Makes `row` of `stacks` the ring's `node` from here on.
     #[inline]
     pub fn define(&mut self, node: u32, row: u32) {
         self.nodes.define(node, row);
     }
 
-    /// The name of the mark that is current.
+    /// The current mark's name.
     pub fn mark_name(&self) -> String {
         let Record { kind: Kind::Mark, address, size, .. } = self.current else {
             return String::new();
@@ -193,7 +191,7 @@ impl Stream {
             .unwrap_or_default()
     }
 
-    /// Loads the next block; whether there was one.
+    /// Loads the next block; returns whether one exists.
     #[cold]
     fn refill(&mut self, files: &Files) -> bool {
         if self.damage.is_some() {
@@ -208,7 +206,7 @@ impl Stream {
                         .and_then(|before| self.blocks.get(before))
                         .map_or(0, |before| before.end_position);
                     if place.begin_position != expected {
-                        self.nodes.clear(); // what is missing may have defined some anew
+                        self.nodes.clear(); // missing blocks may have redefined some
                     }
                     *next += 1;
                     match files.spool.payload(*place, &mut self.padded) {
@@ -232,7 +230,7 @@ impl Stream {
                     Ok(Some(ring)) => {
                         let part = if self.id.nested { Part::Nested } else { Part::Main };
                         // A drainer that died between writing a block and releasing its words left
-                        // both.
+                        // the words in both.
                         let position = given.max(ring.position(part));
                         if position != given {
                             self.nodes.clear();
@@ -285,7 +283,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Of the spool `folder`.
+    /// Opens the files of the spool `folder`.
     pub fn open(folder: &Path) -> std::io::Result<Files> {
         Ok(Files {
             spool: SpoolFile::open(&folder.join(crate::spool::EVENTS_FILE))?,

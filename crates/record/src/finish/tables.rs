@@ -1,8 +1,8 @@
 //! Builds the tables that events refer to: processes, threads, modules, frames, stacks, marks.
 //!
-//! A ring defines its nodes anew whenever it has forgotten them; here equal ones are put together,
-//! so that `stacks` holds each once (and no deeper than asked for, see [`super::cut_stacks`]). Rows
-//! belong to a process: its modules lie where no other's do.
+//! A ring redefines forgotten nodes; this code merges equal ones, so `stacks` holds each once (and
+//! no deeper than requested, see [`super::cut_stacks`]). Rows belong to a process: each process has
+//! its own module addresses.
 
 use super::cut_stacks::CutStacks;
 use super::stack_map::StackMap;
@@ -15,7 +15,7 @@ use heaplab_trace::tables::{
     Arena, Began, Frame, Mark, Module, Process, StackNode, Tables, Thread,
 };
 
-/// A process image on its way into the tables.
+/// A process image being entered into the tables.
 #[derive(Debug)]
 pub struct ImageTables {
     image: Image,
@@ -27,15 +27,15 @@ pub struct ImageTables {
     frame_rows: HashMap<(Option<u32>, u64), u32>,
 }
 
-/// What a return address means while its module is there.
+/// The meaning of a return address while its module is loaded.
 #[derive(Clone, Copy, Debug)]
 struct KnownFrame {
     row: u32,
-    /// Place in the image's modules; `NO_MODULE`: none ever lies there.
+    /// Index in the image's modules; `NO_MODULE`: no module ever lies there.
     module: u32,
 }
 const NO_MODULE: u32 = u32::MAX;
-/// In place of a row of `frames`: a function of the recorder.
+/// Marks a function of the recorder in place of a row of `frames`.
 const OWN_FRAME: u32 = u32::MAX;
 
 /// Whether a module's file is the recorder.
@@ -48,17 +48,17 @@ fn is_recorder(path: &[u8]) -> bool {
 /// Tables under construction.
 #[derive(Debug)]
 pub struct TableBuilder {
-    /// What there is so far.
+    /// The rows so far.
     pub tables: Tables,
     clock: Clock,
     rows: HashMap<(u32, u32), u32>,
     stacks: CutStacks,
-    /// Records that named a stack that is not there.
+    /// Records with an undefined stack.
     pub unknown_stacks: u64,
 }
 
-/// A path or argument as text: what is no UTF-8 becomes `%` and two digits, and so does `%` itself
-/// then.
+/// A path or argument as text: bytes that are no UTF-8 become `%` and two digits, and then `%`
+/// itself does too.
 pub fn text_of(bytes: &[u8]) -> String {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return text.to_owned();
@@ -74,7 +74,7 @@ pub fn text_of(bytes: &[u8]) -> String {
 }
 
 impl TableBuilder {
-    /// Empty tables: row 0 of stacks and arenas. Stacks will have at most `depth` frames.
+    /// Empty tables: row 0 of stacks and arenas. Stacks get at most `depth` frames.
     pub fn new(clock: Clock, depth: u32) -> TableBuilder {
         let tables = Tables {
             stacks: vec![StackNode::default()],
@@ -102,7 +102,7 @@ impl TableBuilder {
             layout::BEGAN_EXEC => {
                 image.seq.checked_sub(1).and_then(|seq| self.row_of((image.pid, seq)))
             }
-            // It was spawned: by whatever image of its parent is the latest.
+            // It was spawned by the latest image of its parent.
             _ => self
                 .tables
                 .processes
@@ -149,7 +149,7 @@ impl TableBuilder {
         row
     }
 
-    /// The thread is called so now.
+    /// Renames the thread.
     pub fn name_thread(&mut self, row: u32, name: [u64; 2]) {
         if let Some(thread) = self.tables.threads.get_mut(row as usize) {
             thread.name = thread_name(name);
@@ -176,9 +176,9 @@ impl TableBuilder {
             }
             _ => self.frame(image, ip, stamp),
         };
-        // The recorder's own functions lie between a handler and what it interrupted, and between
-        // the program and functions of libc that allocate; the program did not write them. One that
-        // nobody called is left, so that there is a stack.
+        // The recorder's own functions lie between a handler and the interrupted code, and between
+        // the program and functions of libc that allocate; the program did not write them. An own
+        // function without a caller stays, so that the event has a stack.
         if frame == OWN_FRAME && parent != 0 {
             return parent;
         }
@@ -192,7 +192,7 @@ impl TableBuilder {
         self.stacks.row_of(number, &mut self.tables.stacks)
     }
 
-    /// The row of `frames` that `ip` means at `stamp`, remembered; [`OWN_FRAME`] in the recorder.
+    /// The row of `frames` of `ip` at `stamp`, cached; [`OWN_FRAME`] in the recorder.
     #[cold]
     fn frame(&mut self, image: &mut ImageTables, ip: u64, stamp: u64) -> u32 {
         let own = image
@@ -213,8 +213,7 @@ impl TableBuilder {
         row
     }
 
-    /// The row of `frames` that `ip` means at `stamp`, made where there is none, and the place of
-    /// its module.
+    /// The row of `frames` of `ip` at `stamp`, made if missing, and the index of its module.
     fn place_of(&mut self, image: &mut ImageTables, ip: u64, stamp: u64) -> (u32, Option<usize>) {
         let place = image.image.module_of(stamp, ip);
         let module = place.map(|place| image.first_module + place as u32);

@@ -1,21 +1,21 @@
-//! Rings that wait for something of another ring, and for how long.
+//! Rings that wait for an event of another ring, with a deadline.
 //!
-//! A record that is impossible where it stands (a birth where something lives, a death where
-//! nothing does) parks its ring here until another ring makes it possible, or until the other rings
-//! are `WAIT_TICKS` further. Who waits is found by the address alone; few ever wait at one time, so
-//! that a list in the order of the deadlines does.
+//! A record that is impossible where it stands (a birth at a live address, a death at a free one)
+//! parks its ring here. The ring waits until another ring makes the record possible, or until the
+//! other rings are `WAIT_TICKS` further. Waiting rings are found by address alone; few wait at one
+//! time, so a list in the order of the deadlines is enough.
 
-/// How long an event may wait for its turn, in ticks of the other rings.
+/// Longest wait of an event, in ticks of the other rings.
 const WAIT_TICKS: u64 = 1 << 21;
 
-/// What a ring waits for.
+/// The event that a ring waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// The image it is in.
+    /// Its image.
     pub process: usize,
-    /// Where.
+    /// Its address.
     pub address: u64,
-    /// Something is to live there; otherwise nothing is to.
+    /// True: a birth at the address; false: a death.
     pub birth: bool,
 }
 
@@ -26,32 +26,31 @@ struct Parked {
     deadline: u64,
 }
 
-/// The rings that wait, the earliest deadline first.
+/// The waiting rings, the earliest deadline first.
 #[derive(Debug, Default)]
 pub struct Waits {
     parked: Vec<Parked>,
 }
 
 impl Waits {
-    /// `stream`, whose record has `key`, waits from now on. Equal deadlines end in the order in
-    /// which they were set.
+    /// Makes `stream`, with the record `key`, wait. Equal deadlines end in the order of parking.
     pub fn park(&mut self, stream: usize, key: u64, wanted: Wanted) {
         let deadline = key.saturating_add(WAIT_TICKS);
         let at = self.parked.partition_point(|parked| parked.deadline <= deadline);
         self.parked.insert(at, Parked { stream, wanted, deadline });
     }
 
-    /// Whether nobody waits.
+    /// Whether no ring waits.
     pub fn is_empty(&self) -> bool {
         self.parked.is_empty()
     }
 
-    /// When the first wait ends in any case.
+    /// The earliest deadline.
     pub fn deadline(&self) -> Option<u64> {
         self.parked.first().map(|parked| parked.deadline)
     }
 
-    /// The stream with the first deadline, and that; it waits no longer.
+    /// Removes the stream with the earliest deadline; returns both.
     pub fn end_first(&mut self) -> Option<(usize, u64)> {
         (!self.parked.is_empty())
             .then(|| self.parked.remove(0))
@@ -63,12 +62,12 @@ impl Waits {
         self.parked.iter().any(|parked| parked.wanted.process == process)
     }
 
-    /// A stream of `process`, the first deadline first; it waits no longer.
+    /// Removes a stream of `process`, the earliest deadline first.
     pub fn end_one_of(&mut self, process: usize) -> Option<usize> {
         self.end(|parked| parked.wanted.process == process)
     }
 
-    /// The stream that `happened` was waited for by, the first deadline first; it waits no longer.
+    /// Removes the stream that waits for `happened`, the earliest deadline first.
     #[inline]
     pub fn end_for(&mut self, happened: Wanted) -> Option<usize> {
         if self.parked.is_empty() {
@@ -77,7 +76,7 @@ impl Waits {
         self.end(|parked| parked.wanted == happened)
     }
 
-    /// `stream` waits no longer; whether it did.
+    /// Removes `stream`; returns whether it waited.
     pub fn end_stream(&mut self, stream: usize) -> bool {
         self.end(|parked| parked.stream == stream).is_some()
     }

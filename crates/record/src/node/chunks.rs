@@ -1,5 +1,5 @@
-//! A heap's stream in pieces that end with a collection: what was born before it, and which objects
-//! it found dead.
+//! A heap's stream in chunks that end with a collection: the births before it, and the objects it
+//! found dead.
 
 use super::places::{Places, Rows};
 use super::stream::{Head, Record, Stream};
@@ -10,7 +10,7 @@ use std::path::Path;
 /// A birth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Birth {
-    /// V8's number of the sample.
+    /// V8's sample number.
     pub number: u64,
     /// Bytes in the heap.
     pub bytes: u64,
@@ -18,37 +18,37 @@ pub struct Birth {
     pub stack: u32,
 }
 
-/// What happened up to a collection, and what that found.
+/// The births up to a collection, and the collection's deaths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunk {
     /// In order.
     pub births: Vec<Birth>,
-    /// When the collection began; `None`: the stream ended without one.
+    /// Time of the collection's start; `None`: the stream ended without one.
     pub collection_ns: Option<u64>,
-    /// Numbers of the samples of the objects that it found dead.
+    /// Sample numbers of the objects that it found dead.
     pub deaths: Vec<u64>,
 }
 
-/// One heap while it is read.
+/// One heap being read.
 #[derive(Debug)]
 pub struct Heap {
     stream: Stream,
     rows: Rows,
-    /// Whose heap it is; `None` where the stream does not even say that.
+    /// The heap's identity; `None` if the stream lacks a head.
     pub head: Option<Head>,
     /// The number of the last sample.
     number: u64,
-    /// A record that begins the next chunk.
+    /// The first record of the next chunk.
     waiting: Option<Record>,
-    /// The time of the collection at which the chunk before ended.
+    /// Time of the collection that ended the chunk before.
     pub before_ns: u64,
-    /// Objects that died before they could be seen.
+    /// Objects that died before a profile showed them.
     pub unseen: u64,
     /// Why nothing was recorded.
     pub refused: Option<String>,
-    /// When the recording of this heap ended, and why if it was not the program's end.
+    /// When the recording of this heap ended, and the reason unless it is the program's end.
     pub end: Option<(u64, String)>,
-    /// What is wrong with the stream; nothing comes after it.
+    /// The stream's damage; nothing comes after it.
     pub damage: Option<String>,
 }
 
@@ -146,7 +146,7 @@ impl Heap {
         }
     }
 
-    /// What follows cannot be believed.
+    /// Marks the rest of the stream as damaged.
     pub fn spoilt(&mut self, what: &str, chunk: Chunk) -> Option<Chunk> {
         self.damage = Some(format!("{}: {what}", self.stream.path().display()));
         Some(chunk)

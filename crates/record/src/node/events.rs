@@ -1,9 +1,9 @@
-//! Chunks of all heaps into events, in the order of the collections that end them.
+//! Chunks of all heaps as events, in the order of the collections that end them.
 //!
-//! The order of births within a heap is V8's. Of two heaps nothing is known but the times of their
-//! collections, so that theirs are put chunk after chunk. A birth's time lies evenly between the
-//! collections before and behind it. Deaths stand directly before the collection that noticed them,
-//! so that a replayed collection finds what the recorded one found.
+//! The order of births within a heap is V8's. Between two heaps only the times of collections are
+//! known, so their events come chunk after chunk. Births are spread evenly in time between the
+//! collections before and after them. Deaths come directly before the collection that noticed them,
+//! so a replayed collection finds the same dead as the recorded one.
 
 use super::Counts;
 use super::chunks::{Chunk, Heap};
@@ -14,7 +14,7 @@ use heaplab_trace::tables::{Mark, Tables};
 use heaplab_trace::{Event, EventSink, Family, Op, TraceError};
 use std::collections::VecDeque;
 
-/// A moment that was named from outside.
+/// A moment named from outside.
 #[derive(Clone, Debug)]
 pub struct NamedMoment {
     /// Its name.
@@ -25,18 +25,18 @@ pub struct NamedMoment {
     pub pid: Option<u32>,
 }
 
-/// A heap that has chunks to come.
+/// A heap with chunks to come.
 struct Source {
     heap: Heap,
     /// Row of `processes` and of `threads`.
     row: u32,
-    /// Objects by the numbers of their samples, while they live.
+    /// Live objects by sample number.
     objects: HashMap<u64, u64>,
     next: Option<Chunk>,
 }
 
 impl Source {
-    /// When the next chunk ended.
+    /// Time of the next chunk's end.
     fn time_ns(&self) -> Option<u64> {
         let chunk = self.next.as_ref()?;
         let end = self.heap.end.as_ref().map(|(time_ns, _)| *time_ns);
@@ -52,12 +52,12 @@ pub struct Writer<'a, S> {
     time_ns: u64,
     sizes: HashMap<u64, u64>,
     live_bytes: u64,
-    /// What there was.
+    /// Counts so far.
     pub counts: Counts,
 }
 
 impl<'a, S: EventSink> Writer<'a, S> {
-    /// For a recording that began at `origin_ns`; `moments` in order of time.
+    /// A writer for a recording that began at `origin_ns`; `moments` in order of time.
     pub fn new(sink: &'a mut S, origin_ns: u64, moments: VecDeque<NamedMoment>) -> Writer<'a, S> {
         Writer {
             sink,
@@ -70,8 +70,8 @@ impl<'a, S: EventSink> Writer<'a, S> {
         }
     }
 
-    /// Writes what is in `heaps`, whose rows of `processes` and `threads` are their places. Returns
-    /// them, read to their ends.
+    /// Writes the events of `heaps`; their indices are their rows of `processes` and `threads`.
+    /// Returns the heaps, read to their ends.
     pub fn write(
         &mut self,
         heaps: Vec<Heap>,
@@ -158,8 +158,8 @@ impl<'a, S: EventSink> Writer<'a, S> {
         self.live_bytes -= self.sizes.remove(&object).unwrap_or(0).min(self.live_bytes);
     }
 
-    /// It is `time_ns` now: what was named before becomes marks. Time does not go back, whatever
-    /// two heaps' clocks of collections say.
+    /// Moves to `time_ns`: earlier named moments become marks. Time never goes back, whatever two
+    /// heaps' clocks say.
     fn pass_moments(&mut self, time_ns: u64, tables: &mut Tables) -> Result<(), TraceError> {
         while self.moments.front().is_some_and(|moment| moment.time_ns < time_ns) {
             let Some(moment) = self.moments.pop_front() else { break };

@@ -1,5 +1,5 @@
-//! The spool of a Node's recording into a bundle: the same for one that has just ended and for what
-//! a killed heaplab left behind.
+//! Turns a spool of a Node's recording into a bundle, both after a recording that has just ended
+//! and after a killed heaplab.
 
 use super::chunks::Heap;
 use super::events::{NamedMoment, Writer};
@@ -15,7 +15,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-/// How the recording ended, where heaplab lived to see it.
+/// The end of the recording, if heaplab lived to see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending {
     /// The started program.
@@ -24,7 +24,7 @@ pub struct Ending {
     pub status: Option<ExitStatus>,
 }
 
-/// Finishes `spool` into a bundle at `output`, which must not exist unless it is to be replaced.
+/// Finishes `spool` into a bundle at `output`, which must not exist unless `replace` is set.
 pub fn finish(
     spool: &Path,
     output: &Path,
@@ -71,7 +71,7 @@ pub fn finish(
     Ok(Recorded { status, meta, counts, processes: tables.processes, output: output.to_owned() })
 }
 
-/// The heaps that were recorded, by the time of their beginnings, and why others were not.
+/// The recorded heaps, by the time of their beginnings, and why others were not recorded.
 fn open(spool: &Path) -> Result<(Vec<Heap>, Vec<String>), RecordError> {
     let (mut heaps, mut losses) = (Vec::new(), Vec::new());
     for (path, _) in spool::streams(spool) {
@@ -83,7 +83,7 @@ fn open(spool: &Path) -> Result<(Vec<Heap>, Vec<String>), RecordError> {
             )),
             (Some(_), None, _) => heaps.push(heap),
             (None, _, Some(damage)) => losses.push(damage.clone()),
-            // It was killed before it wrote anything.
+            // The process was killed before it wrote anything.
             (None, _, None) => {}
         }
     }
@@ -121,8 +121,7 @@ fn tables(heaps: &[Heap], origin_ns: u64) -> Tables {
             arguments.push(format!("[a worker of {}]", head.pid));
         }
         tables.processes.push(Process {
-            // The kernel gives threads numbers as it gives them processes, so that a worker's is
-            // nobody else's.
+            // The kernel numbers threads and processes alike: a worker's number is unique.
             pid: head.tid,
             parent,
             executable: head.executable.clone(),
@@ -136,7 +135,7 @@ fn tables(heaps: &[Heap], origin_ns: u64) -> Tables {
     tables
 }
 
-/// Notes how a heap's recording ended, and what of it is missing.
+/// Notes how a heap's recording ended, and its losses.
 fn ended(heap: &Heap, process: &mut Process, origin_ns: u64, losses: &mut Vec<String>) {
     let of = format!("of the heap {}", process.pid);
     if heap.unseen > 0 {
@@ -173,7 +172,7 @@ fn meta(facts: &Facts, heaps: &[Heap], losses: Vec<String>) -> Meta {
     }
 }
 
-/// What is known of the end.
+/// Writes the facts of the end.
 fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<Ending>) {
     let Some(Ending { pid, status }) = ending else {
         meta.cut = Some(String::from(

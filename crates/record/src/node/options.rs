@@ -1,7 +1,7 @@
-//! What Node is told, in `NODE_OPTIONS`, and what on its command line would forbid that.
+//! Options for Node, in `NODE_OPTIONS`, and the command line options that would forbid them.
 //!
-//! Source: Node's documentation of `NODE_OPTIONS` (what it may hold, and how spaces are quoted) and
-//! of `--permission`.
+//! Source: Node's documentation of `NODE_OPTIONS` (its allowed content and the quoting of spaces)
+//! and of `--permission`.
 
 use crate::error::RecordError;
 use std::ffi::{OsStr, OsString};
@@ -12,9 +12,9 @@ use std::path::Path;
 pub const VARIABLE: &str = "NODE_OPTIONS";
 /// The smallest young generation that V8 has.
 pub const GRANULARITY_MIN: u64 = 1 << 20;
-/// The largest that is asked for.
+/// The largest young generation that heaplab asks for.
 pub const GRANULARITY_MAX: u64 = 512 << 20;
-/// The value that makes Node load `addon`, before what it has been told already.
+/// The value that makes Node load `addon`, before the existing options.
 pub fn value(addon: &Path, before: Option<&OsStr>) -> OsString {
     let mut value = OsString::from("--require ");
     value.push(addon);
@@ -25,12 +25,12 @@ pub fn value(addon: &Path, before: Option<&OsStr>) -> OsString {
     value
 }
 
-/// The command line of the program at `program`, with a young generation of so many bytes.
-/// [`GRANULARITY_MIN`] is what V8 begins with. More has to be said before V8 begins, and Node
-/// allows that as an argument alone.
+/// The command line of the program at `program`, with a young generation of this many bytes.
+/// [`GRANULARITY_MIN`] is V8's initial size. A larger one must be set before V8 starts, and Node
+/// allows this only as an argument.
 ///
 /// # Errors
-/// More is asked for, and the program is not Node itself.
+/// A larger size is asked for, and the program is not Node itself.
 pub fn command(
     program: &Path,
     words: &[OsString],
@@ -43,7 +43,7 @@ pub fn command(
         if !named(program) && !program.canonicalize().is_ok_and(|real| named(&real)) {
             return Err(RecordError::GranularityOfOther { path: program.to_owned() });
         }
-        // In MiB. Of two that are given the last counts, which is the user's own.
+        // In MiB. The last of two options counts: the user's own.
         let options = ["min", "max"].map(|bound| {
             OsString::from(format!("--{bound}-semi-space-size={}", granularity_bytes >> 20))
         });
@@ -52,7 +52,7 @@ pub fn command(
     Ok(words)
 }
 
-/// Whether the command line or the variable lets no addon be loaded.
+/// Whether the command line or the variable forbids addons.
 pub fn check(command: &[OsString], variable: Option<&OsStr>) -> Result<(), RecordError> {
     let options = variable
         .map(OsStr::as_bytes)

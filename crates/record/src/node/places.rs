@@ -1,25 +1,25 @@
 //! The profiler's trees of functions as rows of `stacks` and `frames`.
 //!
-//! V8 drops a function's node when all of its samples are gone and makes another, with another
-//! number, when it allocates again: both are one row. A function's place is where it begins, not
-//! the line that allocates, because that is what V8's profile has.
+//! V8 drops a function's node with its last sample, and makes another with a new number when the
+//! function allocates again: both are one row. A function's place is its beginning, not the
+//! allocating line: V8's profile has no other.
 
 use super::stream::Node;
 use hashbrown::HashMap;
 use heaplab_trace::tables::{Frame, StackNode, Tables};
 
-/// What is known of functions so far, over all heaps.
+/// The functions known so far, over all heaps.
 #[derive(Debug, Default)]
 pub struct Places {
     frames: HashMap<Frame, u32>,
     rows: HashMap<StackNode, u32>,
 }
 
-/// One heap's numbers of nodes as rows of `stacks`.
+/// Rows of `stacks` by one heap's node numbers.
 pub type Rows = HashMap<u64, u32>;
 
 impl Places {
-    /// The row of a node, whose parent must have been defined before it; a root has row 0.
+    /// The row of a node; its parent must be defined before. A root has row 0.
     pub fn define(&mut self, node: Node, rows: &mut Rows, tables: &mut Tables) {
         if tables.stacks.is_empty() {
             tables.stacks.push(StackNode::default());
@@ -44,7 +44,7 @@ impl Places {
     }
 }
 
-/// A function that has no name is called after its place.
+/// A nameless function is named after its place.
 fn frame_of(node: &Node) -> Frame {
     let script = node.script.as_str();
     let function = match (node.function.as_str(), script) {

@@ -17,12 +17,13 @@ use std::time::{Duration, Instant};
 
 /// Longest time between two looks at the target.
 const TURN: Duration = Duration::from_millis(20);
-/// Time between two reports of progress, and two looks for processes that the target left behind.
+/// Time between two progress reports, and between two looks for processes that the target left
+/// behind.
 const LOOK: Duration = Duration::from_millis(100);
-/// Signals after which the recording ends although the target does not.
+/// Signals after which the recording ends even if the target does not.
 const PATIENCE: u32 = 3;
 
-/// A recording under way.
+/// A running recording.
 pub struct Session {
     child: Child,
     status: Option<ExitStatus>,
@@ -33,8 +34,8 @@ pub struct Session {
     spool: PathBuf,
 }
 
-/// Starts `command` (its first word names the program at `program`), to be recorded into `spool` by
-/// the addon at `addon`.
+/// Starts `command` (its first word names the program at `program`), which the addon at `addon`
+/// records into `spool`.
 pub fn start(
     program: &Path,
     command: &[OsString],
@@ -47,7 +48,7 @@ pub fn start(
         Signals::take().map_err(RecordError::io("cannot take signals over for", spool))?;
     let mut environment = Environment::inherited();
     environment.set(options::VARIABLE, |before| options::value(addon, before));
-    // By this the addon finds the spool, and `heaplab mark` the recording.
+    // The addon finds the spool by this variable, and `heaplab mark` the recording.
     environment.set(SPOOL_VARIABLE, |_| spool.as_os_str().to_owned());
     let mut child = spawn::as_it_would_run(program, command, &signals, environment);
     let child = child.spawn().map_err(|error| RecordError::NotExecutable {
@@ -66,7 +67,7 @@ pub fn start(
 }
 
 impl Session {
-    /// Until the recording is over.
+    /// Runs until the recording is over.
     pub fn run(mut self, progress: &mut dyn FnMut(Progress)) -> Ending {
         let mut looked = Instant::now();
         loop {
@@ -103,7 +104,7 @@ impl Session {
         Progress { heaps: streams.len(), spool_bytes: streams.iter().map(|(_, bytes)| bytes).sum() }
     }
 
-    /// Until there is a signal, or a turn is over.
+    /// Waits for a signal or the end of a turn.
     fn wait(&self) {
         let mut signals = [PollFd::from_borrowed_fd(self.signals.descriptor(), PollFlags::IN)];
         let timeout = Timespec { tv_sec: 0, tv_nsec: TURN.as_nanos() as _ };
@@ -119,7 +120,7 @@ impl Session {
             }
             self.ending_signals += 1;
             if self.status.is_some() {
-                // Only what the program started is left, and runs on.
+                // Only descendants of the program are left, and run on.
                 self.ending_signals = PATIENCE;
             } else if !reached_target {
                 signals::send(self.child.id(), arrived.signal);
@@ -128,7 +129,7 @@ impl Session {
     }
 }
 
-/// Whether a process lives that has this recording's name in its environment.
+/// Whether a living process has this recording's spool in its environment.
 fn descendants_live(spool: &Path) -> bool {
     let is_one = |pid: u32| {
         proc_fs::environment(pid, SPOOL_VARIABLE).is_some_and(|named| named == spool.as_os_str())

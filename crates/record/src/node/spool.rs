@@ -1,5 +1,5 @@
 //! The spool of a Node's recording: the facts that heaplab writes before the program starts, the
-//! settings that the addon reads, and where the streams are.
+//! settings that the addon reads, and the streams.
 
 use crate::error::RecordError;
 use serde::{Deserialize, Serialize};
@@ -7,30 +7,30 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What is recorded.
+/// File of the recording's facts.
 const FACTS_FILE: &str = "node.json";
-/// For the addon: the depth of stacks.
+/// File for the addon: the depth of stacks.
 const SETTINGS_FILE: &str = "node-settings";
-/// A stream's name begins so, then the numbers of process and thread.
+/// Start of a stream's name; then the numbers of process and thread.
 const STREAM_PREFIX: &str = "node-";
 
-/// What is recorded, for whoever finishes it.
+/// The recording's facts, for finishing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// The command line.
     pub command: Vec<String>,
     /// The program's file.
     pub program: String,
-    /// When the recording began, seconds since 1970.
+    /// Start of the recording, seconds since 1970.
     pub began_unix_s: u64,
-    /// Bytes between two collections, as asked for.
+    /// Requested bytes between two collections.
     pub granularity_bytes: u64,
     /// Innermost frames of each stack.
     pub stack_depth: u32,
 }
 
 impl Facts {
-    /// Writes them into the spool, and what the addon needs of them.
+    /// Writes the facts into the spool, and the addon's settings.
     pub fn write(&self, spool: &Path) -> Result<(), RecordError> {
         let path = spool.join(FACTS_FILE);
         let text = serde_json::to_vec(self)
@@ -41,7 +41,7 @@ impl Facts {
             .map_err(RecordError::io("cannot write", &path))
     }
 
-    /// Reads them.
+    /// Reads the facts.
     pub fn read(spool: &Path) -> Result<Facts, RecordError> {
         let path = spool.join(FACTS_FILE);
         let mut text = Vec::new();
@@ -56,12 +56,12 @@ impl Facts {
     }
 }
 
-/// Whether a spool is one of a Node's heap.
+/// Whether a spool is a Node recording's.
 pub fn is_spool(spool: &Path) -> bool {
     spool.join(FACTS_FILE).exists()
 }
 
-/// The streams, by name, and their bytes.
+/// The streams by name, with their bytes.
 pub fn streams(spool: &Path) -> Vec<(PathBuf, u64)> {
     let is_stream = |name: &str| {
         let numbers = name.strip_prefix(STREAM_PREFIX).unwrap_or_default();

@@ -1,53 +1,53 @@
-//! Reads what the addon of one heap wrote: checksummed blocks of records. The file is untrusted and
+//! Reads the stream of one heap's addon: checksummed blocks of records. The file is untrusted and
 //! may end anywhere.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// How a block begins: "hns1".
+/// Magic of a block: "hns1".
 const MAGIC: u32 = u32::from_le_bytes(*b"hns1");
 const HEADER_BYTES: usize = 12;
 const BLOCK_BYTES_LIMIT: usize = 256 << 10;
-/// The longest text of a record.
+/// Longest text of a record.
 const TEXT_BYTES_MAX: u64 = 4096;
-/// The version of the records.
+/// Version of the records.
 const FORMAT: u64 = 1;
 
 /// A record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// The first.
+    /// The first record.
     Head(Head),
-    /// Why nothing is recorded of this heap.
+    /// Why this heap is not recorded.
     Refused(String),
     /// A function on a stack.
     Node(Node),
     /// An object was born.
     Birth { bytes: u64, node: u64 },
-    /// As many births of the recording's own.
+    /// Number of births of the recording's own.
     Own(u64),
-    /// As many births of objects that died unseen.
+    /// Number of births of objects that died unseen.
     Unseen(u64),
-    /// A collection begins; V8's number of its kind.
+    /// A collection begins; `kind` is V8's number.
     Collection { time_ns: u64, kind: u64 },
-    /// The last collection found an object dead: how much larger its number is than that of the one
+    /// The last collection found an object dead; holds its number less the number of the death
     /// before.
     Death(u64),
-    /// The recording of this heap ended; not empty: before the program did, and why.
+    /// The recording of this heap ended. A non-empty `why`: it ended before the program did.
     End { time_ns: u64, why: String },
 }
 
-/// Whose heap it is.
+/// The heap's identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// When, on CLOCK_MONOTONIC.
+    /// Time of the head, on CLOCK_MONOTONIC.
     pub time_ns: u64,
-    /// The process.
+    /// Process number.
     pub pid: u32,
-    /// Its parent.
+    /// Parent's process number.
     pub parent: u32,
-    /// The thread; the process's number for its main thread.
+    /// Thread number; equals the process number in the main thread.
     pub tid: u32,
     /// "20.20.2".
     pub node: String,
@@ -62,13 +62,13 @@ pub struct Head {
 /// A function in a stack of functions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Its number, which no other has.
+    /// Its unique number.
     pub id: u64,
     /// Its caller; 0 for the root.
     pub parent: u64,
-    /// Where it begins, from 1; 0: not known.
+    /// Line of its beginning, from 1; 0: unknown.
     pub line: u64,
-    /// As `line`.
+    /// Column of its beginning, from 1; 0: unknown.
     pub column: u64,
     /// Its name.
     pub function: String,
@@ -104,7 +104,7 @@ impl Stream {
         &self.path
     }
 
-    /// The next record; `None` at the end. The error says what is wrong and where; nothing comes
+    /// The next record; `None` at the end. The error names the fault and its place; nothing comes
     /// after it.
     pub fn next(&mut self) -> Result<Option<Record>, String> {
         while self.at == self.payload.len() {
@@ -294,7 +294,7 @@ pub mod tests {
     }
 
     proptest! {
-        /// Cut or changed anywhere, what comes is what was there before that block.
+        /// Cut or changed anywhere, a stream still gives all blocks before the damage.
         #[test]
         fn a_damaged_stream_is_read_up_to_there(place: prop::sample::Index, change: u8) {
             let whole: Vec<u8> = (0..50).flat_map(|_| block(b"B\x18\x03D\x01")).collect();

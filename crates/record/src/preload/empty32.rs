@@ -1,15 +1,15 @@
-//! A shared object for 32-bit x86 that holds nothing: what a 32-bit dynamic linker finds where a
-//! 64-bit one finds the recorder.
+//! An empty shared object for 32-bit x86: a 32-bit dynamic linker finds it where a 64-bit one finds
+//! the recorder.
 //!
 //! Without it that linker would complain on the program's standard error, about an object of the
-//! wrong class or about one that is not there. It loads this one silently: no code, no symbol, no
-//! relocation, no initializer. Written here byte by byte because the compiler that builds heaplab
-//! need not have 32-bit libraries. Source: the System V gABI (ELF header, program headers, dynamic
-//! section). What glibc insists on: a loadable segment; a dynamic section, in writable memory (its
-//! older versions relocate it in place); DT_STRTAB, which is read even if nothing is looked up; and
-//! PT_GNU_STACK, without which it makes the stack executable.
+//! wrong class or a missing one. It loads this object silently: no code, no symbol, no relocation,
+//! no initializer. Written here byte by byte because heaplab's compiler need not have 32-bit
+//! libraries. Source: the System V gABI (ELF header, program headers, dynamic section). glibc
+//! requires: a loadable segment; a dynamic section, in writable memory (older versions relocate it
+//! in place); DT_STRTAB, which is read even without a lookup; and PT_GNU_STACK, without which it
+//! makes the stack executable.
 
-/// Where the program headers begin, and what precedes them.
+/// Offset of the program headers, and bytes before them.
 const HEADER_BYTES: u32 = 52;
 const SEGMENT_BYTES: u32 = 32;
 const SEGMENTS: u32 = 3;
@@ -18,7 +18,7 @@ const DYNAMIC: u32 = HEADER_BYTES + SEGMENTS * SEGMENT_BYTES;
 const DYNAMIC_BYTES: u32 = 6 * 8;
 /// A hash table with one empty bucket: four words.
 const HASH: u32 = DYNAMIC + DYNAMIC_BYTES;
-/// The symbol that every table begins with, all zero.
+/// The first symbol of every table, all zero.
 const SYMBOLS: u32 = HASH + 16;
 const SYMBOL_BYTES: u32 = 16;
 /// One empty string.

@@ -1,13 +1,12 @@
 //! Copies of the preload object that other builds of heaplab left in the cache.
 //!
-//! A copy is removed once no heaplab has placed it for a week and no process has it mapped or named
-//! in its environment (`LD_PRELOAD`, `NODE_OPTIONS`), of those that `/proc` shows: where containers
-//! share the cache, one of another pid namespace is not seen, and the week is all that protects it.
-//! A process that was started under it has one or the other for as long as it can start another.
-//! Whoever places a copy sets its time of modification while holding the folder's lock, and copies
-//! are removed under that lock alone, so that none goes away between being placed and being loaded.
-//! A copy is a folder; one that an older heaplab left is a file. What stays is bounded by the
-//! builds that were used within a week.
+//! A copy is removed once no heaplab has placed it for a week and no process in `/proc` has it
+//! mapped or named in its environment (`LD_PRELOAD`, `NODE_OPTIONS`). If containers share the
+//! cache, a process of another pid namespace is not seen, and only the week protects its copy. A
+//! process started under a copy has one or the other while it can start another. Placing a copy
+//! sets its modification time under the folder's lock, and copies are removed only under that lock:
+//! none goes away between being placed and being loaded. A copy is a folder; an older heaplab's is
+//! a file. The builds used within a week bound the number of copies.
 
 use super::{FOLDER_PREFIX, NAME_PREFIX};
 use crate::proc_fs;
@@ -16,11 +15,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// How long a copy stays that nobody places.
+/// How long an unplaced copy stays.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Removes from `folder`, whose lock the caller holds, the copies but `own` that are not wanted at
-/// `now`.
+/// Removes from `folder`, with the lock held by the caller, the copies except `own` that are not
+/// wanted at `now`.
 pub fn remove(folder: &Path, own: &str, now: SystemTime) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -42,9 +41,9 @@ pub fn remove(folder: &Path, own: &str, now: SystemTime) {
     }
 }
 
-/// Whether a process has the file, or one in the folder, mapped or preloads it into what it starts.
-/// One that may not be looked into is taken to do neither: if it does, what it starts runs with a
-/// line of the dynamic linker's on its standard error.
+/// Whether a process has mapped the file, or one in the folder, or preloads it into its children. A
+/// process that may not be inspected counts as not using it: if it does, its children run with a
+/// line of the dynamic linker's on standard error.
 fn in_use(name: &[u8]) -> bool {
     proc_fs::all().into_iter().any(|pid| {
         let names = |variable| {
@@ -78,7 +77,7 @@ mod tests {
             file.set_modified(if name.ends_with("fresh") { SystemTime::now() } else { old })
                 .unwrap();
         }
-        // A program that does not load it, but whose children would.
+        // Does not load it itself, but its children would.
         let mut child = Command::new("sleep")
             .arg("60")
             .env("LD_PRELOAD", folder.path().join(&names[2]).join("$PLATFORM/x.so"))

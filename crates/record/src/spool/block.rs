@@ -1,7 +1,7 @@
 //! A block of the spool: a 64-byte header, then the payload (docs/spool-format.md, "Blocks").
 //!
-//! Pure functions over bytes, because `recover` reads whatever a crash left behind: nothing is
-//! believed before its checksum has been seen, and lengths are bounded before they are used.
+//! Pure functions over bytes, because `recover` reads the remains of a crash: they believe nothing
+//! before its checksum, and bound lengths before use.
 
 /// Bytes of a block's header.
 pub const HEADER_BYTES: usize = 64;
@@ -9,7 +9,7 @@ pub const HEADER_BYTES: usize = 64;
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 const MAGIC: [u8; 4] = *b"HLsB";
 
-/// What a block holds.
+/// The content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum BlockKind {
@@ -19,7 +19,7 @@ pub enum BlockKind {
     Records = 4,
 }
 
-/// Which ring: the process image's number in the spool and the ring's number in that image.
+/// A ring: the process image's number in the spool and the ring's number in that image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct RingId {
     /// The operating system's number of the process.
@@ -28,7 +28,7 @@ pub struct RingId {
     pub seq: u32,
     /// Counts the rings of that image.
     pub ring: u32,
-    /// The ring's second part, for events inside of events.
+    /// The ring's nested part, for events inside of events.
     pub nested: bool,
 }
 
@@ -41,13 +41,13 @@ pub struct Header {
     pub payload_bytes: u32,
     /// Records in it.
     pub records: u32,
-    /// Whose they are; zero for notes.
+    /// The records' ring; zero for notes.
     pub ring: RingId,
-    /// Words that the ring had given before this block.
+    /// Words of the ring before this block.
     pub begin_position: u64,
-    /// Words that the ring had given after this block.
+    /// Words of the ring up to the end of this block.
     pub end_position: u64,
-    /// What the first record's stamp is a difference from.
+    /// Base of the first record's stamp difference.
     pub base_stamp: u64,
 }
 
@@ -57,13 +57,13 @@ pub enum BlockDamage {
     /// The file ends within it.
     #[error("it ends within a block")]
     Torn,
-    /// Something else stands where a block should begin.
+    /// No block header where a block should begin.
     #[error("no block begins there")]
     Header,
-    /// Records as spools of version 2 or 3 have them.
+    /// Records of spool version 2 or 3.
     #[error("an older heaplab wrote it: finish it with that one")]
     Version,
-    /// The checksum is another.
+    /// The checksum differs.
     #[error("a block's checksum does not match its content")]
     Checksum,
     /// A record that no encoder writes.
@@ -91,7 +91,7 @@ impl Header {
         bytes
     }
 
-    /// Reads a header; its checksum is judged with the payload, by [`verify`].
+    /// Parses a header; [`verify`] checks its checksum together with the payload.
     pub fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> Result<Header, BlockDamage> {
         let u32_at = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -135,8 +135,8 @@ fn checksum(header: &[u8; HEADER_BYTES], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Whether header and payload belong together. A fuzzing build believes it, so that what lies
-/// behind is reached.
+/// Whether header and payload match their checksum. A fuzzing build always accepts, to reach the
+/// code behind.
 pub fn verify(header: &[u8; HEADER_BYTES], payload: &[u8]) -> Result<(), BlockDamage> {
     let stated = u32::from_le_bytes([header[60], header[61], header[62], header[63]]);
     if cfg!(fuzzing) || checksum(header, payload) == stated {

@@ -1,4 +1,4 @@
-//! The spool: everything a recording knows before it is finished, in a form that survives the death
+//! The spool: all that a recording knows before it is finished, in a form that survives the death
 //! of any process (docs/spool-format.md).
 
 pub mod block;
@@ -10,5 +10,5 @@ pub mod writer;
 
 /// The file of blocks in the spool folder.
 pub const EVENTS_FILE: &str = "events.spool";
-/// Marks set from outside, a line of JSON each.
+/// File of marks set from outside, a line of JSON each.
 pub const MARKS_FILE: &str = "marks";

@@ -1,5 +1,4 @@
-//! Notes: the rare things that a spool keeps beside records, each a JSON object in a block of its
-//! own.
+//! Notes: the rare facts that a spool keeps beside records, each a JSON object in its own block.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Note {
-    /// The first block: what was started.
+    /// The first block: the started command.
     Began {
         /// The command line, for people (non-UTF-8 bytes replaced).
         command: Vec<String>,
@@ -21,19 +20,19 @@ pub enum Note {
         /// Its number.
         pid: u32,
     },
-    /// A process's memory as the system saw it.
+    /// A process's memory as the system sees it.
     Sample {
-        /// When.
+        /// Counter of the sample.
         counter: u64,
-        /// Which process.
+        /// Process number.
         pid: u32,
-        /// Which image of it.
+        /// The image's `seq`.
         seq: u32,
         /// Resident bytes of all kinds.
         resident_bytes: u64,
         /// Resident anonymous bytes.
         resident_anonymous_bytes: u64,
-        /// The most resident bytes so far as the kernel counted them; 0: not known.
+        /// Peak of resident bytes so far as the kernel counts; 0: unknown.
         #[serde(default)]
         resident_peak_bytes: u64,
         /// It has switched transparent huge pages off (`PR_SET_THP_DISABLE`).
@@ -42,37 +41,37 @@ pub enum Note {
     },
     /// A process image ended.
     Ended {
-        /// When it was seen to have ended.
+        /// Counter when the end was seen.
         counter: u64,
-        /// Which process.
+        /// Process number.
         pid: u32,
-        /// Which image of it.
+        /// The image's `seq`.
         seq: u32,
         /// How.
         how: How,
     },
     /// A descendant that runs without the recorder.
     Unrecorded {
-        /// Its number.
+        /// Process number.
         pid: u32,
         /// Its executable.
         executable: String,
-        /// Why nothing of it is recorded.
+        /// Why it is not recorded.
         reason: String,
     },
-    /// Something went wrong that the bundle must tell.
+    /// A loss that the bundle must report.
     Loss {
         /// A sentence.
         text: String,
     },
-    /// The recording stopped before its processes ended, and why.
+    /// The recording stopped before its processes ended; holds the reason.
     Cut {
         /// A sentence.
         text: String,
     },
     /// Everything was drained: the spool is complete.
     Complete {
-        /// When.
+        /// Counter at the end.
         counter: u64,
     },
 }
@@ -87,9 +86,9 @@ pub enum How {
     Signalled(i32),
     /// It became another program.
     Exec,
-    /// It is gone; only its own word says how (see `exited` in its file).
+    /// It is gone; only its own note says how (see `exited` in its file).
     Gone,
-    /// It was still running when the recording ended.
+    /// It still ran at the end of the recording.
     Running,
 }
 

@@ -1,4 +1,4 @@
-//! Reads `events.spool`: an index of its blocks first, then the blocks of one ring at a time, in
+//! Reads `events.spool`: first an index of its blocks, then the blocks of one ring at a time, in
 //! order.
 
 use super::block::{self, BlockDamage, BlockKind, HEADER_BYTES, Header, RingId};
@@ -13,35 +13,35 @@ use std::path::Path;
 /// One block of a ring, by its place in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockPlace {
-    /// Of its header.
+    /// Offset of its header.
     offset: u64,
     payload_bytes: u32,
     /// Records in it.
     pub records: u32,
-    /// Words that the ring had given before it.
+    /// Words of the ring before this block.
     pub begin_position: u64,
-    /// Words that the ring had given after it.
+    /// Words of the ring up to the end of this block.
     pub end_position: u64,
-    /// What the first stamp is a difference from.
+    /// Base of the first record's stamp difference.
     pub base_stamp: u64,
 }
 
-/// Where everything is in a spool file.
+/// The index of a spool file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Index {
     /// The blocks of each ring, in order.
     pub rings: BTreeMap<RingId, Vec<BlockPlace>>,
     /// The notes, in order.
     pub notes: Vec<Note>,
-    /// Bytes that are whole blocks.
+    /// Bytes in whole blocks.
     pub sound_bytes: u64,
     /// Where and why reading ended before the end of the file.
     pub damage: Option<BlockDamage>,
 }
 
 impl Index {
-    /// Reads all blocks, checks their checksums, and notes where they are. A torn or damaged block
-    /// ends the reading and is told in `damage`; it is not an error.
+    /// Reads all blocks, checks their checksums, and notes their places. A torn or damaged block
+    /// ends the reading and is reported in `damage`; it is not an error.
     pub fn read(mut file: impl Read) -> io::Result<Index> {
         let mut index = Index::default();
         let mut head = [0; HEADER_BYTES];
@@ -64,7 +64,7 @@ impl Index {
                 return Ok(index.ended(damage));
             }
             if header.kind == BlockKind::Note {
-                // A note of a later version is no reason to lose the rest.
+                // A note of a later version must not lose the rest.
                 index.notes.extend(serde_json::from_slice::<Note>(&payload));
             }
             index.add(&header);
@@ -72,13 +72,13 @@ impl Index {
     }
 
     fn ended(mut self, damage: BlockDamage) -> Index {
-        // Behind records of this version a block of an older one is damage.
+        // Behind records of this version an older block is damage.
         let is_mixed = damage == BlockDamage::Version && !self.rings.is_empty();
         self.damage = Some(if is_mixed { BlockDamage::Header } else { damage });
         self
     }
 
-    /// A block with this header follows what was whole so far.
+    /// Adds a block with this header behind the whole ones.
     pub(super) fn add(&mut self, header: &Header) {
         if header.kind == BlockKind::Records {
             self.rings.entry(header.ring).or_default().push(BlockPlace {
@@ -107,7 +107,7 @@ fn read_whole(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(length)
 }
 
-/// The spool file, for reading blocks that an [`Index`] has found.
+/// The spool file, for reading the blocks of an [`Index`].
 #[derive(Debug)]
 pub struct SpoolFile(File);
 
@@ -122,8 +122,8 @@ impl SpoolFile {
         Index::read(io::BufReader::with_capacity(1 << 18, &self.0))
     }
 
-    /// Reads a payload, followed by the slack that decoding wants; returns the payload's length.
-    /// The checksum is looked at here, whoever made the index.
+    /// Reads a payload, followed by the slack that decoding needs; returns the payload's length.
+    /// Checks the checksum, whoever made the index.
     pub fn payload(&self, place: BlockPlace, padded: &mut Vec<u8>) -> io::Result<usize> {
         let (mut head, length) = ([0; HEADER_BYTES], place.payload_bytes as usize);
         padded.resize(length + RECORD_BYTES_MAX, 0);
@@ -149,7 +149,7 @@ mod tests {
         std::fs::read(path).unwrap()
     }
 
-    /// Writes an example; gives where its writer says that everything is.
+    /// Writes an example; returns the writer's index.
     fn write_example(path: &Path) -> Index {
         let mut writer = SpoolWriter::create(path).unwrap();
         let mut encoder = Encoder::new(4096);

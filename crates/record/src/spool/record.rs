@@ -1,13 +1,12 @@
 //! One ring record as the spool keeps it, and its encoding (docs/spool-format.md, "Records").
 //!
-//! A record is a head of one to three bytes, which says what it is and how many bytes each of its
-//! fields has (see [`super::widths`]), then the fields. Lengths in the head instead of continuation
-//! bits, because eight bytes can then be stored or loaded at once whatever the value is. Stamps,
-//! addresses and stacks are differences from the record before in the same block; a block stands
-//! alone. What is usual costs nothing, and nearly every allocation and free is short: its fields
-//! have one width each, so that a finished recording is not decoded field by field
-//! ([`Decoder::run_short`]). A usable size is a difference from what glibc would have, a caller
-//! from the node before it.
+//! A record is a head of one to three bytes, then the fields. The head gives the kind and the bytes
+//! of each field (see [`super::widths`]). Lengths stand in the head instead of continuation bits,
+//! because one load or store then moves eight bytes whatever the value is. Stamps, addresses and
+//! stacks are differences from the record before in the same block; each block stands alone. Usual
+//! values cost nothing, and nearly every allocation and free is short: its fields have fixed
+//! widths, so finishing does not decode it field by field ([`Decoder::run_short`]). A usable size
+//! is a difference from glibc's, a caller from the node before it.
 
 mod short;
 
@@ -16,22 +15,22 @@ use super::widths::{Put, ROOM, Take, Widths};
 pub use short::TakeShort;
 use short::{SHORT_ALLOC_BYTES, SHORT_FREE_BYTES, word_of};
 
-/// What a record is about. The low three bits of its head tell it.
+/// The kind of a record, in the low three bits of its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Kind {
-    /// A block was handed out: `address`, `size`, `usable`, `stack`, `align_log2` where one was
-    /// asked for.
+    /// A new block: `address`, `size`, `usable`, `stack`, and `align_log2` if an alignment was
+    /// requested.
     #[default]
     Alloc = 0,
-    /// `address` was given back.
+    /// `address` was freed.
     Free = 1,
     /// `old_address` became `address`.
     Realloc = 2,
     /// The program asked for the usable size of `address`.
     UsableSizeRead = 3,
-    /// From here on the ring is written by the thread `address` (its tid), whose name is in `size`
-    /// and `usable`.
+    /// The thread `address` (its tid) writes the ring from here on; its name is in `size` and
+    /// `usable`.
     ThreadBegin = 4,
     /// The thread `address` left the ring; fields as of [`Kind::ThreadBegin`].
     ThreadEnd = 5,
@@ -49,50 +48,50 @@ mod code {
     pub const FREE: u32 = 1;
     pub const REALLOC: u32 = 2;
     pub const USABLE_SIZE_READ: u32 = 3;
-    /// Beginnings and ends of threads, and marks; the next bits say which.
+    /// Beginnings and ends of threads, and marks; the next bits tell them apart.
     pub const RARE: u32 = 4;
-    /// An allocation whose fields are as short as nearly all are: see [`super::short`].
+    /// An allocation with short fields, as nearly all: see [`super::short`].
     pub const SHORT_ALLOC: u32 = 5;
-    /// A free of that kind: see [`super::short`].
+    /// A free with short fields: see [`super::short`].
     pub const SHORT_FREE: u32 = 6;
     pub const NODE: u32 = 7;
 }
 
-/// The block was asked for zeroed.
+/// Zeroed memory was requested.
 pub const ZEROED: u8 = 1;
 /// The request failed.
 pub const FAILED: u8 = 2;
-/// An alignment was asked for: `align_log2`.
+/// An alignment was requested: `align_log2`.
 pub const ALIGNED: u8 = 4;
-/// Where the family lies in the flags (two bits): malloc, aligned, operator new, as in the trace.
+/// Position of the family in the flags (two bits): malloc, aligned, operator new, as in the trace.
 pub const FAMILY_SHIFT: u32 = 3;
 
 /// One record of a ring. Fields that the kind does not use are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Record {
-    /// What it is about.
+    /// Its kind.
     pub kind: Kind,
     /// [`ZEROED`], [`FAILED`], [`ALIGNED`], and the family from [`FAMILY_SHIFT`] on.
     pub flags: u8,
-    /// log2 of the alignment asked for, below 64.
+    /// log2 of the requested alignment, below 64.
     pub align_log2: u8,
-    /// Clock ticks: before the call for a free and a realloc, after it for an allocation.
+    /// Clock ticks: before the call of a free or a realloc, after the call of an allocation.
     pub stamp: u64,
     /// Realloc: ticks after the call, not before `stamp`.
     pub after: u64,
     /// See [`Kind`].
     pub address: u64,
-    /// Realloc: where the block was.
+    /// Realloc: the block's old address.
     pub old_address: u64,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub size: u64,
-    /// Bytes that may be used; 0: not measured.
+    /// Usable bytes; 0: not measured.
     pub usable: u64,
     /// The process's stack node; 0: none.
     pub stack: u32,
 }
 
-/// Most bytes a record may take, with what every store and load wants behind it.
+/// Most bytes of a record, with the slack behind every store and load.
 pub const RECORD_BYTES_MAX: usize = ROOM + MARK_BYTES_MAX;
 /// Longest name of a mark.
 pub const MARK_BYTES_MAX: usize = 256;
@@ -121,21 +120,21 @@ fn unzigzag(value: u64) -> u64 {
     value >> 1 ^ (value & 1).wrapping_neg()
 }
 
-/// Blocks lie 8 bytes apart at least, nearly always: those bits go where differences of equal ones
-/// vanish.
+/// Blocks lie at least 8 bytes apart, nearly always: rotates the low bits to where differences of
+/// equal bits vanish.
 #[inline(always)]
 fn turned(address: u64) -> u64 {
     address.rotate_right(3)
 }
 
-/// What glibc has for `size` bytes, so that nothing need be said where that is so; elsewhere it is
-/// as good a guess as any.
+/// glibc's usable size for `size` bytes: an equal value needs no bytes; for other allocators it is
+/// a fair guess.
 #[inline(always)]
 fn usual(size: u64) -> u64 {
     (size.wrapping_add(23) & !15).max(32).wrapping_sub(8)
 }
 
-/// What the next record is a difference from.
+/// The base of the next record's differences.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
     stamp: u64,
@@ -166,13 +165,13 @@ impl Encoder {
         }
     }
 
-    /// Begins a block whose stamps are differences from `base`.
+    /// Begins a block; its stamps are differences from `base`.
     pub fn begin(&mut self, base: u64) {
         (self.length, self.records, self.before) =
             (0, 0, Before { stamp: base, ..Before::default() });
     }
 
-    /// Whether a record more fits.
+    /// Whether one more record fits.
     #[inline]
     pub fn has_room(&self) -> bool {
         self.length + RECORD_BYTES_MAX <= self.bytes.len()
@@ -188,7 +187,7 @@ impl Encoder {
         &self.bytes[..self.length]
     }
 
-    /// Adds a record. There is room.
+    /// Adds a record; the block must have room.
     #[inline]
     pub fn push(&mut self, record: &Record) {
         match record.kind {
@@ -204,8 +203,8 @@ impl Encoder {
         }
     }
 
-    /// Adds a mark: `record` as [`Kind::Mark`] with `name`, cut at [`MARK_BYTES_MAX`]. There is
-    /// room.
+    /// Adds a mark: `record` as [`Kind::Mark`] with `name`, cut at [`MARK_BYTES_MAX`]. The block
+    /// must have room.
     pub fn push_mark(&mut self, record: &Record, name: &[u8]) {
         let name = &name[..name.len().min(MARK_BYTES_MAX)];
         self.push(&Record { kind: Kind::Mark, size: name.len() as u64, ..*record });
@@ -213,7 +212,7 @@ impl Encoder {
         self.length += name.len();
     }
 
-    /// Adds a [`Kind::Free`] or [`Kind::UsableSizeRead`]. There is room.
+    /// Adds a [`Kind::Free`] or [`Kind::UsableSizeRead`]. The block must have room.
     #[inline(always)]
     pub fn free(&mut self, kind: Kind, flags: u8, stamp: u64, address: u64) {
         let ticks = stamp.wrapping_sub(self.before.stamp);
@@ -243,7 +242,7 @@ impl Encoder {
         self.end(bytes);
     }
 
-    /// Adds a [`Kind::Alloc`]. There is room.
+    /// Adds a [`Kind::Alloc`]. The block must have room.
     #[inline(always)]
     pub fn alloc(&mut self, record: &Record) {
         let ticks = record.stamp.wrapping_sub(self.before.stamp);
@@ -304,7 +303,7 @@ impl Encoder {
         self.end(bytes);
     }
 
-    /// Adds a [`Kind::Node`]. There is room.
+    /// Adds a [`Kind::Node`]. The block must have room.
     #[inline(always)]
     pub fn node(&mut self, stamp: u64, ip: u64, node: u32, parent: u64) {
         let stamp = self.stamp(stamp);
@@ -321,7 +320,7 @@ impl Encoder {
         self.end(bytes);
     }
 
-    /// Adds a record that is rare: its fields have all their bytes.
+    /// Adds a rare record: its fields have all their bytes.
     fn rare<const N: usize>(&mut self, which: u32, record: &Record, fields: [u64; N]) {
         let stamp = self.stamp(record.stamp);
         let mut put = self.room::<2>();
@@ -345,7 +344,7 @@ impl Encoder {
         u64::from(difference << 1 ^ ((difference as i32) >> 31) as u32)
     }
 
-    /// Where the next record goes, behind its head of `HEAD` bytes.
+    /// Position of the next record, behind its head of `HEAD` bytes.
     #[inline(always)]
     fn room<const HEAD: usize>(&mut self) -> Put<'_> {
         let Some(room) = self.bytes[self.length..].first_chunk_mut() else {
@@ -361,8 +360,7 @@ impl Encoder {
     }
 }
 
-/// Reads the records of one block's payload, which is followed by [`RECORD_BYTES_MAX`] bytes of
-/// anything.
+/// Reads the records of one block's payload, followed by [`RECORD_BYTES_MAX`] bytes of any content.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Decoder {
     at: usize,
@@ -370,13 +368,13 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For a block whose stamps are differences from `base`.
+    /// For a block with stamps as differences from `base`.
     pub fn new(base: u64) -> Decoder {
         Decoder { at: 0, before: Before { stamp: base, ..Before::default() } }
     }
 
-    /// The next record of the payload `padded[..length]`; `None` at its end. After an error the
-    /// same again.
+    /// The next record of the payload `padded[..length]`; `None` at its end. After an error returns
+    /// the same error again.
     pub fn next(&mut self, padded: &[u8], length: usize) -> Result<Option<Record>, BlockDamage> {
         if self.at >= length {
             return Ok(None);
@@ -518,7 +516,7 @@ impl Decoder {
         )
     }
 
-    /// What begins and ends a thread, and marks.
+    /// Beginnings and ends of threads, and marks.
     #[cold]
     fn rare(&mut self, room: &[u8; ROOM], head: u32) -> Result<(Record, usize), BlockDamage> {
         let mut take = Take::new(room, 2);

@@ -1,19 +1,18 @@
-//! How many bytes a number takes, as two bits: a choice of four widths for each field of a record.
+//! The bytes of a number, as two bits: a choice of four widths for each field of a record.
 //!
-//! Four widths and not nine, because the codes of a whole record then fit its first two bytes, so
-//! that where each field begins follows from one load; a width more would cost every record a byte,
-//! and each byte of the spool costs more time than its encoding does.
+//! Four widths and not nine: the codes of a whole record then fit its first two bytes, and one load
+//! gives the start of each field. One more width would cost every record a byte, and a byte of the
+//! spool costs more time than its encoding.
 
-/// Bytes read or written at a time: those of the longest record, and a load of eight bytes at its
-/// end.
+/// Bytes read or written at a time: the longest record, and a load of eight bytes at its end.
 pub const ROOM: usize = 72;
 
-/// The four widths of one field, in bytes, rising; the last holds any value of the field.
+/// The four widths of one field, in bytes, rising; the last fits any value of the field.
 #[derive(Clone, Copy, Debug)]
 pub struct Widths {
     widths: [u8; 4],
     masks: [u64; 4],
-    /// The code of the least width by the number of bits.
+    /// The code of the least width, by the number of bits.
     codes: [u8; 65],
 }
 
@@ -36,7 +35,7 @@ impl Widths {
     }
 }
 
-/// Puts fields one after the other.
+/// Writes fields one after the other.
 #[derive(Debug)]
 pub struct Put<'a> {
     room: &'a mut [u8; ROOM],
@@ -45,13 +44,13 @@ pub struct Put<'a> {
 }
 
 impl<'a> Put<'a> {
-    /// Into `room`, from `at` on.
+    /// Writes into `room`, from `at` on.
     #[inline(always)]
     pub fn new(room: &'a mut [u8; ROOM], at: usize) -> Put<'a> {
         Put { room, at }
     }
 
-    /// Adds a field; gives its code.
+    /// Adds a field; returns its code.
     #[inline(always)]
     pub fn field(&mut self, value: u64, widths: &Widths) -> u32 {
         let code = widths.codes[64 - value.leading_zeros() as usize];
@@ -67,14 +66,14 @@ impl<'a> Put<'a> {
         self.at += bytes;
     }
 
-    /// Writes the record's head, whose room was left free, least significant byte first.
+    /// Writes the record's head into the room left for it, least significant byte first.
     #[inline(always)]
     pub fn head<const N: usize>(&mut self, head: u32) {
         self.room[..N].copy_from_slice(&head.to_le_bytes()[..N]);
     }
 }
 
-/// Takes fields one after the other.
+/// Reads fields one after the other.
 #[derive(Debug)]
 pub struct Take<'a> {
     room: &'a [u8; ROOM],
@@ -83,13 +82,13 @@ pub struct Take<'a> {
 }
 
 impl<'a> Take<'a> {
-    /// From `room`, from `at` on.
+    /// Reads from `room`, from `at` on.
     #[inline(always)]
     pub fn new(room: &'a [u8; ROOM], at: usize) -> Take<'a> {
         Take { room, at }
     }
 
-    /// The next field, whose code are the low two bits of `code`.
+    /// The next field; its width's code is the low two bits of `code`.
     #[inline(always)]
     pub fn field(&mut self, code: u32, widths: &Widths) -> u64 {
         let code = code as usize & 3;
@@ -108,8 +107,8 @@ impl<'a> Take<'a> {
 
     #[inline(always)]
     fn eight(&self) -> u64 {
-        // No record is longer than 63 bytes, so that the bits that this takes away are zero; it
-        // spares the check.
+        // No record is longer than 63 bytes: the mask removes only zero bits, and spares the bounds
+        // check.
         let at = self.at & 63;
         let mut eight = [0; 8];
         eight.copy_from_slice(&self.room[at..at + 8]);

@@ -1,7 +1,6 @@
 //! Appends blocks to `events.spool`, and never leaves half a block behind when the disk is full.
 //!
-//! Who wrote a spool knows where everything is in it, so that a recording that ends as it should
-//! need not be read to be indexed.
+//! The writer keeps an index of its blocks: a recording that ends in order need not be scanned.
 
 use super::block::{BlockKind, HEADER_BYTES, Header, RingId};
 use super::note::Note;
@@ -16,7 +15,7 @@ use std::path::Path;
 pub struct SpoolWriter {
     file: File,
     index: Index,
-    /// Fail when the file would grow beyond this; for tests of a full disk.
+    /// Fails when the file would grow beyond this; for tests of a full disk.
     limit_bytes: u64,
 }
 
@@ -27,7 +26,7 @@ impl SpoolWriter {
         Ok(SpoolWriter { file, index: Index::default(), limit_bytes: u64::MAX })
     }
 
-    /// Pretend that the disk is full once the file has this many bytes.
+    /// Acts as if the disk were full once the file has this many bytes.
     pub fn limit(&mut self, bytes: u64) {
         self.limit_bytes = bytes;
     }
@@ -37,13 +36,13 @@ impl SpoolWriter {
         self.index.sound_bytes
     }
 
-    /// Where everything is that was written, and what was remembered.
+    /// The index of everything written or remembered.
     pub fn into_index(self) -> Index {
         self.index
     }
 
-    /// Appends the encoder's records as a block of `ring`, which had given `begin` words before
-    /// them and has given `end` now.
+    /// Appends the encoder's records as a block of `ring`; `begin` and `end` are the ring's words
+    /// before and after them.
     pub fn records(
         &mut self,
         encoder: &Encoder,
@@ -82,7 +81,7 @@ impl SpoolWriter {
         Ok(())
     }
 
-    /// Has the index say what the file could not take.
+    /// Adds to the index a note that the file could not take.
     pub fn remember(&mut self, note: Note) {
         self.index.notes.push(note);
     }
@@ -91,7 +90,7 @@ impl SpoolWriter {
         let head = header.to_bytes(payload);
         let total = HEADER_BYTES + payload.len();
         let room = self.limit_bytes.saturating_sub(self.bytes()).min(total as u64) as usize;
-        // As a full disk does: what fits is written, and then no more.
+        // As on a full disk: writes what fits, then no more.
         let outcome = self.write_both(
             &head[..room.min(HEADER_BYTES)],
             &payload[..room.saturating_sub(HEADER_BYTES)],
@@ -101,9 +100,9 @@ impl SpoolWriter {
         });
         match outcome {
             Ok(()) => self.index.add(header),
-            // A torn block would end every later reading here; without it the file is whole, and
-            // the space it took may be enough for what comes next. Should this fail too, the
-            // checksum catches it, or what comes next takes its place.
+            // A torn block would end every later reading here. Without it the file is whole, and
+            // its space may be enough for the next block. If truncating fails too, the checksum
+            // catches the torn block, or the next block overwrites it.
             Err(_) => {
                 let _ = self.file.set_len(self.bytes());
                 let _ = self.file.seek(SeekFrom::Start(self.bytes()));

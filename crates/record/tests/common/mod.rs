@@ -1,4 +1,4 @@
-//! Compiling the test programs, recording them, and checking that what comes out is a legal order.
+//! Compiles the test programs, records them, and checks that the result is in a legal order.
 #![allow(dead_code)] // each test binary uses a part
 
 mod order;
@@ -15,9 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Compiles `tests/programs/NAME.c` into `folder`; `None` where the compiler cannot (a missing
-/// 32-bit or musl library), after saying so, and a failure where everything is required to be
-/// there.
+/// Compiles `tests/programs/NAME.c` into `folder`; `None`, with a printed line, if the compiler
+/// cannot (a missing 32-bit or musl library), or a failure if the environment requires everything.
 pub fn compile(folder: &Path, name: &str, compiler: &str, flags: &[&str]) -> Option<PathBuf> {
     let source =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
@@ -46,7 +45,7 @@ pub struct Recording {
     pub counts: Counts,
 }
 
-/// The usual options for `command`, spooling into `folder`.
+/// The usual options for `command`, with a spool in `folder`.
 pub fn options(folder: &Path, command: &[&dyn AsRef<std::ffi::OsStr>]) -> Options {
     Options {
         command: command.iter().map(|word| OsString::from(word.as_ref())).collect(),
@@ -67,7 +66,7 @@ pub fn record(options: &Options) -> Recording {
     Recording { recorded, events, tables, meta, counts }
 }
 
-/// Reads a spool, and checks the order of what is in it.
+/// Reads a spool, and checks the order of its events.
 pub fn read(spool: &Path) -> (Vec<Event>, Tables, Meta, Counts) {
     let files = Files::open(spool).expect("a spool");
     let mut events: Vec<Event> = Vec::new();
@@ -95,7 +94,7 @@ pub fn counted(path: &Path) -> [u64; 6] {
     })
 }
 
-/// The same, from the recording: what concerns sizes that only `counting` asks for.
+/// The same counts from the recording: events of sizes that only `counting` asks for.
 pub fn counted_events(events: &[Event]) -> [u64; 5] {
     let ours = 20_000..20_064;
     let mut mine = HashSet::new();

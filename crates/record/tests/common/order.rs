@@ -1,10 +1,10 @@
-//! What no order of events may have, addresses included, which `heaplab_trace`'s checker leaves
-//! alone. Also the fuzz target `spool`'s.
+//! Forbidden orders of events with addresses, which `heaplab_trace`'s checker does not look at. The
+//! fuzz target `spool` uses it too.
 
 use heaplab_trace::{Event, Flags, Op};
 use std::collections::{HashMap, HashSet};
 
-/// No birth where something lives, no death of what does not live, ids dense in birth order.
+/// No birth at a live address, no death at a free one, ids dense in birth order.
 pub fn check_order(events: &[Event]) {
     let mut living: HashMap<(u32, u64), u64> = HashMap::new();
     let mut places: HashMap<u64, (u32, u64)> = HashMap::new();

@@ -1,7 +1,9 @@
-/* Counts a program's calls of the allocator, independently of the recorder: no ring, no unwinder, no clock, none of its code. Loaded
- * behind the recorder, so that both see the same run; counts lie in the file HEAPLAB_COUNT, mapped, so that the last free of the
- * process is in it too. The process that started last has that name: a file that another has mapped is left to it and never
- * cut. The file is an array of 64-bit numbers: one a function (enum below), then one a size asked for. See tests/counted_programs.rs. */
+/* Counts a program's calls of the allocator, independently of the recorder: no ring, no unwinder,
+ * no clock, none of its code. Loaded behind the recorder: both see the same run. The counts lie in
+ * the mapped file HEAPLAB_COUNT, which includes the last free of the process. The process that
+ * started last has the file's name: a file that another process has mapped is left to that process
+ * and never cut. The file is an array of 64-bit numbers: one a function (enum below), then one a
+ * requested size. See tests/counted_programs.rs. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -21,7 +23,7 @@ enum { MALLOC, CALLOC, REALLOC, REALLOC_OF_NULL, REALLOC_TO_ZERO, ALIGNED, FREE,
 #define SIZES 65536
 static _Atomic uint64_t before_mapping[KINDS + SIZES], *counts;
 
-/* No libc function that allocates is called here. */
+/* Calls no libc function that allocates. */
 static _Atomic uint64_t *mapped(void)
 {
     const char *path = counts ? NULL : getenv("HEAPLAB_COUNT");

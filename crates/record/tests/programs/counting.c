@@ -1,6 +1,7 @@
-/* Counts what it asks for in a mapped file (argv[1]), so that the counts survive any end: 8 words, see `struct counts`.
- * argv[2]: how many turns, 0: until killed, or until there is a file argv[3]; at rest now and then once it is ready. One thread; a
- * small table of blocks; a generator with a fixed seed. */
+/* Counts its own requests in a mapped file (argv[1]), so that the counts survive any end: 8 words,
+ * see `struct counts`. argv[2]: number of turns; 0: until killed, or until the file argv[3] exists;
+ * rests now and then once ready. One thread; a small table of blocks; a generator with a fixed
+ * seed. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,7 +25,8 @@ int main(int argc, char **argv)
     for (uint64_t turn = 0; turns == 0 || turn < turns; turn++) {
         random ^= random << 13, random ^= random >> 7, random ^= random << 17;
         void **at = &blocks[random % 1000];
-        size_t size = 20000 + (random >> 20) % 64; /* sizes that nothing else in the process asks for */
+        /* sizes that no other code of the process requests */
+        size_t size = 20000 + (random >> 20) % 64;
         if (!*at && turn % 3) {
             *at = malloc(size);
             counts->mallocs++, counts->requested += size;

@@ -1,4 +1,5 @@
-/* A daemon: what was started ends at once, and its child goes on. It allocates ARGUMENT 1 times. */
+/* A daemon: the started process ends at once, and its child goes on. The child allocates ARGUMENT 1
+   times. */
 #include <stdlib.h>
 #include <unistd.h>
 

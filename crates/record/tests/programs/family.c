@@ -1,5 +1,6 @@
-/* fork without exec: the child frees and grows what it inherited, allocates, forks once more, and leaves by _exit; the parent
- * goes on meanwhile. Sizes say who asked: 7,000 + n before the fork, 8,000 + n in the child, 9,000 + n in the parent. */
+/* fork without exec: the child frees and grows inherited blocks, allocates, forks once more, and
+ * leaves by _exit; the parent goes on meanwhile. Sizes tell the requester: 7,000 + n before the
+ * fork, 8,000 + n in the child, 9,000 + n in the parent. */
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>

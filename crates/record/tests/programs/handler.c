@@ -1,5 +1,6 @@
-/* A signal handler that allocates, in the middle of whatever the program does (which glibc does not promise to survive: the
- * program allocates only between two locks of its own, and the handler runs on whatever the recorder is doing). */
+/* A signal handler that allocates at any point of the program. glibc does not promise to survive
+ * this: the program allocates only with the signal blocked, and the handler interrupts only the
+ * program's own code and the recorder. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Switches transparent huge pages off as Ruby does, and lives long enough to be looked at. */
+/* Switches transparent huge pages off as Ruby does, and lives long enough for a look. */
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* Stands in for what glibc has from 2.39 on, under the same version (pidfd_spawn.map), where it is older. As there, the process is started by the
- * C library itself, and nothing of that is seen. */
+/* Stands in for glibc's functions of 2.39 and later, under the same version (pidfd_spawn.map), on
+ * an older glibc. As there, the C library itself starts the process, unseen. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,5 +1,6 @@
-/* A forked child that may have no file in the spool, as on a disk that has become full since its parent began: its limit on the size of files
- * forbids it. It asks for memory all the same, in two threads, and ends as it would; 0 if its parent sees that. */
+/* A forked child that can have no file in the spool, as on a disk that filled up since its parent
+ * began: its limit on file sizes forbids one. The child allocates all the same, in two threads, and
+ * ends as usual; the parent returns 0 if it sees that end. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Makes 100 blocks of 5,000 bytes and a few, writes what ASAN_OPTIONS says (or "none") into the file it is given, and ends with 7. */
+/* Makes 100 blocks of 5,000 bytes and a few more, writes the value of ASAN_OPTIONS (or "none") into
+   the given file, and ends with 7. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Has the C library start shells, some of them after the recorder was taken out of the environment. */
+/* Has the C library start shells, some of them after removing the recorder from the environment. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* An address that a reallocation released is used by another thread while the reallocation has not returned: a library beside libc
- * (-DLIBRARY) stays in `realloc` for 30 ms after the block has moved. The stack of that call is a new one, whose nodes
- * are stamped when it has returned. Exits with 0 when the address was used in between. */
+/* Another thread uses an address that a reallocation released, before the reallocation has
+ * returned: a library beside libc (-DLIBRARY) stays in `realloc` for 30 ms after moving the block.
+ * The call's stack is new, and its nodes are stamped after the return. Exits with 0 if the address
+ * was used in between. */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -32,7 +33,8 @@ static volatile int ready;
 static void *take(void *unused)
 {
     (void)unused;
-    free(malloc(1)); /* the thread's cache is made first, which would be cut from the block */
+    /* makes the thread's cache first, which would otherwise be cut from the block */
+    free(malloc(1));
     __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
     while (!__atomic_load_n(&moved, __ATOMIC_ACQUIRE))
         ;
@@ -44,7 +46,8 @@ static void *take(void *unused)
 int main(void)
 {
     mallopt(M_ARENA_MAX, 1);
-    /* What stands around the block is in use, so that it can neither grow where it is nor become part of a larger free one. */
+    /* The block's neighbours are in use: it can neither grow in place nor join a larger free
+       block. */
     void *before = malloc(5000);
     void *old = malloc(5000);
     void *behind = malloc(5000);

@@ -1,4 +1,4 @@
-/* Holds 40 MiB for a moment, between two samples of its memory if need be, and ends by exit(). */
+/* Holds 40 MiB for a moment, perhaps between two samples of its memory, and ends by exit(). */
 #include <stdlib.h>
 #include <string.h>
 

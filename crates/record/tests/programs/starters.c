@@ -1,5 +1,5 @@
-/* Starts the program that it is given in every way there is, each once, and another one that does not exist. Ends with how often that went
- * otherwise than it should. */
+/* Starts the given program in every possible way, once each, and a program that does not exist.
+ * Exits with the number of wrong results. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@ static void ended_by_descriptor(int descriptor)
     close(descriptor);
 }
 
-/* The kernel refuses to make processes from now on; false where it cannot be asked to. */
+/* Makes the kernel refuse new processes from now on; false if impossible. */
 static int forbid_processes(void)
 {
     struct sock_filter words[] = {
@@ -65,13 +65,14 @@ static int forbid_processes(void)
     return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
 }
 
-/* What cannot be read is refused by the kernel, and by nobody before it. */
+/* The kernel, and nothing before it, refuses unreadable pointers. */
 static void by_bad_pointers(const char *path, char *const *arguments)
 {
     long page = sysconf(_SC_PAGESIZE);
     char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     wrong += pages == MAP_FAILED || mprotect(pages + page, page, PROT_NONE);
-    char *unfinished = memset(pages + page - 8, '/', 8); /* a text and a list that lead into what cannot be read */
+    /* a text and a list that lead into unreadable memory */
+    char *unfinished = memset(pages + page - 8, '/', 8);
     char *bad[] = {pages + page, unfinished, (char *)1, (char *)-1, (char *)(1ull << 62)};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char *entries[] = {"A=b", bad[i], NULL};
@@ -92,7 +93,7 @@ static void by_bad_pointers(const char *path, char *const *arguments)
     munmap(pages, 2 * page);
 }
 
-/* The shell, started and not. */
+/* By the shell, which starts or fails to start. */
 static void by_shell(const char *path)
 {
     char command[4096], line[100] = "";

@@ -1,5 +1,5 @@
-/* Blocks pass between threads and their addresses are used again at once: argv[1] threads, argv[2] turns each. Slots are
- * exchanged atomically, so that each thread frees and grows what others made. */
+/* Blocks pass between threads, and their addresses are reused at once: argv[1] threads, argv[2]
+ * turns each. Slots are exchanged atomically: each thread frees and grows the others' blocks. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,21 +1,22 @@
-//! What is impossible where it stands: what could have made it possible is pulled forward, or
-//! waited for, or taken as lost.
+//! Records that are impossible where they stand: the event that makes them possible is pulled
+//! forward, waited for, or taken as lost.
 //!
-//! An open reallocation is pulled forward at the allocation that needs its old address, which is
-//! always right (see [`super`]). All else is repair: the ring parks in [`super::super::waits`]
-//! until another ring makes its record possible, for a while; and then the record waits alone, a
-//! stream of its own, while the ring goes on.
+//! An open reallocation is pulled forward at the allocation that needs its old address; this is
+//! always right (see [`super`]). Everything else is repair. The ring parks in
+//! [`super::super::waits`] until another ring makes its record possible, for a while. After that
+//! the record waits alone, as a stream of its own, while the ring goes on.
 
 use super::super::waits::Wanted;
 use super::{Action, Merge, NO_THREAD, ReallocState, Step, StreamState};
 use heaplab_trace::{EventSink, TraceError};
 
-/// So many records are set aside at a time; a damaged spool may ask for any number.
+/// Most records set aside at a time; a damaged spool may ask for any number.
 const ASIDE_MAX: usize = 4096;
 
 impl<S: EventSink> Merge<'_, S> {
-    /// A fork copies what its parent had done by then, so that no ring of the parent may still wait
-    /// with something older. Whether one did; it is queued before the fork now.
+    /// Ends the waits before a fork. The fork copies its parent's state so far: no ring of the
+    /// parent may still wait with an older record. Returns whether one did; it is queued before the
+    /// fork now.
     pub(super) fn end_waits_before(&mut self, action: Option<&Action>) -> bool {
         let Some(Action::Begin(child)) = action else { return false };
         let Some(parent) = self.images[*child].as_ref().and_then(|image| image.parent) else {
@@ -27,8 +28,8 @@ impl<S: EventSink> Merge<'_, S> {
         true
     }
 
-    /// Something lives where a birth is to be: pulls the reallocation forward that released it, or
-    /// waits, or ends it.
+    /// Makes room for a birth at a live address: pulls the reallocation that released it forward,
+    /// or waits, or ends the object.
     #[cold]
     pub(super) fn vacate(
         &mut self,
@@ -42,9 +43,8 @@ impl<S: EventSink> Merge<'_, S> {
             return Ok(Step::Away);
         }
         if let Some(found) = self.heap(process).remove(address) {
-            // A copy of what the parent had may be of something that another thread of it freed
-            // between the moment that the fork is known by and the fork itself. No figure rests on
-            // it.
+            // For an inherited copy, another thread of the parent may have freed the block between
+            // the fork's stamp and the fork itself. No figure depends on it.
             self.counts.ended_by_reuse += u64::from(!found.inherited);
             self.dead(place, found, address, stamp)?;
         }
@@ -52,8 +52,8 @@ impl<S: EventSink> Merge<'_, S> {
     }
 
     /// Applies the open reallocation that releases `address` for the stream, and before it the one
-    /// that releases what that takes, and so on. Gives the address that somebody has to release
-    /// first, where nothing open does.
+    /// that releases the address it takes, and so on. Returns the address that another record has
+    /// to release first, if no open reallocation does.
     fn pull_forward(&mut self, place: usize, address: u64) -> Result<Option<u64>, TraceError> {
         let process = self.states[place].process;
         let mut links = Vec::new();
@@ -75,7 +75,7 @@ impl<S: EventSink> Merge<'_, S> {
             self.open_reallocs.retain(|other| *other != open);
             self.states[open].realloc = ReallocState::Applied;
             let record = self.streams[open].current;
-            // Its old address lives and its new one does not: this goes through.
+            // Its old address is live and its new one is free: this succeeds.
             self.reallocate(open, &record, true)?;
             if self.waits.end_stream(open) {
                 self.enqueue(open);
@@ -84,7 +84,7 @@ impl<S: EventSink> Merge<'_, S> {
         Ok(None)
     }
 
-    /// Makes the stream wait for `address`, where it may wait and somebody could make it true.
+    /// Makes the stream wait for `address`, if waiting is allowed and another stream could help.
     #[cold]
     pub(super) fn may_park(&mut self, place: usize, address: u64, birth: bool) -> bool {
         let process = self.states[place].process;
@@ -96,10 +96,10 @@ impl<S: EventSink> Merge<'_, S> {
         true
     }
 
-    /// The stream has waited until `until`. Alone, it waits for what was lost. Where others of its
-    /// process wait too, they wait for each other: a death that came too soon ended the life
-    /// before, and the death that was meant for that waits for a birth behind it. So its record is
-    /// set aside, for whenever its address allows it, and its ring goes on.
+    /// Ends the stream's wait at `until`. A lone stream waits for a lost record. If others of its
+    /// process wait too, they wait for each other: a death that came too early ended the previous
+    /// life, and the death meant for that life waits for a birth behind it. So this stream's record
+    /// is set aside until its address allows it, and its ring goes on.
     pub(super) fn end_wait(&mut self, place: usize, until: u64) {
         let for_each_other = self.waits.has_one_of(self.states[place].process);
         if for_each_other && self.states[place].aside_since.is_none() && self.aside < ASIDE_MAX {
@@ -113,7 +113,7 @@ impl<S: EventSink> Merge<'_, S> {
         }
     }
 
-    /// Makes the stream's record a stream of its own, which waits from `since` on.
+    /// Makes the stream's record a stream of its own, waiting since `since`.
     fn set_aside(&mut self, place: usize, since: u64) {
         if self.states[self.states[place].main].thread == NO_THREAD {
             self.unnamed_thread(place);
@@ -150,9 +150,9 @@ impl<S: EventSink> Merge<'_, S> {
         self.enqueue(aside);
     }
 
-    /// Something was born (or died) at `address`, or can: all who waited for it try again. One of
-    /// them may wait on for something else that another makes possible, so that it is not enough to
-    /// wake the first.
+    /// A birth (or death) at `address` happened or became possible: all streams waiting for it try
+    /// again. Waking only the first is not enough, because it may then wait for something that
+    /// another makes possible.
     #[inline]
     pub(super) fn wake(&mut self, process: usize, address: u64, birth: bool) {
         while let Some(stream) = self.waits.end_for(Wanted { process, address, birth }) {

@@ -1,9 +1,9 @@
-//! The records that are as they should be, one after the other: nearly all there are.
+//! Ordinary records, one after the other: nearly all records.
 //!
-//! While no ring waits and no reallocation is open, a ring that is the earliest needs nothing but
-//! its own process's blocks. So this holds all of it in hand for as long as that lasts, instead of
-//! looking each up for every record; whatever is special is left to [`Merge::apply`], untouched.
-//! What is written here is what that would have written.
+//! While no ring waits and no reallocation is open, the earliest ring needs only its own process's
+//! blocks. So this code keeps them at hand for the whole run instead of looking them up for every
+//! record. Special records are left to [`Merge::apply`], untouched. It writes exactly the rows that
+//! `apply` would write.
 
 use super::super::address_map::Live;
 use super::super::live_heap::LiveHeap;
@@ -15,19 +15,19 @@ use crate::clock::Clock;
 use crate::spool::record::{FAILED, Kind, Record, TakeShort};
 use heaplab_trace::{Event, EventSink, Flags, Op, TraceError};
 
-/// What ended a run.
+/// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// The stream's record is special.
     Special,
-    /// Another stream's record, or something else, comes before the stream's.
+    /// Another stream's record, or an action, comes first.
     Later,
-    /// The stream has no more records.
+    /// The stream has ended.
     Over,
 }
 
 impl<S: EventSink> Merge<'_, S> {
-    /// Writes the stream's records while they are plain.
+    /// Writes the stream's records while they are ordinary.
     pub(super) fn run_plain(&mut self, place: usize) -> Result<Ended, TraceError> {
         let state = &self.states[place];
         let thread = self.states[state.main].thread;
@@ -93,16 +93,16 @@ impl<S: EventSink> Merge<'_, S> {
     }
 }
 
-/// What a run has in hand.
+/// The state that a run keeps at hand.
 struct Run<'a, S> {
     sink: &'a mut S,
     builder: &'a mut TableBuilder,
     clock: Clock,
     stream: &'a mut Stream,
     heap: &'a mut LiveHeap,
-    /// What all rows of the run have in common.
+    /// The fields that all rows of the run share.
     blank: Event,
-    /// No record that was not looked at before may have a later stamp.
+    /// No new record may have a later stamp.
     bound: u64,
     counts: Counts,
     object: u64,
@@ -134,7 +134,7 @@ impl<S: EventSink> Run<'_, S> {
         }
     }
 
-    /// A reallocation that nothing comes in between; whether it was one.
+    /// Writes a reallocation with nothing in between; returns whether it did.
     #[inline(always)]
     fn reallocate(&mut self, record: &Record, limit: u64) -> Result<bool, TraceError> {
         if record.flags & FAILED != 0 || record.address == 0 {
@@ -188,8 +188,8 @@ impl<S: EventSink> TakeShort for Run<'_, S> {
     }
 }
 
-/// Makes `event` the reallocation `record` of the stream; gives the moment that it acts at and the
-/// bytes there were. `None`, and all is as it was, where it is not plain.
+/// Makes `event` the reallocation `record` of the stream; returns its moment and the bytes before.
+/// `None`, with nothing changed, if the record is special.
 #[inline(always)]
 fn reallocate(
     heap: &mut LiveHeap,
@@ -229,14 +229,14 @@ mod tests {
     use std::path::Path;
 
     thread_local! {
-        /// Leave every record to [`super::Merge::apply`].
+        /// Leaves every record to [`super::Merge::apply`].
         pub(super) static ONE_BY_ONE: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// What a record is, ticks since the one before, address, old address or stack, size, flags.
+    /// Kind, ticks since the record before, address, old address or stack, size, flags.
     type Told = (u8, i64, u8, u8, u64, u8);
 
-    /// Few addresses and stacks, so that they meet; ticks that now and then do not fit a short
+    /// Few addresses and stacks, for many collisions; ticks that sometimes do not fit a short
     /// record, or go back.
     fn record() -> impl Strategy<Value = Told> {
         let ticks = prop_oneof![8 => 0_i64..40, 1 => -200_i64..0, 1 => 65_530_i64..65_540];

@@ -1,4 +1,4 @@
-//! One record as a row: what is born, dies, moves, and what else a ring tells.
+//! One record as a row: births, deaths, moves, and the rarer records of a ring.
 
 use super::super::address_map::Live;
 use super::super::live_heap::{Found, LiveHeap};
@@ -155,13 +155,13 @@ impl<S: EventSink> Merge<'_, S> {
                 self.states[place].realloc = ReallocState::None;
                 return Ok(Step::Done);
             }
-            // Somebody else does something before it is over.
+            // Another stream acts before it is over.
             ReallocState::None if moved && record.after > self.limit => {
                 self.states[place].realloc = ReallocState::Open;
                 self.open_reallocs.push(place);
                 self.streams[place].key = self.streams[place].key.max(record.after);
                 self.enqueue(place);
-                // A birth there that came too early can pull it forward now.
+                // A birth there that came too early can now pull it forward.
                 self.wake(process, record.old_address, false);
                 return Ok(Step::Away);
             }
@@ -206,8 +206,8 @@ impl<S: EventSink> Merge<'_, S> {
                 self.shrink(process, found.live.size);
             }
             other => {
-                // Of an inherited object only the copy ends; of an unknown one nothing is known.
-                // The rest is a birth.
+                // Of an inherited object only the copy ends; an unknown one has no row. The rest is
+                // a birth.
                 match other {
                     Some(found) => self.dead(place, found, record.old_address, stamp)?,
                     None => self.counts.unknown_reallocs += 1,
@@ -229,8 +229,7 @@ impl<S: EventSink> Merge<'_, S> {
 
     #[inline]
     pub(super) fn heap(&mut self, process: usize) -> &mut LiveHeap {
-        // `apply` has seen that the process is there, and nothing but the end of its last stream
-        // takes it away.
+        // `apply` has seen the process, and only the end of its last stream removes it.
         match &mut self.processes[process] {
             Some(state) => &mut state.heap,
             None => unreachable!("a stream outlives its process"),
@@ -255,7 +254,7 @@ impl<S: EventSink> Merge<'_, S> {
         }
     }
 
-    /// The row of a birth.
+    /// Fills the row of a birth.
     #[inline]
     pub(super) fn born(
         &mut self,
@@ -297,8 +296,8 @@ impl<S: EventSink> Merge<'_, S> {
         self.emit(event, stamp)
     }
 
-    /// A thread takes the ring up. Both parts of the ring say so, in either order; the first makes
-    /// the row.
+    /// A thread takes the ring. Both parts of the ring announce the thread, in either order; the
+    /// first makes the row.
     pub(super) fn begin_thread(&mut self, place: usize, tid: u32, name: [u64; 2]) {
         let (row, main) = (self.states[place].row, self.states[place].main);
         if self.states[main].announced == Some((tid, place != main)) {
@@ -309,7 +308,7 @@ impl<S: EventSink> Merge<'_, S> {
         self.states[main].thread = self.builder.add_thread(row, tid, name);
     }
 
-    /// A thread whose beginning was not recorded.
+    /// A thread without a recorded beginning.
     #[cold]
     pub(super) fn unnamed_thread(&mut self, place: usize) -> u32 {
         let (row, main) = (self.states[place].row, self.states[place].main);
@@ -318,7 +317,7 @@ impl<S: EventSink> Merge<'_, S> {
     }
 }
 
-/// What a birth or a reallocation says of its block.
+/// Fills the fields of a birth's or a reallocation's block.
 #[inline(always)]
 pub(super) fn fill(event: &mut Event, record: &Record) {
     if record.flags & ZEROED != 0 {
@@ -336,7 +335,7 @@ pub(super) fn define_node(
     stream: &mut Stream,
     record: &Record,
 ) {
-    // A caller that is not known leaves its callees as outermost frames.
+    // An unknown caller leaves its callees as outermost frames.
     let parent =
         u32::try_from(record.size).ok().and_then(|parent| stream.stack_of(parent)).unwrap_or(0);
     let row = builder.define(tables, parent, record.address, record.stamp);

@@ -1,21 +1,21 @@
-//! Short records: what nearly every allocation and free is, with one width for each field, and so
-//! one load or store for all of them.
+//! Short records, the form of nearly every allocation and free: one width for each field, and one
+//! load or store for all of them.
 //!
-//! The place of each field is known beforehand, so that reading and writing take no branch on how
-//! long anything is, and a run of such records is given away without being decoded one by one. What
-//! does not fit is a long record: [`super`].
+//! The place of each field is fixed: reading and writing take no branch on lengths, and a run of
+//! such records is passed on without decoding one by one. A record that does not fit is a long
+//! record: [`super`].
 
 use super::{ALIGNED, Before, Decoder, Encoder, Kind, Record, code, unzigzag, usual};
 use crate::spool::widths::ROOM;
 
-/// Head with flags 8 bits, stamp 16, size 16, address 24, stack 24: what nearly every allocation
-/// is, written and read at once, and each field at a place that is known beforehand.
+/// Head with flags 8 bits, stamp 16, size 16, address 24, stack 24: the form of nearly every
+/// allocation, written and read at once, each field at a fixed place.
 pub(super) const SHORT_ALLOC_BYTES: usize = 11;
 /// Head with flags 8 bits, stamp 16, address 24.
 pub(super) const SHORT_FREE_BYTES: usize = 6;
 
-/// The bytes of a short allocation with these differences from what is before it; `None` where it
-/// does not fit.
+/// The bytes of a short allocation with these differences from the record before; `None` if it does
+/// not fit.
 #[inline(always)]
 pub(super) fn alloc_word(
     record: &Record,
@@ -34,7 +34,7 @@ pub(super) fn alloc_word(
     )
 }
 
-/// The bytes of a short free; `None` where it does not fit.
+/// The bytes of a short free; `None` if it does not fit.
 #[inline(always)]
 pub(super) fn free_word(flags: u8, ticks: u64, address_difference: u64) -> Option<u64> {
     let fits = ticks >> 16 | address_difference >> 24 | u64::from(flags) >> 5 == 0;
@@ -44,8 +44,7 @@ pub(super) fn free_word(flags: u8, ticks: u64, address_difference: u64) -> Optio
 }
 
 impl Before {
-    /// The allocation in the low bytes of `word`, and what the record after it is a difference
-    /// from.
+    /// The allocation in the low bytes of `word`, and the base of the next record's differences.
     #[inline(always)]
     pub(super) fn short_alloc(self, word: u128) -> (Record, Before) {
         let (low, stack) = (word as u64, (word >> 64) as u32 & 0xff_ffff);
@@ -69,7 +68,7 @@ impl Before {
         (record, before)
     }
 
-    /// The free in the low bytes of `word`, and what the record after it is a difference from.
+    /// The free in the low bytes of `word`, and the base of the next record's differences.
     #[inline(always)]
     pub(super) fn short_free(self, word: u128) -> (Record, Before) {
         let low = word as u64;
@@ -92,13 +91,12 @@ pub(super) fn word_of(room: &[u8; ROOM]) -> u128 {
     room.first_chunk().map_or(0, |word| u128::from_le_bytes(*word))
 }
 
-/// Who is given short records one after the other: those whose fields are as short as nearly all
-/// are.
+/// Receives short records one after the other.
 pub trait TakeShort {
-    /// What may go wrong.
+    /// The receiver's error.
     type Error;
-    /// A [`Kind::Alloc`], never with [`ALIGNED`]; whether it was taken. One that was not changes
-    /// nothing.
+    /// Takes a [`Kind::Alloc`], never with [`ALIGNED`]; returns whether it took it. A refusal
+    /// changes nothing.
     fn alloc(&mut self, record: &Record) -> Result<bool, Self::Error>;
     /// The same for a [`Kind::Free`].
     fn free(&mut self, record: &Record) -> Result<bool, Self::Error>;
@@ -117,8 +115,8 @@ impl Encoder {
 }
 
 impl Decoder {
-    /// Gives the records that follow to `each` while they are short ones and `each` takes them.
-    /// What comes then is left to [`Decoder::next`].
+    /// Passes the next records to `each` while they are short and `each` takes them. Leaves the
+    /// rest to [`Decoder::next`].
     #[inline(always)]
     pub fn run_short<T: TakeShort>(
         &mut self,

@@ -40,7 +40,7 @@ fn record() -> impl Strategy<Value = Record> {
     )
 }
 
-/// Like what programs do: nearly always short, and often just not.
+/// Like real programs: nearly always short, and often just too long.
 fn near() -> impl Strategy<Value = Record> {
     let stamp = prop_oneof![8 => 0_u64..200_000, 1 => any::<u64>()]
         .prop_map(|ticks| (1_u64 << 40).wrapping_add(ticks));
@@ -64,7 +64,7 @@ fn near() -> impl Strategy<Value = Record> {
     )
 }
 
-/// Takes short records until there are so many.
+/// Takes a given number of short records.
 struct Taken {
     records: Vec<Record>,
     refused: usize,
