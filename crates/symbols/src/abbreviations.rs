@@ -1,21 +1,21 @@
-//! Bounds on abbreviations, before anything is read by them.
+//! Bounds on abbreviations, checked before any reading by them.
 //!
-//! Every unit of debug information names a table of abbreviations by its offset, and whoever reads
-//! the unit reads that table. Units of a dozen bytes may all name overlapping tables that end
-//! nowhere, which would be the product of both to read; and an entry of one byte may have an
-//! abbreviation of any number of attributes that take no bytes. Compilers write tables apart and
-//! entries with some tens of attributes. Source: DWARF 5, 7.5.1 and 7.5.3.
+//! Every unit of debug information names a table of abbreviations by its offset, and reading the
+//! unit reads that table. Units of a dozen bytes may all name overlapping tables without an end:
+//! reading both then costs the product of their sizes. And an entry of one byte may have an
+//! abbreviation of any number of attributes that take no bytes. Compilers write separate tables,
+//! and entries with some tens of attributes. Source: DWARF 5, 7.5.1 and 7.5.3.
 
 use crate::{SymbolError, image::Slice};
 use addr2line::gimli::{Dwarf, Reader, Section, constants};
 use std::collections::HashSet;
 
-/// All tables together are at most so many times their section: none should be read twice.
+/// All tables together are at most this many times their section: none should be read twice.
 const OVERLAP_MAX: usize = 4;
-/// Attributes of one abbreviation.
+/// Most attributes of one abbreviation.
 const ATTRIBUTES_MAX: u32 = 1024;
 
-/// What may still be read of the tables of one file.
+/// The remaining budget for the tables of one file.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     left_bytes: usize,
@@ -23,16 +23,15 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// For a section, or sections, of so many bytes.
+    /// For sections of this many bytes in all.
     pub(crate) fn new(section_bytes: usize) -> Bounds {
         Bounds { left_bytes: section_bytes.saturating_mul(OVERLAP_MAX), known: HashSet::new() }
     }
 
-    /// Looks at the tables of all units of `dwarf`, each once. What is damaged is left to who reads
-    /// it.
+    /// Checks the tables of all units of `dwarf`, each once. Leaves damage to the later reader.
     ///
     /// # Errors
-    /// They are more than can be in earnest.
+    /// The tables are larger than any real file's.
     pub(crate) fn check(&mut self, dwarf: &Dwarf<Slice<'_>>) -> Result<(), SymbolError> {
         let mut units = dwarf.units();
         while let Ok(Some(header)) = units.next() {
@@ -60,7 +59,7 @@ impl Bounds {
     }
 }
 
-/// Passes over one abbreviation; whether there was one.
+/// Skips one abbreviation; returns whether one was there.
 fn abbreviation(table: &mut Slice<'_>) -> Result<bool, SymbolError> {
     let mut head = || {
         (
@@ -112,7 +111,7 @@ mod tests {
         Bounds::new(abbreviations.len()).check(&dwarf).map_err(|error| error.to_string())
     }
 
-    /// An abbreviation with so many attributes that take no bytes (DW_AT_external,
+    /// An abbreviation with this many attributes that take no bytes (DW_AT_external,
     /// DW_FORM_flag_present).
     fn abbreviation_of(attributes: usize) -> Vec<u8> {
         [&[1, 0x11, 0][..], &[0x3f, 0x19].repeat(attributes), &[0, 0]].concat()

@@ -1,16 +1,15 @@
 //! Readable names for mangled ones, C++ and Rust.
 //!
-//! Mangled names refer back to their own parts, so that a short hostile name can stand for
-//! gigabytes of text. Output is therefore written through a bound; a name that does not fit is
-//! shown mangled.
+//! Mangled names refer back to their own parts, so a short hostile name can stand for gigabytes of
+//! text. The output is therefore bounded; a name beyond the bound is shown mangled.
 
 use std::fmt::{self, Write};
 
 /// Longest name kept, in bytes.
 pub(crate) const NAME_MAX_BYTES: usize = 16 * 1024;
 
-/// The readable form of `name`, or `name` itself where it is not mangled or its readable form is
-/// unreasonably long. Rust's disambiguating hash is left out. At most 16 KiB.
+/// The readable form of `name`, or `name` itself if it is not mangled or its readable form is too
+/// long. Leaves out Rust's disambiguating hash. At most 16 KiB.
 ///
 /// ```
 /// assert_eq!(heaplab_symbols::demangle("_ZNSt6vectorIiSaIiEE9push_backEOi"), "std::vector<int, std::allocator<int> >::push_back(int&&)");
@@ -31,7 +30,7 @@ fn rust(name: &str) -> Option<String> {
 }
 
 fn cpp(name: &str) -> Option<String> {
-    // Anything without the prefix would be read as a type: "i" is not "int".
+    // A name without the prefix would be read as a type: "i" is not "int".
     if !(name.starts_with("_Z") || name.starts_with("___Z") || name.starts_with("_GLOBAL_")) {
         return None;
     }
@@ -85,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_name_that_doubles_itself_is_shown_mangled() {
-        // Each `S<n>_` stands for all that came before, so the text doubles with every step.
+        // Each `S<n>_` stands for everything before it: the text doubles with every step.
         let mut name = String::from("_Z1f1AI");
         name.push_str("iE");
         for step in 0..40u32 {

@@ -1,4 +1,4 @@
-//! What can be wrong with a file that should give symbols.
+//! Errors of a file that should give symbols.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,10 @@ pub enum SymbolError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A directory, pipe or device stands where a file was expected; opening one could wait for
-    /// ever.
+    /// A directory, pipe or device stands in a file's place; opening one could wait for ever.
     #[error("{} is not a regular file", .0.display())]
     NotAFile(PathBuf),
     /// The bytes are no ELF file, or a damaged one.
@@ -23,19 +22,19 @@ pub enum SymbolError {
     /// The debug information is damaged.
     #[error("damaged debug information: {0}")]
     Dwarf(String),
-    /// The compressed symbols inside the file are damaged, or not of this file.
+    /// The compressed symbols inside the file are damaged, or another file's.
     #[error("the symbols in .gnu_debugdata are not used: {0}")]
     Mini(String),
-    /// A compressed section claims more bytes than a file of this length can hold in earnest.
+    /// A compressed section claims more bytes than a real file of this length.
     #[error(
         "section {section} claims {claimed_bytes} bytes when decompressed; at most {limit_bytes} are believed in this file"
     )]
     TooLarge {
         /// Name of the section.
         section: String,
-        /// What its header claims.
+        /// Bytes claimed by its header.
         claimed_bytes: u64,
-        /// What is accepted.
+        /// Most bytes accepted.
         limit_bytes: u64,
     },
 }

@@ -1,9 +1,8 @@
 //! One ELF file in memory: its identity, its links to debug files, and its debug sections,
-//! decompressed where they are compressed (`.zdebug_*`, `SHF_COMPRESSED` with zlib or zstd). The
-//! sections of split DWARF (`.debug_*.dwo`, and the index of a package) are read in the same way.
+//! decompressed if compressed (`.zdebug_*`, `SHF_COMPRESSED` with zlib or zstd). The sections of
+//! split DWARF (`.debug_*.dwo`, and the index of a package) are read in the same way.
 //!
-//! An [`Image`] owns bytes; a [`crate::Resolver`] borrows them. That keeps lookups free of
-//! reference counts.
+//! An [`Image`] owns bytes; a [`crate::Resolver`] borrows them. Lookups need no reference counts.
 
 use crate::{SymbolError, mini, split::SplitIndex, symbol_table::SymbolTable};
 use addr2line::gimli::{
@@ -26,8 +25,8 @@ const EXPANSION_MIN_BYTES: u64 = 1 << 20;
 /// A reader of debug sections.
 pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// The GNU build id of a file: what it was linked from, the same for a program and its separate
-/// debug file.
+/// The GNU build id of a file: identifies the linked program, the same for a program and its
+/// separate debug file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BuildId(Vec<u8>);
 
@@ -63,7 +62,7 @@ pub struct Image {
     build_id: Option<BuildId>,
     debug_link: Option<(Vec<u8>, u32)>,
     alternate_link: Option<(Vec<u8>, BuildId)>,
-    /// What files that share it know it by, beside the build id.
+    /// The id that sharing files know it by, beside the build id.
     shared_id: Option<BuildId>,
     decompressed: Vec<(SectionIndex, Vec<u8>)>,
     split_index: OnceCell<SplitIndex>,
@@ -80,7 +79,7 @@ impl fmt::Debug for Image {
 }
 
 impl Image {
-    /// Reads the headers of `bytes` and decompresses its debug sections.
+    /// Reads the headers of `bytes` and decompresses the debug sections.
     ///
     /// # Errors
     /// The bytes are no ELF file, a damaged one, or a compressed section claims an unreasonable
@@ -90,7 +89,7 @@ impl Image {
         Image::parse_of(bytes, file_bytes)
     }
 
-    /// As [`Image::parse`], where `file_bytes` is how many bytes of a file the image was made of.
+    /// As [`Image::parse`], for an image made of `file_bytes` bytes of a file.
     fn parse_of(bytes: impl Bytes + 'static, file_bytes: u64) -> Result<Image, SymbolError> {
         let bytes: Box<dyn Bytes> = Box::new(bytes);
         let file = object::File::parse(&**bytes).map_err(elf)?;
@@ -123,7 +122,7 @@ impl Image {
         })
     }
 
-    /// Its build id, where it has one.
+    /// Its build id, if any.
     pub fn build_id(&self) -> Option<&BuildId> {
         self.build_id.as_ref()
     }
@@ -139,7 +138,7 @@ impl Image {
         self.alternate_link.as_ref().map(|(name, id)| (name.as_slice(), id))
     }
 
-    /// Whether it is the file that an alternate link to `id` means.
+    /// Whether an alternate link to `id` means this file.
     pub fn is_alternate(&self, id: &BuildId) -> bool {
         self.build_id.as_ref() == Some(id) || self.shared_id.as_ref() == Some(id)
     }
@@ -149,23 +148,22 @@ impl Image {
         crc32fast::hash(&self.bytes)
     }
 
-    /// Whether it has debug information on functions (and not only line tables or symbols).
+    /// Whether it has debug information on functions, not only line tables or symbols.
     pub fn has_debug_information(&self) -> bool {
         self.file().is_ok_and(|file| {
             self.section(&file, SectionId::DebugInfo.name()).is_some_and(|bytes| !bytes.is_empty())
         })
     }
 
-    /// The ELF file inside it that has the symbols its own tables lack (`.gnu_debugdata`, called
-    /// MiniDebugInfo): `None` if there is none.
+    /// The embedded ELF file with the symbols that its own tables lack (`.gnu_debugdata`, called
+    /// MiniDebugInfo): `None` without one.
     ///
     /// # Errors
-    /// It is damaged, expands beyond bounds, or is the one of another build.
+    /// The embedded file is damaged, expands beyond bounds, or belongs to another build.
     pub fn mini_debug_information(&self) -> Option<Result<Image, SymbolError>> {
         let file = self.file().ok()?;
         let section = file.section_by_name(".gnu_debugdata")?;
-        // What is compressed in what is compressed has the bounds of the latter, not those of what
-        // came of it.
+        // Bound nested sections by the compressed size.
         let parse = |packed: &[u8]| {
             Image::parse_of(mini::unpack(packed)?, packed.len() as u64)
                 .map_err(|error| SymbolError::Mini(error.to_string()))
@@ -184,8 +182,8 @@ impl Image {
         Ok(self.load(|id| Some(id.name()))?.borrow(|section| *section))
     }
 
-    /// The debug sections of a file of split DWARF, for reading, and its sections of units: there
-    /// is one for each type that the compiler put apart (`-fdebug-types-section`), all of the same
+    /// The debug sections of a file of split DWARF, for reading, and its sections of units: one
+    /// section for each type that the compiler put apart (`-fdebug-types-section`), all of the same
     /// name.
     pub(crate) fn split_dwarf(
         &self,
@@ -201,7 +199,7 @@ impl Image {
         Ok((self.load(|id| id.dwo_name())?, units.collect()))
     }
 
-    /// Where its units of split DWARF are.
+    /// The places of its units of split DWARF.
     pub(crate) fn split_index(&self) -> &SplitIndex {
         self.split_index.get_or_init(|| SplitIndex::of(self))
     }
@@ -246,7 +244,7 @@ impl Image {
         object::File::parse(&**self.bytes).map_err(elf)
     }
 
-    /// The first section called `name`, or by its older name where it is compressed.
+    /// The first section called `name`, or by its older name if compressed.
     fn section<'a>(&'a self, file: &object::File<'a>, name: &str) -> Option<&'a [u8]> {
         self.content(&file.section_by_name(name)?)
     }
@@ -261,8 +259,8 @@ fn endian(file: &object::File<'_>) -> RunTimeEndian {
     if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big }
 }
 
-/// A section `.debug_sup` (DWARF 5, 7.3.6): whether this is the file that others share, the name of
-/// that file, and its id, a checksum of any length. `None` for a damaged one.
+/// Parses a section `.debug_sup` (DWARF 5, 7.3.6): whether this is the shared file, the shared
+/// file's name, and its id, a checksum of any length. `None` for a damaged one.
 fn supplementary(section: &[u8], endian: RunTimeEndian) -> Option<(bool, Vec<u8>, BuildId)> {
     let mut rest = Slice::new(section, endian);
     let (version, is_shared) = (rest.read_u16().ok()?, rest.read_u8().ok()?);
@@ -273,7 +271,7 @@ fn supplementary(section: &[u8], endian: RunTimeEndian) -> Option<(bool, Vec<u8>
         .then(|| (is_shared == 1, name.slice().to_vec(), BuildId(id.slice().to_vec())))
 }
 
-/// The sections that are compressed, decompressed, within bounds.
+/// Decompresses the compressed sections, within bounds.
 fn decompress(
     file: &object::File<'_>,
     file_bytes: u64,
@@ -302,7 +300,7 @@ fn decompress(
     Ok(sections)
 }
 
-/// The sections that names and lines are made from.
+/// The sections needed for names and lines.
 const SECTIONS: [SectionId; 11] = [
     SectionId::DebugAbbrev,
     SectionId::DebugAddr,
@@ -317,8 +315,8 @@ const SECTIONS: [SectionId; 11] = [
     SectionId::DebugTypes,
 ];
 
-/// The sections of split DWARF: those of them that have a name of their own there, the index of a
-/// package, and what that index describes (it must lie within its section, used or not).
+/// The sections of split DWARF: those with their own name there, the index of a package, and the
+/// sections that this index describes (each must lie within its section, used or not).
 const SPLIT_SECTIONS: [SectionId; 12] = [
     SectionId::DebugAbbrev,
     SectionId::DebugInfo,

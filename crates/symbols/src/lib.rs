@@ -1,7 +1,7 @@
 //! From module and offset to function, file, line and inlined frames.
 //!
-//! For anyone who has addresses of a program and wants names: the end of a recording, `heaplab
-//! symbolize`, or another tool altogether. It knows nothing of traces.
+//! Turns addresses of a program into names: at the end of a recording, for `heaplab symbolize`, or
+//! for any other tool. The crate knows nothing of traces.
 //!
 //! Three layers, each usable without the ones below it in this list:
 //! - [`Image`] and [`Resolver`]: bytes of ELF files in, names out. No I/O.
@@ -14,8 +14,8 @@
 //! # A missing name is better than a wrong one
 //! A name is given only when a function of the debug information or a sized symbol *contains* the
 //! address. Many tools take the nearest symbol before it, which in a stripped library names an
-//! unrelated exported function. Symbols of size zero (hand-written assembler without `.size`) are
-//! therefore never used. A file whose build id is not the recorded one is another program: it gives
+//! unrelated exported function. So symbols of size zero (hand-written assembler without `.size`)
+//! are never used. A file with another build id than the recorded one is another program: it gives
 //! no names at all.
 //!
 //! # Addresses

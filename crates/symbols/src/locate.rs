@@ -1,17 +1,16 @@
-//! Which files on this machine belong to a module.
+//! Finds the files on this machine that belong to a module.
 //!
 //! The places and their order are gdb's ("Debugging Information in Separate Files"): by build id
 //! below each debug directory, then by `.gnu_debuglink` beside the module, in its `.debug`, and
-//! below each debug directory. A file found by build id must have it; one found by name must have
-//! the module's build id or the link's checksum.
+//! below each debug directory. A file found by build id must have this id; a file found by name
+//! must have the module's build id or the link's checksum.
 //!
-//! - `.gnu_debugdata` (symbols inside the module itself) is opened where the module has no debug
+//! - `.gnu_debugdata` (symbols inside the module itself) is opened if the module has no debug
 //!   information and no debug file was found.
-//! - What dwz took out of several debug files into one (`.gnu_debugaltlink`, `.debug_sup` of
-//!   DWARF 5) is looked for under the name that the link has, which is relative to the real folder of the
-//!   file with the link; by build id below each debug directory; and, for a name with `/.dwz/` in
-//!   it, as the part from there on below each debug directory. Wherever it is, it must have the
-//!   link's id.
+//! - The file into which dwz moved parts of several debug files (`.gnu_debugaltlink`, `.debug_sup`
+//!   of DWARF 5) is searched under the link's name, relative to the real folder of the file with
+//!   the link; by build id below each debug directory; and, for a name with `/.dwz/`, by the part
+//!   from there on below each debug directory. Everywhere it must have the link's id.
 //! - The files of split DWARF: see [`locate_split`].
 
 mod split;
@@ -46,23 +45,23 @@ impl Default for Options {
 pub struct Located {
     /// The module itself.
     pub image: Image,
-    /// Its separate debug file, and where it was.
+    /// Its separate debug file, and the file's path.
     pub debug: Option<(Image, PathBuf)>,
-    /// The symbols packed into the module, where there is nothing better.
+    /// The symbols packed into the module, if no better ones were found.
     pub embedded: Option<Image>,
-    /// The file that the debug file shares with others, and where it was.
+    /// The file that the debug file shares with others, and its path.
     pub alternate: Option<(Image, PathBuf)>,
-    /// What was looked for and not found, or found and not used, each a sentence.
+    /// Files not found, or found and not used, a sentence each.
     pub notes: Vec<String>,
 }
 
 /// Maps the file at `path` and reads its headers.
 ///
 /// # Errors
-/// There is no such file, it is not a regular one, or no readable ELF file.
+/// The file is missing, not a regular one, or no readable ELF file.
 pub fn open(path: &Path) -> Result<Image, SymbolError> {
     let io = |source| SymbolError::Io { path: path.into(), source };
-    // Asked before opening: opening a pipe would wait for its writer.
+    // Checked before opening: opening a pipe would wait for its writer.
     let metadata = std::fs::metadata(path).map_err(io)?;
     if !metadata.is_file() {
         return Err(SymbolError::NotAFile(path.into()));
@@ -71,15 +70,14 @@ pub fn open(path: &Path) -> Result<Image, SymbolError> {
         return Err(SymbolError::Elf("the file is empty".into()));
     }
     let file = File::open(path).map_err(io)?;
-    // SAFETY: the mapping is private and only read. Its content is untrusted and checked by every
-    // reader; that someone truncates an installed program in place while it is being read (which
-    // would raise SIGBUS) is the accepted risk of mapping files, as in debuggers: installers
-    // replace files by renaming.
+    // SAFETY: the mapping is private and only read. Its content is untrusted, and every reader
+    // checks it. Truncating an installed program in place during reading would raise SIGBUS; this
+    // is the accepted risk of mapping files, as in debuggers: installers replace files by renaming.
     let bytes = unsafe { memmap2::Mmap::map(&file) }.map_err(io)?;
     Image::parse(bytes)
 }
 
-/// Finds the debug files of `image`, which was opened from `path`.
+/// Finds the debug files of `image`, opened from `path`.
 pub fn locate(image: Image, path: &Path, options: &Options) -> Located {
     let mut notes = Vec::new();
     let debug = if image.has_debug_information() {
@@ -143,7 +141,7 @@ fn alternate(
     None
 }
 
-/// The debug file of the build `id`, for a module that is no longer there.
+/// The debug file of the build `id`, for a missing module.
 pub fn debug_file_of(id: &BuildId, options: &Options) -> Option<(Image, PathBuf)> {
     let places = options.debug_dirs.iter().filter_map(|dir| Some(dir.join(by_build_id(id)?)));
     let mut fitting = places.filter_map(|place| {
@@ -152,7 +150,7 @@ pub fn debug_file_of(id: &BuildId, options: &Options) -> Option<(Image, PathBuf)
     fitting.next()
 }
 
-/// Where the debug file of `image` may be, the best place first.
+/// Possible places of the debug file of `image`, the best first.
 fn candidates(image: &Image, path: &Path, options: &Options) -> impl Iterator<Item = PathBuf> {
     let mut places = Vec::new();
     if let Some(id) = image.build_id() {
@@ -170,7 +168,7 @@ fn candidates(image: &Image, path: &Path, options: &Options) -> impl Iterator<It
             options.debug_dirs.iter().flat_map(|dir| [dir.join(below).join(name), dir.join(name)]),
         );
     }
-    // Without a link (`objcopy --only-keep-debug` and no more), the customary name.
+    // Without a link (after a bare `objcopy --only-keep-debug`), the customary name.
     if let Some(name) = real.file_name() {
         let mut name = name.to_owned();
         name.push(".debug");
@@ -200,7 +198,7 @@ fn alternate_candidates(
     places.into_iter()
 }
 
-/// What follows `/.dwz/` in the name of a shared debug file, such as
+/// The part after `/.dwz/` in the name of a shared debug file, such as
 /// `x86_64-linux-gnu/coreutils.debug`; only downwards.
 fn below_dwz(name: &[u8]) -> Option<&Path> {
     let at = name.windows(6).position(|window| window == b"/.dwz/")?;
@@ -217,7 +215,7 @@ fn by_build_id(id: &BuildId) -> Option<PathBuf> {
     Some(Path::new(".build-id").join(first).join(format!("{rest}.debug")))
 }
 
-/// A link names a file, not a path: one that leads elsewhere is not followed.
+/// A link names a file, not a path: a name that leads elsewhere is not followed.
 fn is_plain_name(name: &[u8]) -> bool {
     !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/') && !name.contains(&0)
 }

@@ -1,10 +1,10 @@
-//! MiniDebugInfo: the symbols of a stripped file, as an ELF file that is compressed with xz into
-//! its section `.gnu_debugdata`.
+//! MiniDebugInfo: the symbols of a stripped file, as an ELF file compressed with xz into its
+//! section `.gnu_debugdata`.
 //!
-//! Fedora and its relatives ship every program so ("MiniDebugInfo" in gdb's manual): functions that
-//! the dynamic symbol table does not name, without lines and without inlined functions. Neither the
-//! length of the result nor the dictionary that the stream asks for is believed: both have bounds,
-//! and the result grows only as it is decoded.
+//! Fedora and its relatives ship every program this way ("MiniDebugInfo" in gdb's manual):
+//! functions that the dynamic symbol table lacks, without lines and without inlined functions.
+//! Neither the length of the result nor the dictionary size in the stream is trusted: both have
+//! bounds, and the result grows only as decoded.
 
 use crate::SymbolError;
 use xz4rust::{XzDecoder, XzError, XzNextBlockResult};
@@ -18,7 +18,7 @@ const UNPACKED_MIN_BYTES: u64 = 1 << 20;
 const UNPACKED_MAX_BYTES: u64 = 1 << 30;
 /// The largest dictionary that `xz` uses on its own account (`xz -9`).
 const DICTIONARY_MAX_BYTES: usize = 64 << 20;
-/// How much is decoded at a time.
+/// Bytes decoded at a time.
 const STEP_BYTES: usize = 64 << 10;
 
 /// Decompresses the content of a section `.gnu_debugdata`, one xz stream, to at most 256 times its

@@ -11,22 +11,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What was found for one module.
+/// The result for one module.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ModuleReport {
-    /// The module's file, where one that fits was found.
+    /// The module's file, if a matching one was found.
     pub file: Option<PathBuf>,
-    /// The separate debug file that was used.
+    /// The separate debug file used.
     pub debug_file: Option<PathBuf>,
-    /// The file that was used beside it because it shares debug information with it (made by dwz).
+    /// The file used beside it that shares debug information with it (made by dwz).
     pub shared_debug_file: Option<PathBuf>,
     /// Whether symbols packed into the module itself (`.gnu_debugdata`) were used.
     pub has_packed_symbols: bool,
-    /// The package of split DWARF (`.dwp`) that was used.
+    /// The package of split DWARF (`.dwp`) used.
     pub split_package: Option<PathBuf>,
-    /// How many other files of split DWARF (`.dwo`) were used.
+    /// Number of other files of split DWARF (`.dwo`) used.
     pub split_files: usize,
-    /// Whether there was debug information, and not only symbol tables.
+    /// Whether debug information was found, not only symbol tables.
     pub has_debug_information: bool,
     /// Addresses with at least one function name.
     pub functions: usize,
@@ -34,18 +34,17 @@ pub struct ModuleReport {
     pub lines: usize,
     /// Functions found inlined, over all addresses.
     pub inlined: usize,
-    /// What stood in the way, each a sentence; empty: nothing.
+    /// Obstacles, a sentence each; empty: none.
     pub notes: Vec<String>,
 }
 
 /// Resolves `addresses` of the module recorded as `path` with `build_id` (hexadecimal; empty: none
-/// recorded), and calls `each` with the number of an address and its [`Place`]s, innermost first
-/// (empty: nothing contains it).
+/// recorded). Calls `each` with the index of an address and its [`Place`]s, innermost first (empty:
+/// nothing contains it).
 ///
-/// `addresses` are as the file numbers them; for a return address pass one less. A file whose build
-/// id is another than `build_id` is not used, nor is a debug file that is none of the module's;
-/// [`ModuleReport::notes`] says so. Where the module itself is gone, its debug file alone is used
-/// when found by build id.
+/// `addresses` count as in the file; for a return address pass one less. A file with another build
+/// id than `build_id` is not used, nor is another module's debug file; [`ModuleReport::notes`] says
+/// so. If the module itself is missing, its debug file alone is used, found by build id.
 pub fn resolve_module(
     path: &Path,
     build_id: &str,
@@ -65,7 +64,7 @@ pub fn resolve_module(
     report.shared_debug_file = alternate.as_ref().map(|(_, path)| path.clone());
     report.has_packed_symbols = embedded.is_some();
     let separate = debug.as_ref().map(|(image, _)| image).or(embedded.as_ref());
-    // Which files of split DWARF are wanted is known only to the resolver that borrows them.
+    // Only the resolver knows which files of split DWARF are wanted, and it borrows them.
     let split_files = OnceCell::new();
     let mut resolver = Resolver::new(&image, separate, alternate.as_ref().map(|(image, _)| image));
     let split = split_files.get_or_init(|| {
@@ -89,7 +88,7 @@ pub fn resolve_module(
     report
 }
 
-/// Gives the resolver the units that were found in other files.
+/// Gives the resolver the units found in other files.
 fn add_split<'a>(resolver: &mut Resolver<'a>, split: &'a LocatedSplit, report: &mut ModuleReport) {
     report.notes.extend(split.notes.iter().cloned());
     report.split_package = split.package.clone();

@@ -1,8 +1,8 @@
-//! From an address to the functions it lies in: debug information first, then symbol tables.
+//! From an address to its functions: debug information first, then symbol tables.
 //!
-//! Debug information also describes functions that the linker threw away; their code then "begins"
-//! at address 0 and would cover whatever lies at low addresses. Such a function is recognised by
-//! its beginning, which is in no section of code.
+//! Debug information also describes functions that the linker threw away. Their code then "begins"
+//! at address 0 and would cover all low addresses. The resolver recognises such a function by its
+//! beginning, which lies in no section of code.
 
 use crate::{
     Image, SymbolError,
@@ -23,14 +23,14 @@ const FILE_MAX_BYTES: usize = 4096;
 /// Most functions inlined into each other at one address; compilers stay far below.
 const INLINED_MAX: usize = 256;
 
-/// A function at an address, and where in its source the address lies.
+/// A function at an address, and the address's place in its source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Place {
     /// Demangled name; `None`: only the line is known.
     pub function: Option<String>,
-    /// Source file, as the compiler was given it.
+    /// Source file, by the compiler's name.
     pub file: Option<String>,
-    /// Source line, from 1; 0: not known.
+    /// Source line, from 1; 0: unknown.
     pub line: u32,
 }
 
@@ -59,10 +59,10 @@ impl std::fmt::Debug for Resolver<'_> {
 
 impl<'a> Resolver<'a> {
     /// Names from `image`, its separate `debug` file, and the `alternate` file that the debug file
-    /// shares with others. What is damaged is left out and listed by [`Resolver::problems`].
+    /// shares with others. Damaged parts are left out and listed by [`Resolver::problems`].
     ///
-    /// A program with split DWARF gives lines and the names of its symbol table, until the files
-    /// with the rest are added: see [`Resolver::split_units`].
+    /// A program with split DWARF gives only lines and the names of its symbol table until the
+    /// other files are added: see [`Resolver::split_units`].
     pub fn new(
         image: &'a Image,
         debug: Option<&'a Image>,
@@ -97,9 +97,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The units that say more of `addresses` and lie in other files, each once. To be asked, and
-    /// answered by [`Resolver::add_split`], before these addresses are resolved: a unit is looked
-    /// at once.
+    /// The units in other files that say more of `addresses`, each once. Ask for them, and answer
+    /// by [`Resolver::add_split`], before resolving these addresses: a unit is looked at once.
     pub fn split_units(&self, addresses: &[u64]) -> Vec<SplitUnit> {
         let Some(context) = &self.debug else { return Vec::new() };
         let mut units = BTreeMap::new();
@@ -111,7 +110,7 @@ impl<'a> Resolver<'a> {
         units.into_values().collect()
     }
 
-    /// Takes those of the units `ids` that are in `file`, a `.dwo` file or a package.
+    /// Takes the units `ids` that are in `file`, a `.dwo` file or a package.
     ///
     /// # Errors
     /// The file is damaged, and no unit was taken.
@@ -122,9 +121,9 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    /// The functions at `address` (as the file numbers it), innermost first: the last one has code
-    /// of its own, the ones before it are inlined into the one after them. Empty: nothing that is
-    /// known contains the address.
+    /// The functions at `address` (as the file counts it), innermost first: the last one has its
+    /// own code, the others are inlined into their successors. Empty: nothing known contains the
+    /// address.
     pub fn resolve(&mut self, address: u64) -> Vec<Place> {
         if !is_code(&self.code, address) {
             return Vec::new();
@@ -138,8 +137,8 @@ impl<'a> Resolver<'a> {
                 if self.problems.is_empty() {
                     self.problems.push(damaged(error));
                 }
-                // Functions and lines are apart, in different files even where the DWARF is split:
-                // one may be sound.
+                // Functions and lines are separate, with split DWARF even in different files: one
+                // may be sound.
                 line(context, address).into_iter().collect()
             })
         });
@@ -148,8 +147,8 @@ impl<'a> Resolver<'a> {
         let Some(mangled) = symbol else { return places };
         let symbol = demangle(&mangled);
         match places.last_mut() {
-            // A symbol that is not mangled is C's, and at best an alias or a clone
-            // (`f.constprop.0`) of what is described.
+            // An unmangled symbol is C's, and at best an alias or a clone (`f.constprop.0`) of the
+            // described function.
             Some(Place { function: Some(name), .. })
                 if symbol == mangled || !is_fuller(&symbol, name) => {}
             Some(outermost) => outermost.function = Some(symbol),
@@ -163,7 +162,7 @@ impl<'a> Resolver<'a> {
         self.debug.is_some()
     }
 
-    /// What could not be read.
+    /// Parts that could not be read.
     pub fn problems(&self) -> &[SymbolError] {
         &self.problems
     }
@@ -191,10 +190,10 @@ fn damaged(error: gimli::Error) -> SymbolError {
     SymbolError::Dwarf(error.to_string())
 }
 
-/// Whether the demangled symbol says more than the debug information's `name`: for static and
-/// generic functions that may have only the bare name, and the symbol the path and the parameters.
-/// It must be the same function: identical code of two functions may have been folded, and then the
-/// symbol can be the other one's.
+/// Whether the demangled symbol says more than the debug information's `name`. Static and generic
+/// functions may have only the bare name there, and the path and the parameters in the symbol. Both
+/// must mean the same function: the linker may have folded identical code of two functions, and the
+/// symbol may be the other's.
 fn is_fuller(symbol: &str, name: &str) -> bool {
     let bare = name.split('<').next().unwrap_or_default();
     !bare.is_empty()
@@ -208,8 +207,7 @@ fn is_code(code: &[Range<u64>], address: u64) -> bool {
     code.iter().any(|section| section.contains(&address))
 }
 
-/// What the debug information says of `address`; empty where that is a function the linker threw
-/// away.
+/// The debug information's functions at `address`; empty for a function that the linker threw away.
 fn described(
     context: &Context<Slice<'_>>,
     code: &[Range<u64>],
@@ -240,7 +238,7 @@ fn described(
     }
 }
 
-/// The source line at `address`, where no more can be said.
+/// The source line at `address`, if nothing more is known.
 fn line(context: &Context<Slice<'_>>, address: u64) -> Option<Place> {
     let location = context.find_location(address).ok()??;
     let file = location.file.map(|file| cut(file, FILE_MAX_BYTES).to_owned());
@@ -248,8 +246,8 @@ fn line(context: &Context<Slice<'_>>, address: u64) -> Option<Place> {
     (place != Place::default()).then_some(place)
 }
 
-/// Whether the range of `function` that contains `address` begins in code, as it does unless the
-/// linker threw it away.
+/// Whether the range of `function` around `address` begins in code; it does unless the linker threw
+/// the function away.
 fn is_linked(
     unit: gimli::UnitRef<'_, Slice<'_>>,
     function: gimli::UnitOffset,

@@ -1,14 +1,13 @@
 //! Split DWARF: the compiler leaves a skeleton of each unit in the program and writes the rest,
-//! functions and what is inlined into them, to another file (`-gsplit-dwarf`). That is a `.dwo`
-//! file a unit, or one `.dwp` package of them all.
+//! functions and their inlined functions, to another file (`-gsplit-dwarf`): a `.dwo` file a unit,
+//! or one `.dwp` package of all.
 //!
-//! Skeleton and unit have an id of 64 bits in common, which is all that says that they belong
-//! together: a unit is used only if it has the skeleton's id, wherever its file was found. Source:
-//! DWARF 5, sections 3.1.2 and 7.3, and GNU's older form of it for DWARF 4.
+//! Skeleton and unit share an id of 64 bits, the only proof that they belong together: a unit is
+//! used only with the skeleton's id, wherever its file was found. Source: DWARF 5, sections 3.1.2
+//! and 7.3, and GNU's older form for DWARF 4.
 //!
 //! A `.dwo` file may hold other units too (types, or several units after link-time optimisation),
-//! and addr2line takes the first one; therefore it is shown the one that is meant, and nothing
-//! else.
+//! and addr2line takes the first one. So this code shows addr2line only the wanted unit.
 
 use crate::{Image, SymbolError, abbreviations::Bounds, image::Slice};
 use addr2line::gimli::{
@@ -17,21 +16,21 @@ use addr2line::gimli::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Bytes of abbreviations that are read at most to find out the ids of a file's units, where those
-/// stand behind them (DWARF 4). Units that use the same ones have them read once; there are less
-/// than 1 MB of different ones in a file of real units.
+/// Most bytes of abbreviations read to learn the ids of a file's units, if the ids stand behind
+/// them (DWARF 4). Units with the same abbreviations read them once; a file of real units has less
+/// than 1 MB of different ones.
 const ABBREVIATIONS_MAX_BYTES: usize = 1 << 28;
-/// Units that one row of a package's index may hold and still be found; tools write one.
+/// Most units in one row of a package's index; tools write one.
 const ROW_UNITS_MAX: usize = 16;
 
-/// A unit of debug information that lies in another file.
+/// A unit of debug information in another file.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SplitUnit {
-    /// What it must be known by there.
+    /// Its id there.
     pub id: u64,
-    /// Name of the file, as the compiler was given it.
+    /// The file's name, as given to the compiler.
     pub file: Vec<u8>,
-    /// The folder in which the compiler ran, which `file` is relative to; empty: not known.
+    /// The folder in which the compiler ran; `file` is relative to it. Empty: unknown.
     pub folder: Vec<u8>,
 }
 
@@ -46,43 +45,43 @@ impl SplitUnit {
 pub(crate) type SplitUnits<'a> = BTreeMap<u64, Arc<Dwarf<Slice<'a>>>>;
 
 impl Image {
-    /// Whether it is a package of split DWARF that holds units.
+    /// Whether it is a package of split DWARF with units.
     pub fn is_split_package(&self) -> bool {
         self.split_index().is_package
     }
 
-    /// Whether the unit `id` of split DWARF is in this file, be it a `.dwo` file or a package.
+    /// Whether the unit `id` of split DWARF is in this file, a `.dwo` file or a package.
     ///
     /// # Errors
-    /// It is not among those that can be read, and the debug information is damaged.
+    /// The unit is not among the readable ones, and the debug information is damaged.
     pub fn holds_split_unit(&self, id: u64) -> Result<bool, SymbolError> {
         Ok(self.split_index().find(id)?.is_some())
     }
 }
 
-/// Where the units of a file of split DWARF are. Made once a file: whoever wrote the file says how
-/// many units it has and how many are wanted of it, and a search for each would take the product of
+/// The places of the units in a file of split DWARF. Made once a file: the file's writer controls
+/// the number of its units and of the wanted ones, and a search for each would cost the product of
 /// both.
 #[derive(Debug, Default)]
 pub(crate) struct SplitIndex {
     units: BTreeMap<u64, UnitPlace>,
     is_package: bool,
-    /// What could not be read; wanted units may be there.
+    /// The unreadable part; wanted units may be there.
     problem: Option<String>,
 }
 
 /// A unit's place.
 #[derive(Clone, Copy, Debug)]
 struct UnitPlace {
-    /// Which row of the package's index, from 1; otherwise which section of units.
+    /// Row of the package's index, from 1; otherwise the index of the section of units.
     part: usize,
-    /// In that part's debug information.
+    /// Offset in this part's debug information.
     start: usize,
     bytes: usize,
 }
 
 impl SplitIndex {
-    /// Of the units in `file`.
+    /// The index of the units in `file`.
     pub(crate) fn of(file: &Image) -> SplitIndex {
         let mut scan =
             Scan { index: SplitIndex::default(), left_bytes: ABBREVIATIONS_MAX_BYTES, last: None };
@@ -99,13 +98,13 @@ impl SplitIndex {
     }
 }
 
-/// Abbreviations, and what was read to have them.
+/// Abbreviations, and the bytes they were read from.
 type Abbreviated<'a> = (Slice<'a>, Arc<Abbreviations>);
 
 struct Scan<'a> {
     index: SplitIndex,
     left_bytes: usize,
-    /// The last abbreviations that were read: units of one file tend to share them.
+    /// The last abbreviations read: units of one file tend to share them.
     last: Option<Abbreviated<'a>>,
 }
 
@@ -202,7 +201,7 @@ impl<'a> Scan<'a> {
         {
             return Ok(abbreviations.clone());
         }
-        // How long they are is known only when they have been read; that much there may be.
+        // Their length is known only after reading; this much is allowed.
         self.left_bytes = self.left_bytes.checked_sub(from.len()).ok_or_else(|| {
             SymbolError::Dwarf(format!("the abbreviations of its units of split DWARF are more than {ABBREVIATIONS_MAX_BYTES} bytes"))
         })?;
@@ -212,8 +211,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Those of the units `ids` that are in `file`, and whose skeletons are in `parent`: all sections,
-/// with no other unit. What stands in the way of one ends it with an error.
+/// The units `ids` in `file` with skeletons in `parent`: all sections, with no other unit. A
+/// problem with one unit ends that unit with an error.
 pub(crate) fn units<'a>(
     file: &'a Image,
     ids: &[u64],
@@ -250,7 +249,7 @@ fn damaged(error: gimli::Error) -> SymbolError {
 mod tests {
     use super::*;
 
-    /// An ELF file of these sections and nothing else.
+    /// An ELF file of only these sections.
     fn elf(sections: &[(&str, &[u8])]) -> Vec<u8> {
         const HEADER: usize = 64;
         let mut names = vec![0];
@@ -285,7 +284,7 @@ mod tests {
         bytes
     }
 
-    /// A unit of DWARF 4 or 5 whose id is `id`, and whose abbreviations begin at `abbreviations`.
+    /// A unit of DWARF 4 or 5 with id `id` and abbreviations at `abbreviations`.
     fn unit(version: u16, id: u64, abbreviations: u32) -> Vec<u8> {
         let mut unit = version.to_le_bytes().to_vec();
         if version == 5 {
@@ -302,8 +301,7 @@ mod tests {
         [(unit.len() as u32).to_le_bytes().to_vec(), unit].concat()
     }
 
-    /// A compile unit without children that has its id (form 0x07, eight bytes), or that has
-    /// nothing.
+    /// A compile unit without children, with an id (form 0x07, eight bytes) or with nothing.
     const WITH_ID: &[u8] = &[1, 0x11, 0, 0xb1, 0x42, 0x07, 0, 0, 0];
     const WITHOUT: &[u8] = &[1, 0x11, 0, 0, 0, 0];
 
@@ -331,7 +329,7 @@ mod tests {
 
     #[test]
     fn abbreviations_of_each_units_own_are_read_up_to_a_bound() {
-        // Each begins nine bytes behind the one before and could go on to the end: 8 GB of one.
+        // Each begins nine bytes behind the one before and could go on to the end: 8 GB in all.
         let mut abbreviations = WITH_ID.repeat(1 << 17);
         abbreviations.truncate(1 << 20);
         let file = dwo(4, 0..8000, WITH_ID.len() as u32, &abbreviations);

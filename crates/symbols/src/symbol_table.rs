@@ -1,12 +1,12 @@
 //! Symbol tables (`.symtab`, `.dynsym`) as disjoint ranges, for lookups by exact containment.
 //!
 //! Symbols may share an address (aliases) and may lie inside each other. Both are settled once, so
-//! that a lookup is one binary search however the file is made: the innermost symbol wins, and
-//! among aliases the one a reader would expect (`malloc`, not `__libc_malloc`).
+//! a lookup is one binary search for every file: the innermost symbol wins, and among aliases the
+//! one that a reader expects (`malloc`, not `__libc_malloc`).
 
 use object::{Object, ObjectSymbol, SymbolKind};
 
-/// A range of addresses and the name (a byte range of the file, by symbol number) that covers it.
+/// A range of addresses and its name (a byte range of the file, by symbol number).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
     start: u64,
@@ -31,7 +31,7 @@ pub(crate) struct SymbolTable<'a> {
 }
 
 impl<'a> SymbolTable<'a> {
-    /// Reads `.symtab` and, for what that does not cover (stripped libraries), `.dynsym`.
+    /// Reads `.symtab` and, for addresses outside of it (stripped libraries), `.dynsym`.
     pub(crate) fn of(file: &object::File<'a>) -> Self {
         let mut symbols: Vec<Symbol<'a>> =
             file.symbols().filter_map(|symbol| function(&symbol)).collect();
@@ -60,7 +60,7 @@ impl<'a> SymbolTable<'a> {
         (address < segment.end).then(|| self.symbols[segment.symbol].name)
     }
 
-    /// Whether there is nothing to find.
+    /// Whether the table is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
@@ -82,8 +82,7 @@ fn function<'a>(symbol: &impl ObjectSymbol<'a>) -> Option<Symbol<'a>> {
     })
 }
 
-/// Splits symbols sorted by start (outer first) into ranges that do not overlap, at most two a
-/// symbol.
+/// Splits symbols sorted by start (outer first) into disjoint ranges, at most two a symbol.
 fn disjoint(symbols: &[Symbol<'_>]) -> Vec<Segment> {
     let mut segments = Vec::with_capacity(symbols.len());
     let mut open: Vec<usize> = Vec::new();

@@ -1,4 +1,4 @@
-//! Where the units of split DWARF are.
+//! Finds the units of split DWARF.
 //!
 //! The places and their order are gdb's (`open_dwp_file`, `open_dwo_file`). The package, in this
 //! order:
@@ -7,14 +7,14 @@
 //! - the same after symbolic links, where a debug file has its own name with `.dwp`;
 //! - by that name in each debug directory.
 //!
-//! A `.dwo` file, which is named relative to the folder that the compiler ran in:
+//! A `.dwo` file, named relative to the folder in which the compiler ran:
 //! - in that folder (a relative one: below the current folder and below each debug directory);
 //! - in the current folder and in each debug directory.
 //!
-//! Two deviations, both of which only find more: gdb looks for no `.dwo` file where there is a
-//! package, even an old one that lacks the unit; and a program that was moved with its files is
-//! served as by lldb, which also looks beside the module, and for the bare file name there and in
-//! each debug directory. A wrong file is never taken, because the unit's id decides.
+//! Two deviations, which only find more. First, gdb looks for no `.dwo` file if a package exists,
+//! even an old one that lacks the unit; this code does. Second, a program that was moved with its
+//! files is served as by lldb, which also looks beside the module, and for the bare file name there
+//! and in each debug directory. A wrong file is never taken, because the unit's id decides.
 
 use super::{Options, open};
 use crate::{Image, SplitUnit, SymbolError};
@@ -26,26 +26,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Most files opened for one module; each is a mapping, of which Linux allows a process 65,530.
+/// Most files opened for one module; each is a mapping, and Linux allows a process 65,530.
 const FILES_MAX: usize = 16_384;
-/// Most files named that were found and could not be used.
+/// Most unusable files named in notes.
 const NOTES_MAX: usize = 4;
 
-/// The files that hold the units of a module.
+/// The files with the units of a module.
 #[derive(Debug, Default)]
 pub struct LocatedSplit {
-    /// The files that were read, a package first; not all need hold a unit.
+    /// The files read, a package first; some may hold no unit.
     pub files: Vec<Image>,
     /// The package, if one was used.
     pub package: Option<PathBuf>,
-    /// Units that were found, with the number of their file.
+    /// Units found, with their file's index.
     pub units: Vec<(u64, usize)>,
-    /// What was looked for and not found, or found and not used, each a sentence.
+    /// Files not found, or found and not used, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// Finds the files that hold `units` of the module at `module`, whose separate debug file, if any,
-/// is at `debug`.
+/// Finds the files with `units` of the module at `module`; `debug` is its separate debug file, if
+/// any.
 pub fn locate_split(
     units: &[SplitUnit],
     module: &Path,
@@ -76,7 +76,7 @@ pub fn locate_split(
 }
 
 impl LocatedSplit {
-    /// Takes the first package there is, and gives the units that are not in it.
+    /// Takes the first package found; returns the units missing from it.
     fn search_package<'a>(
         &mut self,
         units: &'a [SplitUnit],
@@ -113,9 +113,9 @@ impl LocatedSplit {
         units.iter().collect()
     }
 
-    /// Whether the unit `id` is in the file at `candidate`. `opened`: the numbers of files there
-    /// are, by path, whatever is in them; those that cannot be read have none. So many units that
-    /// name one file have it read once.
+    /// Whether the unit `id` is in the file at `candidate`. `opened` maps paths to indices of
+    /// opened files, whatever their content; unreadable files have none. Many units that name one
+    /// file read it once.
     fn search_file(
         &mut self,
         id: u64,
@@ -152,7 +152,7 @@ impl LocatedSplit {
         false
     }
 
-    /// `None`: there is no such file; `Some(None)`: it cannot be read, which is noted.
+    /// `None`: no such file; `Some(None)`: unreadable, and noted.
     fn open(&mut self, path: &Path) -> Option<Option<Image>> {
         match open(path) {
             Ok(image) => Some(Some(image)),
@@ -175,7 +175,7 @@ impl LocatedSplit {
     }
 }
 
-/// Where the package of `module` may be, the best place first.
+/// Possible places of the package of `module`, the best first.
 fn package_candidates(
     module: &Path,
     debug: Option<&Path>,
@@ -199,7 +199,7 @@ fn package_candidates(
     without_repeats(places)
 }
 
-/// Where the `.dwo` file of `unit` may be, the best place first.
+/// Possible places of the `.dwo` file of `unit`, the best first.
 fn unit_candidates(
     unit: &SplitUnit,
     module: &Path,
@@ -220,7 +220,7 @@ fn unit_candidates(
     } else {
         let in_folder = folder.join(file);
         if folder.is_relative() {
-            // A relative path is opened in the current folder.
+            // A relative path opens in the current folder.
             places.push(in_folder.clone());
             places.extend(dirs().map(|dir| dir.join(&in_folder)));
         } else {

@@ -6,7 +6,7 @@ use heaplab_symbols::{Image, Resolver, SymbolError};
 use proptest::prelude::*;
 use std::sync::LazyLock;
 
-/// The program as it is, and with compressed debug information; none without a compiler.
+/// The program unchanged, and with compressed debug information; none without a compiler.
 static PROGRAMS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     if !have(&["g++", "objcopy"]) {
         return Vec::new();
@@ -20,7 +20,7 @@ static PROGRAMS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Resolves addresses all over the file, as far as it can be read.
+/// Resolves addresses all over the file, if readable.
 fn try_all(bytes: Vec<u8>) -> Option<usize> {
     let image = Image::parse(bytes).ok()?;
     let mut resolver = Resolver::new(&image, Some(&image), Some(&image));
@@ -53,7 +53,7 @@ fn a_section_that_claims_too_much_is_refused() {
     let Some(bytes) = PROGRAMS.get(1) else { return };
     let sections = u64::from_le_bytes(bytes[0x28..0x30].try_into().unwrap()) as usize;
     let mut refused = 0;
-    // Every compressed section begins with its type, a reserved word and the length it claims.
+    // Every compressed section begins with its type, a reserved word and its claimed length.
     for header in bytes[sections..].chunks_exact(64) {
         let flags = u64::from_le_bytes(header[8..16].try_into().unwrap());
         let offset = u64::from_le_bytes(header[24..32].try_into().unwrap()) as usize;
@@ -65,8 +65,7 @@ fn a_section_that_claims_too_much_is_refused() {
                     assert_eq!(claimed_bytes, 1 << 40)
                 }
                 Err(error) => panic!("{error}"),
-                // A section that names and lines do not need, and that is therefore never
-                // decompressed.
+                // Names and lines do not need this section, so it is never decompressed.
                 Ok(_) => continue,
             }
             refused += 1;

@@ -1,4 +1,4 @@
-//! Debug information that dwz took out of several files into a shared one, against the answers
+//! Debug information that dwz moved from several files into a shared one, against the answers
 //! before dwz and against gdb.
 
 use crate::{
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 const TOOLS: [&str; 7] = ["g++", "nm", "objcopy", "readelf", "addr2line", "dwz", "gdb"];
 
-/// Two programs with debug information in common that goes to `shared`, known to them as `name`.
+/// Two programs with common debug information in `shared`, which they know as `name`.
 fn dwz(reference: &Reference, name: &str, extra: &[&str]) -> PathBuf {
     for file in ["one", "two"] {
         std::fs::copy(&reference.app, reference.path().join(file)).unwrap();
@@ -23,7 +23,7 @@ fn move_to(from: &Path, to: &Path) {
     std::fs::rename(from, to).unwrap();
 }
 
-/// Asks us for the same as before dwz, and gdb for the functions.
+/// Compares our answers with those before dwz, and gdb's for the functions.
 fn check(reference: &Reference, file: &Path, debug_dirs: &[&Path]) -> PathBuf {
     let report = reference.check(file, &only(debug_dirs));
     for ((address, expected), judge) in reference
@@ -55,7 +55,7 @@ fn shared_debug_information_is_found_where_gdb_finds_it() {
         std::fs::create_dir_all(link.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(&app, &link).unwrap();
         check(&reference, &link, &[]);
-        // Below a debug folder, by what follows `/.dwz/`.
+        // Below a debug folder, by the part after `/.dwz/`.
         let app = dwz(&reference, "/nowhere/.dwz/x86_64/shared.debug", &[]);
         let debug = reference.path().join("debug");
         let below = debug.join(".dwz/x86_64/shared.debug");
@@ -114,7 +114,7 @@ fn a_shared_file_that_is_missing_or_of_another_build_is_named() {
     let without = |why: &str| {
         let (answers, report) = ours(&app, "", &only(&[]), &reference.addresses);
         assert!(report.notes.iter().any(|note| note.contains(why)), "{why}: {:?}", report.notes);
-        // Lines and symbols are the program's own; a function whose name was shared has none, and
+        // Lines and symbols are the program's own; a function with a shared name has none, and
         // never another's.
         let answers: Vec<_> = answers.iter().map(|places| as_oracle(places)).collect();
         for (places, expected) in answers.iter().zip(&reference.expected) {

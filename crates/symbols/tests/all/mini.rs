@@ -62,7 +62,7 @@ fn symbols_in_gnu_debugdata_are_those_of_gdb() {
         {
             assert!(places.len() <= 1);
             let ours = places.first().and_then(|place| place.function.as_deref()).map(bare_name);
-            // gdb falls back to the nearest symbol that has no size.
+            // gdb falls back to the nearest symbol without a size.
             let is_sized = sized.iter().any(|(start, end)| (*start..*end).contains(address));
             assert_eq!(
                 ours,
@@ -93,8 +93,8 @@ fn a_debug_file_is_better_and_wins() {
     assert!(!report.has_packed_symbols && report.debug_file.is_some());
 }
 
-/// What there is without `.gnu_debugdata`: the dynamic symbols, of which this program has none, and
-/// a sentence that says why.
+/// The result without `.gnu_debugdata`: the dynamic symbols (this program has none) and a sentence
+/// with the reason.
 fn expect_nothing(reference: &Reference, shipped: &Path, why: &str) {
     let (answers, report) = ours(shipped, "", &only(&[]), &reference.addresses);
     assert!(answers.iter().all(Vec::is_empty));
@@ -133,8 +133,8 @@ fn what_is_damaged_or_lies_is_named_and_left_out() {
     let bomb = std::fs::read(reference.path().join("zeros.xz")).unwrap();
     assert!(bomb.len() < 4096);
     expect(&bomb, "believed");
-    // The same compressed twice: the inner section has the bounds of what is in the file, not of
-    // what comes of it.
+    // Compressed twice: the compressed size in the file bounds the inner section, not the
+    // decompressed size.
     std::fs::write(reference.path().join("zeros"), vec![0; 8 << 20]).unwrap();
     std::fs::write(reference.path().join("padding"), vec![0; 128 << 10]).unwrap();
     reference.objcopy(&[
@@ -166,8 +166,7 @@ fn with_dictionary(mut stream: Vec<u8>, code: u8) -> Vec<u8> {
     stream
 }
 
-/// A program with symbols packed so that no checksum hides what lies behind it, and where they are
-/// in it.
+/// A program with packed symbols that no checksum protects, and their place in it.
 static SHIPPED: LazyLock<Option<(Vec<u8>, std::ops::Range<usize>)>> = LazyLock::new(|| {
     have(&TOOLS).then(|| {
         let reference = reference();

@@ -1,5 +1,5 @@
 //! Names, lines and inlined functions against `addr2line` of binutils, address by address, on
-//! programs compiled here in every way in which debug information is shipped.
+//! programs compiled here with debug information shipped in every way.
 
 use crate::support::{
     addr2line, base_name, build_id, compile_cpp, functions, have, only, ours, run, section, source,
@@ -21,8 +21,8 @@ pub fn as_oracle(places: &[Place]) -> Vec<(String, String, u32)> {
     places.iter().map(row).collect()
 }
 
-/// The program with its debug information inside, every address of its own functions, and what
-/// addr2line says of them.
+/// The program with its debug information inside, every address of its own functions, and
+/// addr2line's answers.
 pub struct Reference {
     folder: tempfile::TempDir,
     pub app: PathBuf,
@@ -50,7 +50,7 @@ impl Reference {
         self.folder.path()
     }
 
-    /// The same answers must come from `file`.
+    /// `file` must give the same answers.
     pub fn check(&self, file: &Path, options: &Options) -> ModuleReport {
         let (answers, report) = ours(file, &build_id(file), options, &self.addresses);
         assert!(report.has_debug_information, "{report:?}");
@@ -166,7 +166,7 @@ fn another_build_gives_no_names() {
         "{:?}",
         report.notes
     );
-    // And a debug file of another build is not used for this one.
+    // Another build's debug file is not used for this one.
     let folder = reference.path().join("other");
     std::fs::create_dir(&folder).unwrap();
     compile_cpp(&folder, &["-DOTHER", "-O1"]);
@@ -234,7 +234,7 @@ fn functions_that_the_linker_threw_away_name_nothing() {
     if !have(&BINUTILS) {
         return;
     }
-    // Large enough that, were it to begin at 0, it would cover the code that is there.
+    // Large enough to cover the real code, if it began at 0.
     let folder = tempfile::tempdir().unwrap();
     let body: String =
         (0..4000).map(|number| format!("  x = x * {number} + array[x & 7];\n")).collect();

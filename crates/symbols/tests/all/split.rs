@@ -26,7 +26,7 @@ fn split(reference: &Reference, how: &[&str]) -> PathBuf {
     split
 }
 
-/// Asks us for the same as of the whole program, and gdb for the functions.
+/// Compares our answers with those of the whole program, and gdb's for the functions.
 fn check(reference: &Reference, file: &Path, debug_dirs: &[&Path]) -> (Option<PathBuf>, usize) {
     let report = reference.check(file, &only(debug_dirs));
     for ((address, expected), judge) in reference
@@ -58,17 +58,17 @@ fn dwo_files_are_found_where_gdb_finds_them() {
         &["-gdwarf-4", "-fdebug-types-section"],
         &["-gdwarf-4", "-gz=zlib"],
     ] {
-        // Without types apart, which addr2line of binutils does not read.
+        // Without separate types, which addr2line of binutils does not read.
         let reference = reference_with(&how[..1]);
         let app = split(&reference, how);
-        // In the folder where the compiler ran.
+        // In the compiler's folder.
         assert_eq!(check(&reference, &app, &[]), (None, 1), "{how:?}");
         let dwo = reference.path().join("split-inlined.dwo");
         // In a debug folder.
         let debug = reference.path().join("debug");
         move_to(&dwo, &debug.join("split-inlined.dwo"));
         check(&reference, &app, &[&debug]);
-        // Beside a program that was moved, which gdb does not know.
+        // Beside a program that was moved; gdb does not look there.
         let (moved, debug) =
             (reference.path().join("moved/split"), debug.join("split-inlined.dwo"));
         move_to(&app, &moved);
@@ -84,7 +84,7 @@ fn a_dwo_file_with_type_units_before_the_unit() {
     }
     let reference = reference_with(&["-gdwarf-5"]);
     let app = split(&reference, &["-gdwarf-5", "-fdebug-types-section"]);
-    // Each in a section of its own, all called alike; gdb 13 refuses such a file.
+    // Each in a section of its own, all of one name; gdb 13 refuses such a file.
     let sections = run("readelf", &["-SW", "split-inlined.dwo"], reference.path())
         .matches(" .debug_info.dwo ")
         .count();
@@ -97,8 +97,8 @@ fn packages_are_found_where_gdb_finds_them() {
     if !have(&TOOLS) || !have(&["dwp"]) {
         return;
     }
-    // The dwp of binutils 2.40 packs DWARF 4 only; packages of DWARF 5 are in the test of Rust
-    // programs.
+    // The dwp of binutils 2.40 packs only DWARF 4; the test of Rust programs has packages of
+    // DWARF 5.
     let reference = reference_with(&["-gdwarf-4"]);
     let app = split(&reference, &["-gdwarf-4"]);
     run("dwp", &["-e", "split"], reference.path());
@@ -114,7 +114,7 @@ fn packages_are_found_where_gdb_finds_them() {
     let debug = reference.path().join("debug");
     move_to(&package, &debug.join("split.dwp"));
     check(&reference, &app, &[&debug]);
-    // Beside a separate debug file, under the name of the program.
+    // Beside a separate debug file, under the program's name.
     reference.objcopy(&["--only-keep-debug", "split", "split.debug"]);
     reference.objcopy(&["--strip-all", "--add-gnu-debuglink=split.debug", "split"]);
     move_to(&reference.path().join("split.debug"), &reference.path().join(".debug/split.debug"));
@@ -153,8 +153,7 @@ fn rust_programs_with_split_debug_information() {
         };
         let whole = compile("whole", "off");
         let addresses = own_addresses(&whole);
-        // The same code at the same addresses: what holds for the whole program holds for the split
-        // ones.
+        // The same code at the same addresses: the whole program's answers hold for the split ones.
         let (expected, _) = ours(&whole, &build_id(&whole), &only(&[]), &addresses);
         for kind in ["unpacked", "packed"] {
             let app = compile(kind, kind);
@@ -172,14 +171,14 @@ fn rust_programs_with_split_debug_information() {
             for ((address, places), expected) in addresses.iter().zip(&answers).zip(&expected) {
                 assert_eq!(places, expected, "at {address:#x}, DWARF {version} {kind}");
             }
-            // gdb 13 dies of a segmentation fault on a package of DWARF 5 by rustc.
+            // gdb 13 crashes on a package of DWARF 5 by rustc.
             let judged = if (version, kind) == ("5", "packed") {
                 Vec::new()
             } else {
                 gdb(&app, &[], &addresses)
             };
             for ((address, places), judge) in addresses.iter().zip(&answers).zip(judged) {
-                // The two tools have different names for parts of a path: `{impl#1}` stands for
+                // The two tools name parts of a path differently: `{impl#1}` stands for
                 // `<str as alloc::borrow::ToOwned>`.
                 let names: Vec<_> = places
                     .iter()
@@ -225,7 +224,7 @@ fn last_part(name: &str) -> &str {
     if name[start..end].starts_with('{') { "{closure}" } else { &name[start..end] }
 }
 
-/// Lines and the outermost functions are still there, and a sentence says what is not.
+/// Lines and the outermost functions are still there, and a sentence names the missing part.
 fn check_without(reference: &Reference, app: &Path, why: &[&str]) {
     let (answers, report) = ours(app, "", &only(&[]), &reference.addresses);
     for why in why {
@@ -278,7 +277,7 @@ fn what_is_missing_damaged_or_of_another_build_is_named() {
             "1 of 1 units",
         ],
     );
-    // What is no package at all, and cut files.
+    // Not a package at all, and truncated files.
     std::fs::write(&package, &good).unwrap();
     std::fs::write(&dwo, &good[..good.len() / 2]).unwrap();
     check_without(&reference, &app, &["is no package", "not a readable ELF file"]);
@@ -301,7 +300,7 @@ fn what_is_missing_damaged_or_of_another_build_is_named() {
     assert_eq!(report.split_files, 1);
 }
 
-/// A program, what its skeletons want, and files of split DWARF that have it.
+/// A program, the units that its skeletons want, and files of split DWARF with these units.
 struct Split {
     app: Vec<u8>,
     addresses: Vec<u64>,
@@ -325,7 +324,7 @@ static SPLIT: LazyLock<Vec<Split>> = LazyLock::new(|| {
     vec![made("-gdwarf-4"), made("-gdwarf-5")]
 });
 
-/// Resolves everything with `file`, as far as it can be read.
+/// Resolves everything with `file`, if readable.
 fn try_all(split: &Split, file: Vec<u8>) -> usize {
     let app = Image::parse(split.app.clone()).unwrap();
     let Ok(file) = Image::parse(file) else { return 0 };

@@ -1,4 +1,4 @@
-//! Programs compiled for a test, and what other tools say of them.
+//! Programs compiled for a test, and other tools' answers about them.
 
 use heaplab_symbols::{ModuleReport, Options, Place, resolve_module};
 use std::{
@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Whether all `programs` are there. Says so where one is not; fails where
+/// Whether all `programs` are installed. Prints the missing one; fails with
 /// `HEAPLAB_REQUIRE_ORACLES=1`.
 pub fn have(programs: &[&str]) -> bool {
     let runs = |program: &&&str| {
@@ -33,7 +33,7 @@ pub fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
 }
 
-/// Runs a command to its successful end and gives what it printed.
+/// Runs a command, which must succeed, and returns its output.
 pub fn run(program: &str, arguments: &[&str], folder: &Path) -> String {
     let output = Command::new(program).args(arguments).current_dir(folder).output().unwrap();
     assert!(
@@ -75,7 +75,7 @@ pub fn section(file: &Path, name: &str) -> (u64, u64) {
     (u64::from_str_radix(words[2], 16).unwrap(), u64::from_str_radix(words[4], 16).unwrap())
 }
 
-/// What `addr2line` of binutils says of each address: function, base name of the file, line;
+/// The answers of `addr2line` of binutils for each address: function, base name of the file, line;
 /// innermost first.
 pub fn addr2line(file: &Path, addresses: &[u64]) -> Vec<Vec<(String, String, u32)>> {
     let mut child = Command::new("addr2line")
@@ -111,7 +111,7 @@ pub fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// What we say of each address, and of the module.
+/// Our answers for each address, and for the module.
 pub fn ours(
     file: &Path,
     build_id: &str,
@@ -136,11 +136,11 @@ pub fn build_id(file: &Path) -> String {
     notes.split("Build ID: ").nth(1).unwrap().lines().next().unwrap().trim().to_owned()
 }
 
-/// What gdb says of an address.
+/// gdb's answer for an address.
 pub struct GdbAnswer {
-    /// The functions that the address lies in, the innermost first, as gdb writes them.
+    /// The functions at the address, the innermost first, in gdb's spelling.
     pub functions: Vec<String>,
-    /// The symbol that it lies in, without parameters; none: `None`.
+    /// The symbol at the address, without parameters; `None`: none.
     pub symbol: Option<String>,
 }
 
@@ -150,7 +150,7 @@ impl GdbAnswer {
     }
 }
 
-/// What gdb says of each address of `file`, with `debug_dirs` and no others.
+/// gdb's answers for each address of `file`, with only `debug_dirs`.
 pub fn gdb(file: &Path, debug_dirs: &[&Path], addresses: &[u64]) -> Vec<GdbAnswer> {
     let asked: String = addresses.iter().map(|address| format!("{address:x}\n")).collect();
     let mut list = tempfile::NamedTempFile::new().unwrap();

@@ -1,4 +1,5 @@
-// Functions inlined two deep, a template, a static function, an exported one, and assembler without a size.
+// Functions inlined two deep, a template, a static function, an exported one, and assembler without
+// a size.
 #include <cstdlib>
 #include <cstring>
 
