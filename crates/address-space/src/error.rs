@@ -1,9 +1,9 @@
-//! What can go wrong, with what was asked for and what the caller can do about it.
+//! The errors, with the request and the caller's remedy.
 
 use std::io;
 use std::ops::Range;
 
-/// Why address space could not be had, committed or given back. The reservation is then as before
+/// Why address space could not be reserved, committed or given back. The reservation is as before
 /// the call.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -12,32 +12,31 @@ pub enum Error {
         "cannot reserve {bytes} bytes of address space: {source}; reserve less, or raise the limit on address space (ulimit -v)"
     )]
     Reserve {
-        /// What was asked for.
+        /// Bytes requested.
         bytes: usize,
         /// The kernel's answer.
         source: io::Error,
     },
-    /// A range that is empty the wrong way round, not made of whole pages, or outside of the
-    /// reservation.
+    /// The range is reversed, not made of whole pages, or outside of the reservation.
     #[error(
         "the range {range:?} is not made of whole pages of {page_bytes} bytes within a reservation of {reserved_bytes} bytes"
     )]
     Range {
-        /// What was asked for, as offsets from the base.
+        /// The requested range, as offsets from the base.
         range: Range<usize>,
         /// The size of a page.
         page_bytes: usize,
         /// The size of the reservation.
         reserved_bytes: usize,
     },
-    /// An alignment or size that no reservation can have.
+    /// No reservation can have this alignment or size.
     #[error(
         "cannot reserve {bytes} bytes aligned to {align_bytes}: the size must be positive and the alignment a power of two"
     )]
     Shape {
-        /// The size asked for.
+        /// Requested size.
         bytes: usize,
-        /// The alignment asked for.
+        /// Requested alignment.
         align_bytes: usize,
     },
     /// The commit limit would be exceeded.
@@ -45,9 +44,9 @@ pub enum Error {
         "committing {asked_bytes} bytes on top of {committed_bytes} would exceed the limit of {limit_bytes} bytes"
     )]
     LimitReached {
-        /// What was to be committed in addition.
+        /// Bytes to commit in addition.
         asked_bytes: usize,
-        /// What is committed under this limit.
+        /// Bytes committed under this limit.
         committed_bytes: usize,
         /// The limit.
         limit_bytes: usize,
@@ -72,12 +71,12 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// What the kernel says about mappings could not be read.
+    /// The kernel's report on mappings could not be read.
     #[error("cannot read {file}: {source}")]
     Usage {
-        /// Which file of procfs.
+        /// The file of procfs.
         file: &'static str,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }

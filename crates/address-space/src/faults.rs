@@ -1,13 +1,13 @@
 //! Faults that a test places: the n-th call of a kind fails as if the kernel had refused it.
 //!
-//! The idea is fault injection by counting: run a workload once and count its calls, then run it
-//! again for every n with the n-th call failing, and hold after each that nothing was lost. A heap
-//! in production has no `Faults`, and pays one test of a pointer on calls that go to the kernel
+//! This is fault injection by counting: run a workload once and count its calls, then run it again
+//! for every n with the n-th call failing, and check after each that nothing was lost. A heap in
+//! production has no `Faults`, and pays one test of a pointer on calls that go to the kernel
 //! anyway.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A kind of call that can be made to fail.
+/// A kind of call that can fail on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// [`Reservation::new`](crate::Reservation::new).
@@ -23,13 +23,13 @@ pub enum Call {
 #[derive(Debug)]
 struct Plan {
     calls: AtomicU64,
-    /// The first call that fails, counted from 0.
+    /// The first failing call, counted from 0.
     first: AtomicU64,
-    /// How many fail from there.
+    /// Number of failing calls from there.
     length: AtomicU64,
 }
 
-/// Which calls fail. Share it with [`Options::faults`](crate::Options::faults) and change it while
+/// The failing calls. Share it with [`Options::faults`](crate::Options::faults) and change it while
 /// the heap runs.
 #[derive(Debug)]
 pub struct Faults([Plan; 4]);
@@ -45,31 +45,31 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// No call fails until it is told to.
+    /// No call fails yet.
     pub fn new() -> Faults {
         Faults::default()
     }
 
-    /// How often `call` was made, failures included.
+    /// Number of `call`s made, failures included.
     pub fn calls(&self, call: Call) -> u64 {
         self.0[call as usize].calls.load(Ordering::Relaxed)
     }
 
-    /// Of the calls to come the n-th (0: the next one) fails, and the `length - 1` after it.
+    /// Makes the n-th future `call` (0: the next one) and the `length - 1` after it fail.
     pub fn fail(&self, call: Call, nth: u64, length: u64) {
         let plan = &self.0[call as usize];
         plan.length.store(length, Ordering::Relaxed);
         plan.first.store(plan.calls.load(Ordering::Relaxed).saturating_add(nth), Ordering::Relaxed);
     }
 
-    /// No call fails any more.
+    /// Makes no call fail any more.
     pub fn clear(&self) {
         for plan in &self.0 {
             plan.length.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Counts the call and says whether it is to fail.
+    /// Counts the call; returns whether it must fail.
     pub(crate) fn strikes(&self, call: Call) -> bool {
         let plan = &self.0[call as usize];
         let number = plan.calls.fetch_add(1, Ordering::Relaxed);

@@ -1,10 +1,10 @@
-//! Address space: reserve it, commit and uncommit parts of it, count what that costs the kernel,
-//! with a limit and faults that a test can place at any call.
+//! Address space: reserve it, commit and uncommit parts, count the kernel's work, with a limit, and
+//! with faults that a test can place at any call.
 //!
-//! For whoever writes a heap: a [`Reservation`] is one range of addresses of which parts are backed
-//! by memory, and the heap on top decides which. Why not call `mmap` directly: the limit, the
-//! counts and above all the failures are then the same for every heap, and a test can make *any*
-//! commit fail ([`Faults`]), which no real machine does on demand.
+//! For authors of heaps: a [`Reservation`] is one range of addresses with parts backed by memory;
+//! the heap on top chooses the parts. Its advantage over direct calls of `mmap`: the limit, the
+//! counts and above all the failures are the same for every heap, and a test can make *any* commit
+//! fail ([`Faults`]), which no real machine does on demand.
 //!
 //! **Which method does what** is chosen once a reservation, by [`Commitment`]:
 //!
@@ -20,9 +20,9 @@
 //! A committed page that was never written, or was uncommitted in between, reads as zeroes under
 //! all three.
 //!
-//! The reservation keeps **no mask** of what is committed: granules and masks belong to the heap
-//! (`heaplab-buddy` has them). It believes what it is told and adds up;
-//! [`Reservation::commit_part`] is for ranges of which some is committed already.
+//! The reservation keeps **no mask** of committed parts: granules and masks belong to the heap
+//! (`heaplab-buddy` has them). It trusts its caller and adds up; [`Reservation::commit_part`] is
+//! for ranges that are partly committed already.
 //!
 //! Linux on x86-64 and aarch64, any page size.
 //!

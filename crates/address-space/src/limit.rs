@@ -4,7 +4,7 @@
 use crate::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes committed, and how many may be.
+/// Committed bytes, and the most allowed.
 #[derive(Debug)]
 pub struct CommitLimit {
     committed_bytes: AtomicUsize,
@@ -20,7 +20,7 @@ impl CommitLimit {
         }
     }
 
-    /// As much as the machine has.
+    /// No limit but the machine's memory.
     pub const fn none() -> CommitLimit {
         CommitLimit::new(usize::MAX)
     }
@@ -30,13 +30,13 @@ impl CommitLimit {
         self.limit_bytes.load(Ordering::Relaxed)
     }
 
-    /// Changes the limit; what is committed beyond a lower one stays, and nothing is added until it
-    /// fits.
+    /// Changes the limit. Bytes committed beyond a lower limit stay, and new ones are refused until
+    /// they fit.
     pub fn set_limit_bytes(&self, limit_bytes: usize) {
         self.limit_bytes.store(limit_bytes, Ordering::Relaxed);
     }
 
-    /// What is committed under this limit.
+    /// Bytes committed under this limit.
     pub fn committed_bytes(&self) -> usize {
         self.committed_bytes.load(Ordering::Relaxed)
     }
@@ -55,7 +55,7 @@ impl CommitLimit {
         }
     }
 
-    /// Takes back what was charged.
+    /// Takes back charged bytes.
     pub fn release(&self, bytes: usize) {
         let before = self.committed_bytes.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(before >= bytes, "{bytes} bytes released of {before} committed");

@@ -1,5 +1,5 @@
-//! A range of addresses of which parts are committed. Which kernel call stands behind that is
-//! [`Commitment`]; the table of the crate's first page says what each does.
+//! A range of addresses with committed parts. [`Commitment`] chooses the kernel calls; the table of
+//! the crate's first page describes each.
 
 use crate::{Call, CommitLimit, Error, Faults, Usage, page_bytes, system, usage};
 use std::io;
@@ -8,12 +8,12 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// With [`Commitment::Touch`] addresses are opened in steps of this size at least, so that the
-/// kernel, which accounts writable mappings (RLIMIT_DATA, strict overcommit), is asked for what is
-/// near use and not for the whole reservation.
+/// With [`Commitment::Touch`] addresses are opened in steps of at least this size. The kernel
+/// accounts writable mappings (RLIMIT_DATA, strict overcommit): so it is asked only for addresses
+/// near use, not for the whole reservation.
 const OPEN_STEP_BYTES: usize = 64 << 20;
 
-/// How commit and uncommit are done.
+/// The method of commit and uncommit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Commitment {
     /// The kernel gives pages at the first touch and takes them with `MADV_DONTNEED`. Splits no
@@ -26,32 +26,32 @@ pub enum Commitment {
     Replace,
 }
 
-/// What a reservation is made with.
+/// Options of a reservation.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How commit and uncommit are done.
+    /// The method of commit and uncommit.
     pub commitment: Commitment,
     /// The base is a multiple of this power of two; 0 and 1 mean a page.
     pub align_bytes: usize,
-    /// What may be committed, shared with whoever holds the same limit. `None`: no limit.
+    /// The commit limit, shared with other holders. `None`: no limit.
     pub limit: Option<Arc<CommitLimit>>,
-    /// Keep the kernel from backing the range with huge pages, which would give a whole one for the
-    /// first byte touched and have to split it to take one page back.
+    /// Keep the kernel from backing the range with huge pages. It would give a whole one for the
+    /// first byte touched, and have to split it to take one page back.
     pub no_huge_pages: bool,
-    /// Ask the kernel to back the range with huge pages where it can (`MADV_HUGEPAGE`): far fewer
+    /// Ask the kernel to back the range with huge pages if possible (`MADV_HUGEPAGE`): far fewer
     /// faults, and more resident than committed. Ignored with [`Options::no_huge_pages`].
     pub huge_pages: bool,
-    /// Calls that fail, for tests.
+    /// Failing calls, for tests.
     pub faults: Option<Arc<Faults>>,
 }
 
-/// System calls that were made, refused ones too.
+/// System calls made, including refused ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct SystemCalls {
     /// To reserve, and to replace a mapping.
     pub mmap: u64,
-    /// Of what a reservation mapped only to find an aligned place.
+    /// Of parts mapped only to find an aligned place.
     pub munmap: u64,
     /// To open addresses and to close them.
     pub mprotect: u64,
@@ -64,13 +64,13 @@ pub struct SystemCalls {
 }
 
 impl SystemCalls {
-    /// Whatever the advice.
+    /// All advice together.
     pub fn madvise(&self) -> u64 {
         self.madvise_dontneed + self.madvise_populate + self.madvise_huge
     }
 }
 
-/// The same while they are counted.
+/// The counters behind [`SystemCalls`].
 #[derive(Debug, Default)]
 struct Calls {
     mmap: AtomicU64,
@@ -79,33 +79,33 @@ struct Calls {
     populate: AtomicU64,
 }
 
-/// What was committed and given back, range by range, and by which system calls: with
-/// [`Commitment::Touch`] most commits need none.
+/// Ranges committed and given back, and the system calls for them: with [`Commitment::Touch`] most
+/// commits need none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Commits that succeeded.
     pub commits: u64,
-    /// Bytes they committed in addition.
+    /// Bytes newly committed by them.
     pub commit_bytes: u64,
     /// Uncommits that succeeded.
     pub uncommits: u64,
-    /// Bytes they gave back.
+    /// Bytes given back by them.
     pub uncommit_bytes: u64,
-    /// What the kernel was asked for.
+    /// The system calls.
     pub calls: SystemCalls,
 }
 
-/// A range of addresses of which parts are committed. Dropped, all of it goes back to the kernel.
+/// A range of addresses with committed parts. Dropping it returns all of it to the kernel.
 ///
-/// All methods take `&self` and may be called from many threads; two calls about the same pages at
-/// once are the caller's mistake to avoid.
+/// All methods take `&self` and may be called from many threads; callers must not make two calls
+/// about the same pages at once.
 #[derive(Debug)]
 pub struct Reservation {
     base: NonNull<u8>,
     reserved_bytes: usize,
     page_bytes: usize,
     options: Options,
-    /// With [`Commitment::Touch`]: offsets below are readable and writable.
+    /// With [`Commitment::Touch`]: lower offsets are readable and writable.
     opened_bytes: AtomicUsize,
     opening: Mutex<()>,
     commits: AtomicU64,
@@ -113,15 +113,15 @@ pub struct Reservation {
     uncommits: AtomicU64,
     uncommit_bytes: AtomicU64,
     calls: Calls,
-    /// Calls that reserved: munmap, and advice about huge pages.
+    /// Calls made while reserving: munmap, and advice about huge pages.
     reserve_calls: (u64, u64),
 }
 
-// SAFETY: the mapping belongs to the reservation, whichever thread holds it; it is only read or
-// written through pointers whose users answer for themselves.
+// SAFETY: the mapping belongs to the reservation, whichever thread holds it. It is read or written
+// only through pointers, and their users are responsible.
 unsafe impl Send for Reservation {}
-// SAFETY: `&self` methods change atomics, and the mapping's state through the kernel, which orders
-// those calls itself.
+// SAFETY: `&self` methods change atomics, and change the mapping's state through the kernel, which
+// orders those calls itself.
 unsafe impl Sync for Reservation {}
 
 impl Reservation {
@@ -141,7 +141,7 @@ impl Reservation {
         strike(&options.faults, Call::Reserve).map_err(refused)?;
         let (base, munmap_calls) = system::reserve(reserved_bytes, align_bytes).map_err(refused)?;
         if options.no_huge_pages {
-            // SAFETY: the mapping was just made and nobody else has it.
+            // SAFETY: the mapping is new and nobody else has it.
             unsafe { system::advise_huge_pages(base.as_ptr(), reserved_bytes, false) };
         } else if options.huge_pages {
             // SAFETY: as above.
@@ -168,25 +168,24 @@ impl Reservation {
         self.base
     }
 
-    /// The size of the range.
+    /// Bytes of the range.
     pub fn reserved_bytes(&self) -> usize {
         self.reserved_bytes
     }
 
-    /// What is committed, as it was told.
+    /// Committed bytes, by the caller's account.
     pub fn committed_bytes(&self) -> usize {
-        // In this order, so that the difference is never negative: what was given back had been
-        // committed.
+        // In this order the difference is never negative: returned bytes had been committed.
         let returned = self.uncommit_bytes.load(Ordering::Acquire);
         (self.commit_bytes.load(Ordering::Relaxed) - returned) as usize
     }
 
-    /// How commit and uncommit are done.
+    /// The method of commit and uncommit.
     pub fn commitment(&self) -> Commitment {
         self.options.commitment
     }
 
-    /// What was done, and by which system calls.
+    /// Commits, uncommits and system calls so far.
     pub fn counts(&self) -> Counts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counts {
@@ -211,25 +210,25 @@ impl Reservation {
         start..start + self.reserved_bytes
     }
 
-    /// What the kernel has mapped and resident here now, the guard pages on both sides included.
-    /// Walks page tables: for reports and tests.
+    /// The kernel's mapped and resident bytes here now, with the guard pages on both sides. Walks
+    /// page tables: for reports and tests.
     pub fn usage(&self) -> Result<Usage, Error> {
         let addresses = self.addresses();
         usage::usage(&(addresses.start - self.page_bytes..addresses.end + self.page_bytes))
     }
 
-    /// Commits the range, given as offsets, of which nothing is committed. It reads as zeroes then
-    /// (or, with [`Commitment::Touch`], holds what an earlier owner who never uncommitted it left).
+    /// Commits the range, given as offsets; no part of it may be committed. It then reads as zeroes
+    /// (with [`Commitment::Touch`] it holds the data of an earlier owner who never uncommitted it).
     ///
-    /// Fails with [`Error::LimitReached`], or [`Error::Commit`] where the kernel has no memory;
+    /// Fails with [`Error::LimitReached`], or with [`Error::Commit`] if the kernel has no memory;
     /// nothing has changed then.
     pub fn commit(&self, range: Range<usize>) -> Result<(), Error> {
         let bytes = range.len();
         self.commit_part(range, bytes)
     }
 
-    /// Commits the range, of which only `uncommitted_bytes` are not committed yet; only those count
-    /// and are held against the limit. With [`Commitment::Replace`] the **whole range is erased**,
+    /// Commits the range; only `uncommitted_bytes` of it are not committed yet, and only those
+    /// count against the limit. With [`Commitment::Replace`] the **whole range is erased**,
     /// committed parts too.
     pub fn commit_part(&self, range: Range<usize>, uncommitted_bytes: usize) -> Result<(), Error> {
         self.check(&range)?;
@@ -249,20 +248,20 @@ impl Reservation {
         Ok(())
     }
 
-    /// Gives the range's pages back, all of which are committed.
+    /// Gives the range's pages back; all of it must be committed.
     ///
-    /// Fails with [`Error::Uncommit`] where the kernel refuses (replacing or protecting a mapping
-    /// may exceed the process's number of mappings); nothing is counted as given back then.
+    /// Fails with [`Error::Uncommit`] if the kernel refuses (replacing or protecting a mapping may
+    /// exceed the process's number of mappings); nothing then counts as given back.
     ///
     /// # Safety
-    /// Nobody relies on what the range holds, or touches it before it is committed again.
+    /// Nobody relies on the range's content, or touches the range before it is committed again.
     pub unsafe fn uncommit(&self, range: Range<usize>) -> Result<(), Error> {
         let bytes = range.len();
         // SAFETY: the caller's promise.
         unsafe { self.uncommit_part(range, bytes) }
     }
 
-    /// Gives the range's pages back, of which only `committed_bytes` are committed.
+    /// Gives the range's pages back; only `committed_bytes` of it are committed.
     ///
     /// # Safety
     /// As for [`Reservation::uncommit`].
@@ -278,7 +277,7 @@ impl Reservation {
             if bytes == 0 {
                 return Ok(());
             }
-            // SAFETY: `check` holds the range to the reservation; the caller promises that nobody
+            // SAFETY: `check` bounds the range by the reservation; the caller promises that nobody
             // uses it.
             unsafe {
                 match self.options.commitment {
@@ -304,9 +303,9 @@ impl Reservation {
         Ok(())
     }
 
-    /// Has the kernel give the range, which is committed, its pages now: one call instead of a
-    /// fault a page (`MADV_POPULATE_WRITE`, Linux 5.14). What it holds stays. Returns false where
-    /// the kernel cannot: the pages then come at their first touch, as always.
+    /// Makes the kernel give the committed range its pages now: one call instead of a fault a page
+    /// (`MADV_POPULATE_WRITE`, Linux 5.14). The content stays. Returns false if the kernel cannot:
+    /// the pages then come at their first touch, as always.
     pub fn populate(&self, range: Range<usize>) -> Result<bool, Error> {
         self.check(&range)?;
         if range.is_empty() || strike(&self.options.faults, Call::Populate).is_err() {
@@ -321,7 +320,7 @@ impl Reservation {
     /// splits a mapping.
     ///
     /// # Safety
-    /// The range is committed, and nobody touches it while it is inaccessible.
+    /// The range is committed, and nobody touches it while inaccessible.
     pub unsafe fn guard(&self, range: Range<usize>, inaccessible: bool) -> Result<(), Error> {
         self.check(&range)?;
         let (start, bytes) = (self.at(range.start), range.len());
@@ -346,7 +345,7 @@ impl Reservation {
     }
 
     fn check(&self, range: &Range<usize>) -> Result<(), Error> {
-        // A page is a power of two, and two divisions would be most of what a commit takes.
+        // A page is a power of two; two divisions would be most of a commit's cost.
         let whole = (range.start | range.end) & (self.page_bytes - 1) == 0;
         if whole && range.start <= range.end && range.end <= self.reserved_bytes {
             return Ok(());
@@ -358,7 +357,7 @@ impl Reservation {
         })
     }
 
-    /// The mechanism of a commit.
+    /// Commits by the chosen method.
     fn back(&self, range: &Range<usize>) -> io::Result<()> {
         if range.is_empty() {
             return Ok(());
@@ -368,12 +367,12 @@ impl Reservation {
             Commitment::Touch => self.open_up_to(range.end),
             Commitment::Protect => {
                 count(&self.calls.mprotect);
-                // SAFETY: `check` holds the range to the reservation.
+                // SAFETY: `check` bounds the range by the reservation.
                 unsafe { system::open(start, bytes) }
             }
             Commitment::Replace => {
                 count(&self.calls.mmap);
-                // SAFETY: as above; that the range is erased is in the contract.
+                // SAFETY: as above; the contract says that the range is erased.
                 unsafe { system::replace(start, bytes, true) }
             }
         }
@@ -389,12 +388,13 @@ impl Reservation {
         if end <= opened {
             return Ok(());
         }
-        // Where the kernel will not open a whole step, it may still open what is needed.
+        // If the kernel refuses a whole step, it may still open the needed part.
         let step =
             end.max(opened.saturating_add(opened.max(OPEN_STEP_BYTES))).min(self.reserved_bytes);
         let open = |to: usize| {
             count(&self.calls.mprotect);
-            // SAFETY: both ends lie in the reservation, and nobody uses what is not open.
+            // SAFETY: both ends lie in the reservation, and nobody uses addresses that are not
+            // open.
             unsafe { system::open(self.at(opened), to - opened) }.map(|()| to)
         };
         let to = open(step).or_else(|_| open(end))?;
@@ -408,8 +408,8 @@ impl Drop for Reservation {
         if let Some(limit) = &self.options.limit {
             limit.release(self.committed_bytes());
         }
-        // SAFETY: the mapping is this reservation's own, and whoever holds a pointer into it
-        // promised to be done.
+        // SAFETY: the mapping is this reservation's own, and holders of pointers into it promised
+        // to be done.
         unsafe { system::release(self.base, self.reserved_bytes, self.options.align_bytes.max(1)) };
     }
 }

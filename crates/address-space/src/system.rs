@@ -1,5 +1,5 @@
-//! The calls to the kernel, each with what it is to the caller; under Miri the process's allocator
-//! stands in for them.
+//! The calls to the kernel, each with its meaning for the caller; under Miri the process's
+//! allocator stands in for them.
 //!
 //! Ranges here are already checked: whole pages inside a mapping that the caller owns.
 
@@ -20,10 +20,10 @@ mod kernel {
     const RESERVED: MapFlags = MapFlags::PRIVATE.union(MapFlags::NORESERVE);
     const OPEN: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
-    /// Addresses that belong to nobody else, aligned, without memory. The mapping is a page larger
-    /// on both sides, which stay inaccessible: the kernel would join an open range with an open
-    /// neighbour, and what is resident here could not be told from what is resident there; and a
-    /// write that runs over the edge faults. Also says how many calls unmapped an edge.
+    /// Aligned addresses that belong to nobody else, without memory. The mapping has one more page
+    /// on both sides, which stay inaccessible. The kernel would join an open range with an open
+    /// neighbour, and the two ranges' resident bytes could not be told apart; and a write over the
+    /// edge faults. Also returns the number of calls that unmapped an edge.
     pub fn reserve(bytes: usize, align_bytes: usize) -> io::Result<(NonNull<u8>, u64)> {
         let page = page_bytes();
         let extra = align_bytes.saturating_sub(page);
@@ -37,7 +37,7 @@ mod kernel {
         }? as *mut u8;
         let head = raw.wrapping_add(page).align_offset(align_bytes.max(page));
         let base = raw.wrapping_add(page + head);
-        // What was mapped only to find an aligned place goes back, in whole pages on both sides.
+        // The parts mapped only to find an aligned place go back, in whole pages on both sides.
         let mut unmaps = 0;
         for (start, length) in [(raw, head), (base.wrapping_add(bytes + page), extra - head)] {
             if length > 0 {
@@ -51,7 +51,7 @@ mod kernel {
     }
 
     /// # Safety
-    /// `start..start + bytes` is exactly what [`reserve`] gave, and nobody uses it afterwards.
+    /// `start..start + bytes` is exactly the result of [`reserve`], and nobody uses it afterwards.
     pub unsafe fn release(start: NonNull<u8>, bytes: usize, _align_bytes: usize) {
         let page = page_bytes();
         // SAFETY: the caller owns the mapping, with a page on both sides, and is done with it.
@@ -61,7 +61,7 @@ mod kernel {
         debug_assert!(unmapped.is_ok(), "a whole mapping can be unmapped");
     }
 
-    /// Makes the range readable and writable; what it holds stays.
+    /// Makes the range readable and writable; its content stays.
     ///
     /// # Safety
     /// The range lies in a mapping that the caller owns.
@@ -76,7 +76,7 @@ mod kernel {
         }?)
     }
 
-    /// Makes the range inaccessible; what it holds stays.
+    /// Makes the range inaccessible; its content stays.
     ///
     /// # Safety
     /// The range lies in a mapping that the caller owns, and nobody reads or writes it afterwards.
@@ -88,7 +88,7 @@ mod kernel {
     /// Gives the range's pages back; it reads as zeroes afterwards.
     ///
     /// # Safety
-    /// The range lies in a mapping that the caller owns, and nobody relies on what it holds.
+    /// The range lies in a mapping that the caller owns, and nobody relies on its content.
     pub unsafe fn discard(start: *mut u8, bytes: usize) -> io::Result<()> {
         // SAFETY: the caller's promise; anonymous private pages read as zeroes after MADV_DONTNEED.
         Ok(unsafe { rustix::mm::madvise(start as *mut c_void, bytes, Advice::LinuxDontNeed) }?)
@@ -123,8 +123,8 @@ mod kernel {
         Ok(unsafe { rustix::mm::madvise(start as *mut c_void, bytes, Advice::LinuxPopulateWrite) }?)
     }
 
-    /// Asks that the range be backed by huge pages, or by pages of the basic size only. A kernel
-    /// without huge pages refuses either.
+    /// Asks for huge pages in the range, or for pages of the basic size only. A kernel without huge
+    /// pages refuses both.
     ///
     /// # Safety
     /// The range lies in a mapping that the caller owns.

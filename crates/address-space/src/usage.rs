@@ -1,20 +1,20 @@
-//! What the kernel has mapped and resident in a range of addresses: a parser of `/proc/self/smaps`
-//! (proc(5)), which takes text, and the call that reads it.
+//! The kernel's mapped and resident bytes in a range of addresses: a parser of `/proc/self/smaps`
+//! (proc(5)), which takes text, and the call that reads the file.
 
 use crate::Error;
 use std::ops::Range;
 
-/// What the kernel says about a range of addresses.
+/// The kernel's figures for a range of addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Mappings (VMAs) that lie in the range at least in part.
+    /// Mappings (VMAs) that overlap the range.
     pub mappings: usize,
     /// Resident bytes of those mappings.
     pub resident_bytes: usize,
 }
 
-/// Adds up what `smaps` (or `maps`, which names no residency) says about `addresses`. Lines that
-/// are neither a mapping nor its residency are passed over, because kernels add fields.
+/// Adds up the figures of `smaps` (or `maps`, which has no residency) for `addresses`. Skips lines
+/// that are neither a mapping nor its residency, because kernels add fields.
 pub fn usage_of(smaps: &str, addresses: &Range<usize>) -> Usage {
     let mut usage = Usage::default();
     let mut inside = false;
@@ -40,7 +40,7 @@ fn kib(value: &str) -> Option<usize> {
     value.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// Reads what the kernel says now. It walks the range's page tables, so it is for reports.
+/// Reads the kernel's figures now. The kernel walks the range's page tables: for reports.
 #[cfg(not(miri))]
 pub(crate) fn usage(addresses: &Range<usize>) -> Result<Usage, Error> {
     let file = "/proc/self/smaps";
@@ -50,7 +50,7 @@ pub(crate) fn usage(addresses: &Range<usize>) -> Result<Usage, Error> {
     }
 }
 
-/// Under Miri there is no kernel to ask.
+/// Miri has no kernel to ask.
 #[cfg(miri)]
 pub(crate) fn usage(_: &Range<usize>) -> Result<Usage, Error> {
     Ok(Usage { mappings: 1, resident_bytes: 0 })
