@@ -1,13 +1,12 @@
-//! Chunk headers, kept apart from the chunks so that a chunk's memory may be given back; splitting,
+//! Chunk headers, apart from the chunks, so that a chunk's memory can be given back; splitting,
 //! merging and enlarging.
 //!
-//! Headers of one root chunk's area are linked in the order of their offsets, free chunks of a
-//! level in its [`FreeList`]; headers that a merge leaves over are pooled and used again. A chunk
-//! knows how far from its beginning it is committed. That length moves in whole granules, or the
-//! whole chunk where it is smaller than one, and may lag behind the
-//! [`CommitMask`](crate::CommitMask): the second of two chunks in one granule does not notice that
-//! the first had it committed. HotSpot 17 does the same (`RootChunkArea`, `ChunkHeaderPool`,
-//! `Metachunk`), and what a heap decides depends on it.
+//! The headers of one root chunk's area are linked in the order of their offsets, and free chunks
+//! of a level in its [`FreeList`]. Headers left over by a merge are pooled and reused. A chunk
+//! knows its committed length from its beginning. This length moves in whole granules, or in whole
+//! chunks smaller than one granule. It may lag behind the [`CommitMask`](crate::CommitMask): the
+//! second of two chunks in one granule does not notice that the first committed it. HotSpot 17 does
+//! the same (`RootChunkArea`, `ChunkHeaderPool`, `Metachunk`), and a heap's decisions depend on it.
 
 use crate::free_list::FreeList;
 use crate::geometry::{Geometry, Level};
@@ -15,7 +14,7 @@ use crate::marks::mark;
 use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
-/// A chunk's header. It stays the chunk's as long as the chunk is not merged into its buddy.
+/// A chunk's header. It stays the chunk's until the chunk is merged into its buddy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChunkId(NonZeroU32);
 
@@ -33,12 +32,12 @@ impl ChunkId {
     }
 }
 
-/// Whose a chunk is.
+/// A chunk's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// In a free list, or on its way into or out of one.
     Free,
-    /// An arena's.
+    /// In an arena.
     InUse,
     /// No chunk: a header in the pool.
     Pooled,
@@ -51,7 +50,7 @@ pub(crate) struct Header {
     used_bytes: usize,
     level: Level,
     state: State,
-    /// Neighbours in the list the chunk is in: a free list, its owner's, or (next only) the pool.
+    /// Neighbours in the chunk's list: a free list, its owner's, or (next only) the pool.
     pub(crate) prev: Option<ChunkId>,
     pub(crate) next: Option<ChunkId>,
     /// Neighbours in the area.
@@ -78,7 +77,7 @@ impl IndexMut<ChunkId> for Headers {
     }
 }
 
-/// What the chunks are doing, counted since the beginning.
+/// Counts of chunk operations since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Calls of [`Chunks::split`] that split.
@@ -98,7 +97,7 @@ pub struct Chunks {
     pool: Option<ChunkId>,
     pooled: usize,
     lists: Vec<FreeList>,
-    /// The first header of each area; it never changes, since the first of two buddies survives a
+    /// The first header of each area; it never changes, because the first of two buddies survives a
     /// merge.
     roots: Vec<ChunkId>,
     counts: Counts,
@@ -108,7 +107,7 @@ impl Chunks {
     /// No chunks yet. Memory will be committed in granules of `granule_bytes`.
     ///
     /// # Panics
-    /// Where the granule is no power of two or larger than a root chunk.
+    /// The granule is no power of two, or larger than a root chunk.
     pub fn new(geometry: Geometry, granule_bytes: usize) -> Chunks {
         assert!(
             granule_bytes.is_power_of_two() && granule_bytes <= geometry.root_bytes(),
@@ -133,26 +132,25 @@ impl Chunks {
         self.geometry
     }
 
-    /// What has been done so far.
+    /// The counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Headers there are, pooled ones included.
+    /// Number of headers, pooled ones included.
     pub fn headers(&self) -> usize {
         self.headers.0.len()
     }
 
-    /// Headers that no chunk has at the moment.
+    /// Number of headers without a chunk.
     pub fn pooled_headers(&self) -> usize {
         self.pooled
     }
 
-    /// Bytes of memory of a header.
+    /// Bytes of a header in memory.
     pub const HEADER_BYTES: usize = size_of::<Header>();
 
-    /// A new root chunk at `offset`, a multiple of its size: free, in no list, nothing of it
-    /// committed.
+    /// A new root chunk at `offset`, a multiple of its size: free, in no list, uncommitted.
     pub fn add_root(&mut self, offset: u64) -> ChunkId {
         assert!(
             offset.is_multiple_of(self.geometry.root_bytes() as u64),
@@ -197,7 +195,7 @@ impl Chunks {
         self.pooled += 1;
     }
 
-    /// Where it begins.
+    /// Its offset.
     #[inline]
     pub fn offset(&self, chunk: ChunkId) -> u64 {
         self.headers[chunk].offset
@@ -215,13 +213,13 @@ impl Chunks {
         self.geometry.bytes(self.headers[chunk].level)
     }
 
-    /// How far from its beginning it is committed, as far as it knows.
+    /// Its committed length from its beginning, as far as it knows.
     #[inline]
     pub fn committed_bytes(&self, chunk: ChunkId) -> usize {
         self.headers[chunk].committed_bytes
     }
 
-    /// How far from its beginning its owner has handed it out.
+    /// Its length from its beginning that its owner has handed out.
     #[inline]
     pub fn used_bytes(&self, chunk: ChunkId) -> usize {
         self.headers[chunk].used_bytes
@@ -240,27 +238,27 @@ impl Chunks {
         self.geometry.leads(header.offset, header.level)
     }
 
-    /// Notes how far it is committed, rounded up to granules but not beyond its end.
+    /// Notes its committed length, rounded up to granules but not beyond its end.
     #[inline]
     pub fn set_committed_bytes(&mut self, chunk: ChunkId, bytes: usize) {
         let whole = bytes.next_multiple_of(self.granule_bytes).min(self.bytes(chunk));
         self.headers[chunk].committed_bytes = whole;
     }
 
-    /// Notes how far its owner has handed it out.
+    /// Notes its handed-out length.
     #[inline]
     pub fn set_used_bytes(&mut self, chunk: ChunkId, bytes: usize) {
         debug_assert!(bytes <= self.headers[chunk].committed_bytes);
         self.headers[chunk].used_bytes = bytes;
     }
 
-    /// Hands it to an owner. It is in no list.
+    /// Hands it to an owner. It must be in no list.
     pub fn set_in_use(&mut self, chunk: ChunkId) {
         debug_assert!(self.is_free(chunk));
         self.headers[chunk].state = State::InUse;
     }
 
-    /// Takes it from its owner, nothing of it used.
+    /// Takes it from its owner, with nothing used.
     pub fn set_free(&mut self, chunk: ChunkId) {
         let header = &mut self.headers[chunk];
         header.state = State::Free;
@@ -268,7 +266,7 @@ impl Chunks {
         header.next = None;
     }
 
-    /// The next chunk in the list it is in. An owner links its chunks with [`Chunks::set_next`].
+    /// The next chunk in its list. An owner links its chunks with [`Chunks::set_next`].
     #[inline]
     pub fn next(&self, chunk: ChunkId) -> Option<ChunkId> {
         self.headers[chunk].next
@@ -280,9 +278,9 @@ impl Chunks {
         self.headers[chunk].next = next;
     }
 
-    /// Splits a free chunk that is in no list until it has `target`, a smaller level. It stays
-    /// where it begins; one splinter a level goes to the free lists. What was committed stays so:
-    /// where it reaches over the middle, the splinter has the rest.
+    /// Splits a free chunk in no list down to `target`, a smaller level. Its offset stays; one
+    /// splinter a level goes to the free lists. Committed memory stays committed: beyond the middle
+    /// it counts for the splinter.
     pub fn split(&mut self, chunk: ChunkId, target: Level) {
         debug_assert!(
             self.is_free(chunk) && self.level(chunk) < target && target <= self.geometry.smallest()
@@ -309,7 +307,7 @@ impl Chunks {
         self.counts.splits += 1;
     }
 
-    /// The chunk's buddy where it is whole and free.
+    /// The chunk's buddy, if whole and free.
     fn free_buddy(&self, chunk: ChunkId) -> Option<ChunkId> {
         let header = &self.headers[chunk];
         let buddy = if self.leads(chunk) { header.after } else { header.before }?;
@@ -317,9 +315,9 @@ impl Chunks {
         (whole && self.is_free(buddy)).then_some(buddy)
     }
 
-    /// Merges a free chunk that is in no list with its buddy as often as that is free and whole,
-    /// and takes the buddies from their lists. Returns the merged chunk, which is in no list
-    /// (`chunk` is gone unless it is the same one), or `None`.
+    /// Merges a free chunk in no list with its buddy while the buddy is free and whole, and takes
+    /// the buddies from their lists. Returns the merged chunk, in no list (`chunk` is gone unless
+    /// it is the same one), or `None`.
     pub fn merge(&mut self, chunk: ChunkId) -> Option<ChunkId> {
         debug_assert!(self.is_free(chunk));
         let mut merged = None;
@@ -339,8 +337,8 @@ impl Chunks {
         merged
     }
 
-    /// Doubles a chunk in use by the free, whole buddy behind it. False where there is none;
-    /// nothing has changed then.
+    /// Doubles a chunk in use by the free, whole buddy behind it. False, with nothing changed,
+    /// without such a buddy.
     pub fn enlarge(&mut self, chunk: ChunkId) -> bool {
         debug_assert!(!self.is_free(chunk));
         if !self.leads(chunk) {
@@ -356,7 +354,7 @@ impl Chunks {
         true
     }
 
-    /// The leader takes the follower's range. The follower's committed part counts only where the
+    /// The leader takes the follower's range. The follower's committed part counts only if the
     /// leader is committed to its end.
     fn absorb(&mut self, leader: ChunkId, follower: ChunkId) {
         let half = self.bytes(leader);
@@ -426,22 +424,22 @@ impl Chunks {
         std::iter::successors(self.lists[level.index()].first(), |chunk| self.next(*chunk))
     }
 
-    /// How many free chunks there are of `level`.
+    /// Number of free chunks of `level`.
     pub fn free_chunks_of(&self, level: Level) -> usize {
         self.lists[level.index()].len()
     }
 
-    /// How many free chunks there are.
+    /// Number of free chunks.
     pub fn free_chunks(&self) -> usize {
         self.lists.iter().map(FreeList::len).sum()
     }
 
-    /// The chunks of the area whose root chunk was the n-th to be added, by offset.
+    /// The chunks in the area of the n-th root chunk added, by offset.
     pub fn area(&self, nth: usize) -> impl Iterator<Item = ChunkId> + '_ {
         std::iter::successors(self.roots.get(nth).copied(), |chunk| self.headers[*chunk].after)
     }
 
-    /// How many root chunks were added.
+    /// Number of root chunks added.
     pub fn areas(&self) -> usize {
         self.roots.len()
     }
@@ -451,11 +449,11 @@ impl Chunks {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: expected {expected}, found {found}")]
 pub struct Broken {
-    /// Which chunk or list.
+    /// The chunk or list.
     pub place: String,
-    /// What holds in a sound space.
+    /// The invariant of a sound space.
     pub expected: String,
-    /// What is there.
+    /// The actual state.
     pub found: String,
 }
 

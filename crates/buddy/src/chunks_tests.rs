@@ -19,7 +19,8 @@ fn one_root() -> (Chunks, ChunkId) {
 }
 
 /// HotSpot's own test of its virtual space node: a root chunk committed to every possible length is
-/// split to every level; the commit length is spread over the splinters, and merging gives it back.
+/// split to every level. Splitting spreads the committed length over the splinters, and merging
+/// restores it.
 #[test]
 fn split_and_merge_at_every_committed_length() {
     for granules in
@@ -32,8 +33,8 @@ fn split_and_merge_at_every_committed_length() {
             chunks.split(root, target);
             let mut left = committed;
             for chunk in chunks.area(0) {
-                // The rest of a granule that is committed counts as the splinter's too: they share
-                // it.
+                // The rest of a committed granule counts as the splinter's too: they share the
+                // granule.
                 let expected = left.min(chunks.bytes(chunk));
                 assert_eq!(
                     chunks.committed_bytes(chunk),

@@ -1,9 +1,8 @@
-//! The free chunks of one level: those with anything committed in front, the others behind.
+//! The free chunks of one level: chunks with committed memory in front, the others behind.
 //!
-//! The order is all that a search knows of commit states: it walks from the front and ends at the
-//! first chunk of which nothing is committed. Chunks that are given back are neither sorted nor
-//! moved (an arena's death must be quick), so the order is kept by where a chunk is added.
-//! HotSpot's `FreeChunkList` does the same.
+//! A search knows commit states only by this order: it walks from the front and ends at the first
+//! chunk without committed memory. Chunks given back are neither sorted nor moved (an arena's death
+//! must be quick): the place of insertion keeps the order. HotSpot's `FreeChunkList` does the same.
 
 use crate::chunks::{ChunkId, Headers};
 
@@ -16,13 +15,13 @@ pub struct FreeList {
 }
 
 impl FreeList {
-    /// How many chunks it holds.
+    /// Number of chunks.
     #[inline]
     pub fn len(&self) -> usize {
         self.chunks
     }
 
-    /// Whether it holds none.
+    /// Whether it is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.chunks == 0
@@ -39,7 +38,7 @@ impl FreeList {
         self.last
     }
 
-    /// In front where anything of it is committed, else at the back.
+    /// Adds a chunk with committed memory in front, any other at the back.
     pub(crate) fn add(&mut self, headers: &mut Headers, chunk: ChunkId) {
         let in_front = headers[chunk].committed_bytes > 0;
         let (prev, next) = if in_front { (None, self.first) } else { (self.last, None) };
@@ -50,7 +49,7 @@ impl FreeList {
         self.chunks += 1;
     }
 
-    /// From anywhere in the list.
+    /// Removes a chunk from anywhere in the list.
     pub(crate) fn remove(&mut self, headers: &mut Headers, chunk: ChunkId) {
         let (prev, next) = (headers[chunk].prev.take(), headers[chunk].next.take());
         *prev.map_or(&mut self.first, |prev| &mut headers[prev].next) = next;
@@ -58,8 +57,7 @@ impl FreeList {
         self.chunks -= 1;
     }
 
-    /// The first chunk of which at least `committed_bytes` are committed, as far as the order
-    /// tells.
+    /// The first chunk with at least `committed_bytes` committed, as far as the order tells.
     pub(crate) fn find(&self, headers: &Headers, committed_bytes: usize) -> Option<ChunkId> {
         let mut at = self.first;
         while let Some(chunk) = at {

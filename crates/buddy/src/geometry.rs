@@ -27,7 +27,7 @@ impl Level {
         }
     }
 
-    /// Half as large; whether the geometry has it is not asked.
+    /// Half as large; the geometry may lack this level.
     #[inline]
     pub const fn smaller(self) -> Level {
         Level(self.0 + 1)
@@ -40,9 +40,9 @@ impl Level {
     "chunks of {smallest_bytes} to {root_bytes} bytes: expected powers of two, 1 < smallest <= largest < 2^48"
 )]
 pub struct GeometryError {
-    /// As asked for.
+    /// As requested.
     pub root_bytes: usize,
-    /// As asked for.
+    /// As requested.
     pub smallest_bytes: usize,
 }
 
@@ -78,7 +78,7 @@ impl Geometry {
         1 << self.smallest_log2
     }
 
-    /// How many levels there are.
+    /// Number of levels.
     #[inline]
     pub const fn levels(self) -> usize {
         (self.root_log2 - self.smallest_log2) as usize + 1
@@ -95,14 +95,14 @@ impl Geometry {
         (0..=self.smallest().0).map(Level)
     }
 
-    /// Bytes of a chunk of `level`, which the geometry has.
+    /// Bytes of a chunk of `level`, a level of the geometry.
     #[inline]
     pub const fn bytes(self, level: Level) -> usize {
         debug_assert!(level.0 <= self.smallest().0);
         1 << (self.root_log2 - level.0)
     }
 
-    /// The level of the smallest chunk that holds `bytes`; `None`: more than a root chunk.
+    /// The level of the smallest chunk that fits `bytes`; `None`: more than a root chunk.
     #[inline]
     pub const fn level_fitting(self, bytes: usize) -> Option<Level> {
         if bytes > self.root_bytes() {
@@ -120,7 +120,7 @@ impl Geometry {
         level.0 == 0 || offset & self.bytes(level) as u64 == 0
     }
 
-    /// Where the buddy of the chunk of `level` at `offset` begins; `None` for a root chunk.
+    /// Offset of the buddy of the chunk of `level` at `offset`; `None` for a root chunk.
     #[inline]
     pub const fn buddy(self, offset: u64, level: Level) -> Option<u64> {
         if level.0 == 0 { None } else { Some(offset ^ self.bytes(level) as u64) }

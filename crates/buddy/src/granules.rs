@@ -1,10 +1,10 @@
-//! The commit mask: which granules of a reserved range are committed, one bit each.
+//! The commit mask: the committed granules of a reserved range, one bit each.
 //!
-//! A granule is the unit in which memory is committed and given back. The mask is the truth about
-//! what is committed; a chunk's own committed length may lag behind it, because chunks smaller than
-//! a granule share one.
+//! A granule is the unit of committing memory and giving it back. The mask is the truth about
+//! committed memory. A chunk's own committed length may lag behind, because chunks smaller than a
+//! granule share one.
 
-/// Which granules of a range are committed.
+/// The committed granules of a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitMask {
     words: Vec<u64>,
@@ -21,10 +21,10 @@ struct Run {
 }
 
 impl CommitMask {
-    /// A range of `bytes`, nothing of it committed, in granules of `granule_bytes`, a power of two.
+    /// A range of `bytes`, uncommitted, in granules of `granule_bytes`, a power of two.
     ///
     /// # Panics
-    /// Where the granule is no power of two, or the range not made of whole ones.
+    /// The granule is no power of two, or the range not made of whole granules.
     pub fn new(bytes: usize, granule_bytes: usize) -> CommitMask {
         assert!(
             granule_bytes.is_power_of_two(),
@@ -72,8 +72,8 @@ impl CommitMask {
         self.words[granule / 64] >> (granule % 64) & 1 == 1
     }
 
-    /// Marks the granules that the `bytes` at `offset` touch as committed; returns by how many
-    /// bytes the committed ones grew.
+    /// Marks the granules that the `bytes` at `offset` touch as committed; returns the growth in
+    /// committed bytes.
     pub fn commit(&mut self, offset: usize, bytes: usize) -> usize {
         let run = self.run(offset, bytes);
         let grown = run.to - run.from - self.count(run);
@@ -82,8 +82,8 @@ impl CommitMask {
         grown << self.granule_log2
     }
 
-    /// Marks the granules that lie wholly in the `bytes` at `offset` as not committed; returns by
-    /// how many bytes the committed ones shrank.
+    /// Marks the granules wholly inside the `bytes` at `offset` as uncommitted; returns the
+    /// decrease in committed bytes.
     pub fn uncommit(&mut self, offset: usize, bytes: usize) -> usize {
         let from = offset.div_ceil(self.granule_bytes());
         let run = Run { from, to: ((offset + bytes) >> self.granule_log2).max(from) };
@@ -94,8 +94,8 @@ impl CommitMask {
         shrunk << self.granule_log2
     }
 
-    /// The stretches of the `bytes` at `offset` whose granules are all committed (or all not), as
-    /// offset, bytes and state.
+    /// The stretches of the `bytes` at `offset` with all granules committed (or none), as offset,
+    /// bytes and state.
     pub fn stretches(
         &self,
         offset: usize,
@@ -147,7 +147,7 @@ impl CommitMask {
     }
 }
 
-/// The words of the mask that a run covers, each with the bits of it.
+/// The mask's words of a run, each with its bits.
 fn masks(run: Run) -> impl Iterator<Item = (usize, u64)> {
     let words = if run.from == run.to { 0..0 } else { run.from / 64..run.to.div_ceil(64) };
     words.map(move |word| {

@@ -1,18 +1,18 @@
 //! Buddy chunks and commit granules: the bookkeeping that heaplab's elastic arenas and HotSpot's
 //! elastic metaspace share.
 //!
-//! For whoever builds a heap that takes chunks of power-of-two sizes from reserved address space
-//! and commits them piece by piece. Offsets and sizes are plain bytes; nothing here touches the
-//! memory they name, so all of it runs under Miri.
+//! For heaps that take chunks of power-of-two sizes from reserved address space and commit them
+//! piece by piece. Offsets and sizes are plain bytes; no code here touches the memory behind them,
+//! so all of it runs under Miri.
 //!
-//! - [`geometry`]: levels, their sizes, who is whose buddy.
-//! - [`granules`]: the commit mask: which granules of a range are committed.
+//! - [`geometry`]: levels, their sizes, and buddies.
+//! - [`granules`]: the commit mask: the committed granules of a range.
 //! - [`chunks`]: chunk headers outside of the chunks, pooled; splitting, merging, enlarging in
 //!   place.
 //! - [`free_list`]: the free chunks of each level, committed ones in front.
-//! - [`marks`]: named points on rare paths, so that a test can show that it reached one.
+//! - [`marks`]: named points on rare paths; a test can prove that it reached one.
 //!
-//! Source: T. Stüfe, "Elastic Metaspaces" (SAP, 2020), and what was measured of OpenJDK 17.
+//! Source: T. Stüfe, "Elastic Metaspaces" (SAP, 2020), and measurements of OpenJDK 17.
 //!
 //! ```
 //! use heaplab_buddy::{chunks::Chunks, geometry::Geometry};

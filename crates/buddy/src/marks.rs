@@ -1,9 +1,8 @@
-//! Named points on rare paths, after TigerBeetle's `marks.zig`: a test that says it reaches a path
-//! shows it.
+//! Named points on rare paths, after TigerBeetle's `marks.zig`: a test proves that it reached a
+//! path.
 //!
-//! Production code calls [`mark`] where a path is rare (a refused commit, a merge to the root). In
-//! a build with debug assertions each thread counts the times it passed; in others nothing remains
-//! of it.
+//! Production code calls [`mark`] on rare paths (a refused commit, a merge to the root). In a build
+//! with debug assertions each thread counts its passes; in other builds the marks vanish.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,7 +14,7 @@ thread_local! {
     static ACTS: RefCell<BTreeMap<&'static str, Act>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// This path is being taken.
+/// Marks this path as taken.
 #[inline(always)]
 pub fn mark(name: &'static str) {
     if cfg!(debug_assertions) {
@@ -27,7 +26,7 @@ pub fn mark(name: &'static str) {
 fn count(name: &'static str) {
     // A heap may be used while the thread's own data are being destroyed; nobody counts then.
     let _ = PASSED.try_with(|passed| *passed.borrow_mut().entry(name).or_default() += 1);
-    // Not while it is borrowed: what is done may take paths, too.
+    // Not while borrowed: the act may take paths, too.
     if let Ok(Some(mut act)) = ACTS.try_with(|acts| acts.borrow_mut().remove(name)) {
         act();
         let _ = ACTS.try_with(|acts| {
@@ -36,21 +35,21 @@ fn count(name: &'static str) {
     }
 }
 
-/// Has `act` run whenever this thread takes the path `name`, so that a test can hold it there while
-/// other threads do something. Without debug assertions it is dropped at once.
+/// Runs `act` whenever this thread takes the path `name`: a test can hold the thread there while
+/// other threads act. Without debug assertions it is dropped at once.
 pub fn whenever(name: &'static str, act: impl FnMut() + 'static) {
     if cfg!(debug_assertions) {
         ACTS.with(|acts| acts.borrow_mut().insert(name, Box::new(act)));
     }
 }
 
-/// How often this thread took the path `name`; always 0 without debug assertions.
+/// Number of times this thread took the path `name`; always 0 without debug assertions.
 pub fn passed(name: &str) -> u64 {
     PASSED.with(|passed| passed.borrow().get(name).copied().unwrap_or(0))
 }
 
-/// Runs `test` and fails where it did not take the path `name`. Without debug assertions it only
-/// runs it.
+/// Runs `test` and fails if it did not take the path `name`. Without debug assertions it only runs
+/// the test.
 pub fn expect<R>(name: &str, test: impl FnOnce() -> R) -> R {
     let before = passed(name);
     let result = test();
