@@ -1,12 +1,12 @@
-//! The contract of heaps that decide themselves when to look for the dead.
+//! The contract of heaps that decide themselves when to collect.
 //!
-//! The driver allocates and stores; the heap collects when it thinks best (pacing is part of a
-//! design) and asks the [`World`] what is alive. The driver never frees: a death only empties a
-//! slot, and the heap finds out at its next collection.
+//! The driver allocates and stores; the heap collects at its own pace (pacing is part of a design)
+//! and asks the [`World`] which objects are alive. The driver never frees: a death only empties a
+//! slot, and the heap finds the dead object at its next collection.
 //!
 //! One birth is `allocate` and then [`Collected::stored`]; one death is `stored` with nothing.
-//! Between the two calls of a birth no collection runs, as in a runtime whose compiler emits both.
-//! A [`Collected::safepoint`] follows each.
+//! Between the two calls of a birth no collection runs, as in a runtime with a compiler that emits
+//! both. A [`Collected::safepoint`] follows each.
 
 use crate::{Collection, CollectorLog, Heap, World};
 use std::ptr::NonNull;
@@ -14,19 +14,19 @@ use std::ptr::NonNull;
 /// An object to be born.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Birth {
-    /// The slot that the program will store the object in; empty, or about to be overwritten.
+    /// The slot that will hold the object; empty, or about to be overwritten.
     pub slot: u32,
     /// Requested bytes of the body; a heap rounds up to its words and adds its headers.
     pub size: usize,
     /// A power of two; 1: the heap's own alignment.
     pub align: usize,
-    /// Who allocates, for designs that treat them apart.
+    /// The allocating code, for designs that treat kinds apart.
     pub origin: Origin,
-    /// The workload says that the program allocated the object directly in the old generation.
+    /// The program allocated the object directly in the old generation.
     pub old: bool,
 }
 
-/// Who asks for an object.
+/// The code that asks for an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// Compiled code of the program.
@@ -38,13 +38,13 @@ pub enum Origin {
     Collector,
 }
 
-/// The heap cannot serve a birth, after it has collected everything that it can.
+/// The heap cannot serve a birth, even after collecting all it can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "out of memory: {size} bytes asked for, {live_bytes} bytes live, {committed_bytes} committed of a limit of {limit_bytes}"
 )]
 pub struct OutOfMemory {
-    /// Bytes asked for.
+    /// Bytes requested.
     pub size: usize,
     /// Bytes that the last full collection found alive.
     pub live_bytes: u64,
@@ -54,7 +54,7 @@ pub struct OutOfMemory {
     pub limit_bytes: u64,
 }
 
-/// What the program asks for when it asks for a collection.
+/// The kind of collection that the program asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
     /// Only the young generation; a heap without one does nothing.
@@ -87,20 +87,20 @@ pub trait Collected: Heap {
         let _ = (from, to);
     }
 
-    /// The program is between two steps, where code of its runtime looks whether the collector
-    /// wants to run: the birth or death before is complete.
+    /// The program is between two steps, where a runtime checks whether the collector wants to run:
+    /// the last birth or death is complete.
     ///
     /// # Errors
-    /// The heap had no room to move what lives.
+    /// The heap had no room to move live objects.
     fn safepoint<W: World>(&mut self, world: &mut W) -> Result<(), OutOfMemory> {
         let _ = world;
         Ok(())
     }
 
-    /// Collects because the program asks.
+    /// Collects on the program's request.
     ///
     /// # Errors
-    /// The heap had no room to move what lives.
+    /// The heap had no room to move live objects.
     fn collect<W: World>(&mut self, ask: Ask, world: &mut W) -> Result<(), OutOfMemory>;
 
     /// All collections so far, oldest first.
@@ -111,6 +111,6 @@ pub trait Collected: Heap {
         CollectorLog::default()
     }
 
-    /// Measure the pause of each collection from now on ([`Collection::pause_ns`]).
+    /// Measures the pause of each collection from now on ([`Collection::pause_ns`]).
     fn measure_pauses(&mut self) {}
 }

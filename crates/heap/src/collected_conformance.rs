@@ -1,6 +1,5 @@
-//! Lists of operations that any collected heap must survive: nothing live is lost or overlapped,
-//! contents survive moves, what is dead is found by a full collection, and the heap's counts add
-//! up.
+//! Lists of operations that any collected heap must survive: no live object is lost or overlapped,
+//! contents survive moves, a full collection finds the dead, and the heap's counts add up.
 //!
 //! A heap's tests call [`drive`] with lists from [`pseudo_random`], or from `operations` (feature
 //! `proptest`), which shrink.
@@ -11,10 +10,10 @@ use crate::{Ask, Birth, Collected, Origin, Violation, World};
 /// Slots of every list's world.
 pub const SLOTS: u32 = 64;
 
-/// One step. Slots wrap around, so that every list is a legal program.
+/// One step. Slots wrap around: every list is a legal program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A birth in `slot`, which replaces what the slot held.
+    /// A birth in `slot`; replaces the slot's object.
     Allocate {
         /// The slot.
         slot: u32,
@@ -31,11 +30,11 @@ pub enum Operation {
     Refer(u32, u32, u32),
     /// The program asks for a collection.
     Collect(Ask),
-    /// The heap gives back what it can.
+    /// The heap gives memory back.
     Trim,
 }
 
-/// What a list did, so that a test can see that it did something.
+/// Counts of a list's steps, which show a test that the list did something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Driven {
     /// Objects born.
@@ -49,10 +48,10 @@ pub struct Driven {
 }
 
 /// Runs `operations`, then lets everything die and collects: a heap that still uses more than
-/// before the first birth keeps the dead. Returns the first promise that was broken.
+/// before the first birth keeps the dead. Returns the first broken promise.
 ///
 /// # Errors
-/// That promise.
+/// The first broken promise.
 pub fn drive<H: Collected>(mut heap: H, operations: &[Operation]) -> Result<Driven, Violation> {
     let mut witness = Witness::new(SLOTS);
     let mut driven = Driven::default();
@@ -85,8 +84,8 @@ pub fn drive<H: Collected>(mut heap: H, operations: &[Operation]) -> Result<Driv
     Ok(driven)
 }
 
-/// Bytes used after forced full collections. Two: what the first one let go of may be counted by
-/// the next.
+/// Bytes used after forced full collections. Two of them: the next one may count objects that the
+/// first released.
 fn used_after_full<H: Collected>(heap: &mut H, witness: &mut Witness) -> Result<u64, Violation> {
     for _ in 0..2 {
         full(heap, witness)?;
@@ -132,7 +131,7 @@ fn step<H: Collected>(
         Operation::Release(slot) => witness.released(slot % SLOTS),
         Operation::Refer(from, field, to) => {
             let (from, to) = (from % SLOTS, to % SLOTS);
-            // A program can only store what it reaches.
+            // A program can only store objects that it reaches.
             let held = |slot: u32| witness.object(slot).is_some_and(|object| object.root);
             if held(from) && held(to) {
                 witness.referred(from, field % 4, Some(to));
@@ -146,8 +145,8 @@ fn step<H: Collected>(
     Ok(())
 }
 
-/// A list that depends on `seed` alone: small and large sizes, deaths in several orders,
-/// references, forced collections.
+/// A list that depends only on `seed`: small and large sizes, deaths in several orders, references,
+/// forced collections.
 pub fn pseudo_random(seed: u64, length: usize) -> Vec<Operation> {
     let mut next = crate::conformance::splitmix(seed);
     (0..length)
@@ -174,7 +173,7 @@ pub fn pseudo_random(seed: u64, length: usize) -> Vec<Operation> {
         .collect()
 }
 
-/// Operation lists for property tests, which shrink to the shortest list that still breaks a heap.
+/// Operation lists for property tests; they shrink to the shortest list that still breaks a heap.
 #[cfg(any(feature = "proptest", test))]
 pub fn operations(longest: usize) -> impl proptest::strategy::Strategy<Value = Vec<Operation>> {
     use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! One collection of a collected heap, as a row of a result.
 //!
-//! A collected heap is a curve and not a point: how much space it takes depends on when it
-//! collects. So a result keeps every collection with what the space held before and after.
+//! A collected heap is a curve and not a point: its space depends on when it collects. So a result
+//! keeps every collection with the space's bytes before and after.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -9,46 +9,46 @@ use std::borrow::Cow;
 /// Bytes of one space at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpaceState {
-    /// In objects, headers included; dead objects that no collection has found yet are among them.
+    /// In objects, headers included; includes dead objects that no collection has found yet.
     pub used_bytes: u64,
-    /// Free, and where an allocation looks: free lists and the rest of a linear area.
+    /// Free, in places where an allocation looks: free lists and the rest of a linear area.
     pub available_bytes: u64,
     /// Obtained from the system for this space and not given back.
     pub committed_bytes: u64,
-    /// Free and on no list, because too small for it, until a sweep finds them again.
+    /// Free but too small for any list, until a sweep finds the bytes again.
     pub waste_bytes: u64,
 }
 
 /// A further space of the same heap: new space, large objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpaceChange {
-    /// As the design names the space.
+    /// The space's name in the design.
     pub name: Cow<'static, str>,
-    /// When the collection began.
+    /// At the start of the collection.
     pub before: SpaceState,
-    /// When the collection had ended.
+    /// At the end of the collection.
     pub after: SpaceState,
 }
 
 /// Free blocks of one category of a free list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreeBlocks {
-    /// How many.
+    /// Number of blocks.
     pub blocks: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// What the free lists of a space hold when a full collection runs, by category.
+/// The free lists of a space around a full collection, by category.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreeLists {
-    /// When it begins: pages that wait to be swept have no block yet.
+    /// At its start: pages that wait for sweeping have no block yet.
     pub before: Vec<FreeBlocks>,
-    /// When every page is swept, and before the lists are forgotten.
+    /// After sweeping every page, before the lists are cleared.
     pub swept: Vec<FreeBlocks>,
-    /// When it begins: bytes of blocks that the lists were given since the last full collection and
-    /// that are too small for them. V8's own count, which loses those of a page that a collector
-    /// took; [`SpaceState::waste_bytes`] has them.
+    /// At its start: bytes of blocks added to the lists since the last full collection and too
+    /// small for any. This is V8's own count, which loses the blocks of pages that a collector
+    /// took; [`SpaceState::waste_bytes`] has these.
     pub waste_bytes: u64,
 }
 
@@ -63,11 +63,11 @@ pub struct Work {
     pub swept_objects: u64,
     /// Their bytes.
     pub swept_bytes: u64,
-    /// Objects that were copied elsewhere, promotions included.
+    /// Objects copied elsewhere, promotions included.
     pub moved_objects: u64,
     /// Their bytes.
     pub moved_bytes: u64,
-    /// Of the moved objects, those that left the young generation.
+    /// Moved objects that left the young generation.
     pub promoted_objects: u64,
     /// Their bytes.
     pub promoted_bytes: u64,
@@ -76,28 +76,27 @@ pub struct Work {
 /// One collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collection {
-    /// What ran, as the design names it: `scavenge`, `mark-sweep`, `mark-compact`, `minor`,
-    /// `major`.
+    /// The kind, by the design's name: `scavenge`, `mark-sweep`, `mark-compact`, `minor`, `major`.
     pub kind: Cow<'static, str>,
-    /// Why: `forced`, `allocation`, `limit`, `pacing`, or the design's own word.
+    /// The cause: `forced`, `allocation`, `limit`, `pacing`, or the design's own word.
     pub cause: Cow<'static, str>,
     /// Births of the workload before the collection.
     pub births: u64,
     /// Requested bytes of these births.
     pub born_bytes: u64,
-    /// The space that the heap is about (old space, major heap) when the collection began.
+    /// The heap's main space (old space, major heap) at the start of the collection.
     pub before: SpaceState,
-    /// The same space when the collection had ended, lazy sweeping aside.
+    /// The same space at the end of the collection, lazy sweeping aside.
     pub after: SpaceState,
     /// Other spaces of the heap.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spaces: Vec<SpaceChange>,
-    /// Free blocks by category; `None` where the design has no categories, or nobody asked.
+    /// Free blocks by category; `None` without categories, or without a request for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_lists: Option<FreeLists>,
-    /// What the collection did.
+    /// The collection's work.
     pub work: Work,
-    /// CPU time of the pause, ns; `None` where pauses are not measured (space cells, `--verify`).
+    /// CPU time of the pause, ns; `None` if pauses are not measured (space cells, `--verify`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_ns: Option<u64>,
 }

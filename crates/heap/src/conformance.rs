@@ -1,52 +1,52 @@
 //! Lists of operations that any heap must survive: blocks do not overlap, keep their contents, are
-//! aligned, are zeroed where asked, and the heap's counts add up.
+//! aligned, are zeroed on request, and the heap's counts add up.
 //!
 //! A heap's tests call [`drive`] with lists from `operations` (feature `proptest`, which shrinks
-//! them) or with [`pseudo_random`] ones; a fuzz target calls it with lists of its own.
+//! them) or with [`pseudo_random`] ones; a fuzz target brings its own lists.
 
 use crate::{Block, Heap, Manual, Region, Request, Verified, Violation, structure};
 
-/// One step. Indices count from the oldest live block and wrap around, so that every list is a
-/// legal program.
+/// One step. Indices count from the oldest live block and wrap around: every list is a legal
+/// program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Allocate.
     Allocate {
         /// Bytes.
         size: usize,
-        /// log2 of the alignment; 0: none asked for.
+        /// log2 of the alignment; 0: none requested.
         align_log2: u8,
-        /// Asked for zeroed.
+        /// Request zeroed memory.
         zeroed: bool,
-        /// 0: malloc; others: an arena, begun when first named.
+        /// 0: malloc; others: an arena, which begins at its first use.
         region: u8,
     },
     /// Free the n-th live block.
     Free(usize),
     /// Give the n-th live block a new size.
     Reallocate(usize, usize),
-    /// End an arena with everything in it.
+    /// End an arena with all its blocks.
     EndRegion(u8),
-    /// Give back what can be given back.
+    /// Give memory back to the system.
     Trim,
 }
 
-/// What a list did, so that a test can see that it did something.
+/// Counts of a list's steps, which show a test that the list did something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Driven {
     /// Blocks allocated.
     pub births: u64,
-    /// Requests the heap refused, which is allowed.
+    /// Requests that the heap refused, which is allowed.
     pub refused: u64,
 }
 
-/// Runs `operations` on `heap`, frees what is left, and returns the first promise that was broken.
-/// The heap's own cheap check runs after every step, the deep one at the end of the list and again
-/// when everything is freed. A heap that can be walked is, every few steps: its parts fulfil
+/// Runs `operations` on `heap`, frees the rest, and returns the first broken promise. Runs the
+/// heap's cheap check after every step, and the deep one at the end of the list and again after
+/// everything is freed. Walks a walkable heap every few steps: its parts must satisfy
 /// [`structure::check`].
 ///
 /// # Errors
-/// The first promise that was broken.
+/// The first broken promise.
 pub fn drive<H: Manual>(heap: H, operations: &[Operation]) -> Result<Driven, Violation> {
     let mut heap = Verified::new(heap);
     let mut live: Vec<Block> = Vec::new();
@@ -107,12 +107,12 @@ fn step<H: Manual>(
         }
         Operation::Free(nth) if !live.is_empty() => {
             let block = live.remove(nth % live.len());
-            // SAFETY: it was live and has left the list.
+            // SAFETY: the block was live and has left the list.
             unsafe { heap.deallocate(block) };
         }
         Operation::Reallocate(nth, size) if !live.is_empty() => {
             let nth = nth % live.len();
-            // SAFETY: it is live; the list gets its new address below.
+            // SAFETY: the block is live; the list gets its new address below.
             match unsafe { heap.reallocate(live[nth], size) } {
                 Some(address) => live[nth] = Block { address, size, ..live[nth] },
                 None => driven.refused += 1,
@@ -123,7 +123,7 @@ fn step<H: Manual>(
             let region = Region(region.into());
             for dying in live.extract_if(.., |block| block.region == region) {
                 if !H::REGIONS {
-                    // SAFETY: it was live and has left the list.
+                    // SAFETY: the block was live and has left the list.
                     unsafe { heap.deallocate(dying) };
                 }
             }
@@ -137,7 +137,7 @@ fn step<H: Manual>(
     }
 }
 
-/// splitmix64 (Steele, Lea and Flood 2014): enough randomness for a list, and no dependency.
+/// splitmix64 (Steele, Lea and Flood 2014): random enough for a list, without a dependency.
 pub(crate) fn splitmix(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
     move || {
@@ -149,7 +149,7 @@ pub(crate) fn splitmix(seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
-/// A list that depends on `seed` alone: small and large sizes, size-class boundaries, alignments,
+/// A list that depends only on `seed`: small and large sizes, size-class boundaries, alignments,
 /// zeroed blocks, growth, and arenas.
 pub fn pseudo_random(seed: u64, length: usize) -> Vec<Operation> {
     let mut next = splitmix(seed);
@@ -178,7 +178,7 @@ pub fn pseudo_random(seed: u64, length: usize) -> Vec<Operation> {
     operations
 }
 
-/// Operation lists for property tests, which shrink to the shortest list that still breaks a heap.
+/// Operation lists for property tests; they shrink to the shortest list that still breaks a heap.
 #[cfg(any(feature = "proptest", test))]
 pub fn operations(longest: usize) -> impl proptest::strategy::Strategy<Value = Vec<Operation>> {
     use proptest::prelude::*;

@@ -1,5 +1,4 @@
-//! The suite is tested by a sound heap, which passes, and by broken ones, each of which it must
-//! catch.
+//! A sound heap must pass the suite, and the suite must catch each of the broken ones.
 
 use super::*;
 use crate::{CheckError, Footprint};
@@ -8,7 +7,7 @@ use std::alloc::Layout;
 use std::collections::HashMap;
 use std::ptr::NonNull;
 
-/// How a heap is broken.
+/// A heap's defect.
 #[derive(Clone, Copy, PartialEq)]
 enum Defect {
     None,

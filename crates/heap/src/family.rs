@@ -1,12 +1,12 @@
-//! How a heap enters the lab: its names, its parameters, what it needs, and how it is run.
+//! How a heap enters the lab: names, parameters, needs, and running it.
 //!
-//! A [`Family`] is a crate with one type that implements this trait, and a line in the table of the
-//! binary. It parses its names into a [`Spec`], says of a spec what a process needs ([`Traits`]),
-//! and hands the heap to a [`Lab`], which is generic over heaps: so the driver is compiled for each
-//! heap, and no event costs a virtual call.
+//! A [`Family`] is a crate with one type that implements this trait, and a line in the binary's
+//! table. It parses names into a [`Spec`], gives a spec's needs ([`Traits`]), and hands the heap to
+//! a [`Lab`]. The lab is generic over heaps: the driver is compiled for each heap, and no event
+//! costs a virtual call.
 //!
 //! A real runtime (Node, OCaml) is no heap of this process. Its family gives the lab a function
-//! ([`Lab::outside`]) that is fed the steps of the [`Workload`] and reports what the runtime did.
+//! ([`Lab::outside`]) that receives the steps of the [`Workload`] and reports the runtime's work.
 
 use crate::{Ask, Collected, Collection, CollectorLog, Manual, Name, Region};
 use serde::{Deserialize, Serialize};
@@ -21,13 +21,13 @@ pub trait Family: Copy + Send + Sync + 'static {
     /// The heaps as `heaplab heaps` lists them.
     fn rows(&self) -> Vec<Row>;
 
-    /// Parses a name; `None`: it is not one of this family's.
+    /// Parses a name; `None`: another family's name.
     fn parse(&self, name: &Name) -> Option<Result<Self::Spec, FamilyError>>;
 
-    /// Checks that the parameters are about what the workload has.
+    /// Checks that the workload has everything that the parameters name.
     ///
     /// # Errors
-    /// A parameter names what the workload has not, such as a kind of arena.
+    /// A parameter names a thing that the workload lacks, such as a kind of arena.
     fn suits(&self, spec: &Self::Spec, workload: &dyn Workload) -> Result<(), FamilyError> {
         let _ = (spec, workload);
         Ok(())
@@ -36,46 +36,46 @@ pub trait Family: Copy + Send + Sync + 'static {
     /// Makes the heap and gives it to the lab.
     ///
     /// # Errors
-    /// The heap cannot be made: no address space, a library that cannot be loaded, a runtime that
-    /// is not there.
+    /// The heap cannot be made: no address space, a library that cannot be loaded, a missing
+    /// runtime.
     fn run<L: Lab>(&self, spec: &Self::Spec, lab: L) -> Result<L::Output, FamilyError>;
 }
 
-/// One heap of a family with its parameters. Prints as it is named on the command line.
+/// One heap of a family with its parameters. Prints as its name on the command line.
 pub trait Spec: fmt::Display + fmt::Debug + Clone + Eq + Send + Sync + 'static {
-    /// What the lab has to know before it runs the heap.
+    /// Facts for the lab, known before the heap runs.
     fn traits(&self) -> Traits;
 }
 
-/// What the lab has to know of a heap before it runs it.
+/// Facts about a heap that the lab needs before it runs the heap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traits {
     /// Environment of the heap's process.
     pub environment: Vec<(String, String)>,
-    /// The heap's space differs from run to run and is measured several times.
+    /// The heap's space differs from run to run: measure it several times.
     pub space_depends_on_time: bool,
-    /// The limit that the heap was given, as named: `limit=64m`.
+    /// The heap's limit, as on the command line: `limit=64m`.
     pub limit: Option<String>,
-    /// The heap as it is named where it keeps huge pages away; `None`: it has no such switch, or
-    /// does so already.
+    /// The name of the same heap without huge pages; `None`: the heap has no such switch, or has it
+    /// set.
     pub without_huge_pages: Option<String>,
-    /// A library that is loaded into the heap's process. It is tried once before any cell.
+    /// A library to load into the heap's process. The lab tries it once before any cell.
     pub library: Option<PathBuf>,
-    /// Other files that decide what is measured: a runtime's executable. Results are kept by their
-    /// content.
+    /// Other files that determine the result: a runtime's executable. Results are cached by these
+    /// files' content.
     pub files: Vec<PathBuf>,
-    /// The heap says where its parts are ([`Heap::walk`](crate::Heap::walk)).
+    /// The heap can list its parts ([`Heap::walk`](crate::Heap::walk)).
     pub walked: bool,
-    /// CPU time of a pass is the heap's.
+    /// The CPU time of a pass is the heap's.
     pub timed: bool,
     /// Threads may share the heap.
     pub threaded: bool,
-    /// The heap stands beside others in a comparison. The null heap does not.
+    /// The heap belongs into a comparison. The null heap does not.
     pub compared: bool,
 }
 
 impl Default for Traits {
-    /// A heap of one thread that needs nothing.
+    /// A heap of one thread without needs.
     fn default() -> Traits {
         Traits {
             environment: Vec::new(),
@@ -92,21 +92,21 @@ impl Default for Traits {
     }
 }
 
-/// What runs heaps: a measurement, a check, a walk. A family calls one of the four.
+/// A way to run heaps: a measurement, a check, a walk. A family calls one of the four methods.
 pub trait Lab: Sized {
-    /// What comes out of it.
+    /// The result.
     type Output;
 
-    /// The workload, for a family that sets its heap up for it.
+    /// The workload, for a family that adapts its heap to it.
     fn workload(&self) -> &dyn Workload;
 
-    /// The heap will be walked and not timed: bookkeeping that only a walk needs is welcome.
+    /// Whether the heap will be walked and not timed: bookkeeping for walks is welcome.
     fn walks(&self) -> bool {
         false
     }
 
-    /// Slices and counters are asked for ([`OutsideReport::log`]); telling them takes a runtime
-    /// time.
+    /// Whether slices and counters are wanted ([`OutsideReport::log`]); reporting them costs a
+    /// runtime time.
     fn logs(&self) -> bool {
         false
     }
@@ -122,23 +122,23 @@ pub trait Lab: Sized {
     /// Runs a heap that collects.
     fn collected<H: Collected>(self, heap: H) -> Self::Output;
 
-    /// Runs what is outside of this process. An error of `run` is the cell's, in words.
+    /// Runs a runtime outside of this process. An error of `run` becomes the cell's, in words.
     fn outside(
         self,
         run: &mut dyn FnMut(&dyn Workload) -> Result<OutsideReport, String>,
     ) -> Self::Output;
 }
 
-/// What a family may ask of the workload.
+/// The questions that a family may ask about the workload.
 pub trait Workload {
-    /// Facts that are known before the first step.
+    /// Facts known before the first step.
     fn facts(&self) -> WorkloadFacts;
 
-    /// What is known of a region; [`Region::MALLOC`] and regions of which nothing is known: empty.
+    /// The facts of a region; empty for [`Region::MALLOC`] and unknown regions.
     fn region(&self, region: Region) -> RegionFacts<'_>;
 
-    /// Calls `visit` with each step, in order. Ends at the first error of `visit`, which is then
-    /// returned.
+    /// Calls `visit` with each step, in order. Ends at the first error of `visit` and returns this
+    /// error.
     ///
     /// # Errors
     /// An error of `visit`, or the workload is damaged.
@@ -153,62 +153,62 @@ pub trait Workload {
 pub struct WorkloadFacts {
     /// Largest block, bytes.
     pub block_size_max: u64,
-    /// Slots: the most objects live at once.
+    /// Slots: the maximum of objects live at once.
     pub slots: u32,
-    /// Regions besides malloc's; they are numbered from 1.
+    /// Regions besides malloc's, numbered from 1.
     pub regions: u32,
     /// Objects born.
     pub objects: u64,
-    /// Most requested bytes live at once.
+    /// Maximum of requested bytes live at once.
     pub peak_requested_bytes: u64,
     /// Threads.
     pub threads: u32,
 }
 
-/// What the workload says of a region.
+/// The workload's facts of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RegionFacts<'a> {
     /// Its kind: `class`, `request`.
     pub kind: &'a str,
-    /// How it is to grow, in the recorded program's word: `boot`, `standard`.
+    /// Its growth policy, in the recorded program's word: `boot`, `standard`.
     pub growth_policy: &'a str,
 }
 
-/// A step of a workload, for a family that feeds a runtime of its own. Slots are empty before a
-/// birth and used again after a death.
+/// A step of a workload, for a family that feeds its own runtime. Slots are empty before a birth
+/// and reused after a death.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkloadStep {
     /// An object is born in `slot`.
     Allocate {
-        /// Where the program keeps it.
+        /// The object's slot.
         slot: u32,
         /// Bytes.
         size: u64,
-        /// A power of two; 1: none asked for.
+        /// A power of two; 1: none requested.
         align: u64,
-        /// Asked for zeroed.
+        /// Zeroed memory was requested.
         zeroed: bool,
-        /// Where it lives.
+        /// The object's region.
         region: Region,
-        /// The program allocated it in the old generation.
+        /// The program allocated the object in the old generation.
         old: bool,
     },
     /// The object in `slot` gets a new size.
     Reallocate {
-        /// Where the program keeps it.
+        /// The object's slot.
         slot: u32,
         /// Bytes.
         size: u64,
     },
-    /// The object in `slot` dies: the program frees it, or nothing refers to it any more.
+    /// The object in `slot` dies: the program frees it, or the last reference to it goes.
     Free {
-        /// Where the program kept it.
+        /// The object's slot.
         slot: u32,
     },
     /// The program lets go of the object in `slot`, which lives while others refer to it. The slot
-    /// is not used again.
+    /// is not reused.
     Release {
-        /// Where the program kept it.
+        /// The object's slot.
         slot: u32,
     },
     /// Field `field` of the object in `from` now refers to the object in `to`; `None`: to nothing.
@@ -222,7 +222,7 @@ pub enum WorkloadStep {
     },
     /// A region begins.
     BeginRegion(Region),
-    /// A region ends; a [`WorkloadStep::Free`] of each of its blocks comes before.
+    /// A region ends, after a [`WorkloadStep::Free`] of each of its blocks.
     EndRegion(Region),
     /// The program asks for a collection.
     Collect(Ask),
@@ -230,18 +230,17 @@ pub enum WorkloadStep {
     Trim,
     /// The recorded heap promoted the object in `slot` here.
     Promote {
-        /// Where the program keeps it.
+        /// The object's slot.
         slot: u32,
     },
-    /// A moment at which space is measured: a mark of the workload, its peak, its end, or one at a
-    /// regular distance.
+    /// A moment for measuring space: a mark of the workload, its peak, its end, or a regular one.
     Checkpoint {
         /// Index in the program's list of checkpoints.
         index: u32,
     },
 }
 
-/// What a runtime outside of this process did with a workload.
+/// A report of a runtime outside of this process on its workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OutsideReport {
     /// Name and version: `node 13.14.0 (V8 8.1)`.
@@ -250,9 +249,9 @@ pub struct OutsideReport {
     pub collections: Vec<Collection>,
     /// CPU time of the process, ns.
     pub cpu_ns: u64,
-    /// Most anonymous resident bytes, where the family measured them.
+    /// Peak of anonymous resident bytes, if the family measured it.
     pub peak_anonymous_bytes: Option<u64>,
-    /// Slices and counters, where they were asked for and the runtime has them.
+    /// Slices and counters, if requested and available.
     #[serde(default)]
     pub log: CollectorLog,
 }
@@ -260,21 +259,21 @@ pub struct OutsideReport {
 /// A row of `heaplab heaps`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
-    /// As it is named on the command line.
+    /// Its name on the command line.
     pub name: String,
-    /// What it is, in a line.
+    /// A description in one line.
     pub summary: &'static str,
-    /// What follows the colon before any parameter.
+    /// The argument behind the colon, before any parameter.
     pub argument: Option<&'static str>,
     /// Its parameters.
     pub parameters: Vec<ParameterRow>,
-    /// It with some of them, as on the command line.
+    /// An example with parameters, as on the command line.
     pub example: Option<&'static str>,
-    /// Why its space differs from run to run, where it does.
+    /// Why its space differs from run to run; `None`: it does not.
     pub space_depends_on_time: Option<&'static str>,
-    /// What it says of itself.
+    /// Its own version text.
     pub version: Option<String>,
-    /// It needs nothing but this binary, and stands in the tour.
+    /// It needs only this binary, and takes part in the tour.
     #[serde(skip)]
     pub is_built_in: bool,
     /// It can be walked.
@@ -285,13 +284,13 @@ pub struct Row {
 /// A parameter of a heap.
 #[derive(Clone, Debug, Serialize)]
 pub struct ParameterRow {
-    /// As it is named on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// The values it takes.
+    /// Its possible values.
     pub takes: String,
-    /// What it is without being named.
+    /// Its value when not named.
     pub default: &'static str,
-    /// What it does, in a line.
+    /// Its effect, in one line.
     pub help: &'static str,
 }
 

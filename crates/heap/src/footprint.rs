@@ -1,9 +1,9 @@
 //! Where a heap's bytes are.
 //!
-//! Fragmentation is usually one number in which the design's policy, its headers and the system's
-//! pages are mixed. Kept apart, the policy's share is what remains when implementation overheads
-//! are taken off (Johnstone and Wilson, "The memory fragmentation problem: solved?", 1998). A heap
-//! fills in what it knows; unknown is `None`, never zero.
+//! Fragmentation is usually one number that mixes the design's policy, its headers and the system's
+//! pages. Kept apart, the policy's share remains after taking off implementation overheads
+//! (Johnstone and Wilson, "The memory fragmentation problem: solved?", 1998). A heap fills in the
+//! figures that it knows; an unknown figure is `None`, never zero.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,16 +16,16 @@ pub struct Footprint {
     pub header_bytes: Option<u64>,
     /// Rounding: usable and never requested.
     pub slop_bytes: Option<u64>,
-    /// In live blocks, slop included, where the heap cannot tell the three above apart.
+    /// In live blocks, slop included, for heaps that cannot tell the three above apart.
     pub used_bytes: Option<u64>,
     /// Free and large enough to serve requests again.
     pub free_reusable_bytes: Option<u64>,
-    /// Free and too small for any request the heap serves.
+    /// Free and too small for any request that the heap serves.
     pub free_too_small_bytes: Option<u64>,
     /// In pages that hold at least one live block.
     pub active_bytes: Option<u64>,
     /// Obtained from the system and not given back.
     pub committed_bytes: Option<u64>,
-    /// Of these, in physical memory.
+    /// Committed bytes that are in physical memory.
     pub resident_bytes: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What every heap says of itself, whoever frees its blocks.
+//! The common part of every heap's contract, whoever frees its blocks.
 
 use crate::{Footprint, Part};
 
@@ -11,21 +11,21 @@ pub trait Heap {
     /// Where the bytes are now.
     fn footprint(&self) -> Footprint;
 
-    /// Gives back to the system what the heap can; false where the heap has no such operation.
+    /// Gives memory back to the system, if possible; false if the heap has no such operation.
     fn trim(&mut self) -> bool {
         false
     }
 
-    /// Checks what can be checked in constant time. A foreign malloc cannot look into itself: `Ok`.
+    /// Checks the invariants that take constant time. A foreign malloc cannot inspect itself: `Ok`.
     ///
     /// # Errors
-    /// The first invariant that does not hold.
+    /// The first broken invariant.
     fn check(&self) -> Result<(), CheckError>;
 
     /// Checks every invariant, in time proportional to the heap.
     ///
     /// # Errors
-    /// The first invariant that does not hold.
+    /// The first broken invariant.
     fn check_deep(&self) -> Result<(), CheckError>;
 
     /// The heap's parts in the order of a walk; `None`: the heap keeps its structure to itself. The
@@ -39,10 +39,10 @@ pub trait Heap {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: expected {expected}, found {found}")]
 pub struct CheckError {
-    /// Which structure: "free list of class 7", "chunk 3".
+    /// The structure: "free list of class 7", "chunk 3".
     pub place: String,
-    /// What holds in a sound heap.
+    /// The invariant of a sound heap.
     pub expected: String,
-    /// What is there.
+    /// The actual state.
     pub found: String,
 }

@@ -1,21 +1,21 @@
 //! The contracts a heap fulfils, what it reports, and the checks every heap must pass.
 //!
-//! For whoever writes a heap, and for whoever drives one. A heap is a real memory manager on real
-//! memory: it hands out addresses that may be written. A driver is generic over [`Manual`], so a
-//! heap's own crate and ten lines of main replay any workload on it (`examples/own-heap`).
+//! For authors of heaps and of drivers. A heap is a real memory manager on real memory: it hands
+//! out addresses that may be written. A driver is generic over [`Manual`], so a heap's own crate
+//! and ten lines of main replay any workload on it (`examples/own-heap`).
 //!
-//! - [`heap`]: what every heap says of itself.
-//! - [`manual`]: the contract of heaps whose blocks the program frees, and the regions that die as
-//!   a whole.
+//! - [`heap`]: the common part of every heap.
+//! - [`manual`]: the contract of heaps with blocks that the program frees, and the regions that die
+//!   as a whole.
 //! - [`footprint`]: where a heap's bytes are, kept apart.
-//! - [`structure`]: where each of its bytes is, of heaps that can say so.
-//! - [`verified`]: a heap wrapped so that overlaps, lost contents and wrong alignments are found as
-//!   they happen.
+//! - [`structure`]: where each byte is, for heaps that can tell.
+//! - [`verified`]: a wrapper that finds overlaps, lost contents and wrong alignments as they
+//!   happen.
 //! - [`conformance`]: lists of operations that any heap must survive.
 //! - [`family`]: how a heap enters the lab; [`name`], [`parameter`]: how heaps are named.
 //!
-//! Collected heaps have another contract, because they decide themselves when to look for the dead:
-//! [`collected`], with [`world`] as the workload's side of it and [`collection`] as its result.
+//! Collected heaps have another contract, because they decide themselves when to collect:
+//! [`collected`], with [`world`] as the workload's side and [`collection`] as the result.
 
 pub mod collected;
 pub mod collected_conformance;

@@ -1,8 +1,8 @@
-//! What a collector that works in slices says of itself between collections.
+//! The reports of a collector that works in slices, between collections.
 //!
-//! An incremental collector does a part of a cycle at a time, and how large a part it takes is what
-//! its design is about. The names are OCaml's (`OCAMLRUNPARAM=v=0x44`, `Gc.quick_stat`), the only
-//! design that has them so far.
+//! An incremental collector does a part of a cycle at a time, and the size of this part is the core
+//! of its design. The names are OCaml's (`OCAMLRUNPARAM=v=0x44`, `Gc.quick_stat`), so far the only
+//! design with slices here.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub struct CollectorLog {
 }
 
 impl CollectorLog {
-    /// Whether there is nothing to say.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.slices.is_empty() && self.counters.is_empty()
     }
@@ -31,15 +31,15 @@ pub struct SliceRow {
     /// Objects born before it; `None`: the runtime does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub births: Option<u64>,
-    /// What the collector did when it began: `mark`, `sweep`, or `idle`, which starts a cycle.
+    /// The collector's phase at its start: `mark`, `sweep`, or `idle`, which starts a cycle.
     pub phase: String,
-    /// Words of the heap when it began.
+    /// Words of the heap at its start.
     pub heap_words: u64,
     /// Words allocated in the heap since the slice before.
     pub allocated_words: u64,
-    /// The part of a cycle that is due, with what was left over.
+    /// The part of a cycle that is due, with the remainder of earlier slices.
     pub p: f64,
-    /// What was above the most that a slice does, carried to the next one.
+    /// The excess over the most that a slice does, carried to the next one.
     pub backlog: f64,
     /// Words to mark or to sweep; 0 in a slice that begins idle.
     pub computed_work: i64,

@@ -1,17 +1,17 @@
-//! The contract of heaps whose blocks are freed by the program: malloc, and arenas that die as a
+//! The contract of heaps with blocks that the program frees: malloc, and arenas that die as a
 //! whole.
 //!
-//! The driver owns the block: it knows address, size, alignment and region and names all of them in
-//! a [`Block`] when the block dies, as Rust's, C++'s sized and HotSpot's deallocation do. A heap
-//! keeps no table to find them again. malloc looks at the address alone and says so
-//! ([`Manual::SIZED`]), and the driver then keeps nothing else.
+//! The driver owns the block: it knows address, size, alignment and region, and passes all of them
+//! in a [`Block`] when the block dies, as sized deallocation in Rust, C++ and HotSpot does. A heap
+//! keeps no table to find them again. malloc reads only the address and says so
+//! ([`Manual::SIZED`]); the driver then keeps nothing else.
 //!
-//! Requests go to a [`Region`]. malloc is the region that never dies; an arena is one that begins
-//! and ends, and with it every block in it. A heap without regions leaves [`Manual::REGIONS`] false
-//! and the driver frees the blocks of a dying region one by one.
+//! Requests go to a [`Region`]. malloc is the region that never dies. An arena is a region that
+//! begins and ends, and all its blocks end with it. A heap without regions leaves
+//! [`Manual::REGIONS`] false, and the driver frees the blocks of a dying region one by one.
 //!
-//! Methods take `&mut self` because a heap of one's own is usually single-threaded. A heap that
-//! many threads may use at once (every malloc) is a `Clone + Send` handle, one clone a thread.
+//! Methods take `&mut self`, because one's own heap is usually single-threaded. A heap that many
+//! threads may use at once (every malloc) is a `Clone + Send` handle, one clone a thread.
 
 use crate::Heap;
 use std::ptr::NonNull;
@@ -25,17 +25,17 @@ impl Region {
     pub const MALLOC: Region = Region(0);
 }
 
-/// What the program asks for.
+/// A program's request for a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Bytes; zero is allowed and gives a block of its own.
+    /// Bytes; zero is allowed and gives a distinct block.
     pub size: usize,
-    /// A power of two; 1 where the program named none, which means what malloc promises: suited to
-    /// any type that fits in `size`.
+    /// A power of two. 1, if the program named none, means malloc's promise: suited to any type
+    /// that fits in `size`.
     pub align: usize,
     /// The block must read as zeroes.
     pub zeroed: bool,
-    /// Where the block lives.
+    /// The block's region.
     pub region: Region,
 }
 
@@ -45,10 +45,10 @@ impl Request {
         Request { size, align: 1, zeroed: false, region: Region::MALLOC }
     }
 
-    /// The alignment a block of this request must have: the one that the program named, else
-    /// malloc's own promise, which is that of C: the largest fundamental alignment that an object
-    /// of `size` bytes can have, at most 16 on 64-bit systems. (An arena that aligns to words says
-    /// 8 for every request; it never promised what malloc does.)
+    /// The alignment that a block of this request must have: the program's, or else malloc's own
+    /// promise as in C: the largest fundamental alignment of any object of `size` bytes, at most 16
+    /// on 64-bit systems. (An arena that aligns to words says 8 for every request; it never made
+    /// malloc's promise.)
     pub const fn required_align(&self) -> usize {
         let natural = match self.size {
             0..=1 => 1,
@@ -64,13 +64,13 @@ impl Request {
 /// A live block, as its driver knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it lies, as the heap returned it.
+    /// Its address, as the heap returned it.
     pub address: NonNull<u8>,
-    /// Bytes that were last requested for it.
+    /// Bytes last requested for it.
     pub size: usize,
-    /// The alignment that was requested for it, as in [`Request::align`].
+    /// The alignment requested for it, as in [`Request::align`].
     pub align: usize,
-    /// Where it lives; [`Region::MALLOC`] in a heap without regions.
+    /// Its region; [`Region::MALLOC`] in a heap without regions.
     pub region: Region,
 }
 
@@ -80,7 +80,7 @@ impl Block {
         Block { address, size: request.size, align: request.align, region: request.region }
     }
 
-    /// A block of which only the address is known, for heaps that are not [`Manual::SIZED`].
+    /// A block known only by address, for heaps that are not [`Manual::SIZED`].
     pub const fn at(address: NonNull<u8>) -> Block {
         Block { address, size: 0, align: 1, region: Region::MALLOC }
     }
@@ -96,40 +96,38 @@ impl Block {
     }
 }
 
-/// A heap whose blocks the program frees.
+/// A heap with blocks that the program frees.
 pub trait Manual: Heap {
-    /// Whether [`Manual::end_region`] frees the region's blocks. A driver frees them one by one
-    /// where it does not.
+    /// Whether [`Manual::end_region`] frees the region's blocks. If not, a driver frees them one by
+    /// one.
     const REGIONS: bool = false;
 
-    /// Whether the heap reads the size, alignment or region of a [`Block`]. Where it does not a
-    /// driver may pass [`Block::at`] and keeps addresses only. A reallocation names the alignment
-    /// that the program asks for in any case.
+    /// Whether the heap reads the size, alignment or region of a [`Block`]. If not, a driver may
+    /// pass [`Block::at`] and keep only addresses. A reallocation always names the alignment that
+    /// the program asks for.
     const SIZED: bool = true;
 
-    /// Returns a block that holds `request`, or `None` where the heap cannot serve it; the heap is
-    /// then as before.
+    /// Returns a block for `request`; `None`, with the heap unchanged, if the heap cannot serve it.
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>>;
 
     /// Frees `block`.
     ///
     /// # Safety
     /// `block` came from this heap and has neither been freed nor reallocated since; its region is
-    /// alive; size, alignment and region are those it was last requested with (where the heap is
+    /// alive; size, alignment and region are those of its last request (if the heap is
     /// [`Manual::SIZED`]).
     unsafe fn deallocate(&mut self, block: Block);
 
-    /// Gives `block` the size `new_size` and keeps its first bytes, up to the smaller of both
-    /// sizes, its alignment and its region. Returns where the block is now; `None` where the heap
-    /// cannot serve it: `block` is then as before.
+    /// Gives `block` the size `new_size`. Keeps its first bytes, up to the smaller of both sizes,
+    /// its alignment and its region. Returns the block's new address; `None`, with `block`
+    /// unchanged, if the heap cannot serve it.
     ///
     /// # Safety
-    /// As for [`Manual::deallocate`]. After `Some`, the old address is dead, even where it equals
-    /// the new one.
+    /// As for [`Manual::deallocate`]. After `Some`, the old address is dead, even if it equals the
+    /// new one.
     unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>>;
 
-    /// Bytes of `block` that may be used, at least those requested; `None` where the heap does not
-    /// tell.
+    /// Usable bytes of `block`, at least those requested; `None` if the heap does not tell.
     ///
     /// # Safety
     /// As for [`Manual::deallocate`].
@@ -140,7 +138,7 @@ pub trait Manual: Heap {
         let _ = region;
     }
 
-    /// A region ends and with it all of its blocks. Does nothing in a heap without regions.
+    /// A region ends, and all its blocks with it. Does nothing in a heap without regions.
     ///
     /// # Safety
     /// No block of `region` is used afterwards.

@@ -9,14 +9,14 @@
 //!
 //! A comma and a colon mean the same between parts.
 
-/// A name, taken apart.
+/// A parsed name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// As it was typed.
+    /// As typed.
     pub text: String,
-    /// The heap's or family's name.
+    /// Name of the heap or family.
     pub head: String,
-    /// What follows before any parameter: `jdk17`, `/opt/libmine.so`.
+    /// The part before any parameter: `jdk17`, `/opt/libmine.so`.
     pub variant: Option<String>,
     /// Parameters with their values, in order.
     pub parameters: Vec<(String, String)>,
@@ -25,7 +25,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// Takes a name apart. Whether anything of that name exists is for a family to say.
+    /// Splits a name. Families decide whether a heap of this name exists.
     pub fn parse(text: &str) -> Name {
         let text = text.trim();
         let (head, rest) =
@@ -55,7 +55,7 @@ impl Name {
         name
     }
 
-    /// The parameters as they are written: `limit=64m,reclaim=none`; strays are among them.
+    /// The parameters as written: `limit=64m,reclaim=none`; includes strays.
     pub fn parameters_text(&self) -> String {
         let named = self.parameters.iter().map(|(key, value)| format!("{key}={value}"));
         named.chain(self.strays.iter().cloned()).collect::<Vec<_>>().join(",")
@@ -69,8 +69,8 @@ impl Name {
     }
 }
 
-/// Where the variant at the beginning of a first piece ends; 0: the piece is a parameter. A path is
-/// a variant as a whole.
+/// End of the variant at the start of a first piece; 0: the piece is a parameter. A path is a
+/// variant as a whole.
 fn end_of_variant(piece: &str) -> usize {
     if piece.starts_with(['/', '.']) {
         return piece.len();
@@ -96,10 +96,9 @@ pub fn list(text: &str) -> Vec<Name> {
     names.iter().map(|name| Name::parse(name)).collect()
 }
 
-/// The word of `known` that a mistyped `word` is close to: at most a third of its letters are
-/// wrong.
+/// The word of `known` nearest to a mistyped `word`: at most a third of the letters are wrong.
 pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Longer words are not typed by people, and the distance takes time in proportion to both.
+    // People type no longer words, and the distance takes time in proportion to both lengths.
     const LONGEST: usize = 64;
     if word.len() > LONGEST {
         return None;

@@ -1,24 +1,23 @@
-//! What a heap's name may be followed by on a command line: `elastic:granule=64k`,
+//! The parameters in a heap's name on the command line: `elastic:granule=64k`,
 //! `metaspace:jdk17,limit=64m`.
 //!
-//! Here, because each family of heaps has its own table of them and all are written and explained
-//! alike.
+//! Here, because each family of heaps has its own table of them, and all tables are written and
+//! explained alike.
 
 /// A parameter of a heap.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// As it is named on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// The values it takes.
+    /// Its possible values.
     pub takes: &'static str,
-    /// What it is without being named.
+    /// Its value when not named.
     pub default: &'static str,
-    /// What it does, in a line.
+    /// Its effect, in one line.
     pub help: &'static str,
 }
 
-/// A count of bytes, with k, m or g for powers of 1024; `None` where it is none or more than a word
-/// holds.
+/// A count of bytes, with k, m or g for powers of 1024; `None` if it is none or exceeds a word.
 pub fn bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.char_indices().last()? {
         (end, 'k' | 'K') => (&text[..end], 10),

@@ -1,53 +1,51 @@
-//! What a heap knows of its own structure: part by part, down to where its blocks lie.
+//! A heap's knowledge of its own structure: part by part, down to the places of its blocks.
 //!
 //! A [`Footprint`] says how many bytes are where; [`Heap::walk`](crate::Heap::walk) says where they
-//! are, so that a heap can be drawn and written as a heap snapshot. A foreign malloc keeps its
+//! are, for drawing a heap and for writing it as a heap snapshot. A foreign malloc keeps its
 //! structure to itself.
 //!
 //! The parts are a list in the order of a walk, each with its depth, instead of a visitor or a
-//! tree: nothing is called while a heap looks at itself (it may hold locks, and its books may be
-//! what the caller allocates from), and a list costs no allocation a part. Blocks are not parts:
-//! who drives a heap knows them, their sizes and what they are for, and a heap that is bumped
-//! through does not.
+//! tree. A heap calls nothing while it inspects itself (it may hold locks, and the caller may
+//! allocate from the heap itself), and a list costs no allocation a part. Blocks are not parts: the
+//! driver of a heap knows them, their sizes and their purpose, and a bump-pointer heap does not.
 //!
-//! What is held is a matter of ownership, not of place: a chunk in use is part of its arena,
-//! because it goes when the arena goes. Where it lies, its address says: [`Role::Reserved`] parts
-//! have the addresses that others lie in.
+//! A part belongs to its owner, not to its place: a chunk in use is part of its arena, because it
+//! goes when the arena goes. Its address tells its place: [`Role::Reserved`] parts have the
+//! addresses that others lie in.
 
 use crate::{CheckError, Footprint, Region};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What a part is.
+/// The role of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Addresses that were reserved at once, or are managed together. Nothing committed is its own.
+    /// Addresses reserved at once, or managed together. It has no committed bytes of its own.
     Reserved,
-    /// Parts that belong together, and have no addresses.
+    /// Parts that belong together, without addresses.
     Group,
-    /// An arena; the region of the workload that it is for, where it was made for one.
+    /// An arena; holds its region of the workload, if it has one.
     Arena(Option<Region>),
     /// A chunk of an arena.
     Chunk,
-    /// Blocks lie here, and what lies between them is nothing else that the heap knows of.
-    /// Committed.
+    /// Blocks, with nothing else known between them. Committed.
     Blocks,
-    /// Committed, and no block: a header, a free chunk, the rest of a chunk.
+    /// Committed, without blocks: a header, a free chunk, the rest of a chunk.
     Vacant,
 }
 
 /// A part of a heap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// 0 for the heap's own parts. A part of depth n + 1 belongs to the last one of depth n before
+    /// 0 for the heap's own parts. A part of depth n + 1 belongs to the last part of depth n before
     /// it.
     pub depth: u8,
-    /// What it is.
+    /// Its role.
     pub role: Role,
-    /// What the heap's design calls it; kinds of vacant parts in brackets: `(free blocks)`.
+    /// Its name in the heap's design; kinds of vacant parts in brackets: `(free blocks)`.
     pub name: Cow<'static, str>,
-    /// Its addresses. All of [`Role::Blocks`] and [`Role::Vacant`] is committed, and apart from all
-    /// others of these. Empty where it has none.
+    /// Its addresses. All of [`Role::Blocks`] and [`Role::Vacant`] are committed and disjoint.
+    /// Empty for a part without addresses.
     pub addresses: Range<usize>,
 }
 
@@ -62,12 +60,12 @@ impl Part {
         Part { depth, role, name: name.into(), addresses }
     }
 
-    /// One that has no addresses.
+    /// A part without addresses.
     pub fn group(depth: u8, role: Role, name: impl Into<Cow<'static, str>>) -> Part {
         Part::new(depth, role, name, 0..0)
     }
 
-    /// Committed bytes that this part has and no other.
+    /// Committed bytes of this part and no other.
     pub fn own_bytes(&self) -> u64 {
         match self.role {
             Role::Blocks | Role::Vacant => self.addresses.len() as u64,
@@ -76,8 +74,8 @@ impl Part {
     }
 }
 
-/// Pushes what lies in a range that was handed out: blocks, and between them the `holes` that begin
-/// in it (by address), which are vacant and called so.
+/// Pushes the content of a handed-out range: blocks, and between them the vacant `holes` that begin
+/// in it (by address), under this name.
 pub fn push_blocks(
     parts: &mut Vec<Part>,
     depth: u8,
@@ -99,8 +97,7 @@ pub fn push_blocks(
     }
 }
 
-/// What something of so many bytes is called: `chunk of 4 KB`, `node of 8 MB`, `chunk of 704
-/// bytes`.
+/// A name with a size: `chunk of 4 KB`, `node of 8 MB`, `chunk of 704 bytes`.
 pub fn sized(what: &str, bytes: usize) -> String {
     let units = [("GB", 1_usize << 30), ("MB", 1 << 20), ("KB", 1 << 10)];
     match units.into_iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit)) {
@@ -109,11 +106,11 @@ pub fn sized(what: &str, bytes: usize) -> String {
     }
 }
 
-/// Checks what every list of parts must fulfil: depths, places within places, no byte twice, as
-/// many bytes as are committed, and every one of the `blocks` (address and size) where blocks are.
+/// Checks the invariants of every list of parts: depths, places within places, no byte twice, as
+/// many bytes as are committed, and each of the `blocks` (address and size) within a blocks part.
 ///
 /// # Errors
-/// The first of these that does not hold.
+/// The first broken one.
 pub fn check(
     parts: &[Part],
     footprint: &Footprint,

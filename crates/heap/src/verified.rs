@@ -1,5 +1,5 @@
-//! A heap wrapped so that its mistakes show at once: every block is filled with a pattern of its
-//! own, and looked at again when it is freed, reallocated, or its region ends.
+//! A wrapper that shows a heap's mistakes at once: it fills every block with a pattern of its own,
+//! and checks the pattern when the block is freed, reallocated, or its region ends.
 //!
 //! The wrapper's own records lie in the process's malloc, so measurements through it mean nothing;
 //! `heaplab replay --verify` and the conformance lists use it.
@@ -11,10 +11,10 @@ use std::ptr::NonNull;
 /// A promise that a heap broke.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// The block does not have the alignment that was asked for.
+    /// The block does not have the requested alignment.
     #[error("block of {size} bytes at {address:#x} is not aligned to {align}")]
     Misaligned {
-        /// Where it lies.
+        /// Its address.
         address: usize,
         /// Bytes requested.
         size: usize,
@@ -26,61 +26,61 @@ pub enum Violation {
         "block of {size} bytes at {address:#x} overlaps the live block of {other_size} bytes at {other:#x}"
     )]
     Overlap {
-        /// Where the new block lies.
+        /// Address of the new block.
         address: usize,
         /// Its requested bytes.
         size: usize,
-        /// Where the live block lies.
+        /// Address of the live block.
         other: usize,
         /// Its requested bytes.
         other_size: usize,
     },
-    /// A block asked for zeroed has other bytes.
+    /// A block requested zeroed has other bytes.
     #[error(
         "block of {size} bytes at {address:#x} was asked for zeroed and holds {found:#x} at offset {offset}"
     )]
     NotZeroed {
-        /// Where it lies.
+        /// Its address.
         address: usize,
         /// Bytes requested.
         size: usize,
-        /// Of the first other byte.
+        /// Offset of the first other byte.
         offset: usize,
         /// That byte.
         found: u8,
     },
-    /// A live block no longer holds what was written to it.
+    /// A live block lost its content.
     #[error(
         "block of {size} bytes at {address:#x} lost its content: {found:#x} instead of {expected:#x} at offset {offset}"
     )]
     Content {
-        /// Where it lies.
+        /// Its address.
         address: usize,
         /// Bytes requested.
         size: usize,
-        /// Of the first lost byte.
+        /// Offset of the first lost byte.
         offset: usize,
-        /// What was written.
+        /// The byte written.
         expected: u8,
-        /// What is there.
+        /// The byte found.
         found: u8,
     },
-    /// The usable size is below what was requested.
+    /// The usable size is less than requested.
     #[error("block at {address:#x} has {usable} usable bytes of {size} requested")]
     Usable {
-        /// Where it lies.
+        /// Its address.
         address: usize,
         /// Bytes requested.
         size: usize,
-        /// What the heap says may be used.
+        /// The heap's usable size.
         usable: usize,
     },
     /// The heap's own count of live requested bytes is wrong.
     #[error("the heap counts {counted} requested bytes live, the program has {live}")]
     Count {
-        /// As the heap says.
+        /// The heap's count.
         counted: u64,
-        /// As the program knows.
+        /// The program's count.
         live: u64,
     },
     /// A collector reclaimed an object that the program holds.
@@ -88,15 +88,15 @@ pub enum Violation {
         "the heap reclaimed the object of {size} bytes at {address:#x}, which the program holds"
     )]
     FreedLive {
-        /// Where it lay.
+        /// Its old address.
         address: usize,
         /// Bytes requested.
         size: usize,
     },
-    /// What a collector says of its collections cannot be true.
+    /// A collector's report of its collections cannot be true.
     #[error("the heap's collections: {0}")]
     Collections(String),
-    /// A broken invariant that the heap found itself.
+    /// A broken invariant found by the heap itself.
     #[error("the heap's own check: {0}")]
     Check(#[from] CheckError),
 }
@@ -107,13 +107,13 @@ struct Watched {
     pattern: u8,
 }
 
-/// A heap under observation. The first violation is kept ([`Verified::violation`]); the heap goes
-/// on being driven.
+/// A heap under observation. Keeps the first violation ([`Verified::violation`]) and goes on
+/// driving the heap.
 pub struct Verified<H> {
     heap: H,
-    /// Live blocks by address; neighbours in it are the only candidates for an overlap.
+    /// Live blocks by address; only neighbours in it can overlap.
     live: BTreeMap<usize, Watched>,
-    /// Of each region: its live blocks.
+    /// The live blocks of each region.
     regions: HashMap<Region, BTreeSet<usize>>,
     live_bytes: u64,
     births: u64,
@@ -138,12 +138,13 @@ impl<H: Manual> Verified<H> {
         &self.heap
     }
 
-    /// The first promise that was broken, if one was.
+    /// The first broken promise, if any.
     pub fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
 
-    /// Looks at every live block, the heap's counts and its deep check; the first violation of all.
+    /// Checks every live block, the heap's counts and its deep check; returns the first violation
+    /// of all.
     pub fn finish(&mut self) -> Result<(), Violation> {
         let blocks: Vec<usize> = self.live.keys().copied().collect();
         for address in blocks {
@@ -168,7 +169,7 @@ impl<H: Manual> Verified<H> {
     fn inspect(&mut self, address: usize) {
         let Some(block) = self.live.get(&address) else { return };
         let (size, expected) = (block.request.size, block.pattern);
-        // SAFETY: the block is live and holds `size` bytes, all of which `adopt` has written.
+        // SAFETY: the block is live and holds `size` bytes, all written by `adopt`.
         let content = unsafe { std::slice::from_raw_parts(address as *const u8, size) };
         if let Some(offset) = content.iter().position(|byte| *byte != expected) {
             let found = content[offset];
@@ -176,8 +177,8 @@ impl<H: Manual> Verified<H> {
         }
     }
 
-    /// Records a block the heap has just given and fills it. One that overlaps a live block is
-    /// neither recorded nor written.
+    /// Records a new block and fills it. A block that overlaps a live one is neither recorded nor
+    /// written.
     fn adopt(&mut self, block: NonNull<u8>, request: Request) {
         let (address, size) = (block.as_ptr() as usize, request.size);
         if let Some((other, other_size)) = self.live_overlap(address, size) {
@@ -195,8 +196,8 @@ impl<H: Manual> Verified<H> {
             self.note(Violation::Usable { address, size, usable });
         }
         self.births += 1;
-        // Neighbouring births get different patterns, and none is zero, which a fresh page already
-        // holds.
+        // Neighbouring births get different patterns, and none is zero, the content of a fresh
+        // page.
         let pattern = (self.births.wrapping_mul(37) % 255) as u8 + 1;
         // SAFETY: the heap has just given `size` bytes here and they overlap no other live block.
         unsafe { block.as_ptr().write_bytes(pattern, size) };
@@ -224,8 +225,8 @@ impl<H: Manual> Manual for Verified<H> {
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
         let block = self.heap.allocate(request)?;
         if request.zeroed && self.live_overlap(block.as_ptr() as usize, request.size).is_none() {
-            // SAFETY: the heap has just given `size` bytes that the program may read, since it
-            // asked for zeroes.
+            // SAFETY: the heap has just given `size` bytes, readable because the program asked for
+            // zeroes.
             let content = unsafe { std::slice::from_raw_parts(block.as_ptr(), request.size) };
             if let Some(offset) = content.iter().position(|byte| *byte != 0) {
                 let (address, found) = (block.as_ptr() as usize, content[offset]);
@@ -254,8 +255,8 @@ impl<H: Manual> Manual for Verified<H> {
         let Some(old) = self.forget(address) else { return Some(moved) };
         let kept = old.request.size.min(new_size);
         if self.live_overlap(moved.as_ptr() as usize, new_size).is_none() {
-            // SAFETY: the heap has just given at least `kept` bytes here, which hold what the old
-            // block held.
+            // SAFETY: the heap has just given at least `kept` bytes here, with the old block's
+            // content.
             let content = unsafe { std::slice::from_raw_parts(moved.as_ptr(), kept) };
             if let Some(offset) = content.iter().position(|byte| *byte != old.pattern) {
                 let (address, found) = (moved.as_ptr() as usize, content[offset]);
@@ -318,8 +319,9 @@ impl<H: Manual> Heap for Verified<H> {
 }
 
 impl<H> Verified<H> {
-    /// A live block (address and size) that shares bytes with these. A block of no bytes counts as
-    /// one byte: it has an address of its own, and a heap that gives it twice would free it twice.
+    /// A live block (address and size) that shares bytes with this range. A block of no bytes
+    /// counts as one byte: it has a distinct address, and a heap that gives this address twice
+    /// would free it twice.
     fn live_overlap(&self, address: usize, size: usize) -> Option<(usize, usize)> {
         let (other, live) = self.live.range(..address.saturating_add(size.max(1))).next_back()?;
         (*other + live.request.size.max(1) > address).then_some((*other, live.request.size))

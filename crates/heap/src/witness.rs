@@ -1,9 +1,9 @@
-//! A world that watches a collector: every object is filled with a pattern of its own, and looked
-//! at again whenever the heap has had the chance to spoil it.
+//! A world that watches a collector: it fills every object with a pattern of its own, and checks
+//! the pattern after every chance for the heap to spoil it.
 //!
-//! Collected heaps fail in ways that a table of addresses does not show: a live object freed, a
-//! move not reported, a field overwritten by a free-list link. The witness knows the truth by
-//! itself: who is a root, who is reached, which bytes each object holds. Conformance lists and
+//! Collected heaps fail in ways that a table of addresses does not show: a freed live object, an
+//! unreported move, a field overwritten by a free-list link. The witness knows the truth by itself:
+//! roots, reachable objects, and the bytes of each object. Conformance lists and
 //! `heaplab replay --verify` run heaps against this world; measurements with it mean nothing.
 
 use crate::world::{Object, World};
@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 
 /// A world that a driver can change: births, deaths and references of the workload.
 pub trait Objects: World {
-    /// An object was born in `slot`, which replaces what the slot held.
+    /// An object was born in `slot`; replaces the slot's object.
     fn born(&mut self, slot: u32, address: NonNull<u8>, size: usize);
     /// The object in `slot` died.
     fn died(&mut self, slot: u32);
@@ -47,12 +47,12 @@ impl Witness {
         Witness { objects: vec![None; slots as usize], ..Witness::default() }
     }
 
-    /// The first promise that was broken.
+    /// The first broken promise.
     pub fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
 
-    /// Objects that the program holds or that a held one reaches: how many, and their bytes.
+    /// Number and bytes of the objects that the program holds or that a held one reaches.
     pub fn reachable(&self) -> (u64, u64) {
         let mut seen = vec![false; self.objects.len()];
         let roots = self
@@ -73,7 +73,7 @@ impl Witness {
         found
     }
 
-    /// Looks at every object that is reachable: contents and overlaps. Call it when the heap has
+    /// Checks contents and overlaps of every reachable object. Call it after the heap has
     /// collected.
     pub fn settle(&mut self) {
         if std::mem::replace(&mut self.moved, false) {
@@ -97,7 +97,7 @@ impl Witness {
         self.violation.get_or_insert(violation);
     }
 
-    /// Enters an object among the places; one that shares bytes with another is a violation.
+    /// Enters an object among the places; sharing bytes with another is a violation.
     fn take_place(&mut self, object: Object, slot: u32) {
         let (address, size) = (object.address.as_ptr() as usize, object.size.max(1));
         let neighbour =
@@ -118,8 +118,8 @@ impl Witness {
             return;
         };
         let (object, expected) = (*object, *pattern);
-        // SAFETY: the heap says that a live object of `size` bytes lies here; a heap that lies is
-        // what tests of this crate drive on memory that stays mapped.
+        // SAFETY: the heap reports a live object of `size` bytes here. A lying heap comes only from
+        // tests of this crate, on memory that stays mapped.
         let content = unsafe { std::slice::from_raw_parts(object.address.as_ptr(), object.size) };
         if let Some(offset) = content.iter().position(|byte| *byte != expected) {
             let (address, size, found) =
@@ -174,8 +174,8 @@ impl Objects for Witness {
         self.inspect(slot);
         self.forget(slot);
         self.births += 1;
-        // Neighbouring births get different patterns, and none is zero, which a fresh page already
-        // holds.
+        // Neighbouring births get different patterns, and none is zero, the content of a fresh
+        // page.
         let pattern = (self.births.wrapping_mul(37) % 255) as u8 + 1;
         let object = Object { address, size, root: true };
         if !self.moved {
@@ -212,8 +212,8 @@ impl Objects for Witness {
     }
 }
 
-/// What must hold of a heap's own records right after a forced full collection: counts that add up,
-/// and nothing live lost.
+/// Checks a heap's own records right after a forced full collection: counts add up, and no live
+/// object is lost.
 ///
 /// # Errors
 /// The first record that cannot be true.

@@ -1,18 +1,18 @@
-//! What a collected heap asks the workload: who is alive, who refers to whom; and tells it: an
-//! object has moved.
+//! The workload's side of a collected heap: it answers which objects are alive and refer to which,
+//! and learns that an object has moved.
 //!
 //! The workload keeps its objects in **slots**, as a program keeps them in a table: a slot holds
-//! one object from its birth to its death. The death rule of the workload decides who lives. Where
-//! deaths are known (freed by the program, or noticed at a recorded collection) every object in a
-//! slot is a root. Where the workload has references, an object that the program let go of stays in
-//! its slot and is no root: it lives while a root reaches it, and the heap finds out.
+//! one object from its birth to its death. The workload's death rule decides which objects live.
+//! With known deaths (freed by the program, or noticed at a recorded collection) every object in a
+//! slot is a root. With references, an object that the program let go of stays in its slot and is
+//! no root: it lives while a root reaches it, and the heap finds out.
 
 use std::ptr::NonNull;
 
 /// An object as the workload knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// First byte of the body, as the heap returned it or reported it moved.
+    /// First byte of the body, as the heap last returned or moved it.
     pub address: NonNull<u8>,
     /// Requested bytes of the body.
     pub size: usize,
