@@ -1,9 +1,8 @@
 //! A cell: one measurement of one heap, in a process of its own.
 //!
-//! What is asked for and what was found travel as JSON, so that any binary that links a heap can
-//! serve cells: it reads a [`CellRequest`], makes the heap, calls [`run`] and prints the
-//! [`CellReport`]. Nothing is allocated between the first measurement and the last but by the heap
-//! under test.
+//! Request and result travel as JSON, so any binary that links a heap can serve cells: it reads a
+//! [`CellRequest`], makes the heap, calls [`run`] and prints the [`CellReport`]. Between the first
+//! measurement and the last only the heap under test allocates.
 
 use crate::driver::{Driver, ReplayError};
 use crate::pages::{Pages, Zeroable};
@@ -15,7 +14,7 @@ use heaplab_trace::program::Program;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What a cell measures.
+/// The kind of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellKind {
@@ -23,9 +22,9 @@ pub enum CellKind {
     Space,
     /// Time of each pass.
     Time,
-    /// Nothing: every block is checked for overlap, alignment and content.
+    /// No measurement: checks every block for overlap, alignment and content.
     Verify,
-    /// The time of a fixed piece of work that knows no heap.
+    /// The time of a fixed piece of work without a heap.
     Canary,
 }
 
@@ -59,25 +58,25 @@ mod any_path {
     }
 }
 
-/// What is asked of a cell.
+/// The request for a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellRequest {
     /// The heap's name with its parameters.
     pub heap: String,
-    /// What to measure.
+    /// The kind of measurement.
     pub kind: CellKind,
     /// The replay program's file.
     #[serde(with = "any_path")]
     pub program: PathBuf,
-    /// Which blocks are written.
+    /// The blocks to write to.
     pub touch: Touch,
     /// One OS thread a recorded thread.
     pub threads: bool,
     /// Passes over the program (time).
     pub passes: u32,
-    /// Processor to stay on.
+    /// Processor to run on.
     pub core: Option<u32>,
-    /// Whether the kernel may put memory into huge pages, as the system is set.
+    /// Whether the kernel may use huge pages, as the system is set.
     #[serde(default = "allowed")]
     pub huge_pages: bool,
 }
@@ -86,7 +85,7 @@ fn allowed() -> bool {
     true
 }
 
-/// What a cell found.
+/// The result of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellReport {
@@ -94,37 +93,36 @@ pub enum CellReport {
     Space(SpaceReport),
     /// Time of the passes.
     Time(TimeReport),
-    /// Every promise of the contract was kept.
+    /// The heap kept every promise of the contract.
     Verified {
-        /// The heap's version as it says itself.
+        /// The heap's own version text.
         version: String,
     },
-    /// The fixed work took this long.
+    /// The time of the fixed work.
     Canary {
         /// CPU time, ns.
         ns: u64,
     },
     /// The heap or the program failed; in words.
     Failed {
-        /// What happened.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Space of one cell. Resident bytes are the process's, the driver's among them.
+/// Space of one cell. Resident bytes are the whole process's, driver included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpaceReport {
-    /// The heap's version as it says itself.
+    /// The heap's own version text.
     pub version: String,
     /// Anonymous resident bytes before the first event.
     pub baseline_bytes: u64,
-    /// Of them, those in huge pages.
+    /// Baseline bytes in huge pages.
     #[serde(default)]
     pub baseline_huge_bytes: u64,
-    /// One sample a checkpoint of the program, in order.
+    /// One sample for each checkpoint of the program, in order.
     pub samples: Vec<SpaceSample>,
-    /// Anonymous resident bytes after the heap gave back what it could; `None`: it cannot be asked
-    /// to.
+    /// Anonymous resident bytes after a trim; `None`: the heap cannot trim.
     pub trimmed_bytes: Option<u64>,
     /// Every collection of a heap that collects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -139,21 +137,21 @@ pub struct SpaceReport {
 pub struct SpaceSample {
     /// Anonymous resident bytes.
     pub anonymous_bytes: u64,
-    /// Of them, those in huge pages.
+    /// Anonymous resident bytes in huge pages.
     #[serde(default)]
     pub huge_bytes: u64,
-    /// Committed bytes, as the heap says.
+    /// Committed bytes, by the heap's account.
     pub committed_bytes: Option<u64>,
-    /// Bytes in pages with live blocks, as the heap says.
+    /// Bytes in pages with live blocks, by the heap's account.
     pub active_bytes: Option<u64>,
 }
 
 /// Time of one cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimeReport {
-    /// The heap's version as it says itself.
+    /// The heap's own version text.
     pub version: String,
-    /// ns of each pass: CPU time on one thread, time that passed with threads.
+    /// ns of each pass: CPU time on one thread, elapsed time with threads.
     pub passes_ns: Vec<u64>,
     /// CPU time of all passes and threads, ns.
     pub cpu_ns: u64,
@@ -164,12 +162,12 @@ pub struct TimeReport {
     pub collections: Vec<Collection>,
 }
 
-/// Serves `request` with a heap that one thread uses.
+/// Serves `request` with a heap for one thread.
 pub fn run<H: Manual>(heap: H, program: &Program, request: &CellRequest) -> CellReport {
     measure(heap, program, request).unwrap_or_else(|error| error.into())
 }
 
-/// Serves `request` with a heap that many threads may use, one clone each.
+/// Serves `request` with a heap for many threads, one clone each.
 pub fn run_shared<H: Manual + Clone + Send>(
     heap: H,
     program: &Program,
@@ -184,7 +182,7 @@ impl From<ReplayError> for CellReport {
     }
 }
 
-/// [`run`] with the error as it is.
+/// [`run`] with the plain error.
 pub(crate) fn measure<H: Manual>(
     heap: H,
     program: &Program,
@@ -205,7 +203,7 @@ pub(crate) fn measure<H: Manual>(
     }
 }
 
-/// [`run_shared`] with the error as it is.
+/// [`run_shared`] with the plain error.
 pub(crate) fn measure_shared<H: Manual + Clone + Send>(
     heap: H,
     program: &Program,
@@ -220,9 +218,9 @@ pub(crate) fn measure_shared<H: Manual + Clone + Send>(
     }
 }
 
-/// What a measurement needs of a driver, on one thread or on many.
+/// The operations of a driver that a measurement needs, on one thread or on many.
 pub(crate) trait Runs {
-    /// The heap that is driven.
+    /// The heap under test.
     type Heap: Manual;
     /// The heap.
     fn heap(&mut self) -> &mut Self::Heap;
@@ -234,19 +232,19 @@ pub(crate) trait Runs {
         touch: Touch,
         each: impl FnMut(&mut Self::Heap) -> Result<(), ReplayError>,
     ) -> Result<(), ReplayError>;
-    /// Frees what is live and goes back to the beginning.
+    /// Frees all live blocks and goes back to the beginning.
     fn rewind(&mut self);
-    /// The clock that a pass is measured by, ns.
+    /// The clock of a pass, ns.
     fn clock() -> u64;
 }
 
-/// A sample as it is kept while measuring: no `Option`, so that zero is a value.
+/// A sample in its form during the measurement: no `Option`, because zero must be a value.
 #[derive(Clone, Copy)]
 struct RawSample {
     anonymous: Anonymous,
-    /// Plus one; 0: not known.
+    /// Plus one; 0: unknown.
     committed_bytes: u64,
-    /// Plus one; 0: not known.
+    /// Plus one; 0: unknown.
     active_bytes: u64,
 }
 
@@ -277,9 +275,8 @@ fn space<R: Runs>(
     request: &CellRequest,
 ) -> Result<CellReport, ReplayError> {
     let mut samples: Pages<RawSample> = Pages::zeroed(program.checkpoints().len())?;
-    // The process's malloc has served this process's beginning: free memory that is resident
-    // already would be used by the program and not be seen. The first reading is made for what it
-    // needs itself.
+    // The process's malloc has served this process's start: the program would use its free resident
+    // memory unseen. The first reading itself takes the memory that readings need.
     runs.heap().trim();
     anonymous()?;
     let baseline = anonymous()?;
@@ -331,8 +328,7 @@ fn time<R: Runs>(mut runs: R, request: &CellRequest) -> Result<CellReport, Repla
 fn verify<H: Manual>(heap: H, program: &Program) -> Result<CellReport, ReplayError> {
     let failed = |violation: Violation| Ok(CellReport::Failed { reason: violation.to_string() });
     let mut driver = Driver::new(program, Verified::new(heap))?;
-    // The wrapper fills the blocks itself, and the driver's own stores would look like damage to
-    // it.
+    // The wrapper fills the blocks itself; the driver's own stores would look like damage to it.
     driver.run(Touch::None)?;
     if let Err(violation) = driver.heap().finish() {
         return failed(violation);
@@ -346,7 +342,7 @@ fn verify<H: Manual>(heap: H, program: &Program) -> Result<CellReport, ReplayErr
 
 /// Steps of the canary's work: about 50 ms on a machine of 2020.
 const CANARY_STEPS: u32 = 8_000_000;
-/// Entries of the canary's table: 1 MiB, so that the cache is a part of what it feels.
+/// Entries of the canary's table: 1 MiB, so that the cache matters.
 const CANARY_ENTRIES: usize = 1 << 17;
 
 /// The report of [`CellKind::Canary`]: a fixed walk through a fixed table, arithmetic and dependent
@@ -359,7 +355,7 @@ pub fn canary() -> CellReport {
     let mut state = 1_u64;
     let begin = system::cpu_ns();
     for _ in 0..CANARY_STEPS {
-        // A linear congruential generator (Knuth's constants) whose next step depends on the load.
+        // A linear congruential generator (Knuth's constants); its next step depends on the load.
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let entry = &mut table.as_mut_slice()[(state >> 47) as usize];

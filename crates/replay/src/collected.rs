@@ -1,12 +1,12 @@
-//! The loop for heaps that collect: births and deaths go to the driver's slots, the heap finds out
-//! by itself.
+//! The loop for heaps that collect: births and deaths go to the driver's slots, and the heap finds
+//! them out.
 //!
 //! A free of the workload only empties its slot. A reallocation is a birth in the same slot: the
-//! content is copied and the old object dies, as in a language whose arrays do not grow in place.
-//! Arenas are no more than the objects in them.
+//! content is copied and the old object dies, as in a language with arrays that do not grow in
+//! place. Arenas are nothing but their objects.
 //!
-//! Any program is safe to run, a damaged one too: slots and fields are checked, and the heap only
-//! learns of objects that it returned itself.
+//! Any program is safe to run, even a damaged one: slots and fields are checked, and the heap
+//! learns only of objects that it returned itself.
 
 use crate::cell::{CellKind, CellReport, CellRequest, SpaceReport, TimeReport, canary};
 use crate::driver::ReplayError;
@@ -18,7 +18,7 @@ use heaplab_heap::{Ask, Birth, Collected, Collection, Origin, Request, Violation
 use heaplab_trace::program::{Managed, Program, Step, decode};
 use std::ptr::NonNull;
 
-/// The most fields that an object of a program may have: a damaged program names any number.
+/// Most fields of an object: a damaged program names any number.
 const FIELDS_MAX: u32 = 1 << 20;
 
 /// Serves `request` with a heap that collects.
@@ -47,7 +47,7 @@ pub struct Driver<'a, H, W> {
     heap: H,
     world: W,
     at: usize,
-    /// The next birth is one in the old generation.
+    /// The next birth is in the old generation.
     next_old: bool,
 }
 
@@ -79,9 +79,9 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         }
     }
 
-    /// Runs until the heap has collected `collections` times, to the end of the instruction that
-    /// made it; without a number, and where the heap collects less often, to the program's end. No
-    /// object is written.
+    /// Runs until the heap has collected `collections` times, to the end of that instruction;
+    /// without a number, or if the heap collects less often, to the program's end. Writes no
+    /// object.
     ///
     /// # Errors
     /// As for [`Driver::run_to`].
@@ -128,7 +128,7 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         Ok(())
     }
 
-    /// The object in `slot`: where it lies, and its bytes.
+    /// Address and bytes of the object in `slot`.
     #[inline(always)]
     fn held(&self, slot: u32, word: usize) -> Result<(NonNull<u8>, usize), ReplayError> {
         let held = self.world.object(slot).map(|object| (object.address, object.size));
@@ -193,15 +193,15 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
                 self.heap.trim();
             }
             Managed::NextOld => self.next_old = true,
-            // When to promote is what the heaps under test decide.
+            // The heaps under test decide when to promote.
             Managed::Promote { .. } => {}
             Managed::Release { slot } => {
                 self.held(slot, word)?;
                 self.world.released(slot);
             }
             Managed::Reference { from, field, to } => {
-                // An object that the program let go of may have been reclaimed by this heap and not
-                // by the recorded one.
+                // This heap, unlike the recorded one, may have reclaimed an object that the program
+                // let go of.
                 let known = self.world.object(from).is_some()
                     && to.is_none_or(|to| self.world.object(to).is_some());
                 if field >= FIELDS_MAX {
@@ -225,8 +225,8 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         done.map_err(|error| ReplayError::OutOfMemory { word, error: error.to_string() })
     }
 
-    /// Everything dies, and the driver is at the beginning again. What the heap collects here is no
-    /// part of a pass.
+    /// Everything dies, and the driver is at the beginning again. Collections here are no part of a
+    /// pass.
     fn rewind(&mut self) -> Result<(), ReplayError> {
         for slot in 0..self.world.slots() {
             if let Some(object) = self.world.object(slot) {
@@ -280,8 +280,8 @@ fn space<H: Collected>(
     }))
 }
 
-/// Each pass begins on a heap that has collected everything; the collections told are those of the
-/// first.
+/// Each pass begins on a heap that has collected everything; the reported collections are those of
+/// the first pass.
 fn time<H: Collected>(
     mut driver: Driver<'_, H, Slots>,
     request: &CellRequest,
@@ -313,8 +313,7 @@ fn verify<H: Collected>(mut driver: Driver<'_, H, Witness>) -> Result<CellReport
     let mut settled = 0;
     let words = driver.program.words().len();
     while driver.at < words {
-        // The driver's own stores would look like damage to the witness, which fills objects
-        // itself.
+        // The witness fills objects itself; the driver's own stores would look like damage to it.
         driver.run_to(driver.at + 1, Touch::None)?;
         let collections = driver.heap.collections().len();
         if collections > settled {

@@ -1,14 +1,13 @@
 //! The loop: decode an instruction, call the heap, keep the block in its slot.
 //!
-//! It must cost little beside the heap (docs/measuring.md has what it costs), so there is nothing
-//! in it but a bounds check, an alignment check and the slot: instructions are read from mapped
-//! words in order, slots are reused, and the entry of a slot is fetched into the cache while the
-//! instructions before it run. The heap's own memory is never fetched ahead: that would do a part
-//! of the heap's work unmeasured.
+//! The loop must cost little beside the heap (docs/measuring.md has its cost). So it has only a
+//! bounds check, an alignment check and the slot: instructions are read from mapped words in order,
+//! slots are reused, and a slot's entry is prefetched while earlier instructions run. The heap's
+//! own memory is never prefetched: this would do a part of the heap's work unmeasured.
 //!
-//! Any program is safe to run, a damaged one too: [`Table`] checks that a slot is inside the table,
-//! empty before a birth and taken before anything else, and which blocks die with a region, so that
-//! a heap only ever gets back what it gave.
+//! Any program is safe to run, even a damaged one: [`Table`] checks that a slot is inside the
+//! table, empty before a birth and taken before anything else, and which blocks die with a region.
+//! So a heap gets back only blocks that it gave.
 
 use crate::cell::Runs;
 use crate::table::Table;
@@ -17,7 +16,7 @@ use heaplab_heap::{Block, Manual, Region, Request};
 use heaplab_trace::program::{Corrupt, Managed, Program, Step, decode, slot_at};
 use std::ptr::NonNull;
 
-/// How far ahead of the instruction that runs a slot's entry is fetched, in words.
+/// How far ahead of the current instruction a slot's entry is prefetched, in words.
 const PREFETCH_WORDS: usize = 32;
 
 /// Why a replay ended early.
@@ -37,35 +36,34 @@ pub enum ReplayError {
         /// Alignment requested.
         align: u64,
     },
-    /// The heap returned a block that is not aligned as it must be.
+    /// The heap returned a misaligned block.
     #[error(
         "the heap returned {address:#x} for {size} bytes aligned to {align} (word {word} of the program)"
     )]
     Misaligned {
         /// Word of the instruction.
         word: usize,
-        /// Where the block lies.
+        /// Address of the block.
         address: usize,
         /// Bytes requested.
         size: u64,
-        /// Alignment that the block must have.
+        /// Required alignment.
         align: u64,
     },
     /// The program is damaged.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
-    /// The program does what no program can: it frees what is not there, or puts two blocks in one
-    /// slot.
+    /// The program does the impossible: it frees an empty slot, or puts two blocks in one slot.
     #[error("word {word} of the replay program: slot {slot} is {found}")]
     Slot {
         /// Word of the instruction.
         word: usize,
         /// The slot.
         slot: u32,
-        /// What is wrong with it.
+        /// The slot's state.
         found: &'static str,
     },
-    /// A heap that collects has no room, though it collected.
+    /// A collecting heap has no room even after collecting.
     #[error("{error} (word {word} of the program)")]
     OutOfMemory {
         /// Word of the instruction.
@@ -73,17 +71,17 @@ pub enum ReplayError {
         /// The heap's own words.
         error: String,
     },
-    /// The program does with a region what no program can.
+    /// The program does the impossible with a region.
     #[error("word {word} of the replay program: region {region} {found}")]
     Region {
         /// Word of the instruction.
         word: usize,
         /// The region.
         region: u32,
-        /// What is wrong with it.
+        /// The region's state.
         found: String,
     },
-    /// The driver's own memory could not be had.
+    /// The system has no memory for the driver.
     #[error("no memory for the driver's tables: {0}")]
     Memory(String),
     /// Threads cannot replay this program.
@@ -106,8 +104,7 @@ pub struct Driver<'a, H> {
 }
 
 impl<'a, H: Manual> Driver<'a, H> {
-    /// A driver at the beginning of `program`. Its table is written here, before anything is
-    /// measured.
+    /// A driver at the beginning of `program`. Writes its table here, before any measurement.
     ///
     /// # Errors
     /// The system has no memory for the table.
@@ -125,7 +122,7 @@ impl<'a, H: Manual> Driver<'a, H> {
         self.run_to(self.program.words().len(), policy)
     }
 
-    /// Frees what is live, ends the regions that are alive, and goes back to the beginning.
+    /// Frees all live blocks, ends the live regions, and goes back to the beginning.
     pub fn rewind(&mut self) {
         self.table.release(&mut self.heap);
         self.at = 0;
@@ -136,7 +133,7 @@ impl<'a, H: Manual> Driver<'a, H> {
         &mut self.heap
     }
 
-    /// Where the block of a slot lies; `None`: the slot is empty, or there is none of that number.
+    /// Address of a slot's block; `None`: the slot is empty, or out of range.
     pub fn block(&self, slot: u32) -> Option<NonNull<u8>> {
         self.table.address(slot)
     }
@@ -169,7 +166,7 @@ impl<H: Manual> Runs for Driver<'_, H> {
         Driver::rewind(self);
     }
 
-    /// CPU time: what other processes take from this one is not the heap's.
+    /// CPU time: time that other processes take is not the heap's.
     fn clock() -> u64 {
         crate::system::cpu_ns()
     }
@@ -254,9 +251,9 @@ fn run_touching<H: Manual, const POLICY: u8>(
     Ok(())
 }
 
-/// Gives `block`, which is in the table, a new size, and returns what the table is to hold. A block
-/// of a sized heap keeps its alignment; where the program asks for more, it is moved by hand, as a
-/// program would have to.
+/// Gives `block`, which is in the table, a new size; returns the table's new entry. A block of a
+/// sized heap keeps its alignment; if the program asks for more, the driver moves the block by
+/// hand, as a program would have to.
 #[inline(always)]
 fn reallocate<H: Manual>(
     heap: &mut H,
@@ -286,7 +283,7 @@ fn realign<H: Manual>(
     let request = Request { align, ..block.request(size) };
     let address = heap.allocate(request).ok_or_else(|| refused(word, "reallocation", request))?;
     // SAFETY: both blocks are live and hold the smaller of both sizes. A null heap gives the same
-    // block twice, so they may overlap.
+    // block twice, so the two may overlap.
     unsafe { address.copy_from(block.address, block.size.min(size)) };
     // SAFETY: the table holds only live blocks of this heap; the caller puts the other block in
     // this one's place.
@@ -309,7 +306,7 @@ fn refused(word: usize, what: &'static str, request: Request) -> ReplayError {
     ReplayError::Refused { word, what, size: request.size as u64, align: request.align as u64 }
 }
 
-/// What a heap whose blocks the program frees does with an instruction for heaps that collect.
+/// Handles an instruction for collecting heaps on a heap with blocks that the program frees.
 #[cold]
 fn heed<H: Manual>(
     table: &Table,

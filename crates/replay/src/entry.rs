@@ -1,8 +1,7 @@
 //! The table of families: names to heaps, heaps to cells.
 //!
 //! A binary lists its families as [`Entry`] objects. [`Of`] makes an entry of a [`Family`] and
-//! compiles the drivers for its heaps, so that a virtual call is paid once a cell and none an
-//! event.
+//! compiles the drivers for its heaps: a virtual call is paid once a cell, never for an event.
 
 use crate::cell::{self, CellReport, CellRequest, SpaceReport, SpaceSample, TimeReport};
 use crate::collected;
@@ -18,24 +17,24 @@ use heaplab_heap::{
 use heaplab_trace::program::{Program, Step};
 use std::fmt;
 
-/// A family, whatever its type.
+/// A family of any type.
 pub trait Entry: Sync {
     /// The family's heaps.
     fn rows(&self) -> Vec<Row>;
 
-    /// Parses a name; `None`: it is not one of this family's.
+    /// Parses a name; `None`: another family's name.
     fn parse(&self, name: &Name) -> Option<Result<Box<dyn Selected>, FamilyError>>;
 }
 
-/// A heap of some family with its parameters. Prints as it is named.
+/// A heap of any family with its parameters. Prints as its name.
 pub trait Selected: fmt::Display + fmt::Debug + Send + Sync {
-    /// What the lab has to know of the heap before it runs.
+    /// Facts for the lab, known before the heap runs.
     fn traits(&self) -> Traits;
 
-    /// Checks that the parameters are about what the program has.
+    /// Checks that the program has everything that the parameters name.
     ///
     /// # Errors
-    /// A parameter names what the program has not.
+    /// A parameter names a thing that the program lacks.
     fn suits(&self, program: &Program) -> Result<(), FamilyError>;
 
     /// Serves a cell in this process.
@@ -44,7 +43,7 @@ pub trait Selected: fmt::Display + fmt::Debug + Send + Sync {
     /// The heap cannot be made here.
     fn cell(&self, program: &Program, request: &CellRequest) -> Result<CellReport, FamilyError>;
 
-    /// Runs the program on the heap and says what stands when it has run.
+    /// Runs the program on the heap and returns the heap's final structure.
     ///
     /// # Errors
     /// The heap cannot be made, cannot run the program, or cannot be walked.
@@ -56,7 +55,7 @@ pub trait Selected: fmt::Display + fmt::Debug + Send + Sync {
     /// that collects; `None`: at the program's end.
     ///
     /// # Errors
-    /// As for [`Selected::stand`], and there is no such collection.
+    /// As for [`Selected::stand`], or the collection does not exist.
     fn stand_after(
         &self,
         program: &Program,
@@ -73,14 +72,14 @@ impl Clone for Box<dyn Selected> {
     }
 }
 
-/// What a heap is made of when it has run a program, and where the block of each slot then lies.
+/// A heap's structure after a program, and the place of each slot's block.
 #[derive(Clone, Debug)]
 pub struct Standing {
-    /// Its parts, as it says.
+    /// Its parts.
     pub parts: Vec<Part>,
     /// By slot; `None`: the slot is empty.
     pub blocks: Vec<Option<usize>>,
-    /// How many bytes are where, as it says.
+    /// How many bytes are where.
     pub footprint: Footprint,
     /// Every collection so far, of a heap that collects.
     pub collections: Vec<Collection>,
@@ -108,7 +107,7 @@ struct One<F: Family> {
 }
 
 impl<F: Family> One<F> {
-    /// What an error means to who chose the limit.
+    /// Explains an error to a user who chose the limit.
     fn explained(&self, error: &ReplayError) -> String {
         match (error, self.spec.traits().limit) {
             (ReplayError::Refused { .. }, Some(limit)) => {
@@ -227,7 +226,7 @@ impl Lab for CellLab<'_> {
                 minor_faults: 0,
                 collections,
             }),
-            // The heap's own checks are not this process's to run.
+            // The heap's own checks cannot run in this process.
             CellKind::Verify => CellReport::Verified { version },
             CellKind::Space | CellKind::Canary => CellReport::Space(SpaceReport {
                 version,
@@ -240,8 +239,8 @@ impl Lab for CellLab<'_> {
     }
 }
 
-/// What is known of a runtime's space at each checkpoint: committed bytes as its last collection
-/// left them. Anonymous memory is known at its peak alone, which stands at each of them.
+/// A runtime's space at each checkpoint: committed bytes as of its last collection. Anonymous
+/// memory is known only at its peak, and is the same for each checkpoint.
 fn samples(
     program: &Program,
     peak_anonymous_bytes: Option<u64>,
@@ -262,7 +261,7 @@ fn samples(
         .collect()
 }
 
-/// Births before each checkpoint; a reallocation is one, as in [`Collection::births`].
+/// Births before each checkpoint; a reallocation counts as one, as in [`Collection::births`].
 fn births_at_checkpoints(program: &Program) -> impl Iterator<Item = u64> {
     let mut steps = program.steps().map_while(Result::ok).peekable();
     let mut births = 0;
@@ -274,7 +273,7 @@ fn births_at_checkpoints(program: &Program) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Runs a heap to the program's end, or until it has collected so often, and walks it. `None`: it
+/// Runs a heap to the program's end, or for a number of collections, and walks it. `None`: the heap
 /// cannot be walked.
 struct WalkLab<'a> {
     workload: Replayed<'a>,
@@ -295,7 +294,7 @@ impl Lab for WalkLab<'_> {
     fn manual<H: Manual>(self, heap: H) -> Self::Output {
         let program = self.workload.0;
         let mut driver = Driver::new(program, heap)?;
-        // What a block holds is not looked at.
+        // Nobody reads the blocks' content.
         driver.run(Touch::None)?;
         let blocks = (0..program.facts().slots)
             .map(|slot| driver.block(slot).map(|block| block.addr().get()))
@@ -339,12 +338,12 @@ impl Lab for WalkLab<'_> {
 pub struct Families(pub &'static [&'static dyn Entry]);
 
 impl Families {
-    /// Every heap there is.
+    /// All heaps.
     pub fn rows(&self) -> Vec<Row> {
         self.0.iter().flat_map(|family| family.rows()).collect()
     }
 
-    /// Names of the heaps that need nothing but this binary.
+    /// Names of the heaps that need only this binary.
     pub fn built_in(&self) -> Vec<String> {
         self.rows().into_iter().filter(|row| row.is_built_in).map(|row| row.name).collect()
     }
@@ -352,8 +351,8 @@ impl Families {
     /// The heap of a name.
     ///
     /// # Errors
-    /// No heap has the name, or a parameter is wrong; says what there is, what was probably meant,
-    /// and an example.
+    /// No heap has the name, or a parameter is wrong; the error lists the heaps, the likely
+    /// meaning, and an example.
     pub fn parse(&self, text: &str) -> Result<Box<dyn Selected>, FamilyError> {
         self.parse_name(&Name::parse(text))
     }
@@ -387,7 +386,8 @@ impl Families {
         ))
     }
 
-    /// What was probably meant by a parameter or a variant, and how the heap is named with some.
+    /// The likely meaning of a parameter or a variant, and an example of the heap's name with
+    /// parameters.
     fn hint(&self, name: &Name) -> String {
         let rows = self.rows();
         let Some(row) = rows
@@ -418,7 +418,7 @@ impl Families {
     /// The heaps of a list such as `glibc,jemalloc:narenas=1,dirty_decay_ms=0`.
     ///
     /// # Errors
-    /// None is named, one is named twice, one cannot be compared, or a name is wrong.
+    /// The list is empty, a heap is named twice or cannot be compared, or a name is wrong.
     pub fn parse_list(&self, list: &str) -> Result<Vec<Box<dyn Selected>>, FamilyError> {
         let mut heaps: Vec<Box<dyn Selected>> = Vec::new();
         for name in name::list(list) {
@@ -441,7 +441,7 @@ impl Families {
         Ok(heaps)
     }
 
-    /// An error that names the heaps that can be walked, unless `heap` is one of them.
+    /// Checks that `heap` can be walked; the error names the heaps that can.
     ///
     /// # Errors
     /// The heap cannot be walked.
@@ -479,13 +479,13 @@ impl Families {
 /// Why a cell is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The kernel does not let a process do without huge pages.
+    /// The kernel cannot keep huge pages from a process.
     #[error("huge pages cannot be switched off (prctl PR_SET_THP_DISABLE): {0}")]
     HugePages(std::io::Error),
     /// The program cannot be opened.
     #[error(transparent)]
     Program(#[from] heaplab_trace::TraceError),
-    /// The heap.
+    /// The heap cannot be made.
     #[error(transparent)]
     Heap(#[from] FamilyError),
 }

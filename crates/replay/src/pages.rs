@@ -1,12 +1,11 @@
-//! Memory of the driver's own, outside of every heap: anonymous pages that grow by `mremap` and are
-//! written when they are obtained, so that they weigh the same before the first event as after the
-//! last.
+//! The driver's own memory, outside of every heap: anonymous pages that grow by `mremap` and are
+//! written when obtained. They weigh the same before the first event as after the last.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// Types whose all-zero bytes are a value and that need no drop.
+/// Types with an all-zero value and without a drop.
 ///
 /// # Safety
 /// Both must be true.
@@ -59,7 +58,7 @@ impl<T: Zeroable> Pages<T> {
             return Ok(());
         }
         let grown = bytes.max(self.mapped_bytes * 2).next_multiple_of(FIRST_BYTES);
-        // SAFETY: a new map, or a larger one in place of the pages this array owns alone; the
+        // SAFETY: a new map, or a larger one in place of the pages that this array owns alone; the
         // result is checked.
         let start = unsafe {
             if self.mapped_bytes == 0 {
@@ -104,7 +103,7 @@ impl<T: Zeroable> Pages<T> {
         T: Copy,
     {
         self.reserve(self.length + values.len())?;
-        // SAFETY: `reserve` made room, and the pages are nobody else's.
+        // SAFETY: `reserve` made room, and the array owns the pages alone.
         unsafe {
             self.start
                 .add(self.length)
@@ -115,7 +114,7 @@ impl<T: Zeroable> Pages<T> {
         Ok(())
     }
 
-    /// The elements, to change.
+    /// The elements, mutable.
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         // SAFETY: this many elements are initialised, and `self` is borrowed alone.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }

@@ -1,5 +1,5 @@
-//! The world of a measured replay: one entry a slot, in mapped pages that were written before
-//! anything is measured.
+//! The world of a measured replay: one entry a slot, in mapped pages written before any
+//! measurement.
 
 use crate::driver::ReplayError;
 use crate::pages::{Pages, Zeroable};
@@ -8,31 +8,31 @@ use heaplab_heap::{Object, World};
 use std::collections::HashMap;
 use std::ptr::NonNull;
 
-/// Of an entry's size: the program has let go of the object.
+/// Flag in an entry's size: the program has let go of the object.
 const RELEASED: u64 = 1 << 63;
 
 #[derive(Clone, Copy)]
 struct Entry {
     /// 0: the slot is empty.
     address: usize,
-    /// Requested bytes, and [`RELEASED`].
+    /// Requested bytes, and the flag [`RELEASED`].
     size: u64,
 }
 
 // SAFETY: integers; zero is a value.
 unsafe impl Zeroable for Entry {}
 
-/// What lies in each slot. References are kept apart, because few workloads have them.
+/// The object in each slot. References are stored apart, because few workloads have them.
 pub struct Slots {
     entries: Pages<Entry>,
     fields: HashMap<u32, Vec<Option<u32>>>,
 }
 
 impl Slots {
-    /// So many empty slots.
+    /// This many empty slots.
     ///
     /// # Errors
-    /// No memory for them.
+    /// The system has no memory for them.
     pub fn new(slots: u32) -> Result<Slots, ReplayError> {
         Ok(Slots { entries: Pages::zeroed(slots as usize)?, fields: HashMap::new() })
     }

@@ -1,25 +1,24 @@
-//! What the kernel says of this process, read without allocating.
+//! The kernel's figures for this process, read without allocating.
 
 use std::ffi::CStr;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Anonymous memory of this process that is resident.
+/// Resident anonymous memory of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Anonymous {
-    /// Of any kind.
+    /// Bytes in pages of all sizes.
     pub bytes: u64,
-    /// Of it, in huge pages; 0 where the kernel does not tell.
+    /// The part in huge pages; 0 if the kernel does not tell.
     pub huge_bytes: u64,
 }
 
-/// Anonymous memory that is resident.
+/// Resident anonymous memory.
 ///
-/// From the page tables (`/proc/self/smaps_rollup`), which is exact. `RssAnon` in
-/// `/proc/self/status` comes from counters that each CPU keeps for itself and adds to the sum in
-/// batches (the kernel's `percpu_counter`: of max(32, 2 a CPU) pages), so that with 2 CPUs it may
-/// be 256 KiB off, as much as a small program's heap. It is used where there is no rollup. `None`
-/// where neither can be read.
+/// From the page tables (`/proc/self/smaps_rollup`), exactly. `RssAnon` in `/proc/self/status`
+/// comes from counters that each CPU keeps and adds to the sum in batches (the kernel's
+/// `percpu_counter`: of max(32, 2 a CPU) pages). With 2 CPUs it may be 256 KiB off, as much as a
+/// small program's heap; it serves only without a rollup. `None` if neither can be read.
 pub fn anonymous() -> Option<Anonymous> {
     let mut buffer = [0_u8; 8192];
     let rollup = read_start(c"/proc/self/smaps_rollup", &mut buffer);
@@ -50,10 +49,10 @@ pub fn anonymous_bytes() -> Option<u64> {
     anonymous().map(|anonymous| anonymous.bytes)
 }
 
-/// What `buffer` has room for of a file; nothing, where it cannot be read.
+/// The start of a file, as far as `buffer` has room; empty if unreadable.
 fn read_start<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
     let mut length = 0;
-    // SAFETY: the path ends with a zero, and each read is given the room that is left.
+    // SAFETY: the path ends with a zero, and each read gets the remaining room.
     unsafe {
         let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         if file < 0 {
@@ -100,7 +99,7 @@ pub fn cpu_ns() -> u64 {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Time that passes, ns.
+/// Elapsed time, ns.
 pub fn wall_ns() -> u64 {
     clock(libc::CLOCK_MONOTONIC)
 }
@@ -115,7 +114,7 @@ pub fn minor_faults() -> u64 {
     }
 }
 
-/// Keeps this process on one processor. Does nothing where the system refuses: the cell is then
+/// Keeps this process on one processor. Does nothing if the system refuses: the cell is then
 /// noisier, not wrong.
 pub fn pin_to(core: u32) {
     // SAFETY: all-zero bytes are an empty set, and the index is bounded.
@@ -128,9 +127,8 @@ pub fn pin_to(core: u32) {
     }
 }
 
-/// Sleeps until [`wake_all`] is called for `word`, at most for `limit`; returns at once where
-/// `word` is not `expected` any more, as far as its lower half tells. It may also return for no
-/// reason.
+/// Sleeps until [`wake_all`] is called for `word`, at most for `limit`; returns at once if `word`
+/// is not `expected` any more, by its lower half. May also return for no reason.
 pub fn sleep_while(word: &AtomicU64, expected: u64, limit: Duration) {
     let timeout = libc::timespec {
         tv_sec: limit.as_secs() as libc::time_t,
@@ -149,7 +147,7 @@ pub fn sleep_while(word: &AtomicU64, expected: u64, limit: Duration) {
     };
 }
 
-/// Wakes all who sleep on `word`.
+/// Wakes all sleepers on `word`.
 pub fn wake_all(word: &AtomicU64) {
     // SAFETY: the address is of four bytes that live as long as `word`.
     unsafe {
@@ -162,7 +160,7 @@ pub fn wake_all(word: &AtomicU64) {
     };
 }
 
-/// The half that changes, which is what futexes look at.
+/// The changing half, which futexes compare.
 fn lower_half(word: &AtomicU64) -> *mut u32 {
     word.as_ptr().cast::<u32>().wrapping_add(usize::from(cfg!(target_endian = "big")))
 }
@@ -179,7 +177,7 @@ mod tests {
         assert_eq!(parse_kib(b"\nAnonymous: kB", b"\nAnonymous:"), None);
     }
 
-    /// In a process of its own: the other tests' memory would be seen too.
+    /// In a process of its own: the other tests' memory would count too.
     #[test]
     fn touched_pages_are_seen_exactly() {
         const ALONE: &str = "HEAPLAB_TEST_ALONE";

@@ -1,12 +1,12 @@
-//! The live blocks of a replay, by slot, and the regions that are alive: what the driver knows and
-//! no heap has to.
+//! The live blocks of a replay, by slot, and the live regions: the driver's knowledge, which no
+//! heap needs.
 //!
-//! Columns lie apart, so that a heap that reads addresses only ([`Manual::SIZED`]) costs one store
-//! a birth. Entries are atomic so that threads may share a table; on one thread that costs nothing.
+//! Columns lie apart: a heap that reads only addresses ([`Manual::SIZED`]) costs one store a birth.
+//! Entries are atomic, so threads may share a table; on one thread this costs nothing.
 //!
-//! A slot says of its block all that the heap will be told at its death. So no program, a damaged
-//! one included, makes the heap free a block twice, with another size, or in another region, and
-//! none keeps a block of a region that has ended.
+//! A slot holds everything that the heap needs at its block's death. So no program, even a damaged
+//! one, makes the heap free a block twice, with another size, or in another region, and none keeps
+//! a block of an ended region.
 
 use crate::driver::ReplayError;
 use crate::pages::Pages;
@@ -16,24 +16,22 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
-/// Bits of a size in a shape; sizes of a program are at most 2^47.
+/// Bits of a size in a shape; a program's sizes are at most 2^47.
 const SIZE_BITS: u32 = 48;
 
 /// The live blocks and regions of one replay.
 pub struct Table {
     addresses: Pages<AtomicPtr<u8>>,
-    /// Size and log2 of the alignment. Empty where the heap is not [`Manual::SIZED`].
+    /// Size and log2 of the alignment. Empty if the heap is not [`Manual::SIZED`].
     shapes: Pages<AtomicU64>,
-    /// Empty where the heap has no regions.
+    /// Empty if the heap has no regions.
     regions: Pages<AtomicU32>,
-    /// By region: one more than its live blocks; 0: it is not alive. Empty where the heap has no
-    /// regions.
+    /// By region: its live blocks plus one; 0: not alive. Empty if the heap has no regions.
     alive: Pages<AtomicU32>,
 }
 
 impl Table {
-    /// An empty table for `program` on a heap of type `H`, written here, before anything is
-    /// measured.
+    /// An empty table for `program` on a heap of type `H`, written here, before any measurement.
     ///
     /// # Errors
     /// The system has no memory for the table.
@@ -48,13 +46,12 @@ impl Table {
         })
     }
 
-    /// Where the block of a slot lies; `None`: the slot is empty, or there is none of that number.
+    /// Address of a slot's block; `None`: the slot is empty, or out of range.
     pub fn address(&self, slot: u32) -> Option<NonNull<u8>> {
         NonNull::new(self.addresses.get(slot as usize)?.load(Relaxed))
     }
 
-    /// Fetches the address column's entry of `slot` into the cache, and the shape's where there is
-    /// one.
+    /// Prefetches `slot`'s entry of the address column, and of the shape column if present.
     #[inline(always)]
     pub(crate) fn prefetch<H: Manual>(&self, slot: usize) {
         prefetch(self.addresses.as_ptr().wrapping_add(slot));
@@ -72,7 +69,7 @@ impl Table {
         })
     }
 
-    /// An error unless a block may be born in `slot` and `region`.
+    /// Fails unless a block may be born in `slot` and `region`.
     #[inline(always)]
     pub(crate) fn check_birth<H: Manual>(
         &self,
@@ -89,8 +86,7 @@ impl Table {
         Ok(())
     }
 
-    /// Puts a block that was just allocated into its slot, for which [`Table::check_birth`] was
-    /// asked.
+    /// Puts a new block into its slot; [`Table::check_birth`] must have succeeded.
     #[inline(always)]
     pub(crate) fn put<H: Manual>(
         &self,
@@ -112,7 +108,7 @@ impl Table {
         Ok(())
     }
 
-    /// The block in `slot` has another address and size.
+    /// Gives the block in `slot` another address and size.
     #[inline(always)]
     pub(crate) fn moved<H: Manual>(
         &self,
@@ -157,7 +153,7 @@ impl Table {
         Ok(block)
     }
 
-    /// What the columns say of the block at `address` in `slot`.
+    /// The block at `address` in `slot`, from the columns.
     #[inline(always)]
     fn described<H: Manual>(&self, slot: usize, address: NonNull<u8>) -> Block {
         let mut block = Block::at(address);
@@ -172,13 +168,13 @@ impl Table {
         block
     }
 
-    /// The count of a region that is alive.
+    /// The count of a live region.
     fn living(&self, region: Region, word: usize) -> Result<&AtomicU32, ReplayError> {
         let alive = self.alive.get(region.0 as usize).filter(|count| count.load(Relaxed) != 0);
         alive.ok_or(ReplayError::Region { word, region: region.0, found: "is not alive".into() })
     }
 
-    /// One block more or fewer lives in `region`.
+    /// Adds `change` to the live blocks of `region`.
     #[inline(always)]
     fn count(&self, region: Region, change: i32) {
         if region != Region::MALLOC
@@ -188,7 +184,7 @@ impl Table {
         }
     }
 
-    /// `region` begins.
+    /// Begins `region`.
     pub(crate) fn begin<H: Manual>(
         &self,
         heap: &mut H,
@@ -213,7 +209,7 @@ impl Table {
         Ok(())
     }
 
-    /// `region` ends, with the blocks in `members` and no other.
+    /// Ends `region`, which must hold exactly the blocks in `members`.
     #[cold]
     pub(crate) fn end<H: Manual>(
         &self,
@@ -255,8 +251,7 @@ impl Table {
         Ok(())
     }
 
-    /// Frees every block and ends every region. Regions that go on living would grow with the next
-    /// pass.
+    /// Frees every block and ends every region. Surviving regions would grow with the next pass.
     pub(crate) fn release<H: Manual>(&self, heap: &mut H) {
         for (slot, entry) in self.addresses.iter().enumerate() {
             if let Some(address) = NonNull::new(entry.swap(null_mut(), Relaxed)) {
@@ -274,8 +269,8 @@ impl Table {
     }
 }
 
-/// One more than the largest number of a region that begins. A damaged program's number cannot be
-/// larger than the program.
+/// One more than the largest number of a beginning region. A damaged program's number cannot exceed
+/// the program's length.
 fn regions(program: &Program) -> usize {
     let numbers = program.steps().flatten().filter_map(|(_, step)| match step {
         Step::RegionBirth { region } => Some(region as usize + 1),

@@ -1,23 +1,24 @@
-//! One OS thread a recorded thread, with what one thread does to another's block kept in order.
+//! One OS thread a recorded thread, with the order of one thread's operations on another's block
+//! kept.
 //!
-//! What must stay in order is what happens to one slot: a block is born, grows and dies in that
-//! order, and its slot is used again only then. Each instruction on a slot has a number, counted
-//! per slot. Where two that follow each other are by different threads, the earlier one
-//! **publishes** its number in the slot's counter (with release order) and the later one **waits**
-//! until it is there (with acquire order). Everything else runs freely: threads that do not share
-//! blocks never wait for each other. Since slots go back to the thread that freed them (the
-//! compiler sees to it), most of these edges are real cross-thread frees.
+//! The order matters for one slot: a block is born, grows and dies in this order, and only then its
+//! slot is reused. Each instruction on a slot has a number, counted per slot. If two successive
+//! ones are by different threads, the earlier one **publishes** its number in the slot's counter
+//! (with release order) and the later one **waits** for this number (with acquire order).
+//! Everything else runs freely: threads that share no blocks never wait for each other. Slots go
+//! back to the thread that freed them (the compiler sees to it), so most of these edges are real
+//! cross-thread frees.
 //!
 //! The edges come from a recorded order in which every instruction comes after all that it waits
-//! for, so there is no cycle and no deadlock. Marks are barriers: all threads reach one before any
-//! goes on. When space is measured every checkpoint is one.
+//! for: no cycle and no deadlock. Marks are barriers: all threads reach one before any goes on. In
+//! a measurement of space every checkpoint is one.
 //!
-//! A thread ends with its last instruction, so that what allocators do at a thread's end happens,
-//! and begins in the recorded order of first instructions, not before there is room: no more exist
-//! at once than did in the recording. That cannot block. If a thread waits for room, one of those
-//! that exist had its last instruction, in recorded order, before that thread's first; all that it
-//! still has to do comes before that too, and so does all that it waits for, whose threads have
-//! begun. The recorded order goes on wherever it stands.
+//! A thread ends with its last instruction, so that allocators do their work at a thread's end. A
+//! thread begins in the recorded order of first instructions, and only when there is room: no more
+//! threads exist at once than in the recording. This cannot block. If a thread waits for room, the
+//! last instruction of one of the existing threads comes, in recorded order, before the waiting
+//! thread's first. All its remaining instructions come before that too, and so do all those it
+//! waits for; their threads have begun. So the recorded order goes on from any point.
 
 mod order;
 mod plan;
@@ -34,20 +35,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{Builder, Scope, Thread};
 
-/// Threads that may exist at once.
+/// Most threads that exist at once.
 const ALIVE_MAX: usize = 2048;
-/// Threads that a pass starts: each costs the system some 80 us, which are twenty seconds of
-/// nothing else.
+/// Most threads that a pass starts: each costs the system some 80 us, in all twenty seconds.
 pub const STARTED_MAX: u32 = 1 << 18;
 
-/// What all threads of a pass share.
+/// The state shared by all threads of a pass.
 struct Shared<'a> {
     table: &'a Table,
     order: &'a Order,
     touch: Touch,
-    /// Threads that have not yet reached the end of the segment.
+    /// Threads before the end of the segment.
     running: AtomicUsize,
-    /// Threads that exist.
+    /// Existing threads.
     alive: AtomicUsize,
     coordinator: Thread,
     failed: AtomicBool,
@@ -67,8 +67,8 @@ impl Shared<'_> {
     }
 }
 
-/// A thread that exists. However it ends, the others learn of it: they would wait for ever for one
-/// that panicked.
+/// An existing thread. The others learn of its end, however it ends: they would wait for ever for
+/// one that panicked.
 struct Presence<'a>(&'a Shared<'a>);
 
 impl Drop for Presence<'_> {
@@ -126,7 +126,7 @@ pub(crate) struct Threaded<'a, H> {
     plan: Plan,
     table: Table,
     order: Order,
-    /// Where each thread is to stop; one word a thread, read by it when it is woken.
+    /// Where each thread must stop; one word a thread, read when the thread wakes.
     goals: Pages<AtomicU64>,
     /// The threads that sleep until the next segment, or will.
     handles: Vec<Option<Thread>>,
@@ -196,7 +196,7 @@ impl<'a, H: Manual + Clone + Send> Threaded<'a, H> {
                     shared.fail(error);
                 }
                 if shared.has_failed() {
-                    // Whoever sleeps sees the failure and ends.
+                    // Sleepers see the failure and end.
                     handles.iter_mut().filter_map(Option::take).for_each(|handle| handle.unpark());
                     return;
                 }
@@ -210,7 +210,7 @@ impl<'a, H: Manual + Clone + Send> Threaded<'a, H> {
     }
 }
 
-/// Lets a thread run its stretch: wakes it, or begins it as soon as there is room.
+/// Lets a thread run its stretch: wakes it, or starts it once there is room.
 fn start<'scope, 'env, H: Manual + Clone + Send + 'scope>(
     scope: &'scope Scope<'scope, 'env>,
     stretch: &Stretch,
@@ -248,7 +248,7 @@ fn start<'scope, 'env, H: Manual + Clone + Send + 'scope>(
     }
 }
 
-/// The life of a thread: run to the goal, say so, sleep until there is another; end with the last
+/// The life of a thread: run to the goal, report, sleep until the next goal; end with the last
 /// instruction.
 fn work<H: Manual>(lane: Lane<'_>, heap: H, goal: &AtomicU64, shared: &Shared) {
     // Dropped after the heap.
@@ -304,7 +304,7 @@ impl<H: Manual + Clone + Send> Runs for Threaded<'_, H> {
         self.order.rewind();
     }
 
-    /// The time that passes, which is what threads are for.
+    /// Elapsed time: the purpose of threads.
     fn clock() -> u64 {
         system::wall_ns()
     }

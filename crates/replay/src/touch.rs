@@ -1,17 +1,17 @@
-//! Which blocks the driver writes to. A page becomes resident when it is first written, so the
+//! The driver's policy of writing to blocks. A page becomes resident at its first write, so the
 //! policy is part of every result about space.
 
 use heaplab_heap::Request;
 use serde::{Deserialize, Serialize};
 use std::ptr::NonNull;
 
-/// Which blocks the driver writes to, which decides what becomes resident.
+/// The blocks that the driver writes to; decides what becomes resident.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Touch {
     /// One store in every page of every block.
     All,
-    /// As `All`, but blocks asked for zeroed stay untouched: nothing says that the program wrote
+    /// As `All`, but blocks requested zeroed stay untouched: nothing proves that the program wrote
     /// them.
     #[default]
     Known,
@@ -20,7 +20,7 @@ pub enum Touch {
 }
 
 impl Touch {
-    /// For the type parameter of the driver's loop, which is compiled once for each policy.
+    /// For the type parameter of the driver's loop, compiled once for each policy.
     pub const ALL: u8 = 0;
     /// As [`Touch::ALL`].
     pub const KNOWN: u8 = 1;
@@ -30,7 +30,7 @@ impl Touch {
 
 const PAGE_BYTES: usize = 4096;
 
-/// Writes to `block` as the policy says: one byte in each page it covers.
+/// Writes to `block` by the policy: one byte in each page it covers.
 ///
 /// # Safety
 /// `block` is live and holds `request.size` bytes.
@@ -40,7 +40,7 @@ pub(crate) unsafe fn touch<const POLICY: u8>(block: NonNull<u8>, request: Reques
         return;
     }
     let last = request.size - 1;
-    // SAFETY: `last` is the block's last byte. The stores are volatile so that they are made
+    // SAFETY: `last` is the block's last byte. The stores are volatile: the compiler must keep them
     // although nobody reads them.
     unsafe {
         block.add(last).write_volatile(1);

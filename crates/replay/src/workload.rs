@@ -1,10 +1,9 @@
-//! A replay program as families see it: facts, what is known of regions, and steps to feed a
-//! runtime outside.
+//! A replay program in the families' view: facts, regions, and steps to feed a runtime outside.
 
 use heaplab_heap::{Ask, Region, RegionFacts, Workload, WorkloadFacts, WorkloadStep};
 use heaplab_trace::program::{Managed, Program, Step};
 
-/// A program for a family that sets its heap up for it, or feeds it to a runtime.
+/// A program for a family that adapts its heap to it, or feeds it to a runtime.
 pub struct Replayed<'a>(pub &'a Program);
 
 impl Workload for Replayed<'_> {
@@ -13,7 +12,7 @@ impl Workload for Replayed<'_> {
         WorkloadFacts {
             block_size_max: facts.block_size_max,
             slots: facts.slots,
-            // A damaged count cannot make a family reserve more than the file has rows.
+            // A damaged count must not make a family reserve more than the file has rows.
             regions: facts.regions.min(facts.kind_of_region.len().saturating_sub(1) as u32),
             objects: facts.objects,
             peak_requested_bytes: facts.peak_requested_bytes,

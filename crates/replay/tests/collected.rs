@@ -1,6 +1,5 @@
 //! The driver on collected heaps: births, deaths, growth, forced collections and references arrive
-//! as the program says them, contents survive, and no damaged program makes the driver do what a
-//! program cannot.
+//! as in the program, contents survive, and no damaged program makes the driver do the impossible.
 
 use heaplab_heap::Collection;
 use heaplab_heap::witness::Witness;
@@ -140,9 +139,9 @@ fn a_full_heap_and_a_damaged_program_are_errors() {
     );
     let CellReport::Failed { reason } = report else { panic!("{report:?}") };
     assert!(reason.starts_with("out of memory: 100000 bytes asked for, 20"), "{reason}");
-    // Objects share no slot, and what is empty does not die: the compiler refuses such events, so
-    // the words are forged. Four words that change nothing stand before: a table of two slots takes
-    // so many at least.
+    // Objects share no slot, and an empty slot does not die: the compiler refuses such events, so
+    // the words are forged. Four words without effect come first: a table of two slots takes at
+    // least that many.
     let forged = |words: &[u32]| {
         Program::from_bytes(&forge(&[&[6; 4], words].concat()), Path::new("forged")).unwrap()
     };
@@ -164,7 +163,7 @@ fn a_full_heap_and_a_damaged_program_are_errors() {
     }
 }
 
-/// A program's file of these words, with its checksums right.
+/// A program file of these words, with correct checksums.
 fn forge(words: &[u32]) -> Vec<u8> {
     use xxhash_rust::xxh3::xxh3_64;
     let mut out = Cursor::new(Vec::new());

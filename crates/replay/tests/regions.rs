@@ -1,4 +1,4 @@
-//! Arenas that outlive their program: a pass leaves nothing behind for the next one.
+//! Arenas that outlive their program: a pass leaves nothing for the next one.
 
 use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Region, Request, Verified};
 use heaplab_replay::{Driver, Touch};
@@ -11,8 +11,7 @@ use std::io::Cursor;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// Of each live arena, its blocks, all of which stay until it ends. No arena may begin twice or end
-/// twice.
+/// The blocks of each live arena; all stay until it ends. No arena may begin twice or end twice.
 #[derive(Default)]
 struct Arenas {
     alive: BTreeMap<u32, Vec<Box<[u64]>>>,
@@ -128,7 +127,7 @@ fn a_pass_that_is_broken_off_ends_what_has_begun() {
     assert_eq!((driver.heap().alive.len(), driver.heap().ended), (0, begun));
 }
 
-/// What a forged program says, in words of docs/replay-program.md.
+/// Parts of a forged program, in words of docs/replay-program.md.
 mod forged {
     /// A block of 100 bytes is born in `slot` and `region`.
     pub fn birth(slot: u32, region: u32) -> Vec<u32> {
@@ -139,7 +138,7 @@ mod forged {
         vec![slot << 3]
     }
 
-    /// `slot` grows to 200 bytes; the word claims that the block is of `region`.
+    /// `slot` grows to 200 bytes; the word claims that the block belongs to `region`.
     pub fn growth(slot: u32, region: u32) -> Vec<u32> {
         vec![slot << 3 | 4, region << 8 | 1 << 7, 200, 0]
     }
@@ -153,9 +152,9 @@ mod forged {
     }
 }
 
-/// A program of these words and four slots, with right checksums.
+/// A program of these words and four slots, with correct checksums.
 fn of_words(words: &[u32]) -> Program {
-    // Four blocks of no arena: as many words and slots as wanted, which are then written over.
+    // Four blocks outside of arenas: the wanted number of words and slots, then overwritten.
     let mut events: Vec<Event> =
         (0..4).map(|object| Event { object, size: 8, ..Event::default() }).collect();
     let frees = words.len().saturating_sub(8);
@@ -188,8 +187,8 @@ fn of_words(words: &[u32]) -> Program {
     program
 }
 
-/// An arena heap that aborts the test where it is given a block that it does not hold, of a wrong
-/// size, or in the wrong arena.
+/// An arena heap that aborts the test on a block that it does not hold, of a wrong size, or in the
+/// wrong arena.
 #[derive(Default)]
 struct Strict {
     live: BTreeMap<usize, (Region, usize, Box<[u64]>)>,
@@ -260,11 +259,11 @@ impl Heap for Strict {
     }
 }
 
-/// Runs the parts as a program; what the driver says of it. Whatever the program does, everything
+/// Runs the parts as a program; returns the driver's verdict. Whatever the program does, everything
 /// is freed in the end.
 fn forge(parts: &[Vec<u32>]) -> String {
     let mut words = parts.concat();
-    // Switches to thread 0 say nothing.
+    // Switches to thread 0 have no effect.
     words.resize(words.len().max(8), 6);
     let program = of_words(&words);
     let mut driver = Driver::new(&program, Verified::new(Strict::default())).unwrap();
@@ -295,7 +294,7 @@ fn no_forged_program_reaches_a_dead_block() {
         ]),
         "ran"
     );
-    // A region may begin again when it has ended.
+    // An ended region may begin again.
     assert_eq!(
         forge(&[begin(1), birth(0, 1), end(1, &[0]), begin(1), birth(0, 1), end(1, &[0])]),
         "ran"
@@ -330,7 +329,7 @@ fn no_forged_program_reaches_a_dead_block() {
         ("region 7 is not alive", &[begin(1), birth(0, 7), birth(1, 1)]),
         ("region 0 begins and is alive already", &[begin(0), birth(0, 0), birth(1, 0)]),
         ("region 0 is not alive", &[birth(0, 0), end(0, &[0]), birth(1, 0)]),
-        // A region that the program numbers beyond its own length.
+        // A region numbered beyond the program's own length.
         ("region 4000 begins and is alive already", &[begin(4000), birth(0, 4000), birth(1, 0)]),
         // A growth that claims another region changes nothing: the driver knows better.
         (

@@ -1,5 +1,5 @@
-//! The driver on real heaps: what it calls is what the program says, on one thread and on many, and
-//! no program makes it do what a program cannot.
+//! The driver on real heaps: its calls are the program's, on one thread and on many, and no program
+//! makes it do the impossible.
 
 use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Request, Verified, Violation};
 use heaplab_replay::{CellKind, CellReport, CellRequest, Driver, ReplayError, Touch, cell};
@@ -38,8 +38,8 @@ fn request(kind: CellKind) -> CellRequest {
     }
 }
 
-/// A workload of `length` events over `threads` threads in which any thread frees and grows what
-/// any other allocated.
+/// A workload of `length` events over `threads` threads; any thread frees and grows blocks of any
+/// other.
 fn workload(length: usize, threads: u32) -> Vec<Event> {
     let mut state = 5_u64;
     let mut next = move |bound: u64| {
@@ -80,7 +80,7 @@ fn workload(length: usize, threads: u32) -> Vec<Event> {
     events
 }
 
-/// Counts calls, and gives nothing after `limit` allocations.
+/// Counts calls, and refuses after `limit` allocations.
 struct Counting<H> {
     heap: H,
     allocated: u64,
@@ -194,9 +194,8 @@ fn a_heap_that_gives_nothing_is_named_with_the_request() {
     assert!(reason.starts_with("the heap returned NULL for"), "{reason}");
 }
 
-/// Whether this is the process in which `test` runs alone: what is resident belongs to a process,
-/// and the other tests of this one allocate meanwhile. Where it is not, runs that process; its
-/// failure is the test's.
+/// Whether this process runs `test` alone: resident memory belongs to a process, and the other
+/// tests of this one allocate meanwhile. If not, runs such a process; its failure is the test's.
 fn is_alone(test: &str) -> bool {
     const ALONE: &str = "HEAPLAB_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -213,8 +212,7 @@ fn is_alone(test: &str) -> bool {
     false
 }
 
-/// What a heap keeps for itself beside a few blocks; a huge page where the system gives those
-/// unasked.
+/// A heap's own memory beside a few blocks; a huge page if the system gives those unasked.
 const KEPT_BYTES: u64 = 3 << 20;
 
 #[test]
@@ -261,8 +259,7 @@ fn zeroed_blocks_stay_untouched_under_the_known_policy() {
     assert!((size..size + KEPT_BYTES).contains(&all), "{all} bytes became resident");
 }
 
-/// A verified heap that threads share; what it finds wrong is kept, and how many threads had it at
-/// most.
+/// A verified heap that threads share; keeps its violations, and the maximum of threads.
 struct SharedVerified(Arc<Mutex<Verified<System<Jemalloc>>>>, Arc<AtomicUsize>);
 
 impl SharedVerified {
@@ -342,8 +339,8 @@ fn threads_free_each_others_blocks_in_order() {
     }
 }
 
-/// `total` threads, of which `at_once` exist at a time: each allocates two blocks, frees one of the
-/// thread before it, and ends with its own other one.
+/// `total` threads, `at_once` at a time: each allocates two blocks, frees one of the thread before
+/// it, and ends with its own other one.
 fn short_threads(total: u64, at_once: u64) -> Vec<Event> {
     let mut events = Vec::new();
     let event = |op, thread, object| Event {
@@ -405,7 +402,7 @@ fn a_thread_that_panics_ends_the_cell() {
     );
     let program = program(&workload(200, 3));
     let asked = CellRequest { threads: true, touch: Touch::None, ..request(CellKind::Time) };
-    // Whoever takes the lock panics; nobody waits for it for ever.
+    // The thread that takes the lock panics; nobody waits for it for ever.
     let ended = std::panic::catch_unwind(|| cell::run_shared(heap, &program, &asked));
     assert!(!matches!(ended, Ok(CellReport::Time(_))), "{ended:?}");
 }
@@ -465,7 +462,7 @@ fn a_failure_in_one_thread_ends_them_all() {
 #[test]
 fn words_that_no_program_holds_are_an_error() {
     // A free in an empty slot, a slot outside of the table, and a slot taken twice, each behind a
-    // right checksum.
+    // correct checksum.
     let sound = program(&[Event { size: 8, ..Event::default() }]);
     assert_eq!(sound.words().len(), 2);
     for (words, expected) in [
@@ -480,7 +477,7 @@ fn words_that_no_program_holds_are_an_error() {
     }
 }
 
-/// `program` with other words, of the same number, and its checksum made right again.
+/// `program` with other words, of the same number, and a correct checksum.
 fn with_words(program: &Program, words: &[u32]) -> Program {
     let events = [Event { size: 8, ..Event::default() }];
     let mut out = Cursor::new(Vec::new());

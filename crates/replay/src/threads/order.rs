@@ -1,29 +1,28 @@
-//! What keeps the order between threads: for each slot the number of the last instruction on it
-//! that was published.
+//! The order between threads: for each slot the number of the last published instruction.
 //!
-//! Most waits are short, because the other thread runs on another processor: the first looks cost
-//! nothing but time. Then the processor is given away a few times, and then the thread sleeps until
-//! the slot's counter changes (futex). Threads that wait for long would otherwise run in turn only
-//! to look, and with hundreds of them nobody else would get anywhere.
+//! Most waits are short, because the other thread runs on another processor: the first looks only
+//! spin. Then the thread yields a few times, and then sleeps until the slot's counter changes
+//! (futex). Otherwise threads that wait long would run in turn only to look, and hundreds of them
+//! would stop all progress.
 
 use crate::pages::Pages;
 use crate::system;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Looks before the processor is given to somebody else.
+/// Looks before the first yield.
 const SPINS: u32 = 100;
-/// Looks, the processor given away between them, before the thread sleeps.
+/// Looks with a yield between, before the thread sleeps.
 const YIELDS: u32 = 16;
-/// A failure wakes nobody, so sleepers look for one this often.
+/// A failure wakes nobody, so sleepers check for one at this interval.
 const SLEEP: Duration = Duration::from_millis(50);
-/// Somebody sleeps until the counter changes.
+/// A thread sleeps until the counter changes.
 const SLEEPERS: u64 = 1 << 63;
 
 /// The published numbers, by slot.
 pub(super) struct Order {
     published: Pages<AtomicU64>,
-    /// How long who waits sleeps at most before it looks whether another thread failed.
+    /// Longest sleep of a waiting thread before it checks whether another thread failed.
     sleep: Duration,
 }
 
@@ -76,7 +75,7 @@ impl Order {
         }
     }
 
-    /// Nothing is published any more.
+    /// Forgets all published numbers.
     pub(super) fn rewind(&mut self) {
         for counter in self.published.iter() {
             counter.store(0, Ordering::Relaxed);
@@ -90,13 +89,13 @@ mod tests {
 
     #[test]
     fn sleepers_are_woken_by_each_number_in_turn() {
-        // Who is not woken sleeps on: the test would not end.
+        // A thread that is not woken sleeps on: the test would not end.
         let order = Order { sleep: Duration::from_secs(1 << 20), ..Order::new(2).unwrap() };
         let failed = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for number in 1..=8 {
                 let (order, failed) = (&order, &failed);
-                // Each waits for the one before, on slot 0, the last one begun first.
+                // Each waits for the one before, on slot 0; the last one begins first.
                 scope.spawn(move || {
                     assert!(order.wait(0, 9 - number, failed));
                     order.publish(0, 10 - number);

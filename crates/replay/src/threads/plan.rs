@@ -1,14 +1,14 @@
-//! A program taken apart: instructions and edges for each thread, stretches for each segment.
+//! A program split up: instructions and edges for each thread, stretches for each segment.
 //!
-//! The program is walked twice: first to count what each thread gets, then to put it there. So all
-//! threads share two arrays, and one with a few instructions costs a few words: recordings have
-//! hundreds of thousands of them.
+//! The program is walked twice: first to count each thread's share, then to store it. All threads
+//! share two arrays, and a thread of a few instructions costs a few words: recordings have hundreds
+//! of thousands of threads.
 
 use crate::driver::ReplayError;
 use crate::pages::{Pages, Zeroable};
 use heaplab_trace::program::{Managed, Program, Step, decode};
 
-/// A place in a thread's instructions at which something is to be done about the order.
+/// A place in a thread's instructions with an action for the order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Edge {
     /// Before the instruction at this word of the thread's.
@@ -22,7 +22,7 @@ pub(super) struct Edge {
 // SAFETY: integers; zero is a value.
 unsafe impl Zeroable for Edge {}
 
-/// How far a thread goes in a segment.
+/// A thread's end in a segment.
 #[derive(Clone, Copy)]
 pub(super) struct Stretch {
     pub(super) thread: u32,
@@ -46,14 +46,14 @@ struct Last {
 // SAFETY: integers; zero is a value.
 unsafe impl Zeroable for Last {}
 
-/// Where a thread's part of the arrays begins, and how much of it is there so far.
+/// Start of a thread's part of the arrays, and how much of it is stored.
 #[derive(Clone, Copy, Default)]
 struct Part {
     first_word: u64,
     words: u64,
     first_edge: u64,
     edges: u64,
-    /// Words that the thread has when all are there.
+    /// Words of the thread in all.
     words_total: u64,
     /// Words at the last barrier.
     cut: u64,
@@ -62,20 +62,20 @@ struct Part {
 // SAFETY: integers; zero is a value.
 unsafe impl Zeroable for Part {}
 
-/// What one thread does.
+/// One thread's instructions.
 #[derive(Clone, Copy)]
 pub(super) struct Lane<'a> {
     pub(super) words: &'a [u32],
     pub(super) edges: &'a [Edge],
 }
 
-/// The program taken apart.
+/// The split program.
 pub(super) struct Plan {
     words: Pages<u32>,
     edges: Pages<Edge>,
     parts: Pages<Part>,
     stretches: Pages<Stretch>,
-    /// For each segment, where its stretches end.
+    /// For each segment, the end of its stretches.
     segments: Pages<u64>,
     alive_max: usize,
 }
@@ -89,7 +89,7 @@ impl Plan {
                 "a program with arenas is replayed in recorded order (without --threads)".into(),
             ));
         }
-        // Every thread has an instruction of one word at least.
+        // Every thread has at least one instruction of one word.
         let threads = (facts.threads.max(1) as usize).min(program.words().len().max(1));
         let mut walk =
             Walk { program, every_checkpoint, last: Pages::zeroed(facts.slots as usize)?, threads };
@@ -117,12 +117,12 @@ impl Plan {
         Ok(plan)
     }
 
-    /// How many threads there are.
+    /// Number of threads.
     pub(super) fn threads(&self) -> usize {
         self.parts.len()
     }
 
-    /// How many of them exist at once in the recording, from the first instruction to the last.
+    /// Most threads that exist at once in the recording, from first to last instruction.
     pub(super) fn alive_max(&self) -> usize {
         self.alive_max
     }
@@ -135,7 +135,7 @@ impl Plan {
         }
     }
 
-    /// The stretches between each two barriers, in the order in which their threads began.
+    /// The stretches between successive barriers, in the order in which their threads began.
     pub(super) fn segments(&self) -> impl Iterator<Item = &[Stretch]> {
         let mut first = 0;
         self.segments.iter().map(move |end| {
@@ -146,17 +146,17 @@ impl Plan {
     }
 }
 
-/// What a walk tells of a program.
+/// Receives a program's walk.
 trait Visit {
-    /// `thread` does what `words` say; `waits`: after instruction `number` of `slot`, which ends at
-    /// the word `behind` of another thread.
+    /// `thread` executes `words`; `waits`: after instruction `number` of `slot`, which ends at the
+    /// word `behind` of another thread.
     fn instruction(
         &mut self,
         thread: usize,
         words: &[u32],
         waits: Option<(Last, u32)>,
     ) -> Result<u64, ReplayError>;
-    /// A barrier: whoever did something since the last one has a stretch up to here.
+    /// A barrier: every thread with instructions since the last one has a stretch up to here.
     fn barrier(&mut self) -> Result<(), ReplayError>;
 }
 
@@ -208,7 +208,7 @@ impl Walk<'_> {
                     let behind = visit.instruction(thread, &words[word..at], waits)?;
                     *last = Last { number: last.number + 1, behind, thread: thread as u32 };
                 }
-                // Asked of the heap as a whole, and no thread's: threads replay what blocks do.
+                // Requests to the heap as a whole belong to no thread: threads replay only blocks.
                 Step::Managed(_) => {}
                 Step::RegionBirth { .. } | Step::RegionDeath { .. } => {
                     return Err(ReplayError::Threads(format!(
@@ -246,7 +246,7 @@ impl Visit for Count<'_> {
 /// The second walk.
 struct Fill<'a> {
     plan: &'a mut Plan,
-    /// Threads that did something since the last barrier.
+    /// Threads with instructions since the last barrier.
     touched: Vec<u32>,
     alive: usize,
 }
