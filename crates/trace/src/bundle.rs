@@ -125,6 +125,21 @@ pub struct Meta {
     pub began_unix_s: u64,
     /// "x86_64", "aarch64".
     pub architecture: String,
+    /// Of a workload that no program asked for as it stands here: what it was made of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// Where a changed workload came from.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Origin {
+    /// The bundle of the recorded one.
+    pub bundle: String,
+    /// What was changed, in words, in the order in which it was asked for.
+    pub changes: Vec<String>,
+    /// What the changes take for granted, each a sentence.
+    pub assumptions: Vec<String>,
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -7,6 +7,7 @@ mod processes;
 mod site;
 
 pub use processes::{process_label, recorded_first};
+pub use site::bare_name;
 
 use crate::StackId;
 use serde::{Deserialize, Serialize};

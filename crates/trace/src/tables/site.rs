@@ -78,3 +78,45 @@ impl Tables {
         }
     }
 }
+
+/// A function's name without its arguments: `a::b(int)::{lambda()#1}` keeps what names it, and
+/// `a::b(int, char) const` is `a::b`.
+pub fn bare_name(name: &str) -> &str {
+    let end = name.strip_suffix(" const").unwrap_or(name);
+    if !end.ends_with(')') {
+        return name;
+    }
+    let mut depth = 0;
+    for (at, letter) in end.char_indices().rev() {
+        match letter {
+            ')' => depth += 1,
+            '(' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return if at == 0 { name } else { &end[..at] };
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_their_arguments_and_nothing_else() {
+        for (name, short) in [
+            ("pcache1Alloc", "pcache1Alloc"),
+            ("a::b(int, char (*)(int)) const", "a::b"),
+            ("(anonymous namespace)::load(char const*)", "(anonymous namespace)::load"),
+            ("a::b(int)::{lambda()#1}", "a::b(int)::{lambda()#1}"),
+            ("<T as Into<U>>::into", "<T as Into<U>>::into"),
+            ("libz.so.1+0x1f", "libz.so.1+0x1f"),
+            ("(nothing)", "(nothing)"),
+            ("unbalanced)", "unbalanced)"),
+        ] {
+            assert_eq!(bare_name(name), short);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A bundle of another: the same tables, the changed events, and in `meta.json` where it came from.
+
+use crate::{Change, Changer, Done, Rule, WhatIfError};
+use heaplab_trace::bundle::{Bundle, BundleWriter, Meta, Origin, Selection};
+use heaplab_trace::order::LiveSet;
+use heaplab_trace::{EventSource, FREED_BY_PROGRAM, Op};
+use std::path::Path;
+
+/// What a change came to.
+#[derive(Clone, Debug)]
+pub struct Changed {
+    /// What each rule did, in their order.
+    pub done: Vec<Done>,
+    /// Where the new bundle came from, as its `meta.json` has it.
+    pub origin: Origin,
+}
+
+/// Writes `bundle` as it would be after `rules` to `path`; a bundle there is replaced. `process`:
+/// whose requests change, a row of `processes`; `None`: all. `progress` is told how many events
+/// were read.
+///
+/// # Errors
+/// No stack has a rule's function, a rule concerns no request, the workload is not one that can be changed so, the recording
+/// cannot be read, or the new one not be written.
+pub fn change(
+    bundle: &Bundle,
+    rules: &[Rule],
+    process: Option<u32>,
+    path: &Path,
+    mut progress: impl FnMut(u64),
+) -> Result<Changed, WhatIfError> {
+    let (meta, tables) = (bundle.meta(), bundle.tables());
+    if !tables.chunks.is_empty() {
+        return Err(WhatIfError::Metaspace);
+    }
+    let is_freed = meta.death_rule.is_empty() || meta.death_rule == FREED_BY_PROGRAM;
+    if let Some(done) = rules.iter().filter(|_| !is_freed).find_map(Rule::needs_frees) {
+        return Err(WhatIfError::Collected { death_rule: meta.death_rule.clone(), done });
+    }
+    let mut changer = Changer::new(tables, rules, process)?;
+    if rules.iter().any(|rule| rule.change == Change::DropUnfreed) {
+        for (number, objects) in never_freed(bundle, &changer, rules, process)? {
+            changer.never_freed(number, objects);
+        }
+    }
+    let mut writer = BundleWriter::replace(path)?;
+    writer.leave_out_addresses();
+    let (mut read, mut batch) = (0, Vec::new());
+    let mut events = bundle.events(Selection::default())?;
+    loop {
+        events.next_batch(&mut batch)?;
+        if batch.is_empty() {
+            break;
+        }
+        for event in &batch {
+            changer.push(event, &mut writer)?;
+        }
+        read += batch.len() as u64;
+        progress(read);
+    }
+    changer.finish(&mut writer)?;
+    let idle = rules.iter().zip(changer.done()).find(|(_, done)| done.requests == 0);
+    if let Some((rule, _)) = idle {
+        return Err(WhatIfError::Nothing { rule: rule.words() });
+    }
+    let origin = origin(bundle, rules);
+    // The system's view of the process is of the program as it was.
+    let tables = heaplab_trace::tables::Tables { samples: Vec::new(), ..tables.clone() };
+    let meta = Meta {
+        writer: String::new(),
+        origin: Some(origin.clone()),
+        moves_unknown: true,
+        ..meta.clone()
+    };
+    writer.finish(&tables, meta)?;
+    Ok(Changed { done: changer.done().to_vec(), origin })
+}
+
+fn origin(bundle: &Bundle, rules: &[Rule]) -> Origin {
+    let mut assumptions: Vec<String> = Vec::new();
+    for rule in rules {
+        let assumption = rule.assumption();
+        if !assumptions.iter().any(|known| known == assumption) {
+            assumptions.push(assumption.into());
+        }
+    }
+    Origin {
+        bundle: bundle.path().display().to_string(),
+        changes: rules.iter().map(Rule::words).collect(),
+        assumptions,
+    }
+}
+
+/// The objects of each rule's place that are never freed.
+fn never_freed(
+    bundle: &Bundle,
+    changer: &Changer,
+    rules: &[Rule],
+    process: Option<u32>,
+) -> Result<Vec<(usize, LiveSet)>, WhatIfError> {
+    let mut live: Vec<(usize, LiveSet)> = rules
+        .iter()
+        .enumerate()
+        .filter(|(_, rule)| rule.change == Change::DropUnfreed)
+        .map(|(number, _)| (number, LiveSet::default()))
+        .collect();
+    bundle.events(Selection { process })?.for_each(|event| {
+        if !event.counts() || !matches!(event.op, Op::Alloc | Op::Realloc | Op::Free) {
+            return Ok(());
+        }
+        let rule = changer.rule_of(event.stack).filter(|_| event.op != Op::Free);
+        for (number, objects) in &mut live {
+            if rule == Some(*number) {
+                objects.insert(event.object);
+            } else {
+                objects.remove(event.object);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(live)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,527 @@
+//! Events in, changed events out, row by row.
+//!
+//! An object is born by the rule of the stack that asks for it: the first rule that concerns the
+//! stack holds, after those that change sizes. A buffer grows by the rule of the stack that asks
+//! for more. Rows of other processes than the one looked at stay, but for their objects' numbers.
+
+use crate::arena::{Arenas, rounded};
+use crate::cache::Cache;
+use crate::objects::{Holder, Object, Objects};
+use crate::pool::{Pool, Taken};
+use crate::renumber::Renumber;
+use crate::sizes::{Asked, Resizer};
+use crate::successor::{Successors, WINDOW_ROWS};
+use crate::written::Written;
+use crate::{Change, Rule, WhatIfError};
+use heaplab_trace::order::LiveSet;
+use heaplab_trace::{Event, EventSink, Flags, ObjectId, Op, TraceError, tables::Tables};
+use std::collections::VecDeque;
+
+/// Alignments up to that of malloc need no block of their own: log2.
+const MALLOC_ALIGN_LOG2: u8 = 4;
+
+/// Changes events.
+#[derive(Debug)]
+pub struct Changer {
+    process: Option<u32>,
+    states: Vec<State>,
+    /// By stack: the rule by which what it asks for lives, and one more; 0: none.
+    lives_by: Vec<u16>,
+    /// By stack: the row of `size_rules`.
+    sizes_by: Vec<u16>,
+    /// Rules of sizes that concern the same stacks.
+    size_rules: Vec<Vec<u16>>,
+    objects: Objects,
+    renumber: Renumber,
+    written: Written,
+    successors: Successors,
+    following: VecDeque<Event>,
+    /// Whether sizes of all objects have to be known.
+    grows: bool,
+    done: Vec<Done>,
+}
+
+/// What a rule did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Requests that it concerned.
+    pub requests: u64,
+    /// Of them, those that are not made any more.
+    pub spared: u64,
+    /// Blocks that are freed earlier than they were.
+    pub early: u64,
+    /// Blocks that were not asked for before.
+    pub added: u64,
+}
+
+#[derive(Debug)]
+enum State {
+    Sizes(Resizer),
+    Grow(f64),
+    Cap(Cache),
+    Reuse(Pool),
+    Drop,
+    DropUnfreed(LiveSet),
+    Arena(Arenas),
+}
+
+impl State {
+    fn of(change: &Change) -> State {
+        match change {
+            Change::Sizes(sizes) => State::Sizes(Resizer::new(sizes)),
+            Change::Grow { factor } => State::Grow(*factor),
+            Change::Cap { bytes } => State::Cap(Cache::new(*bytes)),
+            Change::Reuse => State::Reuse(Pool::default()),
+            Change::Drop => State::Drop,
+            Change::DropUnfreed => State::DropUnfreed(LiveSet::default()),
+            Change::Arena { chunk_bytes } => State::Arena(Arenas::new(*chunk_bytes)),
+        }
+    }
+}
+
+impl Changer {
+    /// Begins with nothing seen. `process`: the row of `processes` whose requests change; `None`:
+    /// all.
+    ///
+    /// # Errors
+    /// No stack has a rule's function.
+    pub fn new(
+        tables: &Tables,
+        rules: &[Rule],
+        process: Option<u32>,
+    ) -> Result<Changer, WhatIfError> {
+        let stacks = tables.stacks.len().max(1);
+        let (mut lives_by, mut sizes_by) = (vec![0u16; stacks], vec![0u16; stacks]);
+        let mut size_rules: Vec<Vec<u16>> = vec![Vec::new()];
+        for (number, rule) in rules.iter().enumerate() {
+            let number = number as u16;
+            let rows = rule.place.rows(tables)?;
+            let of_place =
+                || rows.iter().enumerate().filter(|(_, is_of)| **is_of).map(|(at, _)| at);
+            if !matches!(rule.change, Change::Sizes(_)) {
+                of_place()
+                    .filter(|row| lives_by[*row] == 0)
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|row| lives_by[row] = number + 1);
+                continue;
+            }
+            for row in of_place() {
+                let with = [&size_rules[usize::from(sizes_by[row])][..], &[number]].concat();
+                let known = size_rules.iter().position(|rules| *rules == with);
+                sizes_by[row] = known.unwrap_or(size_rules.len()) as u16;
+                if known.is_none() {
+                    size_rules.push(with);
+                }
+            }
+        }
+        Ok(Changer {
+            process,
+            states: rules.iter().map(|rule| State::of(&rule.change)).collect(),
+            lives_by,
+            sizes_by,
+            size_rules,
+            objects: Objects::default(),
+            renumber: Renumber::default(),
+            written: Written::default(),
+            successors: Successors::default(),
+            following: VecDeque::new(),
+            grows: rules.iter().any(|rule| matches!(rule.change, Change::Grow { .. })),
+            done: vec![Done::default(); rules.len()],
+        })
+    }
+
+    /// Which objects of the place of rule `number` are never freed; called before the first event.
+    pub(crate) fn never_freed(&mut self, number: usize, objects: LiveSet) {
+        if let Some(state @ State::DropUnfreed(_)) = self.states.get_mut(number) {
+            *state = State::DropUnfreed(objects);
+        }
+    }
+
+    /// The rule, but those of sizes, that concerns requests of a stack.
+    pub(crate) fn rule_of(&self, stack: u32) -> Option<usize> {
+        let rule = self.lives_by.get(stack as usize).copied().unwrap_or(0);
+        usize::from(rule).checked_sub(1)
+    }
+
+    /// What each rule did so far, in their order.
+    pub fn done(&self) -> &[Done] {
+        &self.done
+    }
+
+    /// Takes the next event; what becomes of it goes to `sink`, now or a few events later.
+    ///
+    /// # Errors
+    /// `sink` refuses.
+    pub fn push(&mut self, event: &Event, sink: &mut impl EventSink) -> Result<(), TraceError> {
+        if !self.grows {
+            return self.apply(event, sink);
+        }
+        self.following.push_back(*event);
+        if self.following.len() <= WINDOW_ROWS {
+            return Ok(());
+        }
+        self.next(sink)
+    }
+
+    /// Gives what is left.
+    ///
+    /// # Errors
+    /// `sink` refuses.
+    pub fn finish(&mut self, sink: &mut impl EventSink) -> Result<(), TraceError> {
+        while !self.following.is_empty() {
+            self.next(sink)?;
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, sink: &mut impl EventSink) -> Result<(), TraceError> {
+        match self.following.pop_front() {
+            Some(event) => self.apply(&event, sink),
+            None => Ok(()),
+        }
+    }
+
+    fn apply(&mut self, event: &Event, sink: &mut impl EventSink) -> Result<(), TraceError> {
+        let is_looked_at = self.process.is_none_or(|process| process == event.process);
+        let concerns = is_looked_at && event.arena == 0 && event.counts();
+        match event.op {
+            Op::Alloc if event.has(Flags::FAILED) => sink.push(event),
+            Op::Alloc if concerns => self.birth(event, sink),
+            Op::Alloc => {
+                let born = self.written.birth(event, event.size, sink)?;
+                self.renumber.born(Some(born));
+                Ok(())
+            }
+            Op::Realloc if concerns => self.resize(event, sink),
+            Op::Free if concerns => self.death(event, sink),
+            Op::Free | Op::Realloc | Op::UsableSizeRead | Op::Promote => {
+                match self.now(event, event.object) {
+                    Some(object) => self.written.row(event, object, sink),
+                    None => Ok(()),
+                }
+            }
+            Op::Reference => {
+                let target = match event.target {
+                    u64::MAX => Some(u64::MAX),
+                    target => self.now(event, target),
+                };
+                match (self.now(event, event.object), target) {
+                    (Some(object), Some(target)) => {
+                        self.written.row(&Event { target, ..*event }, object, sink)
+                    }
+                    _ => Ok(()),
+                }
+            }
+            _ => sink.push(event),
+        }
+    }
+
+    /// What an object is called in a row about it; `None`: there is no such object any more, or it
+    /// has no block of its own.
+    fn now(&self, event: &Event, object: ObjectId) -> Option<ObjectId> {
+        match self.objects.get(&object).filter(|_| !event.has(Flags::INHERITED)) {
+            Some(object) => match object.holder {
+                Holder::Nobody | Holder::Arena(..) => None,
+                _ => Some(object.block),
+            },
+            None => self.renumber.now(object),
+        }
+    }
+
+    /// What a request asks for by the rules of sizes.
+    fn asks(&mut self, event: &Event) -> Asked {
+        let set = self.sizes_by.get(event.stack as usize).copied().unwrap_or(0);
+        for number in self.size_rules[usize::from(set)].iter().map(|number| usize::from(*number)) {
+            let State::Sizes(resizer) = &mut self.states[number] else { continue };
+            if let Some(asked) = resizer.asks(event.size) {
+                self.done[number].requests += 1;
+                self.done[number].added += u64::from(asked.beside > 0);
+                return asked;
+            }
+        }
+        Asked { bytes: event.size, beside: 0 }
+    }
+
+    fn birth(&mut self, event: &Event, sink: &mut impl EventSink) -> Result<(), TraceError> {
+        self.written.learn(event);
+        let Asked { bytes, beside } = self.asks(event);
+        let rule = self.rule_of(event.stack);
+        let is_plain = event.align_log2 <= MALLOC_ALIGN_LOG2;
+        if let Some(number) = rule {
+            match &mut self.states[number] {
+                State::Drop => return self.nothing_is_born(event, bytes, number),
+                State::DropUnfreed(unfreed) if unfreed.contains(event.object) => {
+                    return self.nothing_is_born(event, bytes, number);
+                }
+                State::Reuse(_) if is_plain => return self.pooled(event, bytes, number, sink),
+                State::Arena(_) if is_plain => return self.in_arena(event, bytes, number, sink),
+                State::Cap(_) => self.make_room(event, event.object, bytes, number, sink)?,
+                State::Grow(factor) => {
+                    let factor = *factor;
+                    return self.perhaps_grown(event, bytes, number, factor, sink);
+                }
+                _ => {}
+            }
+        }
+        let block = self.written.birth(event, bytes, sink)?;
+        self.renumber.born(Some(block));
+        let beside = if beside > 0 { Some(self.written.birth(event, beside, sink)?) } else { None };
+        let holder = match rule.map(|number| (number, &mut self.states[number])) {
+            Some((number, State::Cap(cache))) => {
+                cache.put(event.object, bytes);
+                self.done[number].requests += 1;
+                Holder::Cache(number)
+            }
+            _ => Holder::Program,
+        };
+        if self.grows || beside.is_some() || holder != Holder::Program {
+            let object = Object { block, beside, bytes, has_bytes: bytes, holder };
+            self.objects.insert(event.object, object);
+        }
+        Ok(())
+    }
+
+    fn nothing_is_born(
+        &mut self,
+        event: &Event,
+        bytes: u64,
+        number: usize,
+    ) -> Result<(), TraceError> {
+        self.renumber.born(None);
+        self.done[number].requests += 1;
+        self.done[number].spared += 1;
+        self.hold(event.object, 0, bytes, bytes, Holder::Nobody);
+        Ok(())
+    }
+
+    fn hold(&mut self, object: ObjectId, block: ObjectId, bytes: u64, has: u64, holder: Holder) {
+        self.objects.insert(object, Object { block, beside: None, bytes, has_bytes: has, holder });
+    }
+
+    fn pooled(
+        &mut self,
+        event: &Event,
+        bytes: u64,
+        number: usize,
+        sink: &mut impl EventSink,
+    ) -> Result<(), TraceError> {
+        let State::Reuse(pool) = &mut self.states[number] else { return Ok(()) };
+        self.done[number].requests += 1;
+        let (block, has) = match pool.take(bytes) {
+            Taken::Kept(block, has) => {
+                self.done[number].spared += 1;
+                self.renumber.born(None);
+                (block, has)
+            }
+            Taken::New(given_up) => {
+                if let Some(block) = given_up {
+                    self.written.death(event, block, sink)?;
+                }
+                let block = self.written.birth(event, bytes, sink)?;
+                self.renumber.born(Some(block));
+                (block, bytes)
+            }
+        };
+        self.hold(event.object, block, bytes, has, Holder::Pool(number));
+        Ok(())
+    }
+
+    fn in_arena(
+        &mut self,
+        event: &Event,
+        bytes: u64,
+        number: usize,
+        sink: &mut impl EventSink,
+    ) -> Result<(), TraceError> {
+        let State::Arena(arenas) = &mut self.states[number] else { return Ok(()) };
+        let arena = arenas.of(event.process, event.thread);
+        self.done[number].requests += 1;
+        match arenas.born(arena, bytes) {
+            Some(chunk_bytes) => {
+                let chunk = self.written.birth(event, chunk_bytes, sink)?;
+                arenas.made(arena, chunk);
+                self.done[number].added += 1;
+            }
+            None => self.done[number].spared += 1,
+        }
+        self.renumber.born(None);
+        self.hold(event.object, 0, bytes, rounded(bytes), Holder::Arena(number, arena));
+        Ok(())
+    }
+
+    /// Frees the oldest of a capped place until `object` has room for `bytes`.
+    fn make_room(
+        &mut self,
+        event: &Event,
+        object: ObjectId,
+        bytes: u64,
+        number: usize,
+        sink: &mut impl EventSink,
+    ) -> Result<(), TraceError> {
+        let State::Cap(cache) = &mut self.states[number] else { return Ok(()) };
+        while let Some(old) = cache.too_old(object, bytes) {
+            let Some(gone) = self.objects.get_mut(&old) else { continue };
+            gone.holder = Holder::Nobody;
+            self.done[number].early += 1;
+            for block in [Some(gone.block), gone.beside.take()].into_iter().flatten() {
+                self.written.death(event, block, sink)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A birth by a stack whose buffers grow otherwise: perhaps a step of one that grows by hand.
+    fn perhaps_grown(
+        &mut self,
+        event: &Event,
+        bytes: u64,
+        number: usize,
+        factor: f64,
+        sink: &mut impl EventSink,
+    ) -> Result<(), TraceError> {
+        let before = self
+            .successors
+            .predecessor(event, self.following.iter())
+            .and_then(|before| Some((before, *self.objects.get(&before)?)))
+            .filter(|(_, of)| of.holder == Holder::Program);
+        let mut has = bytes;
+        if let Some((before, of)) = before {
+            self.done[number].requests += 1;
+            if bytes <= of.has_bytes {
+                self.done[number].spared += 1;
+                self.renumber.born(None);
+                self.objects.insert(event.object, Object { bytes, ..of });
+                self.objects.insert(before, Object { beside: None, holder: Holder::Nobody, ..of });
+                return Ok(());
+            }
+            has = grown(of.has_bytes, factor, bytes);
+        }
+        let block = self.written.birth(event, has, sink)?;
+        self.renumber.born(Some(block));
+        self.hold(event.object, block, bytes, has, Holder::Program);
+        Ok(())
+    }
+
+    fn resize(&mut self, event: &Event, sink: &mut impl EventSink) -> Result<(), TraceError> {
+        self.written.learn(event);
+        let Asked { bytes, .. } = self.asks(event);
+        let Some(of) = self.objects.get(&event.object).copied() else {
+            return match self.renumber.now(event.object) {
+                Some(block) => self.written.resize(event, block, bytes, sink),
+                None => Ok(()),
+            };
+        };
+        let mut has = bytes;
+        match of.holder {
+            Holder::Nobody => {
+                return Ok(());
+            }
+            Holder::Program => {
+                let rule = self.rule_of(event.stack);
+                if let Some((number, State::Grow(factor))) =
+                    rule.map(|number| (number, &self.states[number]))
+                {
+                    self.done[number].requests += 1;
+                    if bytes > of.has_bytes {
+                        has = grown(of.has_bytes, *factor, bytes);
+                    } else if bytes >= of.bytes {
+                        self.done[number].spared += 1;
+                        has = of.has_bytes;
+                    }
+                }
+            }
+            Holder::Cache(number) => {
+                self.make_room(event, event.object, bytes, number, sink)?;
+                if let State::Cap(cache) = &mut self.states[number] {
+                    cache.put(event.object, bytes);
+                }
+            }
+            Holder::Pool(number) => {
+                self.done[number].requests += 1;
+                self.done[number].spared += u64::from(bytes <= of.has_bytes);
+                has = bytes.max(of.has_bytes);
+            }
+            Holder::Arena(number, arena) => {
+                return self.resize_in_arena(event, bytes, of, (number, arena), sink);
+            }
+        }
+        self.objects.insert(event.object, Object { bytes, has_bytes: has, ..of });
+        // A request for what there is already may still be one, where no rule spares it.
+        let is_spared = has == of.has_bytes
+            && (bytes != has || matches!(of.holder, Holder::Pool(_)) || self.rule_grows(event));
+        if is_spared { Ok(()) } else { self.written.resize(event, of.block, has, sink) }
+    }
+
+    fn rule_grows(&self, event: &Event) -> bool {
+        self.rule_of(event.stack)
+            .is_some_and(|number| matches!(self.states[number], State::Grow(_)))
+    }
+
+    fn resize_in_arena(
+        &mut self,
+        event: &Event,
+        bytes: u64,
+        of: Object,
+        (number, arena): (usize, usize),
+        sink: &mut impl EventSink,
+    ) -> Result<(), TraceError> {
+        self.done[number].requests += 1;
+        let mut has = of.has_bytes;
+        let mut chunk = None;
+        if let State::Arena(arenas) = &mut self.states[number]
+            && bytes > has
+        {
+            has = rounded(bytes);
+            chunk = arenas.takes(arena, bytes);
+            if let Some(chunk_bytes) = chunk {
+                let block = self.written.birth(event, chunk_bytes, sink)?;
+                arenas.made(arena, block);
+                self.done[number].added += 1;
+            }
+        }
+        self.done[number].spared += u64::from(chunk.is_none());
+        self.objects.insert(event.object, Object { bytes, has_bytes: has, ..of });
+        Ok(())
+    }
+
+    fn death(&mut self, event: &Event, sink: &mut impl EventSink) -> Result<(), TraceError> {
+        let Some(of) = self.objects.remove(&event.object) else {
+            return match self.renumber.now(event.object) {
+                Some(object) => self.written.row(event, object, sink),
+                None => Ok(()),
+            };
+        };
+        if let Some(beside) = of.beside {
+            self.written.death(event, beside, sink)?;
+        }
+        match of.holder {
+            Holder::Nobody => Ok(()),
+            Holder::Program => self.written.row(event, of.block, sink),
+            Holder::Cache(number) => {
+                if let State::Cap(cache) = &mut self.states[number] {
+                    cache.remove(event.object);
+                }
+                self.written.row(event, of.block, sink)
+            }
+            Holder::Pool(number) => {
+                if let State::Reuse(pool) = &mut self.states[number] {
+                    pool.keep(of.block, of.has_bytes);
+                }
+                Ok(())
+            }
+            Holder::Arena(number, arena) => {
+                let State::Arena(arenas) = &mut self.states[number] else { return Ok(()) };
+                for chunk in arenas.died(arena) {
+                    self.written.death(event, chunk, sink)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What a buffer of `has_bytes` grows to when `bytes` do not fit.
+fn grown(has_bytes: u64, factor: f64, bytes: u64) -> u64 {
+    bytes.max((has_bytes as f64 * factor).ceil() as u64)
+}

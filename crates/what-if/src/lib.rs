@@ -1,0 +1,57 @@
+//! A recorded workload as it would be if the program were changed: for whoever wants to know what
+//! a fix would save before any code is touched.
+//!
+//! A [`Rule`] says which requests it concerns (a [`Place`]) and what becomes of them (a [`Change`]).
+//! A [`Changer`] reads events and gives the changed ones, in an order that a program can have
+//! produced; [`change`] makes a bundle of another. What a change assumes is said by
+//! [`Rule::assumption`] and kept in the bundle's `meta.json`.
+//!
+//! The ideas are the fixes of "Clownshoes available in sizes 2^10+1 and up!" (2011), "Please grow
+//! your buffers exponentially" (2014) and the Necko buffer cache of "MemShrink progress, week 31"
+//! (2012). Only requests are changed: what a program does with its memory between two of them is
+//! not in a recording, and a program that would ask differently because of the change does so in
+//! no row here.
+//!
+//! Memory follows the live objects that a rule concerns, and a quarter of a byte for every object
+//! born.
+//!
+//! ```
+//! use heaplab_trace::{Event, Op, tables::Tables};
+//! use heaplab_what_if::{Change, Changer, Place, Rule};
+//!
+//! let place = Place::Stacks { name: "read_line".into(), stacks: vec![0] };
+//! let rules = [Rule { place, change: Change::Grow { factor: 2.0 } }];
+//! let mut changer = Changer::new(&Tables::default(), &rules, None)?;
+//! let mut changed = Vec::new();
+//! changer.push(&Event { size: 100, ..Event::default() }, &mut changed)?;
+//! for size in 101..=200 {
+//!     changer.push(&Event { op: Op::Realloc, size, ..Event::default() }, &mut changed)?;
+//! }
+//! changer.finish(&mut changed)?;
+//! // One step to 200 bytes in the place of a hundred.
+//! assert_eq!(changed.len(), 2);
+//! assert_eq!(changed[1].size, 200);
+//! # Ok::<(), heaplab_what_if::WhatIfError>(())
+//! ```
+
+mod arena;
+mod bundle;
+mod cache;
+mod changer;
+mod error;
+mod objects;
+mod parse;
+mod place;
+mod pool;
+mod renumber;
+mod rule;
+mod sizes;
+mod successor;
+mod written;
+
+pub use bundle::{Changed, change};
+pub use changer::{Changer, Done};
+pub use error::WhatIfError;
+pub use place::Place;
+pub use rule::{CHUNK_BYTES, Change, Rule, Sizes};
+pub use sizes::SizeRow;

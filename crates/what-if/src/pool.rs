@@ -1,0 +1,74 @@
+//! Blocks that are kept and used again, as a program does with a buffer that it does not give
+//! back.
+//!
+//! A request gets the smallest kept block that is large enough and not over twice as large. Where
+//! none is, the kept block nearest in size goes and a new one is made, so that there are never more
+//! blocks than were live at once.
+
+use heaplab_trace::ObjectId;
+use std::collections::BTreeMap;
+
+/// The blocks that are kept, by size.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    kept: BTreeMap<u64, Vec<ObjectId>>,
+}
+
+/// What a request comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// This kept block, of so many bytes.
+    Kept(ObjectId, u64),
+    /// A new block; a kept one that does not fit is given up for it.
+    New(Option<ObjectId>),
+}
+
+impl Pool {
+    /// A block for `bytes`.
+    pub(crate) fn take(&mut self, bytes: u64) -> Taken {
+        let most = bytes.saturating_mul(2).max(64);
+        if let Some(size) = self.kept.range(bytes..=most).next().map(|(size, _)| *size) {
+            return match self.pop(size) {
+                Some(block) => Taken::Kept(block, size),
+                None => Taken::New(None),
+            };
+        }
+        let below = self.kept.range(..bytes).next_back().map(|(size, _)| *size);
+        let nearest = below.or_else(|| self.kept.range(bytes..).next().map(|(size, _)| *size));
+        Taken::New(nearest.and_then(|size| self.pop(size)))
+    }
+
+    fn pop(&mut self, size: u64) -> Option<ObjectId> {
+        let blocks = self.kept.get_mut(&size)?;
+        let block = blocks.pop();
+        if blocks.is_empty() {
+            self.kept.remove(&size);
+        }
+        block
+    }
+
+    /// Keeps a block of so many bytes.
+    pub(crate) fn keep(&mut self, block: ObjectId, bytes: u64) {
+        self.kept.entry(bytes).or_default().push(block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_serves_what_fits_and_goes_for_what_does_not() {
+        let mut pool = Pool::default();
+        assert_eq!(pool.take(100), Taken::New(None));
+        pool.keep(1, 100);
+        pool.keep(2, 300);
+        assert_eq!(pool.take(90), Taken::Kept(1, 100));
+        assert_eq!(pool.take(90), Taken::New(Some(2)));
+        pool.keep(1, 100);
+        assert_eq!(pool.take(101), Taken::New(Some(1)));
+        assert_eq!(pool.take(1), Taken::New(None));
+        pool.keep(4, 64);
+        assert_eq!(pool.take(1), Taken::Kept(4, 64));
+    }
+}

@@ -1,0 +1,120 @@
+//! What becomes of requests, and what each change assumes.
+
+use crate::{Place, SizeRow};
+
+/// Bytes of an arena's chunk unless told.
+pub const CHUNK_BYTES: u64 = 64 * 1024;
+
+/// A change of the program: what, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Which requests.
+    pub place: Place,
+    /// What becomes of them.
+    pub change: Change,
+}
+
+/// What becomes of requests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// They ask for other sizes.
+    Sizes(Sizes),
+    /// A buffer that is too small grows by this factor at least.
+    Grow {
+        /// Above 1.
+        factor: f64,
+    },
+    /// At most so many bytes are live: the oldest blocks are freed before a new one is made.
+    Cap {
+        /// The most.
+        bytes: u64,
+    },
+    /// What is freed is kept, and used again where it is large enough and not over twice as large
+    /// as is asked for.
+    Reuse,
+    /// They are not made.
+    Drop,
+    /// Those whose blocks are never freed are not made.
+    DropUnfreed,
+    /// They are taken from chunks that are freed together once the last block of a thread's arena
+    /// is dead.
+    Arena {
+        /// Bytes of a chunk.
+        chunk_bytes: u64,
+    },
+}
+
+/// Other sizes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// Every request asks for so many bytes less; one that is no larger stays as it is.
+    Less(u64),
+    /// Requests of these sizes ask for others.
+    Table(Vec<SizeRow>),
+}
+
+impl Rule {
+    /// The change in words: `read_line: buffers grow 2-fold`.
+    pub fn words(&self) -> String {
+        let place = self.place.name();
+        let what = match &self.change {
+            Change::Sizes(Sizes::Less(bytes)) => format!("every request is {bytes} bytes less"),
+            Change::Sizes(Sizes::Table(rows)) => {
+                let words: Vec<String> = rows.iter().take(4).map(SizeRow::words).collect();
+                let more = rows.len().saturating_sub(4);
+                let more = if more > 0 { format!(" and {more} more sizes") } else { String::new() };
+                format!("requests of {}{more}", words.join(", "))
+            }
+            Change::Grow { factor } => format!("buffers grow {factor}-fold"),
+            Change::Cap { bytes } => format!("at most {bytes} bytes are live"),
+            Change::Reuse => "blocks are kept and used again".into(),
+            Change::Drop => "nothing is asked for".into(),
+            Change::DropUnfreed => "what is never freed is not made".into(),
+            Change::Arena { chunk_bytes } => {
+                format!("blocks come from an arena's chunks of {chunk_bytes} bytes")
+            }
+        };
+        format!("{place}: {what}")
+    }
+
+    /// What the change takes for granted, a sentence.
+    pub fn assumption(&self) -> &'static str {
+        match &self.change {
+            Change::Sizes(Sizes::Table(rows)) if rows.iter().any(|row| row.displaces) => {
+                "What was over the round size has to be somewhere: it fills further blocks of that size, which live as long as the block that fills them up."
+            }
+            Change::Sizes(_) => {
+                "The content fits the other sizes; where it is put otherwise is not modelled."
+            }
+            Change::Grow { .. } => {
+                "A buffer that is large enough is not asked for again. Moves cost what the replayed heap takes for them: a step that is not made copies nothing."
+            }
+            Change::Cap { .. } => {
+                "What is freed early is not asked for again: reading it back in is not modelled."
+            }
+            Change::Reuse => {
+                "There are never more blocks than were live at once, and they stay to the end. A block that is used again keeps its contents: clearing it is not modelled."
+            }
+            Change::Drop => {
+                "Nothing takes the place of what is dropped: work that would be done again is not modelled."
+            }
+            Change::DropUnfreed => {
+                "At most so much is saved: what is never freed is taken for not needed at any time."
+            }
+            Change::Arena { .. } => {
+                "A block in an arena is not used again before the whole arena is freed; blocks over half a chunk have a chunk of their own."
+            }
+        }
+    }
+
+    /// As a workload is that only a program frees, in a word; `None`: any workload can be changed.
+    pub(crate) fn needs_frees(&self) -> Option<&'static str> {
+        match self.change {
+            Change::Sizes(_) | Change::Drop | Change::DropUnfreed => None,
+            Change::Grow { .. } => Some("grown otherwise"),
+            Change::Cap { .. } => Some("capped"),
+            Change::Reuse => Some("kept and used again"),
+            Change::Arena { .. } => Some("put into an arena"),
+        }
+    }
+}
