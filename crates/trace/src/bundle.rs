@@ -1,10 +1,10 @@
 //! The finished recording: a folder `NAME.heaplab/` of Parquet tables and `meta.json`
 //! (docs/bundle-format.md).
 //!
-//! A bundle is written into a hidden folder beside its name and renamed when it is complete, so
-//! that it is there whole or not at all. It is read as untrusted input: every reference between
-//! tables and from events is checked against the table it names; the order of events is checked by
-//! [`Bundle::verify`], which takes a pass of its own.
+//! A bundle is written into a hidden folder beside its name and renamed when complete: it appears
+//! whole or not at all. It is read as untrusted input: every reference between tables and from
+//! events is checked against its table. [`Bundle::verify`] checks the order of events, in a pass of
+//! its own.
 
 mod columns;
 mod left;
@@ -30,8 +30,8 @@ use std::io::{BufWriter, Read};
 use std::path::{Path, PathBuf};
 use write_events::EventWriter;
 
-/// The files that every bundle holds, handed to the macro `$with`: the one list of them, as
-/// literals, so that a program can carry a bundle by `include_bytes!`.
+/// The files of every bundle, handed to the macro `$with`: their only list, as literals, so that a
+/// program can embed a bundle by `include_bytes!`.
 #[macro_export]
 macro_rules! with_bundle_files {
     ($with:ident) => {
@@ -54,66 +54,64 @@ macro_rules! array {
     ($($name:literal),+) => { [$($name),+] };
 }
 
-/// The files that every bundle holds. A recording that shows chunks has `chunks.parquet` beside
-/// them.
+/// The files of every bundle. A recording with chunks has `chunks.parquet` as well.
 pub const FILES: [&str; 10] = with_bundle_files!(array);
-/// The first of [`FILES`], by which a folder is known for a bundle.
+/// The first of [`FILES`]; marks a folder as a bundle.
 pub const META_FILE: &str = FILES[0];
-/// What follows the name of a bundle that is set aside, and comes before the number of the process
-/// that replaces it.
+/// Suffix of a bundle that is set aside; the number of the replacing process follows.
 const SET_ASIDE: &str = ".replaced-";
-/// What follows the name of a bundle that is being written.
+/// Suffix of a bundle being written.
 const UNFINISHED: &str = "unfinished";
-/// Folders that writers of one number may have left beside a bundle.
+/// Most folders that writers of one number may have left beside a bundle.
 const FOLDERS_LEFT_MAX: u32 = 1000;
 /// The second of [`FILES`].
 pub const EVENTS_FILE: &str = FILES[1];
 
-/// The version of the format that is written.
+/// The version of the format as written.
 pub const FORMAT_VERSION: u32 = 1;
-/// The versions that are read.
+/// The versions that can be read.
 const SUPPORTED: &str = "1";
-/// Largest `meta.json` that is believed, bytes.
+/// Largest `meta.json` believed, bytes.
 const META_BYTES_LIMIT: u64 = 16 << 20;
 
-/// What is known of a recording as a whole (`meta.json`).
+/// Facts about a recording as a whole (`meta.json`).
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Meta {
     /// Version of the format; see docs/bundle-format.md.
     pub format_version: u32,
-    /// What wrote it: "heaplab 0.1.0".
+    /// The writing program: "heaplab 0.1.0".
     pub writer: String,
-    /// The command that was recorded, or where the trace was imported from.
+    /// The recorded command, or the source of an imported trace.
     pub program: String,
-    /// The allocator recorded under: "glibc 2.36", "jemalloc (libjemalloc.so.2)"; empty: not known
+    /// The allocator of the recording: "glibc 2.36", "jemalloc (libjemalloc.so.2)"; empty: unknown
     /// (usable sizes are not measured then).
     pub allocator: String,
     /// How deaths were learnt: "freed by the program", "noticed at a collection", "by
     /// reachability".
     pub death_rule: String,
-    /// Of deaths that collections noticed: the bytes of the young generation between two of these,
-    /// as was asked for; 0: not known.
+    /// For deaths noticed at collections: the requested bytes of the young generation, allocated
+    /// between two collections; 0: unknown.
     #[serde(skip_serializing_if = "is_zero")]
     pub granularity_bytes: u64,
-    /// Frames kept a stack; 0: none were recorded.
+    /// Frames kept of each stack; 0: no stacks were recorded.
     pub stack_depth: u32,
-    /// Where the recording was cut; `None`: it is complete.
+    /// The place and reason of a cut; `None`: the recording is complete.
     pub cut: Option<String>,
-    /// Events lost, and why, each a sentence; empty: none.
+    /// Events lost, and why, a sentence each; empty: none.
     pub losses: Vec<String>,
     /// Rows in `events.parquet`.
     pub events: u64,
     /// Objects born.
     pub objects: u64,
-    /// Rows in `chunks.parquet`; 0: there is no such file.
+    /// Rows in `chunks.parquet`; 0: no such file.
     #[serde(skip_serializing_if = "is_zero")]
     pub chunks: u64,
-    /// Some reallocations may have moved their object, which the trace did not say: the events'
-    /// `moved` is the least that is known.
+    /// Some reallocations may have moved their object without a word in the trace: the events'
+    /// `moved` is a lower bound.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub moves_unknown: bool,
-    /// Lines of an imported trace are missing between others; `losses` says how much at the least.
+    /// An imported trace lacks lines between others; `losses` gives the least number.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub gaps: bool,
     /// Rows of `processes` that had switched transparent huge pages off (`PR_SET_THP_DISABLE`).
@@ -121,7 +119,7 @@ pub struct Meta {
     pub without_huge_pages: Vec<u32>,
     /// Length of the recording.
     pub duration_ns: u64,
-    /// When it began, seconds since 1970 UTC; 0: not known.
+    /// Start of the recording, seconds since 1970 UTC; 0: unknown.
     pub began_unix_s: u64,
     /// "x86_64", "aarch64".
     pub architecture: String,
@@ -146,10 +144,10 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Which events of a bundle to give.
+/// The events of a bundle to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Only those of this row of `processes`; `None`: all.
+    /// Only events of this row of `processes`; `None`: all.
     pub process: Option<u32>,
 }
 
@@ -184,29 +182,29 @@ impl Bundle {
         &self.path
     }
 
-    /// What is known of the recording as a whole.
+    /// Facts about the recording as a whole.
     pub fn meta(&self) -> &Meta {
         &self.meta
     }
 
-    /// What the events refer to.
+    /// The tables that the events refer to.
     pub fn tables(&self) -> &Tables {
         &self.tables
     }
 
-    /// The events, from the first, those of `selection` only.
+    /// The events of `selection`, from the first.
     ///
-    /// Each has an `object` under `meta().objects` and names rows that its tables have; whether
-    /// frees are of live objects is left to [`Bundle::verify`].
+    /// Each has an `object` under `meta().objects` and refers only to existing rows.
+    /// [`Bundle::verify`] checks that frees are of live objects.
     pub fn events(&self, selection: Selection) -> Result<Events, TraceError> {
         Events::open(self, selection)
     }
 
     /// Replaces the table of frames, on disk and here: the file changes whole or not at all.
     ///
-    /// Stacks keep their rows, so row n must still be the frame that it was; new rows (of functions
-    /// inlined there) go to the end. That makes the change one of a single file, and leaves cached
-    /// replay programs valid.
+    /// Stacks keep their rows, so row n must still be the same frame; new rows (of functions
+    /// inlined there) go to the end. So only one file changes, and cached replay programs stay
+    /// valid.
     ///
     /// # Errors
     /// `frames` lacks a row that a stack refers to, or the folder cannot be written.
@@ -229,12 +227,12 @@ impl Bundle {
             });
         }
         let unfinished = hidden_name(&path, UNFINISHED)?;
-        // One that an earlier process of this number left behind is nobody's.
+        // A file left by an earlier process of this number belongs to nobody.
         let _ = fs::remove_file(&unfinished);
         let written = tables_codec::write_frames(&unfinished, &frames)
             .and_then(|()| rename_finished(&unfinished, &path, false));
         if written.is_err() {
-            // The error that is returned says more than one about the remains.
+            // The returned error matters more than one about the remains.
             let _ = fs::remove_file(&unfinished);
         }
         written?;
@@ -242,7 +240,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// Reads all events and checks their order ([`OrderChecker`]). Takes memory for the live
+    /// Reads all events and checks their order ([`OrderChecker`]). Memory grows with the live
     /// objects only.
     pub fn verify(&self) -> Result<(), TraceError> {
         let mut checker = OrderChecker::new(self.path.join(EVENTS_FILE), &self.tables);
@@ -304,7 +302,7 @@ pub struct BundleWriter {
     replaces: bool,
 }
 
-/// The folder being written; removed unless it was given its name.
+/// The folder being written; removed unless it got its name.
 #[derive(Debug)]
 struct Unfinished(
     PathBuf,
@@ -313,14 +311,13 @@ struct Unfinished(
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After the rename there is nothing under this name: the error says so and is of no
-        // interest.
+        // After the rename nothing has this name: the error says so and does not matter.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 impl BundleWriter {
-    /// Begins a bundle that will appear at `path`; fails where something is there already.
+    /// Begins a bundle that will appear at `path`; fails if the path exists.
     pub fn create(path: &Path) -> Result<BundleWriter, TraceError> {
         let taken = std::io::Error::new(
             std::io::ErrorKind::AlreadyExists,
@@ -336,9 +333,8 @@ impl BundleWriter {
         BundleWriter::begin(path, false)
     }
 
-    /// As [`BundleWriter::create`], but a bundle or an empty folder at `path` is replaced: it stays
-    /// what it is until the new one is whole, whatever happens before. Fails where something else
-    /// is there.
+    /// As [`BundleWriter::create`], but replaces a bundle or an empty folder at `path`: the old one
+    /// stays until the new one is whole, whatever happens before. Fails if anything else is there.
     pub fn replace(path: &Path) -> Result<BundleWriter, TraceError> {
         if path.symlink_metadata().is_ok() && !may_be_replaced(path) {
             return Err(not_a_bundle(path));
@@ -355,13 +351,13 @@ impl BundleWriter {
         Ok(BundleWriter { path: path.into(), folder, events, replaces })
     }
 
-    /// Writes no addresses, which nothing but a check of the order needs and which compress worst.
-    /// Call it before the first event.
+    /// Omits addresses, which only a check of the order needs and which compress worst. Call it
+    /// before the first event.
     pub fn leave_out_addresses(&mut self) {
         self.events.leave_out_addresses();
     }
 
-    /// Whether no event was pushed so far.
+    /// Whether no event has been pushed.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
@@ -371,15 +367,15 @@ impl BundleWriter {
         &self.folder.0
     }
 
-    /// Writes the tables and `meta` (its version and counts are filled in here) and gives the
-    /// bundle its name.
+    /// Writes the tables and `meta` (fills in its version and counts) and gives the bundle its
+    /// name.
     ///
-    /// `meta.duration_ns` is raised to the time of the last event where that is later.
+    /// Raises `meta.duration_ns` to the time of the last event if that is later.
     pub fn finish(self, tables: &Tables, meta: Meta) -> Result<(), TraceError> {
         self.finish_measured(tables, meta).map(drop)
     }
 
-    /// As [`BundleWriter::finish`]; gives the sizes of the event columns, for measurements.
+    /// As [`BundleWriter::finish`]; returns the sizes of the event columns, for measurements.
     pub fn finish_measured(
         self,
         tables: &Tables,
@@ -409,14 +405,15 @@ impl BundleWriter {
     }
 }
 
-/// Whether what stands at `path` is a bundle or an empty folder: nothing else is ever replaced.
+/// Whether `path` is a bundle or an empty folder: nothing else is ever replaced.
 pub fn may_be_replaced(path: &Path) -> bool {
     let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
     path.join(META_FILE).exists() || is_empty()
 }
 
 /// A new hidden folder beside `path`. A process of this number may have left one (in a container
-/// all may have the same), or be writing to it in another container: then the next name is taken.
+/// all may have the same number), or be writing to one in another container: then the next name is
+/// taken.
 fn begin_folder(path: &Path) -> Result<Unfinished, TraceError> {
     left::remove(path);
     let mut hidden = hidden_name(path, UNFINISHED)?;
@@ -435,7 +432,7 @@ fn begin_folder(path: &Path) -> Result<Unfinished, TraceError> {
     Ok(Unfinished(hidden, locked))
 }
 
-/// A hidden name beside `path`, with the process's number so that two writers do not meet.
+/// A hidden name beside `path`, with the process's number to keep two writers apart.
 fn hidden_name(path: &Path, what: &str) -> Result<PathBuf, TraceError> {
     let nameless =
         || std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path ends in no name");
@@ -447,19 +444,19 @@ fn hidden_name(path: &Path, what: &str) -> Result<PathBuf, TraceError> {
     Ok(path.with_file_name(hidden))
 }
 
-/// Renames what is finished to its name. A folder that appeared there meanwhile is only replaced
-/// where it is empty, or where that was asked for.
+/// Renames the finished folder to its name. A folder that appeared there meanwhile is replaced only
+/// if empty, or if the caller asked for replacement.
 fn rename_finished(from: &Path, to: &Path, replaces: bool) -> Result<(), TraceError> {
     let name =
         || fs::rename(from, to).map_err(TraceError::io(to, "give what is finished its name"));
     if !(replaces && to.symlink_metadata().is_ok()) {
         return name();
     }
-    // Long ago it was a bundle; it may be something else by now.
+    // It was a bundle before; by now it may be something else.
     if !may_be_replaced(to) {
         return Err(not_a_bundle(to));
     }
-    // In one step, so that the name is never without one of the two, whatever ends this process.
+    // In one step, so that the name always has one of the two, whatever ends this process.
     let exchanged = rustix::fs::renameat_with(
         rustix::fs::CWD,
         from,
@@ -471,14 +468,13 @@ fn rename_finished(from: &Path, to: &Path, replaces: bool) -> Result<(), TraceEr
     fs::remove_dir_all(&old).map_err(TraceError::io(&old, "remove the bundle that was replaced"))
 }
 
-/// Where the file system cannot exchange two names. Between the steps the old bundle has the name
-/// that is given back, which is not hidden: should this process end there, [`Bundle::open`] says
-/// where the bundle is.
+/// For file systems that cannot exchange two names. Between the steps the old bundle has the
+/// returned, unhidden name: if this process ends there, [`Bundle::open`] names the bundle's place.
 fn replace_in_two_steps(from: &Path, to: &Path) -> Result<PathBuf, TraceError> {
     let mut name = to.file_name().unwrap_or_default().to_owned();
     name.push(format!("{SET_ASIDE}{}", std::process::id()));
     let old = to.with_file_name(name);
-    // One that an earlier process of this number left behind would be replaced again.
+    // A bundle left by an earlier process of this number would be replaced again.
     if old.symlink_metadata().is_ok() && may_be_replaced(&old) {
         let _ = fs::remove_dir_all(&old);
     }
@@ -486,14 +482,14 @@ fn replace_in_two_steps(from: &Path, to: &Path) -> Result<PathBuf, TraceError> {
     fs::rename(from, to)
         .map_err(TraceError::io(to, "give what is finished its name"))
         .inspect_err(|_| {
-            // Back to where it was; where even that fails, it stays where it is.
+            // Back to its place; if this fails too, it stays here.
             let _ = fs::rename(&old, to);
         })?;
     Ok(old)
 }
 
-/// A bundle that was to be replaced at `path`, which is not there, because who replaced it was
-/// ended on the way.
+/// A bundle that should have been replaced at `path` and is missing there, because the replacing
+/// process ended on the way.
 fn set_aside(path: &Path) -> Option<PathBuf> {
     let prefix = [path.file_name()?.as_encoded_bytes(), SET_ASIDE.as_bytes()].concat();
     let folder =

@@ -1,10 +1,10 @@
-//! One error type for every reader and writer of workloads: which file, where in it, what was
-//! expected, what was found.
+//! One error type for every reader and writer of workloads: the file, the place in it, the expected
+//! and the found content.
 
 use std::path::PathBuf;
 
-/// Why a workload could not be read or written. Every variant names the file and, where there is
-/// one, the place in it.
+/// Why a workload could not be read or written. Every variant names the file and, if there is one,
+/// the place in it.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system refused.
@@ -12,7 +12,7 @@ pub enum TraceError {
     Io {
         /// File or folder.
         path: PathBuf,
-        /// What was attempted, as a verb phrase: "open", "write", "rename to NAME".
+        /// The attempted action, as a verb phrase: "open", "write", "rename to NAME".
         action: &'static str,
         /// The operating system's reason.
         source: std::io::Error,
@@ -24,9 +24,9 @@ pub enum TraceError {
         path: PathBuf,
         /// Byte offset, line or row: "line 12", "row 7 of column size", "byte 4096".
         place: String,
-        /// What the format asks for.
+        /// The content that the format requires.
         expected: String,
-        /// What is there.
+        /// The content found.
         found: String,
     },
     /// A newer or foreign version of the format.
@@ -46,27 +46,28 @@ pub enum TraceError {
         path: PathBuf,
         /// Byte offset, line or row.
         place: String,
-        /// What is too large.
+        /// The excessive quantity.
         what: &'static str,
         /// Its value.
         found: u64,
         /// The bound.
         limit: u64,
     },
-    /// Events in an order no program can produce: a free of what is not live, an object born twice.
+    /// Events in an order that no program can produce: a free of a dead object, an object born
+    /// twice.
     #[error("{}: event {row}: {what}", path.display())]
     Order {
         /// File or folder.
         path: PathBuf,
         /// Row number of the event, from 0.
         row: u64,
-        /// What is wrong, in words.
+        /// The contradiction, in words.
         what: String,
     },
 }
 
 impl TraceError {
-    /// An [`TraceError::Io`] for `map_err`.
+    /// Builds a [`TraceError::Io`] for `map_err`.
     pub fn io(
         path: impl Into<PathBuf>,
         action: &'static str,

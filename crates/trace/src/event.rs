@@ -1,8 +1,8 @@
 //! The event model: one row of a workload.
 //!
 //! A plain struct, not an enum: events travel in batches between a columnar file and passes that
-//! look at two or three fields, and a struct of integers is what both sides want. Fields that an
-//! operation does not use are zero.
+//! look at two or three fields; a struct of integers suits both. Fields that an operation does not
+//! use are zero.
 //!
 //! # Identity
 //! An object keeps its id through reallocation, so a growth chain is the rows of one id. Ids are
@@ -11,26 +11,26 @@
 //!
 //! # Processes
 //! An object belongs to the process that allocated it. After a fork the child holds a copy; when
-//! the child frees or reallocates its copy, the row carries [`Flags::INHERITED`]: it ends the copy
-//! only, and passes over live bytes skip it. (A reallocation of an inherited object is an inherited
-//! free followed by a birth.)
+//! the child frees or reallocates its copy, the row carries [`Flags::INHERITED`]: the row ends only
+//! the copy, and passes over live bytes skip it. (A reallocation of an inherited object is an
+//! inherited free followed by a birth.)
 
 /// The n-th object born in the bundle, from 0.
 pub type ObjectId = u64;
-/// Row of the `stacks` table; [`NO_STACK`] where none was recorded.
+/// Row of the `stacks` table; [`NO_STACK`] without a recorded stack.
 pub type StackId = u32;
 /// No stack was recorded for this event.
 pub const NO_STACK: StackId = 0;
 
-/// Death rule: the program freed the object when its `Free` row says.
+/// Death rule: the program freed the object at its `Free` row.
 pub const FREED_BY_PROGRAM: &str = "freed by the program";
-/// Death rule: a collection noticed the death; the object became unreachable at some moment before.
+/// Death rule: a collection noticed the death; the object became unreachable some time before.
 pub const NOTICED_AT_COLLECTION: &str = "noticed at a collection";
-/// Death rule: a `Free` row says that the program let go; the object lives while `Reference` rows
-/// keep it reachable.
+/// Death rule: at a `Free` row the program let go; the object lives while `Reference` rows keep it
+/// reachable.
 pub const BY_REACHABILITY: &str = "by reachability";
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Op {
@@ -38,7 +38,7 @@ pub enum Op {
     /// With [`Flags::FAILED`] nothing was born and `object` is 0.
     #[default]
     Alloc = 0,
-    /// An object died: `object`. For collected heaps, `collection` says which collection noticed.
+    /// An object died: `object`. For collected heaps, `collection` is the collection that noticed.
     Free = 1,
     /// An object got a new `size`, `usable` and, with [`Flags::MOVED`], a new `address`. With
     /// [`Flags::FAILED`] it is as before.
@@ -47,7 +47,7 @@ pub enum Op {
     UsableSizeRead = 3,
     /// `arena` was born; `object` is its row in the `arenas` table.
     ArenaBirth = 4,
-    /// `arena` died with everything in it.
+    /// `arena` died with all its objects.
     ArenaDeath = 5,
     /// `object` was promoted to the old generation.
     Promote = 6,
@@ -86,7 +86,7 @@ impl Op {
         Op::Trim,
     ];
 
-    /// The operation with this number, if there is one.
+    /// The operation of this number, if any.
     pub fn from_number(number: u8) -> Option<Op> {
         Self::ALL.get(usize::from(number)).copied()
     }
@@ -97,7 +97,7 @@ impl Op {
 pub struct Flags(pub u16);
 
 impl Flags {
-    /// The block was asked for zeroed (calloc).
+    /// Zeroed memory was requested (calloc).
     pub const ZEROED: Flags = Flags(1);
     /// The reallocation moved the object.
     pub const MOVED: Flags = Flags(2);
@@ -107,7 +107,7 @@ impl Flags {
     pub const INHERITED: Flags = Flags(8);
     /// The object was born in the old generation.
     pub const DIRECT_TO_OLD: Flags = Flags(16);
-    /// All bits that have a meaning.
+    /// All defined bits.
     pub const KNOWN: Flags = Flags(31);
 
     /// Whether every bit of `other` is set.
@@ -115,13 +115,13 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Both sets of bits.
+    /// The union of both sets.
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 }
 
-/// Which interface the request came through.
+/// The interface of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Family {
@@ -130,7 +130,7 @@ pub enum Family {
     Malloc = 0,
     /// aligned_alloc, posix_memalign, memalign, valloc, pvalloc.
     Aligned = 1,
-    /// C++ operator new and delete, where it can be told from malloc.
+    /// C++ operator new and delete, if distinguishable from malloc.
     New = 2,
     /// A managed heap's mutator.
     Managed = 3,
@@ -139,7 +139,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family with this number, if there is one.
+    /// The family of this number, if any.
     pub fn from_number(number: u8) -> Option<Family> {
         [Family::Malloc, Family::Aligned, Family::New, Family::Managed, Family::Arena]
             .get(usize::from(number))
@@ -161,7 +161,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The origin with this number, if there is one.
+    /// The origin of this number, if any.
     pub fn from_number(number: u8) -> Option<Origin> {
         [Origin::Normal, Origin::Marshalled, Origin::Custom].get(usize::from(number)).copied()
     }
@@ -170,15 +170,15 @@ impl Origin {
 /// One row of a workload. Fields that the operation does not use are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Event {
-    /// What happened.
+    /// The kind.
     pub op: Op,
     /// Its properties.
     pub flags: Flags,
-    /// Through which interface.
+    /// The interface.
     pub family: Family,
     /// For collected heaps: how the object came to be.
     pub origin: Origin,
-    /// log2 of the alignment asked for; 0: none asked for.
+    /// log2 of the requested alignment; 0: none requested.
     pub align_log2: u8,
     /// Row of the `processes` table.
     pub process: u32,
@@ -195,13 +195,13 @@ pub struct Event {
     pub field: u32,
     /// The object, or the row of the table that the operation names.
     pub object: ObjectId,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub size: u64,
-    /// Bytes that may be used, as the allocator recorded under said; 0: not known.
+    /// Usable bytes by the recorded allocator; 0: unknown.
     pub usable: u64,
-    /// Nanoseconds since the recording began. Not the order: the row is.
+    /// Nanoseconds since the recording began. Rows, not times, give the order.
     pub time_ns: u64,
-    /// Where the block lay; 0: not recorded.
+    /// The block's address; 0: not recorded.
     pub address: u64,
     /// Reference: the object referred to; `u64::MAX`: none.
     pub target: ObjectId,
@@ -213,7 +213,7 @@ impl Event {
         self.flags.contains(flag)
     }
 
-    /// Whether this row changes what its owner has live: neither failed nor about a forked copy.
+    /// Whether this row changes its owner's live bytes: neither failed nor about a forked copy.
     pub const fn counts(&self) -> bool {
         self.flags.0 & (Flags::FAILED.0 | Flags::INHERITED.0) == 0
     }

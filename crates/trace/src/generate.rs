@@ -1,25 +1,26 @@
-//! Workloads from a stated distribution, for benchmarks and tests: any length in memory of its live
-//! objects only, the same for the same seed.
+//! Workloads from a stated distribution, for benchmarks and tests: of any length, in memory for the
+//! live objects only, the same for the same seed.
 //!
-//! The defaults are shaped after what SQLite asks for (few sizes, most objects dead after the next
-//! few calls, some that stay), so that a generated bundle compresses and replays like a recorded
-//! one; what is generated proves nothing about a real program.
+//! The defaults follow SQLite's requests (few sizes, most objects dead within the next few calls,
+//! some that stay): a generated bundle compresses and replays like a recorded one. A generated
+//! workload proves nothing about a real program.
 
 use crate::tables::{Arena, Frame, Process, StackNode, Tables, Thread};
 use crate::{Event, EventSource, Flags, ObjectId, Op, TraceError};
 
-/// What a generated workload is like.
+/// The parameters of a generated workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
     /// Sizes in bytes, each with its weight.
     pub sizes: Vec<(u64, u32)>,
-    /// Live objects around which the workload stays once it has grown.
+    /// Number of live objects that the workload grows to and stays near.
     pub live_objects: u64,
-    /// Of 1000 deaths, how many are of the object born last.
+    /// Deaths of the object born last, of 1000 deaths.
     pub young_deaths_permille: u32,
-    /// Of 1000 events, how many are reallocations.
+    /// Reallocations, of 1000 events.
     pub reallocations_permille: u32,
-    /// Mean time between two events, ns; the gaps vary from a third of it to about twenty times.
+    /// Mean time between two events, ns; the gaps vary from a third of the mean to about twenty
+    /// times.
     pub gap_ns: u64,
     /// Distinct stacks.
     pub stacks: u32,
@@ -70,7 +71,7 @@ impl Generator {
     /// `events` events; the same for the same `seed`.
     ///
     /// # Panics
-    /// Where the distribution has no sizes, stacks or threads.
+    /// The distribution has no sizes, stacks or threads.
     pub fn new(distribution: Distribution, events: u64, seed: u64) -> Generator {
         assert!(
             distribution.stacks > 0 && distribution.threads > 0,
@@ -149,7 +150,8 @@ impl Generator {
                 ..common
             };
         }
-        // Deaths become as likely as births when the target is reached; twice it is never passed.
+        // Deaths become as likely as births at the target; the number never passes twice the
+        // target.
         if live > 0 && self.below(2 * self.distribution.live_objects.max(1)) < live {
             let young = self.below(1000) < self.distribution.young_deaths_permille.into();
             let at = if young { live - 1 } else { self.below(live) } as usize;
@@ -161,7 +163,7 @@ impl Generator {
         Event { object: self.born - 1, size, usable: usable(size), stack, ..common }
     }
 
-    /// Gaps that are mostly short and sometimes long, as those of programs are.
+    /// Mostly short and sometimes long gaps, as in real programs.
     fn advance_time(&mut self) {
         let bits = self.next_random();
         let gap = self.distribution.gap_ns;
@@ -169,7 +171,7 @@ impl Generator {
         self.time_ns += gap / 3 + (((bits >> 32) * gap) >> 32) + long;
     }
 
-    /// A size and the stack that asks for it: a stack asks for few sizes.
+    /// A size and its requesting stack: each stack requests few sizes.
     fn request(&mut self) -> (u64, u32) {
         let chosen = self.below(self.weights[self.weights.len() - 1]);
         let at = self.weights.partition_point(|sum| *sum <= chosen);
@@ -181,7 +183,7 @@ impl Generator {
     }
 }
 
-/// What glibc would give at least: chunks of 16 n bytes with a header of 8.
+/// glibc's minimum: chunks of 16 n bytes with a header of 8.
 fn usable(size: u64) -> u64 {
     (size + 8).next_multiple_of(16).max(32) - 8
 }

@@ -1,11 +1,11 @@
 //! Other tools' traces as events.
 //!
-//! Each importer takes a stream of bytes and pushes events; nothing is held but live objects and
-//! the tables. Compressed input (zstd, gzip) is recognised by its first bytes and expanded as it is
-//! read, at most [`EXPANSION_LIMIT`]-fold.
+//! Each importer takes a stream of bytes and pushes events; it holds only live objects and the
+//! tables. Compressed input (zstd, gzip) is recognised by its first bytes and expanded during
+//! reading, at most [`EXPANSION_LIMIT`]-fold.
 //!
-//! A trace that frees what it never allocated is refused, because whatever is measured on it would
-//! be wrong; with [`Options::lenient`] such lines are dropped, counted, and named in `meta.losses`,
+//! A trace that frees a block it never allocated is refused, because every measurement of it would
+//! be wrong. With [`Options::lenient`] such lines are dropped, counted, and named in `meta.losses`,
 //! and so is a last line without a line feed.
 
 mod android;
@@ -30,14 +30,14 @@ use lines::Lines;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
 
-/// How much larger than itself compressed input may become (beyond the first 64 MiB).
+/// Most growth of compressed input (beyond the first 64 MiB).
 pub const EXPANSION_LIMIT: u64 = 2000;
 
 /// A format that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// heap-replay-text 1: one letter, numbers; objects named by how many allocations ago they were
-    /// made.
+    /// heap-replay-text 1: one letter, numbers; names an object by the number of allocations since
+    /// its own.
     Text,
     /// Android's memory_replay (malloc_debug's record_allocs): `tid: malloc ptr size`, with or
     /// without time stamps.
@@ -56,27 +56,26 @@ pub enum Format {
     Memtrace,
 }
 
-/// How to import.
+/// Options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Where the bytes come from, for messages and `meta.program`.
+    /// Source of the bytes, for messages and `meta.program`.
     pub name: PathBuf,
-    /// Drop what contradicts the order of events, and a last line that may have been cut, and say
-    /// so, instead of refusing the trace.
+    /// Drop lines that contradict the order of events, and a last line that may have been cut, and
+    /// report them, instead of refusing the trace.
     pub lenient: bool,
 }
 
-/// What came beside the events.
+/// The result beside the events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// What the events refer to.
+    /// The tables that the events refer to.
     pub tables: Tables,
-    /// What is known of the recording; counts are filled in when a bundle is written.
+    /// Facts about the recording; writing a bundle fills in the counts.
     pub meta: Meta,
 }
 
-/// Imports `input`, expanding it if it is compressed; `None`: the format is told from its first
-/// line.
+/// Imports `input`, expanding it if compressed; `None`: detect the format by its first line.
 pub fn import(
     input: impl BufRead,
     format: Option<Format>,
@@ -137,15 +136,14 @@ fn cut(error: TraceError) -> TraceError {
     }
 }
 
-/// The text of a small file that lies beside a trace, expanded where it is compressed; at most 256
-/// MB.
+/// The text of a small file beside a trace, expanded if compressed; at most 256 MB.
 pub fn text(input: impl BufRead) -> io::Result<String> {
     let mut text = String::new();
     expand(input)?.take(256 << 20).read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// The format that a trace beginning with these bytes is in.
+/// The format of a trace with this beginning.
 pub fn detect(start: &[u8]) -> Option<Format> {
     if start.starts_with(&memtrace::MAGIC) {
         return Some(Format::Memtrace);
@@ -181,7 +179,7 @@ fn number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The content of `input`, expanded where its first bytes are those of zstd or gzip.
+/// The content of `input`, expanded if it begins like zstd or gzip.
 fn expand<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
     let start = input.fill_buf()?;
     if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
@@ -208,7 +206,7 @@ fn expand<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>>
     Ok(Box::new(input))
 }
 
-/// Counts what is read through it.
+/// Counts the bytes read through it.
 struct Counted<R> {
     input: R,
     taken: u64,
@@ -233,8 +231,7 @@ impl<R: BufRead> BufRead for Counted<R> {
     }
 }
 
-/// Ends with an error where a decoder gives far more than it takes, and says where the compressed
-/// data is no good.
+/// Fails if a decoder gives far more than it takes, and locates damage in compressed data.
 struct Bounded<D, T> {
     decoder: D,
     /// The command that unpacks such files.
@@ -261,7 +258,7 @@ impl<D: Read, T: Fn(&D) -> u64> Read for Bounded<D, T> {
     }
 }
 
-/// What to know of compressed data that cannot be expanded from byte `taken` on.
+/// The error for compressed data that cannot be expanded from byte `taken` on.
 fn damaged(error: &io::Error, taken: u64, unpack: &str) -> io::Error {
     let what = if error.kind() == io::ErrorKind::UnexpectedEof {
         format!("the compressed data ends in the middle, after {taken} bytes: the file was cut")

@@ -1,19 +1,19 @@
-//! The workload half of heaplab: what a program asked of its memory manager, in order.
+//! The workload half of heaplab: a program's requests to its memory manager, in order.
 //!
-//! For anyone who reads or writes such a record: the recorder's finisher, importers of other tools'
-//! files, analyses, replay. Nothing here knows a heap design, and nothing below [`bundle`] and
-//! `program` does I/O: importers take bytes and give events.
+//! Serves all readers and writers of such a record: the recorder's finisher, importers of other
+//! tools' files, analyses, replay. Nothing here knows a heap design, and nothing below [`bundle`]
+//! and `program` does I/O: importers take bytes and give events.
 //!
-//! - [`event`]: one thing that happened. Row order is the truth; time is a column.
-//! - [`tables`]: what events refer to: stacks, frames, modules, processes, threads, arenas, marks,
-//!   samples.
-//! - [`source`]: the streaming contract between whoever has events and whoever wants them.
+//! - [`event`]: one event. Row order is the truth; time is a column.
+//! - [`tables`]: the tables that events refer to: stacks, frames, modules, processes, threads,
+//!   arenas, marks, samples.
+//! - [`source`]: the streaming contract between producers and consumers of events.
 //! - [`bundle`]: the folder `NAME.heaplab/` of Parquet tables and `meta.json`
 //!   (docs/bundle-format.md).
 //! - [`generate`]: workloads from a stated distribution.
-//! - [`order`]: which orders of events a program can have produced.
-//! - [`parquet`]: the part of that file format that bundles use.
-//! - [`program`]: the compact replay program compiled from a bundle once and mapped.
+//! - [`order`]: the orders of events that a program can produce.
+//! - [`parquet`]: the part of the Parquet format that bundles use.
+//! - [`program`]: the compact replay program, compiled once from a bundle and mapped.
 //! - [`import`]: other tools' traces as events.
 //! - [`words`]: counts in sentences.
 

@@ -1,24 +1,23 @@
-//! Which orders of events a program can have produced, checked as they pass.
+//! The orders of events that a program can produce, checked event by event.
 //!
-//! Births are dense; what is freed, reallocated, promoted or asked about is live; rows about a
-//! forked copy ([`Flags::INHERITED`]) are exempt, because the copy's owner still has the object.
-//! Arenas are born once and die once, with what is in them. Rows of tables exist, and no process
-//! can hold more than [`OBJECT_BYTES_MAX`].
+//! Births are dense. An object that is freed, reallocated, promoted or asked about is live. Rows
+//! about a forked copy ([`Flags::INHERITED`]) are exempt, because the copy's owner still has the
+//! object. Arenas are born once and die once, with their objects. Rows of tables exist, and no
+//! process can hold more than [`OBJECT_BYTES_MAX`].
 //!
-//! Memory: a bit an object in pages that are given back when all of their objects are dead, so that
-//! it follows the live objects (and their spread over birth order), not the length of the
-//! recording.
+//! Memory: a bit an object, in pages that are freed when all of their objects are dead. So memory
+//! follows the live objects (and their spread over birth order), not the length of the recording.
 
 use crate::tables::Tables;
 use crate::{Event, Flags, Op, TraceError};
 use hashbrown::HashMap;
 use std::path::PathBuf;
 
-/// No object is larger, in bytes asked for or usable: processors have no more address space for a
+/// Largest object, in requested or usable bytes: processors have no more address space for a
 /// process.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 48;
 
-/// A set of object ids that takes memory for the neighbourhoods of its members only.
+/// A set of object ids; takes memory only for the neighbourhoods of its members.
 #[derive(Debug, Default)]
 pub struct LiveSet {
     pages: HashMap<u64, Box<Page>, xxhash_rust::xxh3::Xxh3DefaultBuilder>,
@@ -34,7 +33,7 @@ struct Page {
 }
 
 impl LiveSet {
-    /// Members.
+    /// Number of members.
     pub fn len(&self) -> u64 {
         self.members
     }
@@ -44,7 +43,7 @@ impl LiveSet {
         self.members == 0
     }
 
-    /// Adds `id`; false where it was there.
+    /// Adds `id`; false if it was there.
     pub fn insert(&mut self, id: u64) -> bool {
         let page = self
             .pages
@@ -67,7 +66,7 @@ impl LiveSet {
             .is_some_and(|page| page.bits[(id % PAGE_IDS / 64) as usize] >> (id % 64) & 1 == 1)
     }
 
-    /// Takes `id` out; false where it was not there.
+    /// Removes `id`; false if it was not there.
     pub fn remove(&mut self, id: u64) -> bool {
         let Some(page) = self.pages.get_mut(&(id / PAGE_IDS)) else { return false };
         let (word, bit) = ((id % PAGE_IDS / 64) as usize, 1u64 << (id % 64));

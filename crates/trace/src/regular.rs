@@ -1,12 +1,12 @@
-//! Opening the files of a folder that somebody else filled. A pipe among them would keep whoever
-//! opens it waiting for a writer that never comes, so that the kind is asked first.
+//! Opens files of a folder with untrusted content. Opening a pipe would wait for a writer that
+//! never comes, so the file type is checked first.
 
 use crate::TraceError;
 use std::fs::{self, File};
 use std::path::Path;
 
-/// Opens `path` for reading, which must be a file as disks have them. `action` is what is said to
-/// have failed where there is none.
+/// Opens `path` for reading; it must be a regular file. `action` names the failed action in the
+/// error.
 pub(crate) fn open(path: &Path, action: &'static str) -> Result<File, TraceError> {
     if fs::metadata(path).map_err(TraceError::io(path, action))?.is_file() {
         return File::open(path).map_err(TraceError::io(path, action));

@@ -1,11 +1,11 @@
-//! The streaming contract: events move in batches, so that no pass needs the whole workload in
-//! memory and none pays a virtual call an event.
+//! The streaming contract: events move in batches; no pass needs the whole workload in memory, and
+//! none pays a virtual call an event.
 
 use crate::{Event, TraceError};
 
 /// Gives events in order.
 pub trait EventSource {
-    /// Replaces the content of `batch` by the next events; an empty batch afterwards means the end.
+    /// Replaces the content of `batch` by the next events; an empty batch means the end.
     fn next_batch(&mut self, batch: &mut Vec<Event>) -> Result<(), TraceError>;
 
     /// Calls `each` for every event until the end.
@@ -56,12 +56,12 @@ impl EventSource for Slice<'_> {
     }
 }
 
-/// The first `rows` events of another source: a workload until a moment.
+/// The first `rows` events of another source: a workload up to a moment.
 #[derive(Debug)]
 pub struct First<S> {
-    /// Gives the events.
+    /// The source of the events.
     pub source: S,
-    /// How many are still to be given.
+    /// Events still to come.
     pub rows: u64,
 }
 

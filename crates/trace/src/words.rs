@@ -1,8 +1,7 @@
-//! Counts in sentences: what was lost of a recording is told by people's grammar, one block as one
-//! block.
+//! Counts in sentences: losses of a recording in correct grammar, singular and plural.
 
-/// The sentence `text` behind its count. Where it depends on whether that is one, `text` has both
-/// ways: `[block was|blocks were] given back`.
+/// The sentence `text` behind its count. `text` has both forms of words that depend on the number:
+/// `[block was|blocks were] given back`.
 ///
 /// ```
 /// use heaplab_trace::words::so_many;
@@ -21,7 +20,7 @@ pub fn so_many(count: u64, text: &str) -> String {
     sentence
 }
 
-/// What stands before the first choice, the choice, and what stands behind it.
+/// The text before the first choice, the choice, and the text behind it.
 fn choice(text: &str) -> Option<(&str, (&str, &str), &str)> {
     let (before, behind) = text.split_once('[')?;
     let (choice, after) = behind.split_once(']')?;

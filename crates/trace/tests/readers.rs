@@ -1,5 +1,4 @@
-//! Bundles as other tools see them: DuckDB and pandas read the same numbers, and the document's SQL
-//! runs.
+//! Bundles in other tools: DuckDB and pandas read the same numbers, and the document's SQL runs.
 
 use heaplab_trace::bundle::{Bundle, BundleWriter, Selection};
 use heaplab_trace::import::{self, Options};
@@ -7,7 +6,7 @@ use heaplab_trace::{EventSource, Op};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A Python that has duckdb, pandas and pyarrow: the one named by HEAPLAB_PYTHON, or python3.
+/// A Python with duckdb, pandas and pyarrow: the one named by HEAPLAB_PYTHON, or python3.
 fn python() -> Option<PathBuf> {
     let python =
         PathBuf::from(std::env::var_os("HEAPLAB_PYTHON").unwrap_or_else(|| "python3".into()));

@@ -1,7 +1,6 @@
 //! The columns of `events.parquet`: their names and types.
 //!
-//! A column is null where the operation has nothing to say there, so that `sum(size)` needs no
-//! condition.
+//! A column is null for operations without a value in it, so `sum(size)` needs no condition.
 
 use crate::Op;
 use crate::parquet::schema::{Column, Encoding::*, Kind::*};
@@ -32,7 +31,7 @@ pub const COLUMNS: [Column; 22] = [
     Column::optional("mark", U32, Delta),
 ];
 
-/// What each operation is called in the file, in the order of its number.
+/// Each operation's name in the file, in the order of its number.
 pub const OPS: [&str; Op::ALL.len()] = [
     "alloc",
     "free",
@@ -50,8 +49,8 @@ pub const OPS: [&str; Op::ALL.len()] = [
     "trim",
 ];
 
-/// What each family is called, in the order of its number.
+/// Each family's name, in the order of its number.
 pub const FAMILIES: [&str; 5] = ["malloc", "aligned", "new", "managed", "arena"];
 
-/// What each origin is called, in the order of its number.
+/// Each origin's name, in the order of its number.
 pub const ORIGINS: [&str; 3] = ["normal", "marshalled", "custom"];

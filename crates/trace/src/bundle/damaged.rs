@@ -1,5 +1,5 @@
-//! Damaged and hostile bundles: an error that names file and place, never a panic, a hang or memory
-//! beyond the bounds.
+//! Damaged and hostile bundles: an error that names file and place; never a panic, a hang or
+//! unbounded memory.
 
 use super::columns::{COLUMNS, FAMILIES, OPS};
 use super::tests::{all, sample, tables, written};
@@ -30,12 +30,12 @@ fn any_byte_of_any_file_may_be_wrong() {
     let bundle = written(folder.path(), &sample());
     for file in files(bundle.path()) {
         let good = fs::read(&file).unwrap();
-        // Every 17th, so that the test stays quick; the fuzz target takes the rest.
+        // Every 17th, to keep the test quick; the fuzz target takes the rest.
         for at in (0..good.len()).step_by(17) {
             let mut bad = good.clone();
             bad[at] ^= if at % 2 == 0 { 0xff } else { 0x01 };
             fs::write(&file, &bad).unwrap();
-            // Some bytes do not matter (a name of the writer): reading may succeed, but must not
+            // Some bytes do not matter (the writer's name): reading may succeed, but must not
             // panic.
             let outcome = catch_unwind(AssertUnwindSafe(|| read(bundle.path())));
             assert!(outcome.is_ok(), "byte {at} of {}", file.display());
@@ -78,7 +78,7 @@ fn a_file_cut_anywhere_or_missing_is_refused_by_name() {
     }
 }
 
-/// What each change to a good bundle is answered with.
+/// The error for each change to a good bundle.
 #[test]
 fn what_contradicts_itself_is_said() {
     let mut said = Vec::new();
@@ -154,12 +154,12 @@ fn events_without_objects_or_sizes_are_not_taken_for_nothing() {
             "{error}"
         );
     }
-    // What is not known of any row may be missing.
+    // A column that is unknown in all rows may be missing.
     assert_eq!(without("address").unwrap(), sample().len() as u64);
 }
 
-/// Two blocks of 1 byte, of which one is freed, with a null for the second's object or size: it is
-/// not taken for object 0 or no bytes, also where another row has a value that it does not need.
+/// Two blocks of 1 byte, one of them freed, with a null for the second's object or size. The null
+/// must not read as object 0 or no bytes, even if another row has a value that it does not need.
 #[test]
 fn a_null_where_a_value_is_needed_is_said() {
     use crate::parquet::encode::Present;
@@ -257,7 +257,7 @@ fn nobody_waits_for_a_pipe() {
     }
 }
 
-/// A Parquet file of one page, with headers that say what they are told to.
+/// A Parquet file of one page, with the given figures in its headers.
 fn bomb(plain_bytes: i32, values: i32, content: &[u8]) -> Vec<u8> {
     let packed = zstd::bulk::compress(content, 1).unwrap();
     let mut file = MAGIC.to_vec();
@@ -335,7 +335,7 @@ fn bombs_are_refused_before_memory_is_taken() {
     insta::assert_snapshot!(said.join("\n"));
 }
 
-/// A header says that there are a million threads, or two billion, and nothing follows.
+/// A header claims a million threads, or two billion, and nothing follows.
 #[test]
 fn a_million_threads_in_a_header_are_refused_before_memory_is_taken() {
     let folder = tempfile::tempdir().unwrap();
@@ -352,7 +352,7 @@ fn a_million_threads_in_a_header_are_refused_before_memory_is_taken() {
     }
 }
 
-/// A million threads that are there are read, however little they take.
+/// A million real threads are read, however few bytes they take.
 #[test]
 fn a_million_equal_threads_are_read() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
-//! Folders of bundles that were never finished: who writes one is killed, or asked to end.
+//! Folders of unfinished bundles: their writer was killed, or asked to end.
 //!
-//! A writer holds a lock on its folder, which ends with it however it ends, and which is seen from
-//! other containers, where its number is another process's. Between making the folder and locking
-//! it there is its number.
+//! A writer holds a lock on its folder. The lock ends with the writer, however it ends, and other
+//! containers see it, while the writer's number means another process there. Between making the
+//! folder and locking it only the number protects it.
 
 use super::UNFINISHED;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Takes the lock of the folder at `path`; without one on file systems that have none.
+/// Takes the lock of the folder at `path`; returns without one on file systems that have none.
 pub(super) fn lock(path: &Path) -> io::Result<File> {
     let folder = open(path)?;
     let _ = rustix::fs::flock(&folder, FlockOperation::NonBlockingLockShared);
@@ -24,7 +24,7 @@ fn open(path: &Path) -> io::Result<File> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
-/// Removes what dead writers of the bundle at `path` left beside it.
+/// Removes the folders that dead writers left beside the bundle at `path`.
 pub(super) fn remove(path: &Path) {
     let Some(name) = path.file_name() else { return };
     let prefix = [b".", name.as_encoded_bytes(), b".", UNFINISHED.as_bytes()].concat();
@@ -37,13 +37,13 @@ pub(super) fn remove(path: &Path) {
         if writer.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
             && is_unlocked(&place)
         {
-            // What cannot be removed is in nobody's way.
+            // A folder that cannot be removed disturbs nobody.
             let _ = fs::remove_dir_all(&place);
         }
     }
 }
 
-/// The writer's number, from what follows "unfinished": ".3-77" or "-77".
+/// The writer's number, from the text behind "unfinished": ".3-77" or "-77".
 fn writer(rest: &[u8]) -> Option<u32> {
     let (more, pid) = std::str::from_utf8(rest).ok()?.rsplit_once('-')?;
     (more.is_empty() || more.starts_with('.')).then(|| pid.parse().ok()).flatten()
@@ -55,11 +55,11 @@ fn is_unlocked(folder: &Path) -> bool {
     })
 }
 
-/// Removes the folder of a [`BundleWriter`](super::BundleWriter) of this process, which may be
-/// writing to it, and must end before it returns from that. Either the bundle has its name already,
-/// whole, or it never gets it.
+/// Removes the folder of a [`BundleWriter`](super::BundleWriter) of this process. The writer may
+/// still be writing; the process must end before the writer returns from it. Either the bundle
+/// already has its name, whole, or it never gets it.
 pub fn abandon(unfinished: &Path) {
-    // Under another name first, so that no half of it is given the bundle's.
+    // Under another name first, so that no half of it gets the bundle's name.
     let Some(name) = unfinished.file_name() else { return };
     let Some(end) = name.as_bytes().iter().rposition(|byte| *byte == b'-') else { return };
     let mut aside = OsStr::from_bytes(&name.as_bytes()[..end]).to_owned();

@@ -1,4 +1,4 @@
-//! `events.parquet` to events.
+//! From `events.parquet` to events.
 
 use super::columns::{COLUMNS, FAMILIES, OPS, ORIGINS};
 use super::{Bundle, Selection};
@@ -6,8 +6,8 @@ use crate::parquet::read::{ColumnReader, FileReader, Present, Stretch};
 use crate::tables::Tables;
 use crate::{Event, EventSource, Family, Flags, Op, Origin, TraceError};
 
-/// Events of a batch at most: what stays in the nearest caches while column after column is set in
-/// it.
+/// Most events of a batch: few enough to stay in the nearest caches while column after column is
+/// set.
 const BATCH: usize = 512;
 
 /// The events of a bundle.
@@ -21,7 +21,7 @@ pub struct Events {
     row: u64,
 }
 
-/// Row counts of the tables: what a reference must stay under.
+/// Row counts of the tables: upper bounds of references.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     objects: u64,
@@ -62,8 +62,8 @@ impl Events {
         let mut columns = Vec::with_capacity(COLUMNS.len());
         for (index, column) in COLUMNS.iter().enumerate() {
             let Some(mut reader) = file.column(column)? else {
-                // What is null of every row may be left out. These two are null of some rows and
-                // say what the others are about.
+                // A column that is null in all rows may be missing. These two are null in some rows
+                // and identify the others.
                 if ["object", "size"].contains(&column.name) {
                     let (place, expected) =
                         ("its schema".into(), format!("a column {}", column.name));
@@ -109,8 +109,8 @@ impl Events {
         }
     }
 
-    /// Whether every event of the rows just taken has what it is nothing without. A null reads as
-    /// 0, which may be an object or a size.
+    /// Checks that every event of the rows just taken has its required values. A null reads as 0,
+    /// which may be an object or a size.
     fn check_present(&self, batch: &[Event]) -> Result<(), TraceError> {
         for (index, column) in &self.columns {
             let needs: fn(&Event) -> bool = match COLUMNS[*index].name {
@@ -171,7 +171,7 @@ impl EventSource for Events {
     }
 }
 
-/// Column, what was expected, what was found.
+/// Column, expected, found.
 type Wrong = (usize, String, String);
 
 fn malformed(
@@ -185,7 +185,7 @@ fn malformed(
     TraceError::Malformed { path: file.path().into(), place, expected, found }
 }
 
-/// Makes `rows` events of the columns: constants first, once for all, then what varies.
+/// Makes `rows` events of the columns: constants first, once for all, then varying values.
 fn fill(
     batch: &mut Vec<Event>,
     rows: usize,
@@ -220,8 +220,7 @@ fn fill(
         name_rows(batch, marks);
     }
     let names_object = |event: &&Event| is_about_object(event) && event.object >= limits.objects;
-    // The check by column cannot tell object 0 from null: it matters only where there is no object
-    // at all.
+    // The check by column cannot tell object 0 from null: this matters only without any object.
     if limits.objects == 0
         && let Some(event) = batch.iter().find(names_object)
     {
@@ -272,7 +271,7 @@ fn check(index: usize, greatest: u64, limits: &Limits) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Sets the field that column `index` carries, in each event its value.
+/// Sets the field of column `index` in each event.
 fn set(index: usize, batch: &mut [Event], values: &[u64]) -> Result<(), Wrong> {
     fn each(batch: &mut [Event], values: &[u64], set: impl Fn(&mut Event, u64)) {
         batch.iter_mut().zip(values).for_each(|(event, value)| set(event, *value));

@@ -1,6 +1,7 @@
-//! Which table has which columns, and the rows of [`Tables`] as those columns and back.
+//! The columns of each table, and the conversion between the rows of [`Tables`] and these columns.
 //!
-//! References between tables are checked here: a parent is a smaller row, everything else exists.
+//! References between tables are checked here: a parent is a smaller row, every other reference
+//! exists.
 
 use super::tables_file::{Rows, write};
 use crate::TraceError;
@@ -81,7 +82,7 @@ const SAMPLES: [Column; 6] = [
     Column::required("resident_bytes", U64, Delta),
     Column::required("resident_anonymous_bytes", U64, Delta),
     Column::optional("committed_bytes", U64, Delta),
-    // Bundles written before there was the column have none.
+    // Older bundles lack the column.
     Column::optional("resident_peak_bytes", U64, Delta),
 ];
 
@@ -95,14 +96,14 @@ const CHUNKS: [Column; 7] = [
     Column::optional("process", U32, Dictionary),
 ];
 
-/// There only where a recording shows chunks, so that bundles of 0.1.0 are read as ever.
+/// Present only in a recording with chunks, so that bundles of 0.1.0 stay readable.
 const CHUNKS_FILE: &str = "chunks.parquet";
 
 const U32_LIMIT: u64 = 1 << 32;
 const TIME_LIMIT: u64 = 1 << 63;
 const ANY: u64 = u64::MAX;
 
-/// The files of the tables, in the order in which this module speaks of them.
+/// The files of the tables, in this module's order.
 pub const FILES: [&str; 8] = {
     let [_, _, tables @ ..] = super::FILES;
     tables
@@ -240,7 +241,7 @@ fn process_value(row: usize, process: &Process, column: usize) -> Value<'_> {
     }
 }
 
-/// Reads all tables from `folder`; there are to be `chunks_expected` rows about chunks.
+/// Reads all tables from `folder`; `chunks_expected` rows about chunks must be there.
 pub fn read_all(folder: &Path, chunks_expected: u64) -> Result<Tables, TraceError> {
     let open = |file: usize, columns: &[Column]| Rows::read(&folder.join(FILES[file]), columns);
     let (stacks, frames, modules) = (open(0, &STACKS)?, open(1, &FRAMES)?, open(2, &MODULES)?);
@@ -307,14 +308,14 @@ fn narrow(value: Option<u64>) -> Option<u32> {
 
 fn stack(table: &Rows, row: usize, counts: &Counts) -> Result<StackNode, TraceError> {
     let parent = table.under(row, 1, (row as u64).max(1))? as u32;
-    // Row 0 is "no stack": its frame is never looked at.
+    // Row 0 is "no stack": nobody looks at its frame.
     let frame = table.under(row, 2, if row == 0 { U32_LIMIT } else { counts.frames })? as u32;
     Ok(StackNode { parent, frame })
 }
 
 fn frame(table: &Rows, row: usize, counts: &Counts) -> Result<Frame, TraceError> {
     let inlined_into = narrow(table.optional_under(row, 6, counts.frames)?);
-    // `Tables::frames_of` follows larger rows only, which is what ends a chain.
+    // `Tables::frames_of` follows only larger rows, which ends every chain.
     if let Some(outer) = inlined_into
         && outer as usize <= row
     {

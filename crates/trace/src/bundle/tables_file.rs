@@ -1,6 +1,6 @@
 //! The tables beside the events, each a Parquet file, as rows of plain columns.
 //!
-//! One list of columns a table, used in both directions, so that what is written is what is read.
+//! One list of columns a table serves both directions: reading matches writing.
 
 use crate::TraceError;
 use crate::parquet::read::{ColumnReader, FileReader, Stretch};
@@ -10,13 +10,12 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-/// Most rows of a table that are believed: four billion rows is what a 32-bit id can name, memory
-/// allows far fewer.
+/// Most rows of a table believed: a 32-bit id can name four billion rows, memory allows far fewer.
 const ROWS_LIMIT: u64 = 64 << 20;
 
-/// Rows of a table of any size, and for each byte of its file, that are believed: a footer may say
-/// anything, and a column that is not there, or is constant, takes no bytes. What is written here
-/// has some 30 rows a byte where every column is constant.
+/// Most rows believed of a table, in any file and for each byte of the file. A footer may claim
+/// anything, and a missing or constant column takes no bytes. Files written here have some 30 rows
+/// a byte if every column is constant.
 const ROWS_OF_ANY_FILE: u64 = 64 << 10;
 const ROWS_OF_A_BYTE: u64 = 1024;
 
@@ -47,7 +46,7 @@ pub struct Rows {
     rows: usize,
 }
 
-/// The number that stands for null in [`Rows`]: no id, size or time of a bundle is so large.
+/// Stands for null in [`Rows`]: no id, size or time of a bundle is this large.
 const NULL: u64 = u64::MAX;
 
 impl Rows {
@@ -85,24 +84,24 @@ impl Rows {
         Ok(read)
     }
 
-    /// Rows.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether a value is there.
+    /// The value, if present.
     pub fn optional(&self, row: usize, column: usize) -> Option<u64> {
         Some(self.values[column][row]).filter(|value| *value != NULL)
     }
 
-    /// The text, if there is one.
+    /// The text, if present.
     pub fn text(&self, row: usize, column: usize) -> Option<&str> {
         self.optional(row, column)
             .and_then(|index| self.texts[column].get(index as usize))
             .map(String::as_str)
     }
 
-    /// A number under `limit`, or nothing.
+    /// A number under `limit`, or null.
     pub fn optional_under(
         &self,
         row: usize,
@@ -123,7 +122,7 @@ impl Rows {
             .ok_or_else(|| self.wrong(row, column, "a value".into(), "null".into()))
     }
 
-    /// What is wrong with a value.
+    /// An error about a value.
     pub fn wrong(&self, row: usize, column: usize, expected: String, found: String) -> TraceError {
         let place = format!("row {row}, column {}", self.columns[column]);
         TraceError::Malformed { path: self.path.clone(), place, expected, found }

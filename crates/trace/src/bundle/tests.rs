@@ -8,7 +8,7 @@ use crate::tables::{
 use crate::{Family, Flags, Op, Origin};
 use proptest::prelude::*;
 
-/// Tables in which every optional value is there once and missing once.
+/// Tables with every optional value present once and missing once.
 pub(super) fn tables() -> Tables {
     let process = |pid, parent| Process {
         pid,
@@ -106,7 +106,7 @@ fn chunks() -> Vec<ChunkEvent> {
         .collect()
 }
 
-/// What happens next, before ids are given.
+/// The next event, before ids are given.
 fn step() -> impl Strategy<Value = (Event, prop::sample::Index)> {
     let numbers = (0u64..=u64::MAX, 0u64..300, 0u32..2, 0u32..3, 0u64..1 << 62);
     (0u8..11, 0u16..32, 0u8..64, numbers, any::<u64>(), any::<prop::sample::Index>()).prop_map(
@@ -132,7 +132,7 @@ fn step() -> impl Strategy<Value = (Event, prop::sample::Index)> {
     )
 }
 
-/// Makes of arbitrary steps the events of a program: objects are born before they are used.
+/// Turns arbitrary steps into the events of a program: objects are born before their use.
 fn legal(steps: Vec<(Event, prop::sample::Index)>) -> Vec<Event> {
     let (mut live, mut born, mut arena) = (Vec::new(), 0, 0);
     let mut events = Vec::new();
@@ -141,7 +141,7 @@ fn legal(steps: Vec<(Event, prop::sample::Index)>) -> Vec<Event> {
         if !about_size {
             event.size = 0;
         } else if !event.has(Flags::FAILED) {
-            // Only what fails can be larger.
+            // Only failed requests can be larger.
             event.size = event.size.min(crate::order::OBJECT_BYTES_MAX);
         }
         event.flags.0 &= !Flags::INHERITED.0;
@@ -313,7 +313,7 @@ fn a_bundle_is_replaced_when_the_new_one_is_whole_and_nothing_else_ever_is() {
     assert!(error.contains("no bundle"), "{error}");
 }
 
-/// Between the beginning and the end of a bundle lies a recording.
+/// A whole recording lies between the beginning and the end of a bundle.
 #[test]
 fn what_became_something_else_meanwhile_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
@@ -356,7 +356,7 @@ fn a_bundle_that_was_set_aside_is_found_by_who_opens_it() {
     assert_eq!(Bundle::open(&path).unwrap().meta().program, "old", "it has its name back");
     let old = replace_in_two_steps(&new, &path).unwrap();
     assert_eq!(Bundle::open(&path).unwrap().meta().program, "new");
-    // As if it had been ended between the steps.
+    // As if the process had ended between the steps.
     fs::remove_dir_all(&path).unwrap();
     let error = Bundle::open(&path).unwrap_err().to_string();
     assert!(
@@ -386,7 +386,7 @@ fn frames_are_replaced_whole_or_not_at_all() {
     assert!(names.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{names:?}");
 }
 
-/// One event of every kind, by hand: what the bundle of each format version in tests/data holds.
+/// One event of every kind, by hand: the content of each format version's bundle in tests/data.
 pub(super) fn sample() -> Vec<Event> {
     let at = |time_ns| Event { time_ns, ..Event::default() };
     vec![
@@ -446,7 +446,7 @@ fn a_bundle_of_format_version_1_is_read() {
     let bundle = Bundle::open(&data("version-1.bundle")).unwrap();
     bundle.verify().unwrap();
     assert_eq!(all(&bundle, Selection::default()), sample());
-    // Chunks and the kernel's peak came later, without changing the version.
+    // Chunks and the kernel's peak came later, without a new version.
     let mut expected = Tables { chunks: Vec::new(), ..tables() };
     expected.samples.iter_mut().for_each(|sample| sample.resident_peak_bytes = 0);
     assert_eq!(bundle.tables(), &expected);
@@ -456,8 +456,8 @@ fn a_bundle_of_format_version_1_is_read() {
     );
 }
 
-/// With `HEAPLAB_WRITE_SAMPLE` set, adds the bundle of the present version to tests/data, for when
-/// the format changes; those of old versions stay as they are.
+/// With `HEAPLAB_WRITE_SAMPLE` set, adds a bundle of the current version to tests/data, for a
+/// change of the format; bundles of old versions stay unchanged.
 #[test]
 fn write_the_bundle_of_this_version() {
     if std::env::var_os("HEAPLAB_WRITE_SAMPLE").is_none() {

@@ -1,4 +1,4 @@
-//! Events to `events.parquet`.
+//! From events to `events.parquet`.
 
 use super::columns::{COLUMNS, FAMILIES, OPS, ORIGINS};
 use crate::parquet::PAGE_ROWS;
@@ -9,7 +9,7 @@ use crate::parquet::write::{ColumnWriter, FileWriter, Squeeze};
 use crate::{Event, Flags, Op};
 use std::io::Write;
 
-/// Events whose columns are gathered at once: what stays in the nearest cache (15 KiB of 32). A
+/// Events gathered into columns at once: few enough to stay in the nearest cache (15 KiB of 32). A
 /// power of two, a multiple of 64.
 const BATCH: usize = 256;
 
@@ -51,20 +51,20 @@ impl<W: Write> EventWriter<W> {
         })
     }
 
-    /// Takes the next event. Where it is known what kind of event comes, most of this is known as
-    /// well.
+    /// Takes the next event. Inlining removes most of this code if the caller knows the kind of
+    /// event.
     #[inline(always)]
     pub fn push(&mut self, event: &Event) -> std::io::Result<()> {
         self.batch.push(event, self.addresses);
         if self.batch.rows == BATCH { self.gather() } else { Ok(()) }
     }
 
-    /// From here on, no addresses.
+    /// Omits addresses from here on.
     pub fn leave_out_addresses(&mut self) {
         self.addresses = false;
     }
 
-    /// Whether no event was taken so far.
+    /// Whether no event has been taken.
     pub fn is_empty(&self) -> bool {
         self.counts.events == 0 && self.batch.rows == 0
     }
@@ -99,7 +99,7 @@ impl<W: Write> EventWriter<W> {
         Ok(())
     }
 
-    /// Writes what is left; gives back what was written to, and the row groups.
+    /// Writes the rest; returns the output, the row groups and the counts.
     pub fn finish(mut self) -> std::io::Result<(W, Vec<RowGroup>, Counts)> {
         self.gather()?;
         self.flush()?;
@@ -110,12 +110,12 @@ impl<W: Write> EventWriter<W> {
     }
 }
 
-/// Events until there are enough for a look at each column: field by field, those that have few
-/// values in one word.
+/// Events until there are enough for a look at each column: field by field; fields with few values
+/// share one word.
 #[derive(Debug)]
 struct Batch {
     rows: usize,
-    /// The operations among them, as a set.
+    /// Their operations, as a set.
     ops: u16,
     births: u64,
     /// See [`head_of`].
@@ -128,12 +128,12 @@ struct Batch {
     usable: Sparse,
     stack: Sparse,
     address: Sparse,
-    /// What recordings of malloc do not have, zero unless `has_rare`.
+    /// Fields that recordings of malloc lack; zero unless `has_rare`.
     rare: [Rare; BATCH],
     has_rare: bool,
 }
 
-/// A column that not every row has a value in.
+/// A column without a value in some rows.
 #[derive(Debug)]
 struct Sparse {
     values: [u64; BATCH],
@@ -141,14 +141,14 @@ struct Sparse {
     present: Rows,
 }
 
-/// Fields that few kinds of workload have.
+/// Fields of few kinds of workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Rare {
     arena: u32,
     collection: u32,
     field: u32,
     target: u64,
-    /// The object, where such a field or a mark says what it is.
+    /// The object, if such a field or a mark identifies it.
     object: u64,
 }
 
@@ -196,7 +196,7 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// Adds an event. There is room.
+    /// Adds an event; the batch must have room.
     #[inline(always)]
     fn push(&mut self, event: &Event, addresses: bool) {
         let (row, op) = (self.rows & (BATCH - 1), event.op as u64);
@@ -205,7 +205,7 @@ impl Batch {
         self.head[row] = head_of(event);
         self.who[row] = u64::from(event.process) | u64::from(event.thread) << 32;
         self.time_ns[row] = event.time_ns;
-        // A failed allocation: no object came of it.
+        // A failed allocation made no object.
         let born_nothing = is(op, ALLOCS) && event.has(Flags::FAILED);
         self.object.put(row, is(op, WITH_OBJECT) && !born_nothing, event.object);
         self.size.put(row, is(op, WITH_SIZE), event.size);
@@ -261,7 +261,7 @@ const fn head_of(event: &Event) -> u64 {
 type Rows = [u64; BATCH / 64];
 const NO_ROWS: Rows = [0; BATCH / 64];
 
-/// The rows for which that is so.
+/// The rows that satisfy `is_so`.
 #[inline(always)]
 fn rows_where(rows: usize, is_so: impl Fn(usize) -> bool) -> Rows {
     let mut set = NO_ROWS;
@@ -271,12 +271,12 @@ fn rows_where(rows: usize, is_so: impl Fn(usize) -> bool) -> Rows {
     set
 }
 
-/// What holds for a batch as a whole: most columns of most batches hold one value.
+/// Facts about a batch as a whole: most columns of most batches hold one value.
 #[derive(Debug)]
 struct Spread {
     /// Bits of the heads that are set in some row.
     any: u64,
-    /// Bits of the heads and of `who` in which some row differs from the first.
+    /// Bits of the heads and of `who` that differ from the first row's in some row.
     head_varies: u64,
     who_varies: u64,
     end_ns: u64,
@@ -321,7 +321,7 @@ const fn is(head: u64, set: u16) -> bool {
 
 fn gather_column(name: &str, batch: &Batch, spread: &Spread, to: &mut Gathered) {
     let (rows, heads, rare) = (batch.rows, &batch.head, &batch.rare);
-    // Rows of these operations; none where none are among them.
+    // Rows of these operations; none if the batch lacks them.
     let of = |set: u16| {
         if batch.ops & set == 0 { NO_ROWS } else { rows_where(rows, |row| is(heads[row], set)) }
     };
@@ -426,15 +426,15 @@ fn write_column(
     Ok(())
 }
 
-/// One column of the page that is being filled: one cell for all rows as long as that is true, then
+/// One column of the page being filled: one cell for all rows while they are equal, then single
 /// values.
 #[derive(Debug, Default)]
 struct Gathered {
     rows: usize,
     constant: Option<Cell>,
-    /// The values that are not null.
+    /// The non-null values.
     values: Vec<u64>,
-    /// Which rows are not null, least significant bit first; kept for optional columns only.
+    /// The non-null rows, least significant bit first; kept for optional columns only.
     bits: Vec<u8>,
 }
 
@@ -452,7 +452,7 @@ impl Gathered {
         self.bits.clear();
     }
 
-    /// All rows of a batch have this cell.
+    /// Adds rows that all have this cell.
     fn same(&mut self, cell: Cell, rows: usize) {
         if self.rows == 0 {
             self.constant = Some(cell);
@@ -466,7 +466,7 @@ impl Gathered {
         self.rows += rows;
     }
 
-    /// From here on the rows are kept one by one.
+    /// Stores the rows one by one from here on.
     fn write_out(&mut self) {
         if let Some(cell) = self.constant.take() {
             self.repeat(cell, self.rows);
@@ -493,7 +493,7 @@ impl Gathered {
         self.rows += rows;
     }
 
-    /// The rows of `present` have a value; few of a column have.
+    /// Adds rows of a sparse column: the rows of `present` have a value.
     fn optional(&mut self, rows: usize, present: &Rows, value: impl Fn(usize) -> u64) {
         if *present == NO_ROWS {
             return self.same(Cell::Null, rows);

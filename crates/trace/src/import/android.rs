@@ -1,10 +1,10 @@
 //! Android's memory_replay text, as malloc_debug's record_allocs writes it.
 //!
-//! `tid: malloc ptr size`, `calloc ptr count size`, `realloc new old size`, `memalign ptr alignment
-//! size`, `free ptr`, `thread_done 0x0`; pointers in hexadecimal, numbers in decimal. Newer files
-//! end each line with the call's start and end in nanoseconds (thread_done with its end only).
-//! Source: malloc_debug's documentation, "record_allocs", and what memory_trace's reader accepts. A
-//! free is stamped with its start, an allocation with its end.
+//! `tid: malloc ptr size`, `calloc ptr count size`, `realloc new old size`,
+//! `memalign ptr alignment size`, `free ptr`, `thread_done 0x0`; pointers in hexadecimal, numbers
+//! in decimal. Newer files end each line with the call's start and end in nanoseconds (thread_done
+//! with its end only). Source: malloc_debug's documentation, "record_allocs", and memory_trace's
+//! reader. A free gets its call's start as time stamp, an allocation its call's end.
 
 use super::Imported;
 use super::book::{Book, Request};
@@ -12,7 +12,7 @@ use super::lines::{Line, Lines, decimal};
 use crate::{EventSink, TraceError};
 use std::io::BufRead;
 
-/// Imports.
+/// Imports the trace.
 pub fn import<R: BufRead, S: EventSink>(
     lines: &mut Lines<R>,
     mut book: Book<S>,
@@ -70,7 +70,7 @@ pub fn import<R: BufRead, S: EventSink>(
                     book.free(who, pointer, &line)?;
                 }
             }
-            // When a thread ends nothing happens to what it allocated.
+            // The end of a thread does not affect its allocations.
             b"thread_done" => {}
             _ => return Err(line.wrong("malloc, calloc, realloc, memalign, free or thread_done")),
         }
@@ -78,8 +78,7 @@ pub fn import<R: BufRead, S: EventSink>(
     Ok(book.finish())
 }
 
-/// Reads the time stamps, where there are any, and sets the clock: to the start of the call or to
-/// its end.
+/// Reads the time stamps, if any, and sets the clock: to the start of the call or to its end.
 fn stamp<S: EventSink>(
     line: &mut Line,
     origin: &mut Option<u64>,

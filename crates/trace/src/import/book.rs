@@ -1,4 +1,4 @@
-//! What all importers keep: who is live under which name, and the tables as they grow.
+//! The state that all importers share: live objects by name, and the growing tables.
 
 use super::lines::Line;
 use super::{Imported, Options};
@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 type Map<K, V> = HashMap<K, V, Xxh3DefaultBuilder>;
 
-/// Turns what importers read into events: gives ids, and keeps the order legal.
+/// Turns importers' records into events: gives ids, and keeps the order legal.
 pub struct Book<'s, S> {
     sink: &'s mut S,
     options: Options,
@@ -21,7 +21,7 @@ pub struct Book<'s, S> {
     rows: u64,
     processes: Map<u64, u32>,
     threads: Map<(u32, u64), u32>,
-    /// Tables and meta as far as they are known.
+    /// Tables and meta so far.
     pub out: Imported,
     unknown: u64,
     unknown_allowed: bool,
@@ -31,7 +31,7 @@ pub struct Book<'s, S> {
     clock: Option<u64>,
 }
 
-/// What an allocation asks for.
+/// A request for an allocation.
 #[derive(Clone, Copy, Default)]
 pub struct Request {
     /// Bytes.
@@ -44,11 +44,11 @@ pub struct Request {
     pub old: bool,
     /// Row of `stacks`.
     pub stack: StackId,
-    /// Where it lay, if that is known.
+    /// Its address, if known.
     pub address: u64,
 }
 
-/// Who does it.
+/// The acting process and thread.
 #[derive(Clone, Copy, Default)]
 pub struct Who {
     /// Row of `processes`.
@@ -85,20 +85,20 @@ impl<'s, S: EventSink> Book<'s, S> {
         }
     }
 
-    /// From here on frees of what was never seen are counted, not refused: the tool was attached to
-    /// a running program.
+    /// Counts frees of unknown blocks from here on instead of refusing: the tool was attached to a
+    /// running program.
     pub fn allow_unknown(&mut self) {
         self.unknown_allowed = true;
     }
 
-    /// Allocations of a name that is live are counted, not refused: the tool does not log threads
-    /// in their order.
+    /// Counts allocations of a live name instead of refusing: the tool does not log threads in
+    /// order.
     pub fn allow_reused(&mut self) {
         self.reused_allowed = true;
     }
 
-    /// Sets the time of what follows, ns; it does not go back. Without a call, all times are 0: the
-    /// order of rows says more than a made-up time.
+    /// Sets the time of the next events, ns; time does not go back. Without a call all times are 0:
+    /// the order of rows says more than an invented time.
     pub fn set_time(&mut self, time_ns: u64) {
         self.clock = Some(time_ns.min(i64::MAX as u64));
     }
@@ -123,7 +123,7 @@ impl<'s, S: EventSink> Book<'s, S> {
         self.sink.push(&event)
     }
 
-    /// `name` (a pointer or a number) was allocated; `None`: the request failed.
+    /// Allocates `name` (a pointer or a number); `None`: the request failed.
     pub fn allocate(
         &mut self,
         who: Who,
@@ -160,7 +160,7 @@ impl<'s, S: EventSink> Book<'s, S> {
         self.push(event)
     }
 
-    /// `name` was freed.
+    /// Frees `name`.
     pub fn free(&mut self, who: Who, name: u64, line: &Line) -> Result<(), TraceError> {
         match self.live.remove(&(who.process, name)) {
             Some(object) => self.push(Event {
@@ -174,7 +174,7 @@ impl<'s, S: EventSink> Book<'s, S> {
         }
     }
 
-    /// `old` became `new`, of another size; `new` is `None` where the request failed.
+    /// Renames `old` to `new`, with another size; `new` is `None` if the request failed.
     pub fn reallocate(
         &mut self,
         who: Who,
@@ -191,7 +191,7 @@ impl<'s, S: EventSink> Book<'s, S> {
         match new {
             None => event.flags = event.flags.with(Flags::FAILED),
             Some(_) if request.size > SIZE_MAX => return self.bounded(request, line),
-            // A name that is no address stays where its object moves.
+            // A name that is no address stays the same when its object moves.
             Some(new) if new == old => self.out.meta.moves_unknown |= request.address == 0,
             Some(new) => {
                 self.live.remove(&(who.process, old));
@@ -222,7 +222,7 @@ impl<'s, S: EventSink> Book<'s, S> {
         self.push(event)
     }
 
-    /// The recorded heap promoted `name` to the old generation.
+    /// Notes that the recorded heap promoted `name` to the old generation.
     pub fn promote(&mut self, who: Who, name: u64, line: &Line) -> Result<(), TraceError> {
         match self.live.get(&(who.process, name)).copied() {
             Some(object) => self.push(Event {
@@ -236,12 +236,12 @@ impl<'s, S: EventSink> Book<'s, S> {
         }
     }
 
-    /// What the program asks of the heap as a whole: a collection, or to give memory back.
+    /// A request to the heap as a whole: a collection, or to give memory back.
     pub fn ask(&mut self, who: Who, op: Op) -> Result<(), TraceError> {
         self.push(Event { op, process: who.process, thread: who.thread, ..Event::default() })
     }
 
-    /// A named moment.
+    /// Adds a named moment.
     pub fn mark(&mut self, who: Who, name: &str) -> Result<(), TraceError> {
         let row = self.out.tables.marks.len() as u64;
         let time_ns = self.clock.unwrap_or(0);
@@ -255,12 +255,12 @@ impl<'s, S: EventSink> Book<'s, S> {
         })
     }
 
-    /// A line that says nothing of allocations was passed over.
+    /// Counts a skipped line that does not concern allocations.
     pub fn ignore(&mut self) {
         self.ignored += 1;
     }
 
-    /// A request that was granted is not larger than an address space: analyses and replays count
+    /// Checks that a granted request is no larger than an address space: analyses and replays rely
     /// on it.
     fn bounded(&self, request: Request, line: &Line) -> Result<(), TraceError> {
         if request.size <= SIZE_MAX {
@@ -289,7 +289,7 @@ impl<'s, S: EventSink> Book<'s, S> {
         TraceError::Order { path: self.options.name.clone(), row: self.rows, what }
     }
 
-    /// The tables and what is to be said of the whole.
+    /// The tables and the facts of the whole.
     pub fn finish(mut self) -> Imported {
         let losses = &mut self.out.meta.losses;
         let mut say = |count: u64, what: &str| {

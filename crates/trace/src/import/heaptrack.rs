@@ -5,12 +5,11 @@
 //! executable, `m` modules with their segments, `+ size stack pointer`, `- pointer`. Interpreted:
 //! `s` texts, `i` an instruction pointer with its module and frames (function, file, line:
 //! innermost first), `a size stack` a kind of allocation, `+ kind`, `- kind`. Numbers of texts,
-//! pointers and stacks count from 1, kinds from 0. Source: files of heaptrack 1.4 beside what
-//! heaptrack_print says of them.
+//! pointers and stacks count from 1, kinds from 0. Source: files of heaptrack 1.4, beside
+//! heaptrack_print's output for them.
 //!
-//! What the file does not hold: which thread, and that a realloc is one (it is a free and an
-//! allocation). The interpreted file does not say which of several like allocations is freed: the
-//! latest is taken.
+//! The file lacks threads, and shows a realloc as a free and an allocation. The interpreted file
+//! does not say which of several like allocations is freed: the importer takes the latest.
 
 use super::Imported;
 use super::book::{Book, Request};
@@ -28,19 +27,19 @@ struct State {
     version: u64,
     page_bytes: u64,
     time_ns: u64,
-    /// Interpreted: what `s` lines say.
+    /// Interpreted: the texts of `s` lines.
     texts: Vec<String>,
     /// Interpreted: the row of `frames` for each `i` line.
     pointers: Vec<u32>,
-    /// Interpreted: size and stack of each `a` line, with the names of those live.
+    /// Interpreted: size and stack of each `a` line, with the names of its live objects.
     kinds: Vec<(u64, StackId, Vec<u64>)>,
     born: u64,
-    /// Raw: modules mapped now, by start: from, to, row of `modules`, address less address in the
-    /// file.
+    /// Raw: currently mapped modules, by start: from, to, row of `modules`, address less address in
+    /// the file.
     mapped: Vec<(u64, u64, u32, u64)>,
 }
 
-/// Imports.
+/// Imports the trace.
 pub fn import<R: BufRead, S: EventSink>(
     lines: &mut Lines<R>,
     mut book: Book<S>,
@@ -134,7 +133,7 @@ impl State {
             }
             b"+" => self.allocated(line, book),
             b"-" => self.freed(line, book),
-            // Suppressions, and what later versions add.
+            // Suppressions, and additions of later versions.
             b"S" | b"e" => Ok(()),
             _ => Err(line.wrong("a line of heaptrack's file (one of v x X I A s m i t a + - c R)")),
         }
@@ -323,13 +322,12 @@ impl State {
         let kinds = self.kinds.len();
         let kind = usize::try_from(name).ok().and_then(|kind| self.kinds.get_mut(kind));
         let (_, _, live) = kind.ok_or_else(|| line.wrong(format!("kinds under {kinds}")))?;
-        // One that is not live gets a name that nothing has, so that it is counted or refused like
-        // any other.
+        // A dead one gets a name that no object has, so it is counted or refused like any other.
         book.free(who, live.pop().unwrap_or(u64::MAX), line)
     }
 }
 
-/// A row of the stack tree, written before.
+/// A row of the stack tree, written earlier.
 fn stack<S: EventSink>(line: &mut Line, book: &Book<S>) -> Result<StackId, TraceError> {
     let stack = line.hexadecimal("a stack")?;
     if stack < book.out.tables.stacks.len() as u64 {

@@ -1,20 +1,20 @@
 //! A JVM's own log of its metaspace: `java
 //! -Xlog:metaspace*=trace:file=F:uptimenanos,tid:filecount=0`, JDK 17 to 25.
 //!
-//! Everything that the metaspace does is in it: arenas that are born and die, every request with
-//! its words, its address and the type of the metadata, blocks given back early, and the chunks
-//! underneath: what is taken, given back, enlarged, committed and uncommitted. Requests become
-//! events, chunks the table `chunks`, from which the state of the real metaspace at any row can be
-//! told (crates/metaspace-report). Not in it: whose a loader is (its kind follows from its first
-//! chunks, `kind`), and names of classes.
+//! The log has every action of the metaspace: births and deaths of arenas, every request with its
+//! words, its address and the type of the metadata, blocks given back early, and the chunks
+//! underneath: taken, given back, enlarged, committed and uncommitted. Requests become events;
+//! chunks become the table `chunks`, which gives the state of the real metaspace at any row
+//! (crates/metaspace-report). The log lacks a loader's kind (which follows from its first chunks,
+//! `kind`) and the names of classes.
 //!
-//! Lines of different threads interleave, so what belongs together is found by thread. A block's
-//! event stands where the JVM got it (`Metaspace::allocate: type T return P`), since only there its
-//! type is known.
+//! Lines of different threads interleave, so related lines are matched by thread. A block's event
+//! stands where the JVM got the block (`Metaspace::allocate: type T return P`), because only this
+//! line has its type.
 //!
-//! A log that contradicts itself ends the import there: what was read stays, and `meta.cut` says
-//! where and why. With `lenient` such lines are dropped and counted instead, as is a last one that
-//! breaks off, and an arena whose birth is missing is taken as born when it is first seen.
+//! A contradiction in the log ends the import there: earlier lines stay, and `meta.cut` says where
+//! and why. With `lenient` such lines are dropped and counted instead, as is an incomplete last
+//! line, and an arena without a birth counts as born at its first line.
 
 mod kind;
 mod message;
@@ -30,7 +30,7 @@ use super::{Imported, Options};
 use crate::{EventSink, TraceError};
 use std::io::BufRead;
 
-/// Imports.
+/// Imports the log.
 pub fn import<R: BufRead, S: EventSink>(
     lines: &mut Lines<R>,
     options: &Options,
@@ -47,7 +47,7 @@ pub fn import<R: BufRead, S: EventSink>(
         };
         match read {
             Ok(()) => {}
-            // What cannot be written is no matter of the log.
+            // Failing to write the output is not the log's fault.
             Err(TraceError::Io { path, action, source }) if path != options.name => {
                 return Err(TraceError::Io { path, action, source });
             }

@@ -4,7 +4,7 @@ use crate::TraceError;
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
-/// Longest line that is read, bytes.
+/// Longest line read, bytes.
 const LINE_LIMIT: u64 = 1 << 20;
 
 /// The lines of a trace.
@@ -19,7 +19,7 @@ pub struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// The lines of `input`, which is called `path` in messages.
+    /// The lines of `input`; messages call it `path`.
     pub fn new(input: R, path: &Path) -> Lines<R> {
         Lines {
             input,
@@ -32,13 +32,13 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// A last line without a line feed is left out from here on: it may have been cut, and half a
+    /// Leaves out a last line without a line feed from here on: it may have been cut, and half a
     /// number is a number.
     pub fn drop_cut(&mut self) {
         self.drops_cut = true;
     }
 
-    /// The number of the last line, where it was left out.
+    /// The number of the last line, if left out.
     pub fn dropped(&self) -> Option<u64> {
         self.dropped
     }
@@ -84,7 +84,7 @@ impl<R: BufRead> Lines<R> {
         TraceError::Io { path: self.path.clone(), action: "read", source: placed }
     }
 
-    /// Whether the line ended in a line feed: the last one of a file that was cut does not.
+    /// Whether the line ended in a line feed; the last one of a cut file does not.
     pub fn is_whole(&self) -> bool {
         self.whole
     }
@@ -101,7 +101,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// A line being taken apart from the front.
+/// A line being parsed from the front.
 #[derive(Clone, Copy)]
 pub struct Line<'a> {
     rest: &'a [u8],
@@ -112,7 +112,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Whether it has no line feed: it is the last one, and may be half of one.
+    /// Whether it has no line feed: it is the last one, and may be incomplete.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -122,7 +122,7 @@ impl<'a> Line<'a> {
         self.whole
     }
 
-    /// What has not been taken.
+    /// The unparsed rest.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -159,7 +159,7 @@ impl<'a> Line<'a> {
             .ok_or_else(|| self.wrong(format!("{what}, a hexadecimal number")))
     }
 
-    /// Nothing may follow.
+    /// Fails if anything follows.
     pub fn end(&mut self) -> Result<(), TraceError> {
         if self.rest.trim_ascii().is_empty() {
             Ok(())
@@ -168,7 +168,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The line is not what it should be.
+    /// An error about the line's content.
     pub fn wrong(&self, expected: impl Into<String>) -> TraceError {
         TraceError::Malformed {
             path: self.path.into(),
@@ -179,7 +179,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The start of some bytes, fit for a message.
+/// The start of some bytes, in a form for messages.
 pub fn shown(bytes: &[u8]) -> String {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let start = &line[..line.len().min(80)];

@@ -2,8 +2,8 @@
 //! tid.
 //!
 //! Pointers are raw (`0x7f90495120e0`) or, after logalloc_munge.py, slots (`#1`); slot and pointer
-//! 0 are null. Source: the README of memory/replace/logalloc and the functions that replace-malloc
-//! lists. Calls on an arena of mozjemalloc (`moz_arena_malloc(arena,size)`) are taken as calls
+//! 0 are null. Source: the README of memory/replace/logalloc and the functions listed by
+//! replace-malloc. Calls on an arena of mozjemalloc (`moz_arena_malloc(arena,size)`) count as calls
 //! without one; `jemalloc_stats()` becomes a mark.
 
 use super::Imported;
@@ -13,7 +13,7 @@ use crate::words::so_many;
 use crate::{EventSink, TraceError};
 use std::io::BufRead;
 
-/// Most arguments that a call has.
+/// Most arguments of a call.
 const ARGUMENTS: usize = 4;
 
 /// One line.
@@ -23,7 +23,7 @@ struct Call<'a> {
     result: Option<&'a [u8]>,
 }
 
-/// Imports.
+/// Imports the log.
 pub fn import<R: BufRead, S: EventSink>(
     lines: &mut Lines<R>,
     mut book: Book<S>,
@@ -67,7 +67,7 @@ fn parse<'a>(line: &Line<'a>) -> Result<Call<'a>, TraceError> {
         .rposition(|byte| *byte == b')')
         .filter(|close| *close > open)
         .ok_or_else(expected)?;
-    // glibc prints a null pointer as "(nil)", whose bracket is the last one.
+    // glibc prints a null pointer as "(nil)"; its bracket is the last one.
     let nil = text.ends_with(b"=(nil)");
     let close = if nil {
         (text.len() - b"=(nil)".len()).checked_sub(1).ok_or_else(expected)?
@@ -168,7 +168,7 @@ fn apply<S: EventSink>(
     }
 }
 
-/// How a log names a block.
+/// A log's name for a block.
 #[derive(Clone, Copy)]
 struct Name {
     key: u64,

@@ -1,4 +1,4 @@
-//! What importers of a collected heap's births and deaths keep: who lives under which number.
+//! The state that importers of a collected heap's births and deaths share: live objects by number.
 
 use super::{Imported, Options};
 use crate::bundle::Meta;
@@ -17,16 +17,16 @@ pub struct Managed<'s, S> {
     live: HashMap<u64, ObjectId>,
     born: ObjectId,
     rows: u64,
-    /// Collections so far: what is promoted or found dead between two births is one collection's.
+    /// Collections so far: promotions and deaths between two births belong to one collection.
     collection: u32,
     collecting: bool,
     time_ns: u64,
-    /// Tables and meta as far as they are known.
+    /// Tables and meta so far.
     pub out: Imported,
 }
 
 impl<'s, S: EventSink> Managed<'s, S> {
-    /// A heap in which nothing was born.
+    /// A heap before its first birth.
     pub fn new(options: &Options, sink: &'s mut S) -> Managed<'s, S> {
         let tables = Tables {
             stacks: vec![StackNode::default()],
@@ -56,12 +56,12 @@ impl<'s, S: EventSink> Managed<'s, S> {
         self.born
     }
 
-    /// The time of what follows, ns since the beginning.
+    /// Sets the time of the next events, ns since the beginning.
     pub fn set_time(&mut self, time_ns: u64) {
         self.time_ns = time_ns.min(i64::MAX as u64);
     }
 
-    /// An object of `size` bytes was born under `name`.
+    /// Adds the birth of an object of `size` bytes, called `name`.
     pub fn birth(
         &mut self,
         name: u64,
@@ -88,7 +88,7 @@ impl<'s, S: EventSink> Managed<'s, S> {
         self.push(Event { op: Op::Alloc, object, size, origin, flags, ..Event::default() })
     }
 
-    /// A collection promoted `name`.
+    /// Adds a collection's promotion of `name`.
     pub fn promotion(&mut self, name: u64) -> Result<(), TraceError> {
         self.collect();
         match self.live.get(&name) {
@@ -97,7 +97,7 @@ impl<'s, S: EventSink> Managed<'s, S> {
         }
     }
 
-    /// A collection found `name` dead.
+    /// Adds a collection's finding that `name` is dead.
     pub fn death(&mut self, name: u64) -> Result<(), TraceError> {
         self.collect();
         match self.live.remove(&name) {
@@ -158,7 +158,7 @@ impl<'o, R: BufRead> Bytes<'o, R> {
         Ok(!bytes.is_empty())
     }
 
-    /// Fills `out`; false where the stream ends before.
+    /// Fills `out`; false if the stream ends before.
     pub fn fill(&mut self, out: &mut [u8]) -> Result<bool, TraceError> {
         match self.input.read_exact(out) {
             Ok(()) => {
@@ -170,7 +170,7 @@ impl<'o, R: BufRead> Bytes<'o, R> {
         }
     }
 
-    /// What is here is not what the format has.
+    /// An error about content outside of the format.
     pub fn malformed(&self, expected: &str, found: impl Into<String>) -> TraceError {
         TraceError::Malformed {
             path: self.options.name.clone(),

@@ -22,7 +22,7 @@ fn message(text: &str) -> String {
     imported(text.as_bytes(), false).unwrap_err().to_string()
 }
 
-/// Operation, object, size, alignment, flags: what most formats say.
+/// Operation, object, size, alignment, flags: the content of most formats.
 fn brief(events: &[Event]) -> Vec<(Op, u64, u64, u8, Flags)> {
     events
         .iter()
@@ -103,8 +103,8 @@ fn text_has_what_collected_heaps_need() {
 proptest! {
     #[test]
     fn text_written_is_text_read(steps in prop::collection::vec((0u8..5, 0u64..1 << 40, 0u64..5, 0u64..3, any::<prop::sample::Index>()), 0..200)) {
-        // Stacks and threads are numbered as they appear when written, so that only those written
-        // once can come back.
+        // Stacks and threads are numbered in their order of appearance in the written text, so only
+        // those written once can come back.
         let mut written = String::from("# heap-replay-text 1: a size stack tid | c size stack tid (calloc) | m size stack tid (aligned) | r back size stack tid | f back tid ; back = allocations ago\n");
         let (mut live, mut numbers, mut stacks) = (Vec::new(), 0u64, 0u64);
         for (kind, size, stack, tid, which) in steps {
@@ -370,8 +370,8 @@ fn a_bomb_is_refused() {
     ));
 }
 
-/// What heaptrack's own tool says of a file: allocations, peak bytes are rounded, leaked as it
-/// prints it.
+/// The output of heaptrack's own tool for a file: allocations, peak bytes rounded, and leaks as
+/// printed.
 fn printed(path: &Path) -> Option<String> {
     let output = Command::new("heaptrack_print").arg(path).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -428,7 +428,7 @@ fn heaptrack_files_hold_what_heaptrack_print_says() {
 
     let (events, done) =
         imported(&std::fs::read(record("raw", &["--raw"])).unwrap(), false).unwrap();
-    // Another run of the same program: not the same to the last allocation, but the same program.
+    // Another run of the same program: not equal to the last allocation, but the same program.
     let raw = events.iter().filter(|event| event.op == Op::Alloc).count() as u64;
     assert!(raw.abs_diff(said) < said / 50, "{raw} allocations raw, {said} interpreted");
     let sqlite =

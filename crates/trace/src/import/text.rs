@@ -1,18 +1,18 @@
 //! heap-replay-text 1, both ways.
 //!
 //! A header line beginning with `#`, then one event a line: `a size stack tid`, `c size stack tid`
-//! (calloc), `m size stack tid` (aligned, by how much is not said), `r back size stack tid`, `f
-//! back tid`. Every a, c, m and r takes the next number; `back` is how many numbers ago the object
-//! got its present one, so that nothing is named by an address. Stacks and threads are opaque
+//! (calloc), `m size stack tid` (aligned; the alignment is missing), `r back size stack tid`,
+//! `f back tid`. Every a, c, m and r takes the next number; `back` is how many numbers ago the
+//! object got its present number, so no address names anything. Stacks and threads are opaque
 //! numbers. Source: the header of the recordings in that format.
 //!
 //! Collected heaps need four more lines, each with a thread or without: `gc` (the program forces a
 //! full collection), `gc-young` (one of the young generation), `trim` (the heap is to give memory
 //! back) and `p back` (the recorded heap promoted the object). `A size stack tid` is `a` for an
-//! object born in the old generation. A comment `# death-rule: RULE` in the head says how deaths
-//! are known: one of the rules that bundles have.
+//! object born in the old generation. A comment `# death-rule: RULE` in the head names one of the
+//! bundles' death rules.
 //!
-//! Deviation: where no stack was recorded, `-` is written for it, and read.
+//! Deviation: `-` stands for a missing stack, both written and read.
 
 use super::Imported;
 use super::book::{Book, Request};
@@ -23,17 +23,16 @@ use crate::{Event, EventSink, Family, Flags, NO_STACK, ObjectId, Op, StackId, Tr
 use hashbrown::HashMap;
 use std::io::{BufRead, Write};
 
-/// What the first line begins with; the version follows.
+/// Start of the first line; the version follows.
 const HEADER: &[u8] = b"# heap-replay-text ";
 
-/// What a line that names the death rule begins with.
+/// Start of a line that names the death rule.
 const DEATH_RULE: &[u8] = b"# death-rule:";
 
-/// What the writer assumes of aligned requests that it reads: the format does not say the
-/// alignment.
+/// The writer's assumption for aligned requests: the format lacks the alignment.
 const ASSUMED_ALIGNMENT: u64 = 16;
 
-/// Imports.
+/// Imports the trace.
 pub fn import<R: BufRead, S: EventSink>(
     lines: &mut Lines<R>,
     mut book: Book<S>,
@@ -102,8 +101,7 @@ pub fn import<R: BufRead, S: EventSink>(
     Ok(book.finish())
 }
 
-/// A line of comment says nothing, but for the header: that of another version is not for this
-/// reader.
+/// Comments have no meaning except the header: a header of another version is not for this reader.
 fn known_version(line: &Line) -> Result<(), TraceError> {
     let Some(rest) = line.whole().strip_prefix(HEADER) else { return Ok(()) };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -114,7 +112,7 @@ fn known_version(line: &Line) -> Result<(), TraceError> {
     }
 }
 
-/// Words that ask something of the heap as a whole.
+/// Words that make a request to the heap as a whole.
 const ASKED: [(&[u8], Op); 3] =
     [(b"gc", Op::Collect), (b"gc-young", Op::CollectYoung), (b"trim", Op::Trim)];
 
@@ -126,8 +124,8 @@ fn thread_or_first(line: &mut Line) -> Result<u64, TraceError> {
     tid.ok_or_else(|| line.wrong("a thread, a decimal number, or nothing"))
 }
 
-/// The death rule that a line of comment names. Rules decide what a free means, so that one comes
-/// before all events.
+/// The death rule in a comment line. Rules decide what a free means, so this line comes before all
+/// events.
 fn death_rule<'a>(line: &Line<'a>, numbers: u64) -> Result<Option<&'static str>, TraceError> {
     let Some(named) = line.whole().strip_prefix(DEATH_RULE) else { return Ok(None) };
     let rules = [FREED_BY_PROGRAM, NOTICED_AT_COLLECTION, BY_REACHABILITY];
@@ -165,8 +163,8 @@ fn stack<S: EventSink>(
     }))
 }
 
-/// Writes events as heap-replay-text. What the format has no line for (failed requests, marks,
-/// arenas, references, the recorded heap's own collections, copies of a forked child) is left out
+/// Writes events as heap-replay-text. Events without a line in the format (failed requests, marks,
+/// arenas, references, the recorded heap's own collections, copies of a forked child) are left out
 /// and counted.
 #[derive(Debug)]
 pub struct TextWriter<W> {
@@ -179,8 +177,8 @@ pub struct TextWriter<W> {
 }
 
 impl<W: Write> TextWriter<W> {
-    /// Begins; `path` names the output in errors, `tids` gives for each row of `threads` what to
-    /// call it, `death_rule` is the bundle's.
+    /// Begins; `path` names the output in errors, `tids` names each row of `threads`, `death_rule`
+    /// is the bundle's.
     pub fn new(
         mut out: W,
         path: impl Into<std::path::PathBuf>,
@@ -197,7 +195,7 @@ impl<W: Write> TextWriter<W> {
         Ok(TextWriter { out, path, tids, present: HashMap::default(), numbers: 0, left_out: 0 })
     }
 
-    /// Gives back what was written to, and how many events had no line.
+    /// Returns the output, and the number of events without a line.
     pub fn finish(mut self) -> Result<(W, u64), TraceError> {
         self.out.flush().map_err(TraceError::io(&self.path, "write"))?;
         Ok((self.out, self.left_out))

@@ -1,5 +1,6 @@
-//! The bytes of a page, decompressed, to values. Every function takes the number of values that the
-//! page's header promised and refuses content with fewer; nothing is allocated beyond that number.
+//! From the decompressed bytes of a page to values. Every function takes the number of values
+//! promised by the page's header, refuses content with fewer, and allocates nothing beyond this
+//! number.
 
 use super::Fault;
 use super::thrift::Reader;
@@ -67,7 +68,7 @@ pub fn delta(bytes: &[u8], count: usize, out: &mut Vec<u64>) -> Result<(), Fault
     Ok(())
 }
 
-/// Fills `out` with values of `width` bits; `packed` holds at least so many.
+/// Fills `out` with values of `width` bits; `packed` must hold at least as many.
 fn unpack<T>(packed: &[u8], width: usize, out: &mut [T], convert: impl Fn(u64) -> T) {
     match width {
         0 => out.iter_mut().for_each(|out| *out = convert(0)),
@@ -98,7 +99,7 @@ fn unpack<T>(packed: &[u8], width: usize, out: &mut [T], convert: impl Fn(u64) -
     }
 }
 
-/// `width` bits (1 to 64) from bit `at`; what lies beyond the end reads as zero.
+/// `width` bits (1 to 64) from bit `at`; bits beyond the end read as zero.
 fn bits_at(packed: &[u8], at: usize, width: usize) -> u64 {
     let mut window = [0u8; 16];
     let from = &packed[at / 8..];
@@ -108,17 +109,17 @@ fn bits_at(packed: &[u8], at: usize, width: usize) -> u64 {
     (value & ((1u128 << width) - 1)) as u64
 }
 
-/// What a page of indices or levels holds.
+/// The content of a page of indices or levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
-    /// One run covers all: every value is this one, and the values were not written out.
+    /// One run covers all: every value is this one, and `out` stays empty.
     Constant(u32),
-    /// They differ.
+    /// Several values.
     Mixed,
 }
 
 /// The hybrid of runs and bit-packed groups: `count` values of `width` bits into `out`, which is
-/// emptied first, each as `convert` makes it.
+/// emptied first, each converted by `convert`.
 pub fn hybrid<T: Copy + Default>(
     bytes: &[u8],
     width: u32,
@@ -165,7 +166,7 @@ pub fn hybrid<T: Copy + Default>(
     Ok(Runs::Mixed)
 }
 
-/// Definition levels with the length before them: which of `rows` are present. Gives the bytes
+/// Definition levels with the length before them: which of `rows` are present. Returns the bytes
 /// after them.
 pub fn levels<'a>(
     bytes: &'a [u8],
@@ -180,8 +181,7 @@ pub fn levels<'a>(
     Ok((runs, reader.rest()))
 }
 
-/// `count` booleans, one bit each; gives the one that all of them are, where that is so, and then
-/// leaves `out` empty.
+/// `count` booleans, one bit each. If all are equal, returns their value and leaves `out` empty.
 pub fn bits(bytes: &[u8], count: usize, out: &mut Vec<u64>) -> Result<Option<u64>, Fault> {
     out.clear();
     if bytes.len() * 8 < count {

@@ -1,5 +1,5 @@
-//! Values to the bytes of a page, before compression. Bit widths are whole bytes (see the parent
-//! module).
+//! From values to the bytes of a page, before compression. Bit widths are whole bytes (see the
+//! parent module).
 
 use super::thrift::{varint, zigzag};
 
@@ -8,7 +8,7 @@ pub const DELTA_BLOCK: usize = 1024;
 /// Values that share a bit width.
 pub const DELTA_MINIBLOCK: usize = 256;
 
-/// `DELTA_BINARY_PACKED`. Differences wrap around, as the format asks.
+/// `DELTA_BINARY_PACKED`. Differences wrap around, as the format requires.
 pub fn delta(values: &[u64], out: &mut Vec<u8>) {
     varint(out, DELTA_BLOCK as u64);
     varint(out, (DELTA_BLOCK / DELTA_MINIBLOCK) as u64);
@@ -17,7 +17,8 @@ pub fn delta(values: &[u64], out: &mut Vec<u8>) {
     let mut previous = values.first().copied().unwrap_or(0);
     let mut differences = [0i64; DELTA_BLOCK];
     for block in values.get(1..).unwrap_or(&[]).chunks(DELTA_BLOCK) {
-        // Each from its neighbour, and no value carried along: several at a time then.
+        // Each from its neighbour, without a carried value: the processor computes several at a
+        // time.
         differences[0] = block[0].wrapping_sub(previous) as i64;
         for (difference, pair) in differences[1..].iter_mut().zip(block.windows(2)) {
             *difference = pair[1].wrapping_sub(pair[0]) as i64;
@@ -29,8 +30,7 @@ pub fn delta(values: &[u64], out: &mut Vec<u8>) {
     }
 }
 
-/// The least of them; by four, because each of a single chain of comparisons would wait for the one
-/// before.
+/// Their minimum; by four, because a single chain of comparisons would wait at each step.
 fn least_of(values: &[i64]) -> i64 {
     let mut least = [i64::MAX; 4];
     let (fours, rest) = values.as_chunks::<4>();
@@ -69,7 +69,7 @@ fn pack(values: &[i64], bytes: usize, out: &mut Vec<u8>) {
         4 => append(values, out, |value| (*value as u32).to_le_bytes()),
         8 => append(values, out, |value| value.to_le_bytes()),
         _ => {
-            // Eight bytes each time, of which the next value takes back what is too much.
+            // Eight bytes each time; the next value overwrites the excess.
             let (begin, length) = (out.len(), values.len() * bytes);
             out.resize(begin + length + 8, 0);
             for (place, value) in values.iter().enumerate() {
@@ -81,7 +81,7 @@ fn pack(values: &[i64], bytes: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends what `bytes` makes of each value, without asking for room value by value.
+/// Appends the `bytes` of each value, without a capacity check a value.
 fn append<T, const N: usize>(values: &[T], out: &mut Vec<u8>, bytes: impl Fn(&T) -> [u8; N]) {
     let begin = out.len();
     out.resize(begin + values.len() * N, 0);
@@ -90,7 +90,7 @@ fn append<T, const N: usize>(values: &[T], out: &mut Vec<u8>, bytes: impl Fn(&T)
     }
 }
 
-/// Dictionary indices: the bit width, then one run where all are equal, else bit-packed.
+/// Dictionary indices: the bit width, then one run if all are equal, else bit-packed.
 pub fn indices(indices: &[u32], distinct: usize, out: &mut Vec<u8>) {
     if let Some(first) = indices.first()
         && indices.iter().all(|index| index == first)
@@ -125,8 +125,8 @@ pub fn bits(values: impl ExactSizeIterator<Item = bool>, out: &mut Vec<u8>) {
     }
 }
 
-/// Definition levels (which rows are not null) with their length before them, as data pages of
-/// version 1 have them.
+/// Definition levels (the non-null rows) with their length before them, as in data pages of
+/// version 1.
 pub fn levels(present: &Present, rows: usize, out: &mut Vec<u8>) {
     let at = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -144,14 +144,14 @@ pub fn levels(present: &Present, rows: usize, out: &mut Vec<u8>) {
     out[at..at + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Which rows of a page are not null.
+/// The non-null rows of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Present<'a> {
     /// All.
     All,
     /// None.
     None,
-    /// Those whose bit is set, least significant first.
+    /// The rows with a set bit, least significant first.
     Bits(&'a [u8]),
 }
 

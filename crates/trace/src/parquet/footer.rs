@@ -1,5 +1,5 @@
-//! The table of contents at the end of a Parquet file: schema, row groups, and where their column
-//! chunks lie.
+//! The table of contents at the end of a Parquet file: schema, row groups, and the places of their
+//! column chunks.
 
 use super::schema::{Column, Kind};
 use super::thrift::{Reader, Writer, wire};
@@ -14,9 +14,9 @@ pub const ZSTD: i32 = 6;
 /// One column of one row group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunk {
-    /// Where it begins in the file: its dictionary page, or its first data page.
+    /// Its offset in the file: of its dictionary page, or its first data page.
     pub offset: u64,
-    /// Bytes of the dictionary page that begins it; 0: none.
+    /// Bytes of its dictionary page; 0: none.
     pub dictionary_bytes: u64,
     /// Bytes in the file, page headers included.
     pub bytes: u64,
@@ -28,7 +28,7 @@ pub struct Chunk {
     pub nulls: u64,
     /// Parquet's numbers of the encodings within.
     pub encodings: Vec<i32>,
-    /// Least and greatest value as plain little-endian bytes, where known.
+    /// Minimum and maximum as plain little-endian bytes, if known.
     pub range: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -37,7 +37,7 @@ pub struct Chunk {
 pub struct RowGroup {
     /// Rows.
     pub rows: u64,
-    /// A chunk a column, in the order of the schema.
+    /// One chunk a column, in the order of the schema.
     pub chunks: Vec<Chunk>,
 }
 
@@ -52,7 +52,7 @@ pub struct Declared {
     pub optional: bool,
 }
 
-/// What a footer says.
+/// The content of a footer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Footer {
     /// The columns.
@@ -85,7 +85,7 @@ pub fn encode(
         writer.bytes(2, value.as_bytes());
     });
     file.bytes(6, concat!("heaplab version ", env!("CARGO_PKG_VERSION")).as_bytes());
-    // Without an order for each column, readers must ignore least and greatest values.
+    // Without an order for each column, readers must ignore minimum and maximum values.
     file.structures(7, columns, |writer, _| writer.structure(1, |_| ()));
     file.end();
     out
@@ -148,7 +148,7 @@ fn column_meta(meta: &mut Writer, column: &Column, chunk: &Chunk) {
     });
 }
 
-/// Decodes a footer. `end` is where it begins in the file: no chunk may reach beyond.
+/// Decodes a footer. `end` is its offset in the file: no chunk may reach beyond.
 pub fn decode(bytes: &[u8], end: u64) -> Result<Footer, Fault> {
     let mut footer = Footer::default();
     Reader::new(bytes).structure(|reader, field, kind| match (field, kind) {

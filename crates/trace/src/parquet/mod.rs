@@ -1,16 +1,16 @@
-//! The part of Apache Parquet that bundles use, written and read by hand.
+//! The part of Apache Parquet that bundles use, written and read by our own code.
 //!
-//! Why not a general library: a bundle is untrusted input and a hot path at once. A general reader
-//! believes lengths (a page header may claim 2 GiB, a footer a million columns) and spends more on
-//! an event than a pass over it does; here every length is bounded before memory is taken for it,
-//! and a page is decoded straight into integers. The files are plain Parquet: tests read them with
-//! DuckDB, pandas and the `parquet` crate.
+//! A general library does not serve, because a bundle is both untrusted input and a hot path. A
+//! general reader believes lengths (a page header may claim 2 GiB, a footer a million columns) and
+//! spends more on an event than an analysis does. Here every length is bounded before memory is
+//! taken for it, and a page is decoded straight into integers. The files are plain Parquet: tests
+//! read them with DuckDB, pandas and the `parquet` crate.
 //!
-//! Source: the format's specification (parquet.thrift, Encodings.md). What is written: flat
-//! schemas; data pages of version 1 with CRC; `RLE_DICTIONARY`, `DELTA_BINARY_PACKED` and
-//! bit-packed booleans; zstd. Deviation within what the specification allows: bit widths are whole
-//! bytes, because zstd then sees the bytes repeat (a time column takes 6 % less than with minimal
-//! widths) and packing costs nothing. The reader takes any width.
+//! Source: the format's specification (parquet.thrift, Encodings.md). Written: flat schemas; data
+//! pages of version 1 with CRC; `RLE_DICTIONARY`, `DELTA_BINARY_PACKED` and bit-packed booleans;
+//! zstd. Deviation, allowed by the specification: bit widths are whole bytes, because zstd then
+//! sees the bytes repeat (a time column takes 6 % less than with minimal widths) and packing costs
+//! nothing. The reader takes any width.
 //!
 //! - [`schema`]: columns as data. [`footer`]: the file's table of contents. [`thrift`]: the
 //!   protocol both use.
@@ -30,19 +30,19 @@ pub mod write;
 pub const PAGE_ROWS: usize = 64 * 1024;
 /// Most rows of a row group, written or read.
 pub const ROW_GROUP_ROWS: usize = 1024 * 1024;
-/// Largest page content that is believed, uncompressed.
+/// Largest page content believed, uncompressed.
 pub const PAGE_BYTES_LIMIT: usize = 64 << 20;
-/// Largest column chunk that is believed, compressed.
+/// Largest column chunk believed, compressed.
 pub const CHUNK_BYTES_LIMIT: usize = 128 << 20;
-/// Largest footer that is believed.
+/// Largest footer believed.
 pub const FOOTER_BYTES_LIMIT: usize = 256 << 20;
 
-/// What contradicts the format, without its place: the caller knows file, column and page.
+/// A contradiction of the format, without its place: the caller knows file, column and page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What the format asks for.
+    /// The content that the format requires.
     pub expected: String,
-    /// What is there.
+    /// The content found.
     pub found: String,
 }
 

@@ -1,8 +1,8 @@
-//! A Parquet file to columns of values, a row group at a time.
+//! From a Parquet file to columns of values, a row group at a time.
 //!
 //! The bounds: a footer within the file, a chunk within [`CHUNK_BYTES_LIMIT`], a page within
 //! [`PAGE_BYTES_LIMIT`] and with no more rows than its row group has left. Checksums are compared
-//! where a page has one.
+//! if a page has one.
 
 use super::decode::{self, Runs};
 use super::footer::{self, Footer, MAGIC};
@@ -70,7 +70,7 @@ impl FileReader {
         Ok(FileReader { path: path.into(), file, footer })
     }
 
-    /// What the footer says.
+    /// The footer.
     pub fn footer(&self) -> &Footer {
         &self.footer
     }
@@ -80,7 +80,7 @@ impl FileReader {
         &self.path
     }
 
-    /// A reader of one column. `None` where the file has no such column and it may be null.
+    /// A reader of one column. `None` if the file lacks the column and the column may be null.
     pub fn column(&self, column: &Column) -> Result<Option<ColumnReader>, TraceError> {
         let malformed = |expected: String, found: String| TraceError::Malformed {
             path: self.path.clone(),
@@ -109,7 +109,7 @@ impl FileReader {
 /// Parquet's number of `DELTA_BINARY_PACKED`.
 const DELTA: i64 = 5;
 
-/// A stretch of rows of one column. Nulls are the column's null value.
+/// A stretch of rows of one column. Nulls read as the column's null value.
 #[derive(Clone, Copy, Debug)]
 pub enum Stretch<'a> {
     /// All rows have this value.
@@ -118,21 +118,21 @@ pub enum Stretch<'a> {
     Values(&'a [u64]),
 }
 
-/// Which of some rows have a value.
+/// The rows with a value.
 #[derive(Clone, Copy, Debug)]
 pub enum Present<'a> {
     /// All.
     All,
     /// None.
     None,
-    /// Those whose level is 1.
+    /// The rows with level 1.
     Levels(&'a [u8]),
 }
 
 /// Reads the pages of one column in order.
 ///
-/// Texts become indices into [`ColumnReader::texts`], or what [`ColumnReader::naming`] makes of
-/// them.
+/// Texts become indices into [`ColumnReader::texts`], or the numbers given by
+/// [`ColumnReader::naming`].
 #[derive(Debug)]
 pub struct ColumnReader {
     column: Column,
@@ -165,22 +165,22 @@ impl std::fmt::Debug for Decompressor {
     }
 }
 
-/// What is left of the page that was decoded last.
+/// The rest of the page decoded last.
 #[derive(Debug, Default)]
 struct Page {
-    /// Rows not given yet.
+    /// Rows not returned yet.
     rows: usize,
-    /// Rows given.
+    /// Rows returned.
     at: usize,
-    /// Values given: fewer than rows where some are null.
+    /// Values returned: fewer than rows if some are null.
     filled: usize,
-    /// The value of all rows, where they have but one.
+    /// The value of all rows, if equal.
     constant: Option<u64>,
-    /// Some rows are null, as `levels` says.
+    /// Some rows are null, by `levels`.
     sparse: bool,
     /// All rows are null.
     void: bool,
-    /// Rows given last.
+    /// Rows returned last.
     taken: usize,
     /// `indices` into the dictionary are the values, not `values`.
     coded: bool,
@@ -219,24 +219,24 @@ impl ColumnReader {
         }
     }
 
-    /// Nulls are to read as `null` (`u64::MAX` otherwise).
+    /// Makes nulls read as `null` (default `u64::MAX`).
     pub fn null_is(mut self, null: u64) -> ColumnReader {
         self.null = null;
         self
     }
 
-    /// Texts are to read as the numbers they name; one that names none is refused.
+    /// Makes texts read as the numbers they name; refuses unknown texts.
     pub fn naming(mut self, naming: fn(&str) -> Option<u64>) -> ColumnReader {
         self.naming = Some(naming);
         self
     }
 
-    /// The texts that values are indices into, for the row group read last.
+    /// The texts that values are indices of, for the row group read last.
     pub fn texts(&self) -> &[String] {
         &self.texts
     }
 
-    /// Rows that the next stretch may have at most; 0: the end of the row group was reached.
+    /// Most rows of the next stretch; 0: the end of the row group.
     pub fn rows_ready(&mut self, file: &FileReader) -> Result<usize, TraceError> {
         while self.page.rows == 0 {
             if self.group_rows_left == 0 {
@@ -249,8 +249,8 @@ impl ColumnReader {
 
     /// The next `rows` rows, at most [`ColumnReader::rows_ready`].
     ///
-    /// Dictionary values are looked up and nulls put in place here, a few rows at a time, so that a
-    /// page's columns stay small enough for the caches.
+    /// Looks dictionary values up and inserts nulls here, a few rows at a time, so that a page's
+    /// columns stay small enough for the caches.
     pub fn take(&mut self, rows: usize) -> Stretch<'_> {
         let page = &mut self.page;
         debug_assert!(rows <= page.rows);
@@ -283,7 +283,7 @@ impl ColumnReader {
         Stretch::Values(&self.out)
     }
 
-    /// Which of the rows taken last have a value.
+    /// Which of the rows returned last have a value.
     pub fn present(&self) -> Present<'_> {
         let Page { void, sparse, at, taken, .. } = self.page;
         match (void, sparse) {
@@ -337,7 +337,7 @@ impl ColumnReader {
         let header = page_header(&mut reader)?;
         let packed = reader.take(header.packed_bytes)?;
         self.at = self.chunk.len() - reader.rest().len();
-        // A fuzzer would not get past a checksum; what is behind it must hold without.
+        // A fuzzer would not get past a checksum; the code behind must hold without one.
         if !cfg!(fuzzing)
             && header.checksum.is_some_and(|checksum| checksum != crc32fast::hash(packed))
         {
@@ -445,7 +445,7 @@ impl ColumnReader {
                 self.values.clear();
                 self.values.resize(values, value);
             }
-            // The place after the last value is looked at, though not used.
+            // The place after the last value is read, though not used.
             self.values.push(0);
             self.indices.push(0);
         }
@@ -454,7 +454,7 @@ impl ColumnReader {
         Ok(())
     }
 
-    /// Decodes the values that are not null; gives the one that all of them are, where that is so.
+    /// Decodes the non-null values; returns their value if all are equal.
     fn page_values(
         &mut self,
         plain: &[u8],
@@ -514,7 +514,7 @@ fn spread(
 ) {
     let mut at = *filled;
     out.extend(levels.iter().map(|level| {
-        // Looked up in any case: no branch on what alternates.
+        // Looked up in any case: a branch would alternate unpredictably.
         let value = value(at);
         at += usize::from(*level);
         if *level == 0 { null } else { value }
@@ -522,8 +522,7 @@ fn spread(
     *filled = at;
 }
 
-/// A value of 32 bits as one of 64. Signed ones too keep their bits, so that no value is taken for
-/// a null.
+/// A value of 32 bits as one of 64. Signed values keep their bits too, so no value looks like null.
 fn widen(kind: Kind, bytes: [u8; 8]) -> u64 {
     match kind.plain_bytes() {
         Some(4) => u64::from(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),

@@ -1,4 +1,4 @@
-//! Columns as data: what a reader of the file sees, and how it is encoded.
+//! Columns as data: their types for readers, and their encodings.
 
 /// The type of a column, in the file and to its readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub enum Encoding {
     /// Booleans, one bit each.
     Bits,
     /// Distinct values once a row group, then their indices; beyond
-    /// [`super::write::DICTIONARY_LIMIT`] values integers turn to differences.
+    /// [`super::write::DICTIONARY_LIMIT`] values integers switch to differences.
     Dictionary,
     /// Differences to the row before.
     Delta,

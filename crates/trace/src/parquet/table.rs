@@ -1,5 +1,4 @@
-//! Any table of rows as a Parquet file: the values one by one, where there are too few of them to
-//! be worth columns.
+//! Any table of rows as a Parquet file: value by value, for tables too small for columns.
 
 use super::PAGE_ROWS;
 use super::encode::{Present, bits};
@@ -10,7 +9,7 @@ use std::io::Write;
 /// One value of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// Nothing.
+    /// Null.
     Null,
     /// A number or a row of another table.
     Number(u64),

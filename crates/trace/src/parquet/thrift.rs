@@ -1,6 +1,6 @@
-//! Thrift's compact protocol, as far as Parquet's page headers and footers need it.
+//! Thrift's compact protocol, the part that Parquet's page headers and footers need.
 //!
-//! Reading takes a slice and cannot reach beyond it; nothing is allocated for a claimed length.
+//! Reading takes a slice and cannot reach beyond it; it allocates nothing for a claimed length.
 //! Unknown fields are skipped, nested at most [`DEPTH_LIMIT`] deep.
 
 use super::Fault;
@@ -81,13 +81,13 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(value);
     }
 
-    /// A struct field, its fields written by `fill`.
+    /// A struct field; `fill` writes its fields.
     pub fn structure(&mut self, field: i16, fill: impl FnOnce(&mut Writer)) {
         self.header(field, wire::STRUCT);
         element(self.out, fill);
     }
 
-    /// A list of structs, each written by `fill`.
+    /// A list of structs; `fill` writes each.
     pub fn structures<T>(
         &mut self,
         field: i16,
@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes }
     }
 
-    /// What has not been read.
+    /// The unread rest.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -217,8 +217,8 @@ impl<'a> Reader<'a> {
         self.take(usize::try_from(length).unwrap_or(usize::MAX))
     }
 
-    /// A list's element type and length. Every element takes at least a byte, so that a length
-    /// beyond the rest is refused.
+    /// A list's element type and length. Every element takes at least a byte: a length beyond the
+    /// rest is refused.
     pub fn list(&mut self) -> Result<(u8, usize), Fault> {
         let head = self.byte()?;
         let length = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
@@ -251,7 +251,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Passes over a value of this type.
+    /// Skips a value of this type.
     pub fn skip(&mut self, kind: u8) -> Result<(), Fault> {
         self.skip_within(kind, DEPTH_LIMIT)
     }
@@ -269,7 +269,7 @@ impl<'a> Reader<'a> {
             wire::LIST | 10 => {
                 let (kind, length) = self.list()?;
                 for _ in 0..length {
-                    // In a list a boolean takes a byte; as a field it is in the header.
+                    // In a list a boolean takes a byte; in a field it is in the header.
                     if kind <= wire::FALSE {
                         self.take(1).map(drop)?
                     } else {

@@ -1,4 +1,4 @@
-//! Columns of values to a Parquet file, a page at a time.
+//! From columns of values to a Parquet file, a page at a time.
 //!
 //! Memory is bounded by one row group, compressed: pages are encoded and compressed as they fill,
 //! and a column's pages wait for those of the columns before it.
@@ -11,12 +11,13 @@ use super::{ROW_GROUP_ROWS, footer};
 use hashbrown::HashMap;
 use std::io::Write;
 
-/// Distinct values of a column in a row group beyond which integers are written as differences.
+/// Most distinct values of an integer column's dictionary in a row group; beyond them values are
+/// written as differences.
 pub const DICTIONARY_LIMIT: usize = 64 * 1024;
-/// Bytes of distinct texts in a row group after which it ends.
+/// Bytes of distinct texts at which a row group ends.
 const TEXT_BYTES_PER_GROUP: usize = 8 << 20;
 
-/// Bits of the hash that [`Dictionary`] remembers recent values by.
+/// Bits of the hash under which [`Dictionary`] remembers recent values.
 const RECENT_BITS: u32 = 10;
 /// No index: a dictionary has fewer values.
 const NOT_KNOWN: u32 = u32::MAX;
@@ -59,8 +60,8 @@ impl<W: Write> FileWriter<W> {
         })
     }
 
-    /// Takes one page of every column: `page(index, writer)` gives it to the column's writer,
-    /// `rows` of them.
+    /// Takes one page of `rows` rows of every column: `page(index, writer)` writes it with the
+    /// column's writer.
     pub fn page(
         &mut self,
         rows: usize,
@@ -106,7 +107,7 @@ impl<W: Write> FileWriter<W> {
         Ok(())
     }
 
-    /// Writes what is left and the footer; gives back what was written to, and the row groups.
+    /// Writes the rest and the footer; returns the output and the row groups.
     pub fn finish(
         mut self,
         key_values: &[(String, String)],
@@ -139,7 +140,7 @@ impl std::fmt::Debug for Squeeze {
 
 impl Squeeze {
     fn new() -> std::io::Result<Squeeze> {
-        // A level more takes 3 % off a recording's file, and half as long again to compress.
+        // One more level takes 3 % off a recording's file, and half as long again to compress.
         let zstd = zstd::bulk::Compressor::new(1)?;
         Ok(Squeeze {
             zstd,
@@ -150,7 +151,7 @@ impl Squeeze {
         })
     }
 
-    /// Compresses `plain` and appends it to `out` as a page; gives the page's bytes before
+    /// Compresses `plain` and appends it to `out` as a page; returns the page's bytes before
     /// compression, header included.
     fn page(
         &mut self,
@@ -196,7 +197,7 @@ impl ColumnWriter {
         }
     }
 
-    /// A page of integers: `values` are those of the rows that are not null.
+    /// A page of integers: `values` are those of the non-null rows.
     pub fn integers(
         &mut self,
         values: &[u64],
@@ -222,8 +223,7 @@ impl ColumnWriter {
         self.data_page(rows, values.len(), encoding, squeeze)
     }
 
-    /// A page of numbers that stand for `names`; a single number stands for all rows that are
-    /// present.
+    /// A page of numbers that stand for `names`; a single number stands for all present rows.
     pub fn named(
         &mut self,
         names: &[&str],
@@ -252,7 +252,7 @@ impl ColumnWriter {
         self.data_page(rows, values, RLE_DICTIONARY, squeeze)
     }
 
-    /// A page where every row has this value.
+    /// A page with this value in every row.
     pub fn constant(
         &mut self,
         value: u64,
@@ -264,13 +264,12 @@ impl ColumnWriter {
         }
         self.begin(Present::All, rows, squeeze);
         let index = self.dictionary.index(value);
-        // More distinct values than the limit only where constant pages brought them: still a valid
-        // dictionary.
+        // More distinct values than the limit only after constant pages: still a valid dictionary.
         encode::run(index, rows, self.dictionary.distinct(), &mut squeeze.plain);
         self.data_page(rows, rows, RLE_DICTIONARY, squeeze)
     }
 
-    /// A page where every row is null.
+    /// A page of nulls.
     pub fn nulls(&mut self, rows: usize, squeeze: &mut Squeeze) -> std::io::Result<()> {
         self.integers(&[], Present::None, rows, squeeze)
     }
@@ -287,7 +286,7 @@ impl ColumnWriter {
         self.data_page(rows, rows, PLAIN, squeeze)
     }
 
-    /// A page where every row is this boolean.
+    /// A page with this boolean in every row.
     pub fn same_boolean(
         &mut self,
         value: bool,
@@ -399,7 +398,7 @@ impl ColumnWriter {
                 chunk.encodings.push(PLAIN);
             }
         }
-        // Values that went to the dictionary are not in the range: say nothing rather than half.
+        // Dictionary values are missing from the range: no range is better than half of one.
         if self.dictionary.distinct() == 0
             && let (Some((least, greatest)), Some(bytes)) =
                 (self.range, self.column.kind.plain_bytes())
@@ -424,8 +423,8 @@ impl ColumnWriter {
 /// The distinct values of a column in a row group, in order of first appearance.
 #[derive(Debug, Default)]
 struct Dictionary {
-    /// The value seen last for each of a few hashes, with its index: most values are found here.
-    /// Empty until used.
+    /// The last value for each of a few hashes, with its index: most values are found here. Empty
+    /// until used.
     recent: Vec<(u64, u32)>,
     numbers: HashMap<u64, u32, xxhash_rust::xxh3::Xxh3DefaultBuilder>,
     values: Vec<u64>,
@@ -460,7 +459,7 @@ impl Dictionary {
         index
     }
 
-    /// The indices of `values`; false where the dictionary is full.
+    /// The indices of `values`; false if the dictionary is full.
     fn indices(&mut self, values: &[u64], out: &mut Vec<u32>) -> bool {
         out.clear();
         if self.values.len() > DICTIONARY_LIMIT {

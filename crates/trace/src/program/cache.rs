@@ -1,9 +1,9 @@
-//! A bundle's program beside its tables, so that compiling is paid once.
+//! A bundle's program beside its tables: compiled only once.
 //!
 //! The file is `NAME.heaplab/replay-all.program` or `replay-process-N.program`. Its header holds a
-//! key over what it was compiled from; a program with another key, of another version, or damaged
-//! is compiled again. Where the bundle cannot be written to, the program goes to a folder for
-//! temporary files under a name that carries the key.
+//! key over its sources; a program with another key, of another version, or damaged is compiled
+//! again. If the bundle is not writable, the program goes to a folder for temporary files under a
+//! name with the key.
 
 use super::compiler::{Standing, compile, compile_and_standing};
 use super::file::{Facts, Program, VERSION};
@@ -16,10 +16,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
-/// What of a bundle a program depends on.
+/// The parts of a bundle that a program depends on.
 const COMPILED_FROM: [&str; 4] = [EVENTS_FILE, "arenas.parquet", "marks.parquet", META_FILE];
 
-/// The replay program of `bundle`, compiled if there is none that fits.
+/// The replay program of `bundle`, compiled if none matches.
 pub fn cached(bundle: &Bundle, selection: Selection) -> Result<Program, TraceError> {
     let name = match selection.process {
         Some(process) => format!("replay-process-{process}.program"),
@@ -41,11 +41,11 @@ pub fn cached(bundle: &Bundle, selection: Selection) -> Result<Program, TraceErr
     }
 }
 
-/// The program of a bundle's first `rows` rows (of `selection`), and what stands at its end. It is
-/// kept nowhere: its file, among the system's temporary ones, has no name when this returns.
+/// The program of a bundle's first `rows` rows (of `selection`), and the live objects at its end.
+/// The program is not kept: its temporary file has no name when this returns.
 ///
 /// # Errors
-/// The events cannot be read, or there is no room for the program.
+/// The events cannot be read, or the program does not fit on the disk.
 pub fn until(
     bundle: &Bundle,
     selection: Selection,
@@ -84,8 +84,8 @@ fn is_read_only(error: &std::io::Error) -> bool {
     matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | StorageFull)
 }
 
-/// Compiles under a name of this process's own and renames, so that the program appears whole or
-/// not at all.
+/// Compiles under a name of this process's own and renames: the program appears whole or not at
+/// all.
 fn write(
     bundle: &Bundle,
     selection: Selection,
@@ -113,7 +113,7 @@ struct Unfinished(PathBuf);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // It is gone when it was renamed, and nothing can be done where it cannot be removed.
+        // After a rename the file is gone; a failed removal has no remedy.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,5 +1,4 @@
-//! Events in, words out, in one pass. Memory grows with the objects that are live, never with the
-//! events.
+//! From events to words, in one pass. Memory grows with the live objects, never with the events.
 
 use super::encoding::{
     self, ALIGN_LOG2_MAX, Managed, REGIONS_MAX, SIZE_MAX, SLOTS_MAX, Step, THREADS_MAX,
@@ -12,8 +11,7 @@ use hashbrown::HashMap;
 use std::io::{Seek, Write};
 use std::path::Path;
 
-/// Checkpoints kept at regular distances: at most this many, at least half of it once the program
-/// has as many events.
+/// Most checkpoints at regular distances; at least half as many once the program has enough events.
 const REGULAR_CHECKPOINTS_MAX: usize = 128;
 
 struct Live {
@@ -32,8 +30,7 @@ struct Compiler {
     thread: u32,
     regions: HashMap<u32, u32>,
     kinds: HashMap<RegionKind, u32>,
-    /// Objects born in each arena that is alive; those freed since are dropped when they are more
-    /// than half.
+    /// Objects born in each live arena; freed ones are dropped when they are more than half.
     members: HashMap<u32, (Vec<ObjectId>, usize)>,
     live_bytes: u64,
     regular: Vec<Checkpoint>,
@@ -41,14 +38,13 @@ struct Compiler {
     marks: Vec<Checkpoint>,
     peak: Checkpoint,
     facts: Facts,
-    /// Rows of `chunks` that were looked at.
+    /// Rows of `chunks` already read.
     chunks: usize,
 }
 
-/// Compiles what `source` gives into a program and writes it to `out`. `facts` carries what the
-/// caller knows of the recording; its counts are filled in here. `origin` is named in errors.
-/// Failed requests, events about a forked copy and the collections of the heap recorded under are
-/// left out.
+/// Compiles the events of `source` into a program and writes it to `out`. `facts` carries the
+/// caller's knowledge of the recording; its counts are filled in here. `origin` is named in errors.
+/// Leaves out failed requests, events about a forked copy and the recorded heap's collections.
 pub fn compile<W: Write + Seek>(
     source: &mut impl EventSource,
     tables: &Tables,
@@ -60,16 +56,16 @@ pub fn compile<W: Write + Seek>(
     Ok(compile_and_standing(source, tables, facts, key, origin, out)?.0)
 }
 
-/// What stands when a program has run.
+/// The live objects and regions after a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// The slot of each object that is live, in no order.
+    /// The slot of each live object, in no order.
     pub slots: Vec<(ObjectId, u32)>,
-    /// Each region that is alive, and the row of `arenas` that it is.
+    /// Each live region, and its row of `arenas`.
     pub regions: Vec<(u32, u32)>,
 }
 
-/// [`compile`], and what stands at the program's end.
+/// [`compile`], and the state at the program's end.
 pub fn compile_and_standing<W: Write + Seek>(
     source: &mut impl EventSource,
     tables: &Tables,
@@ -163,9 +159,8 @@ impl Compiler {
         Ok(())
     }
 
-    /// Purges of a recorded JVM's metaspace before the event: what its heap gave back then, another
-    /// heap is asked to give back. Rows of `chunks` count events of all processes, so that times
-    /// tell.
+    /// Adds purges of a recorded JVM's metaspace before the event: where its heap gave memory back,
+    /// another heap is asked to. Rows of `chunks` count events of all processes, so times decide.
     fn purges(&mut self, event: &Event, tables: &Tables) {
         while let Some(chunk) =
             tables.chunks.get(self.chunks).filter(|chunk| chunk.time_ns < event.time_ns)
@@ -233,7 +228,7 @@ impl Compiler {
         Ok(())
     }
 
-    /// What the program asks of its heap as a whole.
+    /// Adds the program's requests to its heap as a whole.
     fn request(&mut self, event: &Event, row: u64, origin: &Path) -> Result<(), TraceError> {
         self.switch_thread(event.thread, row, origin)?;
         let managed = match event.op {
@@ -308,13 +303,13 @@ impl Compiler {
         let Some((members, gone)) = self.members.get_mut(&dead.region) else { return };
         *gone += 1;
         if *gone * 2 > members.len() {
-            // An id is never born again, so whoever is not live is gone for good.
+            // An id is never born again: an object that is not live is gone for good.
             members.retain(|member| self.live.contains_key(member));
             *gone = 0;
         }
     }
 
-    /// The dense number of the bundle's `arena`, which begins here where it is new.
+    /// The dense number of the bundle's `arena`; a new arena begins here.
     fn region(
         &mut self,
         arena: u32,
@@ -347,7 +342,7 @@ impl Compiler {
         Ok(self.facts.regions)
     }
 
-    /// The next region is the bundle's `arena`.
+    /// Notes that the next region is the bundle's `arena`.
     fn note_kind(&mut self, tables: &Tables, arena: u32) {
         let row = tables.arenas.get(arena as usize);
         let kind = row.map_or_else(RegionKind::default, |row| RegionKind {
@@ -385,7 +380,7 @@ impl Compiler {
         }
     }
 
-    /// One more event has been encoded.
+    /// Counts one more encoded event.
     fn counted(&mut self) {
         self.facts.events += 1;
         let peak = self.live_bytes > self.peak.requested_bytes;
@@ -416,7 +411,7 @@ impl Compiler {
         let mut checkpoints = self.regular;
         checkpoints.append(&mut self.marks);
         checkpoints.extend([self.peak, end]);
-        // Stable, so that marks between the same two instructions stay in their order.
+        // Stable, so marks between the same two instructions keep their order.
         checkpoints.sort_by_key(|checkpoint| (checkpoint.word, checkpoint.mark));
         checkpoints.dedup_by(|later, earlier| {
             later.word == earlier.word && later.mark.is_none() && earlier.mark.is_none()

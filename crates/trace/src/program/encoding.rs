@@ -1,5 +1,5 @@
-//! Instructions as words. The three low bits of the first word say what it is, the other 29 are a
-//! slot or an argument.
+//! Instructions as words. The three low bits of the first word are the kind, the other 29 a slot or
+//! an argument.
 
 /// Bits of a slot number.
 pub(super) const SLOT_BITS: u32 = 29;
@@ -46,40 +46,40 @@ const NO_SLOT: u32 = u32::MAX;
 pub enum Step {
     /// The block in `slot` dies.
     Free {
-        /// Where the block is kept.
+        /// The block's slot.
         slot: u32,
     },
     /// A block is born in `slot`, which is empty.
     Allocate {
-        /// Where the block is kept.
+        /// The block's slot.
         slot: u32,
         /// Bytes.
         size: u64,
-        /// log2 of the alignment; 0: none asked for.
+        /// log2 of the alignment; 0: none requested.
         align_log2: u8,
-        /// Asked for zeroed.
+        /// Zeroed memory was requested.
         zeroed: bool,
         /// Dense number of the arena; 0: malloc.
         region: u32,
     },
     /// The block in `slot` gets a new size.
     Reallocate {
-        /// Where the block is kept.
+        /// The block's slot.
         slot: u32,
         /// Bytes.
         size: u64,
-        /// log2 of the alignment; 0: none asked for.
+        /// log2 of the alignment; 0: none requested.
         align_log2: u8,
         /// Dense number of the arena; 0: malloc.
         region: u32,
     },
     /// The program asks for the usable size of the block in `slot`.
     UsableSize {
-        /// Where the block is kept.
+        /// The block's slot.
         slot: u32,
     },
-    /// What follows is done by this thread (dense, in order of first appearance; a program begins
-    /// with thread 0).
+    /// This thread executes the next instructions (dense, in order of first appearance; a program
+    /// begins with thread 0).
     Thread {
         /// Its number.
         thread: u32,
@@ -89,66 +89,66 @@ pub enum Step {
         /// Its dense number, from 1.
         region: u32,
     },
-    /// An arena ends. The blocks in the `members` slots, whose words begin at `first`, die with it.
+    /// An arena ends. The blocks in the `members` slots, in words from `first` on, die with it.
     RegionDeath {
         /// Its dense number.
         region: u32,
         /// Word index of the first member.
         first: usize,
-        /// How many.
+        /// Number of members.
         members: usize,
     },
-    /// What only heaps that collect, or give memory back, heed.
+    /// An instruction that only heaps which collect, or give memory back, execute.
     Managed(Managed),
 }
 
-/// An instruction for heaps that collect. Heaps whose blocks the program frees heed `Trim` and
-/// `Release` alone.
+/// An instruction for heaps that collect. Heaps with blocks that the program frees execute only
+/// `Trim` and `Release`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Managed {
     /// The program asks for a full collection.
     Collect,
     /// The program asks for a collection of the young generation.
     CollectYoung,
-    /// The heap gives back to the system what it can.
+    /// The heap gives memory back to the system.
     Trim,
-    /// The next birth is one in the old generation.
+    /// The next birth is in the old generation.
     NextOld,
     /// The recorded heap promoted the object in `slot` here.
     Promote {
-        /// Where the object is kept.
+        /// The object's slot.
         slot: u32,
     },
     /// The program lets go of the object in `slot`, which lives on while others refer to it. The
-    /// slot is not used again.
+    /// slot is not reused.
     Release {
-        /// Where the object is kept.
+        /// The object's slot.
         slot: u32,
     },
     /// Field `field` of the object in `from` now refers to the object in `to`; `None`: to nothing.
     Reference {
-        /// Where the referring object is kept.
+        /// The referring object's slot.
         from: u32,
         /// Index of the field.
         field: u32,
-        /// Where the object referred to is kept.
+        /// The slot of the object referred to.
         to: Option<u32>,
     },
 }
 
-/// Words that are not an instruction.
+/// Words that are no instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("word {word} of the replay program: expected {expected}, found {found:#x}")]
 pub struct Corrupt {
     /// Index of the word.
     pub word: usize,
-    /// What stands there in a sound program.
+    /// The content of a sound program.
     pub expected: &'static str,
-    /// What stands there.
+    /// The word found.
     pub found: u32,
 }
 
-/// The slot that an instruction beginning with `word` names, for prefetching; meaningless for other
+/// The slot of an instruction that begins with `word`, for prefetching; meaningless for other
 /// words.
 #[inline(always)]
 pub fn slot_at(word: u32) -> usize {
@@ -284,7 +284,7 @@ fn word(words: &[u32], at: usize) -> Result<u32, Corrupt> {
     })
 }
 
-/// Appends the words of a request. `slot`, `align_log2`, `size` and `region` are within their
+/// Appends the words of a request. `slot`, `align_log2`, `size` and `region` must be within their
 /// limits (the compiler checks).
 pub(super) fn encode_request(words: &mut Vec<u32>, step: Step) {
     let (slot, size, align_log2, region, zeroed, again) = match step {
@@ -312,8 +312,8 @@ pub(super) fn encode_request(words: &mut Vec<u32>, step: Step) {
     words.extend([slot << 3 | WIDE, how, size as u32, (size >> 32) as u32]);
 }
 
-/// Appends the words of any other instruction; those of a region's death end before its members,
-/// which the caller appends.
+/// Appends the words of any other instruction; the words of a region's death end before its
+/// members, which the caller appends.
 pub(super) fn encode(words: &mut Vec<u32>, step: Step) {
     match step {
         Step::Free { slot } => words.push(slot << 3 | FREE),

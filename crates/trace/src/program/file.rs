@@ -1,9 +1,9 @@
-//! The program's file: a header, the words, the checkpoints, and what is said in text
+//! The program's file: a header, the words, the checkpoints, and the texts
 //! (docs/replay-program.md).
 //!
-//! Everything is little-endian. The header's last field is the checksum of the header, the one
-//! before it that of all the rest, so that a file that was cut or damaged is refused before one
-//! word of it is run.
+//! Everything is little-endian. The header's last field is the checksum of the header, the field
+//! before it the checksum of everything else: a truncated or damaged file is refused before any
+//! word runs.
 
 use super::encoding::{self, Corrupt, Step};
 use crate::TraceError;
@@ -13,21 +13,21 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// Version of the file; part of the cache's key, so that an old program is compiled again.
+/// Version of the file; part of the cache's key, so old programs are compiled again.
 pub(super) const VERSION: u32 = 3;
 const MAGIC: u64 = u64::from_le_bytes(*b"hlprogrm");
 const HEADER_FIELDS: usize = 8;
 const HEADER_BYTES: usize = HEADER_FIELDS * 8;
 const SUPPORTED: &str = "3";
 
-/// What is known of a program as a whole.
+/// Facts about a program as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// The command that was recorded.
+    /// The recorded command.
     pub program: String,
-    /// The allocator it was recorded under; empty: not known.
+    /// The allocator of the recording; empty: unknown.
     pub allocator: String,
-    /// Where the recording was cut; `None`: it is complete.
+    /// The place and reason of a cut; `None`: the recording is complete.
     pub cut: Option<String>,
     /// Row of the bundle's `processes`; `None`: all of them, as if they shared one heap.
     pub process: Option<u32>,
@@ -35,14 +35,14 @@ pub struct Facts {
     pub events: u64,
     /// Objects born.
     pub objects: u64,
-    /// How it is known that an object died, as the bundle says; empty: not known.
+    /// The bundle's death rule; empty: unknown.
     #[serde(default)]
     pub death_rule: String,
-    /// Collections that the program asked for.
+    /// Collections requested by the program.
     #[serde(default)]
     pub forced_collections: u64,
-    /// Rows left out: failed requests, events about forked copies, collections of the heap recorded
-    /// under.
+    /// Rows left out: failed requests, events about forked copies, collections of the recorded
+    /// heap.
     pub skipped_events: u64,
     /// Times the program read a usable size.
     pub usable_size_reads: u64,
@@ -52,13 +52,13 @@ pub struct Facts {
     pub regions: u32,
     /// The kinds of arenas that occur, each once.
     pub region_kinds: Vec<RegionKind>,
-    /// For each arena, malloc's first, its index in `region_kinds`. Empty where there is no other.
+    /// For each arena, malloc's first, its index in `region_kinds`. Empty without other arenas.
     pub kind_of_region: Vec<u32>,
-    /// Slots needed: the most objects that were live at once.
+    /// Slots needed: the maximum of objects live at once.
     pub slots: u32,
     /// Largest block, bytes.
     pub block_size_max: u64,
-    /// Most requested bytes live at once.
+    /// Maximum of requested bytes live at once.
     pub peak_requested_bytes: u64,
     /// Requested bytes live at the end.
     pub end_requested_bytes: u64,
@@ -66,17 +66,17 @@ pub struct Facts {
     pub marks: Vec<String>,
 }
 
-/// What the workload's arenas table says of an arena and a heap may want to know.
+/// The arenas table's facts of an arena that a heap may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RegionKind {
-    /// What it is for: "class", "non-class", "request", ...
+    /// Its purpose: "class", "non-class", "request", ...
     pub kind: String,
-    /// The growth policy it was made with.
+    /// Its growth policy.
     pub growth_policy: String,
 }
 
 impl Facts {
-    /// What is known of each arena, malloc's first.
+    /// The facts of each arena, malloc's first.
     pub fn regions(&self) -> impl Iterator<Item = &RegionKind> {
         self.kind_of_region.iter().filter_map(|index| self.region_kinds.get(*index as usize))
     }
@@ -90,9 +90,9 @@ pub struct Checkpoint {
     pub word: u64,
     /// Events before it.
     pub event: u64,
-    /// Requested bytes live.
+    /// Live requested bytes.
     pub requested_bytes: u64,
-    /// Objects live.
+    /// Live objects.
     pub live_objects: u64,
     /// The mark here, as an index of [`Facts::marks`].
     pub mark: Option<u32>,
@@ -104,8 +104,8 @@ struct Trailer {
     checkpoints: Vec<Checkpoint>,
 }
 
-/// A replay program, mapped from its file or in memory. Its checksums were right when it was
-/// opened; its words are decoded step by step, and any words decode to steps or an error.
+/// A replay program, mapped from its file or in memory. Opening it checked its checksums; its words
+/// are decoded step by step, and any words decode to steps or an error.
 pub struct Program {
     path: PathBuf,
     bytes: Backing,
@@ -116,7 +116,7 @@ pub struct Program {
 
 enum Backing {
     Mapped(Mmap),
-    /// Words, so that they are aligned.
+    /// Words, for their alignment.
     Memory(Vec<u64>),
 }
 
@@ -147,13 +147,13 @@ impl Program {
     pub fn open(path: &Path) -> Result<Program, TraceError> {
         let file = crate::regular::open(path, "open")?;
         // SAFETY: programs are written under another name, renamed when whole, and never changed
-        // afterwards. Should someone write into one nevertheless, decoding stays in bounds, since
-        // every word is checked when it is used.
+        // afterwards. If another process writes into one nevertheless, decoding stays in bounds,
+        // because every word is checked when used.
         let map = unsafe { Mmap::map(&file) }.map_err(TraceError::io(path, "map"))?;
         Program::from_backing(Backing::Mapped(map), path)
     }
 
-    /// A program held in memory, as [`super::compile`] wrote it. `origin` is named in errors.
+    /// A program in memory, as written by [`super::compile`]. `origin` is named in errors.
     pub fn from_bytes(bytes: &[u8], origin: &Path) -> Result<Program, TraceError> {
         let mut words = vec![0_u64; bytes.len().div_ceil(8)];
         for (word, chunk) in words.iter_mut().zip(bytes.chunks(8)) {
@@ -164,7 +164,7 @@ impl Program {
         Program::from_backing(Backing::Memory(words), origin)
     }
 
-    /// The program at `path` if it is whole and was compiled for `key`.
+    /// The program at `path`, if whole and compiled for `key`.
     pub(super) fn open_for(path: &Path, key: u64) -> Option<Program> {
         let program = Program::open(path).ok()?;
         (field(program.bytes.bytes(), 2) == key).then_some(program)
@@ -245,8 +245,7 @@ impl Program {
                 "others".into(),
             ));
         }
-        // An object is born by two words at least, so a table of slots is never out of proportion
-        // to the file.
+        // A birth takes at least two words, so the table of slots stays in proportion to the file.
         if u64::from(trailer.facts.slots) > words / 2 {
             let (found, limit) = (trailer.facts.slots.into(), words / 2);
             return Err(TraceError::Limit {
@@ -266,7 +265,7 @@ impl Program {
         &self.path
     }
 
-    /// What is known of it as a whole.
+    /// Facts about the whole program.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }

@@ -1,17 +1,17 @@
 //! The replay program: a workload compiled once into words that a driver can run at a few
 //! nanoseconds an event.
 //!
-//! A bundle is made for analysis: columns, compressed, keyed by ids that grow with its length. A
-//! driver wants the opposite: rows, in order, already decoded, with a table no larger than what was
-//! ever live at once. So objects become **slots**, which are reused as soon as their object dies,
-//! and events become one to four 32-bit words (docs/replay-program.md has every bit).
+//! A bundle serves analysis: compressed columns, keyed by ids that grow with its length. A driver
+//! needs the opposite: decoded rows in order, with a table no larger than the most objects ever
+//! live at once. So objects become **slots**, reused as soon as their object dies, and events
+//! become one to four 32-bit words (docs/replay-program.md has every bit).
 //!
 //! - [`compile`]: streams events into a program; memory grows with live objects only.
 //! - [`Program`]: a program, mapped or in memory; opening one checks its checksums and bounds.
 //! - [`Step`]: one decoded instruction. Decoding is total: any words give steps or an error, never
 //!   a panic.
-//! - [`cached`]: a bundle's program, compiled when there is none yet. [`until`]: its beginning, and
-//!   what stands at the end of that.
+//! - [`cached`]: a bundle's program, compiled if missing. [`until`]: its beginning, with the live
+//!   objects at the end.
 
 mod cache;
 mod compiler;

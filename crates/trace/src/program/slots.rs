@@ -1,17 +1,17 @@
-//! Which slot a new object gets.
+//! The choice of a new object's slot.
 //!
-//! A freed slot goes to the thread that freed it, and that thread takes the one it freed last: its
-//! entry of the driver's table is then still in the cache, and in a replay with threads reusing it
-//! needs no word from another thread. Only when a thread has none does it take another's, the one
-//! freed longest ago, so that there are never more slots than objects were live at once and the
-//! wait that this costs in a threaded replay is most likely over already.
+//! A freed slot goes to the thread that freed it, and this thread takes the slot it freed last. The
+//! slot's entry in the driver's table is then still in the cache, and in a replay with threads the
+//! reuse needs no word from another thread. A thread without a free slot takes another thread's,
+//! the one freed longest ago. So there are never more slots than objects live at once, and the wait
+//! in a threaded replay is most likely over already.
 
 use std::collections::VecDeque;
 
 #[derive(Default)]
 pub(super) struct Slots {
     free: Vec<VecDeque<u32>>,
-    /// Threads that had a free slot when they were pushed; some may have none any more.
+    /// Threads that had a free slot when pushed; some may have none any more.
     with_free: Vec<u32>,
     made: u32,
 }

@@ -1,4 +1,4 @@
-//! Compiling and decoding gives the events back, and no damage to the bytes is more than an error.
+//! Compiling and decoding restore the events, and no damage to the bytes causes more than an error.
 
 use super::*;
 use crate::source::Slice;
@@ -27,7 +27,7 @@ fn event(op: Op, object: u64, size: u64) -> Event {
     Event { op, object, size, ..Event::default() }
 }
 
-/// Turns a program back into events. Objects get their numbers in birth order, as in a bundle.
+/// Turns a program back into events. Objects are numbered in birth order, as in a bundle.
 fn interpret(program: &Program) -> Vec<Event> {
     let mut events = Vec::new();
     let mut slots: HashMap<u32, u64> = HashMap::new();
@@ -151,7 +151,7 @@ fn workload(choices: &[(u8, usize, u64, u8, u32)]) -> Vec<Event> {
                     Event { op: Op::CollectYoung, ..Event::default() },
                     Event { op: Op::Trim, ..Event::default() },
                 ];
-                // These rows are done by the thread of the row before them.
+                // These rows belong to the thread of the row before them.
                 let before = events.last().map_or(0, |event: &Event| event.thread);
                 events.push(Event { thread: before, ..choices[which % choices.len()] });
             }
@@ -219,8 +219,7 @@ proptest! {
 
 #[test]
 fn slots_are_as_many_as_were_live_at_once() {
-    // One thread allocates, the other frees: the case in which slots kept by the freeing thread
-    // would pile up.
+    // One thread allocates, the other frees: slots kept by the freeing thread would pile up.
     let mut events = Vec::new();
     for object in 0..1_000 {
         events.push(Event { thread: 0, ..event(Op::Alloc, object, 8) });

@@ -1,9 +1,9 @@
-//! What names a process of a recording for a user: its pid, and which program of that pid where it
-//! ran several.
+//! A user's names for a recording's processes: the pid, and a number if the pid ran several
+//! programs.
 
 use super::Process;
 
-/// The rows that are so; those of which nothing was recorded only where there are no others.
+/// The rows that satisfy `is_so`; rows without a recording only if there are no others.
 pub fn recorded_first(processes: &[Process], is_so: impl Fn(&Process) -> bool) -> Vec<usize> {
     let rows = |refused: bool| -> Vec<usize> {
         let fits = |(_, process): &(usize, &Process)| {
@@ -15,8 +15,7 @@ pub fn recorded_first(processes: &[Process], is_so: impl Fn(&Process) -> bool) -
     if recorded.is_empty() { rows(true) } else { recorded }
 }
 
-/// The pid of this row, or `PID#2` for the second program that this pid ran (it goes on as another
-/// program by exec).
+/// The pid of this row, or `PID#2` for the second program of this pid (after an exec).
 pub fn process_label(processes: &[Process], row: usize) -> String {
     let Some(pid) = processes.get(row).map(|process| process.pid) else {
         return format!("process {row}");
@@ -34,7 +33,7 @@ impl Process {
         self.executable.rsplit('/').next().unwrap_or(&self.executable)
     }
 
-    /// Whether it ran at this time, as far as is known.
+    /// Whether it ran at this time, as far as known.
     pub fn ran_at(&self, time_ns: u64) -> bool {
         self.began_ns <= time_ns && self.ended_ns.is_none_or(|ended| time_ns <= ended)
     }

@@ -1,5 +1,5 @@
-//! Where a program allocates: the innermost frame that is not the allocation itself, which reads
-//! the same everywhere.
+//! A program's allocation site: the innermost frame that is not an allocation function itself, with
+//! the same result everywhere.
 
 use super::Tables;
 
@@ -22,14 +22,14 @@ const WRAPPERS: [&str; 16] = [
     "allocator_traits",
     "_M_allocate",
 ];
-/// A chain of wrappers longer than this is a program's own code with such names.
+/// A longer chain of wrappers is a program's own code with such names.
 const WRAPPERS_MAX: usize = 6;
 
 impl Tables {
-    /// How many of a stack's frames (rows of `frames`, innermost first) only pass the request on.
-    /// One frame always stays.
+    /// Number of a stack's frames (rows of `frames`, innermost first) that only pass the request
+    /// on. One frame always stays.
     pub fn wrappers(&self, frames: &[u32]) -> usize {
-        // Functions without a name may stand between wrappers: a library's static ones have none.
+        // Nameless functions may stand between wrappers: a library's static ones have no names.
         let nameless = |frame: u32| {
             self.frames.get(frame as usize).is_none_or(|frame| frame.function.is_none())
         };
@@ -42,7 +42,7 @@ impl Tables {
             .iter()
             .rposition(|frame| self.is_wrapper(*frame))
             .map_or(0, |last| last + 1);
-        // The last wrapper stays when nothing else would.
+        // The last wrapper stays if nothing else would.
         if wrappers == frames.len() { wrappers.saturating_sub(1) } else { wrappers }
     }
 
@@ -53,7 +53,7 @@ impl Tables {
             return false;
         };
         // `sqlite3MallocSize` and `my_malloc_stats` are wrappers in spirit; arguments and return
-        // types are not looked at.
+        // types are ignored.
         let name = function.split('(').next().unwrap_or(function);
         let lower = name.to_ascii_lowercase();
         WRAPPERS
@@ -61,12 +61,10 @@ impl Tables {
             .any(|wrapper| name.contains(wrapper) || lower.contains(&wrapper.to_ascii_lowercase()))
     }
 
-    /// The most frames that [`Tables::wrappers`] looks at: a stack may be cut behind them, and one
-    /// frame more.
+    /// Most frames that [`Tables::wrappers`] looks at: a stack may be cut one frame behind them.
     pub const WRAPPERS_MAX: usize = WRAPPERS_MAX;
 
-    /// Where in the source a frame is: `file.c:12`, or `module+0x1f` or an address where that is
-    /// not known.
+    /// A frame's place in the source: `file.c:12`, or `module+0x1f` or an address if unknown.
     pub fn frame_place(&self, frame: u32) -> String {
         let Some(frame) = self.frames.get(frame as usize) else { return String::from("?") };
         let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();

@@ -1,18 +1,18 @@
-//! The kind of a class loader, which the log does not print, from the first chunk that each of its
-//! arenas asks for.
+//! The kind of a class loader. The log does not print it; the first chunk that each of its arenas
+//! asks for gives it away.
 //!
 //! The level asked for is the smaller of the growth policy's first step and the smallest level that
-//! the request fits, as `MetaspaceArena::allocate_new_chunk` has it. So a level above the fitting
-//! one is the policy's own, and otherwise the policy's is that one or a deeper one. What both
-//! arenas of a loader leave possible is intersected; of the kinds that remain the most frequent is
-//! taken. Levels: `metaspaceArenaGrowthPolicy.cpp` of JDK 17 to 25.
+//! fits the request, as in `MetaspaceArena::allocate_new_chunk`. So a level above the fitting one
+//! is the policy's own; otherwise the policy's level is the fitting one or a deeper one. The
+//! possibilities of a loader's two arenas are intersected; of the remaining kinds the most frequent
+//! is taken. Levels: `metaspaceArenaGrowthPolicy.cpp` of JDK 17 to 25.
 
-/// Kinds by name, the most frequent of those that can be mistaken for each other first: level of
-/// the first chunk of the non-class arena, and of the class arena.
+/// Kinds by name, with the most frequent of those that look alike first: level of the first chunk
+/// of the non-class arena, and of the class arena.
 const KINDS: [(&str, u8, u8); 4] =
     [("standard", 12, 13), ("hidden", 14, 14), ("reflection", 13, 14), ("boot", 2, 6)];
 
-/// The kinds that a loader may still be of.
+/// The kinds still possible for a loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Possible(u8);
 
@@ -23,8 +23,8 @@ impl Default for Possible {
 }
 
 impl Possible {
-    /// What is left when the first chunk asked for by the loader's class or non-class arena is of
-    /// `level` where `fitting` would do.
+    /// The possible kinds after the first chunk of the loader's class or non-class arena has
+    /// `level`, and `fitting` would do.
     pub fn after_first_chunk(self, class: bool, level: u8, fitting: u8) -> Possible {
         let mut left = 0;
         for (index, (_, non_class_level, class_level)) in KINDS.iter().enumerate() {
@@ -36,7 +36,7 @@ impl Possible {
         Possible(self.0 & left)
     }
 
-    /// The likeliest; empty where none is possible, which no known JVM does.
+    /// The likeliest kind; empty if none is possible, which no known JVM does.
     pub fn name(self) -> &'static str {
         KINDS
             .iter()
@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(any.after_first_chunk(false, 14, 14).name(), "hidden");
         assert_eq!(any.after_first_chunk(false, 13, 14).name(), "reflection");
         assert_eq!(any.after_first_chunk(false, 2, 14).name(), "boot");
-        // 3 KB asked for: any policy up to 4 KB would ask for a chunk of 4 KB.
+        // 3 KB requested: any policy up to 4 KB would ask for a chunk of 4 KB.
         let open = any.after_first_chunk(false, 12, 12);
         assert_eq!(open.name(), "standard");
         assert_eq!(open.after_first_chunk(true, 14, 14).name(), "hidden");

@@ -1,52 +1,53 @@
-//! One line of the log: its decorations, and what it says.
+//! One line of the log: its decorations and its message.
 //!
 //! HotSpot writes these lines in `metaspaceArena.cpp`, `chunkManager.cpp`, `metachunk.cpp`,
 //! `virtualSpaceNode.cpp`, `rootChunkArea.cpp`, `classLoaderMetaspace.cpp` and `metaspace.cpp`. JDK
-//! 17 calls an arena "(class sm)", later ones "(class arena)"; 17 says `deallocating P, word size:
-//! N` and `returning P`, 24 and later `added to fbl: block (@P word size N)` and `returning block
-//! (@P word size N) taken from arena`. Both are read, whatever else the line is decorated with.
+//! 17 calls an arena "(class sm)", later ones "(class arena)"; 17 says
+//! `deallocating P, word size: N` and `returning P`, 24 and later
+//! `added to fbl: block (@P word size N)` and `returning block (@P word size N) taken from arena`.
+//! Both are read, whatever other decorations the line has.
 
 use crate::import::lines::{decimal, hexadecimal};
 
-/// How a line begins that no JVM wrote: heaplab's own notes between the lines of a recording
+/// Start of a line that no JVM wrote: heaplab's own notes between the lines of a recording
 /// (`crates/record/src/jvm`).
 const NOTE: &[u8] = b"heaplab: ";
 
-/// What stands in brackets before the message.
+/// The brackets before the message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decorations {
-    /// ns since the JVM began, where a decoration says it.
+    /// ns since the JVM began, if a decoration has it.
     pub time_ns: Option<u64>,
-    /// ns since 1970 by the calendar (`time`, `utctime`), where a decoration says it.
+    /// ns since 1970 by the calendar (`time`, `utctime`), if a decoration has it.
     pub calendar_ns: Option<u64>,
-    /// The thread, where a decoration says it.
+    /// The thread, if a decoration has it.
     pub tid: Option<u64>,
-    /// The process, where a decoration says it.
+    /// The process, if a decoration has it.
     pub pid: Option<u64>,
 }
 
-/// What a line says. Addresses are as printed, sizes in words of 8 bytes.
+/// The message of a line. Addresses are as printed, sizes in words of 8 bytes.
 ///
-/// `explicit`: the log says of every leftover where it goes ("arena"); otherwise ("sm", up to
-/// JDK 23) it follows from what is salvaged.
+/// `explicit`: the log says where every leftover goes ("arena"); otherwise ("sm", up to JDK 23)
+/// this follows from the salvaged blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// Something about an arena.
+    /// A message about an arena.
     Arena { arena: u64, class: bool, explicit: bool, what: ArenaMessage },
     /// A class loader's two arenas.
     Loader { non_class: u64, class: Option<u64> },
-    /// A chunk is asked of the chunk manager.
+    /// A request to the chunk manager for a chunk.
     ChunkRequest { level: u8, max_level: u8 },
     /// The chunk manager gives it.
     ChunkOut { base: u64, level: u8 },
     /// A chunk in use comes back.
     ChunkBack { base: u64, level: u8 },
-    /// A chunk that was taken from the free lists goes back there, because what was asked of it
-    /// could not be committed.
+    /// A chunk from the free lists goes back there, because the requested part of it could not be
+    /// committed.
     ChunkRefused { base: u64, level: u8 },
-    /// The root chunk just made is of class space, or not.
+    /// The new root chunk belongs to class space, or not.
     RootSpace { class: bool },
-    /// The node just made is of non-class space (`added new node`).
+    /// The new node belongs to non-class space (`added new node`).
     NodeAdded,
     /// A purge begins.
     Purge,
@@ -54,19 +55,19 @@ pub enum Message<'a> {
     Node { base: u64, words: u64 },
     /// A root chunk was made.
     Root { base: u64 },
-    /// A range is to be committed.
+    /// A commit of a range begins.
     Committing { from: u64, to: u64 },
-    /// It was: so many words more are committed than before.
+    /// The commit succeeded: so many words more are committed than before.
     Committed { words: u64 },
-    /// How much more may be committed than is, before a commit is tried.
+    /// How much more may be committed, before a commit is tried.
     Left { until_max_words: u64, until_threshold_words: u64 },
-    /// It was not.
+    /// The commit failed.
     CommitRefused,
     /// A range is uncommitted.
     Uncommitting { from: u64, to: u64 },
     /// So many words fewer are committed.
     Uncommitted { words: u64 },
-    /// A chunk's commit line is to be moved.
+    /// A chunk's commit line is about to move.
     Line { base: u64, words: u64 },
     /// A chunk has grown.
     Enlarged { base: u64, level: u8 },
@@ -76,58 +77,57 @@ pub enum Message<'a> {
     Granule { bytes: u64 },
     /// The reclaim policy (JDK 16 to 20; 21 removed it).
     Policy(&'a [u8]),
-    /// What heaplab noted of the process while it recorded: its program and parent, as JSON.
+    /// heaplab's note of the recorded process: its program and parent, as JSON.
     Process(&'a [u8]),
-    /// Its resident memory, noted likewise.
+    /// heaplab's note of its resident memory.
     Memory { resident_bytes: u64, anonymous_bytes: u64 },
-    /// It has ended, noted likewise.
+    /// heaplab's note of its end.
     Ended,
-    /// The metaspace before JDK 16 says it, which had no arenas.
+    /// A line of the metaspace before JDK 16, which had no arenas.
     Old,
-    /// Nothing that concerns an importer.
+    /// A message that importers ignore.
     Other,
-    /// It begins like a line of the metaspace and goes on like none that is known.
+    /// It begins like a line of the metaspace and continues unlike any known one.
     Unknown,
 }
 
-/// What a line says about an arena.
+/// A message about an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArenaMessage {
     /// It was born.
     Born,
     /// It died.
     Dies,
-    /// Words are asked of it.
+    /// A request for words.
     Requested { words: u64 },
     /// It gives a block (JDK 17: from its chunks).
     Returning { address: u64 },
-    /// It gives a block of so many words (24 and later: from wherever).
+    /// It gives a block of so many words (24 and later: from anywhere).
     ReturningBlock { address: u64, words: u64, wastage: Option<(u64, u64)> },
-    /// JDK 17: it will give a block of its free blocks; where it lies is said by the line
-    /// `Metaspace::allocate`.
+    /// JDK 17: it will give one of its free blocks; the line `Metaspace::allocate` has the address.
     FromFreeBlocks,
-    /// It gives none.
+    /// It gives no block.
     Failed,
     /// A chunk was added to it.
     NewChunk,
-    /// How many chunks it has now that it gives a block of its current one, and the words used of
-    /// that.
+    /// Its number of chunks when it gives a block of its current one, and the words used of this
+    /// chunk.
     Level { chunks: u64, base: u64, used: u64 },
-    /// It has given back so many chunks, all that it had.
+    /// It has given back so many chunks: all of its own.
     GaveBack { chunks: u64 },
-    /// JDK 17: the committed rest of the chunk that is retired goes to the free blocks.
+    /// JDK 17: the committed rest of the retired chunk goes to the free blocks.
     Salvaging { base: u64, used: u64, rest: u64 },
     /// JDK 17: a block is given back.
     Deallocating { address: u64, words: u64 },
-    /// 24 and later: a block is given back, or is left over.
+    /// 24 and later: a block is given back, or left over.
     AddedToFreeBlocks { address: u64, words: u64 },
-    /// Nothing that concerns an importer.
+    /// A message that importers ignore.
     Other,
-    /// Not known.
+    /// An unknown message.
     Unknown,
 }
 
-/// Takes a line apart.
+/// Parses a line.
 pub fn parse(line: &[u8]) -> (Decorations, Message<'_>) {
     let mut decorations = Decorations::default();
     let mut rest = line;
@@ -163,8 +163,8 @@ fn seconds(text: &[u8]) -> Option<u64> {
     whole.checked_mul(1_000_000_000)?.checked_add(decimal(fraction)? * scale)
 }
 
-/// `2026-11-22T00:45:33.123+0000` in ns since 1970; the offset, the same in every line of a log, is
-/// left out.
+/// `2026-11-22T00:45:33.123+0000` in ns since 1970; ignores the offset, the same in every line of a
+/// log.
 fn calendar(text: &[u8]) -> Option<u64> {
     let part = |from: usize, to: usize| text.get(from..to).and_then(decimal);
     if text.get(10) != Some(&b'T') || text.get(4) != Some(&b'-') || text.get(13) != Some(&b':') {
@@ -176,7 +176,7 @@ fn calendar(text: &[u8]) -> Option<u64> {
     if year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    // Days since 1970 by counting years from March on, so that a leap day is the last of its year.
+    // Days since 1970, counting years from March on: a leap day is the last of its year.
     let (years, months) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
     let days =
         years * 365 + years / 4 - years / 100 + years / 400 + (months * 153 + 2) / 5 + day - 1;
@@ -185,7 +185,7 @@ fn calendar(text: &[u8]) -> Option<u64> {
     millis.checked_mul(1_000_000)
 }
 
-/// `None`: it begins like a known line, but what follows does not.
+/// `None`: it begins like a known line and continues differently.
 fn message(text: &[u8]) -> Option<Message<'_>> {
     if let Some(rest) = text.strip_prefix(b"Arena @") {
         let (arena, rest) = address(rest)?;
@@ -275,8 +275,8 @@ fn arena_message(text: &[u8]) -> Option<ArenaMessage> {
                 ArenaMessage::Requested { words: number(rest)?.0 }
             } else if let Some(rest) = text.strip_prefix(b"returning block (") {
                 let (address, words, rest) = block(rest)?;
-                // Said twice of a block from the free blocks: first with the state of those, then
-                // as of any other.
+                // A block from the free blocks has two such lines: first with their state, then as
+                // any other.
                 if rest.starts_with(b") with wastage ") {
                     return Some(ArenaMessage::Other);
                 }
@@ -375,7 +375,7 @@ fn chunk_manager(text: &[u8]) -> Option<Message<'_>> {
     if rest.starts_with(b"allocated new root chunk") {
         return Some(Message::RootSpace { class });
     }
-    // Both spaces are purged together: one of the two lines stands for both.
+    // Both spaces are purged together: one of the two lines is enough.
     Some(if rest.starts_with(b"reclaiming memory") && !class {
         Message::Purge
     } else {
@@ -415,14 +415,14 @@ fn node(text: &[u8]) -> Option<Message<'_>> {
     Some(Message::Other)
 }
 
-/// `0x7f.., u, base 0x7f.., level lv12 ...`: its base, its level and what follows.
+/// `0x7f.., u, base 0x7f.., level lv12 ...`: its base, its level and the rest.
 fn chunk(text: &[u8]) -> Option<(u64, u8, &[u8])> {
     let (base, rest) = address(after(text, b" base ")?)?;
     let (level, rest) = number(rest.strip_prefix(b", level lv")?)?;
     Some((base, level.min(99) as u8, rest))
 }
 
-/// `@0x7f.. word size 12`: where, how many words, and what follows.
+/// `@0x7f.. word size 12`: the address, the words, and the rest.
 fn block(text: &[u8]) -> Option<(u64, u64, &[u8])> {
     let (at, rest) = address(text.strip_prefix(b"@")?)?;
     let (words, rest) = number(rest.strip_prefix(b" word size ")?)?;
@@ -447,7 +447,7 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((decimal(&text[..end])?, &text[end..]))
 }
 
-/// What follows the first `mark`.
+/// The text after the first `mark`.
 fn after<'a>(text: &'a [u8], mark: &[u8]) -> Option<&'a [u8]> {
     memchr::memmem::find(text, mark).map(|at| &text[at + mark.len()..])
 }

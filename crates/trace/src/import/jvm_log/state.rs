@@ -1,4 +1,4 @@
-//! What is known while the log is read, and the way of a line through it.
+//! The state while reading the log, and the way of a line through it.
 
 mod arenas;
 mod chunks;
@@ -25,43 +25,43 @@ type Map<K, V> = HashMap<K, V, Xxh3DefaultBuilder>;
 
 /// Bytes of a word.
 const WORD: u64 = 8;
-/// Most words of a request that are believed: a root chunk.
+/// Largest request believed: a root chunk.
 const ROOT_BYTES: u64 = 16 << 20;
 
-/// What was read so far, for a progress line.
+/// Counts so far, for a progress line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Lines.
     pub lines: u64,
     /// Arenas born.
     pub arenas: u64,
-    /// Arenas that live.
+    /// Live arenas.
     pub live_arenas: u64,
     /// Blocks given.
     pub allocations: u64,
-    /// Bytes that are committed now, by JVMs that have not ended.
+    /// Committed bytes of the JVMs that have not ended.
     pub committed_bytes: u64,
-    /// The most that was committed at once.
+    /// The peak of committed bytes.
     pub committed_peak_bytes: u64,
 }
 
-/// A moment that somebody named while the log was written.
+/// A moment named from outside during the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedMoment {
     /// Its name.
     pub name: String,
-    /// When, on the log's clock less the origin (see [`Importer::recorded`]).
+    /// Its time, on the log's clock less the origin (see [`Importer::recorded`]).
     pub time_ns: u64,
     /// The process it concerns; `None`: all.
     pub pid: Option<u32>,
 }
 
-/// Takes the lines of a log and gives events.
+/// Turns the lines of a log into events.
 #[derive(Debug)]
 pub struct Importer {
     options: Options,
     out: Imported,
-    /// The JVM of the last line, and its pid, where lines say one.
+    /// The JVM of the last line, and its pid, if lines have one.
     jvm: Jvm,
     pid: Option<u64>,
     /// The other JVMs.
@@ -71,7 +71,7 @@ pub struct Importer {
     rows: u64,
     time_ns: u64,
     origin_ns: u64,
-    /// When the log began by the calendar, where that is how its lines say the time.
+    /// The log's beginning by the calendar, if its lines tell calendar times.
     first_calendar_ns: Option<u64>,
     moments: VecDeque<NamedMoment>,
     requests: u64,
@@ -82,7 +82,7 @@ pub struct Importer {
     gaps: Gaps,
 }
 
-/// Which decorations were there.
+/// The decorations seen.
 #[derive(Clone, Copy, Debug, Default)]
 struct Saw {
     time: bool,
@@ -90,7 +90,7 @@ struct Saw {
 }
 
 impl Importer {
-    /// Nothing read yet.
+    /// An importer before the first line.
     pub fn new(options: &Options) -> Importer {
         let tables = Tables {
             stacks: vec![StackNode::default()],
@@ -126,15 +126,15 @@ impl Importer {
         }
     }
 
-    /// For a recording: its lines' times are on a clock of which the recording began at
-    /// `origin_ns`, and `moments`, in order of time since then, become marks.
+    /// For a recording: the lines' clock shows `origin_ns` at its beginning, and `moments`, in
+    /// order of time since then, become marks.
     pub fn recorded(mut self, origin_ns: u64, moments: Vec<NamedMoment>) -> Importer {
         self.origin_ns = origin_ns;
         self.moments = moments.into();
         self
     }
 
-    /// What was read so far.
+    /// Counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -142,8 +142,8 @@ impl Importer {
     /// Takes line `number`; `whole` is false for a last line without a line feed.
     ///
     /// # Errors
-    /// The line contradicts those before it (without `lenient`), or the sink fails. Either way
-    /// nothing before it is lost: [`Importer::cut`] ends the import there.
+    /// The line contradicts earlier ones (without `lenient`), or the sink fails. Earlier lines are
+    /// never lost: [`Importer::cut`] ends the import there.
     pub fn line(
         &mut self,
         number: u64,
@@ -221,7 +221,7 @@ impl Importer {
         }
     }
 
-    /// It is `time_ns` now: what was named before becomes marks.
+    /// Moves to `time_ns`: earlier named moments become marks.
     fn pass_moments(&mut self, time_ns: u64, sink: &mut impl EventSink) -> Result<(), TraceError> {
         while self.moments.front().is_some_and(|moment| moment.time_ns < time_ns) {
             let Some(moment) = self.moments.pop_front() else { break };
@@ -250,10 +250,10 @@ impl Importer {
         Ok(())
     }
 
-    /// The import ends here, because of `error`; what was read before stays.
+    /// Ends the import here, because of `error`; earlier lines stay.
     ///
     /// # Errors
-    /// Nothing was read before: the error itself.
+    /// No line was read before: the error itself.
     pub fn cut(&mut self, error: TraceError, sink: &mut impl EventSink) -> Result<(), TraceError> {
         if self.counts.arenas == 0 {
             return Err(error);
@@ -263,10 +263,10 @@ impl Importer {
         Ok(())
     }
 
-    /// The log is over.
+    /// Ends the log.
     ///
     /// # Errors
-    /// It had nothing of the metaspace, or the sink fails.
+    /// The log had no line of the metaspace, or the sink fails.
     pub fn finish(mut self, sink: &mut impl EventSink) -> Result<Imported, TraceError> {
         self.flush(sink)?;
         if let Some(last_ns) = self.moments.back().map(|moment| moment.time_ns) {
@@ -346,7 +346,7 @@ impl Importer {
         Ok(())
     }
 
-    /// Nothing more comes of this JVM that says how its threads' requests ended.
+    /// Settles all threads' requests: no later line of this JVM will.
     fn settle_all(&mut self, sink: &mut impl EventSink) -> Result<(), TraceError> {
         let mut tids: Vec<u64> = self
             .jvm
@@ -387,7 +387,7 @@ impl Importer {
         })
     }
 
-    /// The line contradicts what came before it: an error, or, leniently, one more of `kind`.
+    /// Handles a contradiction: an error, or, leniently, one more of `kind`.
     fn wrong(&mut self, kind: &'static str, what: String, at: &At) -> Result<(), TraceError> {
         if self.options.lenient {
             self.drop_line(kind, at);
@@ -397,8 +397,7 @@ impl Importer {
         Err(TraceError::Order { path: self.options.name.clone(), row: self.rows, what })
     }
 
-    /// What only a beginning JVM says is said again: nothing tells its lines from those of the
-    /// first.
+    /// Handles a second JVM's beginning: nothing distinguishes its lines from the first's.
     fn another_begins(&mut self, message: &Message, at: &At) -> Result<(), TraceError> {
         if self.options.lenient && matches!(message, Message::Policy(_)) {
             // The next line of such a JVM counts.
@@ -409,7 +408,7 @@ impl Importer {
         self.wrong("JVMs begin whose lines were taken for those of the first", what.into(), at)
     }
 
-    /// Why an arena may live whose birth was not seen.
+    /// Why an arena's birth may be missing.
     fn lost(&self) -> &'static str {
         if self.jvm.began { LOST_LINE } else { LOST_BIRTH }
     }
@@ -422,14 +421,14 @@ impl Importer {
     }
 }
 
-/// Where a line is, and whose.
+/// A line's place and process.
 struct At<'a> {
     number: u64,
     tid: u64,
     line: &'a [u8],
 }
 
-/// A line is missing, of a log whose beginning is there.
+/// The log has its beginning, but a line is missing.
 const LOST_LINE: &str = ": the line that says so is missing, although the log's beginning is there";
 const LOST_BIRTH: &str = ": the beginning of the log is missing (a log of more than 20 MB rotates unless java is told filecount=0)";
 

@@ -1,4 +1,4 @@
-//! Real logs of JDK 17 and 25, and small ones that are broken in every way a log breaks.
+//! Real logs of JDK 17 and 25, and small ones broken in every way a log breaks.
 
 use super::message::{Message, parse};
 use super::{Importer, NamedMoment};
@@ -29,7 +29,7 @@ fn unpacked(bytes: &[u8]) -> String {
     text
 }
 
-/// Lines of `text` that contain `part`.
+/// Number of lines of `text` that contain `part`.
 fn lines(text: &str, part: &str) -> usize {
     text.lines().filter(|line| line.contains(part)).count()
 }
@@ -53,7 +53,7 @@ fn what_a_jvm_logged_is_what_comes_out() {
             events_of(&events, Op::ArenaDeath),
             lines(&text, ": dies.") - loader_deaths(&text)
         );
-        // JDK 25 says of what is left over that it is added to the free blocks, too.
+        // JDK 25 also reports leftovers as added to the free blocks.
         assert_eq!(
             events_of(&events, Op::Free),
             lines(&text, free) - lines(&text, ", wastage block (@")
@@ -161,10 +161,10 @@ fn a_log_that_breaks_off_keeps_what_was_read() {
         format!("jvm.log: line {number} breaks off: the log was cut")
     );
     assert!(events.len() > whole.len() / 3);
-    // A block whose last line is missing is known by its address, but not its type.
+    // A block without its last line is known by its address, without its type.
     let same = events.iter().zip(&whole).take_while(|(one, other)| one == other).count();
     assert!(events.len() - same <= 2, "{} of {}", same, events.len());
-    // Compressed, it ends within a block of the compression.
+    // Compressed, it ends within a compressed block.
     let (events, done) = imported(&JDK17[..JDK17.len() / 2], false).unwrap();
     assert!(
         events.len() > whole.len() / 4 && done.meta.cut.is_some(),
@@ -197,7 +197,7 @@ fn a_rotated_log_lacks_births() {
     );
 }
 
-/// Short lines, of one thread where the text does not say otherwise.
+/// Short lines, of one thread unless the text says otherwise.
 fn log(messages: &[&str]) -> String {
     let line = |(index, message): (usize, &&str)| match message.strip_prefix('#') {
         Some(message) => format!("[{}ns][7] {message}\n", index * 100),
@@ -258,8 +258,8 @@ fn what_the_vm_thread_gets_after_a_collection_is_the_asking_threads() {
     assert_eq!(done.meta.losses, [""; 0]);
 }
 
-/// Two JVMs whose addresses and threads are the same, a mark between them, and what heaplab notes
-/// while it records.
+/// Two JVMs with equal addresses and threads, a mark between them, and heaplab's notes of the
+/// recording.
 #[test]
 fn jvms_of_one_log_are_told_apart() {
     let text = "[100ns][71][5] heaplab: process {\"executable\":\"/opt/java\",\"arguments\":[\"java\",\"A\"],\"parent\":1}\n\
@@ -365,8 +365,7 @@ fn a_second_jvm_whose_lines_name_no_pid_is_not_taken_for_the_first() {
     );
 }
 
-/// The kernel gives the pid of a JVM that has ended to another: nothing of the first is the
-/// second's.
+/// The kernel gives an ended JVM's pid to another: nothing of the first belongs to the second.
 #[test]
 fn a_pid_that_is_used_again_is_another_jvm() {
     let text = "[100ns][71][5] heaplab: process {\"executable\":\"/opt/one\"}\n\
@@ -410,7 +409,7 @@ fn a_pid_that_is_used_again_is_another_jvm() {
     );
 }
 
-/// What a JVM that has ended had committed is not added to what the next one commits.
+/// An ended JVM's committed bytes are not added to the next one's.
 #[test]
 fn committed_bytes_are_those_of_jvms_that_live() {
     let mut importer = Importer::new(&Options::default());
@@ -438,7 +437,7 @@ fn committed_bytes_are_those_of_jvms_that_live() {
     );
 }
 
-/// Who was given a block is found by its address, not by asking every thread that waits.
+/// The receiver of a block is found by address, not by asking every waiting thread.
 #[test]
 fn a_block_given_to_another_thread_is_found_among_many() {
     let mut text = String::from("[1ns][1] Arena @0x0a0 (non-class sm): : born.\n");
@@ -562,7 +561,7 @@ fn the_calendar_is_a_time() {
     );
 }
 
-/// At level debug a JVM says what it does with chunks, and nothing of blocks.
+/// At level debug a JVM logs chunks but no blocks.
 #[test]
 fn a_log_at_level_debug_says_which_level_is_missing() {
     let text = log(&[
@@ -588,7 +587,7 @@ fn the_log_of_a_jdk_before_16_is_called_one() {
     ];
     let said = imported(log(&old).as_bytes(), false).unwrap_err().to_string();
     assert!(said.contains("JDK before 16"), "{said}");
-    // Beside a JVM that is understood it is named, and refused.
+    // Beside an understood JVM it is named and refused.
     let text = format!("[5ns][8][1] {}\n[6ns][7][1] Arena @0xa0 (non-class sm): : born.\n", old[0]);
     let (_, done) = imported(text.as_bytes(), false).unwrap();
     let refused: Vec<bool> =
@@ -632,8 +631,8 @@ fn the_reclaim_policy_is_known_by_jvm() {
     }
 }
 
-/// Lines cut out of the middle of a real log, and bytes that are no text: what is read stays, and
-/// the least that is missing is said, never more.
+/// Lines cut out of the middle of a real log, and bytes that are no text: the rest stays, and the
+/// reported gap is a lower bound, never more.
 #[test]
 fn holes_in_a_log_are_noticed() {
     for (name, packed) in [("17", JDK17), ("25", JDK25)] {
@@ -696,8 +695,7 @@ fn where_lines_are_missing_is_said() {
     assert!(said.contains("noticed 3 times, the first time at line 8; at the least 1 block, 10 words, 1 chunk, 1 damaged line"), "{said}");
 }
 
-/// Holes of which only one later line tells: each is noticed where it is certain, and not where the
-/// JVM writes so.
+/// Holes that only one later line reveals: noticed if certain, and not where JVMs write such lines.
 #[test]
 fn holes_that_one_line_gives_away_are_noticed() {
     let of = |what: &str| format!("Arena @0xa0 (non-class sm): {what}");

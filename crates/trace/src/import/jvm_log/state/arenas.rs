@@ -1,4 +1,4 @@
-//! What the log says of arenas and their blocks, as events.
+//! The log's messages about arenas and their blocks, as events.
 
 use super::gaps::Level;
 use super::jvm::{Jvm, LiveArena, Request};
@@ -218,7 +218,7 @@ impl Importer {
         )
     }
 
-    /// Two arenas have the same loader.
+    /// Notes that two arenas have the same loader.
     pub(super) fn pair(&mut self, non_class: u64, class: Option<u64>) {
         let rows = |address| self.jvm.arenas.get(&address).map(|arena: &LiveArena| arena.row);
         let (Some(class), Some(one)) = (class, rows(non_class)) else { return };
@@ -237,7 +237,7 @@ impl Importer {
         }
     }
 
-    /// The first chunk of an arena is asked for: what that says of its loader.
+    /// Draws conclusions about the loader from an arena's first chunk.
     pub(super) fn first_chunk(&mut self, address: u64, level: u8, fitting: u8) {
         let Some(arena) = self.jvm.arenas.get_mut(&address) else { return };
         if std::mem::replace(&mut arena.settled, true) {
@@ -273,8 +273,8 @@ impl Importer {
         }
     }
 
-    /// The JVM got its block: what this thread asked for, or, after a collection that makes room
-    /// for it, what the VM thread did.
+    /// Gives the JVM its block: the request of this thread, or, after a collection to make room, of
+    /// the VM thread.
     pub(super) fn returned(
         &mut self,
         metadata_type: u64,
@@ -299,7 +299,7 @@ impl Importer {
         self.allocated(Request { address: Some(address), ..request }, Some(metadata_type), at, sink)
     }
 
-    /// What the thread was given and the log did not say more of.
+    /// Emits the block that the thread got and that the log does not describe further.
     pub(super) fn settle(&mut self, at: &At, sink: &mut impl EventSink) -> Result<(), TraceError> {
         match self.jvm.take_request(at.tid, None) {
             Some(request) if request.address.is_some() => self.allocated(request, None, at, sink),
@@ -346,8 +346,8 @@ impl Importer {
         let (size, usable) = (request.words * WORD, words.saturating_mul(WORD).min(SIZE_MAX));
         self.objects += 1;
         self.counts.allocations += 1;
-        // Metadata is aligned to words; a heap that aligned further would not place it where
-        // HotSpot does.
+        // Metadata is aligned to words; a heap with a larger alignment would place it elsewhere
+        // than HotSpot.
         let event = Event {
             op: Op::Alloc,
             object,

@@ -1,4 +1,5 @@
-//! What the log says of chunks and committed memory, as rows of the table of chunks and samples.
+//! The log's messages about chunks and committed memory, as rows of the table of chunks and
+//! samples.
 
 use super::jvm::Jvm;
 use super::{At, Importer, ROOT_BYTES, WORD};
@@ -6,8 +7,7 @@ use crate::import::jvm_log::message::Message;
 use crate::import::lines::shown;
 use crate::tables::{ChunkEvent, ChunkOp, Reclaim, Sample};
 
-/// Most nodes that wait to be told apart: a JVM says of each within some lines which space it is
-/// of.
+/// Most nodes of unknown space: a JVM tells each node's space within some lines.
 const NODES_LIMIT: usize = 64;
 
 impl Importer {
@@ -95,7 +95,7 @@ impl Importer {
         }
     }
 
-    /// What a thread has said it would commit is committed.
+    /// Notes that a thread's announced commit succeeded.
     fn committed(&mut self, words: u64, at: &At) {
         let thread = self.thread(at);
         let (line, range) = (thread.line.take(), thread.commit.take());
@@ -108,13 +108,13 @@ impl Importer {
         }
     }
 
-    /// What a JVM says of itself when it begins.
+    /// Handles a JVM's settings, printed at its beginning.
     fn about_settings(&mut self, message: Message) {
         match message {
             Message::Granule { bytes } => {
                 (self.jvm.began, self.jvm.settled) = (true, true);
-                // A JVM that has the setting says so before it names the granule
-                // (`Settings::print_on` comes after `ergo_initialize`).
+                // A JVM with the setting prints it before its granule (`Settings::print_on` comes
+                // after `ergo_initialize`).
                 let said = self.jvm.reclaim;
                 let reclaim = if said == Reclaim::Unknown { Reclaim::Removed } else { said };
                 self.chunk(ChunkOp::Granule, reclaim.code(), bytes, 0);
@@ -134,8 +134,7 @@ impl Importer {
         }
     }
 
-    /// The node of address space that holds `base` (or, without one, the youngest) turns out to be
-    /// of this space.
+    /// Notes the space of the node that holds `base` (without `base`: of the youngest).
     fn space(&mut self, op: ChunkOp, base: Option<u64>) {
         let holds = |(from, bytes): &(u64, u64)| {
             base.is_none_or(|base| base >= *from && base - *from < *bytes)

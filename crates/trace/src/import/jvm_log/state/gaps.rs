@@ -1,56 +1,54 @@
-//! Parts of a log that are missing between other lines: what the log itself says twice tells of
-//! them.
+//! Missing parts of a log between other lines, noticed by facts that the log states twice.
 //!
-//! After each block that it gives of a chunk, an arena says how many chunks it has and how many
-//! words of the current one are used (`after allocation:`), and where it dies, how many chunks it
-//! gave back. All of that follows from the lines before; where it does not, lines are missing. So
-//! are they where a block is given that nobody asked for, or where a thread asks twice; where a
-//! thread that is told of its blocks (`Metaspace::allocate`) was not told of one, of its chunk or
-//! of the free blocks; where free blocks serve what nobody asked for; where a chunk is handed out
-//! that is in use, or comes back that is not. What is counted is the least that must have been
-//! there. Arenas whose birth was not seen are not watched: of those it is known already that the
-//! beginning is missing.
+//! After each block from a chunk, an arena prints its number of chunks and the used words of the
+//! current one (`after allocation:`), and at its death the number of chunks it gave back. All of
+//! this follows from earlier lines; if not, lines are missing. Lines are also missing in these
+//! cases: a block is given without a request, or a thread asks twice; a thread that gets a line for
+//! each block (`Metaspace::allocate`) lacks the line for one, from its chunk or from the free
+//! blocks; free blocks serve no request; a chunk is handed out while in use, or comes back while
+//! free. The counts are lower bounds. Arenas without a seen birth are not watched: the log's
+//! beginning is known to be missing for them.
 //!
-//! Not noticed, because no other line depends on it: a request with all of its lines that took a
-//! free block, or that took words of a chunk from which nothing was taken, and of which nothing was
-//! left over, afterwards; a block given back with nothing in its place later; a whole arena's life;
-//! the last chunks of arenas that live to the end of the log.
+//! Unnoticed, because no other line depends on them: a request with all its lines that took a free
+//! block, or that took words of a chunk from which nothing was taken, and of which nothing was left
+//! over, afterwards; a block given back without a later use of its place; a whole arena's life; the
+//! last chunks of arenas that live to the end of the log.
 
 use super::{At, Importer};
 
 /// JDK 17's smallest block, in words.
 const SMALLEST_WORDS: u64 = 2;
 
-/// What an arena said last of its chunks.
+/// An arena's last line about its chunks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Level {
     /// Its birth was seen.
     pub watched: bool,
     /// Chunks.
     pub chunks: u64,
-    /// Where the current one begins.
+    /// Base of the current one.
     pub base: u64,
     /// Words used of it.
     pub used: u64,
-    /// Blocks that it gave since and that nobody had asked for: they are counted already.
+    /// Blocks given since without a request; already counted.
     pub unasked: u64,
 }
 
-/// What is missing, at the least.
+/// Lower bounds of the missing parts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gaps {
     pub places: u64,
-    /// The line where it was noticed first.
+    /// The first line where a gap was noticed.
     pub first: u64,
     pub words: u64,
     pub blocks: u64,
     pub chunks: u64,
-    /// Lines that hold bytes which are no text.
+    /// Lines with bytes that are no text.
     pub damaged: u64,
 }
 
 impl Gaps {
-    /// Before line `number` something is missing.
+    /// Notes a gap before line `number`.
     pub fn note(&mut self, number: u64, what: Gaps) {
         if self.places == 0 {
             self.first = number;
@@ -62,7 +60,7 @@ impl Gaps {
         self.damaged += what.damaged;
     }
 
-    /// In a sentence; `None`: nothing is known to be missing.
+    /// A sentence; `None`: no known gap.
     pub fn said(&self) -> Option<String> {
         let counted = [
             (self.blocks, "block"),
@@ -94,7 +92,7 @@ impl Gaps {
 }
 
 impl Importer {
-    /// An arena has given a block of its current chunk, and says what it has now.
+    /// Compares an arena's line after a block of its current chunk with earlier lines.
     pub(super) fn level(&mut self, address: u64, now: Level, at: &At) {
         let explicit = self.jvm.explicit;
         let asked = self
@@ -108,7 +106,7 @@ impl Importer {
         };
         let before = std::mem::replace(&mut arena.level, now);
         let Some(words) = asked else {
-            // The line that follows is counted: a block that nobody asked for.
+            // The next line is counted: a block without a request.
             return;
         };
         let words = if explicit { words } else { words.max(SMALLEST_WORDS) };
@@ -121,8 +119,8 @@ impl Importer {
         self.thread(at).gap = (gap_words, u64::from(before.unasked == 0));
     }
 
-    /// The arena names the block: `wastage` words before it were left over where blocks are
-    /// aligned.
+    /// Handles an arena's line with the block's address: `wastage` words before it were left over
+    /// for alignment.
     pub(super) fn explained(&mut self, arena: u64, wastage: u64, at: &At) {
         let (words, blocks) = std::mem::take(&mut self.thread(at).gap);
         let words = words.saturating_sub(wastage);
@@ -131,8 +129,8 @@ impl Importer {
         }
     }
 
-    /// An arena gives a block that this thread did not ask for. Its words are not known, and if the
-    /// arena is not, neither is its beginning.
+    /// Handles a block that this thread did not ask for. Its size is unknown; an unknown arena
+    /// means an unseen beginning.
     pub(super) fn nobody_asked(&mut self, arena: u64, at: &At) {
         if let Some(arena) = self.jvm.arenas.get_mut(&arena).filter(|arena| arena.level.watched) {
             arena.level.unasked += 1;
@@ -140,26 +138,26 @@ impl Importer {
         }
     }
 
-    /// A thread asks although it was not answered: the answer is missing, and with it perhaps more,
-    /// which is noticed otherwise.
+    /// Handles a second request before an answer: the answer is missing, and perhaps more, which
+    /// other checks notice.
     pub(super) fn unanswered(&mut self, at: &At) {
         let thread = self.thread(at);
         thread.gap = (0, 0);
         let Some(request) = thread.request else { return };
         let what = match (request.address, request.from_free_blocks, thread.told) {
             (None, false, _) => Gaps::default(),
-            // The block is lost: where it lies was in the line that is missing.
+            // The block is lost: its address was in the missing line.
             (None, true, true) => Gaps { blocks: 1, ..Gaps::default() },
             (Some(_), _, true) => Gaps::default(),
-            // Of what the VM thread asks for after a collection, the thread is told for which it
-            // did so.
+            // The VM thread asks for others after a collection; the line goes to the requesting
+            // thread.
             (_, _, false) => return,
         };
         self.gaps.note(at.number, what);
     }
 
-    /// JDK 17: an arena will give one of its free blocks. Where nobody asked for it, that is
-    /// missing; later JDKs name the block, which is noticed then.
+    /// JDK 17: an arena will give one of its free blocks. Without a request, the request is
+    /// missing; later JDKs print the block, and other checks notice.
     pub(super) fn free_block_given(&mut self, arena: u64, at: &At) {
         let explicit = self.jvm.explicit;
         if let Some(request) = self.thread(at).request.as_mut() {
@@ -170,23 +168,23 @@ impl Importer {
         }
     }
 
-    /// A chunk is handed out; where it is in use already, the line is missing with which it came
-    /// back.
+    /// Handles a chunk handed out; if already in use, the line of its return is missing.
     pub(super) fn chunk_out(&mut self, base: u64, at: &At) {
         if !self.jvm.chunks_out.insert(base) {
             self.gaps.note(at.number, Gaps::default());
         }
     }
 
-    /// A chunk comes back; where it was not in use, the line is missing with which it was handed
-    /// out, or the beginning, which is known then.
+    /// Handles a returned chunk; if not in use, the line of its handing out is missing, or the
+    /// log's beginning, which is known then.
     pub(super) fn chunk_back(&mut self, base: u64, at: &At) {
         if !self.jvm.chunks_out.remove(&base) && self.jvm.began {
             self.gaps.note(at.number, Gaps::default());
         }
     }
 
-    /// The rest of a chunk goes to the free blocks: it is used as far as the last block said.
+    /// Handles the rest of a chunk that goes to the free blocks: the last block's line gives its
+    /// used words.
     pub(super) fn salvaged(&mut self, address: u64, base: u64, used: u64, at: &At) {
         let Some(arena) = self
             .jvm
@@ -202,7 +200,7 @@ impl Importer {
         }
     }
 
-    /// An arena that dies has given back all its chunks.
+    /// Checks that a dying arena has given back all its chunks.
     pub(super) fn gave_back(&mut self, address: u64, chunks: u64, at: &At) {
         let Some(level) =
             self.jvm.arenas.get(&address).map(|arena| arena.level).filter(|level| level.watched)

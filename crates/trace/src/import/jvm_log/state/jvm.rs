@@ -1,8 +1,8 @@
-//! What is known of one JVM of the log: its live arenas and their blocks, and what each of its
-//! threads is in the middle of.
+//! The state of one JVM of the log: its live arenas and their blocks, and the unfinished work of
+//! each thread.
 //!
-//! Addresses, arenas and threads mean something only within one process, so that everything keyed
-//! by them is here; lines of several JVMs are told apart by their decoration `pid`.
+//! Addresses, arenas and threads mean something only within one process, so everything keyed by
+//! them is here; the decoration `pid` separates lines of several JVMs.
 
 use super::gaps::Level;
 use super::{Importer, Map};
@@ -12,7 +12,7 @@ use crate::tables::{Process, Reclaim};
 use hashbrown::HashSet;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
-/// Most JVMs of one log; lines of later ones are passed over. A build tool starts hundreds.
+/// Most JVMs of one log; lines of later ones are skipped. A build tool starts hundreds.
 const JVMS_LIMIT: usize = 4096;
 
 /// One JVM.
@@ -22,63 +22,62 @@ pub struct Jvm {
     pub row: u32,
     pub arenas: Map<u64, LiveArena>,
     pub threads: Map<u64, UnderWay>,
-    /// Which thread waits to be told that it was given the block at an address.
+    /// The thread that waits for the line about the block at an address.
     pub given: Map<u64, u64>,
-    /// Nodes of which it is not known yet which space they are of.
+    /// Nodes of a still unknown space.
     pub nodes: Vec<(u64, u64)>,
-    /// Where the chunks begin that are in use.
+    /// Bases of the chunks in use.
     pub chunks_out: HashSet<u64, Xxh3DefaultBuilder>,
     pub committed_bytes: u64,
     pub resident_bytes: u64,
     pub resident_anonymous_bytes: u64,
-    /// The log says of every leftover where it goes.
+    /// The log says where every leftover goes.
     pub explicit: bool,
-    /// The first lines that a JVM writes were there.
+    /// The JVM's first lines were seen.
     pub began: bool,
-    /// It has named its granule, which a JVM does once, when it begins.
+    /// It has printed its granule, once, at its beginning.
     pub settled: bool,
-    /// What it said of its reclaim policy.
+    /// Its printed reclaim policy.
     pub reclaim: Reclaim,
-    /// It has the metaspace that JDKs had before 16.
+    /// It has the metaspace of JDKs before 16.
     pub old: bool,
     pub loaders: u64,
     pub last_tid: u64,
 }
 
-/// An arena that lives.
+/// A live arena.
 #[derive(Debug)]
 pub struct LiveArena {
     pub row: u32,
     pub class: bool,
     pub partner: Option<u64>,
     pub possible: Possible,
-    /// The kind of its loader is settled by its first chunk, or not known because its birth was not
-    /// seen.
+    /// Its loader's kind is decided by its first chunk, or unknown without a seen birth.
     pub settled: bool,
     pub blocks: Map<u64, (ObjectId, u64)>,
     pub level: Level,
 }
 
-/// What a thread is in the middle of.
+/// A thread's unfinished work.
 #[derive(Debug, Default)]
 pub struct UnderWay {
     pub row: u32,
     pub request: Option<Request>,
     pub commit: Option<(u64, u64)>,
     pub line: Option<(u64, u64)>,
-    /// Words that may still be committed until `MaxMetaspaceSize` and until the threshold for
+    /// Words that may still be committed, up to `MaxMetaspaceSize` and up to the threshold for
     /// collecting.
     pub left: Option<(u64, u64)>,
     pub root: Option<u64>,
     pub wastage: Option<u64>,
-    /// Words of the current chunk that no known request explains, if the next line does not, and of
-    /// how many blocks they are at least.
+    /// Words of the current chunk without a known request, unless the next line explains them, and
+    /// the least number of their blocks.
     pub gap: (u64, u64),
-    /// Lines say to this thread which blocks it got.
+    /// The log has a line for each block that this thread got.
     pub told: bool,
 }
 
-/// What was asked of an arena, and perhaps given.
+/// A request to an arena, perhaps granted.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     pub arena: u64,
@@ -86,13 +85,12 @@ pub struct Request {
     pub words: u64,
     pub address: Option<u64>,
     pub usable_words: u64,
-    /// It is served from the free blocks; where is not said yet.
+    /// The free blocks serve it; the address is not known yet.
     pub from_free_blocks: bool,
 }
 
 impl Jvm {
-    /// What this thread asked for, if it is of `address` or not known to be of another; it waits no
-    /// longer.
+    /// Takes this thread's request, if it is of `address` or of an unknown address.
     pub fn take_request(&mut self, tid: u64, address: Option<u64>) -> Option<Request> {
         let is_it = |request: &mut Request| {
             address.is_none() || request.address.is_none() || request.address == address
@@ -108,7 +106,7 @@ impl Jvm {
 }
 
 impl Importer {
-    /// Goes on with the JVM of this pid; false where there are too many.
+    /// Switches to the JVM of this pid; false if there are too many.
     pub(super) fn enter(&mut self, pid: u64) -> bool {
         let Some(current) = self.pid else {
             self.pid = Some(pid);
@@ -139,7 +137,7 @@ impl Importer {
         Jvm { row: self.out.tables.processes.len() as u32 - 1, ..Jvm::default() }
     }
 
-    /// The rows of JVMs that have the old metaspace.
+    /// The rows of JVMs with the old metaspace.
     fn old_jvms(&self) -> Vec<u32> {
         let mut rows: Vec<u32> = self
             .parked
@@ -152,12 +150,12 @@ impl Importer {
         rows
     }
 
-    /// Whether there was nothing but JVMs before 16, which log what no arena can be told from.
+    /// Whether all JVMs were older than 16: their logs tell nothing of arenas.
     pub fn is_old(&self) -> bool {
         self.counts.arenas == 0 && !self.old_jvms().is_empty()
     }
 
-    /// The JVMs of which nothing is known because they are too old are refused, and named.
+    /// Refuses JVMs that are too old for their lines to be understood, and names them.
     pub(super) fn refuse_old(&mut self) {
         for row in self.old_jvms() {
             let process = &mut self.out.tables.processes[row as usize];
@@ -171,7 +169,7 @@ impl Importer {
         }
     }
 
-    /// A JVM begins that has the pid of the current one: another, if that has ended.
+    /// A JVM begins with the current one's pid: another process, if the current one has ended.
     pub(super) fn begin_again(&mut self, pid: Option<u64>) {
         let processes = &self.out.tables.processes;
         if let Some(pid) = pid
@@ -182,8 +180,8 @@ impl Importer {
         }
     }
 
-    /// What the recording noted of the current JVM: `{"executable": ..., "arguments": [...],
-    /// "parent": PID}`.
+    /// Handles the recording's note of the current JVM:
+    /// `{"executable": ..., "arguments": [...], "parent": PID}`.
     pub(super) fn about_process(&mut self, text: &[u8]) {
         #[derive(serde::Deserialize)]
         struct Noted {
@@ -194,7 +192,7 @@ impl Importer {
             #[serde(default)]
             parent: u64,
         }
-        // What is damaged says nothing: the JVM is recorded without it.
+        // A damaged note is ignored: the JVM is recorded without it.
         let Ok(noted) = serde_json::from_slice::<Noted>(text) else { return };
         let parent = self.parked.get(&noted.parent).map(|jvm| jvm.row);
         let process = &mut self.out.tables.processes[self.jvm.row as usize];

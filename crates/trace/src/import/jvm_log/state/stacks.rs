@@ -1,5 +1,5 @@
-//! Whose a block is and what it holds, as a stack of two frames: so reports of any recording can
-//! say where a metaspace's bytes go.
+//! A block's owner and content, as a stack of two frames: reports of any recording can then say
+//! where a metaspace's bytes go.
 
 use super::Importer;
 use crate::tables::{Frame, StackNode};
@@ -23,7 +23,7 @@ const TYPES: [&str; 14] = [
     "Annotations",
     "MethodCounters",
 ];
-/// Growth policies, and what a stack's outer frame calls their loaders.
+/// Growth policies, and the outer frame's name for their loaders.
 const LOADERS: [(&str, &str); 5] = [
     ("", "loader not known"),
     ("boot", "boot loader"),
@@ -31,11 +31,11 @@ const LOADERS: [(&str, &str); 5] = [
     ("hidden", "hidden class"),
     ("reflection", "reflection"),
 ];
-/// Most kinds of stacks (loader kind and type) that are kept apart: more types than any JVM has.
+/// Most kinds of stacks (loader kind and type): more types than any JVM has.
 const STACKS_LIMIT: usize = 4096;
 
 impl Importer {
-    /// A stack of two frames: whose the arena is, and the type of the metadata.
+    /// A stack of two frames: the arena's owner, and the type of the metadata.
     pub(super) fn stack(&mut self, arena: u32, metadata_type: Option<u64>) -> StackId {
         let Some(metadata_type) = metadata_type else { return NO_STACK };
         let row = &self.out.tables.arenas[arena as usize];
@@ -47,7 +47,7 @@ impl Importer {
         self.node((outer, metadata_type), || type_name(metadata_type))
     }
 
-    /// The node of the stack tree that is called `key` below its parent.
+    /// The node of the stack tree with this key below its parent.
     fn node(&mut self, key: (StackId, u64), label: impl FnOnce() -> String) -> StackId {
         if let Some(stack) = self.stacks.get(&key) {
             return *stack;
@@ -64,13 +64,13 @@ impl Importer {
     }
 }
 
-/// The type of metadata of this name.
+/// The metadata type of this name.
 pub fn type_number(name: &str) -> Option<u64> {
     let known = TYPES.iter().position(|known| *known == name).map(|number| number as u64);
     known.or_else(|| name.strip_prefix("metadata type ")?.parse().ok())
 }
 
-/// The name of a type of metadata.
+/// The name of a metadata type.
 pub fn type_name(number: u64) -> String {
     match usize::try_from(number).ok().and_then(|number| TYPES.get(number)) {
         Some(name) => String::from(*name),
