@@ -6,17 +6,15 @@
 //! power of two; searched upwards by a bit mask, so that a block is found in constant time if there
 //! is one. HotSpot searches upwards within its 32 bins only and keeps larger blocks in a tree.
 //!
-//! Free neighbours do not merge, here as in HotSpot: nobody could tell a neighbour that is free
-//! from one that is used without a header on each block or a search, and recordings of class
-//! loaders give 0 to 1 of 10,000 blocks back. What that costs at worst: an arena that gives all it
-//! has back and then asks for larger blocks, again and again, takes memory for each size anew, once
-//! (`tests::blocks::phases_of_larger_blocks_take_memory_once_each`); whoever does that resets it,
-//! or begins another arena.
+//! Free neighbours merge late ([`super::merge`]), where HotSpot's do not: blocks have no header that
+//! would tell a free neighbour from a used one, so all free blocks are sorted by address when none
+//! of them holds a request and as many were put here as make that worth it.
 //!
 //! Blocks hold their own links, hence 16 bytes at least; smaller ones are lost until the arena
 //! dies.
 
 use super::head::WORD;
+use super::merge::Sorter;
 use heaplab_buddy::marks::mark;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -32,10 +30,11 @@ const LOOKS: usize = 8;
 /// A free block.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Node {
-    next: *mut Node,
+pub struct Node {
+    pub next: *mut Node,
     /// Whole words. The low bits say how many follow in the list at most, up to [`LIST_BLOCKS`] -
-    /// 1, so that the list need not be walked to learn that it is short.
+    /// 1, so that the list need not be walked to learn that it is short. Blocks that were there at
+    /// the last merge do not count.
     tagged_bytes: usize,
 }
 
@@ -43,7 +42,7 @@ const FOLLOWING: usize = WORD - 1;
 const _: () = assert!(LIST_BLOCKS - 1 == FOLLOWING);
 
 impl Node {
-    fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.tagged_bytes & !FOLLOWING
     }
 
@@ -59,7 +58,14 @@ pub struct FreeList(Cell<*mut u8>);
 #[repr(C)]
 struct Bins {
     present: u64,
+    /// Blocks put here since the last merge, and how many that one left.
+    put: u32,
+    merged: u32,
     heads: [*mut Node; BINS],
+}
+
+impl Bins {
+    const EMPTY: Bins = Bins { present: 0, put: 0, merged: 0, heads: [ptr::null_mut(); BINS] };
 }
 
 /// Bytes that bins take.
@@ -128,7 +134,7 @@ impl FreeList {
         let list = self.list();
         let bins = memory.cast::<Bins>().as_ptr();
         // SAFETY: the caller's promise.
-        unsafe { bins.write(Bins { present: 0, heads: [ptr::null_mut(); BINS] }) };
+        unsafe { bins.write(Bins::EMPTY) };
         self.0.set(bins.cast::<u8>().wrapping_add(1));
         for (node, read) in list {
             let (block, bytes) = piece(node, read.bytes());
@@ -155,6 +161,7 @@ impl FreeList {
                 Some(bins) => {
                     let bin = bin_of(bytes);
                     (*bins).present |= 1 << bin;
+                    (*bins).put = (*bins).put.wrapping_add(1);
                     (&raw mut (*bins).heads[bin], 0)
                 }
                 None => {
@@ -211,6 +218,57 @@ impl FreeList {
         NonNull::new(chosen)
     }
 
+    /// Whether so many blocks were put here since the last merge that sorting all of them costs
+    /// each of those little.
+    pub fn is_worth_merging(&self) -> bool {
+        match self.bins() {
+            // SAFETY: bins live as long as the arena that has them.
+            Some(bins) => unsafe { (*bins).put as usize >= LIST_BLOCKS + (*bins).merged as usize },
+            None => self.list().next().is_some_and(|(_, first)| first.following() == FOLLOWING),
+        }
+    }
+
+    /// Makes one block of neighbours. What lies directly above `cursor` is taken out of the list:
+    /// its bytes are returned, and those of the largest block that stays.
+    pub fn merge(&self, cursor: *mut u8) -> (usize, usize) {
+        let mut sorter = Sorter::new();
+        match self.bins() {
+            Some(bins) => {
+                // SAFETY: bins live as long as the arena that has them.
+                let heads = unsafe { bins.replace(Bins::EMPTY) }.heads;
+                heads.into_iter().for_each(|head| sorter.add(head));
+            }
+            None => sorter.add(self.0.replace(ptr::null_mut()).cast()),
+        }
+        let (mut window_bytes, mut largest_bytes, mut left) = (0, 0, 0);
+        sorter.pieces(|start, bytes| {
+            if start == cursor.addr() {
+                window_bytes = bytes;
+                return;
+            }
+            // Of the cursor, because what pointer a block was given back with may be good for no
+            // more than that block.
+            let block = NonNull::new(cursor.with_addr(start)).expect("a block's address");
+            // SAFETY: the piece is made of free blocks that are in no list any more.
+            unsafe { self.put(block, bytes) };
+            largest_bytes = bytes.max(largest_bytes);
+            left += 1;
+        });
+        // SAFETY: bins live as long as the arena that has them, and the first block of a list is a
+        // node.
+        unsafe {
+            match self.bins() {
+                Some(bins) => ((*bins).put, (*bins).merged) = (0, left),
+                None => {
+                    if let Some(first) = self.0.get().cast::<Node>().as_mut() {
+                        first.tagged_bytes = first.bytes();
+                    }
+                }
+            }
+        }
+        (window_bytes, largest_bytes)
+    }
+
     /// Every free block.
     pub fn each(&self, mut see: impl FnMut(Piece)) {
         match self.bins() {
@@ -252,9 +310,16 @@ fn bin_of(bytes: usize) -> usize {
     (EXACT_BINS + (log2 - 5) * 2 + half).min(BINS - 1)
 }
 
-/// Whether a free block can hold `bytes` at this alignment.
+/// Whether a free block can hold `bytes` at this alignment, so that each rest can be kept. One that
+/// cannot would be lost, and part its neighbours for good.
 fn holds(node: *mut Node, found: usize, bytes: usize, align: usize) -> bool {
-    found >= bytes && ((node.addr() + found - bytes) & !(align - 1)) >= node.addr()
+    if found < bytes {
+        return false;
+    }
+    let end = node.addr() + found;
+    let at = (end - bytes) & !(align - 1);
+    let is_kept = |rest: usize| rest == 0 || rest >= SMALLEST_BYTES;
+    at >= node.addr() && is_kept(at - node.addr()) && is_kept(end - at - bytes)
 }
 
 /// Takes the first of at most `looks` blocks that holds the request from the list at `head`. An

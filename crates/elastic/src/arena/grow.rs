@@ -297,6 +297,12 @@ impl Arena {
             {
                 return Ok(block);
             }
+            if head.reuse()
+                && head.free.is_worth_merging()
+                && let Some(block) = self.merge_free(size, align)
+            {
+                return Ok(block);
+            }
         }
         if !head.reuse()
             && size > 0
@@ -347,6 +353,19 @@ impl Arena {
             self.set_floor(self.true_floor(&self.chunk(head.current.get())));
         }
         block
+    }
+
+    /// Makes one of free neighbours, the window among them, and looks again.
+    #[inline(never)]
+    fn merge_free(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
+        mark("free neighbours become one");
+        let (head, cursor) = (self.head(), self.head().cursor.get());
+        let (window_bytes, largest_bytes) = head.free.merge(cursor);
+        head.cursor.set(cursor.wrapping_add(window_bytes));
+        head.no_larger_free(largest_bytes);
+        let block = self.reuse(size, align);
+        let floor = || self.true_floor(&self.chunk(head.current.get()));
+        block.or_else(|| self.bump(floor(), size, align))
     }
 
     /// The fast path's step over the true floor.

@@ -13,6 +13,7 @@ pub mod free_blocks;
 mod grow;
 pub mod guarded;
 pub mod head;
+mod merge;
 mod places;
 pub mod seeds;
 mod stats;
@@ -138,8 +139,8 @@ impl Arena {
 
     /// Gives a block back before the arena dies, for reuse by this arena. The last block allocated
     /// goes back to the bump window; others wait in free lists, and while there are any,
-    /// allocations look there first. They do not merge with free neighbours, and their pages stay
-    /// committed. A block of 512 KB or more has its chunk to itself (unless it shrank, or its arena
+    /// allocations look there first. Free neighbours are made one when a request finds no other
+    /// room. Their pages stay committed. A block of 512 KB or more has its chunk to itself (unless it shrank, or its arena
     /// had as much committed already, as after a [`reset`](Arena::reset)), and that goes back to
     /// the space at once: a trim, or the reclaim policy, gives its pages back.
     ///
