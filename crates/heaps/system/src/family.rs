@@ -8,8 +8,8 @@ use crate::{
 use heaplab_heap::{Family, FamilyError, Lab, Name, ParameterRow, Row, Traits};
 use std::path::Path;
 
-/// The C library's malloc by another name, for workloads with arenas: each block is freed when its
-/// arena dies.
+/// The C library's malloc by another name, for workloads with arenas: the driver frees each block
+/// when its arena dies.
 const MALLOC: &str = "malloc";
 
 /// The family.
@@ -77,7 +77,7 @@ impl Spec {
     }
 
     /// glibc has no switch against huge pages: its `hugetlb` asks for them, and without it the
-    /// system's setting holds.
+    /// system's setting applies.
     fn without_huge_pages(&self) -> Option<&'static str> {
         match self.kind {
             Kind::Glibc => self.has("hugetlb", &["1", "2"]).then_some("glibc:hugetlb=0"),

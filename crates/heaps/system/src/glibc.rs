@@ -1,5 +1,5 @@
-//! The process's own malloc, which on this system is glibc's (and Rust's global allocator at the
-//! same time: a driver that measures it keeps its own data elsewhere).
+//! The process's own malloc: glibc's on this system, and Rust's global allocator at the same time.
+//! So a driver that measures it keeps its own data elsewhere.
 
 use crate::Malloc;
 use heaplab_heap::Footprint;

@@ -9,7 +9,7 @@ use tikv_jemalloc_sys as sys;
 #[derive(Clone, Copy, Debug)]
 pub struct Jemalloc;
 
-/// One counter; `None` where this build has no such name.
+/// Reads one counter; `None` if this build lacks the name.
 fn read<T: Copy + Default>(name: &CStr) -> Option<T> {
     let mut value = T::default();
     let mut length = size_of::<T>();
@@ -20,10 +20,10 @@ fn read<T: Copy + Default>(name: &CStr) -> Option<T> {
     (failed == 0 && length == size_of::<T>()).then_some(value)
 }
 
-/// Has jemalloc take its counters anew; they are those of the last epoch otherwise.
+/// Makes jemalloc refresh its counters; otherwise they are those of the last epoch.
 fn refresh() {
     let mut epoch = 1_u64;
-    // SAFETY: "epoch" takes a u64, which `epoch` is.
+    // SAFETY: "epoch" takes a u64, the type of `epoch`.
     unsafe {
         let new: *mut c_void = (&raw mut epoch).cast();
         sys::mallctl(
@@ -95,7 +95,7 @@ unsafe impl Malloc for Jemalloc {
     /// Flushes this thread's cache and purges every arena.
     fn trim(&self) -> bool {
         let call = |name: *const c_char| {
-            // SAFETY: these names take and give nothing.
+            // SAFETY: these names take and return nothing.
             unsafe {
                 sys::mallctl(
                     name,
@@ -113,7 +113,7 @@ unsafe impl Malloc for Jemalloc {
 
     fn version(&self) -> String {
         let Some(version) = read::<usize>(c"version") else { return String::from("jemalloc") };
-        // SAFETY: "version" gives a pointer to a static string.
+        // SAFETY: "version" returns a pointer to a static string.
         let version = unsafe { CStr::from_ptr(version as *const c_char) }.to_string_lossy();
         format!("jemalloc {}", version.split('-').next().unwrap_or(&version))
     }

@@ -1,16 +1,16 @@
-//! The allocators of this system as they are: glibc, jemalloc, mimalloc, any shared library, and
-//! none at all.
+//! The real allocators of this system: glibc, jemalloc, mimalloc, any shared library, and none at
+//! all.
 //!
-//! Each is called through its own functions, not through whatever `malloc` the process was linked
-//! with, so that all of them live in one binary and a replay chooses. Their parameters are read
-//! before `main`, from the environment; that is why a heap with parameters is a fresh process with
+//! Each is called through its own functions, not through the `malloc` that the process was linked
+//! with: all of them live in one binary, and a replay chooses one. Allocators read their parameters
+//! before `main`, from the environment. So a heap with parameters is a fresh process with
 //! [`Spec::environment`].
 //!
 //! - [`malloc`]: a C allocator as a heap: one adapter for all of them.
 //! - [`glibc`], [`jemalloc`], [`mimalloc`], [`library`]: their functions, counters and versions.
-//! - [`null`]: the heap that does nothing: what remains is the driver's own cost.
+//! - [`null`]: the heap that does nothing: shows the driver's own cost.
 //! - [`family`]: how they enter the lab.
-//! - [`table`]: every name and parameter, from which parsing, limits and help derive.
+//! - [`table`]: every name and parameter, the basis of parsing, limits and help.
 
 pub mod family;
 pub mod glibc;

@@ -1,10 +1,10 @@
 //! Any allocator in a shared library, loaded beside the process's own.
 //!
-//! `dlopen` with `RTLD_LOCAL` keeps its `malloc` from replacing the process's, and `RTLD_DEEPBIND`
-//! makes the library's own calls to its functions find itself. (`dlmopen` would load a second C
-//! library with it, whose own malloc, locks and thread storage do not know this process.) A library
-//! that has no `malloc` of its own would silently give that of the C library it depends on; every
-//! function is therefore asked which file it is in.
+//! `dlopen` with `RTLD_LOCAL` keeps the library's `malloc` from replacing the process's, and
+//! `RTLD_DEEPBIND` makes the library's own calls find its own functions. (`dlmopen` would load a
+//! second C library as well; that one's malloc, locks and thread storage do not know this process.)
+//! A library without a `malloc` would silently give the one of the C library it depends on; so
+//! every function is checked for the file that holds it.
 
 use crate::Malloc;
 use heaplab_heap::Footprint;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Why a library cannot serve as a heap.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
-    /// The path cannot be given to the loader.
+    /// The loader cannot take the path.
     #[error("{}: a path with a zero byte", .0.display())]
     Path(PathBuf),
     /// The loader refused.
@@ -23,10 +23,10 @@ pub enum LibraryError {
     Load {
         /// The library.
         path: PathBuf,
-        /// As the loader says.
+        /// The loader's message.
         reason: String,
     },
-    /// A function is missing, or is another library's.
+    /// A function is missing, or another library's.
     #[error("{}: has no {function} of its own{}; a heap needs malloc, calloc, realloc, free, malloc_usable_size and posix_memalign",
         path.display(), found.as_ref().map(|file| format!(" (it would use that of {file})")).unwrap_or_default())]
     Function {
@@ -34,12 +34,12 @@ pub enum LibraryError {
         path: PathBuf,
         /// The function.
         function: &'static str,
-        /// The file it was found in instead.
+        /// The file that has it instead.
         found: Option<String>,
     },
 }
 
-/// The functions of a loaded library, which is never unloaded.
+/// The functions of a loaded library; the library is never unloaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
     malloc: unsafe extern "C" fn(usize) -> *mut c_void,
@@ -67,8 +67,8 @@ impl Library {
             return Err(LibraryError::Load { path: path.into(), reason });
         }
         let find = |name| own_function(handle, path, name);
-        // SAFETY: functions with these names have these types in every C allocator; that they are
-        // the library's own is checked.
+        // SAFETY: functions with these names have these types in every C allocator; the code checks
+        // that they are the library's own.
         unsafe {
             Ok(Library {
                 malloc: std::mem::transmute::<
@@ -100,7 +100,7 @@ impl Library {
     }
 }
 
-/// The address of the function `name` if it lies in the library itself and not in one it depends
+/// The address of the function `name`, if it lies in the library itself and not in one it depends
 /// on.
 fn own_function(
     handle: *mut c_void,
@@ -121,7 +121,7 @@ fn own_function(
     let same = file.as_ref().is_some_and(|file| {
         match (std::fs::canonicalize(file), std::fs::canonicalize(path)) {
             (Ok(found), Ok(asked)) => found == asked,
-            // A bare name was found along the loader's search path; its file name is what can be
+            // The loader found a bare name along its search path; only its file name can be
             // compared.
             _ => Path::new(file).file_name() == path.file_name(),
         }
@@ -132,9 +132,9 @@ fn own_function(
 /// The file that holds `address`.
 fn file_of(address: *mut c_void) -> Option<String> {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: `info` may be written; any address may be asked about.
+    // SAFETY: `info` may be written; any address is allowed.
     let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) } != 0;
-    // SAFETY: all-zero bytes are a valid `Dl_info`, and `dladdr` overwrote them where it found
+    // SAFETY: all-zero bytes are a valid `Dl_info`, and `dladdr` overwrote them if it found
     // something.
     let name: *const c_char = unsafe { info.assume_init() }.dli_fname;
     // SAFETY: a non-null name is a string of the loader's that lives as long as the library.
@@ -142,8 +142,8 @@ fn file_of(address: *mut c_void) -> Option<String> {
         .then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
 }
 
-// SAFETY: the library defines these functions itself, and by naming it as a heap the user says that
-// they are an allocator.
+// SAFETY: the library defines these functions itself, and the user declares it an allocator by
+// naming it as a heap.
 unsafe impl Malloc for Library {
     #[inline(always)]
     fn malloc(&self, size: usize) -> *mut c_void {

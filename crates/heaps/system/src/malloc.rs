@@ -1,6 +1,6 @@
-//! A C allocator as a heap. The functions differ, what a request becomes does not: `malloc` where
-//! nothing is asked for, `calloc` where zeroes are, `posix_memalign` where an alignment is, so that
-//! each is called as the program called it.
+//! A C allocator as a heap. Only the functions differ between allocators. Each request maps to the
+//! function that the program called: a plain one to `malloc`, a zeroed one to `calloc`, an aligned
+//! one to `posix_memalign`.
 
 use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Request};
 use std::ffi::c_void;
@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 /// The functions of a C allocator. All are safe to call from any thread.
 ///
 /// # Safety
-/// The functions do what the C standard and POSIX say of those with their names.
+/// The functions behave as the C standard and POSIX require of their names.
 pub unsafe trait Malloc: Copy + Send + 'static {
     /// `malloc(size)`.
     fn malloc(&self, size: usize) -> *mut c_void;
@@ -32,11 +32,11 @@ pub unsafe trait Malloc: Copy + Send + 'static {
     /// # Safety
     /// `block` is live and from this allocator.
     unsafe fn usable_size(&self, block: *mut c_void) -> usize;
-    /// What the allocator's counters say.
+    /// The allocator's counters.
     fn footprint(&self) -> Footprint;
-    /// Gives back what it can; false: it has no such call.
+    /// Gives memory back; false: the allocator has no such call.
     fn trim(&self) -> bool;
-    /// Name and version as it says itself.
+    /// Its own name and version text.
     fn version(&self) -> String;
 }
 
@@ -47,7 +47,7 @@ pub struct System<M>(pub M);
 impl<M: Malloc> System<M> {
     #[cold]
     fn reallocate_aligned(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>> {
-        // realloc does not keep an alignment, so this is what a program has to do.
+        // realloc does not keep an alignment; a program has to do the same.
         let moved = self.allocate_aligned(block.request(new_size))?;
         let block = block.address;
         // SAFETY: the caller of `reallocate` promises that the block is live.
@@ -123,12 +123,12 @@ impl<M: Malloc> Heap for System<M> {
         self.0.trim()
     }
 
-    /// A foreign allocator cannot be looked into.
+    /// A foreign allocator cannot be inspected.
     fn check(&self) -> Result<(), CheckError> {
         Ok(())
     }
 
-    /// A foreign allocator cannot be looked into; it aborts itself where it finds damage.
+    /// A foreign allocator cannot be inspected; it aborts by itself when it finds damage.
     fn check_deep(&self) -> Result<(), CheckError> {
         Ok(())
     }

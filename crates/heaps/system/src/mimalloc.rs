@@ -46,8 +46,8 @@ unsafe impl Malloc for Mimalloc {
         unsafe { sys::mi_usable_size(block) }
     }
 
-    /// Committed as mimalloc says: readable and writable. It commits whole arenas at once where the
-    /// system overcommits, so that this is far above what is resident.
+    /// Committed by mimalloc's account: readable and writable. mimalloc commits whole arenas at
+    /// once if the system overcommits; so this is far above the resident bytes.
     fn footprint(&self) -> Footprint {
         let mut committed = 0;
         let none = std::ptr::null_mut();

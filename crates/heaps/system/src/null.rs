@@ -1,16 +1,16 @@
-//! The heap that does nothing, so that what a replay on it costs is the driver's own.
+//! The heap that does nothing: a replay on it costs only the driver's own work.
 //!
 //! Every block is the same memory: a window as long as the program's largest block, made of one
 //! small piece of shared memory mapped again and again. A driver's stores to it hit the cache, and
-//! its pages are never anonymous memory, so the window weighs nothing in the space that is taken
-//! off other heaps.
+//! its pages are never anonymous memory; so the window weighs nothing in the space that is
+//! subtracted from other heaps.
 
 use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Request};
 use std::ptr::NonNull;
 
 /// Bytes of the shared piece: within the second-level cache, and few maps for large windows.
 const PIECE_BYTES: usize = 256 * 1024;
-/// Maps a process may have is 65,530 by default; this leaves room for everything else.
+/// A process may have 65,530 maps by default; this leaves room for everything else.
 const PIECES_MAX: usize = 60_000;
 
 /// Gives the same block for every request.
@@ -20,13 +20,13 @@ pub struct Null {
     bytes: usize,
 }
 
-// SAFETY: the window is never unmapped and nothing reads it; stores of several threads to it carry
-// no meaning.
+// SAFETY: the window is never unmapped and nothing reads it; stores of several threads have no
+// meaning.
 unsafe impl Send for Null {}
 
 impl Null {
-    /// A null heap for blocks of up to `block_size_max` bytes. Larger requests than its window fail
-    /// as a heap's do.
+    /// A null heap for blocks of up to `block_size_max` bytes. Larger requests fail as in a real
+    /// heap.
     pub fn new(block_size_max: u64) -> std::io::Result<Null> {
         let pieces = (block_size_max as usize).div_ceil(PIECE_BYTES).clamp(1, PIECES_MAX);
         let bytes = pieces * PIECE_BYTES;

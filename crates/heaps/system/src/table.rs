@@ -1,13 +1,13 @@
-//! Every heap of this family by name, with its parameters: the one table from which parsing,
-//! limits, help and the environment of a fresh process derive.
+//! Every heap of this family by name, with its parameters: the one table behind parsing, limits,
+//! help and the environment of a fresh process.
 //!
 //! A heap is named `glibc`, or with parameters `jemalloc:narenas=1,dirty_decay_ms=0`. Allocators
-//! read their parameters before `main`, so a parameter is a part of the environment.
+//! read their parameters before `main`, so a parameter becomes a part of the environment.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Which heap.
+/// The allocator of a heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -26,37 +26,38 @@ pub enum Kind {
 /// A heap of the table.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct NamedHeap {
-    /// Which.
+    /// Its allocator.
     pub kind: Kind,
-    /// As it is named on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A description in one line.
     pub summary: &'static str,
-    /// What follows the colon before any parameter: a library's path.
+    /// The argument behind the colon, before any parameter: a library's path.
     pub argument: Option<&'static str>,
     /// Its parameters.
     pub parameters: &'static [Parameter],
-    /// Why its space differs from run to run, where it does: it is then measured in several cells.
+    /// Why its space differs from run to run; it is then measured in several cells. `None`: it does
+    /// not.
     pub space_depends_on_time: Option<&'static str>,
 }
 
 /// A parameter of a heap.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Parameter {
-    /// As it is named on the command line.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// The values it takes.
+    /// Its possible values.
     pub takes: Takes,
-    /// What it is without being named, as the allocator documents it.
+    /// Its value when not named, by the allocator's documentation.
     pub default: &'static str,
-    /// What it does, in a line.
+    /// Its effect, in one line.
     pub help: &'static str,
-    /// How the allocator is told.
+    /// How it is passed to the allocator.
     #[serde(skip)]
     told: Told,
 }
 
-/// The values a parameter takes.
+/// The possible values of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Takes {
@@ -79,14 +80,14 @@ impl std::fmt::Display for Takes {
     }
 }
 
-/// How an allocator is told a parameter before `main`.
+/// How to pass a parameter to an allocator before `main`.
 #[derive(Clone, Copy, Debug)]
 enum Told {
     /// `GLIBC_TUNABLES=NAME=VALUE:...`
     Tunable(&'static str),
     /// `_RJEM_MALLOC_CONF=NAME:VALUE,...`; the name is the parameter's.
     Conf,
-    /// An environment variable of its own; switches are 0 and 1.
+    /// An environment variable; switches are 0 and 1.
     Variable(&'static str),
 }
 
@@ -102,8 +103,8 @@ const fn parameter(
 
 const MIB: i64 = 1 << 20;
 
-/// The tunables of glibc's malloc (its manual, "Memory Allocation Tunables"). A tunable that this
-/// glibc does not have is ignored by it.
+/// The tunables of glibc's malloc (its manual, "Memory Allocation Tunables"). An older glibc
+/// ignores a tunable that it lacks.
 const GLIBC: &[Parameter] = &[
     parameter(
         "arena_max",
@@ -315,14 +316,14 @@ pub const HEAPS: &[NamedHeap] = &[
     },
 ];
 
-/// A heap with its parameters, as asked for.
+/// A requested heap with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// Which.
+    /// Its allocator.
     pub kind: Kind,
     /// A library's path.
     pub path: Option<String>,
-    /// Parameters that were named, with their values.
+    /// The named parameters, with their values.
     pub parameters: Vec<(String, String)>,
 }
 
@@ -332,9 +333,9 @@ pub enum SpecError {
     /// No such heap.
     #[error("there is no heap {name:?}; there are {known} (heaplab heaps lists their parameters)")]
     Name {
-        /// As asked for.
+        /// As typed.
         name: String,
-        /// What there is.
+        /// The known heaps.
         known: String,
     },
     /// No such parameter.
@@ -342,24 +343,24 @@ pub enum SpecError {
     Parameter {
         /// The heap.
         heap: &'static str,
-        /// As asked for.
+        /// As typed.
         name: String,
-        /// What it has.
+        /// The heap's parameters.
         known: String,
     },
-    /// Not a value of this parameter.
+    /// An invalid value of this parameter.
     #[error("{heap}:{name} takes {takes}, not {value:?}")]
     Value {
         /// The heap.
         heap: &'static str,
         /// The parameter.
         name: &'static str,
-        /// What it takes.
+        /// The possible values.
         takes: Takes,
-        /// As asked for.
+        /// As typed.
         value: String,
     },
-    /// A library without a path, or a path where none belongs.
+    /// A library without a path, or a path in the wrong place.
     #[error("{0}")]
     Argument(String),
 }
@@ -396,7 +397,7 @@ impl Spec {
         HEAPS.iter().find(|heap| heap.kind == self.kind).unwrap_or(&HEAPS[0])
     }
 
-    /// What a fresh process needs in its environment so that the heap has its parameters.
+    /// The environment that gives a fresh process's heap its parameters.
     pub fn environment(&self) -> Vec<(String, String)> {
         let mut environment: BTreeMap<String, String> = BTreeMap::new();
         let mut add = |name: &str, value: String, separator: char| {
@@ -407,8 +408,7 @@ impl Spec {
             entry.push_str(&value);
         };
         if self.kind == Kind::Library {
-            // An allocator's thread-local data is often of the kind that must be reserved when the
-            // process begins.
+            // An allocator's thread-local data often must be reserved at the process's start.
             add("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=65536".into(), ':');
         }
         for (name, value) in &self.parameters {

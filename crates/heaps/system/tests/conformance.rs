@@ -1,4 +1,4 @@
-//! The real allocators keep every promise of the contract, and say what they are.
+//! The real allocators keep every promise of the contract, and report their names.
 
 use heaplab_heap::conformance::{drive, operations, pseudo_random};
 use heaplab_heap::{Manual, Request};
@@ -58,7 +58,7 @@ fn an_impossible_request_is_refused_and_not_a_crash() {
 fn libraries_that_are_no_allocators_are_refused() {
     let missing = Library::load(Path::new("/nonexistent/libnone.so")).unwrap_err();
     assert!(matches!(missing, LibraryError::Load { .. }), "{missing}");
-    // The maths library depends on the C library, whose malloc must not pass for its own.
+    // The maths library depends on the C library; the C library's malloc must not pass for its own.
     let borrowed = Library::load(Path::new("libm.so.6")).unwrap_err();
     let LibraryError::Function { function: "malloc", found: Some(file), .. } = &borrowed else {
         panic!("{borrowed}")

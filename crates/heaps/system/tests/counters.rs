@@ -1,5 +1,5 @@
-//! What allocators say of themselves. A process of its own: tests beside it would allocate and free
-//! in the same heaps.
+//! Allocators' own counters. In a process of its own: other tests would allocate and free in the
+//! same heaps.
 
 use heaplab_heap::{Block, Heap, Manual, Request};
 use heaplab_system::glibc::Glibc;
@@ -7,7 +7,7 @@ use heaplab_system::jemalloc::Jemalloc;
 use heaplab_system::mimalloc::Mimalloc;
 use heaplab_system::{Malloc, System};
 
-/// Holding 16 MiB must show in the counters that an allocator has.
+/// Holding 16 MiB must show in the allocator's counters.
 fn sees_what_it_holds<M: Malloc>(malloc: M) {
     let mut heap = System(malloc);
     let before = heap.footprint();
