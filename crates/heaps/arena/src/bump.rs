@@ -1,8 +1,8 @@
 //! bumpalo as a heap: one `Bump` an arena, dropped whole; a block that is freed alone stays until
 //! then.
 //!
-//! Chunks come from the process's malloc, as bumpalo takes them. A block that grows moves, one that
-//! shrinks stays.
+//! Chunks come from the process's malloc, as always in bumpalo. A growing block moves, a shrinking
+//! one stays.
 
 use bumpalo::Bump;
 use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Region, Request};
@@ -24,7 +24,7 @@ impl Bumps {
         self.regions[number].get_or_insert_default()
     }
 
-    /// The arena of a region, where there is one.
+    /// The arena of a region, if it exists.
     pub(crate) fn existing(&self, region: Region) -> Option<&Bump> {
         self.regions.get(region.0 as usize)?.as_ref()
     }
@@ -40,7 +40,7 @@ impl Manual for Bumps {
 
     #[inline]
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
-        // A block of its own even where nothing is asked for.
+        // A distinct block even for zero bytes.
         let layout = Layout::from_size_align(request.size.max(1), request.required_align()).ok()?;
         let block = self.arena(request.region).try_alloc_layout(layout).ok()?;
         if request.zeroed {
@@ -59,7 +59,7 @@ impl Manual for Bumps {
             return Some(block.address);
         }
         let moved = self.allocate(block.request(new_size))?;
-        // SAFETY: both blocks are live and hold that many bytes; the new one is another one.
+        // SAFETY: both blocks are live, different, and hold that many bytes.
         unsafe { moved.copy_from_nonoverlapping(block.address, block.size.min(new_size)) };
         Some(moved)
     }

@@ -1,8 +1,9 @@
-//! heaplab's own elastic arenas as a heap: one space, a region of the workload an arena in it.
+//! heaplab's own elastic arenas as a heap: one space, and an arena in it for each region of the
+//! workload.
 //!
-//! How an arena grows follows the workload's growth policy ([`growth`]). A block that dies before
-//! its arena is given back to its arena with its size, as a program of this library does it;
-//! nothing is kept beside the library.
+//! An arena grows by the workload's growth policy ([`growth`]). A block that dies before its arena
+//! is given back to the arena with its size, as a program of this library does; nothing is kept
+//! beside the library.
 
 use heaplab_elastic::{Arena, Error, Growth, Options, Space};
 use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Part, Region, Request};
@@ -18,8 +19,8 @@ pub struct Elastic {
     regions: Vec<Option<Arena>>,
 }
 
-/// How an arena grows that the workload's arenas table gives this policy. HotSpot's words for its
-/// loaders are known.
+/// The growth of an arena with this policy in the workload's arenas table. Knows HotSpot's words
+/// for its loaders.
 pub fn growth(policy: &str) -> Growth {
     match policy {
         "hidden" | "reflection" | "micro" => Growth::MICRO,
@@ -29,8 +30,8 @@ pub fn growth(policy: &str) -> Growth {
 }
 
 impl Elastic {
-    /// An empty space. `growth[n]` is how region `n` grows, malloc's first; what is beyond grows as
-    /// [`Growth::STANDARD`], malloc's as [`Growth::LARGE`].
+    /// An empty space. `growth[n]` is the growth of region `n`, malloc's first; other regions grow
+    /// as [`Growth::STANDARD`], and malloc as [`Growth::LARGE`].
     pub fn new(options: Options, growth: Vec<Growth>) -> Result<Elastic, Error> {
         Ok(Elastic { space: Space::new(options)?, growth, regions: Vec::new() })
     }
@@ -40,7 +41,7 @@ impl Elastic {
         &self.space
     }
 
-    /// The arenas that there are, by region.
+    /// The existing arenas, by region.
     pub(crate) fn arenas(&self) -> impl Iterator<Item = (Region, &Arena)> {
         (0..)
             .map(Region)
@@ -53,7 +54,7 @@ impl Elastic {
         self.growth.get(number).copied().unwrap_or(unsaid)
     }
 
-    /// The region's arena, begun at its first use; `None`: there is no memory for it.
+    /// The region's arena, begun at its first use; `None`: no memory for it.
     fn arena(&mut self, region: Region) -> Option<&Arena> {
         let number = region.0 as usize;
         if self.regions.len() <= number {
@@ -66,12 +67,12 @@ impl Elastic {
     }
 }
 
-/// What a block of so many bytes takes: whole words, at least one.
+/// Words of a block of this many bytes: whole words, at least one.
 fn words(size: usize) -> Option<usize> {
     size.max(1).checked_next_multiple_of(WORD_BYTES)
 }
 
-/// What a request takes, so that its death names the same.
+/// The layout of a request; its death names the same layout.
 fn layout(request: &Request) -> Option<Layout> {
     Layout::from_size_align(words(request.size)?, request.required_align()).ok()
 }
@@ -98,7 +99,8 @@ impl Manual for Elastic {
     unsafe fn deallocate(&mut self, block: Block) {
         let Some(Some(arena)) = self.regions.get(block.region.0 as usize) else { return };
         if let Some(layout) = layout(&block.request(block.size)) {
-            // SAFETY: the block lives, by the caller's promise, and was allocated with this layout.
+            // SAFETY: the block is live, by the caller's promise, and was allocated with this
+            // layout.
             unsafe { arena.deallocate(block.address, layout) };
         }
     }
@@ -108,7 +110,7 @@ impl Manual for Elastic {
             return Some(block.address);
         }
         let moved = self.allocate(block.request(new_size))?;
-        // SAFETY: both blocks live, are different ones and have as many bytes.
+        // SAFETY: both blocks are live, different, and hold that many bytes.
         unsafe { moved.copy_from_nonoverlapping(block.address, block.size.min(new_size)) };
         // SAFETY: the caller's promise.
         unsafe { self.deallocate(block) };
@@ -120,7 +122,7 @@ impl Manual for Elastic {
     }
 
     fn begin_region(&mut self, region: Region) {
-        // Where there is no memory now, the first allocation tries again and says so.
+        // If there is no memory now, the first allocation tries again and reports it.
         let _ = self.arena(region);
     }
 

@@ -97,7 +97,7 @@ impl Family for Arenas {
         }
     }
 
-    /// A growth for a kind of arena that there is not is a mistake.
+    /// A growth for a kind of arena that the workload lacks is a mistake.
     fn suits(&self, library: &Library, workload: &dyn Workload) -> Result<(), FamilyError> {
         let Library::Elastic(spec) = library else { return Ok(()) };
         let growths = spec.growths();

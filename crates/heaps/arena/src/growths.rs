@@ -1,5 +1,5 @@
-//! How arenas grow, as a command line names it: a named policy, chunk sizes, or one of these for
-//! each kind of arena.
+//! The growth of arenas as named on the command line: a named policy, chunk sizes, or one of these
+//! for each kind of arena.
 //!
 //! ```text
 //! fast                                     every arena
@@ -12,7 +12,7 @@ use crate::elastic;
 use heaplab_elastic::Growth;
 use heaplab_heap::parameter;
 
-/// What a growth may be, for help and errors.
+/// The possible forms of a growth, for help and errors.
 pub const TAKES: &str = "recorded, micro, small, standard, fast, large, chunk sizes (3k+16k+32k), or KIND:one of these/...";
 
 const NAMED: [(&str, Option<Growth>); 6] = [
@@ -26,10 +26,10 @@ const NAMED: [(&str, Option<Growth>); 6] = [
 
 /// Most chunk sizes of a sequence.
 const SIZES_MAX: usize = 8;
-/// Sizes between which [`Growth::new`] takes any, rounded up to an eighth of a power of two.
+/// Chunk sizes that [`Growth::new`] takes, rounded up to an eighth of a power of two.
 const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 128..=1 << 30;
 
-/// How each arena of a workload grows. By default as its recording says.
+/// The growth of each arena of a workload. The default is the recorded one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Growths {
     /// By kind; `None`: as recorded.
@@ -38,7 +38,7 @@ pub struct Growths {
 }
 
 impl Growths {
-    /// Reads what stands behind `growth=`; `None` where it is not one.
+    /// Parses the text behind `growth=`; `None` if it is no growth.
     pub fn parse(text: &str) -> Option<Growths> {
         let mut growths = Growths::default();
         let mut has_others = false;
@@ -59,12 +59,12 @@ impl Growths {
         Some(growths)
     }
 
-    /// The kinds that are named.
+    /// The named kinds.
     pub fn kinds(&self) -> impl Iterator<Item = &str> {
         self.kinds.iter().map(|(kind, _)| kind.as_str())
     }
 
-    /// How an arena grows of which the recording says this.
+    /// The growth of an arena with these recorded facts.
     pub fn of_arena(&self, kind: &str, recorded: &str) -> Growth {
         let named = self
             .kinds
@@ -74,7 +74,7 @@ impl Growths {
         named.unwrap_or_else(|| elastic::growth(recorded))
     }
 
-    /// How the arena of blocks of no arena grows.
+    /// The growth of the arena for blocks outside of arenas.
     pub fn of_no_arena(&self) -> Growth {
         self.others.unwrap_or(Growth::LARGE)
     }

@@ -1,14 +1,12 @@
 //! Arena libraries as heaps: a region of the workload is an arena of the library.
 //!
-//! For whoever wants to know what a workload with arenas (class loaders, requests, queries) costs
-//! on an arena library, beside what it costs on the allocator it was recorded under. A heap without
-//! regions needs no adapter here: the driver frees a dying region's blocks one by one, which is
-//! what a program pays that has malloc alone.
+//! Shows the cost of a workload with arenas (class loaders, requests, queries) on an arena library,
+//! beside its cost on the recorded allocator. A heap without regions needs no adapter here: the
+//! driver frees a dying region's blocks one by one, as a program with malloc alone does.
 //!
-//! - [`bump`]: bumpalo, one `Bump` an arena; [`walked`]: the same where it is to say what it is
-//!   made of.
-//! - [`elastic`]: heaplab's own elastic arenas; [`spec`] has their parameters, [`growths`] how
-//!   their arenas grow.
+//! - [`bump`]: bumpalo, one `Bump` an arena; [`walked`]: the same, with its structure.
+//! - [`elastic`]: heaplab's own elastic arenas; [`spec`] has their parameters, [`growths`] the
+//!   growth of their arenas.
 //! - [`family`]: how they enter the lab.
 //!
 //! ```

@@ -1,11 +1,11 @@
-//! Elastic arenas, part by part: what the library's `places` say, in the words of the contract.
+//! Elastic arenas, part by part: the library's `places` in the words of the contract.
 
 use crate::elastic::Elastic;
 use heaplab_elastic::{Place, PlaceKind};
 use heaplab_heap::structure::{Part, Role, sized};
 
 impl Elastic {
-    /// The space with what nobody has of it, then each arena with what it has.
+    /// The space with its unowned places, then each arena with its own.
     pub(crate) fn parts(&self) -> Vec<Part> {
         let mut parts = vec![Part::new(0, Role::Reserved, "space", self.space().addresses())];
         parts.extend(self.space().places().into_iter().map(|place| part(place, 1)));
@@ -17,8 +17,8 @@ impl Elastic {
     }
 }
 
-/// A place whose outermost ones, regions and chunks, have this depth. What nobody has lies in the
-/// space itself, or in a region of it.
+/// Converts a place; outermost ones, regions and chunks, have this depth. Unowned places lie in the
+/// space itself, or in one of its regions.
 fn part(Place { kind, addresses }: Place, depth: u8) -> Part {
     let (deeper, role, name) = match kind {
         PlaceKind::Region => (0, Role::Reserved, sized("region", addresses.len())),

@@ -1,8 +1,8 @@
-//! The parameters of [`elastic`](crate::elastic) as a command line names them:
+//! The parameters of [`elastic`](crate::elastic) on the command line:
 //! `granule=64k,keep=4m,growth=fast`.
 //!
-//! One table ([`PARAMETERS`]) from which parsing and help derive; what it does not name is as the
-//! library has it.
+//! One table ([`PARAMETERS`]) serves parsing and help; parameters not named keep the library's
+//! defaults.
 
 use crate::growths::{self, Growths};
 use heaplab_elastic::{Options, Reclaim};
@@ -60,35 +60,35 @@ pub const PARAMETERS: [Parameter; 7] = [
 ];
 
 const LIMIT_BYTES_MIN: usize = 64 << 10;
-/// The largest granule of which the default's root holds 64.
+/// The largest granule such that the default root holds 64 of them.
 const GRANULE_BYTES_MAX: usize = 256 << 10;
 
-/// What was asked for, as it was.
+/// The requested parameters, as typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
-    /// Parameters that were named, with their values.
+    /// The named parameters, with their values.
     parameters: Vec<(&'static str, String)>,
 }
 
-/// Why a text is not the parameters of the library.
+/// Why a text does not name the library's parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// No such parameter.
     #[error("elastic has no parameter {name:?}; it has {known}")]
     Parameter {
-        /// As asked for.
+        /// As typed.
         name: String,
-        /// What it has.
+        /// The known parameters.
         known: String,
     },
-    /// Not a value of this parameter.
+    /// An invalid value of this parameter.
     #[error("elastic:{parameter} takes {takes}, not {value:?}")]
     Value {
         /// The parameter.
         parameter: &'static str,
-        /// What it takes.
+        /// The possible values.
         takes: &'static str,
-        /// As asked for.
+        /// As typed.
         value: String,
     },
     /// A parameter that another one makes useless.
@@ -97,10 +97,11 @@ pub enum SpecError {
 }
 
 impl Spec {
-    /// Parses `parameter=value` pieces, separated by commas; nothing asks for the library as it is.
+    /// Parses `parameter=value` pieces, separated by commas; an empty text means the library's
+    /// defaults.
     ///
     /// # Errors
-    /// A parameter that there is not, or a value that it does not take.
+    /// An unknown parameter, or an invalid value.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         let mut spec = Spec::default();
         for piece in text.split(',').filter(|piece| !piece.is_empty()) {
@@ -130,7 +131,7 @@ impl Spec {
         Ok(spec)
     }
 
-    /// The value of a parameter that was named; of the last, where it was named twice.
+    /// The value of a named parameter; if named twice, the last.
     fn get(&self, name: &str) -> Option<&str> {
         self.parameters
             .iter()
@@ -143,17 +144,17 @@ impl Spec {
         self.get(name).and_then(bytes)
     }
 
-    /// The limit as it was named.
+    /// The limit as typed.
     pub fn limit(&self) -> Option<&str> {
         self.get("limit")
     }
 
-    /// Whether idle memory goes back after a time, so that space depends on it.
+    /// Whether idle memory goes back after a time, which makes space depend on time.
     pub fn depends_on_time(&self) -> bool {
         self.get("reclaim") == Some("background")
     }
 
-    /// How arenas grow.
+    /// The growth of arenas.
     pub fn growths(&self) -> Growths {
         self.get("growth").and_then(Growths::parse).unwrap_or_default()
     }
@@ -180,7 +181,7 @@ impl Spec {
     }
 }
 
-/// A count of bytes that an address space may have.
+/// A count of bytes within an address space.
 fn bytes(text: &str) -> Option<usize> {
     parameter::bytes(text)?.try_into().ok()
 }
@@ -239,7 +240,7 @@ mod tests {
                 && !plain.options().huge_pages
                 && plain.to_string().is_empty()
         );
-        // The largest granule that parses is one that the library takes.
+        // The library takes the largest granule that parses.
         assert!(
             crate::elastic::Elastic::new(
                 Spec::parse("granule=256k").unwrap().options(),

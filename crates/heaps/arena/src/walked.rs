@@ -1,9 +1,8 @@
 //! bumpalo, part by part.
 //!
-//! bumpalo shows what it handed out of each chunk and keeps to itself how large the chunks are. So
-//! a heap that is to be walked remembers that as it goes: a chunk is what an arena has more behind
-//! an allocation than before it. It is a heap of its own, so that nothing is added to the one that
-//! is timed.
+//! bumpalo shows the used part of each chunk and hides the chunks' sizes. So a heap for walks
+//! remembers sizes as it goes: a chunk is the difference between an arena's memory before and after
+//! an allocation. It is a heap of its own, which adds nothing to the timed one.
 
 use crate::bump::Bumps;
 use bumpalo::Bump;
@@ -15,8 +14,7 @@ use std::ptr::NonNull;
 #[derive(Debug, Default)]
 pub struct WalkedBumps {
     heap: Bumps,
-    /// Bytes of each chunk of each region's arena, the oldest first, without what bumpalo writes
-    /// behind them.
+    /// Bytes of each chunk of each region's arena, the oldest first, without bumpalo's footer.
     chunks: Vec<Vec<usize>>,
 }
 
@@ -39,15 +37,15 @@ impl WalkedBumps {
         parts.push(Part::group(0, Role::Arena(Some(region)), "arena"));
         let sizes = self.chunks.get(region.0 as usize).map_or(&[][..], Vec::as_slice);
         let behind = bump.allocated_bytes_including_metadata() - bump.allocated_bytes();
-        // SAFETY: nothing is allocated in the arena while its chunks are looked at, and what is in
-        // them is not.
+        // SAFETY: nothing is allocated in the arena while this code looks at its chunks, and it
+        // reads none of their content.
         let chunks = unsafe { bump.iter_allocated_chunks_raw() };
-        // bumpalo gives the youngest first.
+        // bumpalo lists the youngest first.
         for (nth, ((used, bytes), size)) in chunks.zip(sizes.iter().rev()).enumerate() {
             let (used, end) = (used as usize, used as usize + bytes);
             let (start, last) = (end - size, end + behind / sizes.len());
             parts.push(Part::new(1, Role::Chunk, sized("chunk", last - start), start..last));
-            // It hands out from the end of a chunk to its beginning.
+            // It hands out memory from the end of a chunk to its beginning.
             let rest = if nth == 0 { "(free)" } else { "(left over)" };
             let inner = [
                 (Role::Vacant, rest, start..used),
