@@ -1,4 +1,4 @@
-//! Invariants: blocks lie end to end, the free list is in address order and holds what was counted.
+//! Invariants: blocks lie end to end, the free list is in address order and matches the counts.
 
 use crate::mark_sweep::MarkSweep;
 use crate::object::{ALIGN_BYTES, Header, State};
@@ -8,7 +8,7 @@ fn broken(place: impl Into<String>, expected: impl ToString, found: impl ToStrin
     CheckError { place: place.into(), expected: expected.to_string(), found: found.to_string() }
 }
 
-/// Every byte below `top` is in one block; gives how many bytes are in objects.
+/// Every byte below `top` is in one block; returns the bytes in objects.
 pub fn end_to_end(top: usize, header: impl Fn(usize) -> Header) -> Result<u64, CheckError> {
     let (mut offset, mut used) = (0_usize, 0);
     while offset < top {
@@ -34,7 +34,7 @@ pub fn end_to_end(top: usize, header: impl Fn(usize) -> Header) -> Result<u64, C
     Ok(used)
 }
 
-/// Used and free bytes are all that lies below the top.
+/// Used and free bytes add up to all bytes below the top.
 pub fn counts(heap: &MarkSweep) -> Result<(), CheckError> {
     let known = heap.used_bytes + heap.free_bytes;
     if known == heap.top as u64 {

@@ -29,7 +29,7 @@ pub enum Design {
 }
 
 impl Design {
-    /// Each with its name and what it is.
+    /// Each with its name and description.
     const ALL: [(Design, &str, &str); 2] = [
         (
             Design::MarkSweep,

@@ -1,14 +1,12 @@
-//! Two collectors as textbooks have them, whole on a screen each: mark-sweep and semi-space
-//! copying.
+//! Two collectors as in textbooks, each whole on a screen: mark-sweep and semi-space copying.
 //!
-//! For whoever writes a collected heap and wants a small one that passes every check, and for
-//! comparisons that need a plain baseline beside a published design. Source: Jones, Hosking and
-//! Moss, "The Garbage Collection Handbook", 2nd edition (2023), chapters 2 (mark-sweep) and 4
-//! (copying).
+//! A small example that passes every check, for authors of collected heaps, and a plain baseline
+//! for comparisons with a published design. Source: Jones, Hosking and Moss, "The Garbage
+//! Collection Handbook", 2nd edition (2023), chapters 2 (mark-sweep) and 4 (copying).
 //!
 //! Deviations: an object has no fields of its own in memory; references are the world's. Pacing is
-//! the simplest there is: collect when as much was allocated since the last collection as was live
-//! after it.
+//! the simplest possible: collect when the bytes allocated since the last collection reach the
+//! bytes live after it.
 //!
 //! ```
 //! use heaplab_heap::{Ask, Birth, Collected, Origin, witness::{Objects, Witness}};

@@ -1,8 +1,7 @@
 //! Mark-sweep (McCarthy 1960) with one address-ordered free list and first fit.
 //!
-//! A collection marks what lives in the objects' headers, then walks the heap upward: neighbouring
-//! free and unmarked blocks become one free block. The list is in address order because the walk
-//! builds it so.
+//! A collection marks live objects in their headers, then walks the heap upward: neighbouring free
+//! and unmarked blocks become one free block. The walk builds the list in address order.
 
 use crate::check;
 use crate::object::{
@@ -15,7 +14,7 @@ use heaplab_heap::{
 };
 use std::ptr::NonNull;
 
-/// The heap grows by this much at least.
+/// Least growth of the heap.
 const GROWTH_BYTES: usize = 1 << 20;
 /// A free block holds its header and the link behind it.
 const FREE_BYTES_MIN: usize = HEADER_BYTES + 16;
@@ -23,7 +22,7 @@ const FREE_BYTES_MIN: usize = HEADER_BYTES + 16;
 /// The heap. Blocks lie end to end from offset 0 to `top`.
 pub struct MarkSweep {
     pub(crate) space: Reservation,
-    /// Behind the last block.
+    /// Offset behind the last block.
     pub(crate) top: usize,
     pub(crate) committed: usize,
     /// Offset of the first free block.
@@ -52,7 +51,7 @@ impl MarkSweep {
     }
 
     pub(crate) fn header(&self, offset: usize) -> Header {
-        // SAFETY: `offset` is that of a block below `top`, which is committed and begins with a
+        // SAFETY: a block begins at `offset`, below `top`; it is committed and begins with a
         // header.
         unsafe { self.space.base().add(offset).cast::<Header>().read() }
     }
@@ -83,7 +82,7 @@ impl MarkSweep {
         }
     }
 
-    /// Takes `bytes` from the first free block that holds them. What is left stays on the list if
+    /// Takes `bytes` from the first free block of at least this size. The rest stays on the list if
     /// it can be a free block.
     fn take_free(&mut self, bytes: usize) -> Option<(usize, usize)> {
         let (mut before, mut here) = (None, self.first_free);

@@ -1,4 +1,4 @@
-//! What both heaps share: an object's header, the order in which the living are visited, pacing.
+//! Parts shared by both heaps: an object's header, the order of visiting live objects, pacing.
 
 use heaplab_heap::{Collection, SpaceState, World};
 
@@ -6,13 +6,13 @@ use heaplab_heap::{Collection, SpaceState, World};
 pub const ALIGN_BYTES: usize = 16;
 /// Bytes of [`Header`].
 pub const HEADER_BYTES: usize = size_of::<Header>();
-/// The least bytes allocated between two collections.
+/// Least bytes allocated between two collections.
 const PACE_BYTES_MIN: u64 = 1 << 20;
 
-/// How large a heap may become.
+/// The heap's size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Addresses reserved, and so the most that the heap can commit.
+    /// Addresses reserved: the most that the heap can commit.
     pub limit_bytes: usize,
 }
 
@@ -22,34 +22,34 @@ impl Default for Options {
     }
 }
 
-/// What stands before each object and at the start of each free block.
+/// The header before each object and at the start of each free block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Header {
     /// Header and body, a multiple of [`ALIGN_BYTES`].
     pub bytes: u64,
-    /// Whether an object stands here, and whether the collection that runs has reached it.
+    /// The kind of block, and whether the running collection has reached it.
     pub state: State,
 }
 
-/// What stands at an address.
+/// The kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum State {
     /// A free block.
     Free = 0,
-    /// An object that no collection is looking at.
+    /// An object outside of any collection, or not reached yet.
     White = 1,
     /// An object that the running collection has reached.
     Marked = 2,
 }
 
-/// Bytes of an object with a body of `size` bytes; `None`: more than an address space holds.
+/// Bytes of an object with a body of `size` bytes; `None`: exceeds an address space.
 pub fn object_bytes(size: usize) -> Option<usize> {
     size.checked_add(HEADER_BYTES)?.checked_next_multiple_of(ALIGN_BYTES)
 }
 
-/// The slots of all objects that live: roots by slot, then what they reach, breadth first.
+/// The slots of all live objects: roots by slot, then the objects they reach, breadth first.
 pub fn living<W: World>(world: &W) -> Vec<u32> {
     let mut seen = vec![false; world.slots() as usize];
     let mut order: Vec<u32> = (0..world.slots())
@@ -68,7 +68,7 @@ pub fn living<W: World>(world: &W) -> Vec<u32> {
     order
 }
 
-/// Tells the world which objects no root reaches.
+/// Reports the unreachable objects to the world.
 pub fn report_reclaimed<W: World>(world: &mut W, living: &[u32]) {
     let mut lives = vec![false; world.slots() as usize];
     living.iter().for_each(|slot| lives[*slot as usize] = true);
@@ -79,12 +79,12 @@ pub fn report_reclaimed<W: World>(world: &mut W, living: &[u32]) {
     }
 }
 
-/// When to collect next, and what was.
+/// The time of the next collection, and the past ones.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// Allocated since the last collection.
+    /// Bytes allocated since the last collection.
     pub since_bytes: u64,
-    /// Live after the last collection.
+    /// Bytes live after the last collection.
     pub live_bytes: u64,
     /// Births so far.
     pub births: u64,
@@ -100,7 +100,7 @@ impl Pace {
         self.since_bytes > self.live_bytes.max(PACE_BYTES_MIN)
     }
 
-    /// An object of `size` requested bytes that takes `bytes` was born.
+    /// Counts the birth of an object of `size` requested bytes that takes `bytes`.
     pub fn born(&mut self, size: usize, bytes: usize) {
         self.births += 1;
         self.born_bytes += size as u64;
@@ -120,7 +120,7 @@ impl Pace {
         }
     }
 
-    /// The collection is over.
+    /// Records a finished collection.
     pub fn end(&mut self, collection: Collection) {
         self.live_bytes = collection.after.used_bytes;
         self.since_bytes = 0;

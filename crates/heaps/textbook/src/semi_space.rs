@@ -1,5 +1,6 @@
-//! Semi-space copying (Fenichel and Yochelson 1969; Cheney 1970): two halves, bumped through; a
-//! collection copies what lives to the other half, breadth first, and gives the old half back.
+//! Semi-space copying (Fenichel and Yochelson 1969; Cheney 1970): two halves, used by bumping a
+//! pointer. A collection copies live objects to the other half, breadth first, and gives the old
+//! half back.
 
 use crate::check;
 use crate::object::{
@@ -12,7 +13,7 @@ use heaplab_heap::{
 };
 use std::ptr::NonNull;
 
-/// The half in use grows by this much at least.
+/// Least growth of the half in use.
 const GROWTH_BYTES: usize = 1 << 20;
 
 /// The heap. Objects lie end to end in the half in use, from its start to `top`.
@@ -20,7 +21,7 @@ pub struct SemiSpace {
     halves: [Reservation; 2],
     /// The half in use.
     half: usize,
-    /// Behind the last object, as an offset in the half.
+    /// Offset behind the last object in the half.
     pub(crate) top: usize,
     /// Committed bytes of each half, from its start.
     committed: [usize; 2],
@@ -53,7 +54,7 @@ impl SemiSpace {
         unsafe { self.halves[self.half].base().add(offset).cast::<Header>().read() }
     }
 
-    /// Room for `bytes` at the end of half `half` whose objects end at `top`.
+    /// Room for `bytes` at the end of half `half` with objects up to `top`.
     fn grow(&mut self, half: usize, top: usize, bytes: usize) -> Option<usize> {
         let end = top.checked_add(bytes)?;
         let committed = self.committed[half];
@@ -97,13 +98,13 @@ impl SemiSpace {
         let mut collection = self.pace.begin("copy", cause, self.state());
         let living = living(world);
         let (from, to) = (self.half, 1 - self.half);
-        // What lives is no more than what was used: with that much room in the other half no copy
+        // Live objects are no more than used ones: with this much room in the other half no copy
         // can fail.
         self.grow(to, 0, self.top).ok_or_else(|| self.out_of_memory(0))?;
         let mut top = 0;
         for slot in &living {
             let Some(object) = world.object(*slot) else { continue };
-            // SAFETY: the object's header stands before its body.
+            // SAFETY: the object's header lies before its body.
             let header = unsafe { object.address.sub(HEADER_BYTES).cast::<Header>().read() };
             // SAFETY: the other half has room for all objects of this one.
             let place = unsafe { self.halves[to].base().add(top) };
@@ -114,7 +115,7 @@ impl SemiSpace {
                     header.bytes as usize,
                 )
             };
-            // SAFETY: the body stands behind the header.
+            // SAFETY: the body lies behind the header.
             world.moved(*slot, unsafe { place.add(HEADER_BYTES) });
             top += header.bytes as usize;
             collection.work.marked_objects += 1;
@@ -131,7 +132,7 @@ impl SemiSpace {
         Ok(())
     }
 
-    /// Uncommits a half that holds nothing.
+    /// Uncommits an empty half.
     fn give_back(&mut self, half: usize) {
         let committed = std::mem::replace(&mut self.committed[half], 0);
         // SAFETY: every object has been copied out of this half, and the world knows the new

@@ -1,4 +1,4 @@
-//! Both collectors pass the suite, and collectors that are broken in one way each do not.
+//! Both collectors pass the suite; collectors with one defect each fail it.
 
 use heaplab_heap::collected_conformance::{Driven, SLOTS, drive, operations, pseudo_random};
 use heaplab_heap::{
@@ -61,10 +61,10 @@ fn a_limit_below_the_live_bytes_is_out_of_memory() {
     assert_eq!((births, refused), (20, 44));
 }
 
-/// What is wrong with a collector.
+/// A collector's defect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
-    /// One root is not seen by the collection: its object is swept, or stays behind.
+    /// The collection misses one root: its object is swept, or stays behind.
     FreesLive,
     /// A move is not reported.
     LosesMoved,
@@ -72,7 +72,7 @@ enum Fault {
     NeverFrees,
     /// Used bytes are off by one object.
     Miscounts,
-    /// An object that the program holds is reported reclaimed.
+    /// Reports an object that the program holds as reclaimed.
     ReclaimsRoot,
 }
 
@@ -98,7 +98,7 @@ impl<H: Collected> Broken<H> {
     }
 }
 
-/// A world with a part of the truth.
+/// A world that hides a part of the truth.
 struct Blinkered<'a, W> {
     world: &'a mut W,
     fault: Fault,
