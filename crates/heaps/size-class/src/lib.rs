@@ -1,9 +1,9 @@
-//! Size-class tables of published allocators, as data: how many bytes may be used of a block that
-//! was asked for with so many.
+//! Size-class tables of published allocators, as data: the usable bytes of a block for each
+//! requested size.
 //!
-//! For whoever wants to know what a request costs on an allocator without running it. A table says
-//! what a *fresh* heap gives; a measured usable size always wins over it, because glibc hands out
-//! what a split left over. The tests hold the tables against the real libraries, size by size.
+//! They give the cost of a request on an allocator without running it. A table describes a *fresh*
+//! heap; a measured usable size always wins over it, because glibc hands out leftovers of splits.
+//! The tests compare the tables with the real libraries, size by size.
 //!
 //! ```
 //! use heaplab_size_class::Allocator;
@@ -19,25 +19,25 @@ mod tables;
 
 pub use strategy::{Class, Classes, Segment, Spacing, Strategy};
 
-/// The allocators with a table, in the order in which they are shown.
+/// The allocators with a table, in display order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Allocator {
-    /// glibc 2.26 and later, 64 bits: the least that a fresh heap gives.
+    /// glibc 2.26 and later, 64 bits: the minimum of a fresh heap.
     Glibc,
-    /// jemalloc 5.3.1, 4 KiB pages: the one that heaplab replays on.
+    /// jemalloc 5.3.1, 4 KiB pages: the version in heaplab's replays.
     Jemalloc,
-    /// jemalloc 5.3.0, 4 KiB pages: the one that distributions ship. It differs from 32 KiB on.
+    /// jemalloc 5.3.0, 4 KiB pages: the version of distributions. It differs from 32 KiB on.
     Jemalloc530,
-    /// mimalloc 3.3: the one that heaplab replays on.
+    /// mimalloc 3.3: the version in heaplab's replays.
     Mimalloc,
-    /// mimalloc 2.0, as Debian 12 has it. It differs from 128 KiB on.
+    /// mimalloc 2.0, of Debian 12. It differs from 128 KiB on.
     Mimalloc2,
     /// The jemalloc of Firefox in 2011.
     Firefox2011,
 }
 
 impl Allocator {
-    /// All of them.
+    /// All allocators.
     pub const ALL: [Allocator; 6] = [
         Allocator::Glibc,
         Allocator::Jemalloc,
@@ -47,7 +47,7 @@ impl Allocator {
         Allocator::Firefox2011,
     ];
 
-    /// As it is named on a command line.
+    /// Its name on a command line.
     pub const fn name(self) -> &'static str {
         match self {
             Allocator::Glibc => "glibc",
@@ -59,7 +59,7 @@ impl Allocator {
         }
     }
 
-    /// As it is named in a sentence.
+    /// Its name in a sentence.
     pub const fn title(self) -> &'static str {
         match self {
             Allocator::Glibc => "glibc (least usable)",
@@ -89,12 +89,12 @@ impl Allocator {
     }
 
     /// Usable bytes of a request of `size` bytes aligned to `align` (a power of two; 0 or 1: none
-    /// asked for). Saturates at `u64::MAX` for requests that no allocator grants.
+    /// requested). Saturates at `u64::MAX` for requests that no allocator grants.
     pub fn usable(self, size: u64, align: u64) -> u64 {
         self.strategy().usable(size, align)
     }
 
-    /// The class that a request of `size` bytes falls into.
+    /// The class of a request of `size` bytes.
     pub fn class(self, size: u64) -> Class {
         self.strategy().class(size)
     }

@@ -1,63 +1,63 @@
-//! A size-class table as plain data, and what can be asked of it.
+//! A size-class table as plain data, and queries on it.
 //!
 //! A table is a list of segments, each with its own spacing. A class is described by its largest
-//! request and its usable bytes; these are equal everywhere but in glibc's mapped chunks, which
-//! lose eight bytes that nobody may use.
+//! request and its usable bytes. These are equal everywhere except in glibc's mapped chunks, which
+//! lose eight unusable bytes.
 
 const PAGE: u64 = 4096;
 
-/// How an allocator rounds requests.
+/// An allocator's rounding of requests.
 #[derive(Debug)]
 pub struct Strategy {
-    /// From the smallest to the largest; the last one has no end.
+    /// From the smallest to the largest; the last one is unbounded.
     pub segments: &'static [Segment],
     /// Bytes that the allocator keeps before or after each block. They are not slop, because nobody
-    /// may use them, and are reported apart.
+    /// may use them; reports show them separately.
     pub header_bytes: u64,
-    /// Alignment that every block of at least so many bytes has anyway.
+    /// Alignment that every block of at least this size has anyway.
     pub natural_align: u64,
-    /// Blocks from this size on are made of whole pages and aligned to them by moving their start,
-    /// so that an alignment costs no rounding, but a request aligned to more than a page gets at
-    /// least so much. 0: no such rule, sizes are rounded up to the alignment (the least that any
+    /// Blocks from this size on are made of whole pages. The allocator aligns them by moving their
+    /// start: an alignment costs no rounding, but a request aligned to more than a page gets at
+    /// least this size. 0: no such rule; sizes are rounded up to the alignment (the least that any
     /// allocator must give).
     pub page_aligned_least: u64,
 }
 
-/// Requests up to a limit, rounded in one way.
+/// Requests up to a limit, with one rounding.
 #[derive(Debug)]
 pub struct Segment {
     /// Largest request of the segment.
     pub largest_request: u64,
-    /// How requests are rounded here.
+    /// The rounding here.
     pub spacing: Spacing,
 }
 
-/// How requests of a segment are rounded.
+/// The rounding of a segment's requests.
 #[derive(Debug)]
 pub enum Spacing {
-    /// To the next of these.
+    /// Up to the next of these.
     Listed(&'static [u64]),
     /// Requests up to `k * step - before` get `k * step - lost` usable bytes, for whole `k`.
     Every {
         /// Distance of classes.
         step: u64,
-        /// How far the largest request of a class lies below the multiple of `step`.
+        /// Distance of a class's largest request below the multiple of `step`.
         before: u64,
-        /// How far the usable size lies below it.
+        /// Distance of the usable size below the multiple of `step`.
         lost: u64,
     },
-    /// To so many (a power of two) evenly spaced classes in each doubling.
+    /// To evenly spaced classes in each doubling; their number is a power of two.
     PerDoubling(u64),
 }
 
 /// A size class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// Largest request of the class below; `None`: this is the smallest class.
+    /// Largest request of the class below; `None`: the smallest class.
     pub below: Option<u64>,
-    /// Largest request that gets this class.
+    /// Largest request of this class.
     pub largest_request: u64,
-    /// Bytes that may be used.
+    /// Usable bytes.
     pub usable: u64,
 }
 
@@ -95,7 +95,7 @@ impl Strategy {
             .min(self.segments.len() - 1)
     }
 
-    /// The class that a request of `size` bytes falls into.
+    /// The class of a request of `size` bytes.
     pub fn class(&self, size: u64) -> Class {
         let index = self.segment(size);
         let (largest_request, usable) = self.segments[index].spacing.class(size);

@@ -5,11 +5,11 @@ use crate::strategy::{Segment, Spacing, Strategy};
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// glibc malloc, 64 bits (malloc.c: `request2size`, `sysmalloc_mmap`): a chunk is a multiple of 16
-/// bytes and at least 32, eight of them the size field; the field of the next chunk may be used.
-/// From the mmap threshold on a chunk is mapped by itself: pages, less two words. The threshold is
-/// 128 KiB at first and rises to the size of a freed mapped chunk, up to 32 MiB. The table is the
-/// least that there is, so that up to there the first rule holds; a measured size wins.
+/// glibc malloc, 64 bits (malloc.c: `request2size`, `sysmalloc_mmap`). A chunk is a multiple of 16
+/// bytes and at least 32. Eight of them are the size field; the block may use the next chunk's
+/// field. From the mmap threshold on, each chunk is a mapping: pages, less two words. The threshold
+/// is 128 KiB at first and rises to the size of a freed mapped chunk, up to 32 MiB. The table gives
+/// the minimum, so the first rule holds up to there; a measured size wins.
 pub static GLIBC: Strategy = Strategy {
     segments: &[
         Segment { largest_request: 24, spacing: Spacing::Listed(&[24]) },
@@ -28,7 +28,7 @@ pub static GLIBC: Strategy = Strategy {
 };
 
 /// jemalloc 5.3.1 (sc.c, sz.h: `sz_s2u`): a quantum of 16, then four classes in each doubling;
-/// beyond 32 KiB whole pages, because since 5.3.1 the large classes are off
+/// beyond 32 KiB whole pages, because 5.3.1 switched the large classes off
 /// (`disable_large_size_classes`).
 pub static JEMALLOC_5_3_1: Strategy = Strategy {
     segments: &[
@@ -45,7 +45,7 @@ pub static JEMALLOC_5_3_1: Strategy = Strategy {
     page_aligned_least: 16 * KIB,
 };
 
-/// jemalloc 5.3.0 (sc.c), which distributions ship: four classes in each doubling for small and
+/// jemalloc 5.3.0 (sc.c), the version of distributions: four classes in each doubling, small and
 /// large alike.
 pub static JEMALLOC_5_3_0: Strategy = Strategy {
     segments: &[
@@ -60,7 +60,7 @@ pub static JEMALLOC_5_3_0: Strategy = Strategy {
 
 /// mimalloc 3.3 (page-queue.c: `mi_bin`, os.c: `_mi_os_good_alloc_size`): two words apart to 64
 /// bytes, then four classes in each doubling to 512 KiB; a larger block is a page of its own, in
-/// steps that grow with it.
+/// growing steps.
 pub static MIMALLOC_3_3: Strategy = Strategy {
     segments: &[
         Segment { largest_request: 8, spacing: Spacing::Listed(&[8]) },
@@ -88,9 +88,9 @@ pub static MIMALLOC_3_3: Strategy = Strategy {
     page_aligned_least: 0,
 };
 
-/// mimalloc 2.0 (page-queue.c: `mi_bin`), which Debian 12 ships: as 3.3 to 128 KiB; then whole
-/// slices of 64 KiB and, beyond 512 KiB, runs of 512 KiB. From 8 MiB on a block has a segment of
-/// its own. `mi_good_size` says less (whole system pages); the table follows `malloc_usable_size`.
+/// mimalloc 2.0 (page-queue.c: `mi_bin`), the version of Debian 12: as 3.3 to 128 KiB; then whole
+/// slices of 64 KiB and, beyond 512 KiB, runs of 512 KiB. From 8 MiB on a block has its own
+/// segment. `mi_good_size` gives less (whole system pages); the table follows `malloc_usable_size`.
 pub static MIMALLOC_2_0: Strategy = Strategy {
     segments: &[
         Segment { largest_request: 8, spacing: Spacing::Listed(&[8]) },
@@ -118,9 +118,9 @@ pub static MIMALLOC_2_0: Strategy = Strategy {
     page_aligned_least: 0,
 };
 
-/// The jemalloc of Firefox as the table in "Clownshoes available in sizes 2^10+1 and up!" (2011)
-/// prints it: tiny 2, 4, 8; quantum-spaced to 512; sub-page 1 and 2 kB; large in steps of 4 kB to
-/// 1020 kB; huge in whole MB. The document's counts contradict the table nowhere. It names no
+/// The jemalloc of Firefox, from the table in "Clownshoes available in sizes 2^10+1 and up!"
+/// (2011): tiny 2, 4, 8; quantum-spaced to 512; sub-page 1 and 2 kB; large in steps of 4 kB to 1020
+/// kB; huge in whole MB. The document's counts agree with the table everywhere. It names no
 /// alignment rule; sizes are rounded up to the alignment here.
 pub static FIREFOX_2011: Strategy = Strategy {
     segments: &[

@@ -52,8 +52,8 @@ fn the_classes_of_the_document_as_printed() {
 #[test]
 fn powers_of_two_cost_nothing() {
     // The document: "pick a size that's a power-of-two, because that always gives you zero slop".
-    // It holds for its table and for jemalloc; mimalloc's large blocks and glibc's headers are why
-    // a table is needed elsewhere.
+    // This is true of its table and of jemalloc; mimalloc's large blocks and glibc's headers need a
+    // table.
     for allocator in [Allocator::Jemalloc, Allocator::Jemalloc530, Allocator::Firefox2011] {
         for log2 in 3..40 {
             assert_eq!(allocator.usable(1 << log2, 1), 1 << log2, "{}", allocator.name());

@@ -7,8 +7,8 @@ use std::ffi::{CString, c_void};
 const DENSE: u64 = 64 * 1024;
 const TOP: u64 = 8 * 1024 * 1024;
 
-/// Every size to 64 KiB, then each class boundary of any table, one below and one above it, and
-/// pages and powers of two likewise.
+/// Every size to 64 KiB, then each class boundary of any table with the sizes one below and one
+/// above, and the same around pages and powers of two.
 fn sizes() -> Vec<u64> {
     let boundaries = Allocator::ALL.into_iter().flat_map(|allocator| {
         allocator
@@ -88,7 +88,7 @@ fn mimalloc() {
     });
 }
 
-/// `malloc`, `malloc_usable_size` and `free` of a shared library; `None` where it is not installed.
+/// `malloc`, `malloc_usable_size` and `free` of a shared library; `None` if it is not installed.
 struct Shared {
     malloc: unsafe extern "C" fn(usize) -> *mut c_void,
     usable: unsafe extern "C" fn(*mut c_void) -> usize,
@@ -146,9 +146,9 @@ impl Shared {
     }
 }
 
-/// Runs the test of this name in a process of its own, where the libraries' thread-local variables
-/// have room: glibc keeps 1,664 bytes for those of libraries that are opened late, and two
-/// allocators need more. True in the process that only waits for the other.
+/// Runs the test of this name in a fresh process with room for the libraries' thread-local
+/// variables: glibc keeps 1,664 bytes for libraries opened late, and two allocators need more.
+/// Returns true in the process that only waits for the other.
 fn elsewhere(test: &str) -> bool {
     const TUNABLES: &str = "GLIBC_TUNABLES";
     const ROOM: &str = "glibc.rtld.optional_static_tls=65536";
@@ -167,7 +167,7 @@ fn jemalloc_5_3_0() {
         return;
     }
     if let Some(library) = Shared::open("libjemalloc.so.2", "") {
-        // The same file name stands for 5.3.1 on newer systems, whose classes are another table.
+        // Newer systems use the same file name for 5.3.1, which has another table.
         if library.usable(32 * 1024 + 1) == Allocator::Jemalloc.usable(32 * 1024 + 1, 1) {
             eprintln!("jemalloc here is 5.3.1 or later");
             return compare(Allocator::Jemalloc, |size| library.usable(size));
@@ -194,11 +194,10 @@ fn glibc_gives_the_table_or_more() {
     }
 }
 
-/// Chunks of `threshold` bytes and more are mapped by themselves.
+/// Makes glibc map chunks of `threshold` bytes and more.
 fn glibc_from(threshold: i32, sizes: &[u64]) {
-    // SAFETY: these parameters may be set at any time. They keep the threshold where it is and
-    // leave no free memory at the top, which a request over the threshold would take before it
-    // maps.
+    // SAFETY: these parameters may be set at any time. They fix the threshold and leave no free
+    // memory at the top; a request over the threshold would use that memory instead of a mapping.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, threshold);
         libc::mallopt(libc::M_TRIM_THRESHOLD, 0);
@@ -215,7 +214,7 @@ fn glibc_from(threshold: i32, sizes: &[u64]) {
         };
         let table = Allocator::Glibc.usable(size, 1);
         let mapped = size + 24 > threshold as u64;
-        // A block may be larger where what a split would leave is too small to be a chunk.
+        // A block may be larger if a split would leave too little for a chunk.
         assert!(usable >= table, "{size}: the table says {table}, the library {usable}");
         exact += usize::from(usable == table || mapped);
     }
