@@ -1,6 +1,6 @@
-//! `jdk11_log LOG REPORT` prints the recording that JDK 11's log and the program's report make, and
-//! on standard error how this crate's metaspace compares.
-//! `studies/elastic-metaspace/churn/record-jdk11` says how to record.
+//! `jdk11_log LOG REPORT` prints the recording of JDK 11's log and the program's report; on
+//! standard error it compares this crate's metaspace with the JVM.
+//! `studies/elastic-metaspace/churn/record-jdk11` shows how to record.
 
 use heaplab_metaspace::old::{jvm_log, recording};
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! The designs of HotSpot's metaspace, each behind the operations that HotSpot itself uses:
-//! requests in words, arenas by number.
+//! The designs of HotSpot's metaspace, each behind HotSpot's own operations: requests in words,
+//! arenas by number.
 
 use crate::elastic::{self, ElasticMetaspace};
 use crate::listing::Listing;
@@ -8,19 +8,19 @@ use crate::plan::{ArenaPlan, Plan};
 use crate::spec::{Generation, Spec};
 use std::ptr::NonNull;
 
-/// Chunks above this are "large" where free areas are compared: the old design's medium chunk.
+/// Free chunks above this size count as "large" in comparisons: the old design's medium chunk.
 pub const LARGE_BYTES: u64 = 64 << 10;
 
-/// What a design holds, in bytes.
+/// Bytes of a design, by use.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// Handed out by arenas that live, their free blocks included.
+    /// Handed out by live arenas, their free blocks included.
     pub used: u64,
-    /// Backed by memory, as the design counts.
+    /// Backed by memory, by the design's own count.
     pub committed: u64,
-    /// Of it, in free chunks.
+    /// Committed, in free chunks.
     pub free_chunks: u64,
-    /// In current chunks of arenas, to be handed out.
+    /// In current chunks of arenas, still to be handed out.
     pub free: u64,
     /// In retired chunks, never to be handed out.
     pub waste: u64,
@@ -30,38 +30,38 @@ pub struct Usage {
     pub deallocated: u64,
     /// Size of all free chunks, committed or not.
     pub free_capacity: u64,
-    /// Of it, in chunks larger than [`LARGE_BYTES`].
+    /// Free chunks larger than [`LARGE_BYTES`].
     pub free_capacity_large: u64,
 }
 
-/// A metaspace that a recording runs on.
+/// A metaspace for replaying a recording.
 pub trait Design {
     /// An arena is born; returns its number.
     fn birth(&mut self, plan: ArenaPlan) -> usize;
-    /// A block, or none.
+    /// A block; `None`: refused.
     fn allocate(&mut self, arena: usize, words: usize) -> Option<NonNull<u8>>;
     /// Gives a block back.
     ///
     /// # Safety
-    /// It was allocated from this arena with as many words, not given back since, and nobody uses
+    /// It was allocated from this arena with the same words, not given back since, and nobody uses
     /// it.
     unsafe fn deallocate(&mut self, arena: usize, block: NonNull<u8>, words: usize);
     /// An arena dies; nobody uses its blocks any more.
     ///
     /// # Safety
-    /// Nobody does.
+    /// Nobody uses its blocks.
     unsafe fn death(&mut self, arena: usize);
     /// The end of a collection that unloaded classes.
     fn purge(&mut self);
     /// Words of a living arena that are handed out or in its free blocks.
     fn used_words(&self, arena: usize) -> usize;
-    /// What is held.
+    /// Its bytes, by use.
     fn usage(&self) -> Usage;
     /// The same by kind of loader.
     fn listing(&self, name: &str) -> Listing;
 }
 
-/// The design of that spec, empty.
+/// The design of this spec, empty.
 ///
 /// # Errors
 /// The address space of its class space cannot be reserved.
@@ -120,7 +120,7 @@ impl Design for Old {
     }
 }
 
-/// The old design's statistics as such.
+/// The old design's statistics in common terms.
 pub fn usage_of(statistics: &old::Statistics) -> Usage {
     let mut usage = Usage { committed: statistics.committed_bytes(), ..Usage::default() };
     for space in statistics.spaces() {
@@ -132,7 +132,7 @@ pub fn usage_of(statistics: &old::Statistics) -> Usage {
         usage.overhead += total.overhead_bytes;
         usage.deallocated += space.free_block_bytes;
         usage.free_capacity += total.free_chunk_bytes;
-        // Humongous chunks are the only ones larger than a medium one.
+        // Only humongous chunks are larger than a medium one.
         usage.free_capacity_large +=
             space.kinds[old::ChunkKind::Humongous as usize].free_chunk_bytes;
     }

@@ -7,7 +7,7 @@ use crate::spec::{self, Generation, PARAMETERS};
 use heaplab_heap::{Family, FamilyError, Lab, Name, Region, Row, Traits, Workload};
 use std::fmt;
 
-/// How the family is named.
+/// The family's name.
 const METASPACE: &str = "metaspace";
 
 /// The family.
@@ -76,7 +76,7 @@ impl Family for Metaspaces {
     }
 }
 
-/// What kind of arena each region of a workload is.
+/// The kind of arena of each region of a workload.
 fn plan(workload: &dyn Workload) -> Plan {
     let regions = (0..=workload.facts().regions).map(|region| workload.region(Region(region)));
     Plan::new(regions.map(|region| ArenaPlan::parse(region.kind, region.growth_policy)).collect())

@@ -1,15 +1,15 @@
 //! HotSpot's metaspace, old (JDK 11) and elastic (JDK 16, 17, 18), as heaps that any workload can
 //! run on.
 //!
-//! For whoever wants to know what a JVM's class metadata would cost under another generation's
-//! allocator, and for whoever changes one. Each generation keeps the rules of its original exactly;
-//! where a rule was read or measured is said where it stands. A region of the workload is an arena
-//! of the metaspace: class or non-class, and of a kind that decides how it grows ([`plan`]).
+//! Shows the cost of a JVM's class metadata under another generation's allocator, and serves
+//! authors of such allocators. Each generation keeps the rules of its original exactly; each rule
+//! names its source or measurement. A region of the workload is an arena of the metaspace: class or
+//! non-class, and of a kind that decides its growth ([`plan`]).
 //!
 //! - [`family`]: how they enter the lab.
 //! - [`spec`]: the names of the generations and their parameters.
 //! - [`designs`]: every generation behind one set of operations, for replays of a JVM's own log.
-//! - [`plan`]: what kind of arena each region of a workload is.
+//! - [`plan`]: the kind of arena of each region of a workload.
 //! - [`elastic`]: JDK 16 and later (JEP 387): buddy chunks, commit granules, headers outside.
 //! - [`old`]: JDK 15 and before: three chunk sizes and humongous ones, headers inside.
 //!

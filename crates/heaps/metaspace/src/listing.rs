@@ -1,26 +1,26 @@
-//! What every design can say of itself in the same words: committed, used, free and waste by kind
-//! of loader, and what of the committed memory nobody uses.
+//! Facts that every design can state in the same words: committed, used, free and waste by kind of
+//! loader, and the unused committed memory.
 //!
-//! The designs' own accounts ([`old::Statistics`](crate::old::Statistics),
-//! [`elastic::report::Report`](crate::elastic::report::Report)) differ where the designs do: the
-//! old one has four kinds of chunks with headers in them, all committed; the elastic one levels,
-//! partly committed. Both give a `Listing`, so that they can stand beside each other.
+//! The designs' own reports ([`old::Statistics`](crate::old::Statistics),
+//! [`elastic::report::Report`](crate::elastic::report::Report)) differ as the designs do: the old
+//! one has four kinds of chunks with headers in them, all committed; the elastic one levels, partly
+//! committed. Both give a `Listing`, so they can be compared.
 
 use crate::elastic::report_text::{human, percent, short};
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 
-/// What the arenas of one kind of loader hold in one space. `committed = used + free + waste +
-/// overhead`.
+/// Bytes of the arenas of one kind of loader in one space.
+/// `committed = used + free + waste + overhead`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LoaderUsage {
     /// "boot", "standard", "hidden" or "reflection".
     pub loader: String,
     /// Class space; else non-class.
     pub class: bool,
-    /// Arenas.
+    /// Number of arenas.
     pub arenas: u64,
-    /// Their chunks.
+    /// Number of their chunks.
     pub chunks: u64,
     /// Committed memory in these.
     pub committed_bytes: u64,
@@ -28,7 +28,7 @@ pub struct LoaderUsage {
     pub used_bytes: u64,
     /// Still to be handed out, in current chunks.
     pub free_bytes: u64,
-    /// Never to be handed out, in chunks that are done with.
+    /// Never to be handed out, in retired chunks.
     pub waste_bytes: u64,
     /// Headers in the chunks.
     pub overhead_bytes: u64,
@@ -50,7 +50,7 @@ impl LoaderUsage {
 /// A metaspace at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Listing {
-    /// Whose rules: "jdk11", with parameters.
+    /// The generation: "jdk11", with parameters.
     pub metaspace: String,
     /// By kind of loader and space; kinds without arenas are left out.
     pub loaders: Vec<LoaderUsage>,
@@ -60,7 +60,7 @@ pub struct Listing {
     pub free_chunks_bytes: u64,
     /// Committed and not cut into chunks yet (the old design).
     pub uncut_bytes: u64,
-    /// Blocks that came back or were left over; part of what is used.
+    /// Returned or left-over blocks; part of the used bytes.
     pub free_blocks: u64,
     /// Their bytes.
     pub free_block_bytes: u64,

@@ -1,10 +1,10 @@
-//! What kind of arena each region of a workload is.
+//! The kind of arena of each region of a workload.
 //!
 //! A class loader owns two arenas, one for class structures (class space) and one for everything
-//! else, and the loader's kind decides in which steps they grow. A workload says it in its arenas
-//! table; this module gives those words their meaning: `kind` is "class" or "non-class",
-//! `growth_policy` one of [`LoaderKind::ALL`]'s names. A region that the workload says nothing
-//! about is a standard non-class arena.
+//! else; the loader's kind decides their growth steps. A workload tells the kind in its arenas
+//! table, and this module gives those words their meaning: `kind` is "class" or "non-class",
+//! `growth_policy` one of [`LoaderKind::ALL`]'s names. A region without a row is a standard
+//! non-class arena.
 
 use heaplab_heap::Region;
 
@@ -16,7 +16,7 @@ pub enum LoaderKind {
     /// Any other class loader.
     #[default]
     Standard,
-    /// A hidden class that has arenas of its own (anonymous classes in JDK 11).
+    /// A hidden class with its own arenas (anonymous classes in JDK 11).
     Hidden,
     /// A reflection delegator: one class.
     Reflection,
@@ -31,7 +31,7 @@ impl LoaderKind {
         (LoaderKind::Reflection, "reflection"),
     ];
 
-    /// As the arenas table names it.
+    /// Its name in the arenas table.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(kind, _)| *kind == self).map_or("standard", |(_, name)| name)
     }
@@ -42,14 +42,14 @@ impl LoaderKind {
 pub struct ArenaPlan {
     /// In class space; otherwise among the non-class nodes.
     pub class: bool,
-    /// Whose it is.
+    /// Its loader's kind.
     pub loader: LoaderKind,
 }
 
 impl ArenaPlan {
-    /// What the columns `kind` and `growth_policy` of a workload's arenas table say. `anonymous` is
-    /// JDK 11's word for hidden, `micro` what a log of JDK 16 and later shows of a reflection or
-    /// hidden loader; words that nobody here knows are standard and non-class.
+    /// From the columns `kind` and `growth_policy` of a workload's arenas table. `anonymous` is JDK
+    /// 11's word for hidden; `micro` is a reflection or hidden loader in a log of JDK 16 and later;
+    /// unknown words mean standard and non-class.
     pub fn parse(kind: &str, growth_policy: &str) -> ArenaPlan {
         let loader = match growth_policy {
             "anonymous" => LoaderKind::Hidden,
@@ -70,8 +70,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// `arenas[n]` is region `n`; malloc's region 0, which never dies, is a boot loader's non-class
-    /// arena whatever stands there.
+    /// `arenas[n]` is region `n`; malloc's region 0, which never dies, is always a boot loader's
+    /// non-class arena.
     pub fn new(mut arenas: Vec<ArenaPlan>) -> Plan {
         let malloc = ArenaPlan { class: false, loader: LoaderKind::Boot };
         match arenas.first_mut() {
@@ -81,7 +81,7 @@ impl Plan {
         Plan { arenas }
     }
 
-    /// The arena that `region` is.
+    /// The arena of `region`.
     pub fn arena(&self, region: Region) -> ArenaPlan {
         match self.arenas.get(region.0 as usize) {
             Some(plan) => *plan,

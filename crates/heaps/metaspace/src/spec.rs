@@ -1,27 +1,27 @@
 //! The names of the generations and their parameters: `jdk17,reclaim=aggressive,limit=64m`.
 //!
-//! One table ([`PARAMETERS`]) from which parsing, limits and help derive.
+//! One table ([`PARAMETERS`]) serves parsing, limits and help.
 
 use heaplab_heap::Parameter;
 use heaplab_heap::parameter::bytes;
 use serde::Serialize;
 
-/// Whose rules.
+/// A generation's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Generation {
-    /// JDK 11: the old design, as it was until JDK 15.
+    /// JDK 11: the old design, unchanged until JDK 15.
     Jdk11,
     /// JDK 16: the first elastic one; root chunks of 4 MB.
     Jdk16,
-    /// JDK 17: root chunks of 16 MB; free chunks are uncommitted when they return.
+    /// JDK 17: root chunks of 16 MB; free chunks are uncommitted on their return.
     Jdk17,
-    /// JDK 18 and later: free chunks are uncommitted at a purge only.
+    /// JDK 18 and later: free chunks are uncommitted only at a purge.
     Jdk18,
 }
 
 impl Generation {
-    /// Every generation with its name and what it is, in a line.
+    /// Every generation with its name and a description in one line.
     pub const ALL: [(Generation, &'static str, &'static str); 4] = [
         (
             Generation::Jdk11,
@@ -41,7 +41,7 @@ impl Generation {
         ),
     ];
 
-    /// As it is named on the command line.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         Self::ALL
             .iter()
@@ -96,7 +96,7 @@ pub const PARAMETERS: [Parameter; 3] = [
 
 /// Smallest class space: one root chunk.
 const CLASS_SPACE_BYTES_MIN: u64 = 16 << 20;
-/// Largest class space: what a compressed class pointer reaches.
+/// Largest class space: the reach of a compressed class pointer.
 const CLASS_SPACE_BYTES_MAX: u64 = 4 << 30;
 /// Smallest limit: one granule of the default policy.
 const LIMIT_BYTES_MIN: u64 = 64 << 10;
@@ -104,9 +104,9 @@ const LIMIT_BYTES_MIN: u64 = 64 << 10;
 /// A generation with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Spec {
-    /// Whose rules.
+    /// The generation.
     pub generation: Generation,
-    /// What happens with free chunks; has no meaning in JDK 11.
+    /// The treatment of free chunks; without meaning in JDK 11.
     pub reclaim: Reclaim,
     /// Most bytes committed; `None`: no limit.
     pub limit_bytes: Option<u64>,
@@ -123,20 +123,20 @@ pub enum SpecError {
     /// No such parameter.
     #[error("metaspace has no parameter {0:?}; it has reclaim, limit and class_space")]
     Parameter(String),
-    /// Not a value of this parameter.
+    /// An invalid value of this parameter.
     #[error("metaspace:{parameter} takes {takes}, not {value:?}")]
     Value {
         /// The parameter.
         parameter: &'static str,
-        /// What it takes.
+        /// The possible values.
         takes: &'static str,
-        /// As asked for.
+        /// As typed.
         value: String,
     },
 }
 
 impl Spec {
-    /// A generation with the parameters that its JVM has by default.
+    /// A generation with its JVM's default parameters.
     pub const fn new(generation: Generation) -> Spec {
         Spec {
             generation,
@@ -146,8 +146,8 @@ impl Spec {
         }
     }
 
-    /// Parses what follows `metaspace:`: a generation, then `parameter=value` pieces, all separated
-    /// by commas.
+    /// Parses the text behind `metaspace:`: a generation, then `parameter=value` pieces, all
+    /// separated by commas.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         let mut pieces = text.split(',');
         let name = pieces.next().unwrap_or_default();
@@ -166,12 +166,12 @@ impl Spec {
         Ok(spec)
     }
 
-    /// The limit as it is named, where there is one.
+    /// The limit in its typed form, if any.
     pub fn limit_text(&self) -> Option<String> {
         self.limit_bytes.map(|limit| format!("limit={}", shortest(limit)))
     }
 
-    /// The reclaim policy's name, and whether it is the default one.
+    /// The reclaim policy's name, and whether it is the default.
     pub fn reclaim_name(&self) -> (&'static str, bool) {
         let name = Reclaim::ALL
             .iter()
@@ -225,7 +225,7 @@ impl std::fmt::Display for Spec {
     }
 }
 
-/// Bytes as the command line takes them, in the largest unit that is whole.
+/// Bytes in the command line's form, in the largest unit that is whole.
 fn shortest(bytes: u64) -> String {
     for (unit, shift) in [("g", 30), ("m", 20), ("k", 10)] {
         if bytes.is_multiple_of(1 << shift) {

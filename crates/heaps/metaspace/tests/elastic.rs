@@ -1,5 +1,5 @@
-//! The elastic metaspace as a heap: HotSpot's own list of tests, operation lists, and memory that
-//! is refused at any call.
+//! The elastic metaspace as a heap: HotSpot's own list of tests, operation lists, and memory
+//! refused at any call.
 
 mod common;
 
@@ -68,7 +68,7 @@ proptest! {
         conformance::drive(metaspace(SPECS[at]), &list).unwrap();
     }
 
-    /// Class arenas too, under a limit: requests are refused, nothing else changes.
+    /// Class arenas too, under a limit: requests are refused, and nothing else changes.
     #[test]
     fn any_list_passes_under_a_limit(list in conformance::operations(150), class in any::<bool>()) {
         let arena = ArenaPlan { class, loader: LoaderKind::Standard };
@@ -87,7 +87,7 @@ fn a_chunk_doubles_in_place_as_long_as_the_next_one_would_be_as_large() {
         }
         (shape(&heap, id), heap.counters().num_chunks_enlarged)
     };
-    // 4 KB, then 8 in place; a second chunk of 4 KB is wanted, so that is where it ends.
+    // 4 KB, then 8 in place; the next chunk size is 4 KB, so growth in place ends there.
     assert_eq!(marks::expect("enlarged in place", || fill(1024)), ((Level(11), 1), 1));
     assert_eq!(
         marks::expect("enlarging refused: the next chunk is to be smaller", || fill(64)).0.1,
@@ -127,21 +127,21 @@ fn enlarging_is_refused_where_hotspot_refuses_it() {
         marks::expect(mark, || heap.allocate_words(id, *last).unwrap());
         assert_eq!(shape(&heap, id), expected, "{mark}");
     };
-    // A standard arena's second chunk would be of 4 KB again: 4 KB may double to 8, not more.
+    // A standard arena's second chunk would again be of 4 KB: 4 KB may double to 8, not more.
     refused(
         "enlarging refused: more than twice as large",
         LoaderKind::Standard,
         &[500, 1500],
         (Level(10), 2),
     );
-    // What is used and the request are more than a root chunk.
+    // The used part and the request together exceed a root chunk.
     refused(
         "enlarging refused: above a root chunk",
         LoaderKind::Boot,
         &[400_000, ROOT_WORDS],
         (Level(0), 2),
     );
-    // A micro arena's first chunk has 2 KB, its next is to have 1 KB.
+    // A micro arena's first chunk has 2 KB, its next one 1 KB.
     refused(
         "enlarging refused: the next chunk is to be smaller",
         LoaderKind::Reflection,
@@ -214,7 +214,7 @@ fn a_commit_limit_refuses_and_what_dies_makes_room() {
     // SAFETY: its block is not used.
     unsafe { heap.death(first) };
     assert!(heap.allocate_words(second, 1).is_some());
-    // A chunk that can be committed no further is retired once another one can be had.
+    // A chunk that cannot be committed further is retired once another is available.
     marks::expect("the current chunk could not be committed further", || {
         let boot = heap.birth(plan(LoaderKind::Boot));
         while heap.allocate_words(boot, 512).is_some() {}
@@ -283,7 +283,7 @@ impl Random {
     }
 }
 
-/// A block with its number written into every word.
+/// A block with its number in every word.
 struct Marked {
     block: NonNull<u64>,
     words: usize,
@@ -306,7 +306,7 @@ impl Marked {
 }
 
 /// HotSpot's `test_random_allocs`: arenas are born, used and die at random; every block keeps its
-/// mark. 15 % of the steps give a block back. Returns how many requests were refused.
+/// mark. 15 % of the steps give a block back. Returns the number of refused requests.
 fn stress(
     mut heap: ElasticMetaspace,
     arenas: usize,

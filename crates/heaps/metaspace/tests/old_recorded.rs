@@ -1,6 +1,6 @@
-//! The old metaspace against JDK 11.0.13 itself: every chunk of a recorded program lies where it
-//! lay there, every request that a free block served gets the same block, the same nodes are
-//! unmapped, and as much is committed at every moment.
+//! The old metaspace against JDK 11.0.13 itself: every chunk of a recorded program lies at the same
+//! place, every request served by a free block gets the same block, the same nodes are unmapped,
+//! and committed bytes are equal at every moment.
 
 use flate2::read::GzDecoder;
 use heaplab_metaspace::old::jvm_log;
@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a non-class node grows by.
+/// Growth step of a non-class node.
 const BUNCH_BYTES: u64 = 256 << 10;
 
 fn recorded(name: &str) -> Vec<Event> {
@@ -19,9 +19,9 @@ fn recorded(name: &str) -> Vec<Event> {
     recording::parse(&text).unwrap()
 }
 
-/// Replays, and compares everything but the used bytes, which a recording does not hold.
-/// `slack_bytes`: how far the moments at which the JVM spoke of itself may be off, because another
-/// of its threads asked for a chunk just then.
+/// Replays, and compares everything except the used bytes, which a recording lacks. `slack_bytes`:
+/// allowed difference at moments with figures of the JVM, because another of its threads asked for
+/// a chunk just then.
 fn as_the_jvm(events: &[Event], slack_bytes: u64) -> Comparison {
     let (metaspace, comparison) = recording::replay(events).unwrap();
     metaspace.check_deep().unwrap();
@@ -42,8 +42,8 @@ fn as_the_jvm(events: &[Event], slack_bytes: u64) -> Comparison {
             moment.ours.class.committed_bytes.abs_diff(said.class_committed_bytes) <= slack_bytes,
             "{said:?}"
         );
-        // Of a chunk that an arena is not done with, the log does not say how much was handed out
-        // (`old::jvm_log`): what is missing is there, and nowhere else.
+        // The log does not tell how much of an arena's current chunk was handed out
+        // (`old::jvm_log`): the missing bytes are there, and nowhere else.
         let (total, missing_bytes) =
             (moment.ours.total(), said.used_bytes as i64 - moment.ours.used_bytes() as i64);
         println!(
@@ -80,7 +80,7 @@ fn redefined_classes_find_the_same_free_blocks() {
     assert!(comparison.blocks > 10_000, "{} blocks", comparison.blocks);
 }
 
-/// `JAVA_HOME` of a JDK 11, from HEAPLAB_JDK11; `None` after saying that there is none.
+/// `JAVA_HOME` of a JDK 11, from HEAPLAB_JDK11; `None`, with a printed line, without one.
 fn jdk_11() -> Option<PathBuf> {
     let home = std::env::var_os("HEAPLAB_JDK11").map(PathBuf::from).filter(|home| {
         let version = Command::new(home.join("bin/java")).arg("-version").output();
@@ -98,8 +98,8 @@ fn jdk_11() -> Option<PathBuf> {
     home
 }
 
-/// Records a program of the study on a real JDK 11, now. Compilations are waited for (`-Xbatch`): a
-/// compiling thread allocates too, and lines of two threads at work need not stand in the order in
+/// Records a program of the study on a real JDK 11, now. Waits for compilations (`-Xbatch`): a
+/// compiling thread allocates too, and lines of two working threads need not stand in the order in
 /// which the threads acted.
 fn recorded_now(java_home: &Path, folder: &Path, jar: &Path, program: &str) -> Vec<Event> {
     let log = folder.join(format!("{program}.log"));
@@ -130,7 +130,7 @@ fn recorded_now(java_home: &Path, folder: &Path, jar: &Path, program: &str) -> V
     converted.events
 }
 
-/// The study's programs, compiled by whatever JDK is installed.
+/// The study's programs, compiled by any installed JDK.
 fn jar(folder: &Path) -> PathBuf {
     let sources =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../studies/elastic-metaspace/churn");
@@ -171,7 +171,7 @@ fn a_jdk_11_run_now_decides_alike() {
 #[test]
 fn a_metaspace_that_decides_otherwise_is_found_out() {
     let mut events = recorded("jdk11-churn.txt.gz");
-    // One loader less, and every chunk that it had is free for others.
+    // One loader less, and all its chunks are free for others.
     let victim =
         events.iter().position(|event| matches!(event, Event::Birth { arena: 40, .. })).unwrap();
     events.remove(victim);
@@ -185,7 +185,7 @@ fn a_metaspace_that_decides_otherwise_is_found_out() {
     assert!(comparison.first_difference.is_some() && comparison.chunks_equal < comparison.chunks);
 }
 
-/// Recordings that nobody recorded, of which one step would write where no block is.
+/// Invented recordings with one step that would write outside of any block.
 #[test]
 fn what_would_reach_into_another_block_is_refused() {
     let refused = |events: &str| {
@@ -195,10 +195,10 @@ fn what_would_reach_into_another_block_is_refused() {
         );
         recording::replay(&recording::parse(&text).unwrap()).err().map(|error| error.event)
     };
-    // A bumped word is given back as if it were three.
+    // A bumped word is given back as three.
     assert_eq!(refused("a 0 1\nd 0 0\n").as_deref(), Some("d 0 0"));
     assert_eq!(refused("a 0 3\nd 0 0\n"), None);
-    // An arena's number comes again, and a block of the dead one with it.
+    // An arena's number is reused, together with a block of the dead one.
     assert_eq!(
         refused("b 1 n s 0 4096 512\na 1 8\nk 1\nb 1 n s 0 4096 512\nd 1 0\n").as_deref(),
         Some("d 1 0")

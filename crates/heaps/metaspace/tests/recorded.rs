@@ -1,4 +1,4 @@
-//! Heaplab's metaspace against what HotSpot 17 did with the same workloads (traces/metaspace).
+//! Heaplab's metaspace against HotSpot 17's decisions on the same workloads (traces/metaspace).
 
 mod common;
 
@@ -93,7 +93,7 @@ fn plans(trace: &str) -> Vec<ArenaPlan> {
     table.lines().skip(1).map(plan).collect()
 }
 
-/// A decision as the golden files write it; `None`: of a kind they leave out.
+/// A decision in the golden files' form; `None`: a kind that they lack.
 fn line(class: bool, decision: &Decision, with_returns: bool) -> Option<String> {
     let space = if class { 'c' } else { 'n' };
     Some(match decision {
@@ -111,8 +111,8 @@ fn line(class: bool, decision: &Decision, with_returns: bool) -> Option<String> 
     })
 }
 
-/// Every chunk that is asked for, handed out, returned and merged equals HotSpot's, class and
-/// non-class, in order.
+/// Every chunk requested, handed out, returned and merged equals HotSpot's, class and non-class, in
+/// order.
 fn decisions_equal(trace: &str) {
     let events = parse(&text(&format!("{trace}.trace.gz")));
     let (plans, golden) = (plans(trace), text(&format!("{trace}.golden.csv.gz")));
@@ -123,7 +123,7 @@ fn decisions_equal(trace: &str) {
         .map(|line| line.split_once(',').unwrap().1)
         .filter(|line| !line.contains("purge"));
     let mut heap = ElasticMetaspace::new(Spec::parse("jdk17").unwrap(), Plan::default()).unwrap();
-    // The first chunk of class space is taken before anyone can watch.
+    // The first chunk of class space is taken before any watch.
     assert_eq!(
         (expected.next(), expected.next()),
         (Some("c,req,14,14,0,"), Some("c,out,,14,,0:0"))

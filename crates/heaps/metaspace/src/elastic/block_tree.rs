@@ -1,17 +1,17 @@
 //! Larger freed blocks: a search tree of distinct sizes, unbalanced, with blocks of one size
 //! chained behind their node.
 //!
-//! The tree runs through the blocks themselves. Which block a request gets depends on the chains
-//! (the newest after the node itself, the node last), and which remainders arise depends on that,
-//! so insertion and removal are exactly those of HotSpot 17's `BlockTree`: no balancing, a node
-//! with two children is replaced by its successor. HotSpot's nodes carry a parent and a canary;
-//! here a removal walks down from the root and needs no parent.
+//! The tree runs through the blocks themselves. The chains decide which block a request gets (the
+//! newest after the node itself, the node last), and this decides the remainders. So insertion and
+//! removal are exactly those of HotSpot 17's `BlockTree`: no balancing, and the successor replaces
+//! a node with two children. HotSpot's nodes have a parent and a canary; here a removal walks down
+//! from the root and needs no parent.
 
 use std::ptr::NonNull;
 
 type Link = Option<NonNull<Node>>;
 
-/// What a block in the tree holds. It fits: blocks here have at least 34 words.
+/// The content of a block in the tree. It fits: blocks here have at least 34 words.
 #[repr(C)]
 struct Node {
     canary: u64,
@@ -22,7 +22,7 @@ struct Node {
     right: Link,
 }
 
-/// Shows a later reader that nobody wrote into a freed block.
+/// Proves to a later reader that nobody wrote into a freed block.
 const CANARY: u64 = u64::from_le_bytes(*b"freeblok");
 
 /// The tree.
@@ -34,7 +34,7 @@ pub struct BlockTree {
 }
 
 impl BlockTree {
-    /// How many blocks it holds.
+    /// Number of blocks.
     pub fn blocks(&self) -> usize {
         self.blocks
     }
@@ -70,12 +70,12 @@ impl BlockTree {
         *link = Some(new);
     }
 
-    /// Takes the smallest block of at least `words`; also says how large it is.
+    /// Takes the smallest block of at least `words`; returns its size too.
     pub fn take(&mut self, words: usize) -> Option<(NonNull<u64>, usize)> {
         let mut link: *mut Link = &mut self.root;
         let mut best: Option<*mut Link> = None;
-        // SAFETY: `link` is the root or a link inside a node of the tree, whose nodes hold what
-        // `add` wrote; nothing else refers to them during the walk.
+        // SAFETY: `link` is the root or a link inside a node of the tree, and the tree's nodes hold
+        // what `add` wrote; nothing else refers to them during the walk.
         while let Some(mut node) = unsafe { *link } {
             // SAFETY: as above.
             let node = unsafe { node.as_mut() };
@@ -90,7 +90,7 @@ impl BlockTree {
             }
         }
         let best = best?;
-        // SAFETY: as above; the link holds a node, since the walk looked at it.
+        // SAFETY: as above; the link holds a node, because the walk looked at it.
         let (mut node, size) = unsafe {
             let node = (*best)?;
             (node, node.as_ref().words)
@@ -113,13 +113,13 @@ impl BlockTree {
         Some((block.cast(), size))
     }
 
-    /// Every block with its size, whether its canary is whole, and the sizes that its place in the
-    /// tree allows.
+    /// Every block with its size, whether its canary is whole, and the sizes allowed by its place
+    /// in the tree.
     pub fn each(&self, mut visit: impl FnMut(NonNull<u64>, usize, bool, (usize, usize))) {
         let mut waiting = vec![(self.root, (0, usize::MAX))];
         while let Some((link, (low, high))) = waiting.pop() {
             let Some(node) = link else { continue };
-            // SAFETY: a node in the tree holds what `add` wrote, since nobody else uses it.
+            // SAFETY: a node in the tree holds what `add` wrote, because nobody else uses it.
             let content = unsafe { node.as_ref() };
             let mut at = Some(node);
             while let Some(block) = at {
@@ -152,7 +152,7 @@ impl BlockTree {
     }
 }
 
-/// What takes the place of `node` in the tree when it leaves.
+/// The replacement of `node` in the tree after its removal.
 ///
 /// # Safety
 /// `node` and everything below it are nodes of a tree, and no reference to any of them lives.
@@ -167,7 +167,8 @@ unsafe fn without(node: NonNull<Node>) -> Link {
         parent = Some(at);
         at = smaller;
     }
-    // SAFETY: `at` and `parent` are two different nodes of the tree, to which no reference lives.
+    // SAFETY: `at` and `parent` are two different nodes of the tree, and no reference to them
+    // lives.
     unsafe {
         if let Some(mut parent) = parent {
             parent.as_mut().left = at.as_ref().right;

@@ -20,7 +20,7 @@ fn expect(
 }
 
 impl ElasticMetaspace {
-    /// What can be checked in constant time.
+    /// Checks the counts, in constant time.
     pub(super) fn check_counts(&self) -> Result<(), CheckError> {
         let (committed, charged) =
             (self.committed_words() * WORD_BYTES, self.limit().committed_bytes());
@@ -38,7 +38,7 @@ impl ElasticMetaspace {
         )
     }
 
-    /// Every invariant.
+    /// Checks every invariant.
     pub(super) fn check_everything(&self) -> Result<(), CheckError> {
         self.check_counts()?;
         let mut seen = 0;
@@ -49,8 +49,8 @@ impl ElasticMetaspace {
         expect(seen == live, "arenas", format!("all {live} of them in a space"), seen)
     }
 
-    /// Checks the chunks of a space, the arenas in it, and that every chunk in use has an owner.
-    /// Returns its arenas.
+    /// Checks the chunks of a space, its arenas, and that every chunk in use has an owner. Returns
+    /// the number of its arenas.
     fn check_space(&self, at: usize, space: &Space) -> Result<usize, CheckError> {
         space.chunks().check_deep().map_err(|broken| CheckError {
             place: broken.place,
@@ -118,7 +118,7 @@ impl ElasticMetaspace {
         Ok(arenas)
     }
 
-    /// What a chunk says is committed is committed; the mask may know of more.
+    /// Memory that a chunk counts as committed is committed; the mask may know of more.
     fn check_committed(&self, space: &Space) -> Result<(), CheckError> {
         let node_bytes = space.nodes().first().map_or(1, super::node::Node::reserved_bytes);
         for area in 0..space.chunks().areas() {
@@ -141,8 +141,8 @@ impl ElasticMetaspace {
         Ok(())
     }
 
-    /// Free blocks are as they were put away, lie in used parts of their arena's chunks, and do not
-    /// overlap each other.
+    /// Free blocks are unchanged since they were put away, lie in used parts of their arena's
+    /// chunks, and do not overlap.
     fn check_blocks(
         &self,
         blocks: Option<&super::free_blocks::FreeBlocks>,

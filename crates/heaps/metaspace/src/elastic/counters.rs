@@ -1,4 +1,4 @@
-//! What happened so far, under the names that `VM.metaspace` prints (HotSpot's `InternalStats`).
+//! Counts of events, under the names in `VM.metaspace` (HotSpot's `InternalStats`).
 
 use serde::{Deserialize, Serialize};
 
@@ -19,22 +19,22 @@ pub struct Counters {
     pub num_space_committed: u64,
     /// Uncommits.
     pub num_space_uncommitted: u64,
-    /// Chunks that came back.
+    /// Chunks returned.
     pub num_chunks_returned_to_freelist: u64,
     /// Chunks handed out.
     pub num_chunks_taken_from_freelist: u64,
-    /// Chunks that merged, however far, when they came back.
+    /// Chunks merged on their return, however far.
     pub num_chunk_merges: u64,
-    /// Chunks that were split, however far, when they were handed out.
+    /// Chunks split when handed out, however far.
     pub num_chunk_splits: u64,
     /// Chunks enlarged in place.
     pub num_chunks_enlarged: u64,
-    /// Statistics that contradicted each other: none, since they are taken in one piece here.
+    /// Contradicting statistics: none, because here they are taken in one piece.
     pub num_inconsistent_stats: u64,
 }
 
 impl Counters {
-    /// Each with its name, in the order of `VM.metaspace`.
+    /// Each count with its name, in the order of `VM.metaspace`.
     pub fn each(&self) -> [(&'static str, u64); 13] {
         [
             ("num_allocs_failed_limit", self.num_allocs_failed_limit),

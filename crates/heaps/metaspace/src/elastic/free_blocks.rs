@@ -1,8 +1,7 @@
-//! The blocks an arena got back: freed before its death, and what was left of retired chunks.
+//! The returned blocks of an arena: freed before its death, and the rests of retired chunks.
 //!
-//! A request of up to 33 words looks in the bins alone, a larger one in the tree alone. What is
-//! left of a block that was too large goes back where it is worth keeping (HotSpot 17,
-//! `FreeBlocks`).
+//! A request of up to 33 words looks only in the bins, a larger one only in the tree. The rest of a
+//! block that was too large goes back if worth keeping (HotSpot 17, `FreeBlocks`).
 
 use super::bin_list::BinList;
 use super::block_tree::BlockTree;
@@ -17,7 +16,7 @@ pub struct FreeBlocks {
 }
 
 impl FreeBlocks {
-    /// How many blocks there are.
+    /// Number of blocks.
     pub fn blocks(&self) -> usize {
         self.bins.blocks() + self.tree.blocks()
     }
@@ -42,8 +41,8 @@ impl FreeBlocks {
         }
     }
 
-    /// Takes a block for `words`, at least 2. A small remainder stays with it and is lost until the
-    /// arena dies.
+    /// Takes a block for `words`, at least 2. A small remainder stays with the block and is lost
+    /// until the arena dies.
     pub fn take(&mut self, words: usize) -> Option<NonNull<u64>> {
         let found = if words > LARGEST_BINNED_WORDS {
             self.tree.take(words)
@@ -53,14 +52,13 @@ impl FreeBlocks {
         let (block, size) = found?;
         let rest = size - words;
         if rest > REMAINDER_KEPT_ABOVE_WORDS {
-            // SAFETY: the block was ours, and its first `words` are the only ones that are given
-            // away.
+            // SAFETY: the block was ours, and only its first `words` are given away.
             unsafe { self.add(block.add(words), rest) };
         }
         Some(block)
     }
 
-    /// Visits every block with its size; `Err` at the first that is not as it was put away.
+    /// Visits every block with its size; `Err` at the first that changed since it was put away.
     pub fn check(&self, mut visit: impl FnMut(NonNull<u64>, usize)) -> Result<(), String> {
         let (mut blocks, mut total, mut broken) = (0, 0, None);
         self.bins.each(|block, bin, written| {

@@ -1,4 +1,4 @@
-//! Bins and tree against a model of their rules, on memory of a vector, so that Miri can watch.
+//! Bins and tree against a model of their rules, on a vector's memory, under Miri too.
 
 use super::*;
 use proptest::prelude::*;
@@ -112,8 +112,8 @@ fn a_write_into_a_freed_block_is_found() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Blocks go in and out; what comes out is the best fit, never overlaps what else is out, and
-    /// counts add up.
+    /// Blocks go in and out: each taken block is the best fit, never overlaps another taken one,
+    /// and counts add up.
     #[test]
     fn what_comes_out_fits_best(steps in proptest::collection::vec((any::<bool>(), 2usize..120), 0..if cfg!(miri) { 12 } else { 120 })) {
         let (mut slab, mut blocks) = (Slab::new(120 * 120), FreeBlocks::default());

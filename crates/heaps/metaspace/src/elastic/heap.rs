@@ -1,17 +1,16 @@
-//! The heap: both spaces, their arenas, and the contract that a workload is replayed through.
+//! The heap: both spaces, their arenas, and the contract for replaying a workload.
 //!
 //! [`ElasticMetaspace::allocate_words`] and its kin are HotSpot's own operations, in words, with no
-//! more bookkeeping than HotSpot has. [`Manual`] stands on them: a region is an arena, malloc's
-//! region the boot loader's non-class one. The driver knows the size and the region of what it
-//! frees, as HotSpot's metadata know their own.
+//! more bookkeeping than HotSpot has. [`Manual`] builds on them: a region is an arena, and malloc's
+//! region is the boot loader's non-class one. The driver knows the size and the region of each
+//! block that it frees, as HotSpot's metadata know their own.
 //!
-//! Deviations, none of which changes where a block of a metaspace workload goes: blocks that must
-//! be aligned beyond a word are cut from larger ones whose ends go to the free blocks (HotSpot has
-//! no such blocks); where the system refuses memory the request fails, while HotSpot ends the VM;
-//! there is no collector, so the limit is `MaxMetaspaceSize` alone. A JVM purges at the end of the
-//! collection in which loaders died; behind the contract, which knows no collections, the first
-//! request after arenas died does it. (In every recording the deaths of a collection and its purge
-//! stand together.)
+//! Deviations (none changes the place of a metaspace workload's block): blocks aligned beyond a
+//! word are cut from larger ones, and the ends go to the free blocks (HotSpot has no such blocks).
+//! If the system refuses memory, the request fails; HotSpot ends the VM. There is no collector, so
+//! `MaxMetaspaceSize` alone is the limit. A JVM purges at the end of the collection in which
+//! loaders died; the contract knows no collections, so the first request after arenas died purges.
+//! (In every recording the deaths of a collection and its purge stand together.)
 
 use super::arena::{Arena, raw_words};
 use super::counters::Counters;
@@ -42,7 +41,7 @@ pub struct ElasticMetaspace {
     limit: Arc<CommitLimit>,
     /// Used words of each space.
     pub(super) used_words: [usize; 2],
-    /// The chunk at the beginning of class space, so that no class has the narrow pointer 0.
+    /// The chunk at the beginning of class space: no class gets the narrow pointer 0.
     pub(super) guard: Option<ChunkId>,
     plan: Plan,
     regions: Vec<Option<ArenaId>>,
@@ -58,13 +57,13 @@ pub const NON_CLASS: usize = 0;
 pub const CLASS: usize = 1;
 
 impl ElasticMetaspace {
-    /// The metaspace of a JVM: both spaces, a first chunk of class space taken, as `plan` says for
-    /// each region.
+    /// The metaspace of a JVM: both spaces, with the first chunk of class space taken; `plan`
+    /// describes each region.
     pub fn new(spec: Spec, plan: Plan) -> Result<ElasticMetaspace, Error> {
         ElasticMetaspace::with_faults(spec, plan, None)
     }
 
-    /// The same on memory whose calls can be made to fail.
+    /// The same on memory with calls that can fail on request.
     pub fn with_faults(
         spec: Spec,
         plan: Plan,
@@ -84,9 +83,9 @@ impl ElasticMetaspace {
         Ok(heap)
     }
 
-    /// A non-class space of its own with its own limits in words, as HotSpot's tests and WhiteBox
-    /// make them (`MetaspaceTestContext`). With a reserve limit, which is made of whole root
-    /// chunks, it does not expand.
+    /// A separate non-class space with its own limits in words, as HotSpot's tests and WhiteBox
+    /// make them (`MetaspaceTestContext`). With a reserve limit, made of whole root chunks, it does
+    /// not expand.
     pub fn test_context(
         spec: Spec,
         commit_limit_words: Option<usize>,
@@ -100,7 +99,7 @@ impl ElasticMetaspace {
         )
     }
 
-    /// The same on memory whose calls can be made to fail.
+    /// The same on memory with calls that can fail on request.
     pub fn test_context_with_faults(
         spec: Spec,
         commit_limit_words: Option<usize>,
@@ -142,23 +141,22 @@ impl ElasticMetaspace {
         &self.spec
     }
 
-    /// The spaces: [`NON_CLASS`], and [`CLASS`] where there is one.
+    /// The spaces: [`NON_CLASS`], and [`CLASS`] if there is one.
     pub fn spaces(&self) -> &[Space] {
         &self.spaces
     }
 
-    /// The spaces, to watch their decisions.
+    /// The spaces, mutable, for watching their decisions.
     pub fn spaces_mut(&mut self) -> &mut [Space] {
         &mut self.spaces
     }
 
-    /// What may be committed, and what is.
+    /// The commit limit and the committed bytes.
     pub fn limit(&self) -> &CommitLimit {
         &self.limit
     }
 
-    /// Used words of both spaces: everything handed out by arenas that live, their free blocks
-    /// included.
+    /// Used words of both spaces: handed out by live arenas, their free blocks included.
     pub fn used_words(&self) -> usize {
         self.used_words.iter().sum()
     }
@@ -168,7 +166,7 @@ impl ElasticMetaspace {
         self.spaces.iter().map(Space::committed_bytes).sum::<usize>() / WORD_BYTES
     }
 
-    /// What happened so far, both spaces together.
+    /// Counts so far, both spaces together.
     pub fn counters(&self) -> Counters {
         let mut all = self.counters;
         for space in &self.spaces {
@@ -205,12 +203,12 @@ impl ElasticMetaspace {
         }
     }
 
-    /// The arena, if it lives.
+    /// The arena, if alive.
     pub fn arena(&self, id: ArenaId) -> Option<&Arena> {
         self.arenas.get(id.0 as usize)?.as_ref()
     }
 
-    /// Allocates from an arena that lives. `None`: refused.
+    /// Allocates from a live arena. `None`: refused.
     pub fn allocate_words(&mut self, id: ArenaId, words: usize) -> Option<NonNull<u64>> {
         let plan = self.arenas.get(id.0 as usize)?.as_ref()?.plan();
         let at = self.space_of(plan);
@@ -227,10 +225,10 @@ impl ElasticMetaspace {
         }
     }
 
-    /// Gives a block back to its arena, which lives.
+    /// Gives a block back to its arena, which must be alive.
     ///
     /// # Safety
-    /// The block was allocated there with as many words and not given back since, and nobody uses
+    /// The block was allocated there with the same words and not given back since, and nobody uses
     /// it any more.
     pub unsafe fn deallocate_words(&mut self, id: ArenaId, block: NonNull<u64>, words: usize) {
         if let Some(arena) = self.arenas.get_mut(id.0 as usize).and_then(Option::as_mut) {
@@ -239,7 +237,7 @@ impl ElasticMetaspace {
         }
     }
 
-    /// An arena dies with everything in it.
+    /// An arena dies with all its blocks.
     ///
     /// # Safety
     /// Nobody uses any of its blocks any more.
@@ -251,7 +249,7 @@ impl ElasticMetaspace {
         self.counters.num_arena_deaths += 1;
     }
 
-    /// Gives the memory of free chunks back, as far as the generation does.
+    /// Gives the memory of free chunks back, as the generation does.
     pub fn purge(&mut self) {
         self.unpurged = false;
         for space in &mut self.spaces {
@@ -259,7 +257,7 @@ impl ElasticMetaspace {
         }
     }
 
-    /// Regions that have an arena, and its place in `arenas`.
+    /// Regions with an arena, and the arena's index in `arenas`.
     pub(super) fn regions(&self) -> impl Iterator<Item = (Region, usize)> {
         (0..)
             .map(Region)
@@ -292,11 +290,11 @@ impl ElasticMetaspace {
         let more = if align_words > 1 { words.checked_add(align_words - 1)? } else { words };
         let whole = self.allocate_words(id, more)?;
         let front = whole.as_ptr().align_offset(align_words * WORD_BYTES).min(more - words);
-        // SAFETY: the block has `more` words, of which `front` and `words` are no more.
+        // SAFETY: the block has `more` words, at least `front` and `words` together.
         let (block, tail) = unsafe { (whole.add(front), whole.add(front + words)) };
         for (rest, rest_words) in [(whole, front), (tail, more - words - front)] {
             if rest_words >= SMALLEST_BLOCK_WORDS {
-                // SAFETY: an end of the block that was just allocated, which nobody will use.
+                // SAFETY: an end of the new block, which nobody will use.
                 unsafe { self.deallocate_words(id, rest, rest_words) };
             }
         }
@@ -309,7 +307,7 @@ impl ElasticMetaspace {
     }
 }
 
-/// Words that a request of so many bytes takes.
+/// Words of a request of this many bytes.
 fn words_of(size: usize) -> usize {
     raw_words(size.div_ceil(WORD_BYTES))
 }
@@ -336,7 +334,7 @@ impl Manual for ElasticMetaspace {
             return Some(block.address);
         }
         let moved = self.serve(block.request(new_size))?;
-        // SAFETY: both blocks live and hold as much; they are different ones.
+        // SAFETY: both blocks are live, different, and hold that many bytes.
         unsafe { moved.copy_from_nonoverlapping(block.address, block.size.min(new_size)) };
         // SAFETY: the caller's promise.
         unsafe { self.deallocate(block) };

@@ -1,16 +1,16 @@
 //! The elastic metaspace of JDK 16 and later (JEP 387): buddy chunks with headers outside,
 //! committed granule by granule.
 //!
-//! An arena bumps through chunks whose sizes follow its growth policy; a chunk that returns merges
-//! with its free buddies, and free chunks of at least a granule give their memory back. Source: T.
-//! Stüfe, "Elastic Metaspaces" (2020), and OpenJDK 17.0.15, which every rule here was held against:
-//! its arenas driven through WhiteBox (`tests/whitebox.rs`), and the log of its decisions about
+//! An arena bumps through chunks of sizes set by its growth policy; a returned chunk merges with
+//! its free buddies, and free chunks of at least a granule give their memory back. Source: T.
+//! Stüfe, "Elastic Metaspaces" (2020). Every rule here was compared with OpenJDK 17.0.15: with its
+//! arenas driven through WhiteBox (`tests/whitebox.rs`), and with the log of its decisions about
 //! chunks (`tests/golden.rs`).
 //!
-//! - [`facts`], [`strategy`]: constants, and what the generations and policies choose.
-//! - [`heap`]: the heap. [`arena`], [`space`], [`node`]: what it is made of, from above.
-//! - [`free_blocks`], [`bin_list`], [`block_tree`]: blocks that an arena got back.
-//! - [`counters`], [`report`], [`report_text`]: what `jcmd VM.metaspace` tells.
+//! - [`facts`], [`strategy`]: constants, and the choices of the generations and policies.
+//! - [`heap`]: the heap. [`arena`], [`space`], [`node`]: its parts, from above.
+//! - [`free_blocks`], [`bin_list`], [`block_tree`]: blocks returned to an arena.
+//! - [`counters`], [`report`], [`report_text`]: the output of `jcmd VM.metaspace`.
 
 pub mod arena;
 pub mod bin_list;

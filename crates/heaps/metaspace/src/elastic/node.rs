@@ -1,10 +1,9 @@
-//! A node: reserved address space from which root chunks are taken in order, committed granule by
-//! granule.
+//! A node: reserved address space that yields root chunks in order, committed granule by granule.
 //!
-//! Commit and uncommit replace the mapping, as HotSpot's do, so that the number of mappings is
-//! HotSpot's too. Committing a range of which parts are committed erases those parts. That is safe
-//! because chunks of at least a granule share none, and commit only beyond what they use; and a
-//! smaller chunk's granule is either committed, and nothing is done, or holds nothing.
+//! Commit and uncommit replace the mapping, as HotSpot's do, so the number of mappings is HotSpot's
+//! too. Committing a partly committed range erases its committed parts. This is safe: chunks of at
+//! least a granule share none, and commit only beyond their used part; a smaller chunk's granule is
+//! either committed, and nothing is done, or empty.
 
 use heaplab_address_space::{CommitLimit, Commitment, Error, Faults, Options, Reservation};
 use heaplab_buddy::CommitMask;
@@ -12,12 +11,12 @@ use heaplab_buddy::marks::mark;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Where nodes come from: the limit that all of them share, and faults for tests.
+/// The source of nodes: their shared limit, and faults for tests.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
-    /// Most bytes that may be committed, whatever node they lie in.
+    /// The limit of committed bytes in all nodes together.
     pub limit: Option<Arc<CommitLimit>>,
-    /// Calls that are made to fail.
+    /// Calls that fail on request.
     pub faults: Option<Arc<Faults>>,
 }
 
@@ -92,9 +91,8 @@ impl Node {
         &self.memory
     }
 
-    /// Commits the granules that a range touches. Returns by how many bytes the committed ones grew
-    /// (0: they all were), or `None` where the limit or the system refuses; nothing has changed
-    /// then.
+    /// Commits the granules that a range touches. Returns the growth of the committed bytes (0: all
+    /// were committed); `None`, with nothing changed, if the limit or the system refuses.
     pub fn commit(&mut self, offset: usize, bytes: usize) -> Option<usize> {
         let granule = self.mask.granule_bytes();
         let (start, end) = (offset & !(granule - 1), (offset + bytes).next_multiple_of(granule));
@@ -113,12 +111,11 @@ impl Node {
         Some(missing)
     }
 
-    /// Gives a range of whole granules back. Returns by how many bytes the committed ones shrank;
-    /// `None` where the system refuses, which it may, since every hole is a mapping: nothing has
-    /// changed then.
+    /// Gives a range of whole granules back. Returns the decrease of the committed bytes; `None`,
+    /// with nothing changed, if the system refuses, which it may, because every hole is a mapping.
     ///
     /// # Safety
-    /// Nobody relies on what the range holds.
+    /// Nobody relies on the range's content.
     pub unsafe fn uncommit(&mut self, offset: usize, bytes: usize) -> Option<usize> {
         let committed = self.mask.committed_in(offset, bytes);
         if committed == 0 {
@@ -148,7 +145,7 @@ mod tests {
         Node::new(2 * ROOT_BYTES, ROOT_BYTES, GRANULE_BYTES, &source).unwrap()
     }
 
-    /// The word at an offset, which lies in a committed granule.
+    /// The word at an offset in a committed granule.
     fn word(node: &Node, offset: usize) -> *mut u64 {
         assert!(node.mask().is_committed(offset));
         node.at(offset).as_ptr().cast()
@@ -187,8 +184,8 @@ mod tests {
         assert_eq!(unsafe { word(&node, GRANULE_BYTES).read() }, 0);
     }
 
-    /// HotSpot's `virtual_space_node` test of arbitrary commits: ranges at random against a limit;
-    /// the mask, the memory and the limit agree after each, and committed memory can be written.
+    /// HotSpot's `virtual_space_node` test of arbitrary commits: random ranges against a limit. The
+    /// mask, the memory and the limit agree after each, and committed memory is writable.
     #[test]
     fn arbitrary_commits_against_a_limit() {
         let (limit, granules) = (12 * GRANULE_BYTES, 2 * ROOT_BYTES / GRANULE_BYTES);

@@ -1,9 +1,9 @@
-//! The metaspace part by part: spaces, their nodes with the free chunks in them, arenas with theirs
-//! and what these hold. The words are those of `jcmd VM.metaspace`.
+//! The metaspace part by part: spaces, their nodes with free chunks, arenas with their chunks and
+//! blocks. The words are those of `jcmd VM.metaspace`.
 //!
-//! What is committed, the nodes' masks say. A chunk that is smaller than a granule may lie in a
-//! committed one that it does not count as its own: what is beyond its commit line then is `(rest
-//! of a granule)`, paid for by a neighbour.
+//! The nodes' masks tell the committed memory. A chunk smaller than a granule may lie in a
+//! committed one that it does not count as its own: the memory beyond its commit line is then
+//! `(rest of a granule)`, paid for by a neighbour.
 
 use super::arena::Arena;
 use super::facts::WORD_BYTES;
@@ -52,7 +52,7 @@ fn addresses(space: &Space, chunk: ChunkId) -> Range<usize> {
     start..start + space.chunks().bytes(chunk)
 }
 
-/// What the mask has as committed of a chunk, from its byte `from` on.
+/// The committed memory of a chunk by the mask, from its byte `from` on.
 fn push_vacant(
     parts: &mut Vec<Part>,
     depth: u8,
@@ -101,7 +101,7 @@ fn push_nodes(parts: &mut Vec<Part>, space: &Space) {
 fn push_chunks(parts: &mut Vec<Part>, space: &Space, arena: &Arena) {
     let mut free_blocks: Vec<Range<usize>> = Vec::new();
     if let Some(blocks) = arena.blocks() {
-        // Whether they are sound is for `check_deep` to say.
+        // `check_deep` judges whether they are sound.
         let _ = blocks.check(|block, words| {
             free_blocks.push(block.as_ptr() as usize..block.as_ptr() as usize + words * WORD_BYTES)
         });

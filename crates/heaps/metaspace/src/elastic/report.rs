@@ -1,9 +1,9 @@
-//! What the metaspace holds, as `jcmd VM.metaspace` tells it, for programs;
+//! The metaspace's content as in `jcmd VM.metaspace`, for programs;
 //! [`report_text`](super::report_text) prints it.
 //!
-//! Bytes of chunks in use are counted once: `committed = used + free + waste`. Used is what was
-//! handed out, blocks that came back included (they are told apart as `deallocated`). Free is what
-//! is committed and left in each arena's current chunk, waste the same in its retired ones.
+//! Bytes of chunks in use are counted once: `committed = used + free + waste`. Used bytes were
+//! handed out, including returned blocks (listed as `deallocated`). Free bytes are the committed
+//! rest of each arena's current chunk, waste the same in retired chunks.
 
 use super::arena::Arena;
 use super::counters::Counters;
@@ -20,15 +20,15 @@ use serde::{Deserialize, Serialize};
 /// The metaspace at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// Whose rules: "jdk17", with its parameters.
+    /// The generation: "jdk17", with its parameters.
     pub metaspace: String,
     /// The non-class space, and the class space if there is one.
     pub spaces: Vec<SpaceReport>,
     /// Chunk headers, free ones in the pool included.
     pub headers: u64,
-    /// Their bytes, which lie outside of the spaces.
+    /// Their bytes, outside of the spaces.
     pub header_bytes: u64,
-    /// What happened so far.
+    /// Counts so far.
     pub counters: Counters,
     /// `MaxMetaspaceSize`; `None`: unlimited.
     pub limit_bytes: Option<u64>,
@@ -56,11 +56,11 @@ pub struct SettingsReport {
 pub struct SpaceReport {
     /// Class space; else non-class.
     pub class: bool,
-    /// The arenas, by kind of loader; kinds that have no arena are left out.
+    /// The arenas, by kind of loader; kinds without arenas are left out.
     pub kinds: Vec<KindReport>,
     /// Reserved address space.
     pub reserved_bytes: u64,
-    /// Of it, committed.
+    /// Its committed part.
     pub committed_bytes: u64,
     /// Nodes.
     pub nodes: u64,
@@ -73,18 +73,18 @@ pub struct SpaceReport {
 pub struct KindReport {
     /// "boot", "standard", "hidden" or "reflection".
     pub loader: String,
-    /// How many arenas.
+    /// Number of arenas.
     pub arenas: u64,
-    /// What they hold.
+    /// Bytes of the arenas, by use.
     pub usage: Usage,
 }
 
-/// What a set of arenas holds.
+/// Bytes of a set of arenas, by use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Chunks in use of each level, the largest first.
     pub levels: Vec<LevelUsage>,
-    /// Blocks that came back before their arena's death, leftovers of retired chunks included.
+    /// Blocks returned before their arena's death, leftovers of retired chunks included.
     pub deallocated_blocks: u64,
     /// Their bytes.
     pub deallocated_bytes: u64,
@@ -95,11 +95,11 @@ pub struct Usage {
 pub struct LevelUsage {
     /// Size of such a chunk.
     pub chunk_bytes: u64,
-    /// How many.
+    /// Number of chunks.
     pub chunks: u64,
-    /// Their size together.
+    /// Their total size.
     pub capacity_bytes: u64,
-    /// Of it, committed.
+    /// Their committed part.
     pub committed_bytes: u64,
     /// Handed out.
     pub used_bytes: u64,
@@ -114,11 +114,11 @@ pub struct LevelUsage {
 pub struct FreeChunks {
     /// Size of such a chunk.
     pub chunk_bytes: u64,
-    /// How many.
+    /// Number of chunks.
     pub chunks: u64,
-    /// Their size together.
+    /// Their total size.
     pub capacity_bytes: u64,
-    /// Of it, committed, as far as the chunks know.
+    /// Their committed part, as far as the chunks know.
     pub committed_bytes: u64,
 }
 
@@ -139,7 +139,7 @@ impl Usage {
         Usage { levels: sizes.iter().map(level).collect(), ..Usage::default() }
     }
 
-    /// Adds what other arenas, of a space with the same levels, hold.
+    /// Adds the bytes of other arenas, in a space with the same levels.
     pub fn add(&mut self, other: &Usage) {
         if self.levels.is_empty() {
             self.levels = other
@@ -188,7 +188,7 @@ impl Usage {
 }
 
 impl SpaceReport {
-    /// What all of its arenas hold.
+    /// All its arenas together.
     pub fn usage(&self) -> Usage {
         self.kinds.iter().fold(Usage::default(), |mut sum, kind| {
             sum.add(&kind.usage);
@@ -196,7 +196,7 @@ impl SpaceReport {
         })
     }
 
-    /// Its arenas.
+    /// Number of its arenas.
     pub fn arenas(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.arenas).sum()
     }
@@ -207,32 +207,32 @@ impl SpaceReport {
     }
 }
 
-/// Committed bytes that nobody uses, as `VM.metaspace` sums them up.
+/// Unused committed bytes, as summed in `VM.metaspace`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Waste {
     /// Committed in all.
     pub committed_bytes: u64,
-    /// Left in retired chunks.
+    /// In retired chunks.
     pub waste_bytes: u64,
-    /// Left in current chunks.
+    /// In current chunks.
     pub free_bytes: u64,
     /// In free chunks.
     pub free_chunks_bytes: u64,
-    /// In blocks that came back.
+    /// In returned blocks.
     pub deallocated_bytes: u64,
-    /// How many of those.
+    /// Number of returned blocks.
     pub deallocated_blocks: u64,
 }
 
 impl Waste {
-    /// All of it.
+    /// The sum.
     pub fn total_bytes(&self) -> u64 {
         self.waste_bytes + self.free_bytes + self.free_chunks_bytes + self.deallocated_bytes
     }
 }
 
 impl Report {
-    /// What all arenas of both spaces hold.
+    /// All arenas of both spaces together.
     pub fn usage(&self) -> Usage {
         self.spaces.iter().fold(Usage::default(), |mut sum, space| {
             sum.add(&space.usage());
@@ -245,7 +245,7 @@ impl Report {
         self.spaces.iter().map(|space| space.committed_bytes).sum()
     }
 
-    /// Committed bytes that nobody uses.
+    /// Unused committed bytes.
     pub fn waste(&self) -> Waste {
         let (usage, free_chunks) =
             (self.usage(), self.spaces.iter().map(SpaceReport::free_chunks_committed_bytes).sum());
@@ -260,7 +260,7 @@ impl Report {
         }
     }
 
-    /// In the words that all designs share.
+    /// The same in the terms of all designs.
     pub fn listing(&self) -> Listing {
         let mut loaders = Vec::new();
         for space in &self.spaces {
@@ -291,8 +291,8 @@ impl Report {
         }
     }
 
-    /// The same in the terms of every heap; `live_bytes` are in blocks that live. A remainder too
-    /// small for any list is what the used bytes hold beside live and free blocks.
+    /// The same in the terms of every heap; `live_bytes` are in live blocks. A remainder too small
+    /// for any list is the used bytes less live and free blocks.
     pub fn footprint(&self, live_bytes: u64) -> Footprint {
         let waste = self.waste();
         Footprint {
@@ -309,7 +309,7 @@ impl Report {
 }
 
 impl ElasticMetaspace {
-    /// What it holds now. Walks all arenas and free chunks.
+    /// The current state. Walks all arenas and free chunks.
     pub fn report(&self) -> Report {
         let settings = self.spaces[0].settings();
         let (name, _) = self.spec.reclaim_name();

@@ -1,12 +1,12 @@
-//! A [`Report`] as text, in the form that users of `jcmd VM.metaspace` know, line for line.
+//! A [`Report`] as text, in the form of `jcmd VM.metaspace`, line for line.
 //!
-//! Two lines differ because a workload knows no classes: arenas are counted where the JVM counts
-//! loaders and classes, and settings that only a JVM has (GC thresholds, CDS) are left out.
+//! Two lines differ because a workload knows no classes: arenas are counted instead of loaders and
+//! classes, and settings that only a JVM has (GC thresholds, CDS) are missing.
 
 use super::report::{FreeChunks, LevelUsage, Report, SpaceReport, Usage};
 use std::fmt::{self, Display, Formatter};
 
-/// Bytes as HotSpot prints them: in the largest unit that gives at least one.
+/// Bytes in HotSpot's form: in the largest unit that gives at least one.
 pub fn human(bytes: u64) -> String {
     for (unit, shift) in [("GB", 30), ("MB", 20), ("KB", 10)] {
         if bytes >= 1 << shift {
@@ -16,7 +16,7 @@ pub fn human(bytes: u64) -> String {
     format!("{bytes} bytes")
 }
 
-/// The same in two or three digits, for tables that have to fit a terminal.
+/// The same in two or three digits, for tables that must fit a terminal.
 pub fn short(bytes: u64) -> String {
     for (unit, shift) in [("GB", 30), ("MB", 20), ("KB", 10)] {
         if bytes >= 1 << shift {
@@ -28,7 +28,7 @@ pub fn short(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
-/// A share as HotSpot prints it, four characters wide.
+/// A share in HotSpot's form, four characters wide.
 pub fn percent(part: u64, whole: u64) -> String {
     match (part, whole) {
         (_, 0) => "  ?%".into(),
@@ -45,7 +45,7 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// The size of a chunk as HotSpot names it: "64k", "1m".
+/// The size of a chunk in HotSpot's form: "64k", "1m".
 fn chunk_name(bytes: u64) -> String {
     if bytes >= 1 << 20 { format!("{}m", bytes >> 20) } else { format!("{}k", bytes >> 10) }
 }

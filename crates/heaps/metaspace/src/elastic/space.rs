@@ -1,6 +1,6 @@
 //! A space: nodes, and the chunks in them. Non-class space grows by nodes; class space is one node.
 //!
-//! What HotSpot 17 splits into `VirtualSpaceList` and `ChunkManager`: [`Space::take`] finds an
+//! Does the work of HotSpot 17's `VirtualSpaceList` and `ChunkManager`: [`Space::take`] finds an
 //! arena a chunk, [`Space::give_back`] takes it back, [`Space::purge`] returns memory of free
 //! chunks.
 
@@ -13,17 +13,17 @@ use heaplab_buddy::marks::mark;
 use heaplab_buddy::{ChunkId, Chunks, Level};
 use std::ptr::NonNull;
 
-/// A decision about a chunk, for tests that hold ours against HotSpot's log. Offsets are in words
+/// A decision about a chunk, for tests that compare ours with HotSpot's log. Offsets are in words
 /// from the first node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// An arena asks: preferred level, smallest level that fits, words to be committed.
+    /// An arena asks: preferred level, smallest fitting level, words to commit.
     Asked(Level, Level, usize),
-    /// It gets this one.
+    /// It gets this chunk.
     HandedOut(Level, u64),
-    /// It comes back.
+    /// A chunk comes back.
     Returned(Level, u64),
-    /// Together with its free buddies it is this one now.
+    /// With its free buddies it becomes this chunk.
     Merged(Level, u64),
 }
 
@@ -41,7 +41,7 @@ pub struct Space {
 }
 
 impl Space {
-    /// A space that reserves another node whenever its nodes are used up.
+    /// A space that reserves another node when its nodes are used up.
     pub fn expandable(settings: Settings, source: Source) -> Space {
         Space::new(settings, source, settings.node_bytes, true)
     }
@@ -77,7 +77,7 @@ impl Space {
         &self.chunks
     }
 
-    /// Its chunks, for their owners.
+    /// Its chunks, mutable, for their owners.
     pub(super) fn chunks_mut(&mut self) -> &mut Chunks {
         &mut self.chunks
     }
@@ -87,7 +87,7 @@ impl Space {
         &self.nodes
     }
 
-    /// What happened here, arenas aside.
+    /// Counts so far, except those of arenas.
     pub fn counters(&self) -> Counters {
         let counts = self.chunks.counts();
         Counters {
@@ -108,7 +108,7 @@ impl Space {
         self.nodes.iter().map(Node::committed_bytes).sum()
     }
 
-    /// From now on every decision is kept until it is taken.
+    /// Keeps every decision from now on until taken.
     pub fn watch(&mut self) {
         self.decisions = Some(Vec::new());
     }
@@ -125,7 +125,7 @@ impl Space {
         }
     }
 
-    /// A chunk's node and where in it the chunk begins.
+    /// A chunk's node and its offset in the node.
     fn place(&self, chunk: ChunkId) -> (usize, usize) {
         let offset = self.chunks.offset(chunk) as usize;
         (offset / self.node_bytes, offset % self.node_bytes)
@@ -138,8 +138,7 @@ impl Space {
         self.nodes[node].at(offset)
     }
 
-    /// Whether a node of this space has the address; its offset then, nodes counted one after
-    /// another.
+    /// The offset of an address in this space, nodes counted one after another; `None`: outside.
     pub fn offset_of(&self, address: usize) -> Option<usize> {
         let found = self
             .nodes
@@ -161,8 +160,8 @@ impl Space {
         Ok(())
     }
 
-    /// A new root chunk, nothing of it committed. `None`: a fixed space is used up, or the system
-    /// reserves no more.
+    /// A new, uncommitted root chunk. `None`: a fixed space is used up, or the system reserves no
+    /// more.
     fn add_root(&mut self) -> Option<ChunkId> {
         let root_bytes = self.settings.geometry.root_bytes();
         let mut taken = self.nodes.last_mut().and_then(|node| node.take_root(root_bytes));
@@ -178,14 +177,14 @@ impl Space {
         Some(self.chunks.add_root(offset as u64))
     }
 
-    /// A chunk for an arena: of `preferred` where there is one or one that can be split, else
-    /// smaller, but not smaller than `smallest`. Its first `committed_bytes` are committed, and it
-    /// is in use. `None`: no address space, or the commit was refused; the chunks are as before
-    /// then, except that a root chunk may have been added.
+    /// A chunk for an arena: of level `preferred` if one is free or can be split off, else smaller,
+    /// but not smaller than `smallest`. It is in use, with its first `committed_bytes` committed.
+    /// `None`: no address space, or the commit was refused; the chunks are then unchanged, except
+    /// that a root chunk may have been added.
     ///
     /// Committed chunks come first: those of the preferred size and slightly smaller, then larger
-    /// ones, then the smallest that fit; then all of these whatever their commit state; then a new
-    /// root chunk.
+    /// ones, then the smallest that fit; then all of these in any commit state; then a new root
+    /// chunk.
     pub fn take(
         &mut self,
         preferred: Level,
@@ -224,8 +223,7 @@ impl Space {
     }
 
     /// Moves the chunk's commit line, by whole granules, so that at least `bytes` from its
-    /// beginning are committed. False where the limit or the system refuses; nothing has changed
-    /// then.
+    /// beginning are committed. False, with nothing changed, if the limit or the system refuses.
     #[inline]
     pub fn ensure_committed(&mut self, chunk: ChunkId, bytes: usize) -> bool {
         bytes <= self.chunks.committed_bytes(chunk) || self.commit_up_to(chunk, bytes)
@@ -241,7 +239,7 @@ impl Space {
         true
     }
 
-    /// Doubles a chunk in use in place; false where its buddy is in use or split.
+    /// Doubles a chunk in use in place; false if its buddy is in use or split.
     pub fn enlarge(&mut self, chunk: ChunkId) -> bool {
         self.chunks.enlarge(chunk)
     }
@@ -274,15 +272,16 @@ impl Space {
             return;
         }
         let (node, offset) = self.place(chunk);
-        // SAFETY: the chunk is free, and one of at least a granule shares no granule with others.
+        // SAFETY: the chunk is free, and a chunk of at least a granule shares no granule with
+        // others.
         let Some(shrunk) = (unsafe { self.nodes[node].uncommit(offset, bytes) }) else { return };
         self.counters.num_space_uncommitted += u64::from(shrunk > 0);
         self.chunks.set_committed_bytes(chunk, 0);
     }
 
     /// Gives back the memory of every free chunk of at least a granule. Nodes stay reserved. Chunks
-    /// keep their places in the free lists: within a list all of them become uncommitted, so its
-    /// order still holds.
+    /// keep their places in the free lists: within a list all become uncommitted, so its order
+    /// still holds.
     pub fn purge(&mut self) {
         if self.settings.uncommit == Uncommit::Never {
             return;

@@ -1,4 +1,4 @@
-//! What the generations and reclaim policies choose, as plain data.
+//! The choices of the generations and reclaim policies, as plain data.
 
 use super::facts;
 use crate::plan::{ArenaPlan, LoaderKind};
@@ -8,7 +8,7 @@ use heaplab_buddy::{Geometry, Level};
 /// When free chunks of at least a granule give their memory back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uncommit {
-    /// When they return, and at a purge (16, 17).
+    /// On their return, and at a purge (16, 17).
     AtReturn,
     /// At a purge (18 and later).
     AtPurge,
@@ -25,14 +25,14 @@ pub struct Settings {
     pub granule_bytes: usize,
     /// Bytes of a non-class node.
     pub node_bytes: usize,
-    /// When free chunks are uncommitted.
+    /// When to uncommit free chunks.
     pub uncommit: Uncommit,
-    /// A chunk that is handed out is committed whole (`none`).
+    /// Commits a chunk whole when it is handed out (`none`).
     pub commit_whole_chunks: bool,
 }
 
 impl Settings {
-    /// The choices of `spec`, which is no JDK 11.
+    /// The choices of `spec`, except JDK 11's.
     pub fn of(spec: &Spec) -> Settings {
         let (root, node_bytes) = match spec.generation {
             Generation::Jdk16 => (facts::ROOT_CHUNK_BYTES_16, facts::NODE_BYTES_16),
@@ -59,8 +59,8 @@ impl Settings {
         }
     }
 
-    /// The level that an arena wants for its next chunk when it has `chunks`. A chunk larger than a
-    /// root chunk is a root chunk (the boot loader's first one, 16).
+    /// The level that an arena wants for its next chunk when it has `chunks`. A size larger than a
+    /// root chunk means a root chunk (the boot loader's first one, 16).
     pub fn wanted_level(&self, sizes: &[usize], chunks: usize) -> Level {
         let bytes = sizes[chunks.min(sizes.len() - 1)];
         self.geometry.level_fitting(bytes).unwrap_or(Level::ROOT)

@@ -1,5 +1,5 @@
-//! One class loader's share of one space: a few chunks, of which the last is bumped through, and
-//! free blocks.
+//! One class loader's share of one space: a few chunks, with a bump pointer in the last, and free
+//! blocks.
 //!
 //! Source: `metaspace/spaceManager.cpp`.
 
@@ -15,8 +15,7 @@ use super::strategy::{ChunkKind, Space};
 use crate::plan::LoaderKind;
 use heaplab_buddy::marks::mark;
 
-/// One arena. Its chunks go back to the pool with [`Arena::die`]; dropped without, they would be
-/// lost to it.
+/// One arena. [`Arena::die`] returns its chunks to the pool; dropping the arena instead loses them.
 pub(super) struct Arena {
     pub space: Space,
     pub loader: LoaderKind,
@@ -28,13 +27,12 @@ pub(super) struct Arena {
     pub used_words: usize,
     pub chunks_by_kind: [u32; 4],
     blocks: Option<Box<Blocks>>,
-    /// Requests that a free block served.
+    /// Requests served by a free block.
     pub from_blocks: u64,
 }
 
 impl Arena {
-    /// A newborn arena gets its first chunk at once; where there is none to be had, it begins
-    /// without.
+    /// A newborn arena gets its first chunk at once, or begins without one if none is available.
     pub fn new(pool: &mut Pool, loader: LoaderKind, allowed_words: usize) -> Arena {
         let mut arena = Arena {
             space: pool.space,
@@ -53,12 +51,12 @@ impl Arena {
         arena
     }
 
-    /// What a request of `words` takes: at least what a free block needs for its links.
+    /// The words taken by a request of `words`: at least a free block's links.
     pub fn raw_words(words: usize) -> usize {
         words.max(BLOCK_WORDS_MIN)
     }
 
-    /// A block of `words` (raw). `None`: no chunk is to be had; the arena is then as before.
+    /// A block of `words` (raw). `None`, with the arena unchanged: no chunk is available.
     pub fn allocate(
         &mut self,
         pool: &mut Pool,
@@ -138,7 +136,7 @@ impl Arena {
         self.chunks_by_kind[chunk.kind() as usize] += 1;
     }
 
-    /// What is left in the current chunk becomes a free block, which counts as used from then on.
+    /// Turns the rest of the current chunk into a free block, which counts as used from then on.
     fn retire_current(&mut self) {
         let Some(chunk) = self.current else { return };
         let rest = chunk.free_words();
@@ -157,7 +155,8 @@ impl Arena {
     /// # Safety
     /// The `words` (raw) at `block` came from this arena, and nobody uses them.
     pub unsafe fn deallocate(&mut self, block: usize, words: usize) {
-        // SAFETY: the caller's promise; what an arena hands out is committed while it lives.
+        // SAFETY: the caller's promise; memory handed out by an arena stays committed while the
+        // arena lives.
         unsafe { self.blocks.get_or_insert_with(|| Box::new(Blocks::new())).put(block, words) };
     }
 
@@ -176,12 +175,12 @@ impl Arena {
             .map(Chunk)
     }
 
-    /// The chunk that is bumped through.
+    /// The chunk with the bump pointer.
     pub fn current(&self) -> Option<Chunk> {
         self.current
     }
 
-    /// Words in free blocks, and how many blocks.
+    /// Words in free blocks, and the number of blocks.
     pub fn free_blocks(&self) -> (usize, usize) {
         self.blocks.as_ref().map_or((0, 0), |blocks| (blocks.words(), blocks.count()))
     }

@@ -1,9 +1,9 @@
-//! An arena's free blocks: what was given back early, and above all the rests of retired chunks.
+//! An arena's free blocks: returned early, and above all the rests of retired chunks.
 //!
-//! Exact lists for 3 to 10 words, a size tree for the rest. The document's complaints can be read
-//! off `Blocks::take`: a small request never looks at a larger block, a large one takes a block
-//! that is far too large out of the tree only to put it back, and the arena does not even look here
-//! until 4096 words have gathered. Source: `metaspace/blockFreelist.cpp`.
+//! Exact lists for 3 to 10 words, a size tree for larger blocks. `Blocks::take` shows the
+//! document's complaints: a small request never looks at a larger block; a large one takes a far
+//! too large block out of the tree only to put it back; and the arena does not even look here until
+//! 4096 words have gathered. Source: `metaspace/blockFreelist.cpp`.
 
 use super::facts::{BLOCK_WORDS_MIN, DICTIONARY_WORDS_MIN, WASTE_MULTIPLIER, WORD};
 use super::piece::{Piece, PieceList};
@@ -35,7 +35,7 @@ impl Blocks {
         self.small_words + self.large.words()
     }
 
-    /// How many.
+    /// Number of blocks.
     pub fn count(&self) -> usize {
         self.small_count + self.large.count()
     }
@@ -60,8 +60,7 @@ impl Blocks {
         }
     }
 
-    /// A block for `words`, if there is a fitting one; what is left over of it is kept, unless it
-    /// is below the smallest block.
+    /// A block for `words`, if one fits; keeps its rest unless smaller than the smallest block.
     pub fn take(&mut self, words: usize) -> Option<usize> {
         if words < DICTIONARY_WORDS_MIN {
             let list = &mut self.small[words - BLOCK_WORDS_MIN];
@@ -88,7 +87,7 @@ impl Blocks {
         Some(piece.address())
     }
 
-    /// Calls `visit` with every block's address and words; returns what is broken.
+    /// Calls `visit` with every block's address and words; returns the first damage.
     pub fn inspect(&self, mut visit: impl FnMut(usize, usize)) -> Result<(), String> {
         let (mut words, mut count) = (0, 0);
         for (index, list) in self.small.iter().enumerate() {

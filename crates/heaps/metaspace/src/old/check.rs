@@ -1,4 +1,4 @@
-//! What holds in a sound metaspace, as HotSpot's `verify` methods have it: counts cheaply,
+//! The invariants of a sound metaspace, as in HotSpot's `verify` methods: counts cheaply,
 //! everything else by walking.
 
 use super::arena::Arena;

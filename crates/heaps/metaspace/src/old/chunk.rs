@@ -1,33 +1,31 @@
-//! A chunk: its header of 64 bytes, then what an arena bumps its pointer through.
+//! A chunk: its header of 64 bytes, then the memory that an arena hands out by bumping a pointer.
 //!
 //! The header lies in the chunk (source: `metaspace/metachunk.hpp`), so a free chunk can never be
-//! uncommitted: the list it is on runs through it. That is why the elastic design had to move
-//! headers out.
+//! uncommitted: its free list runs through it. So the elastic design had to move headers out.
 
 use super::facts::{HEADER_WORDS, SENTINEL, SENTINEL_DEAD, WORD};
 use super::piece::Piece;
 use super::strategy::{ChunkKind, Space};
 
-/// Words of the header behind size and links. The last is unused, as the padding of HotSpot's
-/// header is.
+/// Words of the header behind size and links. The last is unused padding, as in HotSpot's header.
 const NODE: usize = 3;
 const TOP: usize = 4;
 const IDENTITY: usize = 5;
 const USES: usize = 6;
 
-/// How a chunk came to be.
+/// The origin of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Origin {
     /// Cut from a node's committed part.
     Normal = 1,
-    /// Fills the gap before a chunk that must be aligned.
+    /// Fills the gap before an aligned chunk.
     Padding = 2,
-    /// From the rest of a node that is left behind.
+    /// From the rest of an abandoned node.
     Leftover = 3,
-    /// From smaller ones.
+    /// From smaller chunks.
     Merged = 4,
-    /// From a larger one.
+    /// From a larger chunk.
     Split = 5,
 }
 
@@ -36,7 +34,7 @@ pub(super) enum Origin {
 pub(super) struct Chunk(pub Piece);
 
 impl Chunk {
-    /// Writes a header at `address`: a chunk that is in use and empty.
+    /// Writes a header at `address`: an empty chunk in use.
     ///
     /// # Safety
     /// The `words` at `address` are committed in node `node`, and neither chunk nor block lies
@@ -83,7 +81,7 @@ impl Chunk {
         self.address() + self.words() * WORD
     }
 
-    /// Number of the node it lies in.
+    /// Number of its node.
     pub fn node(self) -> usize {
         self.0.get(NODE)
     }
@@ -100,12 +98,12 @@ impl Chunk {
         self.0.set(IDENTITY, self.0.get(IDENTITY) & !1 | usize::from(free));
     }
 
-    /// Whether this is a chunk's header and not what one left behind.
+    /// Whether this is a living chunk's header.
     pub fn is_sound(self) -> bool {
         self.0.get(IDENTITY) >> 32 == SENTINEL as usize
     }
 
-    /// The chunk is no more; its header lies in another chunk or in nothing.
+    /// Marks the chunk as gone; its header lies in another chunk or in nothing.
     pub fn invalidate(self) {
         self.0.set(IDENTITY, (SENTINEL_DEAD as usize) << 32 | self.0.get(IDENTITY) & 0xffff_ffff);
     }
@@ -115,7 +113,7 @@ impl Chunk {
         self.0.set(USES, self.0.get(USES) + 1);
     }
 
-    /// How many arenas have used it since it was made.
+    /// Number of arenas that have used it since it was made.
     pub fn uses(self) -> usize {
         self.0.get(USES)
     }
@@ -127,7 +125,7 @@ impl Chunk {
         self.0.set_previous(None);
     }
 
-    /// First byte that is not handed out yet.
+    /// First byte not handed out yet.
     pub fn top(self) -> usize {
         self.0.get(TOP)
     }
@@ -137,12 +135,12 @@ impl Chunk {
         (self.end() - self.top()) / WORD
     }
 
-    /// Words handed out; the header is not among them.
+    /// Words handed out, without the header.
     pub fn used_words(self) -> usize {
         (self.top() - self.address()) / WORD - HEADER_WORDS
     }
 
-    /// Hands out `words`, or nothing where they do not fit.
+    /// Hands out `words`; `None` if they do not fit.
     pub fn bump(self, words: usize) -> Option<usize> {
         if self.free_words() < words {
             return None;

@@ -1,4 +1,4 @@
-//! The constants of the old metaspace, each with where it stands in JDK 11
+//! The constants of the old metaspace, each with its source in JDK 11
 //! (`src/hotspot/share/memory/`).
 
 /// Bytes of a word; metaspace counts in words.
@@ -15,9 +15,9 @@ pub const CLASS_SMALL_WORDS: usize = 256;
 /// Medium chunk of the class space: 32 KB.
 pub const CLASS_MEDIUM_WORDS: usize = 4 << 10;
 
-/// A chunk's header, which lies in the chunk: 64 bytes (`metaspace/metachunk.hpp`, release build).
+/// A chunk's header, inside the chunk: 64 bytes (`metaspace/metachunk.hpp`, release build).
 pub const HEADER_WORDS: usize = 8;
-/// Smallest block: what a free block needs for its size and two links (`metaspace/metablock.hpp`).
+/// Smallest block: a free block's size and two links (`metaspace/metablock.hpp`).
 pub const BLOCK_WORDS_MIN: usize = 3;
 /// Smallest block that the dictionary takes: block, list pointer and tree node
 /// (`binaryTreeDictionary.hpp`, release build). Smaller ones lie in lists of exact sizes. The
@@ -25,13 +25,13 @@ pub const BLOCK_WORDS_MIN: usize = 3;
 pub const DICTIONARY_WORDS_MIN: usize = 11;
 /// A block this many times larger than the request is put back (`metaspace/blockFreelist.hpp`).
 pub const WASTE_MULTIPLIER: usize = 4;
-/// Free blocks are looked at only once they hold more than this (`metaspace/spaceManager.hpp`).
+/// Free blocks are searched only once they hold more than this (`metaspace/spaceManager.hpp`).
 pub const DICTIONARY_LIMIT_WORDS: usize = 4 << 10;
 
 /// An arena gets this many small chunks, then medium ones (`metaspace/spaceManager.hpp`).
 pub const SMALL_CHUNKS_MAX: u32 = 4;
-/// The non-class arena of an anonymous class or reflection delegator stays with specialized chunks
-/// for this many.
+/// The non-class arena of an anonymous class or reflection delegator has specialized chunks up to
+/// this number.
 pub const SPECIALIZED_CHUNKS_MAX: u32 = 4;
 /// First non-class chunk of the boot loader: `InitialBootClassLoaderMetaspaceSize`, 4 MB on 64
 /// bits.
@@ -47,10 +47,10 @@ pub const FIRST_NODE_WORDS: usize = 2 * BOOT_CHUNK_WORDS;
 /// Reserved words of the following nodes, unless a chunk needs more: 2 MB
 /// (`metaspace/virtualSpaceList.hpp`).
 pub const NODE_WORDS: usize = 256 << 10;
-/// Commit and reserve in units of a page (`metaspace.cpp`, without large pages).
+/// Unit of committing and reserving: a page (`metaspace.cpp`, without large pages).
 pub const PAGE_WORDS: usize = 512;
 
-/// What a sound header carries (`metaspace/metachunk.hpp`).
+/// Mark of a sound header (`metaspace/metachunk.hpp`).
 pub const SENTINEL: u32 = 0x4d45_54ef;
-/// What a header carries once its chunk is merged, split or unmapped.
+/// Mark of a header after its chunk was merged, split or unmapped.
 pub const SENTINEL_DEAD: u32 = 0xfeee_eeef;

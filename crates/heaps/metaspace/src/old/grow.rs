@@ -1,9 +1,9 @@
-//! Where chunks come from: a node's committed part, more of it, or another node.
+//! The sources of chunks: a node's committed part, more of it, or another node.
 //!
 //! Nothing is ever uncommitted; a node goes as a whole or not at all. Sources:
 //! `VirtualSpaceList::get_new_chunk` and `expand_by`, `VirtualSpaceNode::take_from_committed` and
-//! `retire`. Deviation: how far committing may go is told by the caller; HotSpot asks its garbage
-//! collection threshold at this place.
+//! `retire`. Deviation: the caller sets the limit of committing; HotSpot asks its garbage
+//! collection threshold here.
 
 use super::chunk::{Chunk, Origin};
 use super::facts::{
@@ -16,21 +16,21 @@ use heaplab_address_space::Faults;
 use heaplab_buddy::marks::mark;
 use std::sync::Arc;
 
-/// How a space's nodes are made.
+/// The making of a space's nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Growth {
     /// Words of the class space's only node.
     pub class_space_words: usize,
-    /// How far above a multiple of 64 KB the n-th node begins, in bytes; zero beyond. HotSpot takes
-    /// what the system gives it, which decides where padding chunks are needed: a recorded JVM's
-    /// nodes are rebuilt with this.
+    /// Distance of the n-th node's base above a multiple of 64 KB, in bytes; zero beyond. HotSpot
+    /// takes the addresses that the system gives, which decide where padding chunks are needed:
+    /// this field rebuilds a recorded JVM's nodes.
     pub offsets_bytes: Vec<usize>,
-    /// Where tests make a commit fail.
+    /// Commits that fail, for tests.
     pub faults: Option<Arc<Faults>>,
 }
 
 impl Pool {
-    /// A chunk from the current node, which grows or is followed by another if it must.
+    /// A chunk from the current node; the node grows, or another follows, if necessary.
     pub(super) fn cut_or_grow(&mut self, words: usize, allowed_words: usize) -> Option<Chunk> {
         if self.order.is_empty() {
             let reserved = if self.space == Space::Class {
@@ -43,7 +43,7 @@ impl Pool {
         if let Some(chunk) = self.cut(words, Origin::Normal) {
             return Some(chunk);
         }
-        // Room for the chunk and for the padding that its alignment may need.
+        // Room for the chunk and for its alignment's padding.
         let padding = if self.space.kind_of(words) == ChunkKind::Humongous {
             0
         } else {
@@ -59,8 +59,8 @@ impl Pool {
         self.cut(words, Origin::Normal)
     }
 
-    /// Commits `preferred` more words, as far as allowed but `least` at any rate, in this node or
-    /// in the next.
+    /// Commits `preferred` more words, as far as allowed but at least `least`, in this node or in
+    /// the next.
     fn expand(&mut self, least: usize, preferred: usize, allowed_words: usize) -> bool {
         let current = self.current().expect("a pool that grows has a node");
         if self.space == Space::Class
@@ -109,7 +109,7 @@ impl Pool {
         Some(number)
     }
 
-    /// Cuts a chunk from what the current node has committed and not cut yet.
+    /// Cuts a chunk from the uncut committed part of the current node.
     fn cut(&mut self, words: usize, origin: Origin) -> Option<Chunk> {
         let number = self.current()?;
         let (top, limit) = (self.node(number).top, self.node(number).committed_end());
@@ -121,8 +121,8 @@ impl Pool {
         Some(self.carve(number, words, origin))
     }
 
-    /// Fills the current node up to `target` with free chunks, small ones where they are aligned
-    /// and specialized ones before.
+    /// Fills the current node up to `target` with free chunks: specialized ones up to the first
+    /// small chunk's alignment, then small ones.
     fn pad(&mut self, number: usize, target: usize) {
         while self.node(number).top < target {
             mark("grow: padding chunk");
@@ -146,14 +146,13 @@ impl Pool {
         node.top += words * WORD;
         node.chunks_in_use += 1;
         node.map.set_start(address, true);
-        // SAFETY: the caller saw that these words are committed; above a node's top nothing lies.
+        // SAFETY: the caller saw that these words are committed; nothing lies above a node's top.
         let chunk = unsafe { Chunk::create(address, space, words, number, origin) };
         self.set_in_use(chunk, true);
         chunk
     }
 
-    /// The current node is left: what it has committed and not cut becomes free chunks, the largest
-    /// that fit.
+    /// Leaves the current node: its uncut committed part becomes free chunks, the largest that fit.
     fn retire_current(&mut self) {
         mark("grow: node retired");
         for kind in ChunkKind::FIXED.into_iter().rev() {

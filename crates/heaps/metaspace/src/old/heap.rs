@@ -1,9 +1,9 @@
-//! The old metaspace as a heap that any workload runs on: regions are arenas.
+//! The old metaspace as a heap for any workload: regions are arenas.
 //!
-//! HotSpot's callers know the size of what they give back and which loader it belongs to, and so
-//! does the driver. Blocks are aligned to 8 bytes as HotSpot's are; a request that needs more is
-//! cut from a larger block whose ends become free blocks. The JVM purges after it unloaded classes;
-//! here that is the first request after regions ended.
+//! HotSpot's callers know the size and the loader of each block that they give back, and so does
+//! the driver. Blocks are aligned to 8 bytes as in HotSpot; a request for more is cut from a larger
+//! block, and the ends become free blocks. The JVM purges after it unloaded classes; here the first
+//! request after regions ended does.
 
 use super::facts::{BLOCK_WORDS_MIN, WORD};
 use super::metaspace::{ArenaId, Metaspace11, Options11};
@@ -39,7 +39,7 @@ pub struct Heap11 {
 }
 
 impl Heap11 {
-    /// An empty heap; `plan` says what kind of arena each region is.
+    /// An empty heap; `plan` gives the kind of arena of each region.
     pub fn new(options: Options11, plan: Plan) -> Heap11 {
         Heap11 {
             metaspace: Metaspace11::new(options),
@@ -50,7 +50,7 @@ impl Heap11 {
         }
     }
 
-    /// As `jcmd VM.metaspace` would show it.
+    /// The numbers of `jcmd VM.metaspace`.
     pub fn statistics(&self) -> Statistics {
         self.metaspace.statistics()
     }
@@ -60,8 +60,7 @@ impl Heap11 {
         &self.metaspace
     }
 
-    /// Arenas that live, by region. All are of regions, since who drives the heap gets at no
-    /// others.
+    /// Live arenas, by region. All belong to regions, because a driver reaches no others.
     pub(super) fn living(&self) -> impl Iterator<Item = (Option<Region>, &super::arena::Arena)> {
         let mut regions: Vec<_> = self.regions.iter().collect();
         regions.sort_unstable_by_key(|(region, _)| region.0);
@@ -84,7 +83,7 @@ impl Heap11 {
     }
 }
 
-/// Words that a block of so many bytes has.
+/// Words of a block of this many bytes.
 fn words_of(size: usize) -> usize {
     size.div_ceil(WORD).max(BLOCK_WORDS_MIN)
 }
@@ -107,7 +106,7 @@ impl Manual for Heap11 {
         let (block, tail) = unsafe { (whole.add(front * WORD), whole.add((front + words) * WORD)) };
         for (rest, rest_words) in [(whole, front), (tail, whole_words - words - front)] {
             if rest_words >= BLOCK_WORDS_MIN {
-                // SAFETY: an end of the block that was just allocated, which nobody will use.
+                // SAFETY: an end of the new block, which nobody will use.
                 unsafe { self.metaspace.deallocate(arena, rest, rest_words) };
             }
         }
@@ -122,7 +121,7 @@ impl Manual for Heap11 {
     unsafe fn deallocate(&mut self, block: Block) {
         let (arena, words) = (self.arena(block.region), words_of(block.size));
         *self.live_words.entry(block.region).or_default() -= words;
-        // SAFETY: the caller gives up a block of this arena, which has these words.
+        // SAFETY: the caller gives up a block of this arena with these words.
         unsafe { self.metaspace.deallocate(arena, block.address, words) };
     }
 
@@ -130,10 +129,11 @@ impl Manual for Heap11 {
         if words_of(new_size) == words_of(block.size) && block.is_aligned_for(new_size) {
             return Some(block.address);
         }
-        // HotSpot never resizes metadata; whoever needs more allocates, copies and gives back.
+        // HotSpot never resizes metadata; a caller that needs more allocates, copies and gives
+        // back.
         let moved = self.allocate(block.request(new_size))?;
-        // SAFETY: both blocks are live, apart, and hold that many bytes; the old one is the
-        // caller's to give up.
+        // SAFETY: both blocks are live, apart, and hold that many bytes; the caller gives up the
+        // old one.
         unsafe {
             moved.copy_from_nonoverlapping(block.address, block.size.min(new_size));
             self.deallocate(block);
@@ -165,8 +165,8 @@ impl Heap for Heap11 {
         "the rules of HotSpot, jdk11".into()
     }
 
-    /// What is handed out and neither lives nor is a free block is the rest of a reused one, too
-    /// small to be kept.
+    /// Handed-out bytes that are neither live nor a free block are rests of reused blocks, too
+    /// small to keep.
     fn footprint(&self) -> Footprint {
         let statistics = self.metaspace.statistics();
         let [non_class, class] = statistics
@@ -187,8 +187,8 @@ impl Heap for Heap11 {
         }
     }
 
-    /// What HotSpot does after unloading classes. True: the heap has such an operation, whether or
-    /// not it found anything.
+    /// HotSpot's work after unloading classes. True: the heap has such an operation, whether or not
+    /// it found anything.
     fn trim(&mut self) -> bool {
         self.purge();
         true

@@ -1,9 +1,9 @@
 //! Free neighbours become a larger chunk.
 //!
-//! Around a returned chunk of 1 KB or small size lies one area where a medium chunk could be, and
-//! one for a small chunk. If chunks begin at its start and end and nothing in it is in use, all in
-//! it become one. Medium chunks never merge. Source:
-//! `ChunkManager::attempt_to_coalesce_around_chunk` (JDK-8198423).
+//! Around a returned chunk of 1 KB or small size lies one area for a possible medium chunk, and one
+//! for a small chunk. If chunks begin at its start and end and nothing in it is in use, they all
+//! become one. Medium chunks never merge. Source: `ChunkManager::attempt_to_coalesce_around_chunk`
+//! (JDK-8198423).
 
 use super::chunk::{Chunk, Origin};
 use super::facts::WORD;
@@ -12,8 +12,8 @@ use super::strategy::ChunkKind;
 use heaplab_buddy::marks::mark;
 
 impl Pool {
-    /// Tries to make one chunk of `target` around `chunk`, which is free; true where it did. The
-    /// chunk is then no more.
+    /// Tries to make one chunk of `target` around the free `chunk`; returns whether it did. `chunk`
+    /// is then gone.
     pub(super) fn merge_around(&mut self, chunk: Chunk, target: ChunkKind) -> bool {
         let number = chunk.node();
         let words = self.space.words_of(target).expect("humongous chunks are not merged");
@@ -44,8 +44,7 @@ impl Pool {
         let map = &mut self.node_mut(number).map;
         map.wipe_starts(start, words);
         map.set_start(start, true);
-        // SAFETY: the area was covered by free chunks, all of which were just taken off their
-        // lists.
+        // SAFETY: free chunks covered the area, and all were just taken off their lists.
         let merged = unsafe { Chunk::create(start, self.space, words, number, Origin::Merged) };
         merged.set_free(true);
         self.enlist(merged);

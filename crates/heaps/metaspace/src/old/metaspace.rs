@@ -1,4 +1,4 @@
-//! Both spaces with their arenas: what a JVM sees of the old metaspace.
+//! Both spaces with their arenas: a JVM's view of the old metaspace.
 
 use super::arena::Arena;
 use super::chunk::Chunk;
@@ -12,15 +12,15 @@ use heaplab_address_space::Faults;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// How the metaspace is set up.
+/// Options of the metaspace.
 #[derive(Clone, Debug)]
 pub struct Options11 {
     /// MaxMetaspaceSize: most bytes that both spaces together may commit.
     pub limit_bytes: Option<u64>,
     /// CompressedClassSpaceSize.
     pub class_space_bytes: u64,
-    /// How far above a multiple of 64 KB the n-th non-class node begins, in bytes; zero beyond. To
-    /// rebuild a JVM whose log tells where its nodes lay.
+    /// Distance of the n-th non-class node's base above a multiple of 64 KB, in bytes; zero beyond.
+    /// Rebuilds a JVM from a log with its nodes' addresses.
     pub node_offsets_bytes: Vec<usize>,
     /// Commits and reservations that fail, for tests.
     pub faults: Option<Arc<Faults>>,
@@ -73,7 +73,7 @@ pub struct Metaspace11 {
 }
 
 impl Metaspace11 {
-    /// Nothing is reserved until the first arena is born.
+    /// Reserves nothing until the first arena is born.
     pub fn new(options: Options11) -> Metaspace11 {
         let growth = |offsets_bytes: Vec<usize>| Growth {
             class_space_words: options.class_space_bytes as usize / WORD,
@@ -119,7 +119,7 @@ impl Metaspace11 {
     /// any more.
     ///
     /// # Panics
-    /// Where the arena is dead already.
+    /// The arena is dead already.
     pub fn death(&mut self, id: ArenaId) {
         let arena = self.arenas[id.0].take().expect("an arena dies once");
         let space = arena.space as usize;
@@ -127,10 +127,10 @@ impl Metaspace11 {
         self.vacant.push(id.0);
     }
 
-    /// A block of `words`, aligned to 8 bytes, its content unspecified. `None`: the limit, the
-    /// class space or the system refuses; the arena is then as before.
+    /// A block of `words`, aligned to 8 bytes, with unspecified content. `None`, with the arena
+    /// unchanged: the limit, the class space or the system refuses.
     pub fn allocate(&mut self, id: ArenaId, words: usize) -> Option<NonNull<u8>> {
-        // A request that no node could hold; beyond it sums of words could overflow.
+        // No node could hold such a request; beyond it sums of words could overflow.
         if words > isize::MAX as usize / (4 * WORD) {
             return None;
         }
@@ -160,7 +160,7 @@ impl Metaspace11 {
         self.arenas[id.0].as_ref().map_or(0, |arena| arena.used_words)
     }
 
-    /// After class unloading: unmaps the nodes in which nothing is in use. Returns how many.
+    /// After class unloading: unmaps the nodes without chunks in use. Returns their number.
     pub fn purge(&mut self) -> usize {
         self.pools.iter_mut().map(Pool::purge).sum()
     }
@@ -170,7 +170,7 @@ impl Metaspace11 {
         (self.committed_words() * WORD) as u64
     }
 
-    /// Where the arena's last chunk lies, for comparison with a JVM's log.
+    /// Place of the arena's last chunk, for comparison with a JVM's log.
     pub fn newest_chunk(&self, id: ArenaId) -> Option<ChunkPlace> {
         let arena = self.arenas[id.0].as_ref()?;
         let chunk: Chunk = arena.chunks().next()?;
@@ -182,8 +182,8 @@ impl Metaspace11 {
         })
     }
 
-    /// As [`Metaspace11::allocate`], from the arena's current chunk only and as many words as
-    /// asked; for the sum of several requests.
+    /// As [`Metaspace11::allocate`], but only from the arena's current chunk and with exactly
+    /// `words`; for the sum of several requests.
     pub(super) fn bump(&mut self, id: ArenaId, words: usize) -> Option<NonNull<u8>> {
         let block = self.arenas[id.0].as_mut()?.bump(words)?;
         NonNull::new(std::ptr::with_exposed_provenance_mut(block))
@@ -198,7 +198,7 @@ impl Metaspace11 {
         Some((node.serial, (address - node.base) / WORD))
     }
 
-    /// The arena, if it lives.
+    /// The arena, if alive.
     pub(super) fn arena(&self, id: ArenaId) -> Option<&Arena> {
         self.arenas.get(id.0)?.as_ref()
     }
@@ -211,7 +211,7 @@ impl Metaspace11 {
 /// A chunk's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkPlace {
-    /// Its node, numbered in the order of mapping within its space; a number is never used again.
+    /// Its node, numbered in the order of mapping within its space; numbers are never reused.
     pub node: usize,
     /// From the node's base.
     pub offset_bytes: usize,

@@ -1,10 +1,10 @@
-//! The metaspace of JDK 15 and before, as JDK 11 has it: three chunk sizes and humongous chunks,
-//! headers in the chunks.
+//! The metaspace of JDK 15 and before, by JDK 11: three chunk sizes and humongous chunks, headers
+//! in the chunks.
 //!
-//! Why it is kept: it is what the elastic design was measured against, and what most JVMs still ran
-//! on when the document was written. It is complete: [`Metaspace11`] hands out the very addresses
-//! (as offsets within a node) that JDK 11.0.13 does for the same requests; `tests/old_recorded.rs`
-//! holds it to that with a [`recording`] of that JVM.
+//! It is here because the elastic design was measured against it, and most JVMs still ran on it
+//! when the document was written. It is complete: [`Metaspace11`] hands out the same addresses (as
+//! offsets within a node) as JDK 11.0.13 for the same requests; `tests/old_recorded.rs` checks this
+//! with a [`recording`] of that JVM.
 //!
 //! Main path: `arena` bumps through a chunk; `pool` finds the next chunk among free ones, or by
 //! `split`ting a larger one, or lets a `node` `grow`; a dying arena's chunks return and `merge`.

@@ -11,27 +11,27 @@ use heaplab_address_space::{Commitment, Faults, Options, Reservation};
 use heaplab_buddy::marks::mark;
 use std::sync::Arc;
 
-/// Nodes begin at a multiple of this, plus an offset: the largest alignment that any chunk needs.
+/// Nodes begin at a multiple of this, plus an offset: the largest alignment of any chunk.
 const ALIGN_BYTES: usize = 64 << 10;
 
 /// A range of addresses with chunks in it.
 pub(super) struct Node {
     memory: Reservation,
-    /// How many nodes of its space were mapped before it.
+    /// Number of nodes of its space mapped before it.
     pub serial: usize,
     /// First address; `memory` begins up to 64 KB before.
     pub base: usize,
     pub reserved_words: usize,
     pub committed_words: usize,
-    /// Below it all is chunks.
+    /// Everything below is chunks.
     pub top: usize,
-    /// Chunks that arenas have.
+    /// Chunks in arenas.
     pub chunks_in_use: usize,
     pub map: OccupancyMap,
 }
 
 impl Node {
-    /// Reserves a node whose base lies `offset_bytes` (whole pages) above a multiple of 64 KB.
+    /// Reserves a node with its base `offset_bytes` (whole pages) above a multiple of 64 KB.
     /// `None`: the system refuses.
     pub fn reserve(
         serial: usize,
@@ -60,7 +60,7 @@ impl Node {
         })
     }
 
-    /// Commits `wanted` more words, or as many as there are, but no fewer than `least`.
+    /// Commits `wanted` more words, or as many as possible, but no fewer than `least`.
     pub fn commit(&mut self, least: usize, wanted: usize) -> bool {
         let left = self.reserved_words - self.committed_words;
         if left < least {
@@ -81,7 +81,7 @@ impl Node {
         self.base + self.committed_words * WORD
     }
 
-    /// Words that are committed and not cut into chunks yet.
+    /// Committed words not cut into chunks yet.
     pub fn uncut_words(&self) -> usize {
         (self.committed_end() - self.top) / WORD
     }
@@ -89,8 +89,8 @@ impl Node {
     /// The chunk that starts at `address`.
     pub fn chunk_at(&self, address: usize) -> Chunk {
         assert!(self.map.starts_at(address), "no chunk starts at {address:#x}");
-        // SAFETY: the map says that a chunk starts here, and a chunk's header is committed as long
-        // as its node is mapped.
+        // SAFETY: the map says that a chunk starts here, and a chunk's header is committed while
+        // its node is mapped.
         Chunk(unsafe { Piece::at(address) })
     }
 

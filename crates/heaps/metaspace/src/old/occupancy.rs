@@ -1,8 +1,9 @@
-//! What lies where in a node, in two bits for each kilobyte: does a chunk start here, and is it in
-//! use.
+//! The map of a node, in two bits for each kilobyte: whether a chunk starts here, and whether the
+//! kilobyte is in use.
 //!
 //! Merging asks both questions of an area without walking its chunks. Source:
-//! `metaspace/occupancyMap.hpp`. HotSpot scans bytes; words of 64 bits here, with the same answers.
+//! `metaspace/occupancyMap.hpp`. HotSpot scans bytes, this code words of 64 bits, with the same
+//! answers.
 
 use super::facts::{SPECIALIZED_WORDS, WORD};
 
@@ -16,7 +17,7 @@ pub(super) struct OccupancyMap {
 }
 
 impl OccupancyMap {
-    /// Of `words` reserved words from `base`; nothing starts and nothing is in use.
+    /// A map of `words` reserved words from `base`; nothing starts and nothing is in use.
     pub fn new(base: usize, words: usize) -> OccupancyMap {
         let cells = (words * WORD / UNIT).div_ceil(64);
         OccupancyMap { base, starts: vec![0; cells], in_use: vec![0; cells] }
@@ -36,13 +37,13 @@ impl OccupancyMap {
         self.starts[unit / 64] >> (unit % 64) & 1 == 1
     }
 
-    /// A chunk starts at `address`, or no longer does.
+    /// Sets whether a chunk starts at `address`.
     pub fn set_start(&mut self, address: usize, starts: bool) {
         let unit = self.unit(address);
         write_bits(&mut self.starts, unit, unit + 1, starts);
     }
 
-    /// No chunk starts in the `words` from `address`.
+    /// Clears all starts in the `words` from `address`.
     pub fn wipe_starts(&mut self, address: usize, words: usize) {
         let (from, to) = self.units(address, words);
         write_bits(&mut self.starts, from, to, false);

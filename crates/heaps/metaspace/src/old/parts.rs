@@ -1,5 +1,5 @@
-//! The old metaspace part by part: spaces, their nodes with what nobody has of them, arenas with
-//! their chunks and what these hold.
+//! The old metaspace part by part: spaces, their nodes with unowned parts, arenas with their chunks
+//! and blocks.
 
 use super::arena::Arena;
 use super::chunk::Chunk;
@@ -35,7 +35,7 @@ fn vacant(depth: u8, name: &'static str, addresses: Range<usize>) -> Option<Part
     (!addresses.is_empty()).then(|| Part::new(depth, Role::Vacant, name, addresses))
 }
 
-/// A node, its free chunks with their headers, and what is committed of it and no chunk yet.
+/// A node, its free chunks with their headers, and its uncut committed part.
 fn push_node(parts: &mut Vec<Part>, node: &Node) {
     let bytes = node.reserved_words * WORD;
     parts.push(Part::new(1, Role::Reserved, sized("node", bytes), node.base..node.base + bytes));
@@ -51,7 +51,7 @@ fn push_arena(parts: &mut Vec<Part>, region: Option<Region>, arena: &Arena) {
     parts.push(Part::group(1, Role::Arena(region), format!("{} arena", arena.loader.name())));
     let mut free_blocks: Vec<Range<usize>> = Vec::new();
     if let Some(blocks) = arena.blocks() {
-        // Whether they are sound is for `check_deep` to say.
+        // `check_deep` judges whether they are sound.
         let _ = blocks.inspect(|address, words| free_blocks.push(address..address + words * WORD));
     }
     free_blocks.sort_unstable_by_key(|range| range.start);

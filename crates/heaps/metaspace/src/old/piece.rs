@@ -1,19 +1,18 @@
-//! A piece of committed memory that the metaspace keeps its own notes in: a chunk's header, or a
-//! free block's links.
+//! A piece of committed memory with the metaspace's own notes: a chunk's header, or a free block's
+//! links.
 //!
-//! The old design stores all of its bookkeeping in the memory it manages, so this is the one place
-//! where that memory is read and written. A piece is an address; it never outlives the commitment
-//! of what it names, because every piece is taken out of all lists before its arena dies or its
-//! node is unmapped.
+//! The old design stores all its bookkeeping in the memory it manages, and only this code reads and
+//! writes that memory. A piece is an address. It never outlives the commitment of its memory,
+//! because every piece is taken out of all lists before its arena dies or its node is unmapped.
 
 use super::facts::WORD;
 use std::num::NonZeroUsize;
 
-/// The address of a chunk or free block whose words may be used for notes.
+/// The address of a chunk or free block with words for notes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Piece(NonZeroUsize);
 
-/// Words that every piece begins with: its size and two links, free blocks and chunk headers alike.
+/// The first words of every piece: its size and two links, free blocks and chunk headers alike.
 const SIZE: usize = 0;
 const NEXT: usize = 1;
 const PREVIOUS: usize = 2;
@@ -30,15 +29,15 @@ impl Piece {
         Piece(NonZeroUsize::new(address).expect("a node never lies at address zero"))
     }
 
-    /// Where it is.
+    /// Its address.
     pub fn address(self) -> usize {
         self.0.get()
     }
 
     /// Word `index` of it.
     pub fn get(self, index: usize) -> usize {
-        // SAFETY: `at` promised that the words a piece's owner uses are committed and nobody
-        // else's; the address came from a reservation whose provenance was exposed.
+        // SAFETY: `at` promised that the words used by a piece's owner are committed and nobody
+        // else's; the address came from a reservation with exposed provenance.
         unsafe { std::ptr::with_exposed_provenance::<usize>(self.0.get()).add(index).read() }
     }
 
@@ -50,7 +49,7 @@ impl Piece {
         }
     }
 
-    /// The piece whose address stands in word `index`; zero is none.
+    /// The piece at the address in word `index`; zero is none.
     pub fn link(self, index: usize) -> Option<Piece> {
         NonZeroUsize::new(self.get(index)).map(Piece)
     }
@@ -99,12 +98,12 @@ pub(super) struct PieceList {
 }
 
 impl PieceList {
-    /// The piece that was put last.
+    /// The piece put last.
     pub fn head(&self) -> Option<Piece> {
         self.head
     }
 
-    /// How many.
+    /// Number of pieces.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -120,7 +119,7 @@ impl PieceList {
         self.count += 1;
     }
 
-    /// Takes `piece`, which is on this list, out of it.
+    /// Removes `piece`, which must be on this list.
     pub fn remove(&mut self, piece: Piece) {
         match piece.previous() {
             Some(previous) => previous.set_next(piece.next()),
@@ -134,7 +133,7 @@ impl PieceList {
         self.count -= 1;
     }
 
-    /// From the head on. Whoever walks must not change the list.
+    /// From the head on. The list must not change meanwhile.
     pub fn iter(&self) -> impl Iterator<Item = Piece> {
         std::iter::successors(self.head, |piece| piece.next())
     }

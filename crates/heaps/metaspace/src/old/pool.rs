@@ -1,7 +1,7 @@
-//! One space's chunks: the nodes they are cut from, the free ones by size, and who gets which.
+//! One space's chunks: their nodes, the free ones by size, and handing them out.
 //!
 //! Sources: `metaspace/chunkManager.cpp` (free lists), `virtualSpaceList.cpp` and
-//! `virtualSpaceNode.cpp` (nodes). The rest of it is in `split`, `merge` and `grow`.
+//! `virtualSpaceNode.cpp` (nodes). The rest is in `split`, `merge` and `grow`.
 
 use super::chunk::Chunk;
 use super::facts;
@@ -12,7 +12,7 @@ use super::size_tree::SizeTree;
 use super::strategy::{ChunkKind, Space};
 use heaplab_buddy::marks::mark;
 
-/// What has happened in a pool since it began.
+/// Counts of a pool since its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct PoolCounters {
     /// Nodes reserved.
@@ -23,7 +23,7 @@ pub struct PoolCounters {
     pub expansions: u64,
     /// Chunks cut up.
     pub splits: u64,
-    /// Areas whose chunks became one.
+    /// Areas merged into one chunk.
     pub merges: u64,
     /// Chunks made to fill a gap before an aligned one.
     pub padding_chunks: u64,
@@ -34,9 +34,9 @@ pub struct PoolCounters {
 /// The chunks of one space.
 pub(super) struct Pool {
     pub space: Space,
-    /// By number, which chunk headers carry; unmapped ones leave a gap that is used again.
+    /// By number, as in chunk headers; an unmapped node leaves a gap for reuse.
     pub nodes: Vec<Option<Node>>,
-    /// Numbers of the nodes, oldest first. The last is the one that chunks are cut from.
+    /// Numbers of the nodes, oldest first. Chunks are cut from the last.
     pub order: Vec<usize>,
     pub free: [PieceList; 3],
     pub humongous: SizeTree,
@@ -44,7 +44,7 @@ pub(super) struct Pool {
     pub free_words: usize,
     pub counters: PoolCounters,
     pub growth: Growth,
-    /// Of all nodes, kept because every request asks for it.
+    /// Of all nodes; cached, because every request asks for it.
     pub committed_words: usize,
 }
 
@@ -72,7 +72,7 @@ impl Pool {
         self.nodes[number].as_mut().expect("a chunk's node is mapped")
     }
 
-    /// The node that chunks are cut from.
+    /// The node from which chunks are cut.
     pub fn current(&self) -> Option<usize> {
         self.order.last().copied()
     }
@@ -98,7 +98,7 @@ impl Pool {
             .map_or(self.humongous.words(), |words| words * self.free_count(kind))
     }
 
-    /// Puts a chunk on its list, and into the counts.
+    /// Adds a chunk to its list and to the counts.
     pub fn enlist(&mut self, chunk: Chunk) {
         match self.free.get_mut(chunk.kind() as usize) {
             Some(list) => list.push(chunk.0),
@@ -107,7 +107,7 @@ impl Pool {
         self.free_words += chunk.words();
     }
 
-    /// Takes a free chunk off its list, and out of the counts.
+    /// Removes a free chunk from its list and from the counts.
     pub fn delist(&mut self, chunk: Chunk) {
         match self.free.get_mut(chunk.kind() as usize) {
             Some(list) => list.remove(chunk.0),
@@ -116,15 +116,15 @@ impl Pool {
         self.free_words -= chunk.words();
     }
 
-    /// Says, in its header and in the node's map, whether a chunk is in use.
+    /// Marks a chunk as in use or free, in its header and in the node's map.
     pub fn set_in_use(&mut self, chunk: Chunk, in_use: bool) {
         chunk.set_free(!in_use);
         self.node_mut(chunk.node()).map.set_in_use(chunk.address(), chunk.words(), in_use);
     }
 
-    /// A chunk of `words` (or more, where it is humongous) for an arena: a free one, else a larger
-    /// free one split, else from a node. `allowed_words`: how much more may be committed. `None`:
-    /// not within that, or the system refuses.
+    /// A chunk of `words` (or more, if humongous) for an arena: a free one, else a larger free one
+    /// split, else from a node. `allowed_words`: how much more may be committed. `None`: not within
+    /// this limit, or the system refuses.
     pub fn take_chunk(&mut self, words: usize, allowed_words: usize) -> Option<Chunk> {
         let chunk = match self.take_free(words) {
             Some(chunk) => {
@@ -177,8 +177,8 @@ impl Pool {
         }
     }
 
-    /// Unmaps every node in which nothing is in use, except the one that chunks are cut from. So
-    /// class space, which has one node, never shrinks. Returns how many.
+    /// Unmaps every node without chunks in use, except the one from which chunks are cut. So class
+    /// space, which has one node, never shrinks. Returns their number.
     pub fn purge(&mut self) -> usize {
         let current = self.current();
         let (dead, alive): (Vec<usize>, Vec<usize>) = self.order.iter().partition(|number| {

@@ -1,8 +1,8 @@
-//! What a real JVM 11 did with its metaspace, and whether this one decides alike.
+//! The decisions of a real JVM 11 about its metaspace, and their comparison with this one's.
 //!
 //! A recording is text, an event a line after a header line that begins with `#old-metaspace 1`.
-//! Chunks are given as node (numbered in the order they were mapped), kilobytes from the node's
-//! base, and words.
+//! Chunks are given as node (numbered in the order of mapping), kilobytes from the node's base, and
+//! words.
 //!
 //! - `n SPACE OFFSET WORDS`: a node is mapped, OFFSET bytes above a multiple of 64 KB. SPACE is n
 //!   or c (class).
@@ -13,12 +13,12 @@
 //!   from the node's base.
 //! - `d ARENA REQUEST`: the block of that request, counted from 0 in the file, is given back.
 //! - `k ARENA`: the arena dies. `p NODE...`: a purge, and the nodes that it unmapped.
-//! - `s STEP CYCLE LOADERS USED COMMITTED CLASS_USED CLASS_COMMITTED`: what the JVM said of itself,
-//!   in bytes, both spaces together and class space alone.
+//! - `s STEP CYCLE LOADERS USED COMMITTED CLASS_USED CLASS_COMMITTED`: the JVM's own figures, in
+//!   bytes, both spaces together and class space alone.
 //!
-//! A log of JDK 11 becomes a recording with the example `jdk11_log`; it says which chunk served
-//! which arena, but prints only those requests that needed a new chunk. What was bumped in between
-//! is known as a sum, and stands as one request.
+//! The example `jdk11_log` turns a log of JDK 11 into a recording. The log tells the arena of each
+//! chunk, but prints only requests that needed a new chunk. The requests in between are known as a
+//! sum, and are written as one.
 
 use super::facts::BLOCK_WORDS_MIN;
 use super::metaspace::{ArenaId, ChunkPlace, Metaspace11, Options11};
@@ -31,7 +31,7 @@ use std::ptr::NonNull;
 const NUMBER_MAX: usize = 1 << 24;
 /// Words of a node stay below this: twice the largest class space.
 const NODE_WORDS_MAX: usize = 1 << 30;
-/// The header that every recording begins with.
+/// The header of every recording.
 pub const HEADER: &str = "#old-metaspace 1";
 
 /// A chunk's place.
@@ -45,26 +45,26 @@ pub struct Place {
     pub words: usize,
 }
 
-/// What the JVM said of itself at one moment.
+/// The JVM's own figures at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Said {
     /// "loaded", "dropped", ...
     pub step: String,
-    /// Of the program.
+    /// Cycle of the program.
     pub cycle: u64,
-    /// Alive.
+    /// Live loaders.
     pub loaders: u64,
-    /// Both spaces.
+    /// Used bytes of both spaces.
     pub used_bytes: u64,
-    /// Both spaces.
+    /// Committed bytes of both spaces.
     pub committed_bytes: u64,
-    /// Class space.
+    /// Used bytes of class space.
     pub class_used_bytes: u64,
-    /// Class space.
+    /// Committed bytes of class space.
     pub class_committed_bytes: u64,
 }
 
-/// What served a request.
+/// The memory that served a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The arena's current chunk. Such an event may stand for several requests.
@@ -85,9 +85,9 @@ pub enum Source {
 pub enum Event {
     /// A node is mapped.
     Node {
-        /// Where.
+        /// Its space.
         space: Space,
-        /// Above a multiple of 64 KB.
+        /// Distance of its base above a multiple of 64 KB.
         offset_bytes: usize,
         /// Its size.
         words: usize,
@@ -96,27 +96,27 @@ pub enum Event {
     Birth {
         /// Its number.
         arena: usize,
-        /// Where.
+        /// Its space.
         space: Space,
-        /// Whose.
+        /// Its loader's kind.
         loader: LoaderKind,
         /// Its first chunk.
         chunk: Place,
     },
     /// A request.
     Allocate {
-        /// Of this arena.
+        /// The arena.
         arena: usize,
         /// Its size.
         words: usize,
-        /// What served it.
+        /// The memory that served it.
         source: Source,
     },
     /// A block is given back.
     Deallocate {
-        /// Of this arena.
+        /// The block's arena.
         arena: usize,
-        /// The request that made it.
+        /// The request that made the block.
         request: usize,
     },
     /// An arena ends.
@@ -129,7 +129,7 @@ pub enum Event {
         /// Their numbers.
         nodes: Vec<usize>,
     },
-    /// What the JVM said.
+    /// The JVM's own figures.
     Said(Said),
 }
 
@@ -142,15 +142,15 @@ impl Event {
     }
 }
 
-/// A line that is not what it should be.
+/// A malformed line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the recording: expected {expected}, found {found:?}")]
 pub struct RecordingError {
     /// Counted from 1.
     pub line: usize,
-    /// What should stand there.
+    /// The expected text.
     pub expected: &'static str,
-    /// What does.
+    /// The text found.
     pub found: String,
 }
 
@@ -293,30 +293,30 @@ impl std::fmt::Display for Event {
 /// One moment, in the JVM and here.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Moment {
-    /// As the JVM said.
+    /// The JVM's figures.
     pub said: Said,
-    /// As this metaspace has it.
+    /// This metaspace's figures.
     pub ours: super::Statistics,
 }
 
-/// How a replay compares.
+/// The result of comparing a replay.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Comparison {
     /// Chunks that the JVM handed out.
     pub chunks: u64,
-    /// Of these, those that lie here where they lay there.
+    /// Chunks at the same place here.
     pub chunks_equal: u64,
-    /// The first that does not: its line's number, counted from 1, and both places.
+    /// The first difference: its line's number, counted from 1, and both places.
     pub first_difference: Option<String>,
     /// Requests that the JVM served from free blocks.
     pub blocks: u64,
-    /// Of these, those that the same free block serves here.
+    /// Requests that the same free block serves here.
     pub blocks_equal: u64,
     /// Nodes that the JVM unmapped.
     pub unmapped: u64,
-    /// Nodes that were unmapped here, at the same purges.
+    /// Nodes unmapped here, at the same purges.
     pub unmapped_here: u64,
-    /// Every moment at which the JVM said something.
+    /// Every moment with figures of the JVM.
     pub moments: Vec<Moment>,
 }
 
@@ -328,7 +328,7 @@ pub struct Comparison {
 pub struct ReplayError {
     /// Counted from 1.
     pub line: usize,
-    /// As it stands there.
+    /// As written there.
     pub event: String,
 }
 
@@ -364,10 +364,10 @@ pub fn replay(events: &[Event]) -> Result<(Metaspace11, Comparison), ReplayError
 
 struct Replay {
     metaspace: Metaspace11,
-    /// Living arenas by number, each with the line of its birth: a dead arena's number may be given
-    /// again, its blocks may not.
+    /// Live arenas by number, each with the line of its birth: a dead arena's number may be reused,
+    /// its blocks may not.
     arenas: HashMap<usize, (ArenaId, usize)>,
-    /// Requests whose blocks are given back before their arenas die.
+    /// Requests with blocks given back before their arenas die.
     given_back: HashSet<usize>,
     /// Their blocks, with the line of their arena's birth.
     blocks: HashMap<usize, (usize, NonNull<u8>, usize)>,
@@ -398,7 +398,7 @@ impl Replay {
                     }
                 };
                 // A bumped block smaller than a free block is part of a sum; given back, it would
-                // be taken for a larger one.
+                // count as a larger one.
                 let whole = !matches!(source, Source::Chunk) || *words >= BLOCK_WORDS_MIN;
                 if whole && self.given_back.contains(&self.requests) {
                     self.blocks.insert(self.requests, (born, block, *words));
@@ -417,7 +417,7 @@ impl Replay {
                 let (_, block, words) =
                     self.blocks.remove(request).filter(|(owner, _, _)| *owner == born)?;
                 // SAFETY: the block was allocated from this arena since its birth, with these words
-                // (a free block's at least, where it was bumped), and leaves the table.
+                // (a bumped one with at least a free block's), and leaves the table.
                 unsafe { self.metaspace.deallocate(id, block, words) };
             }
             Event::Death { arena } => {

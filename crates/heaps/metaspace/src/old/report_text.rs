@@ -1,7 +1,7 @@
 //! [`Statistics`] as text, in the form of JDK 11's `jcmd VM.metaspace by-chunktype`.
 //!
-//! Two things differ because a workload knows no classes: arenas are counted where the JVM counts
-//! loaders and classes, and settings that only a JVM has (GC thresholds, CDS) are left out.
+//! Two things differ because a workload knows no classes: arenas are counted instead of loaders and
+//! classes, and settings that only a JVM has (GC thresholds, CDS) are missing.
 
 use super::statistics::{KindRow, SpaceStatistics, Statistics};
 use super::strategy::ChunkKind;

@@ -1,11 +1,11 @@
-//! Free pieces by size: a binary search tree of distinct sizes, kept in the pieces themselves,
+//! Free pieces by size: a binary search tree of distinct sizes, stored in the pieces themselves,
 //! never balanced.
 //!
 //! Two users: free humongous chunks of a space, and an arena's free blocks of 11 words and more.
 //! The first piece of a size is the tree's node; further ones hang behind it in order of return,
 //! and the node is given out last. Source: `binaryTreeDictionary.inline.hpp`. Deviation: a node is
-//! its first piece, so the two words that HotSpot spends on a list's own head and size stay unused;
-//! the layout keeps their place because it decides the smallest block.
+//! its first piece, so the two words for HotSpot's list head and size stay unused; the layout keeps
+//! their place because it decides the smallest block.
 
 use super::facts::{BLOCK_WORDS_MIN, DICTIONARY_WORDS_MIN};
 use super::piece::Piece;
@@ -19,8 +19,7 @@ const COUNT: usize = 4;
 const PARENT: usize = 5;
 const LEFT: usize = 6;
 const RIGHT: usize = 7;
-/// Words behind the header that a piece in the tree needs; they make the smallest block that a
-/// dictionary takes.
+/// Words behind the header of a piece in the tree; they decide the smallest block in a dictionary.
 const TREE_WORDS: usize = 8;
 const _: () = assert!(BLOCK_WORDS_MIN + TREE_WORDS == DICTIONARY_WORDS_MIN);
 
@@ -34,7 +33,7 @@ pub(super) struct SizeTree {
 }
 
 impl SizeTree {
-    /// An empty tree of pieces that have `header_words` words of their own.
+    /// An empty tree of pieces with `header_words` words of their own.
     pub fn new(header_words: usize) -> SizeTree {
         SizeTree { header_words, root: None, words: 0, count: 0 }
     }
@@ -44,7 +43,7 @@ impl SizeTree {
         self.words
     }
 
-    /// How many pieces.
+    /// Number of pieces.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -73,7 +72,7 @@ impl SizeTree {
         }
     }
 
-    /// Puts a piece, whose size is set, into the tree.
+    /// Inserts a piece with its size set.
     pub fn insert(&mut self, piece: Piece) {
         self.words += piece.words();
         self.count += 1;
@@ -114,12 +113,12 @@ impl SizeTree {
         (at, last)
     }
 
-    /// Takes a piece of the smallest size that holds `words`: the second of that size, or the node
-    /// where it is alone.
+    /// Takes a piece of the smallest size of at least `words`: the second of that size, or the node
+    /// if alone.
     pub fn take(&mut self, words: usize) -> Option<Piece> {
         let (mut found, mut last) = self.search(words);
         while found.is_none() {
-            // The next larger size is the nearest ancestor that is larger.
+            // The next larger size is the nearest larger ancestor.
             let candidate = last?;
             if candidate.words() > words {
                 found = Some(candidate);
@@ -132,7 +131,7 @@ impl SizeTree {
         Some(piece)
     }
 
-    /// Takes `piece`, which is in the tree, out of it.
+    /// Removes `piece`, which must be in the tree.
     pub fn remove(&mut self, piece: Piece) {
         self.words -= piece.words();
         self.count -= 1;
@@ -154,7 +153,7 @@ impl SizeTree {
         piece.set_previous(None);
     }
 
-    /// The node is wanted itself: the next piece of its size takes its place.
+    /// Removes the node itself: the next piece of its size takes its place.
     fn hand_over(&mut self, node: Piece, heir: Piece) {
         mark("tree: node handed over");
         heir.set_previous(None);
@@ -169,7 +168,7 @@ impl SizeTree {
         }
     }
 
-    /// A size has no pieces left.
+    /// Removes a size without pieces.
     fn unlink_node(&mut self, node: Piece) {
         let (left, right) = (self.link(node, LEFT), self.link(node, RIGHT));
         let heir = match (left, right) {
@@ -177,7 +176,7 @@ impl SizeTree {
             (Some(left), Some(right)) => {
                 mark("tree: node with two children removed");
                 let least = self.remove_least(right);
-                // The right child may itself have been the least.
+                // The right child may itself have been the smallest.
                 let right = self.link(node, RIGHT);
                 self.adopt(least, LEFT, Some(left));
                 self.adopt(least, RIGHT, right);
@@ -187,7 +186,7 @@ impl SizeTree {
         self.replace_in_parent(node, heir);
     }
 
-    /// Cuts the least node out of the subtree at `node`, which has a parent.
+    /// Cuts the smallest node out of the subtree at `node`, which has a parent.
     fn remove_least(&mut self, node: Piece) -> Piece {
         let mut least = node;
         while let Some(left) = self.link(least, LEFT) {
@@ -197,7 +196,7 @@ impl SizeTree {
         least
     }
 
-    /// `heir` becomes what `node` is to its parent.
+    /// Makes `heir` the child of `node`'s parent in its place.
     fn replace_in_parent(&mut self, node: Piece, heir: Option<Piece>) {
         match self.link(node, PARENT) {
             None => {
@@ -213,7 +212,7 @@ impl SizeTree {
         }
     }
 
-    /// Calls `visit` with every piece; returns what is broken: order, parents, counts or sizes.
+    /// Calls `visit` with every piece; returns the first damage: order, parents, counts or sizes.
     pub fn inspect(&self, mut visit: impl FnMut(Piece)) -> Result<(), String> {
         let (mut words, mut count) = (0, 0);
         let mut open: Vec<(Piece, usize, usize)> =
@@ -272,7 +271,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// Pieces of 16 words in a box; their size is a number written into them, not what they have.
+    /// Pieces of 16 words in a box; their size is a number written into them, not their real size.
     fn pieces(count: usize) -> (Vec<usize>, Vec<Piece>) {
         let memory = vec![0usize; 16 * count];
         let base = memory.as_ptr().expose_provenance();

@@ -1,8 +1,8 @@
 //! A larger free chunk becomes smaller ones.
 //!
-//! The chunk that was wanted comes first; the rest is filled with the largest chunks that are
-//! aligned where they stand, so a medium chunk split for 1 KB leaves three of 1 KB and fifteen
-//! small ones. Source: `ChunkManager::split_chunk`.
+//! The wanted chunk comes first. The largest chunks that are aligned at their place fill the rest,
+//! so a medium chunk split for 1 KB leaves three of 1 KB and fifteen small ones. Source:
+//! `ChunkManager::split_chunk`.
 
 use super::chunk::{Chunk, Origin};
 use super::facts::WORD;
@@ -11,8 +11,7 @@ use super::strategy::ChunkKind;
 use heaplab_buddy::marks::mark;
 
 impl Pool {
-    /// Cuts `larger`, which is free. The first piece, a free chunk of `target` on its list, is
-    /// returned.
+    /// Cuts the free chunk `larger`. Returns the first piece, a free chunk of `target` on its list.
     pub(super) fn split(&mut self, larger: Chunk, target: ChunkKind) -> Chunk {
         mark("pool: split");
         self.counters.splits += 1;
@@ -28,11 +27,11 @@ impl Pool {
         first
     }
 
-    /// A free chunk of `kind` at `address`, which is nobody's.
+    /// A free chunk of `kind` at `address`, an unowned place.
     fn plant(&mut self, address: usize, kind: ChunkKind, node: usize) -> Chunk {
         let words = self.space.words_of(kind).expect("only chunks of fixed size are split");
-        // SAFETY: the area belongs to a chunk that was just taken off its list, and what was
-        // planted before lies below.
+        // SAFETY: the area belongs to a chunk just taken off its list, and earlier planted chunks
+        // lie below.
         let chunk = unsafe { Chunk::create(address, self.space, words, node, Origin::Split) };
         self.node_mut(node).map.set_start(address, true);
         self.set_in_use(chunk, false);
@@ -40,7 +39,7 @@ impl Pool {
         chunk
     }
 
-    /// The largest kind below `limit` whose chunks may start at `address`.
+    /// The largest kind below `limit` with chunks that may start at `address`.
     fn largest_aligned(&self, address: usize, limit: ChunkKind) -> ChunkKind {
         let mut kind = limit;
         while let Some(below) = kind.below() {

@@ -1,4 +1,4 @@
-//! What `jcmd VM.metaspace` prints of the old metaspace, as numbers.
+//! The numbers of `jcmd VM.metaspace` for the old metaspace.
 
 use super::facts::WORD;
 use super::metaspace::Metaspace11;
@@ -8,18 +8,18 @@ use crate::listing::{Listing, LoaderUsage};
 use crate::plan::LoaderKind;
 use serde::Serialize;
 
-/// The chunks of one kind that arenas have. `capacity = used + free + waste + overhead`.
+/// The chunks of one kind in arenas. `capacity = used + free + waste + overhead`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KindRow {
-    /// How many.
+    /// Number of chunks.
     pub chunks: u64,
     /// Their size.
     pub capacity_bytes: u64,
     /// Handed out; free blocks count as used.
     pub used_bytes: u64,
-    /// Still to be handed out, in chunks that an arena bumps through.
+    /// Still to be handed out, in arenas' current chunks.
     pub free_bytes: u64,
-    /// Never to be handed out, in chunks that an arena is done with.
+    /// Never to be handed out, in retired chunks.
     pub waste_bytes: u64,
     /// Headers.
     pub overhead_bytes: u64,
@@ -42,7 +42,7 @@ impl KindRow {
     }
 }
 
-/// What the arenas of one kind of loader hold.
+/// Bytes of the arenas of one kind of loader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LoaderRow {
     /// Arenas.
@@ -58,23 +58,23 @@ pub struct SpaceStatistics {
     pub arenas: u64,
     /// By kind: specialized, small, medium, humongous.
     pub kinds: [KindRow; 4],
-    /// What the arenas of each kind of loader hold, in the order of [`LoaderKind::ALL`].
+    /// The arenas of each kind of loader, in the order of [`LoaderKind::ALL`].
     pub loaders: [LoaderRow; 4],
     /// Free blocks in arenas.
     pub free_blocks: u64,
     /// Their size; part of `used_bytes`.
     pub free_block_bytes: u64,
-    /// Requests that free blocks served, in arenas alive.
+    /// Requests that free blocks served, in live arenas.
     pub from_free_blocks: u64,
     /// Address space.
     pub reserved_bytes: u64,
-    /// Of it, backed by memory.
+    /// Its committed part.
     pub committed_bytes: u64,
     /// Committed and not cut into chunks yet.
     pub uncut_bytes: u64,
     /// Nodes mapped.
     pub nodes: u64,
-    /// What happened so far.
+    /// Counts so far.
     pub counters: PoolCounters,
 }
 
@@ -128,7 +128,7 @@ impl Statistics {
         both
     }
 
-    /// In the words that all designs share; `name`: whose rules these are.
+    /// In the terms of all designs; `name`: the generation.
     pub fn listing(&self, name: &str) -> Listing {
         let both = self.both();
         let mut loaders = Vec::new();
@@ -165,7 +165,7 @@ impl Statistics {
         self.spaces().iter().map(|space| space.committed_bytes).sum()
     }
 
-    /// Handed out in both, as the JVM's beans count it.
+    /// Handed out in both, as counted by the JVM's beans.
     pub fn used_bytes(&self) -> u64 {
         self.spaces().iter().map(|space| space.total().used_bytes).sum()
     }

@@ -1,12 +1,12 @@
-//! Two spaces, three chunk sizes in each, and humongous chunks for what fits none of them.
+//! Two spaces, three chunk sizes in each, and humongous chunks for larger requests.
 //!
 //! Every size is a multiple of the next smaller one, but with different factors (4 and 16 outside
-//! of class space, 2 and 16 in it), which is what the document calls odd geometry.
+//! of class space, 2 and 16 in it): the document's "odd geometry".
 
 use super::facts::{self, WORD};
 use crate::plan::LoaderKind;
 
-/// Which of the two metaspaces.
+/// One of the two metaspaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
     /// Everything but class structures; a list of nodes.
@@ -33,15 +33,15 @@ impl ChunkKind {
     /// All, ascending.
     pub const ALL: [ChunkKind; 4] =
         [ChunkKind::Specialized, ChunkKind::Small, ChunkKind::Medium, ChunkKind::Humongous];
-    /// Those of fixed size, ascending.
+    /// The fixed sizes, ascending.
     pub const FIXED: [ChunkKind; 3] = [ChunkKind::Specialized, ChunkKind::Small, ChunkKind::Medium];
 
-    /// The next smaller size of fixed size.
+    /// The next smaller fixed size.
     pub(super) fn below(self) -> Option<ChunkKind> {
         (self as usize).checked_sub(1).map(|index| ChunkKind::ALL[index])
     }
 
-    /// As HotSpot names it.
+    /// HotSpot's name.
     pub fn name(self) -> &'static str {
         ["specialized", "small", "medium", "humongous"][self as usize]
     }
@@ -51,7 +51,7 @@ impl Space {
     /// Both.
     pub const ALL: [Space; 2] = [Space::NonClass, Space::Class];
 
-    /// Words of a chunk of this kind; `None` for humongous ones, whose size varies.
+    /// Words of a chunk of this kind; `None` for humongous ones, which vary.
     pub fn words_of(self, kind: ChunkKind) -> Option<usize> {
         match (kind, self) {
             (ChunkKind::Specialized, _) => Some(facts::SPECIALIZED_WORDS),
@@ -73,7 +73,7 @@ impl Space {
         if self == Space::Class { facts::CLASS_MEDIUM_WORDS } else { facts::MEDIUM_WORDS }
     }
 
-    /// The kind of a chunk of `words`, which is a chunk size of this space.
+    /// The kind of a chunk of `words`, a chunk size of this space.
     pub fn kind_of(self, words: usize) -> ChunkKind {
         debug_assert!(words.is_multiple_of(facts::SPECIALIZED_WORDS), "no chunk has {words} words");
         match words {
@@ -84,13 +84,13 @@ impl Space {
         }
     }
 
-    /// Where a chunk of `words` may start: chunks of fixed size at multiples of their size,
+    /// Alignment of a chunk of `words`: chunks of fixed size start at multiples of their size,
     /// humongous ones at any 1 KB.
     pub fn chunk_alignment_bytes(self, words: usize) -> usize {
         if words > self.medium_words() { facts::SPECIALIZED_WORDS * WORD } else { words * WORD }
     }
 
-    /// Words of an arena's first chunk, which it gets at birth.
+    /// Words of an arena's first chunk, given at birth.
     pub fn first_chunk_words(self, loader: LoaderKind) -> usize {
         match (loader, self) {
             (LoaderKind::Boot, Space::NonClass) => facts::BOOT_CHUNK_WORDS,
@@ -100,7 +100,7 @@ impl Space {
         }
     }
 
-    /// As the listings name it.
+    /// Its name in listings.
     pub fn name(self) -> &'static str {
         if self == Space::Class { "class" } else { "non-class" }
     }
@@ -121,8 +121,8 @@ mod tests {
             }
             assert_eq!(space.kind_of(space.medium_words() + 128), ChunkKind::Humongous);
         }
-        // Between small and medium lies no chunk size, but a humongous class chunk may be as large
-        // as a non-class medium one.
+        // Between small and medium there is no chunk size, but a humongous class chunk may be as
+        // large as a non-class medium one.
         assert_eq!(Space::Class.kind_of(facts::MEDIUM_WORDS), ChunkKind::Humongous);
     }
 }

@@ -45,7 +45,7 @@ fn heap_conforms_under_a_limit_and_says_no() {
     assert!(driven.births > 500 && driven.refused > 20, "{driven:?}");
 }
 
-/// What a program did with the metaspace itself, in words, as a JVM does.
+/// One operation on the metaspace itself, in words, as of a JVM.
 #[derive(Clone, Debug)]
 enum Step {
     Birth { class: bool, loader: usize },
@@ -70,13 +70,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// Address and words.
 type Block = (usize, usize);
 
-/// The shadow: per arena, its live blocks.
+/// The shadow: the live blocks of each arena.
 #[derive(Default)]
 struct Shadow {
     arenas: Vec<(ArenaId, Vec<Block>)>,
 }
 
-/// Runs `steps`; every block is filled with its own address and read back when it goes.
+/// Runs `steps`; fills every block with its own address and reads it back at its end.
 fn run(metaspace: &mut Metaspace11, steps: &[Step]) -> Result<(), TestCaseError> {
     let mut shadow = Shadow::default();
     for step in steps {
@@ -201,7 +201,7 @@ fn first_chunks_are_those_of_the_loader_kind() {
     );
 }
 
-/// Chunk sizes in KB that an arena gets for requests of `words`, `count` times.
+/// Chunk sizes in KB that an arena gets for `count` requests of `words`.
 fn chunk_sizes(space: Space, loader: LoaderKind, words: usize, count: usize) -> Vec<usize> {
     let mut metaspace = fresh();
     let id = metaspace.birth(space, loader);
@@ -228,8 +228,8 @@ fn four_small_chunks_then_medium_and_four_specialized_for_micro_loaders() {
     });
     // In class space a micro loader goes on with small chunks at once.
     assert_eq!(chunk_sizes(Space::Class, LoaderKind::Hidden, 100, 6), [1, 2, 2, 2]);
-    // A request that does not fit a small chunk gets a medium one, and from then on the arena stays
-    // with medium chunks.
+    // A request that does not fit a small chunk gets a medium one; from then on the arena gets
+    // medium chunks.
     assert_eq!(chunk_sizes(Space::NonClass, LoaderKind::Standard, SMALL_WORDS - 7, 1), [4, 64]);
 }
 
@@ -244,7 +244,7 @@ fn humongous_chunks_are_rounded_to_a_kilobyte_and_do_not_retire_the_current_one(
     assert_eq!(metaspace.newest_chunk(id).unwrap().words, MEDIUM_WORDS + SPECIALIZED_WORDS);
     assert_eq!(metaspace.allocate(id, 10).unwrap().as_ptr() as usize, first.as_ptr() as usize + 80);
     metaspace.death(id);
-    // Free, it serves the next that fits, however much larger it is.
+    // Free, it serves the next request that fits, however small.
     let id = metaspace.birth(Space::NonClass, LoaderKind::Standard);
     metaspace.allocate(id, 10).unwrap();
     expect("pool: humongous chunk reused", || metaspace.allocate(id, MEDIUM_WORDS).unwrap());
@@ -375,7 +375,7 @@ fn commits_follow_the_bunch_of_four_medium_chunks() {
     assert_eq!(metaspace.committed_bytes(), 128 * KB);
     let id = metaspace.birth(Space::NonClass, LoaderKind::Standard);
     assert_eq!(metaspace.committed_bytes(), (128 + 256) * KB);
-    // A humongous chunk is committed to the page, when it is larger than a bunch.
+    // A humongous chunk larger than a bunch is committed to the page.
     metaspace.allocate(id, 64 << 10).unwrap();
     assert_eq!(metaspace.committed_bytes(), (128 + 256 + 516) * KB);
     assert_eq!(metaspace.statistics().non_class.reserved_bytes, (FIRST_NODE_WORDS * WORD) as u64);
@@ -411,8 +411,8 @@ fn a_commit_that_fails_leaves_the_node_for_another() {
         Metaspace11::new(Options11 { faults: Some(faults.clone()), ..Options11::default() });
     let id = metaspace.birth(Space::NonClass, LoaderKind::Standard);
     faults.fail(Call::Commit, 0, 1);
-    // The first node cannot commit; as in HotSpot it is left with its rest in chunks, and the next
-    // one serves.
+    // The first node cannot commit; as in HotSpot its rest becomes chunks, and the next node
+    // serves.
     assert!(expect("node: commit failed", || metaspace.allocate(id, 64 << 10)).is_some());
     assert_eq!(metaspace.statistics().non_class.nodes, 2);
     faults.fail(Call::Commit, 0, u64::MAX);

@@ -87,7 +87,7 @@ pub fn write(events: &[Event]) -> String {
 pub struct Replayed {
     pub heap: ElasticMetaspace,
     arenas: HashMap<usize, ArenaId>,
-    /// Where each allocation went; `None`: refused, or its arena is left out.
+    /// The block of each allocation; `None`: refused, or its arena is left out.
     pub blocks: Vec<Option<NonNull<u64>>>,
 }
 
@@ -96,8 +96,7 @@ impl Replayed {
         Replayed { heap, arenas: HashMap::new(), blocks: Vec::new() }
     }
 
-    /// One event. `plan` says what an arena is; `None` leaves it out. Returns the block it
-    /// concerned.
+    /// Runs one event. `plan` describes an arena; `None` leaves it out. Returns the event's block.
     pub fn step(
         &mut self,
         event: Event,

@@ -1,12 +1,12 @@
-//! The lines of a log that matter, and what kind of block each returned one is.
+//! The relevant lines of a log, and the kind of each returned block.
 
 use super::super::facts::WORD;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// A line of the log that matters.
+/// A relevant line of the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Line {
-    /// What follows says where a node lies whose object is here.
+    /// The next line tells the place of the node with this object.
     NodeIs(usize),
     NodeAt {
         base: usize,
@@ -30,17 +30,17 @@ pub(super) enum Line {
         base: usize,
         words: usize,
     },
-    /// The rest of a chunk that another takes the place of.
+    /// The rest of a chunk that another replaces.
     Retired {
         base: usize,
     },
-    /// The program gives a block back; `fresh`: one that was bumped, not taken from free blocks.
+    /// The program gives a block back; `fresh`: a bumped one, not one from free blocks.
     GivenBack {
         base: usize,
         words: usize,
         fresh: bool,
     },
-    /// A request is served from free blocks.
+    /// Free blocks serve a request.
     Reused {
         base: usize,
         words: usize,
@@ -51,7 +51,7 @@ pub(super) enum Line {
 }
 
 pub(super) struct Record {
-    /// In the file, counted from 1.
+    /// Line of the file, counted from 1.
     pub number: usize,
     pub time_ns: u64,
     pub thread: u64,
@@ -66,7 +66,7 @@ fn addresses(text: &str) -> impl Iterator<Item = usize> + '_ {
     })
 }
 
-/// A number of words; none that a metaspace could have is larger.
+/// A number of words; no metaspace has a larger one.
 fn count(text: &str) -> Option<usize> {
     text.trim().parse().ok().filter(|words| *words < 1 << 32)
 }
@@ -122,7 +122,7 @@ fn line(text: &str) -> Option<Line> {
     None
 }
 
-/// The records of a log. Lines that do not matter, or are not of a log, are passed over.
+/// The records of a log. Skips irrelevant and foreign lines.
 pub(super) fn records(log: &str) -> Vec<Record> {
     let decorated = |(index, text): (usize, &str)| {
         let (time, rest) = text.strip_prefix('[')?.split_once("ns][")?;
@@ -139,9 +139,9 @@ pub(super) fn records(log: &str) -> Vec<Record> {
     classified(log.lines().enumerate().filter_map(decorated).collect())
 }
 
-/// Says of each returned block what it is: the log prints the same line for the rest of a retired
-/// chunk, for the rest of a block that served a request, for a block that was too large and is put
-/// back, and for one that the program gives back.
+/// Classifies each returned block: the log prints the same line for the rest of a retired chunk,
+/// for the rest of a block that served a request, for a block that was too large and is put back,
+/// and for one that the program gives back.
 fn classified(records: Vec<Record>) -> Vec<Record> {
     let mut last: HashMap<u64, usize> = HashMap::new();
     let mut rests = HashSet::new();

@@ -1,27 +1,26 @@
-//! From what JDK 11 logs of its metaspace to a [`recording`](super::recording).
+//! From JDK 11's log of its metaspace to a [`recording`](super::recording).
 //!
 //! `java -Xlog:gc+metaspace*=trace:file=F:uptimenanos,tid:filecount=0` prints births and deaths of
-//! arenas, every chunk that is handed out with its address, the rest of every retired chunk, blocks
-//! given back, and unmapped nodes. It does not print which arena a chunk is for. That follows: a
-//! newborn arena's chunks come next in the same thread; a chunk that retires another belongs to the
-//! same arena; an arena that dies returns its chunks by address. Where none of this tells (the
-//! current chunk had less than three words left, and its arena is alive at the end), the undying
-//! arena of that thread that grew last and whose chunk has that size is taken, and counted as a
-//! guess.
+//! arenas, every handed-out chunk with its address, the rest of every retired chunk, blocks given
+//! back, and unmapped nodes. It does not print a chunk's arena. The arena follows from other lines:
+//! a newborn arena's chunks come next in the same thread; a chunk that retires another belongs to
+//! the same arena; a dying arena returns its chunks by address. If none of this tells (the current
+//! chunk had less than three words left, and its arena is alive at the end), the importer takes the
+//! undying arena of that thread that grew last and has a chunk of this size, and counts a guess.
 //!
 //! **Used bytes of a replay are fewer than the JVM's.** HotSpot 11 bumps through a chunk without a
-//! line of log (`SpaceManager::allocate_work`), says how far it came only when the chunk is too
-//! full for a request (`grow_and_allocate for N words, U words used L words left`), and says
-//! nothing of the chunk an arena had when it died. So what was handed out in a chunk that was never
-//! followed by another is in no log, of any tag: all of the JVM's figures lie between what is
-//! replayed and that plus what is left in current chunks. On Churn this is 14 to 18 % of the used
-//! bytes after a drop, and 28 to 30 % while all 2000 loaders of a cycle live, 1500 of which never
-//! fill their first chunk; on Redefine 1 to 9 %. `tests/old_recorded.rs` holds every moment of
-//! every recording to those limits (with `--nocapture` it prints them), and committed bytes, which
-//! do not depend on it, to be equal.
+//! line of log (`SpaceManager::allocate_work`). It prints the position only when the chunk is too
+//! full for a request (`grow_and_allocate for N words, U words used L words left`), and prints
+//! nothing about an arena's last chunk when the arena dies. So no log, of any tag, has the words
+//! handed out in a chunk without a successor: all of the JVM's figures lie between the replayed
+//! bytes and these plus the rests of current chunks. On Churn this is 14 to 18 % of the used bytes
+//! after a drop, and 28 to 30 % while all 2000 loaders of a cycle live (1500 of them never fill
+//! their first chunk); on Redefine 1 to 9 %. `tests/old_recorded.rs` checks every moment of every
+//! recording against these limits (and prints them with `--nocapture`); committed bytes do not
+//! depend on the missing words and must be equal.
 //!
-//! Reading takes two passes: one to learn who owns which chunk and which blocks will be given back,
-//! one to write events.
+//! Reading takes two passes: one to learn the owner of each chunk and the blocks that will be given
+//! back, one to write events.
 
 mod lines;
 mod owners;
@@ -34,7 +33,7 @@ use super::recording::{Event, Said};
 use owners::Owners;
 use writer::{Reading, Writer};
 
-/// A log that is not one, or not of this kind.
+/// The text is no log, or not of this kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JvmLogError {
     /// No node of the class space was found at the log's beginning.
@@ -42,27 +41,27 @@ pub enum JvmLogError {
         "the log does not name a class space; record it from the start, with -Xlog:gc+metaspace*=trace and class pointers compressed"
     )]
     NoClassSpace,
-    /// A line whose context is missing.
+    /// A line without its context.
     #[error("line {line}: {what}; is the log cut or rotated? record it with filecount=0")]
     Context {
         /// Counted from 1.
         line: usize,
-        /// What is missing.
+        /// The missing part.
         what: &'static str,
     },
-    /// A line of what the program reported.
+    /// A bad line of the program's report.
     #[error(
         "line {line} of the program's report: expected eight values separated by commas, found {found:?}"
     )]
     Report {
         /// Counted from 1.
         line: usize,
-        /// What stands there.
+        /// The text found.
         found: String,
     },
 }
 
-/// What a log became.
+/// The result for a log.
 #[derive(Clone, Debug, Default)]
 pub struct Converted {
     /// The recording.
@@ -73,7 +72,7 @@ pub struct Converted {
     pub chunks: usize,
 }
 
-/// What the program printed, with the moment in nanoseconds.
+/// The program's report, with each moment in nanoseconds.
 fn report(csv: &str) -> Result<Vec<(u64, Said)>, JvmLogError> {
     let wrong = |index: usize, text: &str| JvmLogError::Report {
         line: index + 1,
@@ -91,7 +90,8 @@ fn report(csv: &str) -> Result<Vec<(u64, Said)>, JvmLogError> {
             class_used_bytes: value(5)?,
             class_committed_bytes: value(6)?,
         };
-        // The time is cut to whole milliseconds, and what was reported was read after it was.
+        // The time is cut to whole milliseconds, and the program read its figures after reading the
+        // time.
         Some((value(7)?.checked_add(1)?.checked_mul(1_000_000)?, said))
     };
     csv.lines()
@@ -101,8 +101,8 @@ fn report(csv: &str) -> Result<Vec<(u64, Said)>, JvmLogError> {
         .collect()
 }
 
-/// Converts a log and what the program reported (CSV: step, cycle, loaders, used, committed,
-/// class_used, class_committed, uptime_ms) into a recording.
+/// Converts a log and the program's report (CSV: step, cycle, loaders, used, committed, class_used,
+/// class_committed, uptime_ms) into a recording.
 pub fn convert(log: &str, reported: &str) -> Result<Converted, JvmLogError> {
     let records = lines::records(log);
     let mut reports = report(reported)?.into_iter().peekable();

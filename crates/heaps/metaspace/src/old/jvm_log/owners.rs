@@ -1,4 +1,4 @@
-//! First pass: which arena has which chunk, and which blocks will be given back.
+//! First pass: the arena of each chunk, and the blocks that will be given back.
 
 use super::super::facts::WORD;
 use super::super::strategy::Space;
@@ -12,9 +12,9 @@ pub(super) struct Tenancy {
     pub words: usize,
     pub space: Space,
     pub arena: Option<usize>,
-    /// The chunk that it took the place of, which therefore belongs to the same arena.
+    /// The chunk that it replaced, which therefore belongs to the same arena.
     pub after: Option<usize>,
-    /// Blocks in it that are given back: offset and words.
+    /// Its blocks that are given back: offset and words.
     pub cuts: BTreeMap<usize, usize>,
 }
 
@@ -22,9 +22,9 @@ pub(super) struct Tenancy {
 #[derive(Default)]
 pub(super) struct Owners {
     pub tenancies: Vec<Tenancy>,
-    /// Of each arena: where, and the words of its first chunk.
+    /// Of each arena: its space, and the words of its first chunk.
     pub births: Vec<(Space, usize)>,
-    /// Arenas that die; all of their chunks are known.
+    /// Arenas that die; all their chunks are known.
     pub mortal: HashSet<usize>,
     class_base: usize,
     class_end: usize,
@@ -120,7 +120,7 @@ impl Owners {
                     owners.mortal.extend(dying);
                 }
                 Line::Returned(base) => {
-                    // Padding and leftovers return too; they never belonged to anybody.
+                    // Padding and leftovers return too; they never had an arena.
                     if let Some(number) = live.remove(&base) {
                         owners.tenancies[number].arena = dying;
                     }
@@ -132,7 +132,7 @@ impl Owners {
         Ok(owners)
     }
 
-    /// A chunk and the one it took the place of have one owner: forwards, then backwards.
+    /// A chunk and the one it replaced have one owner: forwards, then backwards.
     fn follow_links(&mut self) {
         for number in 0..self.tenancies.len() {
             if let (None, Some(after)) =

@@ -1,4 +1,4 @@
-//! Small logs by hand; a whole one is recorded by `studies/elastic-metaspace/churn/record-jdk11`.
+//! Small logs by hand; `studies/elastic-metaspace/churn/record-jdk11` records a whole one.
 
 use super::super::recording::{self, Event};
 use super::*;
@@ -120,8 +120,8 @@ fn a_recording_names_the_line_that_it_cannot_read() {
 }
 
 proptest! {
-    /// Lines in any order and number are an error or a recording; whatever a recording says,
-    /// replaying it ends.
+    /// Lines in any order and number give an error or a recording, and every recording's replay
+    /// ends.
     #[test]
     fn shuffled_logs_do_no_harm(order in proptest::collection::vec(0usize..17, 0..60)) {
         let lines: Vec<&str> = LOG.lines().collect();

@@ -9,11 +9,11 @@ use super::owners::{Owners, Tenancy};
 use crate::plan::LoaderKind;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// An arena while events are written.
+/// An arena during the writing of events.
 #[derive(Clone, Copy)]
 struct Filling {
     tenancy: usize,
-    /// Words of the chunk that are handed out so far, header included.
+    /// Words of the chunk handed out so far, header included.
     top: usize,
     last_thread: u64,
 }
@@ -24,9 +24,9 @@ pub(super) struct Writer {
     pub out: Converted,
     arenas: Vec<Option<Filling>>,
     requests: usize,
-    /// Requests by tenancy and offset, for blocks that are given back.
+    /// Requests by tenancy and offset, for blocks given back later.
     placed: HashMap<(usize, usize), usize>,
-    /// Bases of nodes that are mapped, with their number and space.
+    /// Bases of mapped nodes, with their number and space.
     nodes: BTreeMap<usize, (Space, usize)>,
     born: [usize; 2],
 }
@@ -69,8 +69,8 @@ impl Writer {
         self.out.events.push(Event::Allocate { arena, words, source });
     }
 
-    /// Everything in the arena's current chunk up to `top` was handed out: blocks that are given
-    /// back by themselves, the rest as one.
+    /// Hands out everything in the arena's current chunk up to `top`: blocks given back later one
+    /// by one, the rest as one.
     fn fill(&mut self, arena: usize, top: usize) {
         let Some(filling) = self.arenas[arena].filter(|filling| filling.top < top) else { return };
         let cuts: Vec<(usize, usize)> = self.owners.tenancies[filling.tenancy]
@@ -100,8 +100,7 @@ impl Writer {
             .iter()
             .enumerate()
             .filter_map(|(arena, filling)| filling.map(|filling| (arena, filling)));
-        // An arena that dies names all of its chunks then, so this one is of an arena that does
-        // not.
+        // A dying arena names all its chunks then, so this chunk belongs to an undying arena.
         let fits = |(arena, filling): &(usize, Filling)| {
             let tenancy = &self.owners.tenancies[filling.tenancy];
             !self.owners.mortal.contains(arena)
@@ -194,18 +193,18 @@ impl Writer {
 /// A request that waits for a chunk: its words, those used in the current chunk, those left.
 type Asked = (usize, usize, usize);
 
-/// Where the second pass stands.
+/// The state of the second pass.
 #[derive(Default)]
 pub(super) struct Reading {
     tenancies: usize,
     births: usize,
     managers: HashMap<usize, usize>,
     live: BTreeMap<usize, usize>,
-    /// By thread: arenas born and without a chunk yet, and a request that waits for one.
+    /// By thread: arenas born and still without a chunk, and a request that waits for a chunk.
     pending: HashMap<u64, (VecDeque<usize>, Option<Asked>)>,
     node_objects: HashMap<usize, usize>,
     node_object: Option<usize>,
-    /// A purge is due: arenas have died since the last.
+    /// A purge is due: arenas have died since the last one.
     deaths: bool,
     unmapped: Vec<usize>,
 }
@@ -218,7 +217,7 @@ impl Reading {
         }
     }
 
-    /// The chunk that `address` lies in, and the words from its base.
+    /// The chunk around `address`, and the words from its base.
     fn place(&self, writer: &Writer, address: usize) -> Result<(usize, usize), &'static str> {
         let (_, tenancy) =
             self.live.range(..=address).next_back().ok_or("a block lies in no chunk")?;
