@@ -1,5 +1,5 @@
-//! Collapsed stacks: one line a stack, for flame graph scripts (Brendan Gregg's format, and all
-//! that read it).
+//! Collapsed stacks: one line a stack, for flame graph scripts (Brendan Gregg's format, and all its
+//! readers).
 
 use crate::{
     Export, ExportError, Weight,
@@ -7,7 +7,7 @@ use crate::{
 };
 use std::{collections::BTreeMap, io::Write};
 
-/// Writes the lines, sorted, without those that weigh nothing.
+/// Writes the lines, sorted, without those of weight 0.
 pub fn write(export: &Export<'_>, weight: Weight, out: &mut impl Write) -> Result<(), ExportError> {
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for row in weighted(export)? {
@@ -29,7 +29,7 @@ pub fn write(export: &Export<'_>, weight: Weight, out: &mut impl Write) -> Resul
     Ok(())
 }
 
-/// A name without what the format uses itself; it has no escapes.
+/// A name without the format's own characters; the format has no escapes.
 fn plain(label: &str) -> String {
     let replace = |character: char| match character {
         ';' => ':',
@@ -43,9 +43,9 @@ fn plain(label: &str) -> String {
     label.chars().map(replace).collect()
 }
 
-/// The stack, whose last name may end in a number of its own: flamegraph.pl takes that for a count
-/// and the weight for the count of another run, which it shows the difference to. The space before
-/// it becomes one that does not separate.
+/// A stack's last name may end in a number. flamegraph.pl takes this number for a count, takes the
+/// weight for another run's count, and shows the difference of the two. So the space before the
+/// number becomes one that does not separate.
 fn without_number(mut stack: String) -> String {
     let name =
         stack.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');

@@ -1,8 +1,8 @@
-//! What exports need besides the profile: how long a stack's bytes lived, the most it ever had, and
-//! when it allocated and released them.
+//! Details for exports beside the profile: the lifetime of a stack's bytes, the most it ever had,
+//! and when it allocated and released them.
 //!
-//! Time is kept in slices of equal width, few enough that memory stays bounded: when there are too
-//! many entries, slices are joined in pairs. Sums are exact at any width.
+//! Time is kept in slices of equal width, few enough to bound the memory: too many entries join
+//! slices in pairs. Sums are exact at any width.
 
 use heaplab_profile::{Amount, Instant, Object, Observer};
 use heaplab_trace::{Event, ObjectId, StackId};
@@ -13,18 +13,17 @@ const ENTRIES_MAX: usize = 400_000;
 /// Most slices of time.
 const SLICES_MAX: u64 = 512;
 
-/// Looks over the shoulder of [`heaplab_profile::profile`].
+/// Observes [`heaplab_profile::profile`].
 #[derive(Clone, Debug)]
 pub struct Detail {
     is_timed: bool,
     end: u64,
-    /// When an object's size became what it is, where that is not its birth or births are not
-    /// timed.
+    /// When an object got its current size, if not at birth or if births are not timed.
     sized_at: HashMap<ObjectId, u64>,
     stacks: BTreeMap<StackId, StackDetail>,
     slice_width: u64,
-    /// Bytes by stack, the slice in which they were allocated, and the one in which they were
-    /// released (`None`: not yet).
+    /// Bytes by stack, the slice of their allocation, and the slice of their release (`None`: not
+    /// yet).
     spans: HashMap<(StackId, u64, u64), Amount>,
     allocated: HashMap<(StackId, u64), Amount>,
 }
@@ -34,27 +33,27 @@ pub struct Detail {
 pub(crate) struct StackDetail {
     /// Sum over released objects of the time from allocation to release.
     released_lifetimes: u128,
-    /// Sum over live objects of when they were allocated.
+    /// Sum of the live objects' allocation times.
     live_since: u128,
     live: Amount,
-    /// The most live bytes at once, and the objects at that moment.
+    /// The most live bytes at once, and the objects at this moment.
     pub(crate) most: Amount,
 }
 
-/// Bytes of one stack that were allocated and released at about the same times.
+/// Bytes of one stack allocated and released at about the same times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) stack: StackId,
-    /// Beginning of the slice in which they were allocated.
+    /// Start of the slice of their allocation.
     pub(crate) from: u64,
-    /// Beginning of the slice in which they were released; `None`: they are live at the end.
+    /// Start of the slice of their release; `None`: live at the end.
     pub(crate) until: Option<u64>,
     pub(crate) amount: Amount,
 }
 
 impl Detail {
-    /// An empty one. `is_timed`: events carry time stamps (the recording's `duration_ns` is not 0),
-    /// and times are nanoseconds; otherwise they are numbers of rows.
+    /// An empty one. `is_timed`: events have time stamps (the recording's `duration_ns` is not 0),
+    /// and times are nanoseconds; otherwise times are row numbers.
     pub fn new(is_timed: bool) -> Detail {
         Detail {
             is_timed,
@@ -67,7 +66,7 @@ impl Detail {
         }
     }
 
-    /// Whether times are nanoseconds, and not rows.
+    /// Whether times are nanoseconds rather than rows.
     pub fn is_timed(&self) -> bool {
         self.is_timed
     }
@@ -77,20 +76,20 @@ impl Detail {
         self.end
     }
 
-    /// The most live bytes that `stack` had at once, and the objects then.
+    /// The most live bytes of `stack` at once, and the objects then.
     pub(crate) fn most(&self, stack: StackId) -> Amount {
         self.stacks.get(&stack).map_or(Amount::default(), |detail| detail.most)
     }
 
-    /// Sum of the lifetimes of all objects of `stack`; those that are live end now.
+    /// Sum of the lifetimes of all objects of `stack`; the lifetimes of live ones end now.
     pub(crate) fn lifetimes(&self, stack: StackId) -> u128 {
         let Some(detail) = self.stacks.get(&stack) else { return 0 };
         let live = u128::from(detail.live.objects) * u128::from(self.end);
         detail.released_lifetimes + live.saturating_sub(detail.live_since)
     }
 
-    /// When each stack allocated and released its bytes, in order of stack and time. The sum over
-    /// all is what was requested, the sum over those without an end what is live at the end.
+    /// Allocation and release of each stack's bytes, in order of stack and time. All spans together
+    /// are the requested bytes; spans without an end are the bytes live at the end.
     pub(crate) fn spans(&self) -> Vec<Span> {
         let mut live = self.allocated.clone();
         let mut spans = Vec::with_capacity(self.spans.len() + live.len());
@@ -172,7 +171,7 @@ impl Detail {
         }
     }
 
-    /// Too many entries, and joining slices would help.
+    /// Whether there are too many entries, and joining slices would help.
     fn too_many(&self) -> bool {
         self.allocated.len() + self.spans.len() > ENTRIES_MAX && self.end / self.slice_width >= 8
     }

@@ -1,8 +1,8 @@
-//! DHAT's JSON (version 2, mode "heap"), for the viewer that comes with valgrind.
+//! DHAT's JSON (version 2, mode "heap"), for valgrind's viewer.
 //!
-//! Deviations from what valgrind writes: time is nanoseconds instead of instructions (or events,
-//! where a trace has no times), a reallocation is a request of its own stack (valgrind keeps the
-//! block where it was born), and there are no access counts.
+//! Deviations from valgrind's files: time is nanoseconds instead of instructions (or events, for a
+//! trace without times), a reallocation is a request of its own stack (valgrind keeps the block at
+//! its stack of birth), and there are no access counts.
 
 use crate::{
     Export, ExportError, Moment,
@@ -16,7 +16,7 @@ use std::{
     io::Write,
 };
 
-/// Average lifetimes below this are highlighted: 10 us, or so many events.
+/// Shorter average lifetimes are highlighted: 10 us, or this many events.
 const SHORT_LIFETIME: u64 = 10_000;
 const SHORT_LIFETIME_EVENTS: u64 = 1_000;
 
@@ -110,8 +110,8 @@ pub fn write(export: &Export<'_>, out: &mut impl Write) -> Result<(), ExportErro
     Ok(serde_json::to_writer(out, &file)?)
 }
 
-/// What every stack adds up to. The viewer refuses two points that read the same, so those are
-/// joined; the most that two joined stacks had is at most the sum of what each had.
+/// The sums of every stack. The viewer refuses two points that read the same, so these are joined;
+/// the maximum of two joined stacks is at most the sum of both maxima.
 fn by_location(export: &Export<'_>) -> BTreeMap<StackId, Sums> {
     let same = SameStacks::of(export.tables);
     let mut points: BTreeMap<StackId, Sums> = BTreeMap::new();
@@ -126,7 +126,7 @@ fn by_location(export: &Export<'_>) -> BTreeMap<StackId, Sums> {
     points
 }
 
-/// Texts of frames, as valgrind writes them: `0x401136: main (app.c:7)`.
+/// Texts of frames in valgrind's form: `0x401136: main (app.c:7)`.
 struct Frames {
     rows: Vec<String>,
     numbers: HashMap<String, u32>,

@@ -2,13 +2,13 @@
 //!
 //! One process with two threads and a graph:
 //! - "allocations": the profiler's native allocations. Bytes of one stack that were allocated and
-//!   released in the same slices of time are one entry, with an "address" that pairs the two, so
-//!   that its views of allocated, released and retained memory work for any range that is selected.
+//!   released in the same slices of time are one entry, with an "address" that pairs the two: the
+//!   profiler's views of allocated, released and retained memory work for any selected range.
 //! - "in use at ...": one sample a stack, weighted with its bytes.
 //! - live bytes over time.
 //!
-//! Frames are labels: names without addresses, because there is nothing left for the profiler to
-//! symbolicate. Traces without times are laid out at one event a microsecond.
+//! Frames are labels: names without addresses, because nothing is left for the profiler to
+//! symbolicate. Traces without times get one event a microsecond.
 
 use crate::{
     Export, ExportError,
@@ -22,7 +22,7 @@ use heaplab_profile::TimelineAxis;
 use heaplab_trace::StackId;
 use std::{collections::HashMap, io::Write};
 
-/// Weights are 32-bit numbers; larger ones are split over samples, at most so many.
+/// Weights are 32-bit numbers; larger ones are split over at most this many samples.
 const SPLIT_MAX: u64 = 1 << 16;
 
 /// Writes the profile.
@@ -62,13 +62,13 @@ fn add_allocations(
     for (number, span) in export.detail.spans().iter().enumerate() {
         let bytes = i64::try_from(span.amount.bytes)
             .map_err(|_| too_large(span.amount.bytes, i64::MAX as u64))?;
-        // Addresses only pair allocation and release; 0 would mean none.
+        // Addresses only pair allocation and release; 0 would mean no address.
         let address = 16 * (number as u64 + 1);
         let stack = stacks.handle(export, profile, span.stack);
         entries.push((span.from, address, bytes, stack));
         entries.extend(span.until.map(|until| (until, address, -bytes, stack)));
     }
-    // In order of time, and what is allocated and released in one slice in that order.
+    // In order of time; within a slice an allocation comes before its release.
     entries.sort_by_key(|(at, address, bytes, _)| (*at, *address, *bytes < 0));
     for (at, address, bytes, stack) in entries {
         profile.add_allocation_sample(thread, timestamp(export, at), stack, address, bytes);
@@ -117,7 +117,7 @@ fn add_live_bytes(
     profile.add_counter_sample(counter, timestamp(export, 0), 0.0, 0);
     let mut before = 0i128;
     for point in &timeline.points {
-        // Two values a point, so that a peak between two ends of points is seen.
+        // Two values a point, so that a peak between two ends of points is visible.
         let ends = [
             (point.at, point.max_bytes),
             (point.at.saturating_add(timeline.width), point.live.bytes),

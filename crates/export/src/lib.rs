@@ -1,17 +1,17 @@
 //! Profiles in the formats of other tools: pprof, speedscope, Firefox Profiler, DHAT, collapsed
 //! stacks; and the live blocks as a heap snapshot.
 //!
-//! For whoever has a viewer already. Each format holds the same two facts about each call stack:
-//! what it *allocated* (requests, births and reallocations alike, over the whole run) and what it
-//! had *in use* at one [`Moment`]. Their sums are the profile's totals, exactly, in every format; a
-//! number that a format cannot hold is an error and never rounded.
+//! For users of existing viewers. Each format holds the same two facts about each call stack: its
+//! *allocated* bytes (requests, births and reallocations alike, over the whole run) and its bytes
+//! *in use* at one [`Moment`]. Their sums are exactly the profile's totals in every format; a
+//! number beyond a format's range is an error and never rounded.
 //!
-//! Names are written as they are where the format can (JSON and protobuf escape by themselves);
-//! collapsed stacks cannot (see [`Format::Collapsed`]). A frame without a name is shown as module +
-//! offset, and bytes without a stack as `(no stack recorded)`, so that nothing drops out of a sum.
+//! Names stay unchanged if the format allows (JSON and protobuf escape by themselves); collapsed
+//! stacks do not (see [`Format::Collapsed`]). A nameless frame appears as module + offset, and
+//! bytes without a stack as `(no stack recorded)`: nothing drops out of a sum.
 //!
-//! A [`HeapSnapshot`] is no profile: it has each block that is live at a moment, held by its call
-//! stack. A [`MetaspaceSnapshot`] is one of a JVM's metaspace: loaders, arenas, chunks, blocks.
+//! A [`HeapSnapshot`] is no profile: it has each live block of a moment, held by its call stack. A
+//! [`MetaspaceSnapshot`] is the same for a JVM's metaspace: loaders, arenas, chunks, blocks.
 //!
 //! # Example
 //! ```
@@ -51,36 +51,36 @@ use heaplab_profile::Profile;
 use heaplab_trace::tables::Tables;
 use std::io::Write;
 
-/// What an export is made from.
+/// The input of an export.
 #[derive(Clone, Debug)]
 pub struct Export<'a> {
     /// Stacks, frames and modules.
     pub tables: &'a Tables,
     /// One pass over the events ...
     pub profile: &'a Profile,
-    /// ... and what it saw besides: lifetimes by stack, and when stacks allocated.
+    /// ... and its details: lifetimes by stack, and when stacks allocated.
     pub detail: &'a Detail,
-    /// When "in use" is.
+    /// The moment of "in use".
     pub moment: Moment,
-    /// What the profile is of.
+    /// The profile's subject.
     pub about: About,
 }
 
-/// What a profile is of, for titles.
+/// The subject of a profile, for titles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// The command that was recorded.
+    /// The recorded command.
     pub program: String,
-    /// Its process; 0: several, or not known.
+    /// Its process; 0: several, or unknown.
     pub pid: u32,
-    /// When the recording began, seconds since 1970 UTC; 0: not known.
+    /// Start of the recording, seconds since 1970 UTC; 0: unknown.
     pub began_unix_s: u64,
 }
 
-/// The moment at which memory is in use.
+/// The moment of memory in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// When the most requested bytes were live.
+    /// The largest live requested bytes.
     Peak,
     /// After the last event.
     End,
@@ -95,18 +95,18 @@ pub enum Format {
     Pprof,
     /// JSON of <https://www.speedscope.app>: in use and allocated, by bytes and by objects.
     Speedscope,
-    /// One line a stack, outermost frame first, separated by `;`, then a space and the weight. What
-    /// flame graph scripts read. The format has no escapes: `;` in a name becomes `:`, control
+    /// One line a stack, outermost frame first, separated by `;`, then a space and the weight.
+    /// Flame graph scripts read this. The format has no escapes: `;` in a name becomes `:`, control
     /// characters become spaces.
     Collapsed(Weight),
     /// JSON of <https://profiler.firefox.com>: allocations over time (for retained memory at any
     /// range), in use at the moment, live bytes as a graph.
     Firefox,
-    /// JSON of valgrind's DHAT viewer, mode "heap". It has peak and end both, and no other moment.
+    /// JSON of valgrind's DHAT viewer, mode "heap". It has both peak and end, and no other moment.
     Dhat,
 }
 
-/// Which of the numbers a format with room for one shows.
+/// The number shown by a format with room for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Weight {
     /// Bytes in use at the moment.
@@ -135,7 +135,7 @@ impl Export<'_> {
         }
     }
 
-    /// The moment in words: "peak", "end", or as it was asked for.
+    /// The moment in words: "peak", "end", or its requested name.
     fn moment_name(&self) -> &str {
         match self.moment {
             Moment::Peak => "peak",

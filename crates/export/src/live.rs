@@ -1,45 +1,44 @@
-//! The blocks that are live at a moment, one by one: what a heap snapshot needs and no sum has.
+//! The live blocks of a moment, one by one: needed by a heap snapshot, and missing in sums.
 //!
-//! Which row a moment is, the profile says (of a peak it is known only at the end); a second pass
-//! goes as far as that row and keeps what is left. It is the profile's own pass, so that arenas
-//! that die, copies of forked children and failed requests count here as they count there.
+//! The profile gives a moment's row (a peak's row is known only at the end); a second pass goes up
+//! to this row and keeps the remaining blocks. It is the profile's own pass, so dying arenas,
+//! copies of forked children and failed requests count here as they do there.
 
 use heaplab_profile::{Amount, Moment, Object, Observer, Options, profile};
 use heaplab_trace::source::First;
 use heaplab_trace::{EventSource, ObjectId, StackId, TraceError, tables::Tables};
 
-/// A block that is live.
+/// A live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LiveBlock {
     /// The object.
     pub object: ObjectId,
-    /// Bytes asked for, last.
+    /// Bytes requested last.
     pub size: u64,
     /// The stack that last sized it.
     pub stack: StackId,
-    /// The thread that bore it.
+    /// The thread of its birth.
     pub thread: u32,
 }
 
-/// What was live at a moment: 24 bytes a block, in no order.
+/// The live blocks of a moment: 24 bytes a block, in no order.
 #[derive(Clone, Debug, Default)]
 pub struct LiveBlocks {
     pub(crate) blocks: Vec<LiveBlock>,
 }
 
 impl LiveBlocks {
-    /// Reads the events that the profile's `moment` was taken from once more, as far as it.
+    /// Reads the events of the profile's `moment` once more, up to its row.
     ///
     /// # Errors
-    /// The events cannot be read, or they are not those of the moment.
+    /// The events cannot be read, or they are not the moment's.
     pub fn at(
         moment: &Moment,
         tables: &Tables,
         source: impl EventSource,
     ) -> Result<LiveBlocks, TraceError> {
         let mut live = LiveBlocks::default();
-        // A moment before the first event has the number of the first row as well, and nothing is
-        // live there.
+        // A moment before the first event has the first row's number too, and no live object.
         let rows = if moment.live.objects == 0 { 0 } else { moment.row + 1 };
         let options = Options { timeline_points: 2, ..Options::default() };
         profile(tables, &mut First { source, rows }, &options, &mut live)?;
@@ -59,7 +58,7 @@ impl LiveBlocks {
         &self.blocks
     }
 
-    /// How many they are, and their bytes. Usable bytes are not kept.
+    /// Their number and bytes. Usable bytes are not kept.
     pub fn amount(&self) -> Amount {
         let bytes = self.blocks.iter().map(|block| block.size).sum();
         Amount { objects: self.blocks.len() as u64, bytes, usable_bytes: 0 }

@@ -1,9 +1,9 @@
-//! pprof: the sample types of a Go heap profile, so that `go tool pprof` and everything built on it
-//! shows what it knows.
+//! pprof: the sample types of a Go heap profile, so `go tool pprof` and everything built on it
+//! shows all its views.
 //!
 //! Every mapping is marked as symbolized. Otherwise pprof looks for names itself, by the nearest
-//! symbol below an address, and gives stripped libraries wrong ones; here a frame without a name is
-//! named by its module and offset.
+//! symbol below an address, and gives stripped libraries wrong ones; here a nameless frame is named
+//! by its module and offset.
 
 use crate::{
     Export, ExportError,
@@ -54,7 +54,7 @@ impl<'a, 'b> Writer<'a, 'b> {
     }
 
     fn header(&mut self) -> Result<(), ExportError> {
-        // The first mapping is taken for the program.
+        // pprof takes the first mapping for the program.
         if let Some(row) = self.executable() {
             self.mapping(row);
         }
@@ -152,8 +152,8 @@ impl<'a, 'b> Writer<'a, 'b> {
         let next = self.functions.len() as u64 + 1;
         let id = *self.functions.entry(key).or_insert(next);
         if id == next {
-            // A function whose system name is its name counts as mangled, and pprof then takes
-            // template arguments out of it.
+            // A function with equal system name and name counts as mangled, and pprof then removes
+            // template arguments from it.
             self.profile.function.push(Function {
                 id,
                 name: key.0,
@@ -164,7 +164,7 @@ impl<'a, 'b> Writer<'a, 'b> {
         id
     }
 
-    /// The mapping of a module; 0: there is no such module.
+    /// The mapping of a module; 0: no such module.
     fn mapping(&mut self, row: u32) -> u64 {
         if let Some(id) = self.mappings.get(&row) {
             return *id;

@@ -1,8 +1,7 @@
-//! The messages of pprof's `profile.proto`, written down by hand so that building needs no protobuf
-//! compiler.
+//! The messages of pprof's `profile.proto`, declared by hand: building needs no protobuf compiler.
 //!
-//! Only what is written here is declared. Field numbers are the format; texts are numbers in the
-//! string table, whose entry 0 is empty.
+//! Only fields written here are declared. Field numbers are the format; texts are numbers in the
+//! string table, with an empty entry 0.
 
 /// A whole profile.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -33,7 +32,7 @@ pub struct Profile {
     pub default_sample_type: i64,
 }
 
-/// What a value is, and its unit.
+/// A value's type and unit.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ValueType {
     #[prost(int64, tag = "1")]

@@ -1,9 +1,9 @@
 //! speedscope's JSON: shared frames, and four "sampled" profiles whose samples are stacks and whose
 //! weights are bytes or objects.
 //!
-//! Source: `file-format-schema.json` of speedscope 1.25. Stacks are written outermost first; order
-//! of samples means nothing here, so they are sorted by stack, which puts what belongs together
-//! side by side in its time view.
+//! Source: `file-format-schema.json` of speedscope 1.25. Stacks are written outermost first. The
+//! order of samples has no meaning here, so samples are sorted by stack: related stacks are
+//! neighbours in the time view.
 
 use crate::{
     Export, ExportError,
@@ -96,7 +96,7 @@ fn objects(amount: Amount) -> u64 {
     amount.objects
 }
 
-/// Frames by what they say.
+/// Frames by their text.
 #[derive(Default)]
 struct Frames<'a> {
     rows: Vec<Frame<'a>>,

@@ -1,7 +1,8 @@
-//! Stacks as exports see them: lists of frames with weights, each list once.
+//! Stacks in the form of exports: lists of frames with weights, each list once.
 //!
 //! Two rows of the stack table can read the same (an imported trace, or two mappings of one
-//! library). Viewers merge them or refuse them, so they are merged here, by what their frames say.
+//! library). Viewers merge or refuse such rows, so they are merged here, by the text of their
+//! frames.
 
 use crate::{Export, ExportError, Moment};
 use heaplab_profile::Amount;
@@ -11,10 +12,10 @@ use heaplab_trace::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// What stands for bytes without a stack.
+/// Stands for bytes without a stack.
 pub const NO_STACK_LABEL: &str = "(no stack recorded)";
 
-/// A stack with what it allocated and had in use.
+/// A stack with its allocated bytes and its bytes in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Weighted {
     pub stack: StackId,
@@ -22,8 +23,7 @@ pub struct Weighted {
     pub in_use: Amount,
 }
 
-/// The stacks of the profile with their weights, in order of stack, without those that weigh
-/// nothing.
+/// The stacks of the profile with their weights, in order of stack, without those of weight 0.
 pub fn weighted(export: &Export<'_>) -> Result<Vec<Weighted>, ExportError> {
     let same = SameStacks::of(export.tables);
     let mut rows: BTreeMap<StackId, Weighted> = BTreeMap::new();
@@ -55,7 +55,7 @@ pub fn add(sum: &mut Amount, more: Amount) {
     sum.usable_bytes = sum.usable_bytes.saturating_add(more.usable_bytes);
 }
 
-/// For each stack the first one that reads the same.
+/// For each stack the first stack with the same text.
 #[derive(Debug)]
 pub struct SameStacks(Vec<StackId>);
 
@@ -81,7 +81,7 @@ impl SameStacks {
         SameStacks(first)
     }
 
-    /// The first stack that reads like `stack`.
+    /// The first stack with the same text as `stack`.
     pub fn first(&self, stack: StackId) -> StackId {
         self.0.get(stack as usize).copied().unwrap_or(NO_STACK)
     }
@@ -104,7 +104,7 @@ pub fn functions(tables: &Tables, frame: u32) -> impl Iterator<Item = u32> + '_ 
     })
 }
 
-/// What to show for each frame of `stack`, innermost first; never empty.
+/// The label of each frame of `stack`, innermost first; never empty.
 pub fn labels(tables: &Tables, stack: StackId) -> Vec<String> {
     let mut labels: Vec<String> =
         tables.frames_of(stack).map(|frame| tables.frame_label(frame)).collect();

@@ -1,9 +1,8 @@
 //! Processes and their call trees, as the branches of a [`Forest`](super::forest::Forest).
 //!
-//! The recording's stacks are a tree of return addresses already; here inlined functions are nodes
-//! of their own, and frames that read the same (function, file, line) under the same caller are
-//! one, as in the other formats. Threads are no level: what two threads do in one function is one
-//! node.
+//! The recording's stacks are already a tree of return addresses. Here inlined functions are nodes
+//! of their own, and equal frames (function, file, line) under the same caller are one, as in the
+//! other formats. Threads are no level: one function is one node for all threads.
 
 use super::forest::{Branch, Branches, Leaf, branch_id, leaf_id};
 use crate::LiveBlock;
@@ -13,9 +12,9 @@ use heaplab_trace::NO_STACK;
 use heaplab_trace::tables::{Tables, process_label};
 use std::collections::{HashMap, HashSet};
 
-/// The process itself, in every call tree.
+/// The process itself, the root of every call tree.
 const TOP: u32 = 0;
-/// What has no stack.
+/// Blocks without a stack.
 const WITHOUT_STACK: u32 = 1;
 
 /// A function called from another.
@@ -26,16 +25,16 @@ struct Call {
     frame: u32,
 }
 
-/// What a block with these innermost frames is called: the first function that is not the
-/// allocation itself.
+/// The name of a block with these innermost frames: the first function that is not the allocation
+/// itself.
 pub(super) fn called(tables: &Tables, frames: &[u32]) -> String {
     let Some(frame) = frames.get(tables.wrappers(frames)) else { return NO_STACK_LABEL.into() };
     let name = tables.frame_label(*frame);
     if name.starts_with('<') && name.contains(' ') { format!("fn {name}") } else { name }
 }
 
-/// The call tree of all stacks of a recording, whichever are live: a place in it is the same at
-/// every moment.
+/// The call tree of all stacks of a recording, live or not: a place in it is the same at every
+/// moment.
 struct CallTree {
     calls: Vec<Call>,
     of_stack: Vec<u32>,
@@ -76,7 +75,7 @@ impl CallTree {
     }
 }
 
-/// For each frame the first that reads the same.
+/// For each frame the first frame with the same text.
 fn same_frames(tables: &Tables) -> Vec<u32> {
     let mut known: HashMap<(String, String), u32> = HashMap::new();
     let rows = 0..tables.frames.len() as u32;
@@ -84,17 +83,17 @@ fn same_frames(tables: &Tables) -> Vec<u32> {
         .collect()
 }
 
-/// The processes with live blocks, and the calls that lead to these.
+/// The processes with live blocks, and the calls that lead to the blocks.
 pub(super) struct Calls<'a> {
     tables: &'a Tables,
     tree: CallTree,
-    /// Process and place in the call tree, in order: callers come before what they call.
+    /// Process and place in the call tree, in order: callers come before their callees.
     rows: Vec<(u32, u32)>,
     program: &'a str,
 }
 
 impl<'a> Calls<'a> {
-    /// The branches that hold these blocks, and the blocks as their leaves.
+    /// The branches of these blocks, and the blocks as their leaves.
     pub fn of(
         tables: &'a Tables,
         blocks: Vec<LiveBlock>,
@@ -125,7 +124,7 @@ impl<'a> Calls<'a> {
         (Calls { tables, tree, rows, program }, leaves)
     }
 
-    /// Whether 32 bits have room for ids that every file of the recording shares.
+    /// Whether ids shared by all files of the recording fit into 32 bits.
     pub fn ids_last(&self, leaves: &[Leaf], objects_born: u64) -> bool {
         let born = leaves
             .iter()
@@ -138,7 +137,7 @@ impl<'a> Calls<'a> {
             && self.ids_end().saturating_add(2 * parts) <= u64::from(u32::MAX)
     }
 
-    /// Its place among the places of all processes' call trees.
+    /// Its number among the places of all processes' call trees.
     fn number(&self, process: u32, call: u32) -> u64 {
         (u64::from(process))
             .saturating_mul(self.tree.calls.len() as u64)

@@ -1,8 +1,8 @@
-//! Trees whose leaves are blocks, as an [`Embedder`]: what stands between the root and the blocks
-//! is the [`Branches`]' affair.
+//! Trees with blocks as leaves, as an [`Embedder`]: the [`Branches`] define the nodes between the
+//! root and the blocks.
 //!
-//! Handles are places 16 bytes apart in the order root, branches, blocks, so that the generator
-//! numbers them as it does addresses, for less than a byte each.
+//! Handles are places 16 bytes apart in the order root, branches, blocks, so the generator numbers
+//! them like addresses, for less than a byte each.
 
 use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink};
 use heaplab_snapshot::names::StringId;
@@ -17,16 +17,16 @@ pub(super) const NODE_BYTES_MAX: u64 = u32::MAX as u64;
 /// A block, or a part of one that is too large for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Leaf {
-    /// The branch that holds it.
+    /// Its branch.
     pub branch: u32,
-    /// Which part of its block.
+    /// Number of the part in its block.
     pub part: u32,
     pub object: u64,
     pub size: u64,
 }
 
 impl Leaf {
-    /// A block as the nodes that it needs: one, unless it has 4 GiB or more.
+    /// A block as nodes: one, unless it has 4 GiB or more.
     pub fn parts(branch: u32, object: u64, size: u64) -> impl Iterator<Item = Leaf> {
         (0..=size.saturating_sub(1) / NODE_BYTES_MAX).map(move |part| {
             let before = part * NODE_BYTES_MAX;
@@ -35,33 +35,32 @@ impl Leaf {
     }
 }
 
-/// What a branch is.
+/// The description of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Branch {
     pub node_type: u8,
-    /// Even: blocks have the odd ones.
+    /// Even; odd ids belong to blocks.
     pub id: u64,
     pub self_size: u64,
 }
 
-/// The nodes between the root and the blocks. They are numbered from 0, parents before their
-/// children.
+/// The nodes between the root and the blocks, numbered from 0, parents before their children.
 pub(super) trait Branches {
-    /// How many there are.
+    /// Number of branches.
     fn len(&self) -> usize;
-    /// The branch that holds this one; `None`: the root does.
+    /// The parent branch; `None`: the root.
     fn parent(&self, branch: u32) -> Option<u32>;
     /// Type, id and size.
     fn describe(&self, branch: u32) -> Branch;
-    /// What it is called.
+    /// Its name.
     fn name(&self, branch: u32) -> String;
-    /// What the reference to it is called.
+    /// The name of the reference to it.
     fn reference(&self, branch: u32) -> String;
-    /// The index that the reference is called by instead, where it has no name.
+    /// The index of the reference, if it has no name.
     fn index(&self, _branch: u32) -> Option<u64> {
         None
     }
-    /// Others that this one refers to and does not hold: weakly.
+    /// Branches that this one refers to weakly, without holding them.
     fn beside(&self, _branch: u32) -> &[u32] {
         &[]
     }
@@ -69,11 +68,11 @@ pub(super) trait Branches {
     fn leaf_index(&self, _leaf: &Leaf, nth: u64) -> u64 {
         nth
     }
-    /// Blocks of one kind are called the same.
+    /// The kind of a block; blocks of one kind have one name.
     fn leaf_kind(&self, leaf: &Leaf) -> u32;
-    /// What blocks of that kind are called.
+    /// The name of blocks of this kind.
     fn leaf_name(&self, kind: u32) -> String;
-    /// The first id that no branch has.
+    /// The first id not used by branches.
     fn ids_end(&self) -> u64;
 }
 
@@ -83,19 +82,19 @@ pub(super) struct Forest<B> {
     root_name: String,
     /// By branch.
     leaves: Vec<Leaf>,
-    /// Where each branch's leaves begin, and their end.
+    /// The first leaf of each branch, and the end of all.
     leaf_starts: Vec<u32>,
-    /// Branches by the one that holds them, and where those of each begin: the root's first.
+    /// Branches by parent, and the first child of each: the root's first.
     children: Vec<u32>,
     child_starts: Vec<u32>,
-    /// Object and part of the leaves that are further parts, in order.
+    /// Object and part of leaves that are further parts, in order.
     parts: Vec<(u64, u32)>,
     ids_last: bool,
-    /// The kind of the leaf that was described last, and what it is called.
+    /// The kind of the leaf described last, and its name.
     named: Option<(u32, StringId)>,
 }
 
-/// What a handle is.
+/// The node of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Root,
@@ -104,7 +103,7 @@ enum What {
 }
 
 impl<B: Branches> Forest<B> {
-    /// Puts the leaves in order. Where ids do not last, nodes are numbered in this order.
+    /// Sorts the leaves. If ids do not last, nodes are numbered in this order.
     pub fn new(branches: B, mut leaves: Vec<Leaf>, root_name: String, ids_last: bool) -> Forest<B> {
         leaves.sort_unstable();
         let count = branches.len();
@@ -141,7 +140,7 @@ impl<B: Branches> Forest<B> {
         }
     }
 
-    /// Whether ids are those of the recording.
+    /// Whether ids come from the recording.
     pub fn ids_last(&self) -> bool {
         self.ids_last
     }
@@ -163,7 +162,7 @@ impl<B: Branches> Forest<B> {
         ((leaf + self.branches.len() + 1) as u64) << HANDLE_BITS
     }
 
-    /// The branches and leaves that a node holds.
+    /// The branches and leaves held by a node.
     fn held(&self, what: What) -> (&[u32], std::ops::Range<usize>) {
         let (slot, leaves) = match what {
             What::Root => (0, 0..0),
@@ -179,7 +178,7 @@ impl<B: Branches> Forest<B> {
         )
     }
 
-    /// The branches that a node refers to and does not hold.
+    /// The branches that a node refers to without holding them.
     fn beside(&self, what: What) -> &[u32] {
         if let What::Branch(branch) = what { self.branches.beside(branch) } else { &[] }
     }
@@ -199,12 +198,12 @@ impl<B: Branches> Forest<B> {
     }
 }
 
-/// The id of the branch of that number.
+/// The id of branch `number`.
 pub(super) fn branch_id(number: u64) -> u64 {
     number.saturating_mul(2).saturating_add(2)
 }
 
-/// The id of the block of that number.
+/// The id of block `number`.
 pub(super) fn leaf_id(number: u64) -> u64 {
     number.saturating_mul(2).saturating_add(ROOT_ID + 2)
 }

@@ -1,11 +1,11 @@
-//! A JVM's metaspace, as the branches of a [`Forest`]: loaders hold their arenas, these their
-//! chunks, and a chunk its live blocks and what else of it is committed.
+//! A JVM's metaspace, as the branches of a [`Forest`]: loaders hold their arenas, arenas their
+//! chunks, and a chunk its live blocks and the rest of its committed memory.
 //!
-//! What is retained is then what is committed: a chunk's retained size is what of it is committed,
-//! an arena's and a loader's the sum, and the root's what the metaspace has committed. The Summary
-//! has the kinds of blocks beside what a chunk has besides blocks: `(rounding)` of requests, `(free
-//! blocks)` that were given back, `(free)` in current chunks, `(waste)` in retired ones, and `(free
-//! chunks)`. The words are those of `jcmd VM.metaspace`.
+//! Retained bytes then are committed bytes: a chunk's retained size is its committed part, an
+//! arena's and a loader's the sum, and the root's the metaspace's committed bytes. The Summary has
+//! the kinds of blocks, and beside them the other parts of chunks: `(rounding)` of requests,
+//! `(free blocks)` that were given back, `(free)` in current chunks, `(waste)` in retired ones, and
+//! `(free chunks)`. The words are those of `jcmd VM.metaspace`.
 
 use super::forest::{Branch, Branches, Forest, Leaf, branch_id, leaf_id};
 use super::{Written, write_forest};
@@ -17,25 +17,25 @@ use heaplab_trace::tables::{ChunkOp, Tables};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
-/// Ids that a chunk needs: its own and those of what it has besides blocks.
+/// Ids of a chunk: its own and those of its parts besides blocks.
 const IDS_A_CHUNK: u64 = 4;
-/// The smallest chunk: free ones have their ids by where they lie.
+/// The smallest chunk: free ones get their ids by address.
 const CHUNK_BYTES_MIN: u64 = 1 << 10;
 
-/// What a heap snapshot of a metaspace is made from.
+/// The input of a metaspace's heap snapshot.
 #[derive(Debug)]
 pub struct MetaspaceSnapshot<'a> {
     /// Arenas, their chunks, and the kinds of blocks.
     pub tables: &'a Tables,
-    /// What the metaspace held.
+    /// The metaspace's state.
     pub shadow: &'a Shadow,
     /// The JVM: row of `processes`.
     pub process: u32,
-    /// Objects that the recording knows over its whole length, for ids that last.
+    /// Objects born in the whole recording, for lasting ids.
     pub objects_born: u64,
-    /// When that is, in words.
+    /// The moment, in words.
     pub moment: &'a str,
-    /// What the recording is of.
+    /// The recording's subject.
     pub about: &'a About,
 }
 
@@ -43,7 +43,7 @@ impl MetaspaceSnapshot<'_> {
     /// Writes the file.
     ///
     /// # Errors
-    /// `out` fails, or there are more nodes than the format can number.
+    /// `out` fails, or the format cannot number all nodes.
     pub fn write(&self, out: &mut impl Write) -> Result<Written, ExportError> {
         let (loaders, leaves) = Loaders::of(self);
         let ids_last = loaders.ids_last(&leaves, self.objects_born);
@@ -52,7 +52,7 @@ impl MetaspaceSnapshot<'_> {
     }
 }
 
-/// What a branch is.
+/// The kind of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Loader(u32),
@@ -69,8 +69,8 @@ enum Kind {
     FreeChunk {
         address: u64,
     },
-    /// Committed, and in no chunk of an arena: JDK 17 with CDS keeps the first 1 KB of class space.
-    /// Blocks in it are held by their arena itself.
+    /// Committed memory outside of arenas' chunks: JDK 17 with CDS keeps the first 1 KB of class
+    /// space. Blocks there belong directly to their arena.
     Others,
 }
 
@@ -91,7 +91,7 @@ struct Loaders<'a> {
     numbers: Numbers,
 }
 
-/// What of a chunk is given: bytes asked for by its live blocks, and those of its free blocks.
+/// The used part of a chunk: bytes requested for its live blocks, and bytes of its free blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
     blocks: u64,
@@ -164,7 +164,7 @@ impl<'a> Loaders<'a> {
         self.rows.len() as u32 - 1
     }
 
-    /// A chunk, and what of it is committed and no live block.
+    /// A chunk, and its committed memory outside of live blocks.
     fn chunk(
         &mut self,
         arena: u32,
@@ -238,7 +238,7 @@ impl Branches for Loaders<'_> {
 
     fn describe(&self, branch: u32) -> Branch {
         let row = self.rows[branch as usize];
-        // What weighs nothing leads to what does.
+        // Branches without weight lead to those with weight.
         let node_type = if row.bytes == 0 { node_type::CODE } else { node_type::NATIVE };
         Branch { node_type, id: branch_id(row.number), self_size: row.bytes }
     }
@@ -289,15 +289,14 @@ impl Branches for Loaders<'_> {
     }
 }
 
-/// Numbers that are the same in every file of a recording: of arenas by their rows, of a chunk in
-/// use by the row that tells of its taking (an arena takes a place once), of free chunks by where
-/// they lie.
+/// Numbers that are equal in every file of a recording: of arenas by row, of a chunk in use by the
+/// row of its taking (an arena takes a place once), of free chunks by address.
 struct Numbers {
     arenas: u64,
-    /// Rows of `chunks` in which an arena takes a chunk: arena, where.
+    /// Rows of `chunks` in which an arena takes a chunk: arena, address.
     takes: HashMap<(u32, u64), u64>,
     chunks: u64,
-    /// Reserved address space: where, bytes, and the number of its first place.
+    /// Reserved address space: address, bytes, and the number of its first place.
     nodes: Vec<(u64, u64, u64)>,
     end: u64,
 }
@@ -341,7 +340,7 @@ impl Numbers {
         2 + self.arenas + u64::from(row)
     }
 
-    /// `u64::MAX` where the recording does not tell of its taking.
+    /// `u64::MAX` if the recording lacks its taking.
     fn chunk(&self, arena: u32, base: u64) -> u64 {
         let row = self.takes.get(&(arena, base)).filter(|row| **row < self.chunks);
         row.map_or(u64::MAX, |row| 2 + 2 * self.arenas + IDS_A_CHUNK * row)
@@ -353,7 +352,7 @@ impl Numbers {
     }
 }
 
-/// The arena that stands for its loader: the first of its two.
+/// The arena that represents its loader: the first of its two.
 fn loader_of(tables: &Tables, row: u32) -> u32 {
     tables
         .arenas
@@ -362,7 +361,7 @@ fn loader_of(tables: &Tables, row: u32) -> u32 {
         .map_or(row, |partner| partner.min(row))
 }
 
-/// Where the chunk of that arena begins in which an address lies.
+/// Base of the arena's chunk around an address.
 fn chunk_of(shadow: &Shadow, arena: u32, address: u64) -> Option<u64> {
     let (base, chunk) = shadow.chunks.range(..=address).next_back()?;
     (address - base < chunk.bytes && chunk.owner == Owner::Arena(arena)).then_some(*base)

@@ -1,23 +1,22 @@
-//! A heap as it stands, as the branches of a [`Forest`]: what it reserved, its arenas, their
-//! chunks, the blocks in these, and what lies between.
+//! A heap's final state, as the branches of a [`Forest`]: its reservations, arenas, chunks, blocks,
+//! and the gaps between them.
 //!
-//! The heap says itself what it is made of ([`Part`]); who drove it says which blocks live where.
-//! Everything that is committed weighs what it has, and nothing else weighs anything, so that the
-//! root retains what the heap's footprint says is committed, an arena what would go with it, and a
-//! chunk what of it is committed. Names of vacant parts, in brackets, are rows of the Summary.
+//! The heap lists its own parts ([`Part`]); its driver lists the live blocks. Everything committed
+//! weighs its bytes, and nothing else weighs anything. So the root retains the footprint's
+//! committed bytes, an arena the bytes that would go with it, and a chunk its committed part. Names
+//! of vacant parts, in brackets, are rows of the Summary.
 //!
-//! - *Who holds what.* Arenas hold their chunks, because a chunk goes when its arena does. Nodes
-//!   and regions of addresses refer to the chunks that lie in them by weak references, which
-//!   DevTools shows and retains nothing by; free chunks and other vacant parts, which nobody has,
-//!   they hold.
-//! - *Addresses.* A reference to what has an address is called so; to what lies in a chunk, by how
-//!   far into it.
-//! - *What lies between blocks.* Less than 16 bytes behind a block are its `(rounding)`, summed up
-//!   for a chunk; more is a hole of its own among the `(gaps)`: alignment, or what was given back
-//!   and is too small for the heap to keep. Free blocks the heap knows itself.
-//! - *Ids.* A block's is its number in the recording. A part's comes from what it is, whose, and
-//!   where in its reservation it lies, which is the same in every replay, so that two moments can
-//!   be compared; a chunk that went from one arena to another is another.
+//! - *Holders.* Arenas hold their chunks, because a chunk goes when its arena does. Nodes and
+//!   regions of addresses refer to their chunks by weak references, which DevTools shows but which
+//!   retain nothing; they hold free chunks and other vacant parts, which have no owner.
+//! - *Addresses.* A reference to a part with an address is named by the address; a reference into a
+//!   chunk by the offset in the chunk.
+//! - *Gaps between blocks.* Less than 16 bytes behind a block are its `(rounding)`, summed up for a
+//!   chunk. More is a hole of its own among the `(gaps)`: alignment, or freed memory too small for
+//!   the heap to keep. The heap itself knows free blocks.
+//! - *Ids.* A block's is its number in the recording. A part's comes from its kind, its owner, and
+//!   its place in its reservation, which are equal in every replay: two moments can be compared. A
+//!   chunk that moved from one arena to another is another chunk.
 
 use super::calls::called;
 use super::forest::{Branch, Branches, Forest, Leaf, NODE_BYTES_MAX, branch_id, leaf_id};
@@ -32,29 +31,29 @@ use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::ops::Range;
 
-/// Bytes behind a block from which on they are a hole.
+/// Bytes behind a block that count as a hole, from this many on.
 const GAP_BYTES_MIN: usize = 16;
 /// Numbers of parts are below this.
 const NUMBERS: u64 = 1 << 30;
 
-/// What a heap snapshot of a heap is made from.
+/// The input of a heap's snapshot.
 #[derive(Debug)]
 pub struct StandingHeap<'a> {
     /// Stacks, frames, arenas.
     pub tables: &'a Tables,
-    /// What the heap is made of.
+    /// The heap's parts.
     pub parts: Vec<Part>,
-    /// The blocks that live, and where.
+    /// The live blocks and their addresses.
     pub blocks: Vec<(usize, LiveBlock)>,
     /// Row of `arenas` of each region.
     pub arenas: HashMap<Region, u32>,
-    /// Objects that the recording knows over its whole length, for ids that last.
+    /// Objects born in the whole recording, for lasting ids.
     pub objects_born: u64,
-    /// The heap, as it is named.
+    /// The heap's name.
     pub heap: &'a str,
-    /// When that is, in words.
+    /// The moment, in words.
     pub moment: &'a str,
-    /// What the recording is of.
+    /// The recording's subject.
     pub about: &'a About,
 }
 
@@ -62,7 +61,7 @@ impl StandingHeap<'_> {
     /// Writes the file.
     ///
     /// # Errors
-    /// `out` fails, or there are more nodes than the format can number.
+    /// `out` fails, or the format cannot number all nodes.
     pub fn write(mut self, out: &mut impl Write) -> Result<Written, ExportError> {
         let root_name = format!("{}, {} at {}", self.about.program, self.heap, self.moment);
         self.blocks.sort_unstable_by_key(|(address, _)| *address);
@@ -82,16 +81,16 @@ struct Row {
     bytes: u64,
 }
 
-/// What leads to a part.
+/// The reference to a part.
 #[derive(Clone, Copy)]
 enum Reference {
     Word(&'static str),
     Address(usize),
-    /// So far into its chunk.
+    /// Offset in its chunk.
     Offset(u64),
 }
 
-/// A block among the leaves: its stack, and how far into its chunk it lies.
+/// A block among the leaves: its stack, and its offset in its chunk.
 #[derive(Clone, Copy)]
 struct Block {
     stack: u32,
@@ -104,7 +103,7 @@ struct Rows<'a> {
     rows: Vec<Row>,
     taken: HashSet<u64>,
     blocks: HashMap<u64, Block>,
-    /// By row, the chunks that lie in what it reserved.
+    /// By row, the chunks in its reservation.
     lying: HashMap<u32, Vec<u32>>,
 }
 
@@ -115,8 +114,8 @@ impl<'a> Rows<'a> {
             (HashSet::new(), HashMap::with_capacity(heap.blocks.len()), HashMap::new());
         let mut rows = Rows { tables: heap.tables, places, rows: Vec::new(), taken, blocks, lying };
         let mut leaves = Vec::with_capacity(heap.blocks.len());
-        // Rows around the part that comes next, one a depth; the region of the arena among them;
-        // and where each chunk lies.
+        // Rows around the next part, one a depth; the arena's region among them; and the place of
+        // each chunk.
         let mut around: Vec<u32> = Vec::new();
         let mut region = None;
         let (mut reserved, mut chunks) = (HashMap::new(), Vec::new());
@@ -192,8 +191,8 @@ impl<'a> Rows<'a> {
         (rows, leaves)
     }
 
-    /// The leaves of a part with blocks, which lies in a chunk (its row, its address); returns what
-    /// rounds them up.
+    /// The leaves of a part with blocks, in a chunk (its row, its address); returns the chunk's
+    /// rounding.
     fn fill(
         &mut self,
         heap: &StandingHeap,
@@ -218,7 +217,7 @@ impl<'a> Rows<'a> {
         rounding + self.between(chunk, region, at..part.addresses.end)
     }
 
-    /// What lies between blocks: a hole, or so many bytes of rounding.
+    /// The gap between blocks: a hole, or bytes of rounding.
     fn between(
         &mut self,
         (chunk, address): (u32, usize),
@@ -232,7 +231,7 @@ impl<'a> Rows<'a> {
         0
     }
 
-    /// The rounding of a chunk that is complete.
+    /// The rounding of a complete chunk.
     fn finish_chunk(
         &mut self,
         region: Option<Region>,
@@ -250,7 +249,7 @@ impl<'a> Rows<'a> {
         );
     }
 
-    /// A vacant part of what has this row, and this address where it is a chunk.
+    /// A vacant part of the part in this row, with the address if it is a chunk.
     fn vacant(
         &mut self,
         (parent, chunk): (Option<u32>, Option<usize>),
@@ -264,7 +263,7 @@ impl<'a> Rows<'a> {
         self.weigh(parent, region, (name, reference), range.start, range.len() as u64);
     }
 
-    /// Rows of so many bytes: one, unless they are 4 GiB or more.
+    /// Rows of this many bytes: one, unless 4 GiB or more.
     fn weigh(
         &mut self,
         parent: Option<u32>,
@@ -295,7 +294,7 @@ impl<'a> Rows<'a> {
     ) -> u32 {
         let place =
             if part.addresses.is_empty() { 0 } else { self.places.key(part.addresses.start) };
-        // The name of a chunk changes when it is enlarged.
+        // A chunk's name changes when it is enlarged.
         let kind = match part.role {
             Role::Chunk => 1,
             Role::Reserved => 2 + u64::from(part.depth),
@@ -307,7 +306,7 @@ impl<'a> Rows<'a> {
         self.rows.len() as u32 - 1
     }
 
-    /// A number for what has this key. Of two that fall together the later one gets the next.
+    /// A number for this key. Of two colliding keys the later gets the next number.
     fn number(&mut self, key: [u64; 4]) -> u64 {
         let mut number = key.into_iter().fold(0, mixed) % NUMBERS;
         while !self.taken.insert(number) {
@@ -329,8 +328,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// One step of mixing (the finalizer of MurmurHash3): ids must be the same in every version, which
-/// the standard library's hash does not promise.
+/// One step of mixing (the finalizer of MurmurHash3): ids must be equal in every version, which the
+/// standard library's hash does not promise.
 fn mixed(state: u64, word: u64) -> u64 {
     let mut mixed = state.rotate_left(23) ^ word.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -357,8 +356,7 @@ fn arena_name(tables: &Tables, region: Option<Region>, row: Option<u32>, name: &
     }
 }
 
-/// What is reserved: the ranges that lie in no other, by their order in the walk, and those that
-/// lie in one of them.
+/// Reservations: the outermost ranges, in the order of the walk, and the ranges inside of them.
 struct Places {
     /// By address, each with its number.
     outer: Vec<(Range<usize>, u64)>,
@@ -381,7 +379,7 @@ impl Places {
         Places { outer, inner }
     }
 
-    /// The innermost range that has the address.
+    /// The innermost range around the address.
     fn around(&self, address: usize) -> Option<Range<usize>> {
         let inner = self
             .inner
@@ -399,7 +397,7 @@ impl Places {
         self.outer.get(at).filter(|(range, _)| range.contains(&address))
     }
 
-    /// Where an address lies, as it is the same in every replay.
+    /// The place of an address, equal in every replay.
     fn key(&self, address: usize) -> u64 {
         self.outer_of(address)
             .map_or(u64::MAX, |(range, number)| mixed(*number, (address - range.start) as u64))
@@ -417,7 +415,7 @@ impl Branches for Rows<'_> {
 
     fn describe(&self, branch: u32) -> Branch {
         let row = &self.rows[branch as usize];
-        // What weighs nothing leads to what does.
+        // Branches without weight lead to those with weight.
         let node_type = if row.bytes == 0 { node_type::CODE } else { node_type::NATIVE };
         Branch { node_type, id: branch_id(row.number), self_size: row.bytes }
     }

@@ -1,5 +1,5 @@
-//! The live blocks as a heap snapshot: its reader finds the profile's bytes, of the whole and
-//! beneath every frame.
+//! The live blocks as a heap snapshot: its reader finds the profile's bytes, in all and beneath
+//! every frame.
 
 use crate::sums::legal;
 use crate::workload::{events, tables, untimed, with_export};
@@ -24,7 +24,7 @@ fn moment(profile: &Profile, moment: Moment) -> &heaplab_profile::Moment {
     }
 }
 
-/// The file, which must be good, and what was said of it.
+/// The file, which must be sound, and the writer's result.
 fn written(export: &Export<'_>, events: &[Event], objects_born: u64) -> (Vec<u8>, Written) {
     let blocks =
         LiveBlocks::at(moment(export.profile, export.moment), export.tables, Slice(events))
@@ -44,7 +44,7 @@ fn written(export: &Export<'_>, events: &[Event], objects_born: u64) -> (Vec<u8>
     (bytes, written)
 }
 
-/// Bytes in use beneath each chain of callers, outermost first, as the profile has them.
+/// Bytes in use beneath each chain of callers, outermost first, by the profile.
 fn expected(export: &Export<'_>) -> BTreeMap<Vec<String>, u64> {
     let mut beneath = BTreeMap::new();
     let mut add = |stack: StackId, live: Amount| {
@@ -70,7 +70,7 @@ fn expected(export: &Export<'_>) -> BTreeMap<Vec<String>, u64> {
     beneath
 }
 
-/// The same as the reader finds it: retained sizes of frames, by where they stand.
+/// The same by the reader: retained sizes of frames, by their place.
 fn found(analysis: &Analysis) -> BTreeMap<Vec<String>, u64> {
     let snapshot = analysis.snapshot();
     let graph = &snapshot.graph;
@@ -151,7 +151,7 @@ fn blocks_are_called_as_the_function_that_allocates_and_frames_as_they_are() {
     });
 }
 
-/// Two files of one recording: the same block has the same id in both, and no other has it.
+/// Two files of one recording: the same block has the same id in both, and no other block has it.
 #[test]
 fn ids_last_from_one_moment_to_another() {
     let ids = |at: Moment, born| {
@@ -171,7 +171,7 @@ fn ids_last_from_one_moment_to_another() {
     };
     let (mark, lasting) = ids(Moment::Asked(0), 8);
     let (end, _) = ids(Moment::End, 8);
-    // Object n is 2 n + 3: 0 lives at both moments, 3 at the first, 6 at the second.
+    // Object n has id 2 n + 3: 0 lives at both moments, 3 at the first, 6 at the second.
     assert!(
         lasting
             && mark[&3] == "main"
@@ -187,12 +187,12 @@ fn ids_last_from_one_moment_to_another() {
     let both: Vec<(u32, String)> =
         frames(&mark).into_iter().filter(|(id, _)| end.contains_key(id)).collect();
     assert!(both.len() >= 2 && both.iter().all(|(id, name)| end[id] == *name), "{both:?}");
-    // More objects than 32 bits have ids for: numbers of their own.
+    // More objects than ids in 32 bits: the nodes get their own numbers.
     let (many, lasting) = ids(Moment::End, 1 << 31);
     assert!(!lasting && many.len() == end.len());
 }
 
-/// DevTools has 32 bits for a size; what is larger is several nodes, and no byte is lost.
+/// DevTools has 32 bits for a size; a larger block is several nodes, and no byte is lost.
 #[test]
 fn blocks_of_4_gib_and_more_keep_every_byte() {
     let sizes = [u64::from(u32::MAX), 1 << 32, (5 << 32) + 7, 0];
@@ -259,7 +259,7 @@ fn processes_are_apart_and_allocators_are_not_named() {
     });
 }
 
-/// Events that are not the profile's are refused.
+/// Events other than the profile's are refused.
 #[test]
 fn another_workload_than_the_profiles_is_an_error() {
     with_export(&tables(), &events(), Moment::Peak, |_, profile| {

@@ -1,5 +1,5 @@
-//! Exports of one small workload, whose numbers are known, and of random ones: their sums, and what
-//! the tools that read the formats make of them.
+//! Exports of one small workload with known numbers, and of random ones: their sums, and the
+//! results of the tools that read the formats.
 
 mod heap_snapshot;
 mod metaspace;

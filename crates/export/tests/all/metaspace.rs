@@ -1,4 +1,4 @@
-//! A real JVM's metaspace as a heap snapshot: what is retained is what was committed, at many
+//! A real JVM's metaspace as a heap snapshot: retained bytes are the committed bytes, at many
 //! moments of its log.
 
 use heaplab_export::{About, MetaspaceSnapshot};
@@ -65,7 +65,7 @@ fn what_is_retained_is_what_is_committed() {
                 .filter(|edge| snapshot.strings.text(graph.edge_name(*edge)) == "loader");
             let retained: u64 =
                 loaders.map(|loader| analysis.retained_size(graph.target(loader))).sum();
-            // JDK 17 with CDS has blocks in the first 1 KB of class space, which is nobody's chunk.
+            // JDK 17 with CDS has blocks in the first 1 KB of class space, outside of all chunks.
             let beyond = retained - statistics.in_use().committed_bytes;
             assert!(beyond <= 1024, "chunks in use, row {row}: {beyond} more");
             let requested: u64 = statistics.kinds.iter().map(|kind| kind.requested_bytes).sum();
@@ -80,8 +80,8 @@ fn what_is_retained_is_what_is_committed() {
     }
 }
 
-/// An id that two files of a recording have is one thing: a block of one type, a chunk of one size
-/// or one that grew.
+/// An id in two files of a recording is one thing: a block of one type, a chunk of one size or one
+/// that grew.
 #[test]
 fn ids_last_from_one_moment_to_another() {
     let (events, tables) = recorded(LOGS[0]);

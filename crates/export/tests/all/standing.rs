@@ -1,5 +1,4 @@
-//! A heap as a heap snapshot: parts made by hand, whose every byte is known, as the reader finds
-//! them.
+//! A heap as a heap snapshot: parts made by hand, with every byte known, as the reader finds them.
 
 use heaplab_export::{About, LiveBlock, StandingHeap};
 use heaplab_heap::{Part, Region, Role};
@@ -43,7 +42,7 @@ fn parts(base: usize) -> Vec<Part> {
 
 fn blocks(base: usize) -> Vec<(usize, LiveBlock)> {
     let block = |object, size, stack| LiveBlock { object, size, stack, thread: 0 };
-    // The second lies before the first; behind it 0x20 bytes are nobody's, and behind the first 4.
+    // The second lies before the first; behind it 0x20 bytes are vacant, and behind the first 4.
     vec![(base + 0x1180, block(7, 12, 2)), (base + 0x1040, block(9, 0xa0, 1))]
 }
 
@@ -70,7 +69,7 @@ fn written(parts: Vec<Part>, blocks: Vec<(usize, LiveBlock)>) -> (Vec<u8>, bool)
     (bytes, written.ids_last)
 }
 
-/// Each node as `name`, by the references that lead to it from the root: own bytes, retained bytes.
+/// Each node as `name`, by the references from the root to it: own bytes, retained bytes.
 fn found(bytes: &[u8]) -> BTreeMap<String, (u64, u64)> {
     let snapshot = Snapshot::read(bytes).unwrap();
     let analysis = Analysis::of(&snapshot, &Options::default());
@@ -123,7 +122,7 @@ fn each_committed_byte_is_a_nodes_own() {
         (format!("{node} / 0x104000 (free chunks)"), (0x2000, 0x2000)),
         (arena.clone(), (0, 0x800)),
         (chunk.clone(), (0, 0x800)),
-        // Seen, not held: the node says what lies in it.
+        // Visible but not held: the node lists its content.
         (format!("{node} / weak 0x101000 chunk of 4 KB"), (0, 0x800)),
     ]);
     expected.extend(in_chunk.clone());
@@ -133,8 +132,7 @@ fn each_committed_byte_is_a_nodes_own() {
     assert_eq!(found, expected);
 }
 
-/// Another replay has the heap at another address; a block that came and one that went change no
-/// other's id.
+/// Another replay has the heap at another address; a new block and a gone one change no other id.
 #[test]
 fn ids_are_those_of_places_and_last() {
     let ids = |parts: Vec<Part>, blocks| {
@@ -154,7 +152,7 @@ fn ids_are_those_of_places_and_last() {
     assert_eq!(free.own_bytes(), 0x2000);
     let after = ids(fewer, blocks(0x10_0000)[..1].to_vec());
     for (id, what) in &after {
-        // Where the block was is a larger hole now.
+        // The block's place is a larger hole now.
         assert!(
             before.get(id) == Some(what) || what.0 == "(gaps)",
             "{id}: {what:?} after, {:?} before",
@@ -162,7 +160,7 @@ fn ids_are_those_of_places_and_last() {
         );
     }
     assert!(after.contains_key(&(2 * 7 + 3)) && !after.contains_key(&(2 * 9 + 3)));
-    // A chunk that another arena has is another chunk.
+    // A chunk in another arena is another chunk.
     let mut other = parts(0x10_0000);
     other[3].role = Role::Arena(Some(Region(2)));
     let chunk = |nodes: &BTreeMap<_, (String, _)>| {

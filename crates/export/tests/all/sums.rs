@@ -179,7 +179,7 @@ fn dhat_has_lifetimes_and_maxima_by_stack() {
             (Some(6_000_000), Some(1000), Some(1))
         );
         assert_eq!(copy["fs"].as_array().unwrap().len(), 4, "copy, rename, serve, main");
-        // The two stacks that read the same are one point.
+        // The two stacks with the same text are one point.
         let evil = point("evil");
         assert_eq!((evil["tb"].as_u64(), evil["tbk"].as_u64()), (Some(120), Some(2)));
         assert_eq!(evil["tl"].as_u64(), Some(5_000_000 + 8_000_000));
@@ -206,7 +206,7 @@ fn numbers_that_do_not_fit_are_refused() {
     });
 }
 
-/// Legal events: births, and reallocations and deaths of what lives.
+/// Legal events: births, and reallocations and deaths of live objects.
 pub fn legal(steps: &[(u8, u16, u8, u8)]) -> Vec<Event> {
     let (mut live, mut next, mut time_ns) = (Vec::new(), 0, 0);
     let mut events = Vec::new();

@@ -1,5 +1,5 @@
-//! What the tools that read these formats make of them: `go tool pprof`, and the viewer of
-//! valgrind's DHAT under node.
+//! The results of the tools that read these formats: `go tool pprof`, and the viewer of valgrind's
+//! DHAT under node.
 
 use crate::workload::{events, tables, with_export, written};
 use heaplab_export::{Format, Moment, Weight};
@@ -11,7 +11,7 @@ use std::{
 const DHAT_VIEWERS: [&str; 2] =
     ["/usr/libexec/valgrind/dh_view.js", "/usr/lib/valgrind/dh_view.js"];
 
-/// Whether `program` runs. Says so where it does not; fails where `HEAPLAB_REQUIRE_ORACLES=1`.
+/// Whether `program` runs. Prints a line if not; fails with `HEAPLAB_REQUIRE_ORACLES=1`.
 pub fn have(program: &str, arguments: &[&str]) -> bool {
     let runs = Command::new(program)
         .args(arguments)
@@ -53,12 +53,12 @@ pub fn file_of(folder: &Path, format: Format, moment: Moment) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Brendan Gregg's script, as Debian's package of NYTProf has it.
+/// Brendan Gregg's script, in Debian's package of NYTProf.
 const FLAMEGRAPH: &str = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl";
 
 #[test]
 fn flamegraph_pl_draws_collapsed_stacks() {
-    // It compiles; asked for help, it says so with a failure.
+    // It compiles; asked for help, it exits with a failure.
     if !have("perl", &["-c", FLAMEGRAPH]) {
         return;
     }
@@ -134,8 +134,7 @@ fn pprof_shows_functions_lines_and_sums() {
         raw.lines().any(|line| line.split_whitespace().take(4).eq(["2", "1020", "0", "0:"])),
         "{raw}"
     );
-    // Innermost first, the last one is where the others are inlined into; the address is the one in
-    // memory.
+    // Innermost first; the others are inlined into the last one. The address is the one in memory.
     let location = raw.split("copy /src/shop.c:20").nth(1).unwrap();
     let inlined: Vec<&str> = location.lines().skip(1).take(2).map(str::trim).collect();
     assert!(
@@ -171,7 +170,7 @@ fn pprof_shows_functions_lines_and_sums() {
     });
 }
 
-/// A page of the least that the viewer asks a browser for, and a look at what it shows after
+/// A page with the minimum that the viewer needs of a browser, and a look at its display after
 /// loading a file.
 const NODE_SCRIPT: &str = r#"
 const fs = require("fs");

@@ -1,5 +1,5 @@
-//! speedscope (in a browser) and the Firefox Profiler (its own command line) load what is exported
-//! and show its numbers.
+//! speedscope (in a browser) and the Firefox Profiler (its own command line) load the exports and
+//! show their numbers.
 //!
 //! Both come from npm: `npm ci --prefix crates/export/tests/viewers`.
 
@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// The folder of the viewers, if they are installed. Says so where they are not; fails where
+/// The folder of the viewers, if installed. Prints a line if not; fails with
 /// `HEAPLAB_REQUIRE_ORACLES=1`.
 fn viewers(package: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/viewers");
@@ -93,8 +93,8 @@ fn speedscope_reads_collapsed_stacks() {
     assert_eq!(found.len(), expected.len() + 1, "and the hostile one: {found:?}");
 }
 
-/// The Firefox Profiler with one profile open: a server, which this test owns, and a client, asked
-/// once a question.
+/// The Firefox Profiler with one profile open: a server, which this test owns, and a client,
+/// started once for each question.
 struct Profiler {
     program: PathBuf,
     sessions: tempfile::TempDir,
@@ -110,8 +110,8 @@ impl Profiler {
             .spawn()
             .unwrap();
         let mut profiler = Profiler { program, sessions, server };
-        // A client that finds a session whose server does not listen yet takes it for dead and
-        // removes it, so that none is asked before.
+        // A client that finds a session without a listening server takes it for dead and removes
+        // it. So no client is asked before.
         while !profiler.listens() || profiler.ask(&["thread", "list"]).is_err() {
             assert!(profiler.server.try_wait().unwrap().is_none(), "the server has ended");
             std::thread::sleep(Duration::from_millis(100));
@@ -119,7 +119,7 @@ impl Profiler {
         profiler
     }
 
-    /// Whether the server has a socket that takes connections.
+    /// Whether the server has a listening socket.
     fn listens(&self) -> bool {
         let mut entries = std::fs::read_dir(self.sessions.path()).unwrap().flatten();
         entries.any(|entry| UnixStream::connect(entry.path()).is_ok())
@@ -149,7 +149,7 @@ impl Profiler {
 
 impl Drop for Profiler {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to stop.
+        // It may have ended by itself; then nothing needs stopping.
         let _ = self.server.kill();
         let _ = self.server.wait();
     }

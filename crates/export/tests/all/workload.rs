@@ -1,5 +1,5 @@
 //! A workload with everything that exports must get right: inlined functions, a stripped module,
-//! hostile names, stacks that read the same, reallocation, bytes without a stack, a mark.
+//! hostile names, stacks with equal text, reallocation, bytes without a stack, a mark.
 
 use heaplab_export::{About, Detail, Export, Format, Moment};
 use heaplab_profile::{At, MomentRequest, Options, Profile, profile};
@@ -9,7 +9,7 @@ use heaplab_trace::{
     tables::{Frame, Mark, Module, Process, StackNode, Tables, Thread},
 };
 
-/// A name with everything that a format could trip over.
+/// A name with everything that can break a format.
 pub const HOSTILE: &str = "evil;\"name\"\\ <b>&\n\t\u{1}\u{7f}\u{2028} [u8; 4] 100";
 
 pub fn tables() -> Tables {
@@ -104,7 +104,7 @@ pub fn untimed(mut events: Vec<Event>) -> Vec<Event> {
     events
 }
 
-/// Profiles `events` and gives the export of `moment` to `look`; `Moment::Asked(0)` is the mark.
+/// Profiles `events` and passes the export of `moment` to `look`; `Moment::Asked(0)` is the mark.
 pub fn with_export<T>(
     tables: &Tables,
     events: &[Event],
