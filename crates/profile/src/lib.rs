@@ -1,22 +1,22 @@
-//! What one pass over a workload gives: live bytes over time, by size, by stack and by thread, the
-//! peak, chosen moments and lifetimes.
+//! One pass over a workload: live bytes over time, by size, by stack and by thread, the peak,
+//! chosen moments and lifetimes.
 //!
-//! For whoever shows, exports or judges a recording. [`profile`] streams: its memory is that of the
-//! live objects, the distinct stacks and the distinct sizes, however many events there are. It
-//! looks at one selection of events (one process, usually) exactly once, and lets an [`Observer`]
-//! look over its shoulder, so that the findings need no pass of their own.
+//! The basis of displays, exports and findings. [`profile`] streams: its memory grows with the live
+//! objects, the distinct stacks and the distinct sizes, not with the number of events. It reads one
+//! selection of events (one process, usually) exactly once, and shows each event to an
+//! [`Observer`], so the findings need no pass of their own.
 //!
 //! # The peak in one pass
-//! The peak is the first row at which the sum of the requested bytes of live objects is largest.
-//! What each stack and size held at that row is wanted, and the row is known only at the end.
+//! The peak is the first row with the largest sum of the live objects' requested bytes. The profile
+//! needs the content of each stack and size at this row, but the row is known only at the end.
 //! Instead of a second pass, every counter remembers the peak it last saw ([`Tracked`]): a new peak
-//! only raises a number, and a counter copies itself when it is next changed after that. The copy
-//! is exact and costs one compare an event.
+//! only raises a number, and a counter copies itself at its next change after that. The copy is
+//! exact and costs one compare an event.
 //!
-//! # To whom bytes belong
-//! A live object's bytes belong to the stack that last sized it: after a realloc that is the stack
-//! of the realloc. Requests are births and reallocations alike, because each is a question to the
-//! allocator and has its own slop.
+//! # The owner of bytes
+//! A live object's bytes belong to the stack that last sized it: after a realloc, the stack of the
+//! realloc. Requests are births and reallocations alike, because each is a request to the allocator
+//! with its own slop.
 //!
 //! ```
 //! use heaplab_profile::{NoObserver, Options, profile};

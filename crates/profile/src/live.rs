@@ -1,11 +1,11 @@
 //! Live objects by id.
 //!
-//! Ids are dense in birth order and most objects die young, so the youngest live in pages of a
-//! slab, found by the upper bits of their id. A page whose survivors have become few gives them to
-//! a hash table and goes; so does the oldest page when the directory of pages has grown much longer
-//! than the number of pages it holds. Each object moves at most once, and memory is within a
-//! constant factor of the live objects, however many have lived (an array indexed by id would keep
-//! a word for every object ever born, a hash table alone costs a cache miss an event).
+//! Ids are dense in birth order and most objects die young. So the youngest live in pages of a
+//! slab, found by the upper bits of their id. A page with few survivors moves them to a hash table
+//! and goes; so does the oldest page when the directory of pages is much longer than its number of
+//! pages. Each object moves at most once, and memory is within a constant factor of the live
+//! objects, however many have lived. (An array indexed by id would keep a word for every object
+//! ever born; a hash table alone costs a cache miss an event.)
 
 use crate::Object;
 use hashbrown::HashMap;
@@ -15,11 +15,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 const PAGE_BITS: u32 = 8;
 const PAGE: usize = 1 << PAGE_BITS;
-/// A page that is no longer being filled goes when at most so many of its objects are left.
+/// A full page goes when at most this many of its objects are left.
 const FEW: usize = PAGE / 8;
 
-/// Spreads integers by a multiplication; ids come from a recording that its owner made, so no
-/// stronger hash is needed.
+/// Hashes integers by a multiplication; a recording's owner chose its ids, so no stronger hash is
+/// needed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spread(u64);
 
@@ -69,19 +69,18 @@ pub(crate) struct Live {
     first: u64,
     held: usize,
     old: IntegerMap<ObjectId, Object>,
-    /// One page kept, so that a program at rest at a page's edge does not allocate for every
-    /// object.
+    /// One spare page, so that a program at a page's edge does not allocate for every object.
     spare: Option<Box<Page>>,
 }
 
 impl Live {
-    /// How many objects are live.
+    /// Number of live objects.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.old.len() + self.pages.iter().flatten().map(|page| page.count).sum::<usize>()
     }
 
-    /// Adds a newborn; false where the id is live already.
+    /// Adds a newborn; false if the id is live already.
     pub(crate) fn insert(&mut self, id: ObjectId, object: Object) -> bool {
         let number = id >> PAGE_BITS;
         if self.pages.is_empty() {
@@ -110,7 +109,7 @@ impl Live {
         }
     }
 
-    /// Begins page `number`, younger than all others. A gap (ids of other processes) is not stored
+    /// Begins page `number`, younger than all others. Gaps (ids of other processes) are not stored
     /// page by page.
     fn open(&mut self, number: u64) {
         if let Some(index) = self.pages.len().checked_sub(1) {
@@ -167,7 +166,7 @@ impl Live {
         (index < self.pages.len() as u64).then_some(index as usize)
     }
 
-    /// The object, to look at or to change.
+    /// The object, mutable.
     pub(crate) fn get_mut(&mut self, id: ObjectId) -> Option<&mut Object> {
         let slot = id as usize % PAGE;
         if let Some(index) = self.page_of(id)
@@ -178,7 +177,7 @@ impl Live {
         self.old.get_mut(&id)
     }
 
-    /// Takes the object out.
+    /// Removes the object.
     pub(crate) fn remove(&mut self, id: ObjectId) -> Option<Object> {
         let slot = id as usize % PAGE;
         if let Some(index) = self.page_of(id) {
@@ -218,7 +217,7 @@ impl Live {
         paged.chain(self.old.iter().map(|(id, object)| (*id, object)))
     }
 
-    /// Places for objects that are held in memory, live or not.
+    /// Places for objects held in memory, live or not.
     #[cfg(test)]
     fn places(&self) -> usize {
         self.held * PAGE + self.old.capacity() + self.pages.len() / 4
@@ -274,7 +273,7 @@ mod tests {
             for (what, at, size) in operations {
                 match what {
                     0 | 1 => {
-                        // Mostly the next id, sometimes after a gap as another process leaves it.
+                        // Mostly the next id, sometimes after a gap, as left by another process.
                         next += if at % 50 == 0 { at * 7 } else { 1 };
                         let new = !model.contains_key(&next);
                         prop_assert_eq!(live.insert(next, object(size.into())), new);

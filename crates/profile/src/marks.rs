@@ -1,8 +1,8 @@
-//! The recording's marks: what was live at each.
+//! The recording's marks: the live bytes at each.
 //!
-//! A mark is an event of one process (or of none), and a pass over another process does not meet
-//! it. Its time is the same for all, so that such a mark is taken when the first later event comes:
-//! nothing happened in between.
+//! A mark is an event of one process (or of none); a pass over another process does not meet it.
+//! Its time is the same for all, so the pass takes such a mark at the first later event: nothing
+//! happened in between.
 
 use crate::observe::Instant;
 use crate::{Amount, MarkRow};
@@ -15,9 +15,9 @@ pub(crate) struct Marks<'a> {
     tables: &'a Tables,
     /// Met as events.
     met: Vec<MarkRow>,
-    /// Passed by time; those that are met as well count as met.
+    /// Passed by time; marks met as well count as met.
     passed: Vec<MarkRow>,
-    /// Rows of the table in order of time, from `next` on not passed.
+    /// Rows of the table in order of time; those from `next` on have not passed.
     order: Vec<u32>,
     next: usize,
 }
@@ -29,13 +29,12 @@ impl<'a> Marks<'a> {
         Marks { tables, met: Vec::new(), passed: Vec::new(), order, next: 0 }
     }
 
-    /// When the next mark is to be taken: before the first event that is later. `u64::MAX`: none is
-    /// left.
+    /// Time of the next mark: taken before the first later event. `u64::MAX`: none is left.
     pub(crate) fn next_time_ns(&self) -> u64 {
         self.order.get(self.next).map_or(u64::MAX, |row| self.tables.marks[*row as usize].time_ns)
     }
 
-    /// The next event is at `time_ns`: what lies before it is passed.
+    /// Takes the marks before the next event at `time_ns`.
     pub(crate) fn pass_until(&mut self, time_ns: u64, now: &Instant, live: &Amount) {
         while self.next_time_ns() < time_ns {
             let mark = self.order[self.next];
@@ -51,7 +50,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// The event of this mark.
+    /// Takes the mark at its own event.
     pub(crate) fn meet(&mut self, mark: u32, now: &Instant, live: &Amount) {
         let name = self
             .tables
@@ -61,8 +60,8 @@ impl<'a> Marks<'a> {
         self.met.push(MarkRow { mark, name, row: now.row, time_ns: now.time_ns, live: *live });
     }
 
-    /// All of them, in order of time. Marks after the last event are at the end; without times only
-    /// those that were met are known.
+    /// All marks, in order of time. Marks after the last event are at the end; without times only
+    /// marks met are known.
     pub(crate) fn finish(mut self, is_timed: bool, now: &Instant, live: &Amount) -> Vec<MarkRow> {
         if is_timed {
             self.pass_until(u64::MAX, now, live);

@@ -1,5 +1,5 @@
-//! The profile as data: what [`crate::profile`] fills in, and exporters, pages and `report --json`
-//! show.
+//! The profile as data: filled by [`crate::profile`], shown by exporters, pages and
+//! `report --json`.
 
 use heaplab_trace::StackId;
 use serde::Serialize;
@@ -9,10 +9,9 @@ use serde::Serialize;
 pub struct Amount {
     /// Objects (or requests, where a field says so).
     pub objects: u64,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: u64,
-    /// Bytes that may be used, as measured while recording; objects without a measurement add
-    /// nothing here.
+    /// Usable bytes, as measured while recording; objects without a measurement add nothing here.
     pub usable_bytes: u64,
 }
 
@@ -23,13 +22,13 @@ impl Amount {
     }
 }
 
-/// Everything that one pass found.
+/// The result of one pass.
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
 pub struct Profile {
     /// Sums over all events.
     pub totals: Totals,
-    /// The first moment at which the live requested bytes were largest. Its per-stack and per-size
-    /// rows are the `at_peak` of [`StackRow`] and [`SizeRow`].
+    /// The first moment of the largest live requested bytes. Its per-stack and per-size rows are
+    /// the `at_peak` of [`StackRow`] and [`SizeRow`].
     pub peak: Moment,
     /// After the last event. Its rows are the `at_end` of [`StackRow`] and [`SizeRow`].
     pub end: Moment,
@@ -39,17 +38,16 @@ pub struct Profile {
     /// `Options::size_limit` sizes have a row of their own; later ones share rows
     /// (`SizeRow::grouped`).
     pub sizes: Vec<SizeRow>,
-    /// One row a stack that asked for memory, in order of stack id (which is also the order for
-    /// [`Profile::stack`]).
+    /// One row for each stack with a request, in order of stack id (also for [`Profile::stack`]).
     pub stacks: Vec<StackRow>,
-    /// How long objects lived.
+    /// Lifetimes of objects.
     pub lifetimes: Lifetimes,
-    /// One row a thread that did something, in order of thread.
+    /// One row for each active thread, in order of thread.
     pub threads: Vec<ThreadRow>,
-    /// Every named moment, with the live bytes there, in order of time. One that passed in another
-    /// process is taken by its time; a trace without times has only the selection's own.
+    /// Every named moment, with its live bytes, in order of time. A mark of another process is
+    /// taken by its time; a trace without times has only the selection's own marks.
     pub marks: Vec<MarkRow>,
-    /// The moments asked for, with what every stack and size had live there, in the order of the
+    /// The requested moments, with the live objects of every stack and size, in the order of the
     /// request.
     pub moments: Vec<Moment>,
 }
@@ -72,7 +70,7 @@ impl Profile {
 /// Sums over all events of the selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Totals {
-    /// Rows read, those that do not count included.
+    /// Rows read, including rows that do not count.
     pub events: u64,
     /// Births and reallocations that succeeded.
     pub requests: u64,
@@ -82,24 +80,24 @@ pub struct Totals {
     pub frees: u64,
     /// Reallocations that succeeded.
     pub reallocations: u64,
-    /// Of these, how many moved the object.
+    /// Reallocations that moved the object.
     pub moved_reallocations: u64,
-    /// Bytes that moving reallocations had to copy: the smaller of old and new size. What may have
-    /// been remapped is not in it.
+    /// Bytes that moving reallocations had to copy: the smaller of old and new size. Excludes
+    /// possibly remapped bytes.
     pub moved_bytes: u64,
-    /// Bytes that moved and may not have been copied, by `Options::remapped_from_bytes`.
+    /// Bytes moved and perhaps not copied, by `Options::remapped_from_bytes`.
     pub remapped_bytes: u64,
     /// Bytes of all requests (a reallocation counts with its whole new size).
     pub requested_bytes: u64,
-    /// Usable bytes of all requests that were measured.
+    /// Usable bytes of all measured requests.
     pub usable_bytes: u64,
-    /// Requests whose usable size is not known.
+    /// Requests with unknown usable size.
     pub unmeasured_requests: u64,
-    /// Bytes asked for zeroed.
+    /// Bytes requested zeroed.
     pub zeroed_bytes: u64,
     /// Requests that the allocator refused.
     pub failed_requests: u64,
-    /// How often a program asked for the usable size of an object.
+    /// Number of times that the program asked for an object's usable size.
     pub usable_size_reads: u64,
     /// Objects freed before their thread allocated anything else.
     pub temporary: u64,
@@ -109,26 +107,26 @@ pub struct Totals {
     pub unmatched_rows: u64,
     /// Time stamp of the last event.
     pub duration_ns: u64,
-    /// Distinct sizes that share rows because the limit of sizes was reached; 0: every size has its
-    /// own row. Requests, not sizes, are counted.
+    /// Requests of sizes that share rows because the limit of sizes was reached; 0: every size has
+    /// its own row.
     pub grouped_requests: u64,
 }
 
-/// What was live at one moment.
+/// The live objects of one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Moment {
-    /// "peak", "end", or as it was asked for.
+    /// "peak", "end", or the requested name.
     pub name: String,
-    /// Row of the event after which this held, from 0.
+    /// Row of the last event before it, from 0.
     pub row: u64,
     /// Its time.
     pub time_ns: u64,
     /// Live objects.
     pub live: Amount,
-    /// Live objects and allocations so far by stack, those with anything; empty for peak and end
+    /// Live objects and allocations so far by stack, without empty stacks; empty for peak and end
     /// (see `at_peak`, `at_end`).
     pub stacks: Vec<MomentStack>,
-    /// Live objects by size, those with anything; empty for peak and end.
+    /// Live objects by size, without empty sizes; empty for peak and end.
     pub sizes: Vec<MomentSize>,
 }
 
@@ -137,25 +135,25 @@ pub struct Moment {
 pub struct MomentStack {
     /// Row of the `stacks` table.
     pub stack: StackId,
-    /// What it had live.
+    /// Its live objects.
     pub live: Amount,
-    /// What it had asked for since the beginning; `objects` counts requests.
+    /// Its requests since the beginning; `objects` counts requests.
     pub requested: Amount,
 }
 
 /// A size at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct MomentSize {
-    /// Bytes asked for.
+    /// Bytes requested.
     pub request: u64,
-    /// What was live of it.
+    /// Its live objects.
     pub live: Amount,
 }
 
 /// Live bytes over time.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Timeline {
-    /// What the points lie on.
+    /// The axis of the points.
     pub axis: TimelineAxis,
     /// Width of a point, in ns or events.
     pub width: u64,
@@ -163,7 +161,7 @@ pub struct Timeline {
     pub points: Vec<TimelinePoint>,
 }
 
-/// What a timeline lies on.
+/// The axis of a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimelineAxis {
@@ -177,32 +175,32 @@ pub enum TimelineAxis {
 /// A stretch of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct TimelinePoint {
-    /// Where it begins, in ns or events.
+    /// Its start, in ns or events.
     pub at: u64,
-    /// Fewest live bytes in it.
+    /// Minimum of live bytes.
     pub min_bytes: u64,
-    /// Most live bytes in it.
+    /// Maximum of live bytes.
     pub max_bytes: u64,
-    /// What was live when it ended.
+    /// Live at its end.
     pub live: Amount,
-    /// Bytes asked for within it.
+    /// Bytes requested within it.
     pub requested_bytes: u64,
 }
 
 /// All requests of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct SizeRow {
-    /// Bytes asked for; for a grouped row the largest of them.
+    /// Bytes requested; in a grouped row the largest size.
     pub request: u64,
     /// Whether several sizes share this row because there were too many distinct ones.
     pub grouped: bool,
     /// Requests of this size, with their bytes.
     pub requested: Amount,
-    /// Smallest usable size measured; 0: none was.
+    /// Smallest usable size measured; 0: none measured.
     pub usable_min_bytes: u64,
     /// Largest usable size measured.
     pub usable_max_bytes: u64,
-    /// Largest alignment asked for, log2; 0: none asked for.
+    /// Largest alignment requested, log2; 0: none requested.
     pub align_log2_max: u8,
     /// Live at the peak.
     pub at_peak: Amount,
@@ -210,7 +208,7 @@ pub struct SizeRow {
     pub at_end: Amount,
 }
 
-/// Everything that one stack asked for.
+/// All requests of one stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct StackRow {
     /// Row of the `stacks` table; 0: no stack was recorded.
@@ -223,9 +221,9 @@ pub struct StackRow {
     pub reallocations: u64,
     /// Reallocations that moved.
     pub moved_reallocations: u64,
-    /// Bytes that these had to copy, without what may have been remapped.
+    /// Bytes copied by these, without possibly remapped ones.
     pub moved_bytes: u64,
-    /// Objects sized here that died or were sized again elsewhere.
+    /// Objects sized here that died or were resized elsewhere.
     pub released: Amount,
     /// Live at the peak.
     pub at_peak: Amount,
@@ -235,37 +233,36 @@ pub struct StackRow {
     pub temporary: u64,
     /// Objects freed before another `Options::short_lived_bytes` were requested.
     pub short_lived: u64,
-    /// Bytes asked for zeroed.
+    /// Bytes requested zeroed.
     pub zeroed_bytes: u64,
-    /// How often the usable size of an object sized here was asked for: such a site may use its
-    /// slop.
+    /// Number of reads of the usable size of objects sized here: such a site may use its slop.
     pub usable_size_reads: u64,
     /// Largest request.
     pub largest_request_bytes: u64,
 }
 
-/// How long objects lived, in powers of two.
+/// Lifetimes of objects, in powers of two.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Lifetimes {
     /// By time, from allocation to free.
     pub by_time: Vec<Lifetime>,
-    /// By bytes that were requested in between.
+    /// By bytes requested in between.
     pub by_bytes: Vec<Lifetime>,
 }
 
-/// Objects that lived about as long.
+/// Objects of about the same lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Lifetime {
-    /// They lived at least so long (0, then powers of two), in ns or bytes requested in between,
-    /// and less than the next power of two.
+    /// Lower bound of their lifetime (0, then powers of two), in ns or bytes requested in between;
+    /// the upper bound is the next power of two.
     pub from: u64,
-    /// How many.
+    /// Number of objects.
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// What one thread did.
+/// The work of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct ThreadRow {
     /// Row of the `threads` table.
@@ -274,7 +271,7 @@ pub struct ThreadRow {
     pub requested: Amount,
     /// Objects it freed.
     pub frees: u64,
-    /// Of these, objects that another thread had allocated.
+    /// Frees of objects that another thread had allocated.
     pub cross_thread_frees: u64,
 }
 
@@ -283,12 +280,12 @@ pub struct ThreadRow {
 pub struct MarkRow {
     /// Its row in the `marks` table.
     pub mark: u32,
-    /// As the user or the program named it.
+    /// Its name, by the user or the program.
     pub name: String,
-    /// Row of its event; where it passed in another process, of the last event before it.
+    /// Row of its event; for a mark of another process, of the last event before it.
     pub row: u64,
     /// Its time.
     pub time_ns: u64,
-    /// What was live.
+    /// The live objects.
     pub live: Amount,
 }

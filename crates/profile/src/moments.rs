@@ -1,11 +1,11 @@
-//! Snapshots at the moments that were asked for.
+//! Snapshots at the requested moments.
 
 use crate::observe::Instant;
 use crate::sizes::Sizes;
 use crate::stacks::Stacks;
 use crate::{Amount, At, Moment, MomentRequest};
 
-/// The moments asked for, those still to come and those taken.
+/// The requested moments: those to come and those taken.
 #[derive(Debug)]
 pub(crate) struct Moments {
     requests: Vec<MomentRequest>,
@@ -67,7 +67,7 @@ impl Moments {
         self.look_ahead();
     }
 
-    /// The next event is later than `time_ns`'s predecessors: take what lies before it.
+    /// Takes the moments that lie before an event at `time_ns`.
     #[cold]
     pub(crate) fn take_until(
         &mut self,
@@ -102,7 +102,7 @@ impl Moments {
         self.take(|at| at == At::Mark(mark), now, live, stacks, sizes);
     }
 
-    /// Times and rows after the last event are the end; marks that never passed have no moment.
+    /// Times and rows after the last event mean the end; marks that never passed have no moment.
     pub(crate) fn finish(
         mut self,
         now: &Instant,

@@ -1,17 +1,16 @@
-//! Looking over the pass's shoulder: whoever needs more than the profile sees every event once,
-//! with the object as it was.
+//! Observing the pass: an observer sees every event once, with the object's state before it.
 
 use heaplab_trace::tables::Tables;
 use heaplab_trace::{Event, ObjectId, StackId};
 
-/// Where the pass is.
+/// The pass's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Instant {
     /// Row of the event, from 0, within the selection.
     pub row: u64,
     /// Its time.
     pub time_ns: u64,
-    /// Bytes requested before it: the clock by which ages are measured.
+    /// Bytes requested before it: the clock of ages.
     pub requested_bytes: u64,
     /// Number of the last peak passed, for [`crate::Tracked`].
     pub peak: u64,
@@ -20,24 +19,24 @@ pub struct Instant {
 /// A live object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Object {
-    /// Bytes asked for, last.
+    /// Bytes requested last.
     pub size: u64,
-    /// Usable bytes measured; 0: not known.
+    /// Usable bytes measured; 0: unknown.
     pub usable: u64,
-    /// When it was born.
+    /// Time of its birth.
     pub born_ns: u64,
-    /// Bytes requested before it was born.
+    /// Bytes requested before its birth.
     pub born_clock: u64,
     /// The stack that last sized it.
     pub stack: StackId,
-    /// The thread that bore it.
+    /// The thread of its birth.
     pub thread: u32,
-    /// How often it was reallocated, up to the limit of the type.
+    /// Number of its reallocations, up to the limit of the type.
     pub reallocations: u32,
     pub(crate) size_row: u32,
 }
 
-/// Sees every change of what is live, once, in order.
+/// Sees every change of the live objects, once, in order.
 pub trait Observer {
     /// The pass begins; stacks of events are rows of `tables`.
     fn begins(&mut self, _tables: &Tables) {}
@@ -57,7 +56,7 @@ pub trait Observer {
     fn died(&mut self, _now: &Instant, _event: &Event, _id: ObjectId, _object: &Object) {}
     /// An object is still live after the last event.
     fn survived(&mut self, _now: &Instant, _id: ObjectId, _object: &Object) {}
-    /// The last event has passed and the survivors were named; `now` holds the number of the
+    /// The last event has passed and the survivors were reported; `now` holds the number of the
     /// highest peak.
     fn ended(&mut self, _now: &Instant) {}
     /// The program asked for the usable size of an object.
@@ -71,7 +70,7 @@ pub trait Observer {
     }
 }
 
-/// Nobody.
+/// An observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoObserver;
 

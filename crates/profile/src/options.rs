@@ -1,18 +1,18 @@
-//! What a pass is asked for.
+//! Options of a pass.
 
-/// What to look for, and how much memory tables may take.
+/// The pass's results, and bounds on its tables.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Most points of the timeline.
     pub timeline_points: usize,
-    /// Most sizes with a row of their own; further ones share rows, 256 to a doubling.
+    /// Most sizes with their own row; further ones share rows, 256 to a doubling.
     pub size_limit: usize,
-    /// An object is short-lived when it is freed before so many more bytes were requested.
+    /// An object is short-lived if it is freed before this many more bytes were requested.
     pub short_lived_bytes: u64,
     /// From this size on the allocator may move an object without copying it; see
     /// [`remapped_from_bytes`].
     pub remapped_from_bytes: u64,
-    /// Moments at which every stack and size is noted.
+    /// Moments for noting every stack and size.
     pub moments: Vec<MomentRequest>,
 }
 
@@ -28,33 +28,32 @@ impl Default for Options {
     }
 }
 
-/// From which size on an allocator recorded under may have moved an object without copying it:
-/// `u64::MAX` where it always copies.
+/// The size from which on a recorded allocator may have moved an object without copying it:
+/// `u64::MAX` if it always copies.
 ///
-/// glibc maps blocks of 128 KiB, headers included, by themselves, and its realloc has the kernel
-/// move them (mremap). It may since have raised that bound as far as 32 MiB, so that such a block
-/// may have been copied as well: nobody recorded it. An allocator whose name is not known may be
-/// glibc.
+/// glibc makes blocks of 128 KiB and more, headers included, separate mappings, and its realloc has
+/// the kernel move them (mremap). It may have raised this bound since, up to 32 MiB, and then such
+/// a block may have been copied as well: nobody recorded it. An unknown allocator may be glibc.
 pub fn remapped_from_bytes(allocator: &str) -> u64 {
     if allocator.is_empty() || allocator.starts_with("glibc") { 128 * 1024 - 24 } else { u64::MAX }
 }
 
-/// A moment asked for.
+/// A requested moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MomentRequest {
-    /// What to call it.
+    /// Its name.
     pub name: String,
-    /// When.
+    /// Its point.
     pub at: At,
 }
 
 /// A point of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// When this row of the `marks` table passes.
+    /// The passing of this row of the `marks` table.
     Mark(u32),
-    /// Before the first event later than this, in ns; after the last one where there is none.
+    /// Before the first event later than this, in ns; after the last event if none is later.
     Time(u64),
-    /// After this row, from 0; after the last one where there is none.
+    /// After this row, from 0; after the last one if there are fewer.
     Row(u64),
 }

@@ -11,14 +11,14 @@ use crate::timeline::TimelineBuilder;
 use crate::{Amount, Lifetime, Lifetimes, Moment, Options, Profile, TimelineAxis, Totals};
 use heaplab_trace::{Event, EventSource, Flags, ObjectId, Op, TraceError, tables::Tables};
 
-/// A larger object is a mistake of the file; sums of smaller ones are checked.
+/// A larger object is an error of the file; sums of smaller ones are checked.
 const SIZE_LIMIT: u64 = heaplab_trace::order::OBJECT_BYTES_MAX;
 
-/// Reads all events of `source` once and says what they amount to.
+/// Reads all events of `source` once and returns their profile.
 ///
 /// # Errors
-/// What the source fails with, and events that no program can produce: an object born twice, sizes
-/// beyond any address space, a stack that is not in `tables`.
+/// An error of the source, and events that no program can produce: an object born twice, sizes
+/// beyond any address space, a stack missing in `tables`.
 pub fn profile<S: EventSource, O: Observer>(
     tables: &Tables,
     source: &mut S,
@@ -27,7 +27,7 @@ pub fn profile<S: EventSource, O: Observer>(
 ) -> Result<Profile, TraceError> {
     let mut batch = Vec::new();
     source.next_batch(&mut batch)?;
-    // Whether there are time stamps at all is known from the first batch.
+    // The first batch shows whether there are time stamps.
     let timed = batch.is_empty() || batch.iter().any(|event| event.time_ns > 0);
     let mut pass = Pass::new(
         tables,
@@ -63,8 +63,8 @@ struct Pass<'a, O> {
     by_bytes: [Lifetime; 65],
     moments: Moments,
     marks: Marks<'a>,
-    /// Before the first event later than this, a moment or a mark is to be taken. Too early costs a
-    /// look, and no more.
+    /// Before the first event later than this, a moment or a mark must be taken. A value that is
+    /// too early costs only a look.
     next_stop_ns: u64,
     is_timed: bool,
     arenas: IntegerMap<u32, Vec<ObjectId>>,
@@ -155,7 +155,7 @@ impl<'a, O: Observer> Pass<'a, O> {
         Ok(())
     }
 
-    /// Takes what was asked for before the event at `time_ns`.
+    /// Takes the moments and marks before an event at `time_ns`.
     #[cold]
     fn stop(&mut self, time_ns: u64) {
         if time_ns > self.moments.next_time_ns {
@@ -167,8 +167,8 @@ impl<'a, O: Observer> Pass<'a, O> {
         self.next_stop_ns = self.moments.next_time_ns.min(self.marks.next_time_ns());
     }
 
-    /// What a birth and a reallocation have in common: `event`'s object is live with its new size
-    /// from here on.
+    /// The common part of birth and reallocation: `event`'s object is live with its new size from
+    /// here on.
     #[inline]
     fn request(&mut self, event: &Event) -> Result<u32, TraceError> {
         if event.size > SIZE_LIMIT || event.usable > SIZE_LIMIT {
@@ -227,8 +227,8 @@ impl<'a, O: Observer> Pass<'a, O> {
             let objects = self.arenas.entry(event.arena).or_default();
             objects.push(event.object);
             if objects.len() >= 1024 && objects.len().is_power_of_two() {
-                // Objects that died by themselves are still listed; without this the list would
-                // grow with the events.
+                // Objects that died on their own are still listed; without this the list would grow
+                // with the events.
                 objects.retain(|object| self.live.get_mut(*object).is_some());
             }
         }
@@ -237,7 +237,7 @@ impl<'a, O: Observer> Pass<'a, O> {
         Ok(())
     }
 
-    /// An object leaves its size and its stack.
+    /// Removes an object from its size and its stack.
     #[inline]
     fn release(&mut self, object: &Object) {
         self.amount.objects -= 1;

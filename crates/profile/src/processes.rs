@@ -1,4 +1,4 @@
-//! Which process of a recording to look at.
+//! The choice of a recording's process.
 
 use crate::live::{IntegerMap, Live};
 use crate::observe::Object;
@@ -12,14 +12,14 @@ pub struct ProcessPeak {
     pub process: u32,
     /// Its events.
     pub events: u64,
-    /// Most live requested bytes.
+    /// Peak of live requested bytes.
     pub peak_bytes: u64,
 }
 
-/// The peaks of all processes that have events, largest first (ties: the earlier process).
+/// The peaks of all processes with events, largest first (ties: the earlier process).
 ///
 /// # Errors
-/// What the source fails with.
+/// An error of the source.
 pub fn process_peaks<S: EventSource>(source: &mut S) -> Result<Vec<ProcessPeak>, TraceError> {
     let mut live = Live::default();
     let mut arenas: IntegerMap<u32, Vec<ObjectId>> = IntegerMap::default();
@@ -31,8 +31,8 @@ pub fn process_peaks<S: EventSource>(source: &mut S) -> Result<Vec<ProcessPeak>,
         if !event.counts() {
             return Ok(());
         }
-        // The owner's sum is kept in the object's own row of the table, because another process
-        // cannot free it.
+        // The owner's sum is in the object's own row of the table, because another process cannot
+        // free it.
         let drop = |now: &mut u64, object: Option<Object>| {
             *now = now.saturating_sub(object.map_or(0, |object| object.size))
         };

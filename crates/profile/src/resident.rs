@@ -1,29 +1,28 @@
-//! Resident memory as the system saw it, beside what was live.
+//! Resident memory by the system, beside the live bytes.
 //!
-//! Samples are taken now and then, so that the largest of them may miss the most there was. The
-//! kernel keeps a high-water mark for each process, which comes with the samples where it was
-//! recorded; of several processes together there is no such mark, because each had its own at
-//! another time.
+//! Samples are taken now and then, so even the largest may miss the peak. The kernel keeps a
+//! high-water mark for each process; it comes with the samples if it was recorded. Several
+//! processes together have no such mark, because each had its own at another time.
 
 use heaplab_trace::tables::Tables;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The most resident memory of a process, or of all together.
+/// The peak of resident memory of a process, or of all together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ResidentPeak {
-    /// Bytes of all kinds: code, stacks, shared memory and the recorder's own pages among them.
+    /// Bytes of all kinds, including code, stacks, shared memory and the recorder's own pages.
     pub bytes: u64,
-    /// Whether the kernel counted it over the whole life until the last sample; else it is the
+    /// Whether the kernel counted it over the whole life until the last sample; otherwise it is the
     /// largest sample.
     pub is_kernels: bool,
-    /// Samples there are.
+    /// Number of samples.
     pub samples: u64,
-    /// The most anonymous bytes in a sample: what heaps and stacks are made of; 0: not known.
+    /// The most anonymous bytes in a sample, that is heaps and stacks; 0: unknown.
     pub anonymous_bytes: u64,
 }
 
-/// Resident bytes over time: of one process, or the sum over all that were alive.
+/// Resident bytes over time: of one process, or the sum over all living ones.
 pub fn resident(tables: &Tables, process: Option<u32>) -> Vec<(u64, u64)> {
     over_time(tables, process, |sample| sample.resident_bytes)
 }
@@ -34,7 +33,7 @@ fn over_time(
     bytes: impl Fn(&heaplab_trace::tables::Sample) -> u64,
 ) -> Vec<(u64, u64)> {
     let mut now: BTreeMap<u32, u64> = BTreeMap::new();
-    // A sample of committed bytes alone, from a JVM's log, says nothing of resident ones.
+    // A sample of only committed bytes, from a JVM's log, has no resident bytes.
     let samples = tables.samples.iter().filter(|sample| sample.resident_bytes > 0);
     let samples = samples.filter(|sample| process.is_none_or(|process| process == sample.process));
     samples
@@ -52,7 +51,7 @@ fn over_time(
         .collect()
 }
 
-/// The most resident memory; `None`: it was never sampled.
+/// The peak of resident memory; `None`: it was never sampled.
 pub fn resident_peak(tables: &Tables, process: Option<u32>) -> Option<ResidentPeak> {
     let most = |values: Vec<(u64, u64)>| values.into_iter().map(|(_, bytes)| bytes).max();
     let sampled = resident(tables, process);

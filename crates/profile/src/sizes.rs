@@ -1,8 +1,8 @@
 //! Requests by size.
 //!
-//! Sizes to 64 KiB find their row by index, larger ones by hash. When there are too many distinct
-//! sizes, new ones share a row with sizes that are at most 0.4 % apart (256 rows to a doubling), so
-//! that memory is bounded and sums stay exact.
+//! Sizes to 64 KiB find their row by index, larger ones by hash. Beyond the limit of distinct
+//! sizes, a new size shares a row with sizes at most 0.4 % apart (256 rows to a doubling): memory
+//! is bounded and sums stay exact.
 
 use crate::live::IntegerMap;
 use crate::{Amount, MomentSize, SizeRow, Tracked};
@@ -89,7 +89,7 @@ impl Sizes {
         row
     }
 
-    /// Counts a request and adds its object to what is live; gives the row.
+    /// Counts a request and adds its object to the live ones; returns the row.
     #[inline]
     pub(crate) fn add(&mut self, peak: u64, event: &Event) -> u32 {
         let index = self.row_of(event.size);
@@ -107,13 +107,13 @@ impl Sizes {
         index
     }
 
-    /// Takes an object of row `index` from what is live.
+    /// Removes an object of row `index` from the live ones.
     #[inline]
     pub(crate) fn remove(&mut self, peak: u64, index: u32, size: u64, usable: u64) {
         self.rows[index as usize].tracked.remove(peak, size, usable);
     }
 
-    /// What is live now, by size.
+    /// The live objects now, by size.
     pub(crate) fn moment(&self) -> Vec<MomentSize> {
         let live = self.rows.iter().filter(|row| row.tracked.live.objects > 0);
         let mut sizes: Vec<_> =

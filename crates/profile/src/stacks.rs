@@ -6,7 +6,7 @@ use heaplab_trace::{Event, Flags, Op, StackId};
 
 const NONE: u32 = u32::MAX;
 
-/// One row a stack that asked for something. Stack ids are rows of a table in memory, so a row is
+/// One row for each stack with a request. Stack ids are rows of a table in memory, so a row is
 /// found by index.
 #[derive(Debug)]
 pub(crate) struct Stacks {
@@ -25,7 +25,7 @@ impl Stacks {
         if row == NONE { None } else { self.rows.get_mut(row as usize) }
     }
 
-    /// Counts a request; false where the stack is not in the table.
+    /// Counts a request; false if the table lacks the stack.
     #[inline]
     pub(crate) fn add(&mut self, now: &Instant, event: &Event) -> bool {
         let Some(index) = self.index.get_mut(event.stack as usize) else { return false };
@@ -82,7 +82,7 @@ impl Stacks {
         }
     }
 
-    /// What is live and was asked for now, by stack.
+    /// The live objects and requests now, by stack.
     pub(crate) fn moment(&self) -> Vec<MomentStack> {
         let mut stacks: Vec<MomentStack> = self
             .rows

@@ -1,12 +1,12 @@
-//! What each thread did.
+//! The work of each thread.
 
 use crate::ThreadRow;
 use heaplab_trace::{Event, ObjectId};
 
-/// More threads than any recording has; a number beyond it is a mistake of the file.
+/// More threads than any recording has; a larger number is an error of the file.
 const LIMIT: usize = 1 << 22;
 
-/// One row a thread, and the object it asked for last.
+/// One row a thread, and the object of its last request.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     rows: Vec<(ThreadRow, Option<ObjectId>)>,
@@ -25,7 +25,7 @@ impl Threads {
         Some(&mut self.rows[index])
     }
 
-    /// Counts a request; false where there can be no such thread.
+    /// Counts a request; false for an impossible thread.
     #[inline]
     pub(crate) fn request(&mut self, event: &Event) -> bool {
         let Some((row, last)) = self.row(event.thread) else { return false };
@@ -36,7 +36,7 @@ impl Threads {
         true
     }
 
-    /// Counts a death; true where the thread had asked for nothing since it asked for this object.
+    /// Counts a death; true if the thread has requested nothing since it requested this object.
     #[inline]
     pub(crate) fn death(&mut self, thread: u32, id: ObjectId, born_by: u32) -> bool {
         let Some((row, last)) = self.row(thread) else { return false };

@@ -1,8 +1,8 @@
 //! Live bytes over time in a bounded number of points.
 //!
-//! How long a recording lasts is not known while it streams. Points begin as narrow as possible;
-//! when there would be too many, neighbours are merged and the width doubles. Fewest and most live
-//! bytes of a point survive every merge, so that a peak of one event is still visible in an hour.
+//! The length of a recording is unknown while it streams. Points begin as narrow as possible; when
+//! there would be too many, neighbours are merged and the width doubles. The minimum and maximum of
+//! a point survive every merge, so a peak of one event is still visible in an hour.
 
 use crate::{Amount, Timeline, TimelineAxis, TimelinePoint};
 
@@ -12,7 +12,7 @@ pub(crate) struct TimelineBuilder {
     width: u64,
     limit: usize,
     points: Vec<TimelinePoint>,
-    /// Where the last point ends.
+    /// End of the last point.
     until: u64,
 }
 
@@ -21,16 +21,15 @@ impl TimelineBuilder {
         TimelineBuilder { axis, width: 1, limit: limit.max(2), points: Vec::new(), until: 0 }
     }
 
-    /// After an event at `time_ns` and `row`, `live` is live; `requested` bytes were asked for by
-    /// it.
+    /// Notes `live` after an event at `time_ns` and `row` that requested `requested` bytes.
     #[inline]
     pub(crate) fn note(&mut self, time_ns: u64, row: u64, live: &Amount, requested: u64) {
         let at = if self.axis == TimelineAxis::Time { time_ns } else { row };
         if at >= self.until {
             self.open(at, live);
         }
-        // An event stamped earlier than its predecessor belongs where the row order puts it: to the
-        // last point.
+        // An event stamped earlier than its predecessor belongs to the last point: the row order
+        // decides.
         let Some(point) = self.points.last_mut() else { return };
         point.min_bytes = point.min_bytes.min(live.bytes);
         point.max_bytes = point.max_bytes.max(live.bytes);

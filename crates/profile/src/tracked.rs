@@ -1,15 +1,15 @@
-//! A counter of live objects that knows what it was at the peak.
+//! A counter of live objects that knows its value at the peak.
 
 use crate::Amount;
 
-/// Live objects of some group, and how many it had when the whole was at its peak.
+/// Live objects of some group, and their number at the whole's peak.
 ///
-/// Every change is told the number of the current peak ([`crate::Instant::peak`]). A counter that
-/// has not changed since that peak was passed copies itself first; one that has is left alone. So
-/// `at_peak` is exact without touching any counter when a new peak is found.
+/// Every change gets the number of the current peak ([`crate::Instant::peak`]). A counter unchanged
+/// since this peak first copies itself; a counter already changed does not. So `at_peak` is exact
+/// without touching any counter when a new peak is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tracked {
-    /// Now.
+    /// The live objects now.
     pub live: Amount,
     at_peak: Amount,
     peak: u64,
@@ -42,7 +42,7 @@ impl Tracked {
         self.live.usable_bytes -= usable_bytes;
     }
 
-    /// What it was at the last peak, `peak` being the number of that.
+    /// Its value at the last peak, with number `peak`.
     pub fn at_peak(&self, peak: u64) -> Amount {
         if self.peak == peak { self.at_peak } else { self.live }
     }

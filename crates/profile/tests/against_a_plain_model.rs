@@ -224,7 +224,7 @@ fn what_no_program_can_do_is_an_error_with_its_row() {
 #[test]
 fn marks_of_other_processes_are_taken_by_their_time_and_own_ones_by_their_event() {
     let mark = |name: &str, time_ns, process| Mark { name: name.into(), time_ns, process };
-    // Not in order of time, as the processes' files may name them.
+    // Not in order of time, as processes' files may name them.
     let marks = vec![
         mark("late", 900, None),
         mark("early", 5, Some(1)),
@@ -242,12 +242,12 @@ fn marks_of_other_processes_are_taken_by_their_time_and_own_ones_by_their_event(
     };
     let row = |name: &str, row, bytes| (name.to_string(), row, bytes);
     let events = [birth(0, 10), birth(1, 20), own, birth(2, 25), birth(3, 30)];
-    // `own` stands where its event does; what is stamped alike comes before `between`.
+    // `own` stands at its event; marks with the same stamp come before `between`.
     assert_eq!(
         taken(&events),
         [row("early", 0, 0), row("own", 2, 200), row("between", 3, 300), row("late", 4, 400)]
     );
-    // A trace without times has only what passed in it.
+    // A trace without times has only the marks met in it.
     let untimed = events.map(|event| Event { time_ns: 0, ..event });
     assert_eq!(taken(&untimed), [row("own", 2, 200)]);
 }
