@@ -6,6 +6,7 @@
 //! V8's rules ([`replay`]). Strategies that V8 shipped run in the real V8 too ([`nodes`]).
 
 mod compare;
+mod latency;
 mod memory;
 mod nodes;
 mod origins;
@@ -37,6 +38,9 @@ fn main() -> ExitCode {
     let done = match arguments.split_first() {
         Some((command, rest)) if command == "record" => record(rest),
         Some((command, rest)) if command == "table" => table(rest),
+        Some((command, rest)) if command == "latency" => {
+            latency::table(rest).map(|text| print!("{text}"))
+        }
         _ => return heaplab_study::main(&STUDY),
     };
     match done {
@@ -87,6 +91,7 @@ fn measure(id: &str) -> Result<Option<String>> {
         "v8.origins.synthetic" => origins::origins(Kind::Synthetic),
         "v8.origins.web" => origins::origins(Kind::Real),
         "v8.cache" => nodes::times(3, 2),
+        "v8.end-of-cycle" => latency::row().map(Some),
         "v8.real.memory" => nodes::memory(),
         "v8.real.equal" => nodes::equal(),
         _ => Ok(memory::row(id)?.or(times::row(id)?)),

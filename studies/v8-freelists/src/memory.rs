@@ -34,6 +34,21 @@ pub fn row(id: &str) -> Result<Option<String>> {
             format!("{}; 24 categories: {shipped}", both(regular("many-46-fast-path"), legacy)?)
         }
         "v8.many.nocompact" => no_compaction()?,
+        "v8.segregation" => {
+            let never_moved = |name| memory(never(name), never("many-origin"));
+            format!(
+                "pages of 8 KiB, Go's classes: {}; pages of 4 KiB: {}; pages of 8 KiB against many-origin with regular compaction: {}",
+                never_moved("segregated")?,
+                never_moved("segregated-4k")?,
+                memory(never("segregated"), regular("many-origin"))?
+            )
+        }
+        "v8.feedback" => format!(
+            "many-feedback against many-fast-path: {}; against many-origin: {}; many-pressure against many-fast-path: {}",
+            both(regular("many-feedback"), regular("many-fast-path"))?,
+            both(regular("many-feedback"), regular("many-origin"))?,
+            memory(regular("many-pressure"), regular("many-fast-path"))?
+        ),
         "v8.full-region" => both(regular("many-more-2k-region"), regular("many-more-2k"))?,
         "v8.over65k" => over_65k()?,
         "v8.halfsmall" => {

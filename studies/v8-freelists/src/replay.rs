@@ -12,6 +12,7 @@ use crate::recordings::{Step, Workload};
 use anyhow::{Context, Result};
 use heaplab_heap::{Ask, Birth, Collected, Collection, Object, Origin, SpaceState, World};
 use heaplab_v8::facts::{ARRAY_BYTES, ELEMENTS_HEADER_BYTES, SEMI_SPACE_BYTES, WORD_BYTES};
+use heaplab_v8::refills::Refill;
 use heaplab_v8::spec::{Compact, Shape};
 use heaplab_v8::strategy::Strategy;
 use heaplab_v8::{CountsBy, Spec, V8Heap};
@@ -193,13 +194,7 @@ pub fn replay(workload: &Workload, places: &[usize], spec: Spec) -> Result<Outco
     let began = heaplab_replay::system::cpu_ns();
     let mut run = Run::new(workload, spec)?;
     run.heap.measure_pauses();
-    let mut next = places.iter().peekable();
-    for (at, step) in workload.steps().enumerate() {
-        run.step(step)?;
-        if next.next_if_eq(&&at).is_some() {
-            run.collect()?;
-        }
-    }
+    run.all(workload, places)?;
     let cpu_ns = heaplab_replay::system::cpu_ns() - began;
     Ok(Outcome {
         end: run.heap.old_state(),
@@ -207,4 +202,30 @@ pub fn replay(workload: &Workload, places: &[usize], spec: Spec) -> Result<Outco
         counts: run.heap.counts(),
         cpu_ns,
     })
+}
+
+/// The same; gives each refill of each cycle that a full collection ends.
+///
+/// # Errors
+/// As for [`replay`].
+pub fn refills(workload: &Workload, places: &[usize], spec: Spec) -> Result<Vec<Vec<Refill>>> {
+    let mut run = Run::new(workload, spec)?;
+    run.heap.log_refills();
+    run.all(workload, places)?;
+    let mut cycles = run.heap.refills().to_vec();
+    cycles.pop();
+    Ok(cycles)
+}
+
+impl Run {
+    fn all(&mut self, workload: &Workload, places: &[usize]) -> Result<()> {
+        let mut next = places.iter().peekable();
+        for (at, step) in workload.steps().enumerate() {
+            self.step(step)?;
+            if next.next_if_eq(&&at).is_some() {
+                self.collect()?;
+            }
+        }
+        Ok(())
+    }
 }

@@ -5,6 +5,7 @@ use crate::recordings::{Kind, PROGRAMS, Recording, Workload};
 use crate::replay::{self, Outcome};
 use anyhow::{Context, Result};
 use heaplab_v8::documented;
+use heaplab_v8::refills::Refill;
 use heaplab_v8::spec::{Compact, Shape};
 use heaplab_v8::strategy::Strategy;
 use std::collections::HashMap;
@@ -121,6 +122,15 @@ pub fn outcomes(
 pub fn fresh(workload: &'static Workload, name: &str, compact: Compact) -> Result<Outcome> {
     let spec = replay::spec(&strategy(name)?, compact, Shape::Plain);
     replay::replay(workload, &places(workload)?, spec)
+}
+
+/// Each refill of each cycle of a recording.
+///
+/// # Errors
+/// As for [`outcome`].
+pub fn refills(workload: &'static Workload, name: &str) -> Result<Vec<Vec<Refill>>> {
+    let spec = replay::spec(&strategy(name)?, Compact::Regular, Shape::Plain);
+    replay::refills(workload, &places(workload)?, spec)
 }
 
 /// Where the full collections of a recording run.

@@ -221,6 +221,10 @@ impl Heap for V8Heap {
         if size != old.spaces[MAIN].size {
             return broken("old space: size", old.spaces[MAIN].size, size);
         }
+        if let Some(cells) = &old.segregated {
+            let wrong = |(place, expected, found)| CheckError { place, expected, found };
+            cells.check(&old.pages).map_err(wrong)?;
+        }
         check_links(old)
     }
 

@@ -7,6 +7,7 @@
 //! same node (a table of non-empty categories, a loop instead of a formula): they place every
 //! object alike.
 
+use crate::segregated::Segregation;
 use crate::strategy::{
     Bound, Condition, Guarantee, Look, PageOrder, Steal, Step, Strategy, Switch, When, released,
     step,
@@ -24,7 +25,7 @@ const CATEGORIES_MAX: usize = 512;
 
 /// Every strategy by name: those that V8 shipped, then the document's.
 pub fn all() -> Vec<Strategy> {
-    released().into_iter().chain(documented()).collect()
+    released().into_iter().chain(documented()).chain(future()).collect()
 }
 
 /// From the request's own category upward, the top of each, then the last one whole.
@@ -113,6 +114,7 @@ fn many(
         steal: Steal::NextAbove,
         order: PageOrder::LinkedLast,
         switch: None,
+        segregated: None,
     }
 }
 
@@ -122,6 +124,11 @@ fn switching(name: &str, summary: &'static str, when: Condition) -> Strategy {
     let fast = shipped.map(|one| (one.minimums, one.generated)).unwrap_or_default();
     let switch = Some(Switch { when, steps: precise() });
     Strategy { switch, ..many(name, summary, fast.0, fast.1.clone(), fast.1) }
+}
+
+/// Spans of size classes. The categories are nobody's: no block is on a list.
+fn segregated(name: &str, summary: &'static str, design: Segregation) -> Strategy {
+    Strategy { segregated: Some(design), ..many(name, summary, vec![24], precise(), precise()) }
 }
 
 /// The document's rows.
@@ -226,6 +233,13 @@ fn documented() -> Vec<Strategy> {
             order: PageOrder::EmptiestFirst,
             ..own("many-emptiest", "many, the emptiest pages first", &shipped[2].minimums)
         },
+    ]
+}
+
+/// What the document leaves to the future: size classes on small pages, and strategies that switch
+/// by what the program does.
+fn future() -> Vec<Strategy> {
+    vec![
         switching(
             "many-pressure",
             "many-fast-path, and many while more than half of the limit is committed",
@@ -235,6 +249,16 @@ fn documented() -> Vec<Strategy> {
             "many-feedback",
             "many-fast-path, and many while old space takes less a cycle than lives in it",
             Condition::FewAllocations(100),
+        ),
+        segregated(
+            "segregated",
+            "a span for each size class, Go's classes on pages of 8 KiB; nothing moves",
+            Segregation::go(),
+        ),
+        segregated(
+            "segregated-4k",
+            "the same on pages of 4 KiB, as SpiderMonkey's arenas; one object above 4 KiB a span",
+            Segregation::small(),
         ),
     ]
 }

@@ -21,6 +21,8 @@ pub struct FreeList {
     wasted: usize,
     /// What searches cost so far.
     pub work: Counts,
+    /// The step that found the last node.
+    pub step: u8,
 }
 
 impl FreeList {
@@ -31,6 +33,7 @@ impl FreeList {
             available: 0,
             wasted: 0,
             work: Counts::default(),
+            step: 0,
         }
     }
 
@@ -148,7 +151,7 @@ impl FreeList {
         self.work.searches += 1;
         let before = self.work.nodes;
         let last = strategy.categories() - 1;
-        for step in steps {
+        for (number, step) in steps.iter().enumerate() {
             let taken = match step.when {
                 When::Always => true,
                 When::UpTo(most) => bytes <= most,
@@ -168,6 +171,7 @@ impl FreeList {
             };
             if let Some((address, size)) = found {
                 self.work.found += 1;
+                self.step = number as u8;
                 if strategy.category(bytes) == last {
                     let looked_at = (self.work.nodes - before) as usize;
                     let places = &mut self.work.largest_found;

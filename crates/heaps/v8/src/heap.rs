@@ -42,6 +42,8 @@ pub struct Parts {
     pub pending_array: Option<usize>,
     /// Which pages a full collection empties.
     pub compact: Compact,
+    /// Tasks of a scavenge.
+    pub tasks: usize,
 }
 
 impl Parts {
@@ -188,6 +190,7 @@ impl V8Heap {
             remembered_arrays: BTreeSet::new(),
             pending_array: None,
             compact: spec.compact,
+            tasks: spec.tasks,
         };
         let forced_at = spec.every;
         Ok(V8Heap {
@@ -211,13 +214,15 @@ impl V8Heap {
     /// Old space now.
     pub fn old_state(&self) -> SpaceState {
         let old = &self.parts.old;
-        let waste =
+        let waste: u64 =
             old.own_pages().iter().map(|&page| u64::from(old.pages[page].wasted_bytes)).sum();
+        let cells = old.segregated.as_ref().map(|cells| cells.free_and_waste_bytes());
+        let (free, rounding) = cells.unwrap_or_default();
         SpaceState {
             used_bytes: old.used_bytes() as u64,
-            available_bytes: old.spaces[MAIN].free.available() as u64,
+            available_bytes: (old.spaces[MAIN].free.available() + free) as u64,
             committed_bytes: old.main_committed_bytes() as u64,
-            waste_bytes: waste,
+            waste_bytes: waste + rounding as u64,
         }
     }
 
@@ -230,6 +235,16 @@ impl V8Heap {
     pub fn counts(&self) -> CountsBy {
         let CountsBy { scavenges, full, .. } = self.collecting;
         CountsBy { program: self.parts.old.counts() - scavenges - full, scavenges, full }
+    }
+
+    /// From now on keeps each refill of the running cycle and of later ones.
+    pub fn log_refills(&mut self) {
+        self.parts.old.refills.get_or_insert_default();
+    }
+
+    /// Refills of each cycle, the running one last; none where they are not kept.
+    pub fn refills(&self) -> &[Vec<crate::refills::Refill>] {
+        self.parts.old.refills.as_ref().map_or(&[], |log| &log.cycles)
     }
 
     fn other_states(&self) -> [(&'static str, SpaceState); 3] {

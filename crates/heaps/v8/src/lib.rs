@@ -8,11 +8,12 @@
 //! - [`facts`]: constants, and what differs between versions; [`strategy`]: free lists as plain
 //!   data, [`documented`]: those that never shipped, and one's own from a file; [`spec`]:
 //!   parameters.
-//! - [`page`], [`object`]: what lies in memory; [`free_list`], [`space`], [`sweeper`]: old space.
+//! - [`page`], [`object`]: what lies in memory; [`free_list`], [`space`], [`sweeper`]: old space;
+//!   [`segregated`]: old space by size classes instead.
 //! - [`new_space`], [`scavenger`], [`worklist`], [`slot_set`]: the young
 //!   generation; [`mark_compact`]: the full collection.
 //! - [`heap`]: the heap; [`check`], [`walk`]: its invariants and its parts; [`counts`]: what
-//!   allocating in old space cost.
+//!   allocating in old space cost, [`refills`]: each refill.
 
 pub mod check;
 pub mod counts;
@@ -25,7 +26,9 @@ pub mod mark_compact;
 pub mod new_space;
 pub mod object;
 pub mod page;
+pub mod refills;
 pub mod scavenger;
+pub mod segregated;
 pub mod slot_set;
 mod sort;
 pub mod space;

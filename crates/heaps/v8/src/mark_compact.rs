@@ -19,6 +19,9 @@ use heaplab_heap::{Origin, Work, World};
 /// Runs a full collection.
 pub fn run<W: World>(parts: &mut Parts, world: &mut W) -> Result<Work, NoRoom> {
     let mut work = Work::default();
+    if let Some(log) = &mut parts.old.refills {
+        log.end_cycle();
+    }
     parts.old.complete_sweeping();
     let candidates = choose_candidates(parts);
     parts.old.free_linear_area(MAIN);
@@ -173,6 +176,9 @@ fn start_sweeping(parts: &mut Parts) {
     }
     old.spaces[MAIN].size = size;
     old.sweeper.start(&old.pages);
+    if let Some(cells) = &mut old.segregated {
+        cells.start_sweeping(&mut old.pages);
+    }
 }
 
 /// Empties the chosen pages of old space, then the pages of new space, in this order.
@@ -290,7 +296,9 @@ fn move_page(parts: &mut Parts, page: u32) -> Option<PageMove> {
     }
     let threshold = PAGE_PROMOTION_PERCENT * parts.old.pages.area_bytes() / 100;
     let all = parts.old.version.promotes_all_young;
-    if live <= threshold
+    // A page of all sizes cannot become a span of one.
+    if parts.old.segregated.is_some()
+        || live <= threshold
         || !all && parts.new.age_mark_is_on(&parts.old.pages, page)
         || !parts.old.has_room_for(live)
     {

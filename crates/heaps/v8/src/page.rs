@@ -28,6 +28,8 @@ pub enum Owner {
     Old,
     /// A compaction space: part of old space after the collection.
     Compaction,
+    /// Old space by size classes: spans ([`crate::segregated`]).
+    Cells,
     /// Large objects, young.
     YoungLarge,
     /// Large objects, old.
@@ -119,6 +121,13 @@ impl Page {
             word = *self.marks.get(at)?;
         }
         Some((at * 64 + word.trailing_zeros() as usize) * WORD_BYTES)
+    }
+
+    /// Takes the marks of some of the page's bytes away: of whole runs of 64 words.
+    pub fn clear_marks_within(&mut self, offsets: std::ops::Range<usize>) {
+        const RUN_BYTES: usize = 64 * WORD_BYTES;
+        debug_assert!((offsets.start | offsets.end).is_multiple_of(RUN_BYTES));
+        self.marks[offsets.start / RUN_BYTES..offsets.end / RUN_BYTES].fill(0);
     }
 
     /// Takes all marks away.
@@ -304,6 +313,14 @@ impl Pages {
         } else {
             self.runs.entry(length as u32).or_default().push(page);
         }
+    }
+
+    /// Gives memory of a part of a page back that holds no object; it stays committed, and is zeros.
+    pub fn renew(&mut self, addresses: std::ops::Range<usize>) {
+        let range = addresses.start - self.base..addresses.end - self.base;
+        // SAFETY: the caller has taken every object away from there, and nothing else refers to it.
+        let renewed = unsafe { self.space.uncommit(range.clone()) }.and(self.space.commit(range));
+        debug_assert!(renewed.is_ok(), "as many bytes were committed before");
     }
 
     /// Appends a page to a space's list.

@@ -5,26 +5,58 @@
 //! ([`crate::worklist`]), of which the list of promoted objects comes first when its segment is
 //! half full. An array object is reached from the table, its elements from the array object.
 //!
+//! Tasks: each has a compaction space, a buffer and its ends of the lists. Remembered pages and the
+//! program's table are items; each task begins at its part of them and takes what nobody has, as in
+//! item-parallel-job.cc. In V8 tasks run at once. Here they take turns of [`TURN_OBJECTS`] objects,
+//! in their order, so that a run can be repeated: one of the orders that V8 may have.
+//!
 //! Deviation: an object that the workload let go of but that references could still keep counts as
-//! alive until the next full collection. One task runs; more tasks would take turns.
+//! alive until the next full collection.
 
 use crate::facts::EAGER_PROMOTIONS;
 use crate::heap::Parts;
 use crate::new_space::Buffer;
 use crate::object::{self, Header, Kind};
 use crate::page::Owner;
+use crate::slot_set::SlotSet;
 use crate::space::MAIN;
-use crate::worklist::Worklist;
+use crate::worklist::{Pool, Worklist};
 use heaplab_heap::{Origin, Work, World};
 use std::ptr::NonNull;
 
-/// One running scavenge.
-pub struct Scavenger<'heap> {
-    parts: &'heap mut Parts,
+/// Objects that a task visits before the next one has its turn; a single task has no turns.
+pub const TURN_OBJECTS: usize = 256;
+
+/// One task.
+struct Task {
+    /// Its compaction space.
     local: usize,
     buffer: Buffer,
     copied: Worklist<usize>,
     promoted: Worklist<usize>,
+    /// What it is at.
+    item: Option<Item>,
+}
+
+/// What the old generation refers to young objects from.
+enum Item {
+    /// Array objects on one page whose elements are young; the next one is the last.
+    Page(Vec<usize>),
+    /// The program's table, from this word of its set on.
+    Table(usize),
+}
+
+/// One running scavenge.
+pub struct Scavenger<'heap> {
+    parts: &'heap mut Parts,
+    tasks: Vec<Task>,
+    /// The task whose turn it is.
+    turn: usize,
+    copied: Pool<usize>,
+    promoted: Pool<usize>,
+    /// Items that nobody has taken.
+    items: Vec<Option<Item>>,
+    dirty: SlotSet,
     work: Work,
 }
 
@@ -36,67 +68,129 @@ impl<'heap> Scavenger<'heap> {
     /// Empties new space.
     pub fn run<W: World>(parts: &'heap mut Parts, world: &mut W) -> Result<Work, NoRoom> {
         parts.new.flip(&mut parts.old.pages);
-        let local = parts.old.open_compaction_space();
         let space = parts.old.pages.of(&parts.old.spaces[MAIN].list);
         let waiting = parts.old.sweeper.begin_scavenge(&parts.old.pages, &space);
-        let mut scavenger = Scavenger {
-            parts,
-            local,
+        let tasks = (0..parts.tasks).map(|_| Task {
+            local: parts.old.open_compaction_space(),
             buffer: Buffer::default(),
             copied: Worklist::default(),
             promoted: Worklist::default(),
+            item: None,
+        });
+        let tasks = tasks.collect();
+        let dirty = std::mem::take(&mut parts.dirty);
+        let mut scavenger = Scavenger {
+            tasks,
+            turn: 0,
+            copied: Pool::default(),
+            promoted: Pool::default(),
+            items: items(parts),
+            parts,
+            dirty,
             work: Work::default(),
         };
-        let roots = scavenger.visit_roots(world);
-        let result = roots.and_then(|()| scavenger.process(world));
-        let Scavenger { parts, buffer, work, .. } = scavenger;
+        let result = scavenger.visit_all(world);
+        let Scavenger { parts, tasks, items, dirty, work, .. } = scavenger;
+        parts.dirty = dirty;
+        let left = tasks.iter().map(|task| &task.item).chain(&items);
+        for item in left.flatten() {
+            // What was not visited for want of room is still remembered.
+            if let Item::Page(arrays) = item {
+                parts.remembered_arrays.extend(arrays);
+            }
+        }
         parts.old.merge_compaction_spaces();
         parts.old.sweeper.end_scavenge(waiting);
-        buffer.close(&mut parts.new);
+        for task in tasks {
+            task.buffer.close(&mut parts.new);
+        }
         parts.promote_young_large();
         parts.new.set_age_mark(&mut parts.old.pages);
         result.map(|()| work)
     }
 
-    fn visit_roots<W: World>(&mut self, world: &mut W) -> Result<(), NoRoom> {
+    /// The root of a birth that is under way, then turns until nothing is left.
+    fn visit_all<W: World>(&mut self, world: &mut W) -> Result<(), NoRoom> {
         if let Some(pending) = self.parts.pending_array.take() {
             let array = self.evacuate(pending, world)?;
             self.parts.pending_array = Some(array);
         }
-        self.visit_remembered_arrays(world)?;
-        let mut dirty = std::mem::take(&mut self.parts.dirty);
-        let mut result = Ok(());
-        dirty.retain(|slot| {
-            let Some(body) = world.object(slot).filter(|_| result.is_ok()) else {
-                return result.is_err();
-            };
-            let start = self.parts.start_of(body.address);
-            // SAFETY: the world's objects are this heap's.
-            let kind = unsafe { object::header(start) }.kind;
-            // SAFETY: elements have their array object's address.
-            let root = if kind == Kind::Elements { unsafe { object::link(start) } } else { start };
-            match self.visit(root, world) {
-                Ok(still_young) => still_young,
-                Err(error) => {
-                    result = Err(error);
-                    true
-                }
-            }
-        });
-        self.parts.dirty = dirty;
-        result
+        let objects = if self.tasks.len() == 1 { usize::MAX } else { TURN_OBJECTS };
+        let mut idle = 0;
+        while idle < self.tasks.len() {
+            idle = if self.take_turn(objects, world)? { 0 } else { idle + 1 };
+            self.turn = (self.turn + 1) % self.tasks.len();
+        }
+        Ok(())
     }
 
-    /// Array objects in old space whose elements are young: their pages come first, in the order of
-    /// their space.
-    fn visit_remembered_arrays<W: World>(&mut self, world: &mut W) -> Result<(), NoRoom> {
-        let arrays = std::mem::take(&mut self.parts.remembered_arrays);
-        for array in arrays {
-            // SAFETY: a full collection takes dead array objects out of the set.
-            let elements = unsafe { object::link(array) };
-            if self.visit(elements, world)? {
-                self.parts.remembered_arrays.insert(array);
+    /// A turn: what is left of an item, a new one, or the lists. False: there was nothing to do.
+    fn take_turn<W: World>(&mut self, objects: usize, world: &mut W) -> Result<bool, NoRoom> {
+        let item = self.tasks[self.turn].item.take().or_else(|| self.next_item());
+        match item {
+            None => self.process(objects, world),
+            Some(Item::Page(mut arrays)) => {
+                let mut result = Ok(());
+                for _ in 0..objects {
+                    let Some(array) = arrays.pop() else { break };
+                    result = self.visit_remembered(array, world);
+                    if result.is_err() {
+                        arrays.push(array);
+                        break;
+                    }
+                }
+                self.tasks[self.turn].item = (!arrays.is_empty()).then_some(Item::Page(arrays));
+                result.map(|()| true)
             }
+            Some(Item::Table(word)) => {
+                let end = word.saturating_add(objects / 64).min(self.dirty.words());
+                (word..end).try_for_each(|word| self.visit_slots(word, world))?;
+                let left = end < self.dirty.words();
+                self.tasks[self.turn].item = left.then_some(Item::Table(end));
+                Ok(true)
+            }
+        }
+    }
+
+    /// The next item that nobody has, from this task's part of them on.
+    fn next_item(&mut self) -> Option<Item> {
+        let items = self.items.len();
+        let first = self.turn * (items / self.tasks.len()).max(1);
+        (0..items).find_map(|at| self.items[(first + at) % items].take())
+    }
+
+    /// The slots of one word of the table's set.
+    fn visit_slots<W: World>(&mut self, word: usize, world: &mut W) -> Result<(), NoRoom> {
+        let mut left = self.dirty.word(word);
+        while left != 0 {
+            let slot = (word * 64) as u32 + left.trailing_zeros();
+            left &= left - 1;
+            let still_young = match world.object(slot) {
+                None => false,
+                Some(object) => {
+                    let start = self.parts.start_of(object.address);
+                    // SAFETY: the world's objects are this heap's; elements have their array
+                    // object's address.
+                    let root = unsafe {
+                        let elements = object::header(start).kind == Kind::Elements;
+                        if elements { object::link(start) } else { start }
+                    };
+                    self.visit(root, world)?
+                }
+            };
+            if !still_young {
+                self.dirty.remove(slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// An array object in old space whose elements were young.
+    fn visit_remembered<W: World>(&mut self, array: usize, world: &mut W) -> Result<(), NoRoom> {
+        // SAFETY: a full collection takes dead array objects out of the set.
+        let elements = unsafe { object::link(array) };
+        if self.visit(elements, world)? {
+            self.parts.remembered_arrays.insert(array);
         }
         Ok(())
     }
@@ -114,7 +208,7 @@ impl<'heap> Scavenger<'heap> {
             Owner::YoungLarge => {
                 let offset = address - self.parts.old.pages.start(page);
                 if self.parts.old.pages[page].mark(offset) {
-                    self.promoted.push(address);
+                    self.push_promoted(address);
                     let bytes = self.parts.old.pages[page].large_bytes;
                     self.count(bytes as usize, true);
                 }
@@ -123,6 +217,10 @@ impl<'heap> Scavenger<'heap> {
             }
             _ => Ok(false),
         }
+    }
+
+    fn push_promoted(&mut self, address: usize) {
+        self.tasks[self.turn].promoted.push(address, &mut self.promoted);
     }
 
     fn count(&mut self, bytes: usize, promoted: bool) {
@@ -140,44 +238,50 @@ impl<'heap> Scavenger<'heap> {
         // SAFETY: objects that are reached have headers.
         let header = unsafe { object::header(from) };
         let parts = &mut *self.parts;
+        let Task { buffer, local, copied, promoted, .. } = &mut self.tasks[self.turn];
         let promote = parts.new.is_old_enough(&parts.old.pages, from);
         let young = if promote {
             None
         } else {
-            self.buffer.allocate(&mut parts.new, &mut parts.old.pages, header.bytes)
+            buffer.allocate(&mut parts.new, &mut parts.old.pages, header.bytes)
         };
         let to = young
-            .or_else(|| parts.old.allocate(self.local, header.bytes, Origin::Collector))
-            .or_else(|| self.buffer.allocate(&mut parts.new, &mut parts.old.pages, header.bytes))
+            .or_else(|| parts.old.allocate(*local, header.bytes, Origin::Collector))
+            .or_else(|| buffer.allocate(&mut parts.new, &mut parts.old.pages, header.bytes))
             .ok_or(NoRoom)?;
         move_object(from, to, header, world);
-        let is_young = self.parts.is_young(to);
-        self.count(header.bytes, !is_young);
+        let is_young = parts.is_young(to);
         if is_young {
-            self.copied.push(to);
+            copied.push(to, &mut self.copied);
         } else {
-            self.promoted.push(to);
+            promoted.push(to, &mut self.promoted);
         }
+        self.count(header.bytes, !is_young);
         Ok(to)
     }
 
-    /// Visits what copied and promoted objects refer to, until both lists are empty.
-    fn process<W: World>(&mut self, world: &mut W) -> Result<(), NoRoom> {
+    /// Visits what copied and promoted objects refer to, until both lists are empty or so many were
+    /// visited; false: there was none.
+    fn process<W: World>(&mut self, most: usize, world: &mut W) -> Result<bool, NoRoom> {
+        let mut visited = 0;
         loop {
-            let mut done = true;
-            while self.promoted.pushed() < EAGER_PROMOTIONS {
-                let Some(address) = self.copied.pop() else { break };
+            let before = visited;
+            while visited < most && self.tasks[self.turn].promoted.pushed() < EAGER_PROMOTIONS {
+                let next = self.tasks[self.turn].copied.pop(&mut self.copied);
+                let Some(address) = next else { break };
                 self.visit_fields(address, world)?;
-                done = false;
+                visited += 1;
             }
-            while let Some(address) = self.promoted.pop() {
+            while visited < most {
+                let next = self.tasks[self.turn].promoted.pop(&mut self.promoted);
+                let Some(address) = next else { break };
                 if self.visit_fields(address, world)? {
                     self.remember(address);
                 }
-                done = false;
+                visited += 1;
             }
-            if done {
-                return Ok(());
+            if visited == before || visited >= most {
+                return Ok(visited > 0);
             }
         }
     }
@@ -206,6 +310,17 @@ impl<'heap> Scavenger<'heap> {
             if elements == 0 { Ok(false) } else { self.visit(elements, world) }
         }
     }
+}
+
+/// Array objects in old space whose elements are young, by page in the order of addresses, and the
+/// table last.
+fn items(parts: &mut Parts) -> Vec<Option<Item>> {
+    let arrays = std::mem::take(&mut parts.remembered_arrays);
+    let arrays: Vec<usize> = arrays.into_iter().collect();
+    let pages = &parts.old.pages;
+    let by_page = arrays.chunk_by(|a, b| pages.number(*a) == pages.number(*b));
+    let last_first = |page: &[usize]| Some(Item::Page(page.iter().rev().copied().collect()));
+    by_page.map(last_first).chain([Some(Item::Table(0))]).collect()
 }
 
 /// Copies an object and tells everyone who has its address.

@@ -20,22 +20,20 @@ impl SlotSet {
         self.words[at] |= 1 << (slot % 64);
     }
 
-    /// Visits all slots in rising order, and keeps those for which `keep` says so.
-    pub fn retain(&mut self, mut keep: impl FnMut(u32) -> bool) {
-        for at in 0..self.words.len() {
-            let mut left = self.words[at];
-            while left != 0 {
-                let bit = left.trailing_zeros();
-                left &= left - 1;
-                if !keep((at * 64) as u32 + bit) {
-                    self.words[at] &= !(1 << bit);
-                }
-            }
+    /// Takes a slot out.
+    pub fn remove(&mut self, slot: u32) {
+        if let Some(word) = self.words.get_mut(slot as usize / 64) {
+            *word &= !(1 << (slot % 64));
         }
     }
 
-    /// Bytes of the set itself.
-    pub fn own_bytes(&self) -> usize {
-        self.words.capacity() * 8
+    /// Words of 64 slots each.
+    pub fn words(&self) -> usize {
+        self.words.len()
+    }
+
+    /// A bit for each slot of a word, from the lowest on.
+    pub fn word(&self, at: usize) -> u64 {
+        self.words.get(at).copied().unwrap_or(0)
     }
 }

@@ -9,6 +9,8 @@ use crate::counts::Counts;
 use crate::facts::{ADOPTED_ENOUGH_BYTES, PAGE_BYTES, Version};
 use crate::free_list::FreeList;
 use crate::page::{Owner, PageList, Pages};
+use crate::refills::{Found, Log, Refill};
+use crate::segregated::Segregated;
 use crate::strategy::{Condition, PageOrder, Strategy};
 use crate::sweeper::Sweeper;
 use heaplab_heap::Origin;
@@ -55,6 +57,8 @@ pub struct OldGeneration {
     pub spaces: Vec<Space>,
     /// What waits to be swept.
     pub sweeper: Sweeper,
+    /// Spans in place of the spaces' pages, where the strategy is one of size classes.
+    pub segregated: Option<Segregated>,
     /// Old space and large objects may take so many bytes.
     pub limit_bytes: usize,
     /// Committed for large objects, old and young.
@@ -66,6 +70,8 @@ pub struct OldGeneration {
     pub taken_bytes: u64,
     /// Pages of the runtime's own objects, and the bytes of these objects.
     base: (usize, usize),
+    /// Each refill, where it was asked for.
+    pub refills: Option<Log>,
     /// Work so far; the searches of free lists and the sweeper count their own.
     pub work: Counts,
 }
@@ -79,17 +85,20 @@ impl OldGeneration {
         limit_bytes: usize,
     ) -> OldGeneration {
         let spaces = vec![Space::new(strategy.categories())];
+        let segregated = strategy.segregated.clone().map(Segregated::new);
         OldGeneration {
             pages,
             strategy,
             version,
             spaces,
             sweeper: Sweeper::default(),
+            segregated,
             limit_bytes,
             large_bytes: 0,
             switched: false,
             taken_bytes: 0,
             base: (0, 0),
+            refills: None,
             work: Counts::default(),
         }
     }
@@ -114,12 +123,17 @@ impl OldGeneration {
 
     /// Bytes in the workload's objects in the main space.
     pub fn used_bytes(&self) -> usize {
-        self.spaces[MAIN].used_bytes() - self.base.1
+        let cells = self.segregated.as_ref().map_or(0, Segregated::used_bytes);
+        self.spaces[MAIN].used_bytes() - self.base.1 + cells
     }
 
     /// Committed bytes of the main space, for the workload.
     pub fn main_committed_bytes(&self) -> usize {
-        (self.spaces[MAIN].list.length - self.base.0) * PAGE_BYTES
+        (self.spaces[MAIN].list.length - self.base.0) * PAGE_BYTES + self.span_bytes()
+    }
+
+    fn span_bytes(&self) -> usize {
+        self.segregated.as_ref().map_or(0, Segregated::committed_bytes)
     }
 
     /// Allocates; `None`: the space's rules find no memory.
@@ -136,12 +150,23 @@ impl OldGeneration {
 
     #[cold]
     fn allocate_slowly(&mut self, space: usize, bytes: usize, origin: Origin) -> Option<usize> {
+        if self.segregated.is_some() {
+            return self.allocate_cell(bytes);
+        }
         self.refill(space, bytes, origin).then(|| {
             let area = &mut self.spaces[space];
             let address = area.top;
             area.top += bytes;
             address
         })
+    }
+
+    /// All tasks of a collection and the program share the spans.
+    fn allocate_cell(&mut self, bytes: usize) -> Option<usize> {
+        let room = self.limit_bytes.saturating_sub(self.committed_bytes());
+        let cells = self.segregated.as_mut()?;
+        self.taken_bytes += bytes as u64;
+        cells.allocate(&mut self.pages, bytes, |wanted| wanted <= room)
     }
 
     /// Opens a compaction space; returns its number.
@@ -163,18 +188,40 @@ impl OldGeneration {
         self.spaces.truncate(1);
     }
 
-    /// Looks for a new linear area of at least `bytes` bytes: in the free list; on pages that were
-    /// swept meanwhile; by sweeping; on a page of the main space; on a new page; at last by
-    /// sweeping everything.
+    /// Looks for a new linear area of at least `bytes` bytes, and says whether there is one.
     fn refill(&mut self, space: usize, bytes: usize, origin: Origin) -> bool {
         self.work.refills += 1;
+        if self.refills.is_some() {
+            return self.logged_refill(space, bytes, origin) != Found::Nowhere;
+        }
+        self.find_area(space, bytes, origin) != Found::Nowhere
+    }
+
+    #[cold]
+    fn logged_refill(&mut self, space: usize, bytes: usize, origin: Origin) -> Found {
+        let (taken_bytes, nodes) = (self.taken_bytes, self.spaces[space].free.work.nodes);
+        let began = std::time::Instant::now();
+        let found = self.find_area(space, bytes, origin);
+        let ns = u32::try_from(began.elapsed().as_nanos()).unwrap_or(u32::MAX);
+        let area = &self.spaces[space];
+        let (area_bytes, nodes) =
+            ((area.limit - area.top) as u32, (area.free.work.nodes - nodes) as u32);
+        if let Some(log) = &mut self.refills {
+            log.push(Refill { taken_bytes, area_bytes, nodes, ns, found });
+        }
+        found
+    }
+
+    /// In the free list; on pages that were swept meanwhile; by sweeping; on a page of the main
+    /// space; on a new page; at last by sweeping everything.
+    fn find_area(&mut self, space: usize, bytes: usize, origin: Origin) -> Found {
         if self.take_node(space, bytes, origin) {
-            return true;
+            return Found::Step(self.spaces[space].free.step);
         }
         if self.sweeper.in_progress {
             self.adopt(space);
             if self.take_node(space, bytes, origin) {
-                return true;
+                return Found::Swept;
             }
             let most = self.sweeper.sweep_some(
                 &mut self.pages,
@@ -184,7 +231,7 @@ impl OldGeneration {
             );
             self.adopt(space);
             if most >= bytes && self.take_node(space, bytes, origin) {
-                return true;
+                return Found::Swept;
             }
         }
         if space != MAIN
@@ -194,20 +241,22 @@ impl OldGeneration {
             self.remove_page(MAIN, page);
             self.add_page(space, page);
             if self.take_node(space, bytes, origin) {
-                return true;
+                return Found::Stolen;
             }
         }
-        if self.expand(space) {
-            return self.take_node(space, bytes, origin);
-        }
-        if space == MAIN && self.sweeper.in_progress {
+        let how = if self.expand(space) {
+            Found::New
+        } else if space == MAIN && self.sweeper.in_progress {
             self.complete_sweeping();
-            return self.take_node(space, bytes, origin);
-        }
-        false
+            Found::Swept
+        } else {
+            return Found::Nowhere;
+        };
+        if self.take_node(space, bytes, origin) { how } else { Found::Nowhere }
     }
 
     /// Takes a node as the linear area.
+    #[inline(never)] // Profiles tell it apart.
     fn take_node(&mut self, space: usize, bytes: usize, origin: Origin) -> bool {
         self.free_linear_area(space);
         let steps = self.strategy.steps(origin, self.switched);
@@ -279,13 +328,20 @@ impl OldGeneration {
     /// All work so far.
     pub fn counts(&self) -> Counts {
         let swept = Counts { swept_pages: self.sweeper.swept_pages, ..Counts::default() };
-        self.spaces.iter().fold(self.work + swept, |all, space| all + space.free.work)
+        let spans = self.segregated.as_ref().map(|cells| cells.work).unwrap_or_default();
+        let spans = Counts {
+            refills: spans.turned + spans.made,
+            swept_pages: spans.swept,
+            new_pages: spans.made,
+            ..Counts::default()
+        };
+        self.spaces.iter().fold(self.work + swept + spans, |all, space| all + space.free.work)
     }
 
     /// Committed bytes of old space and of large objects.
     pub fn committed_bytes(&self) -> usize {
         let pages: usize = self.spaces.iter().map(|space| space.list.length).sum();
-        (pages - self.base.0) * PAGE_BYTES + self.large_bytes
+        (pages - self.base.0) * PAGE_BYTES + self.large_bytes + self.span_bytes()
     }
 
     /// Whether the limit leaves room for so many bytes.
@@ -313,6 +369,9 @@ impl OldGeneration {
 
     /// Sweeps all that waits, and takes it over.
     pub fn complete_sweeping(&mut self) {
+        if let Some(cells) = &mut self.segregated {
+            cells.complete_sweeping(&mut self.pages);
+        }
         if self.sweeper.in_progress {
             self.sweeper.sweep_some(&mut self.pages, &self.strategy, 0, usize::MAX);
             self.adopt(MAIN);
@@ -340,6 +399,9 @@ impl OldGeneration {
 
     /// After a full collection: decides by which search the next cycle allocates.
     pub fn end_cycle(&mut self) {
+        if let Some(log) = &mut self.refills {
+            log.begin_cycle();
+        }
         let taken_bytes = std::mem::take(&mut self.taken_bytes);
         let Some(switch) = &self.strategy.switch else { return };
         self.switched = match switch.when {

@@ -43,6 +43,8 @@ pub struct Spec {
     pub semi_space_bytes: usize,
     /// Old space and large objects at most.
     pub limit_bytes: usize,
+    /// Tasks of a scavenge.
+    pub tasks: usize,
     /// Live bytes of the pages that the runtime's own objects fill, in the order of their space,
     /// and whether the page has a remembered set.
     pub base: Option<Vec<(u32, bool)>>,
@@ -76,8 +78,11 @@ pub struct SpecError {
 /// memory.
 const LIMIT_BYTES: usize = 64 << 30;
 
+/// `ScavengerCollector::kMaxScavengerTasks`.
+const TASKS_MAX: usize = 8;
+
 /// Parameters, as the command line lists them.
-pub const PARAMETERS: [Parameter; 10] = [
+pub const PARAMETERS: [Parameter; 11] = [
     Parameter {
         name: "version",
         takes: "7.8, 7.9, 8.1 or 8.4",
@@ -107,6 +112,12 @@ pub const PARAMETERS: [Parameter; 10] = [
         takes: "bytes, whole pages of 256k",
         default: "4m",
         help: "size of a semi-space",
+    },
+    Parameter {
+        name: "tasks",
+        takes: "1 to 8",
+        default: "1",
+        help: "tasks of a scavenge, which take turns in a fixed order, each with a compaction space of its own",
     },
     Parameter {
         name: "base",
@@ -151,6 +162,7 @@ impl Default for Spec {
             shape: Shape::Array,
             semi_space_bytes: SEMI_SPACE_BYTES,
             limit_bytes: LIMIT_BYTES,
+            tasks: 1,
             base: None,
             every: 0,
             categories: false,
@@ -250,6 +262,10 @@ impl Spec {
                 self.semi_space_bytes = size
                     .filter(fits)
                     .ok_or_else(|| wrong("semi_space", "512k to 1g in whole pages of 256k"))?;
+            }
+            "tasks" => {
+                let tasks = value.parse().ok().filter(|tasks| (1..=TASKS_MAX).contains(tasks));
+                self.tasks = tasks.ok_or_else(|| wrong("tasks", "1 to 8"))?;
             }
             "base" => {
                 let sizes: Option<Vec<(u32, bool)>> = value.split('+').map(base_page).collect();

@@ -7,6 +7,7 @@
 //! categories are skipped because they are empty, never which node is found, so that it is no part
 //! of a strategy.
 
+use crate::segregated::Segregation;
 use heaplab_heap::Origin;
 
 /// A category, seen from a request.
@@ -149,6 +150,8 @@ pub struct Strategy {
     pub order: PageOrder,
     /// Another search at times.
     pub switch: Option<Switch>,
+    /// Spans of size classes in place of pages with free lists.
+    pub segregated: Option<Segregation>,
 }
 
 impl Strategy {
@@ -263,6 +266,7 @@ pub fn released() -> Vec<Strategy> {
         steal: Steal::NextAbove,
         order: PageOrder::LinkedLast,
         switch: None,
+        segregated: None,
     };
     let down = vec![Step {
         when: When::Always,
@@ -283,6 +287,7 @@ pub fn released() -> Vec<Strategy> {
         steal: Steal::LargestFirst,
         order: PageOrder::LinkedLast,
         switch: None,
+        segregated: None,
     };
     let fast_alloc = Strategy {
         name: "fast-alloc".into(),

@@ -2,7 +2,7 @@
 
 use crate::check::page_parts;
 use crate::facts::{PAGE_BYTES, SYSTEM_PAGE_BYTES};
-use crate::heap::V8Heap;
+use crate::heap::{Parts, V8Heap};
 use crate::page::{Owner, Pages};
 use heaplab_heap::{Part, Role};
 
@@ -15,6 +15,7 @@ pub fn parts(heap: &V8Heap) -> Vec<Part> {
         chunk(pages, page, PAGE_BYTES, &mut out);
         page_parts(all, page, &mut out);
     }
+    spans(all, &mut out);
     out.push(Part::group(0, Role::Group, "new space"));
     for (list, used) in [(&all.new.to.list, true), (&all.new.from.list, false)] {
         let filled = if used { all.new.used_pages(pages) } else { Vec::new() };
@@ -48,6 +49,37 @@ pub fn parts(heap: &V8Heap) -> Vec<Part> {
     out
 }
 
+/// Spans of size classes: runs of objects, free cells, and the rest behind the last cell. What an
+/// object leaves of its cell counts as the object's.
+fn spans(all: &Parts, out: &mut Vec<Part>) {
+    let Some(cells) = &all.old.segregated else { return };
+    for (addresses, cell_bytes, cells) in cells.walk(&all.old.pages) {
+        let name = format!("span of {cell_bytes} bytes");
+        out.push(Part::new(1, Role::Chunk, name, addresses.clone()));
+        let mut run: Option<std::ops::Range<usize>> = None;
+        let close = |run: &mut Option<std::ops::Range<usize>>, out: &mut Vec<Part>| {
+            if let Some(run) = run.take() {
+                out.push(Part::new(2, Role::Blocks, "blocks", run));
+            }
+        };
+        let mut end = addresses.start;
+        for (cell, live) in cells {
+            end = cell + cell_bytes;
+            if live {
+                run = Some(run.map_or(cell, |run| run.start)..end);
+            } else {
+                close(&mut run, out);
+                let name = format!("(free cells of {cell_bytes} bytes)");
+                out.push(Part::new(2, Role::Vacant, name, cell..end));
+            }
+        }
+        close(&mut run, out);
+        if end < addresses.end {
+            out.push(Part::new(2, Role::Vacant, "(waste behind cells)", end..addresses.end));
+        }
+    }
+}
+
 fn chunk(pages: &Pages, page: u32, bytes: usize, out: &mut Vec<Part>) {
     let start = pages.start(page);
     out.push(Part::new(1, Role::Chunk, "page", start..start + bytes));
@@ -64,6 +96,7 @@ impl V8Heap {
                 && matches!(page.owner, Owner::To | Owner::From | Owner::Old | Owner::Compaction)
         };
         let pages = self.parts.old.pages.iter().filter(|(_, page)| owned(page)).count();
-        (pages * PAGE_BYTES + self.parts.old.large_bytes) as u64
+        let spans = self.parts.old.segregated.as_ref().map_or(0, |cells| cells.committed_bytes());
+        (pages * PAGE_BYTES + self.parts.old.large_bytes + spans) as u64
     }
 }

@@ -7,34 +7,43 @@
 
 use crate::facts::SEGMENT_ENTRIES;
 
-/// One task's view of a list with its pool.
+/// Full segments, for whichever task takes one.
+#[derive(Debug)]
+pub struct Pool<T>(Vec<Vec<T>>);
+
+impl<T> Default for Pool<T> {
+    fn default() -> Pool<T> {
+        Pool(Vec::new())
+    }
+}
+
+/// One task's view of a list.
 #[derive(Debug)]
 pub struct Worklist<T> {
     push: Vec<T>,
     pop: Vec<T>,
-    pool: Vec<Vec<T>>,
 }
 
 impl<T> Default for Worklist<T> {
     fn default() -> Worklist<T> {
-        Worklist { push: Vec::new(), pop: Vec::new(), pool: Vec::new() }
+        Worklist { push: Vec::new(), pop: Vec::new() }
     }
 }
 
 impl<T> Worklist<T> {
     /// Adds an entry.
-    pub fn push(&mut self, entry: T) {
+    pub fn push(&mut self, entry: T, pool: &mut Pool<T>) {
         if self.push.len() == SEGMENT_ENTRIES {
-            self.pool.push(std::mem::take(&mut self.push));
+            pool.0.push(std::mem::take(&mut self.push));
         }
         self.push.push(entry);
     }
 
     /// Takes an entry out.
-    pub fn pop(&mut self) -> Option<T> {
+    pub fn pop(&mut self, pool: &mut Pool<T>) -> Option<T> {
         if self.pop.is_empty() {
             if self.push.is_empty() {
-                self.pop = self.pool.pop()?;
+                self.pop = pool.0.pop()?;
             } else {
                 std::mem::swap(&mut self.push, &mut self.pop);
             }
@@ -54,12 +63,12 @@ mod tests {
 
     #[test]
     fn order_is_that_of_segments() {
-        let mut list = Worklist::default();
+        let (mut list, mut pool) = (Worklist::default(), Pool::default());
         for entry in 0..SEGMENT_ENTRIES + 2 {
-            list.push(entry);
+            list.push(entry, &mut pool);
         }
         assert_eq!(list.pushed(), 2);
-        let popped: Vec<_> = std::iter::from_fn(|| list.pop()).collect();
+        let popped: Vec<_> = std::iter::from_fn(|| list.pop(&mut pool)).collect();
         let own = [SEGMENT_ENTRIES + 1, SEGMENT_ENTRIES];
         assert_eq!(popped[..2], own);
         assert!(popped[2..].iter().copied().eq((0..SEGMENT_ENTRIES).rev()));

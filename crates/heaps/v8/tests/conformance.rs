@@ -4,7 +4,7 @@ use heaplab_heap::collected_conformance::{drive, operations, pseudo_random};
 use heaplab_v8::{Spec, V8Heap};
 use proptest::prelude::*;
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 13] = [
     "legacy,version=7.9,compact=never,semi_space=512k",
     "fast-alloc,version=8.1,compact=never,semi_space=512k",
     "many,version=7.8,compact=always,semi_space=512k",
@@ -14,6 +14,10 @@ const NAMES: [&str; 9] = [
     "many,version=7.9,compact=always,shape=plain,semi_space=512k",
     "many-origin,shape=plain,compact=never",
     "many,limit=8m,semi_space=512k",
+    "many-origin,tasks=3,semi_space=512k",
+    "segregated,semi_space=512k",
+    "segregated,shape=plain,limit=16m,semi_space=512k,tasks=8",
+    "segregated-4k,semi_space=512k,version=8.4",
 ];
 
 fn heap(name: &str) -> V8Heap {
