@@ -64,25 +64,3 @@ pub fn run(args: &Args) -> Result<()> {
     );
     Ok(())
 }
-
-/// A number with commas, as documents have it.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> = digits
-        .as_bytes()
-        .rchunks(3)
-        .rev()
-        .filter_map(|group| std::str::from_utf8(group).ok())
-        .collect();
-    groups.join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::thousands;
-
-    #[test]
-    fn commas_stand_between_thousands() {
-        assert_eq!([0, 999, 1000, 1_022_527].map(thousands), ["0", "999", "1,000", "1,022,527"]);
-    }
-}

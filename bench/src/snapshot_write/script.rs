@@ -1,7 +1,6 @@
 //! Positions of the closures of a one-line script: line ends computed once, and once a closure as
 //! V8 did before 11.5.130.
 
-use super::thousands;
 use crate::bounds::Bounds;
 use crate::measure::Spread;
 use anyhow::Result;
@@ -9,6 +8,7 @@ use heaplab_snapshot::generate::{
     Description, EdgeSink, Embedder, NameSink, Options, Position, Positions, generate,
 };
 use heaplab_snapshot::write::node_type;
+use heaplab_text::words::count;
 
 /// A root and closures that stand behind each other in one line.
 struct OneLine {
@@ -118,11 +118,11 @@ pub fn run(bounds: &mut Bounds) -> Result<()> {
         let median_ms = Spread::of(times.iter().copied()).median;
         // Quadratic: beyond 16 k it takes a minute.
         let each = if heap.closures <= 16 * 1024 {
-            thousands(heap.generation_ms(Positions::PerFunction, 1)? as u64)
+            count(heap.generation_ms(Positions::PerFunction, 1)? as u64)
         } else {
             "-".to_owned()
         };
-        println!("| {} | {median_ms:.2} | {each} |", thousands(heap.closures));
+        println!("| {} | {median_ms:.2} | {each} |", count(heap.closures));
     }
     let ratios = once[3].iter().zip(&once[2]).map(|(double, single)| double / single);
     bounds.median_at_most("a one-line script, 16 k to 32 k closures", ratios, "times", 2.2);

@@ -1,10 +1,10 @@
 //! The strings' table under each hash: numeric names alone, and other names that meet them, as the
 //! document saw.
 
-use super::thousands;
 use crate::bounds::Bounds;
 use anyhow::Result;
 use heaplab_snapshot::names::{Hash, StringsStorage};
+use heaplab_text::words::count;
 use std::time::Instant;
 
 const NUMBERS: u32 = 1_000_000;
@@ -14,7 +14,7 @@ pub fn run(bounds: &mut Bounds) -> Result<()> {
     println!("StringsStorage: slots looked at a name, mean and longest, and ns a name,");
     println!(
         "for the numbers 0..1 M found again and for {} other names put in after them\n",
-        thousands(OTHERS.into())
+        count(OTHERS.into())
     );
     println!("| hash | numbers: mean, longest, ns | others: mean, longest | ns |");
     println!("|---|---|---|---|");
@@ -47,14 +47,14 @@ pub fn run(bounds: &mut Bounds) -> Result<()> {
         println!(
             "| {name} | {:.2}, {}, {ns:.0} | {}, {} | {} |",
             numbers.mean_probe(),
-            thousands(numbers.longest_probe),
+            count(numbers.longest_probe),
             if put.mean_probe() < 100.0 {
                 format!("{:.1}", put.mean_probe())
             } else {
-                thousands(put.mean_probe() as u64)
+                count(put.mean_probe() as u64)
             },
-            thousands(put.longest_probe),
-            thousands(other_ns as u64),
+            count(put.longest_probe),
+            count(other_ns as u64),
         );
         ours = numbers.mean_probe();
     }

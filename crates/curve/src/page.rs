@@ -5,7 +5,7 @@ use crate::results::{PointResult, Results, VariantResult};
 use crate::svg::{escaped, names, picture};
 use crate::verdict::seconds;
 use heaplab_experiment::results::Estimate;
-use heaplab_findings::words::{bytes, count};
+use heaplab_text::words::{bytes, count};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");

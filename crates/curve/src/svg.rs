@@ -7,7 +7,7 @@
 use crate::results::{PointResult, Results, VariantResult};
 use crate::verdict::seconds;
 use heaplab_experiment::results::Estimate;
-use heaplab_findings::words::bytes;
+use heaplab_text::words::bytes;
 use std::fmt::Write;
 
 const WIDTH: f64 = 760.0;

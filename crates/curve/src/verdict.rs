@@ -11,7 +11,7 @@ use crate::run::{Block, Measured};
 use crate::summary::Asked;
 use heaplab_experiment::results::Estimate;
 use heaplab_experiment::statistics::median;
-use heaplab_findings::words::{bytes, plural};
+use heaplab_text::words::{bytes, plural};
 
 /// What there is to spend.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,6 +10,7 @@
 use crate::results::{HeapResult, Measure, RESULTS_VERSION, Results, Settings, Workload};
 use crate::run::{ExperimentError, write_json};
 use crate::verdict;
+use heaplab_text::words::plural;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -79,11 +80,7 @@ fn merged(mut now: Results, earlier: Results, missing: Measure) -> Results {
     let mut how = String::new();
     if missing == Measure::Time {
         let Settings { reps, passes, .. } = earlier.settings;
-        how = format!(
-            ", in {} of {}",
-            verdict::plural(reps, "block"),
-            verdict::plural(passes, "pass")
-        );
+        how = format!(", in {} of {}", plural(reps.into(), "block"), plural(passes.into(), "pass"));
         now.settings = earlier.settings;
         now.canary = earlier.canary;
     }

@@ -5,6 +5,7 @@ use crate::results::{
     Comparison, HeapResult, HugePages, Measure, Outcome, Results, Space, Workload,
 };
 use crate::summary::{RESOLUTION_NS, blocks_needed, blocks_needed_for};
+use heaplab_text::words;
 
 /// The verdict's sentences, space before time.
 pub fn sentences(results: &Results) -> Vec<String> {
@@ -72,17 +73,6 @@ fn widened(comparison: &Comparison) -> String {
     })
 }
 
-/// `1 block`, `3 blocks`.
-pub fn plural(number: u32, thing: &str) -> String {
-    if number == 1 {
-        format!("1 {thing}")
-    } else if thing.ends_with('s') {
-        format!("{number} {thing}es")
-    } else {
-        format!("{number} {thing}s")
-    }
-}
-
 /// Of what is resident, this part in huge pages is worth saying beside it: a heap with few blocks
 /// may have little else.
 const HUGE_SHARE: u64 = 4;
@@ -91,9 +81,13 @@ const HUGE_SHARE: u64 = 4;
 fn at_peak(space: &Space) -> String {
     let (all, huge) = (space.peak_resident_bytes, space.peak_huge_page_bytes);
     if huge > 0 && huge >= all / HUGE_SHARE {
-        return format!("{}, of which {} in huge pages,", sized(all), sized(huge.min(all)));
+        return format!(
+            "{}, of which {} in huge pages,",
+            words::bytes(all),
+            words::bytes(huge.min(all))
+        );
     }
-    sized(all)
+    words::bytes(all)
 }
 
 fn space(comparison: &Comparison, results: &Results) -> String {
@@ -111,7 +105,7 @@ fn space(comparison: &Comparison, results: &Results) -> String {
     match comparison.outcome {
         Outcome::Less | Outcome::More if !has_ratio(comparison, results) => {
             let peak = |name: &str| of(name).map_or(0, |space| space.peak_resident_bytes);
-            let difference = sized(peak(heap).abs_diff(peak(baseline)));
+            let difference = words::bytes(peak(heap).abs_diff(peak(baseline)));
             let more = if comparison.outcome == Outcome::More { "more" } else { "less" };
             // The ratio to next to nothing says only that it is next to nothing.
             format!(
@@ -219,15 +213,6 @@ fn p_value(p: f64, comparisons: usize) -> String {
     if comparisons < 2 { p } else { format!("{p}, corrected") }
 }
 
-/// "18.01 MiB", "36 KiB", "0 bytes".
-fn sized(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} bytes"),
-        1024..1_048_576 => format!("{:.0} KiB", bytes as f64 / 1024.0),
-        _ => format!("{:.2} MiB", bytes as f64 / (1 << 20) as f64),
-    }
-}
-
 /// Under which setting of huge pages space is compared, with the figures of the other.
 fn huge_page_setting(results: &Results) -> Option<String> {
     let setting = results.settings.huge_pages?;
@@ -251,9 +236,9 @@ fn huge_page_setting(results: &Results) -> Option<String> {
             let other = space.other_huge_pages?;
             let huge = match other.peak_huge_page_bytes {
                 0 => String::new(),
-                bytes => format!(" ({} in huge pages)", sized(bytes)),
+                bytes => format!(" ({} in huge pages)", words::bytes(bytes)),
             };
-            Some(format!("{heap} {}{huge}", sized(other.peak_resident_bytes)))
+            Some(format!("{heap} {}{huge}", words::bytes(other.peak_resident_bytes)))
         })
         .collect();
     let beside = match setting {
@@ -278,8 +263,8 @@ fn huge_pages(results: &Results) -> Option<String> {
         let space = heap.space.as_ref().filter(|space| space.peak_huge_page_bytes > 0)?;
         Some(format!(
             "{} of the {} of {}",
-            sized(space.peak_huge_page_bytes),
-            sized(space.peak_resident_bytes),
+            words::bytes(space.peak_huge_page_bytes),
+            words::bytes(space.peak_resident_bytes),
             heap.heap
         ))
     };
@@ -403,14 +388,14 @@ pub fn cautions(results: &Results) -> Vec<String> {
         cautions.push(format!(
             "The machine was unsteady: fixed work took up to {:.0} % more or less than its median, in {} beyond 10 %.",
             canary.spread * 100.0,
-            plural(canary.unsteady_blocks.len() as u32, "block")
+            words::plural(canary.unsteady_blocks.len() as u64, "block")
         ));
     }
     let requested = workload.peak_requested_bytes;
     if requested < 1 << 20 && results.heaps.iter().any(|heap| heap.space.is_some()) {
         cautions.push(format!(
             "The workload never has more than {} live: what heaps keep for themselves from the start outweighs how they use it.",
-            sized(requested)
+            words::bytes(requested)
         ));
     }
     cautions
@@ -442,7 +427,7 @@ fn too_few(results: &Results) -> Option<String> {
     (fewest < enough && missed).then(|| {
         format!(
             "With {} a difference in time can be shown at {percent:.0} % only where those of the other heaps are clear too: p values are corrected together, and {enough} blocks are needed for one of {comparisons} comparisons by itself (--reps).",
-            plural(fewest, "block")
+            words::plural(fewest.into(), "block")
         )
     })
 }
@@ -731,22 +716,6 @@ mod tests {
     }
 
     #[test]
-    fn an_unsteady_machine_is_in_the_verdicts_line_and_the_intervals_confidence_too() {
-        let mut results = results([100, 120], 1.2, 10, 2);
-        for comparison in &mut results.comparisons {
-            comparison.ratio = Estimate { value: 1.2, low: 0.857, high: 1.68 };
-            (comparison.confidence, comparison.widened) = (Some(0.975), Some(0.38));
-            comparison.outcome = Outcome::NotShown;
-        }
-        let time = results.comparisons.iter().find(|one| one.measure == Measure::Time).unwrap();
-        assert_eq!(
-            super::time(time, &results),
-            "Time: no difference shown between a and b (120.0 ns against 100.0 ns an event; ratio 1.200, 97.5 % interval 0.857 to 1.680; widened, because the machine was unsteady: fixed work took up to 38 % more or less than its median)."
-        );
-        assert!(corrected(&results).unwrap().ends_with("confidence that it asks for (97.5 %)."));
-    }
-
-    #[test]
     fn intervals_say_what_they_are_of_and_only_where_they_have_ends() {
         let comparison = |low, high, blocks| Comparison {
             heap: "a".into(),
@@ -770,9 +739,21 @@ mod tests {
             "ratio 1.100, 1 cell gave 1.050 to 1.150"
         );
         assert_eq!(interval(&comparison(1.1001, 1.1002, 3), 0.95), "ratio 1.100");
+    }
+
+    #[test]
+    fn an_unsteady_machine_is_in_the_verdicts_line_and_the_intervals_confidence_too() {
+        let mut results = results([100, 120], 1.2, 10, 2);
+        for comparison in &mut results.comparisons {
+            comparison.ratio = Estimate { value: 1.2, low: 0.857, high: 1.68 };
+            (comparison.confidence, comparison.widened) = (Some(0.975), Some(0.38));
+            comparison.outcome = Outcome::NotShown;
+        }
+        let time = results.comparisons.iter().find(|one| one.measure == Measure::Time).unwrap();
         assert_eq!(
-            [plural(1, "pass"), plural(38, "pass"), plural(1, "block")],
-            ["1 pass", "38 passes", "1 block"]
+            super::time(time, &results),
+            "Time: no difference shown between a and b (120.0 ns against 100.0 ns an event; ratio 1.200, 97.5 % interval 0.857 to 1.680; widened, because the machine was unsteady: fixed work took up to 38 % more or less than its median)."
         );
+        assert!(corrected(&results).unwrap().ends_with("confidence that it asks for (97.5 %)."));
     }
 }

@@ -12,11 +12,11 @@
 
 use crate::finding::{Detector, Finding, Kind, Run, evidence};
 use crate::sites::{Functions, Site, Sites};
-use crate::words::{bytes, count, percent, plural};
 use crate::{
     Basis, Confidence, Cost, Found, Level, Options, Rank, Saving, StackShare, model::share,
 };
 use heaplab_profile::{Instant, Object, Profile};
+use heaplab_text::words::{bytes, count, percent, plural};
 use heaplab_trace::{Event, Flags, ObjectId, StackId, tables::Tables};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -9,10 +9,10 @@ use crate::group::by_function;
 use crate::growth::{GROWTH, Growth, Through};
 use crate::lead::lead;
 use crate::slop::{When, by_allocator, counts};
-use crate::words::count;
 use crate::{Basis, Detectors, Findings, Found, Options, function, nameless, rank};
 use heaplab_profile::Profile;
 use heaplab_size_class::Allocator;
+use heaplab_text::words::count;
 use heaplab_trace::tables::Tables;
 use std::collections::HashMap;
 

@@ -15,10 +15,10 @@
 use crate::chain::{Chain, Move};
 use crate::finding::{Detector, Finding, Kind, Run, evidence};
 use crate::sites::Sites;
-use crate::words::{bytes, copied, count, plural};
 use crate::{Basis, Confidence, Cost, Found, Level, Options, Rank, Saving, StackShare};
 use hashbrown::HashMap;
 use heaplab_profile::{Instant, Object, Profile};
+use heaplab_text::words::{bytes, copied, count, plural};
 use heaplab_trace::{Event, Flags, ObjectId, StackId, tables::Tables};
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,9 +1,9 @@
 //! What a report says before all else: that most of the process was not seen, or that nothing is
 //! worth changing.
 
-use crate::words::{bytes, percent};
 use crate::{Found, Options, Rank, model::share};
 use heaplab_profile::{Profile, resident_peak};
+use heaplab_text::words::{bytes, percent};
 use heaplab_trace::tables::Tables;
 
 /// A process without a heap to speak of has so much beside it: libraries' data, stacks, the

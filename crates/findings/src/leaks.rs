@@ -15,12 +15,12 @@
 
 use crate::finding::{Detector, Finding, Kind, Run, evidence};
 use crate::sites::Sites;
-use crate::words::{bytes, count, percent, plural};
 use crate::{
     Basis, Confidence, Cost, Found, Level, Options, Rank, Saving, StackShare, model::share,
 };
 use hashbrown::HashMap;
 use heaplab_profile::{Amount, Instant, Object, Profile};
+use heaplab_text::words::{bytes, count, percent, plural};
 use heaplab_trace::{Event, ObjectId, StackId, tables::Tables};
 use serde::Serialize;
 use std::collections::BTreeMap;

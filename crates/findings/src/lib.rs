@@ -46,7 +46,6 @@ mod sites;
 pub mod slop;
 mod spread;
 mod strategy;
-pub mod words;
 
 pub use churn::{CHURN, Churn, ChurnPattern};
 pub use finding::{Finding, Kind, Run};

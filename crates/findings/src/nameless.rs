@@ -1,9 +1,9 @@
 //! Where places have no names: which modules' symbols are missing, and where debuggers look for
 //! them.
 
-use crate::words::percent;
 use crate::{Options, model::share};
 use heaplab_profile::Profile;
+use heaplab_text::words::percent;
 use heaplab_trace::tables::Tables;
 use std::collections::BTreeMap;
 

@@ -6,12 +6,12 @@
 
 use crate::finding::{Finding, Run, evidence};
 use crate::shoe::CLOWNSHOES;
-use crate::words::{bytes, count, plural};
 use crate::{
     Basis, Cause, Clownshoe, Confidence, Cost, Found, Level, Options, Rank, Saving, ShoeSize,
 };
 use heaplab_profile::Amount;
 use heaplab_size_class::Allocator;
+use heaplab_text::words::{bytes, count, plural};
 
 /// From this size on, a round one is somebody's choice rather than chance.
 pub(crate) const ROUND_BYTES: u64 = 1024;

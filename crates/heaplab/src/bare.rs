@@ -1,6 +1,7 @@
 //! What a command line means that names no command: nothing at all, or a recording alone.
 
 use crate::terminal;
+use heaplab_text::lines;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -55,9 +56,9 @@ pub fn welcome() -> String {
     let columns = terminal::columns();
     let list: String = COMMANDS
         .iter()
-        .map(|(command, what)| terminal::paragraph(what, &format!("  {command}"), 31, columns))
+        .map(|(command, what)| lines::paragraph(what, &format!("  {command}"), 31, columns))
         .collect();
-    format!("{}\n{list}", terminal::paragraph(WHAT, "", 0, columns))
+    format!("{}\n{list}", lines::paragraph(WHAT, "", 0, columns))
 }
 
 #[cfg(test)]

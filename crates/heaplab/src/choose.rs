@@ -2,8 +2,8 @@
 //! to say it for all commands.
 
 use anyhow::{Result, bail};
-use heaplab_findings::words;
 use heaplab_profile::{At, process_peaks};
+use heaplab_text::words;
 use heaplab_trace::{
     TraceError,
     bundle::{Bundle, Selection},

@@ -9,8 +9,8 @@
 //! - other lines that are indented: they stay lines of their own;
 //! - all others: paragraphs, wherever the source breaks them.
 
-use crate::terminal::{paragraph, wrap};
 use clap::Command;
+use heaplab_text::lines::{paragraph, wrap};
 
 /// What a heading of examples is called.
 const EXAMPLES: &str = "Examples:";

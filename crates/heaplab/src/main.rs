@@ -14,7 +14,6 @@ mod commands;
 mod heaps;
 mod help;
 
-mod quote;
 mod signals;
 
 mod terminal;

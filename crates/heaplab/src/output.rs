@@ -98,7 +98,7 @@ fn fitted(text: &str, width: usize) -> String {
         }
         let words = line.trim_start();
         let indent = &line[..line.len() - words.len()];
-        let lines = crate::terminal::wrap(words, width.saturating_sub(indent.len()));
+        let lines = heaplab_text::lines::wrap(words, width.saturating_sub(indent.len()));
         lines.iter().map(|line| format!("{indent}{line}")).collect::<Vec<_>>().join("\n")
     };
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")

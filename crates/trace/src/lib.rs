@@ -15,7 +15,6 @@
 //! - [`parquet`]: the part of the Parquet format that bundles use.
 //! - [`program`]: the compact replay program, compiled once from a bundle and mapped.
 //! - [`import`]: other tools' traces as events.
-//! - [`words`]: counts in sentences.
 
 pub mod bundle;
 pub mod error;
@@ -28,7 +27,6 @@ pub mod program;
 mod regular;
 pub mod source;
 pub mod tables;
-pub mod words;
 
 pub use error::TraceError;
 pub use event::{

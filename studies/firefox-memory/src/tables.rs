@@ -1,8 +1,8 @@
 //! Claims that the table of size classes answers: what a request is given, without running
 //! anything.
 
-use heaplab_findings::words::count;
 use heaplab_size_class::Allocator;
+use heaplab_text::words::count;
 
 const FIREFOX: Allocator = Allocator::Firefox2011;
 

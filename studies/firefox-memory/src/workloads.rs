@@ -1,11 +1,11 @@
 //! Claims that need a workload: the document's own ones made anew, and the recording of SQLite.
 
 use anyhow::{Context, Result};
-use heaplab_findings::words::count;
 use heaplab_findings::{Basis, CountsTable, Detectors, Findings, Growth, Options};
 use heaplab_profile::{Profile, profile};
 use heaplab_size_class::Allocator;
 use heaplab_study::{in_tree, replayed};
+use heaplab_text::words::count;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::source::Slice;
 use heaplab_trace::tables::{StackNode, Tables};

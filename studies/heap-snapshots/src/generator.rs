@@ -7,12 +7,12 @@
 //! every run.
 
 use anyhow::Result;
-use heaplab_findings::words::count;
 use heaplab_snapshot::generate::{
     Description, EdgeSink, Embedder, NameSink, Options, Position, Positions, generate,
 };
 use heaplab_snapshot::names::Hash;
 use heaplab_snapshot::write::{edge_type, node_type};
+use heaplab_text::words::count;
 use rustix::time::{ClockId, clock_gettime};
 use std::io::{Result as Written, Write};
 use std::time::Duration;

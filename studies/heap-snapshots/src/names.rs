@@ -1,8 +1,8 @@
 //! The document's tables, and how far names stand from their slot under either hash.
 
 use anyhow::Result;
-use heaplab_findings::words::count;
 use heaplab_snapshot::names::{Hash, StringsStorage};
+use heaplab_text::words::count;
 
 /// Numbers from 0 in the table before other names come, as in a heap full of numeric property
 /// names.

@@ -193,7 +193,7 @@ pub fn devtools() -> Result<Option<String>> {
         different += compared.2;
     }
     anyhow::ensure!(files > 0, "no snapshot was made");
-    let number = |number: usize| heaplab_findings::words::count(number as u64);
+    let number = |number: usize| heaplab_text::words::count(number as u64);
     Ok(Some(format!(
         "{} files, {} classes, {} objects: {} differences",
         number(files),

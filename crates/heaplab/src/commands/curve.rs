@@ -327,7 +327,11 @@ fn vary_text(args: &Args) -> String {
 
 /// Words as a line that a shell takes.
 fn line(words: &[String]) -> String {
-    words.iter().map(|word| crate::quote::quoted(Path::new(word))).collect::<Vec<_>>().join(" ")
+    words
+        .iter()
+        .map(|word| heaplab_text::shell::quoted(Path::new(word)))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn plan(args: &Args) -> Result<Plan> {

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use heaplab_findings::words::plural;
+use heaplab_text::words::plural;
 use heaplab_trace::bundle::{Bundle, BundleWriter};
 use heaplab_trace::import::{self, Options};
 use indicatif::{ProgressBar, ProgressStyle};

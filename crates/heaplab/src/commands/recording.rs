@@ -2,9 +2,9 @@
 
 use crate::{quote::quoted, signals::interrupts};
 use anyhow::Result;
-use heaplab_findings::words::{bytes, count, plural};
 use heaplab_record::finish::{self, Finished, Options, Progress, tables::text_of};
 use heaplab_record::{RecordError, output, session::Recorded};
+use heaplab_text::words::{bytes, count, plural};
 use heaplab_trace::bundle::abandon;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, ErrorKind};

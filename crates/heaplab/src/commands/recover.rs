@@ -1,10 +1,10 @@
 //! `heaplab recover`: finish a recording whose heaplab died.
 
 use super::recording::{self, Finishing};
-use crate::quote::quoted;
 use crate::signals::bus::{self, Mapped};
 use anyhow::{Result, bail};
 use heaplab_record::{control, finish::Options, jvm, mark::spool_of, node, output};
+use heaplab_text::shell::quoted;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -41,9 +41,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     bundled::unpack_sqlite(&recording)?;
     let what = "heaplab records what a program allocates, says where the bytes go, and runs the same workload on other heaps. \
                 This is a recording of sqlite3 that it carries (traces/sqlite-tour.sql). Its report:";
-    println!("{}", terminal::paragraph(what, "", 0, terminal::columns()))?;
+    println!("{}", lines::paragraph(what, "", 0, terminal::columns()))?;
     step(&["report", text(&recording)?])?;
-    println!("\n{}", terminal::paragraph(EVERY_HEAP, "", 0, terminal::columns()))?;
+    println!("\n{}", lines::paragraph(EVERY_HEAP, "", 0, terminal::columns()))?;
     let heaps = crate::heaps::FAMILIES.built_in().join(",");
     let reps = args.reps.to_string();
     let measured: &[&str] = if args.reps == 0 { &["--space"] } else { &["--reps", &reps] };

@@ -3,7 +3,7 @@
 
 use super::{JvmMetaspace, Sources};
 use crate::{compose::shorten, limits, model};
-use heaplab_findings::words::bytes;
+use heaplab_text::words::bytes;
 
 /// The parts, those of the largest peaks first.
 pub fn metaspaces(sources: &Sources<'_>, left_out: &mut Vec<String>) -> Vec<model::Metaspace> {

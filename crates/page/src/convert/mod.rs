@@ -13,8 +13,9 @@ mod timeline;
 use crate::{compose::shorten, limits, model};
 pub use heap_map::HeapAt;
 use heaplab_experiment::results::Results;
-use heaplab_findings::{Findings, words};
+use heaplab_findings::Findings;
 use heaplab_profile::{Lifetime, Profile};
+use heaplab_text::words;
 use heaplab_trace::{bundle::Meta, tables::Tables};
 use names::Names;
 

@@ -10,9 +10,9 @@ use crate::proc_fs::Memory;
 use crate::spool::note::{How, Note};
 use crate::spool::reader::Index;
 use heaplab_recorder::layout;
+use heaplab_text::words::so_many;
 use heaplab_trace::bundle::Meta;
 use heaplab_trace::tables::{Began, Ended, Process, Sample, Tables};
-use heaplab_trace::words::so_many;
 use std::collections::{BTreeSet, HashMap};
 
 /// A row of `processes`, and how and when it ended.

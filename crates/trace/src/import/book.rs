@@ -5,9 +5,9 @@ use super::{Imported, Options};
 use crate::bundle::Meta;
 use crate::program::SIZE_MAX;
 use crate::tables::{Arena, Mark, Process, StackNode, Tables, Thread};
-use crate::words::so_many;
 use crate::{Event, EventSink, FREED_BY_PROGRAM, Family, Flags, ObjectId, Op, StackId, TraceError};
 use hashbrown::HashMap;
+use heaplab_text::words::so_many;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 type Map<K, V> = HashMap<K, V, Xxh3DefaultBuilder>;

@@ -9,8 +9,8 @@
 use super::Imported;
 use super::book::{Book, Request, Who};
 use super::lines::{Line, Lines, decimal, hexadecimal};
-use crate::words::so_many;
 use crate::{EventSink, TraceError};
+use heaplab_text::words::so_many;
 use std::io::BufRead;
 
 /// Most arguments of a call.

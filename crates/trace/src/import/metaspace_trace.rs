@@ -28,9 +28,9 @@ use super::lines::{Line, Lines, decimal};
 use super::{Imported, Options};
 use crate::bundle::Meta;
 use crate::tables::{Arena, Frame, Mark, Process, StackNode, Tables, Thread};
-use crate::words::so_many;
 use crate::{Event, EventSink, Family, Flags, NO_STACK, ObjectId, Op, StackId, TraceError};
 use hashbrown::HashMap;
+use heaplab_text::words::so_many;
 use std::io::BufRead;
 
 /// How a trace begins.

@@ -1,23 +1,17 @@
 //! The results as a person reads them: a table for each variant, the verdict, what limits it.
 
-use crate::terminal::{cut, paragraph};
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use heaplab_curve::minimum::Minimum;
 use heaplab_curve::page::facts;
 use heaplab_curve::results::{PointResult, Results, VariantResult};
 use heaplab_curve::svg::names;
 use heaplab_curve::verdict::seconds;
 use heaplab_experiment::results::Estimate;
-use heaplab_findings::words::{bytes, count};
+use heaplab_text::lines::{cut, paragraph};
+use heaplab_text::table::{Ruled, Ruling, ruled};
+use heaplab_text::words::{bytes, count};
 
 /// What marks a point that another one is better than in both.
 const DOMINATED: &str = "x";
-
-/// Lines above, below and under the heading alone: a variant has ten rows or more.
-const STYLE: TableStyle = TableStyle::new()
-    .top_border(LineStyle::none().fill('─').junction('─'))
-    .header_separator(LineStyle::none().fill('─').junction('─'))
-    .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 /// All of it, in lines of so many columns.
 pub fn results(results: &Results, columns: usize) -> String {
@@ -52,12 +46,9 @@ pub fn results(results: &Results, columns: usize) -> String {
     out
 }
 
-fn table(results: &Results, variant: &VariantResult, columns: usize) -> Table {
+fn table(results: &Results, variant: &VariantResult, columns: usize) -> Ruled {
     let (time, space) = names(results);
     let tells = variant.points.iter().any(|point| point.medians.cycles.is_some());
-    let mut table = Table::new();
-    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(columns.try_into().unwrap_or(u16::MAX));
     let mut header = vec!["", "setting", time, "interval", space, "interval"];
     if tells {
         header.push("cycles");
@@ -69,14 +60,7 @@ fn table(results: &Results, variant: &VariantResult, columns: usize) -> Table {
         }
         cells
     });
-    table.set_header(header).add_rows(rows);
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 1));
-    }
-    table
+    ruled(Ruling::Heading, header, rows, 2, columns)
 }
 
 fn row(point: &PointResult) -> Vec<String> {

@@ -6,7 +6,7 @@
 
 use crate::signals::interrupts;
 use anyhow::{Context, Result, bail};
-use heaplab_findings::words::plural;
+use heaplab_text::words::plural;
 use heaplab_trace::bundle::{Bundle, BundleWriter};
 use heaplab_trace::import::{self, Format, Options};
 use std::ffi::OsString;

@@ -2,11 +2,11 @@
 
 mod collections;
 
-use crate::terminal::paragraph;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use heaplab_experiment::results::{Estimate, HeapResult, Measure, Results, Space, Touch};
-use heaplab_experiment::verdict::{has_ratio, plural};
-use heaplab_findings::words::{bytes, plural as plural_of};
+use heaplab_experiment::verdict::has_ratio;
+use heaplab_text::lines::paragraph;
+use heaplab_text::table::{Ruled, Ruling, ruled};
+use heaplab_text::words::{bytes, plural};
 
 /// All of it, in lines of so many columns.
 pub fn results(results: &Results, columns: usize) -> String {
@@ -35,7 +35,7 @@ fn heading(results: &Results) -> String {
     let (workload, settings) = (&results.workload, &results.settings);
     let program = workload.program.split_whitespace().next().unwrap_or("the workload");
     let order = if settings.threads {
-        plural(workload.threads, "thread")
+        plural(workload.threads.into(), "thread")
     } else {
         String::from("recorded order on one thread")
     };
@@ -47,20 +47,24 @@ fn heading(results: &Results) -> String {
     let timed = results.earlier != Some(Measure::Time)
         && results.heaps.iter().any(|heap| heap.time.is_some());
     let blocks = if timed {
-        format!("; {} of {}", plural(settings.reps, "block"), plural(settings.passes, "pass"))
+        format!(
+            "; {} of {}",
+            plural(settings.reps.into(), "block"),
+            plural(settings.passes.into(), "pass")
+        )
     } else {
         String::new()
     };
     format!(
         "{program}: {}, {}, at most {} requested at once; {order}; {touch}{blocks}.",
-        plural_of(workload.events, "event"),
-        plural_of(workload.objects, "object"),
+        plural(workload.events, "event"),
+        plural(workload.objects, "object"),
         bytes(workload.peak_requested_bytes),
     )
 }
 
 /// The space of each heap, where it was measured.
-fn space_table(results: &Results, columns: usize) -> Option<Table> {
+fn space_table(results: &Results, columns: usize) -> Option<Ruled> {
     let rows = results.heaps.iter().filter_map(|heap| {
         let mut cells = vec![name(heap)];
         match &heap.space {
@@ -82,7 +86,7 @@ fn space_table(results: &Results, columns: usize) -> Option<Table> {
 }
 
 /// The time of each heap, where it was measured.
-fn time_table(results: &Results, columns: usize) -> Option<Table> {
+fn time_table(results: &Results, columns: usize) -> Option<Ruled> {
     let rows = results.heaps.iter().filter_map(|heap| {
         let ns = match &heap.time {
             Some(time) => range(time.ns_per_event, 1),
@@ -124,20 +128,12 @@ fn peak(space: &Space) -> String {
 }
 
 /// None where there is nothing to show.
-fn table<const N: usize>(
-    headings: [&str; N],
+fn table<T: ToString>(
+    headings: impl IntoIterator<Item = T>,
     rows: Vec<Vec<String>>,
     columns: usize,
-) -> Option<Table> {
-    let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(columns.try_into().unwrap_or(u16::MAX)).set_header(headings).add_rows(rows);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    (!table.is_empty()).then_some(table)
+) -> Option<Ruled> {
+    (!rows.is_empty()).then(|| ruled(Ruling::EveryRow, headings, rows, 1, columns))
 }
 
 /// A heap's name and, below it, its version: not that of a library, which is its path.

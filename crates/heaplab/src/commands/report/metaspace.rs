@@ -5,13 +5,13 @@
 //! users compare them with what jcmd prints, and folded at their commas where it is not.
 
 use super::text::Look;
-use super::text::paint::Paint;
 use crate::{choose, terminal};
 use anyhow::Result;
-use heaplab_findings::words::{bytes, duration, plural};
 use heaplab_metaspace_report::asked::{Asked, asked};
 use heaplab_metaspace_report::{At, Point, Report, has_chunks, reports};
 use heaplab_profile::At as Mark;
+use heaplab_text::paint::Paint;
+use heaplab_text::words::{bytes, duration, plural};
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::tables::{Tables, process_label};
 
@@ -323,7 +323,7 @@ fn asked_tables(paint: &mut Paint, found: &Asked, wanted: Option<&str>, most: us
 /// behind its name.
 fn folded(line: &str, width: usize) -> String {
     if !line.contains(", ") && line.chars().count() > width {
-        return terminal::paragraph(line, "", 2, width);
+        return lines::paragraph(line, "", 2, width);
     }
     let hanging = line.find(": ").map_or(0, |colon| colon + 2);
     let mut lines = vec![String::new()];

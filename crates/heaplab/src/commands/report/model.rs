@@ -6,13 +6,13 @@
 
 use crate::choose::{self, Moment};
 use crate::output::Misasked;
-use crate::terminal;
 use anyhow::{Context, Result};
-use heaplab_findings::words::{bytes, duration};
 use heaplab_metaspace::designs::{Design, design};
 use heaplab_metaspace::plan::ArenaPlan;
 use heaplab_metaspace::spec::Spec;
 use heaplab_profile::At;
+use heaplab_text::lines;
+use heaplab_text::words::{bytes, duration};
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::tables::ChunkOp;
 use heaplab_trace::{Event, EventSource, Op};
@@ -116,7 +116,7 @@ impl Run<'_> {
         let moment = self.model.usage();
         let [used, committed, free] =
             [moment.used, moment.committed, moment.free_chunks].map(bytes);
-        let name = terminal::cut(name, 23);
+        let name = lines::cut(name, 23);
         format!("{name:<24}{:>12}{used:>12}{committed:>12}{free:>16}\n", duration(time_ns))
     }
 

@@ -2,8 +2,8 @@
 
 use crate::choose;
 use anyhow::Result;
-use heaplab_findings::words;
 use heaplab_profile::{Amount, At, Moment, MomentRequest, MomentStack, Profile};
+use heaplab_text::words;
 use heaplab_trace::bundle::Selection;
 use heaplab_trace::tables::Tables;
 use serde::Serialize;

@@ -2,19 +2,18 @@
 //! frequent requests, what to change, what is live at the peak.
 
 mod findings;
-pub mod paint;
 mod places;
 
 use super::analysis::Analysis;
 use super::moments::Shown;
-use crate::terminal;
-use heaplab_findings::words::{bytes, copied, count, duration, percent, plural};
 use heaplab_findings::{Basis, CountsTable};
 use heaplab_profile::{ProcessPeak, Timeline, TimelineAxis, resident_peak};
+use heaplab_text::lines;
+use heaplab_text::paint::Paint;
+use heaplab_text::words::{bytes, copied, count, duration, percent, plural};
 use heaplab_trace::NOTICED_AT_COLLECTION;
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::tables::{Ended, Tables, process_label};
-use paint::Paint;
 
 /// How to write it.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +159,7 @@ fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
 /// A command's words on one line: a script given as an argument has many.
 fn one_line(command: &str) -> String {
     const CHARACTERS_MAX: usize = 200;
-    terminal::cut(&command.split_whitespace().collect::<Vec<_>>().join(" "), CHARACTERS_MAX)
+    lines::cut(&command.split_whitespace().collect::<Vec<_>>().join(" "), CHARACTERS_MAX)
 }
 
 fn other(tables: &Tables, peak: &ProcessPeak) -> String {
@@ -352,7 +351,7 @@ fn slop(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
         };
         let line = format!(
             "{:<name_columns$}{:>12}{:>12}{:>9}{:>13}",
-            terminal::cut(&name, name_columns - 1),
+            lines::cut(&name, name_columns - 1),
             bytes(row.at_peak_requested_bytes),
             bytes(row.at_peak_usable_bytes),
             percent(row.at_peak_share()),

@@ -1,14 +1,15 @@
 //! `heaplab snapshot check`: assertions about a heap, for CI.
 
 use super::file::{self, Reading};
-use super::table::number;
 use crate::signals::bus;
 use crate::terminal;
 use anyhow::{Result, ensure};
-use heaplab_findings::words::bytes;
 use heaplab_snapshot::query::assertion::{Asked, Assertion, Checked, Counts, counts};
 use heaplab_snapshot::query::expression::Misread;
 use heaplab_snapshot::query::subject::{Pattern, suggestion};
+use heaplab_text::lines;
+use heaplab_text::words::bytes;
+use heaplab_text::words::count as number;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -135,8 +136,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     } else {
         for (assertion, Checked { holds, asked }) in assertions.iter().zip(&checked) {
             let holds = if *holds { "holds   " } else { "FAILED  " };
-            let line =
-                terminal::paragraph(assertion.text(), holds, holds.len(), terminal::columns());
+            let line = lines::paragraph(assertion.text(), holds, holds.len(), terminal::columns());
             print!("{line}")?;
             for each in asked {
                 println!("        {} is {}", each.call, shown(each))?;

@@ -2,11 +2,12 @@
 
 use super::file::{self, Source};
 use super::rows::{may_write, rewritten};
-use super::table::{cut, number};
 use crate::{output, terminal};
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use heaplab_snapshot::rewrite::{Converted, Lost, Target, convert};
+use heaplab_text::lines::cut;
+use heaplab_text::words::count as number;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -93,7 +94,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             );
             eprintln!(
                 "{}",
-                terminal::paragraph(&text, "heaplab: ", 2, terminal::columns()).trim_end()
+                lines::paragraph(&text, "heaplab: ", 2, terminal::columns()).trim_end()
             );
         }
     }

@@ -3,17 +3,20 @@
 
 use super::file::{Reading, Source};
 use super::rows::{label_within, node_json};
-use super::table::{Table, number, one_line};
 use crate::terminal;
 use anyhow::Result;
 use clap::ValueEnum;
-use heaplab_findings::words::bytes;
 use heaplab_snapshot::Snapshot;
 use heaplab_snapshot::analysis::{Analysis, Interface};
 use heaplab_snapshot::diff::{ClassDiff, Growth, Point, compare, growing};
 use heaplab_snapshot::query::subject::Pattern;
 use heaplab_snapshot::session::Session;
 use heaplab_snapshot::strings::to_text;
+use heaplab_text::lines;
+use heaplab_text::lines::one_line;
+use heaplab_text::table::Table;
+use heaplab_text::words::bytes;
+use heaplab_text::words::count as number;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -123,7 +126,7 @@ fn two(args: &Args, first: &Path, second: &Path) -> Result<()> {
             name(&diff.name).into_owned(),
         ]);
     }
-    text.push_str(&table.text());
+    text.push_str(&table.text(terminal::columns()));
     if shown < diffs.len() {
         let _ = writeln!(
             text,
@@ -152,7 +155,7 @@ pub fn warned(older: &Snapshot, newer: &Snapshot) -> Session {
             number(session.common),
             number(session.changed),
         );
-        eprintln!("{}", terminal::paragraph(&text, "heaplab: ", 2, terminal::columns()).trim_end());
+        eprintln!("{}", lines::paragraph(&text, "heaplab: ", 2, terminal::columns()).trim_end());
     }
     session
 }
@@ -248,7 +251,7 @@ fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
 
 fn series_text(totals: &[u64], growing: &[Growth], top: usize) -> String {
     let totals: Vec<String> = totals.iter().map(|total| bytes(*total)).collect();
-    let mut text = terminal::paragraph(&totals.join(" -> "), "", 0, terminal::columns());
+    let mut text = lines::paragraph(&totals.join(" -> "), "", 0, terminal::columns());
     if growing.is_empty() {
         text.push_str("No class has more objects in each snapshot than in the one before.\n");
         return text;
@@ -259,7 +262,7 @@ fn series_text(totals: &[u64], growing: &[Growth], top: usize) -> String {
     for class in &growing[..shown] {
         table.row([bytes(class.bytes()), course(&class.counts), class_of_key(&class.key)]);
     }
-    text.push_str(&table.text());
+    text.push_str(&table.text(terminal::columns()));
     if shown < growing.len() {
         let _ = writeln!(
             text,

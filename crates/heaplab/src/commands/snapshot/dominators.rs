@@ -2,13 +2,14 @@
 //! goes.
 
 use super::file::{self, Reading};
+use super::rows::share;
 use super::rows::{label_within, node_json};
-use super::table::{number, share};
 use crate::terminal;
 use anyhow::Result;
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::query::subject::Subject;
+use heaplab_text::words::count as number;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::fmt::Write;

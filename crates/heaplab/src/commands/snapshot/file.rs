@@ -3,12 +3,12 @@
 use super::packed::unpack;
 use crate::signals::bus::{self, Mapped};
 use anyhow::{Context, Result};
-use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::packed::Packing;
 use heaplab_snapshot::rewrite::RewriteError;
 use heaplab_snapshot::rows::Rows;
 use heaplab_snapshot::{ReadError, ReadOptions, Snapshot};
+use heaplab_text::words::bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use memmap2::Mmap;
 use std::fs::File;
@@ -198,7 +198,7 @@ pub fn analysed<T>(
     let snapshot = source.read(reading)?;
     let bar = reading.spinner(format!(
         "analysing {} objects",
-        heaplab_findings::words::count(snapshot.graph.node_count() as u64)
+        heaplab_text::words::count(snapshot.graph.node_count() as u64)
     ))?;
     let analysis = Analysis::of(&snapshot, &reading.options());
     bar.finish_and_clear();

@@ -15,7 +15,6 @@ mod rows;
 mod strings;
 mod subject;
 mod summary;
-mod table;
 mod take;
 mod target;
 mod trim;

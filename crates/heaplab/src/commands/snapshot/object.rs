@@ -1,13 +1,17 @@
 //! `heaplab snapshot object`: one object and what it refers to.
 
+use super::rows::distance;
 use super::rows::{edge_json, label, node_json, step};
 use super::subject::{OfObject, Says};
-use super::table::{Table, cut, distance, number};
 use crate::terminal;
 use anyhow::Result;
-use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::{Edge, Node};
+use heaplab_text::lines;
+use heaplab_text::lines::cut;
+use heaplab_text::table::Table;
+use heaplab_text::words::bytes;
+use heaplab_text::words::count as number;
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
 use std::fmt::{self, Write};
@@ -66,7 +70,7 @@ impl Says for References {
             writeln!(
                 out,
                 "allocated in {}",
-                terminal::cut_middle(&frame, terminal::columns() - "allocated in ".len())
+                lines::cut_middle(&frame, terminal::columns() - "allocated in ".len())
             )?;
         }
         if snapshot.node_type_name(snapshot.graph.node_type(node)).contains("string") {
@@ -89,7 +93,7 @@ impl Says for References {
                 what,
             ]);
         }
-        write!(out, "{}", table.text())?;
+        write!(out, "{}", table.text(terminal::columns()))?;
         if shown < edges.len() {
             writeln!(
                 out,

@@ -6,8 +6,8 @@
 //! command that unpacks to disk.
 
 use anyhow::{Result, anyhow};
-use heaplab_findings::words::bytes;
 use heaplab_snapshot::packed::{Packing, UnpackError};
+use heaplab_text::words::bytes;
 use std::path::Path;
 
 /// What may be unpacked where the system does not say what is free.

@@ -7,14 +7,15 @@
 
 use super::file::{self, Reading};
 use super::rows::{edge_json, heading, label, label_within, node_json, step};
-use super::table::{cut, number, one_line};
 use crate::terminal;
 use anyhow::Result;
-use heaplab_findings::words::{bytes, plural};
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::query::subject::Subject;
 use heaplab_snapshot::shortest_ways::{Group, Ways, is_numbered};
 use heaplab_snapshot::{Edge, Node, Retainers};
+use heaplab_text::lines::{cut, one_line};
+use heaplab_text::words::count as number;
+use heaplab_text::words::{bytes, plural};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -3,12 +3,15 @@
 mod parquet;
 
 use super::file::{self, Reading};
-use super::table::{Table, cut, distance, number};
-use crate::output;
+use super::rows::distance;
+use crate::{output, terminal};
 use anyhow::Result;
-use heaplab_findings::words::bytes;
 use heaplab_snapshot::query::answer::{Answer, Cell};
 use heaplab_snapshot::query::plan::{Field, Plan};
+use heaplab_text::lines::cut;
+use heaplab_text::table::Table;
+use heaplab_text::words::bytes;
+use heaplab_text::words::count as number;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -94,8 +97,7 @@ fn text(answer: &Answer) -> String {
         let wide = fields.remove(wide);
         fields.push(wide);
     }
-    let mut table = Table::default();
-    table.push(fields.iter().map(|field| field.name().to_string()).collect());
+    let mut table = Table::new(fields.iter().map(|field| field.name()));
     for row in 0..answer.row_count() {
         let last = fields.len() - 1;
         let cells = fields.iter().enumerate().map(|(at, field)| match answer.cell(row, *field) {
@@ -103,9 +105,9 @@ fn text(answer: &Answer) -> String {
             Cell::Text(text) => cut(&text, TEXT_CHARACTERS),
             Cell::Number(value) => shown(*field, value),
         });
-        table.push(cells.collect());
+        table.row(cells);
     }
-    let mut text = table.text();
+    let mut text = table.text(terminal::columns());
     if answer.row_count() < answer.found {
         let _ = writeln!(text, "... of {} (top N shows more)", number(answer.found as u64));
     }

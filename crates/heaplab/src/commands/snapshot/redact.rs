@@ -2,11 +2,11 @@
 
 use super::file::{self, Source};
 use super::rows::{may_write, rewritten};
-use super::table::number;
 use crate::output;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use heaplab_snapshot::rewrite::{Identifiers, Keep, Key, Redaction, redact};
+use heaplab_text::words::count as number;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -3,13 +3,15 @@
 
 mod tree;
 
+use super::rows::distance;
 use super::rows::{edge_json, label_within, node_json, step};
 use super::subject::{OfObject, Says};
-use super::table::{cut, distance, number};
 use crate::terminal;
 use anyhow::Result;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::{Node, Retainers};
+use heaplab_text::lines::cut;
+use heaplab_text::words::count as number;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;

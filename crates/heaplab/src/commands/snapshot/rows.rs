@@ -1,12 +1,13 @@
 //! Objects and references as every command shows them: one line of text, or one object of JSON.
 
-use super::table::{cut, distance, one_line};
 use crate::terminal;
 use anyhow::{Result, ensure};
-use heaplab_findings::words::bytes;
-use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::analysis::{Analysis, BASE_SYSTEM_DISTANCE, NO_DISTANCE};
 use heaplab_snapshot::write::Written;
 use heaplab_snapshot::{Edge, EdgeType, Node};
+use heaplab_text::lines;
+use heaplab_text::lines::{cut, one_line};
+use heaplab_text::words::bytes;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -16,6 +17,21 @@ const CONTENT_CHARACTERS: usize = 60;
 const CONTENT_CHARACTERS_MIN: usize = 8;
 /// Characters of a name in JSON: strings may have megabytes.
 const JSON_CHARACTERS: usize = 1024;
+
+/// A distance as DevTools shows it: none where only internals lead there, or nothing.
+pub fn distance(distance: i32) -> String {
+    if distance == NO_DISTANCE || distance >= BASE_SYSTEM_DISTANCE {
+        "-".into()
+    } else {
+        distance.to_string()
+    }
+}
+
+/// A size with its share of all.
+pub fn share(size: u64, total: u64) -> String {
+    let percent = if total == 0 { 0.0 } else { size as f64 * 100.0 / total as f64 };
+    format!("{} {percent:3.0} %", bytes(size))
+}
 
 /// `Session @4711`, `"content" @5`, `{id, name} @7`.
 pub fn label(analysis: &Analysis, node: Node) -> String {
@@ -150,6 +166,6 @@ pub fn heading(analysis: &Analysis, node: Node) -> String {
     format!(
         "{}\n{}",
         label_within(analysis, node, columns),
-        terminal::paragraph(&what, "", 0, columns)
+        lines::paragraph(&what, "", 0, columns)
     )
 }

@@ -1,13 +1,15 @@
 //! `heaplab snapshot strings`: strings that are on the heap more than once, or all of them.
 
 use super::file::{self, Reading};
-use super::table::{Table, number, one_line};
 use crate::output;
 use anyhow::Result;
-use heaplab_findings::words::bytes;
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::{Analysis, DuplicateStrings};
 use heaplab_snapshot::strings::{to_text, units};
+use heaplab_text::lines::one_line;
+use heaplab_text::table::Table;
+use heaplab_text::words::bytes;
+use heaplab_text::words::count as number;
 use serde_json::json;
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -155,7 +157,7 @@ fn text(analysis: &Analysis, rows: &[Row], all: bool, top: usize) -> String {
             format!("\"{}\"", one_line(&to_text(value))),
         ]);
     }
-    text.push_str(&table.text());
+    text.push_str(&table.text(terminal::columns()));
     if shown < rows.len() {
         text.push_str(&format!(
             "... and {} more (--top 0 shows all)\n",

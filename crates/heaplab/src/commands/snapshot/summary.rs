@@ -1,16 +1,18 @@
 //! `heaplab snapshot summary`: classes, as DevTools' Summary.
 
 use super::file::{self, Reading, Source};
-use super::table::{Table, distance, number, share};
+use super::rows::{distance, share};
 use crate::{output, terminal};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::{Analysis, Class, Filter};
 use heaplab_snapshot::index::{Key, Summary};
 use heaplab_snapshot::query::filter::Wanted;
 use heaplab_snapshot::query::subject::Pattern;
 use heaplab_snapshot::strings::to_text;
+use heaplab_text::table::Table;
+use heaplab_text::words::bytes;
+use heaplab_text::words::count as number;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -110,7 +112,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         ));
     }
     let pattern = args.class.as_deref().map(Pattern::new);
-    let fits = |class: &&Class| pattern.as_ref().is_none_or(|pattern| pattern.fits(&class.text()));
+    let fits = |class: &&Class| {
+        pattern.as_ref().is_none_or(|pattern| pattern.fits(&class.text(terminal::columns())))
+    };
     let mut classes: Vec<(u32, &Class)> = (0..).zip(summary.classes.iter().filter(fits)).collect();
     sort(&mut classes, args.sort);
     if args.json {
@@ -223,7 +227,7 @@ fn text(summary: &Summary, classes: &[(u32, &Class)], shown: usize, filtered: bo
         bytes(sums.native_bytes.saturating_sub(sums.typed_array_bytes)),
         bytes(sums.system_bytes),
     );
-    let parts = terminal::paragraph(&parts, "", 0, terminal::columns());
+    let parts = lines::paragraph(&parts, "", 0, terminal::columns());
     let mut text =
         format!("{} in {nodes} objects with {edges} references\n{parts}\n", bytes(total));
     if filtered {
@@ -249,7 +253,7 @@ fn text(summary: &Summary, classes: &[(u32, &Class)], shown: usize, filtered: bo
         ];
         table.row(cells);
     }
-    text.push_str(&table.text());
+    text.push_str(&table.text(terminal::columns()));
     if shown < classes.len() {
         text.push_str(&format!(
             "... and {} classes more (--top 0 shows all)\n",

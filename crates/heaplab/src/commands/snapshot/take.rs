@@ -1,6 +1,5 @@
 //! `heaplab snapshot take`: a snapshot of a running Node or Chromium, streamed to disk.
 
-use super::table::one_line;
 use super::target::Target;
 use super::watch::interval;
 use crate::terminal;
@@ -8,7 +7,9 @@ use anyhow::{Result, bail};
 use heaplab_capture::take::{self, Progress, Request, Taken};
 use heaplab_capture::workers::{self, Worker};
 use heaplab_capture::{CaptureError, Connection};
-use heaplab_findings::words::{bytes, count};
+use heaplab_text::lines;
+use heaplab_text::lines::one_line;
+use heaplab_text::words::{bytes, count};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::io::{BufRead, IsTerminal, Write};
@@ -109,10 +110,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 let title = worker
                     .as_ref()
                     .map_or_else(|| title.clone(), |worker| format!("worker {worker}"));
-                print!(
-                    "{}",
-                    terminal::paragraph(&line(&taken, &title), "", 0, terminal::columns())
-                )?;
+                print!("{}", lines::paragraph(&line(&taken, &title), "", 0, terminal::columns()))?;
             }
             std::io::stdout().flush().ok();
         }
@@ -142,7 +140,7 @@ fn heaps(args: &Args, connection: &mut Connection) -> Result<Vec<Option<Worker>>
                     "{} with heaps of their own, which are not in this snapshot (--worker takes them):",
                     threads(workers.len())
                 );
-                eprint!("{}", terminal::paragraph(&note, "heaplab: ", 2, terminal::columns()));
+                eprint!("{}", lines::paragraph(&note, "heaplab: ", 2, terminal::columns()));
                 eprintln!("{}", list().trim_start_matches('\n'));
             }
             Ok(vec![None])
@@ -192,7 +190,7 @@ fn wait(args: &Args, next: &Path) -> Result<()> {
         return Ok(());
     }
     let prompt = format!("use the program, then press Enter for {}", next.display());
-    eprint!("{}", terminal::paragraph(&prompt, "heaplab: ", 2, terminal::columns()));
+    eprint!("{}", lines::paragraph(&prompt, "heaplab: ", 2, terminal::columns()));
     if std::io::stdin().lock().read_line(&mut String::new())? == 0 {
         bail!(
             "standard input ended before {} was asked for: use --every TIME where nobody presses Enter",

@@ -3,13 +3,13 @@
 
 use super::file::{self, Reading, Source};
 use super::rows::{may_write, rewritten};
-use super::table::number;
 use crate::output;
 use anyhow::Result;
-use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::query::subject::Subject;
 use heaplab_snapshot::rewrite::{Trimming, trim};
+use heaplab_text::words::bytes;
+use heaplab_text::words::count as number;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,11 +1,13 @@
 //! `heaplab snapshot validate`: how far a file is good.
 
 use super::file::{self, Source};
-use super::table::{Table, number};
 use crate::terminal;
 use anyhow::Result;
-use heaplab_findings::words::bytes;
 use heaplab_snapshot::validate::{Report, validate};
+use heaplab_text::lines;
+use heaplab_text::table::Table;
+use heaplab_text::words::bytes;
+use heaplab_text::words::count as number;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -54,7 +56,7 @@ fn text(path: &Path, report: &Report) -> String {
     let (path, columns) = (path.display(), terminal::columns());
     match &report.damage {
         None => {
-            text += &terminal::paragraph(
+            text += &lines::paragraph(
                 &format!("{path}: good, {}", bytes(report.file_bytes)),
                 "",
                 0,
@@ -62,8 +64,8 @@ fn text(path: &Path, report: &Report) -> String {
             )
         }
         Some(damage) => {
-            text += &terminal::paragraph(&format!("{path}: {}", state(report)), "", 0, columns);
-            text += &terminal::paragraph(&damage.to_string(), "  ", 2, columns);
+            text += &lines::paragraph(&format!("{path}: {}", state(report)), "", 0, columns);
+            text += &lines::paragraph(&damage.to_string(), "  ", 2, columns);
         }
     }
     if !report.lists.is_empty() {
@@ -79,10 +81,10 @@ fn text(path: &Path, report: &Report) -> String {
                 format!("{}{state}", list.section.key()),
             ]);
         }
-        text.push_str(&table.text());
+        text.push_str(&table.text(terminal::columns()));
     }
     for oddity in &report.oddities {
-        text += &terminal::paragraph(&format!("{oddity}"), "note: ", 2, columns);
+        text += &lines::paragraph(&format!("{oddity}"), "note: ", 2, columns);
     }
     text
 }

@@ -8,7 +8,8 @@ use anyhow::{Result, bail};
 use heaplab_capture::take::Request;
 use heaplab_capture::watch::{Trigger, Usage, limit_bytes, used_bytes};
 use heaplab_capture::{CaptureError, Connection};
-use heaplab_findings::words::bytes;
+use heaplab_text::lines;
+use heaplab_text::words::bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -127,7 +128,7 @@ impl Watch<'_> {
         if self.args.json {
             println!("{}", serde_json::to_string(&taken_json(&taken))?)?;
         } else {
-            print!("{}", terminal::paragraph(&line(&taken, title), "", 0, terminal::columns()))?;
+            print!("{}", lines::paragraph(&line(&taken, title), "", 0, terminal::columns()))?;
         }
         self.trigger.taken(used_bytes(connection).unwrap_or(0));
         Ok(())

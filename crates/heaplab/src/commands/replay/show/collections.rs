@@ -2,10 +2,10 @@
 //! side.
 
 use super::{parameter_lines, table};
-use comfy_table::Table;
 use heaplab_experiment::results::HeapResult;
-use heaplab_findings::words::bytes;
 use heaplab_heap::Collection;
+use heaplab_text::table::Ruled;
+use heaplab_text::words::bytes;
 use std::collections::BTreeMap;
 
 /// Rows of the table side by side: the first, the last, and evenly between.
@@ -14,7 +14,7 @@ const ROWS_MAX: usize = 12;
 const HEAPS_MAX: usize = 4;
 
 /// The tables of the heaps that collect; none where no heap does.
-pub fn tables(heaps: &[HeapResult], columns: usize) -> Vec<Table> {
+pub fn tables(heaps: &[HeapResult], columns: usize) -> Vec<Ruled> {
     let heaps: Vec<&HeapResult> =
         heaps.iter().filter(|heap| !heap.collections.is_empty()).collect();
     let overview = heaps.iter().filter_map(|heap| overview(heap)).collect();
@@ -66,7 +66,7 @@ fn pauses(collections: &[Collection]) -> String {
 
 /// Committed bytes after the collections that the workload forced, where all heaps have as many of
 /// them.
-fn side_by_side(heaps: &[&HeapResult], columns: usize) -> Option<Table> {
+fn side_by_side(heaps: &[&HeapResult], columns: usize) -> Option<Ruled> {
     let forced: Vec<Vec<&Collection>> = heaps
         .iter()
         .map(|heap| {
@@ -86,9 +86,7 @@ fn side_by_side(heaps: &[&HeapResult], columns: usize) -> Option<Table> {
     let headings: Vec<String> = std::iter::once("committed after\nforced collection".into())
         .chain(heaps.iter().map(|heap| parameter_lines(&heap.heap)))
         .collect();
-    let mut grid = table([""; 0], lines.collect(), columns)?;
-    grid.set_header(headings);
-    Some(grid)
+    table(headings, lines.collect(), columns)
 }
 
 #[cfg(test)]
@@ -127,7 +125,7 @@ mod tests {
             HeapResult { heap: "glibc".into(), ..HeapResult::default() },
             heap("v8:many,version=7.9", 7 << 20),
         ];
-        let text = tables(&heaps, 80).iter().map(Table::to_string).collect::<Vec<_>>().join("\n\n");
+        let text = tables(&heaps, 80).iter().map(Ruled::to_string).collect::<Vec<_>>().join("\n\n");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         insta::assert_snapshot!(text);
     }

@@ -2,10 +2,10 @@
 
 use super::super::analysis::Analysis;
 use super::super::frames;
-use super::paint::Paint;
 use super::places;
-use heaplab_findings::words::{bytes, count, plural};
 use heaplab_findings::{Found, LEAK, Leak, ORDER, Options, Rank, ShoeSize};
+use heaplab_text::paint::Paint;
+use heaplab_text::words::{bytes, count, plural};
 use heaplab_trace::tables::Tables;
 
 const FRAMES: usize = 6;

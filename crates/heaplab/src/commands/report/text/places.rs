@@ -3,9 +3,9 @@
 use super::super::analysis::Analysis;
 use super::super::frames;
 use super::super::moments::Shown;
-use super::paint::Paint;
-use heaplab_findings::words::{bytes, count, duration, percent, plural};
 use heaplab_profile::Profile;
+use heaplab_text::paint::Paint;
+use heaplab_text::words::{bytes, count, duration, percent, plural};
 use heaplab_trace::StackId;
 use heaplab_trace::tables::Tables;
 use std::collections::HashMap;

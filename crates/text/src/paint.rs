@@ -1,6 +1,6 @@
 //! Lines that fit a width, with colours where the terminal takes them.
 
-use crate::terminal::{cut, wrap};
+use crate::lines::{cut, wrap};
 
 /// Collects lines.
 #[derive(Debug)]

@@ -74,9 +74,41 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
-/// `1 block`, `2 blocks`.
+/// `1 block`, `2 blocks`, `2 passes`.
 pub fn plural(number: u64, one: &str) -> String {
-    format!("{} {one}{}", count(number), if number == 1 { "" } else { "s" })
+    let ending = match number {
+        1 => "",
+        _ if one.ends_with('s') => "es",
+        _ => "s",
+    };
+    format!("{} {one}{ending}", count(number))
+}
+
+/// The sentence `text` behind its count. Where it depends on whether that is one, `text` has both
+/// ways: `[block was|blocks were] given back`.
+///
+/// ```
+/// use heaplab_text::words::so_many;
+/// assert_eq!(so_many(1, "[block was|blocks were] given back"), "1 block was given back");
+/// assert_eq!(so_many(20, "[block was|blocks were] given back"), "20 blocks were given back");
+/// ```
+pub fn so_many(count: u64, text: &str) -> String {
+    let mut sentence = format!("{count} ");
+    let mut rest = text;
+    while let Some((before, choice, after)) = choice(rest) {
+        sentence.push_str(before);
+        sentence.push_str(if count == 1 { choice.0 } else { choice.1 });
+        rest = after;
+    }
+    sentence.push_str(rest);
+    sentence
+}
+
+/// What stands before the first choice, the choice, and what stands behind it.
+fn choice(text: &str) -> Option<(&str, (&str, &str), &str)> {
+    let (before, behind) = text.split_once('[')?;
+    let (choice, after) = behind.split_once(']')?;
+    Some((before, choice.split_once('|')?, after))
 }
 
 #[cfg(test)]
@@ -108,5 +140,21 @@ mod tests {
         );
         assert_eq!(plural(1, "block"), "1 block");
         assert_eq!(plural(2000, "block"), "2,000 blocks");
+        assert_eq!([plural(1, "pass"), plural(2, "pass")], ["1 pass", "2 passes"]);
+    }
+
+    #[test]
+    fn one_is_one_and_what_is_no_choice_stays() {
+        assert_eq!(
+            so_many(1, "[free|frees] of what [was|were] not there"),
+            "1 free of what was not there"
+        );
+        assert_eq!(
+            so_many(0, "[free|frees] of what [was|were] not there"),
+            "0 frees of what were not there"
+        );
+        for plain in ["lines", "a [b", "a ] b [", "[x] y", ""] {
+            assert_eq!(so_many(1, plain), format!("1 {plain}"));
+        }
     }
 }
