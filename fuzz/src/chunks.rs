@@ -2,7 +2,7 @@
 //! first says how many rows `meta.json` promises. Where they can be read, the metaspace's report is
 //! made of them, at its peak and at its end.
 
-use heaplab_metaspace_report::{At, report};
+use heaplab_jvm::{At, report};
 use heaplab_trace::bundle::Selection;
 
 /// One input.

@@ -1,6 +1,7 @@
 //! Importers: any bytes in any format, leniently or not; what comes out is in legal order.
 
-use heaplab_trace::import::{Format, Options, import};
+use heaplab_jvm::{Format, import};
+use heaplab_trace::import::{Format as Other, Options};
 use heaplab_trace::order::OrderChecker;
 
 /// One input.
@@ -8,11 +9,11 @@ pub fn run(data: &[u8]) {
     let Some((choice, text)) = data.split_first() else { return };
     let formats = [
         None,
-        Some(Format::Text),
-        Some(Format::Android),
-        Some(Format::Logalloc),
-        Some(Format::Heaptrack),
-        Some(Format::MetaspaceTrace),
+        Some(Format::Other(Other::Text)),
+        Some(Format::Other(Other::Android)),
+        Some(Format::Other(Other::Logalloc)),
+        Some(Format::Other(Other::Heaptrack)),
+        Some(Format::Workload),
     ];
     let options = Options { lenient: choice & 1 == 1, ..Options::default() };
     let mut events = Vec::new();

@@ -4,7 +4,8 @@
 //! A byte from 0x80 on stands for a whole line of a real log, so that lines meet in every order
 //! without being found letter by letter.
 
-use heaplab_trace::import::{Format, Options, import};
+use heaplab_jvm::{Format, import};
+use heaplab_trace::import::{Options};
 use heaplab_trace::order::OrderChecker;
 
 /// One line of each kind, of JDK 17 and of 25, about two arenas.
@@ -26,7 +27,7 @@ pub fn run(data: &[u8]) {
     }
     let options = Options { lenient: choice & 1 == 1, ..Options::default() };
     let mut events = Vec::new();
-    let Ok(imported) = import(&text[..], Some(Format::JvmLog), &options, &mut events) else {
+    let Ok(imported) = import(&text[..], Some(Format::Log), &options, &mut events) else {
         return;
     };
     let mut checker = OrderChecker::new("imported", &imported.tables);

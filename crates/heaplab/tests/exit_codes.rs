@@ -121,7 +121,7 @@ fn like_mistakes_have_like_codes() {
     let sqlite = traces.join("sqlite.heaplab");
     let elsewhere = tempfile::tempdir().unwrap();
     let jvm = elsewhere.path().join("jvm.heaplab");
-    let log = repository().join("crates/trace/tests/data/jvm-log/jdk-17.0.15.log.gz");
+    let log = repository().join("crates/jvm/tests/data/jvm-log/jdk-17.0.15.log.gz");
     let imported = Command::new(env!("CARGO_BIN_EXE_heaplab"))
         .args(["import", "jvm-log"])
         .arg(log)

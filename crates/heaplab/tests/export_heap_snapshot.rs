@@ -265,7 +265,7 @@ fn devtools_finds_the_same() {
 
 /// A log of a real JVM, imported.
 fn metaspace(folder: &Path, log: &str) -> PathBuf {
-    let log = root().join("crates/trace/tests/data/jvm-log").join(log);
+    let log = root().join("crates/jvm/tests/data/jvm-log").join(log);
     let bundle = folder.join(log.with_extension("heaplab").file_name().unwrap());
     heaplab(&["import", log.to_str().unwrap(), "-o", bundle.to_str().unwrap()]);
     bundle

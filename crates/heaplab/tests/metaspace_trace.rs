@@ -65,7 +65,7 @@ fn an_imported_metaspace_is_told_as_metaspace_and_its_model_agrees_with_the_repl
 #[test]
 fn a_recorded_jvm_stays_a_metaspace_through_export_and_import() {
     let folder = tempfile::tempdir().unwrap();
-    let log = repository().join("crates/trace/tests/data/jvm-log/jdk-17.0.15.log.gz");
+    let log = repository().join("crates/jvm/tests/data/jvm-log/jdk-17.0.15.log.gz");
     said(folder.path(), &["import", "jvm-log", log.to_str().unwrap(), "-o", "jvm.heaplab"]);
     said(
         folder.path(),

@@ -117,7 +117,7 @@ fn reports_and_lists_fit_eighty_columns() {
         let file = file.unwrap();
         std::fs::copy(file.path(), program.join(file.file_name())).unwrap();
     }
-    let log = repository().join("crates/trace/tests/data/jvm-log/jdk-17.0.15.log.gz");
+    let log = repository().join("crates/jvm/tests/data/jvm-log/jdk-17.0.15.log.gz");
     std::fs::copy(log, folder.path().join("jvm.log.gz")).unwrap();
     let commands: [&[&str]; 12] = [
         &["heaps"],

@@ -84,8 +84,8 @@ pub fn plural(number: u64, one: &str) -> String {
     format!("{} {one}{ending}", count(number))
 }
 
-/// The sentence `text` behind its count. Where it depends on whether that is one, `text` has both
-/// ways: `[block was|blocks were] given back`.
+/// The sentence `text` behind its count. `text` has both forms of words that depend on the number:
+/// `[block was|blocks were] given back`.
 ///
 /// ```
 /// use heaplab_text::words::so_many;
@@ -104,7 +104,7 @@ pub fn so_many(count: u64, text: &str) -> String {
     sentence
 }
 
-/// What stands before the first choice, the choice, and what stands behind it.
+/// The text before the first choice, the choice, and the text behind it.
 fn choice(text: &str) -> Option<(&str, (&str, &str), &str)> {
     let (before, behind) = text.split_once('[')?;
     let (choice, after) = behind.split_once(']')?;

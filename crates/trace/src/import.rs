@@ -11,12 +11,10 @@
 mod android;
 mod book;
 mod heaptrack;
-pub mod jvm_log;
-mod lines;
+pub mod lines;
 mod logalloc;
 mod managed;
 mod memtrace;
-pub mod metaspace_trace;
 mod ocaml;
 mod text;
 
@@ -46,10 +44,6 @@ pub enum Format {
     Logalloc,
     /// heaptrack's own file, raw or interpreted.
     Heaptrack,
-    /// A JVM's log of its metaspace (`-Xlog:metaspace*=trace`), JDK 17 to 25.
-    JvmLog,
-    /// A metaspace workload without addresses (traces/metaspace): `#metaspace-trace 1`.
-    MetaspaceTrace,
     /// heaplab's recorder for OCaml programs (`ocaml/`).
     Ocaml,
     /// memtrace's file, of rate 1.
@@ -82,38 +76,54 @@ pub fn import(
     options: &Options,
     sink: &mut impl EventSink,
 ) -> Result<Imported, TraceError> {
-    let mut input = expand(input).map_err(TraceError::io(&options.name, "read"))?;
+    let mut input = expand(input, options)?;
     let start = input.fill_buf().map_err(TraceError::io(&options.name, "read"))?;
     let format = match format.or_else(|| detect(start)) {
         Some(format) => format,
-        None => {
-            return Err(TraceError::Malformed {
-                path: options.name.clone(),
-                place: "line 1".into(),
-                expected: "heap-replay-text, Android memory_replay, Firefox logalloc, heaptrack, a JVM's log, a metaspace trace, heaplab's stream of an OCaml program or memtrace's (name it with --format)"
-                    .into(),
-                found: format!("\"{}\"", lines::shown(start)),
-            });
-        }
+        None => return Err(unknown(start, options, "")),
     };
     match format {
         Format::Ocaml => return ocaml::import(input, options, sink),
         Format::Memtrace => return memtrace::import(input, options, sink),
         _ => {}
     }
+    with_lines(input, options, |lines| match format {
+        Format::Text => text::import(lines, Book::new(options, sink)),
+        Format::Android => android::import(lines, Book::new(options, sink)),
+        Format::Logalloc => logalloc::import(lines, Book::new(options, sink)),
+        Format::Heaptrack => heaptrack::import(lines, Book::new(options, sink)),
+        Format::Ocaml | Format::Memtrace => unreachable!("bytes, not lines"),
+    })
+}
+
+/// What is said of a trace that begins with these bytes, in no format that is known; `others` are
+/// formats that the caller knows.
+pub fn unknown(start: &[u8], options: &Options, others: &str) -> TraceError {
+    let comma = if others.is_empty() { "" } else { ", " };
+    TraceError::Malformed {
+        path: options.name.clone(),
+        place: "line 1".into(),
+        expected: format!(
+            "heap-replay-text, Android memory_replay, Firefox logalloc, heaptrack{comma}{others}, heaplab's stream of an OCaml program or memtrace's (name it with --format)"
+        ),
+        found: format!("\"{}\"", lines::shown(start)),
+    }
+}
+
+/// Imports a format of lines, and says what became of a last line that may have been cut.
+///
+/// # Errors
+/// What `import` fails with.
+pub fn with_lines<R: BufRead>(
+    input: R,
+    options: &Options,
+    import: impl FnOnce(&mut Lines<R>) -> Result<Imported, TraceError>,
+) -> Result<Imported, TraceError> {
     let mut lines = Lines::new(input, &options.name);
     if options.lenient {
         lines.drop_cut();
     }
-    let done = match format {
-        Format::Text => text::import(&mut lines, Book::new(options, sink)),
-        Format::Android => android::import(&mut lines, Book::new(options, sink)),
-        Format::Logalloc => logalloc::import(&mut lines, Book::new(options, sink)),
-        Format::Heaptrack => heaptrack::import(&mut lines, Book::new(options, sink)),
-        Format::JvmLog => jvm_log::import(&mut lines, options, sink),
-        Format::MetaspaceTrace => metaspace_trace::import(&mut lines, options, sink),
-        Format::Ocaml | Format::Memtrace => unreachable!("bytes, not lines"),
-    };
+    let done = import(&mut lines);
     let mut done = done.map_err(|error| if lines.line().is_cut() { cut(error) } else { error })?;
     if let Some(number) = lines.dropped() {
         done.meta.losses.push(format!(
@@ -139,7 +149,7 @@ fn cut(error: TraceError) -> TraceError {
 /// The text of a small file beside a trace, expanded if compressed; at most 256 MB.
 pub fn text(input: impl BufRead) -> io::Result<String> {
     let mut text = String::new();
-    expand(input)?.take(256 << 20).read_to_string(&mut text)?;
+    expanded(input)?.take(256 << 20).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -160,12 +170,6 @@ pub fn detect(start: &[u8]) -> Option<Format> {
     if line == ocaml::HEADER {
         return Some(Format::Ocaml);
     }
-    if line.starts_with(metaspace_trace::HEADER) {
-        return Some(Format::MetaspaceTrace);
-    }
-    if line.starts_with('[') && line.contains(']') {
-        return Some(Format::JvmLog);
-    }
     if first == "v" && u64::from_str_radix(second, 16).is_ok() {
         return Some(Format::Heaptrack);
     }
@@ -180,7 +184,17 @@ fn number(text: &str) -> bool {
 }
 
 /// The content of `input`, expanded if it begins like zstd or gzip.
-fn expand<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
+///
+/// # Errors
+/// It cannot be read.
+pub fn expand<'a>(
+    input: impl BufRead + 'a,
+    options: &Options,
+) -> Result<Box<dyn BufRead + 'a>, TraceError> {
+    expanded(input).map_err(TraceError::io(&options.name, "read"))
+}
+
+fn expanded<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
     let start = input.fill_buf()?;
     if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
         let mut decoder = zstd::stream::read::Decoder::with_buffer(Counted { input, taken: 0 })?;

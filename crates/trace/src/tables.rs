@@ -166,53 +166,18 @@ pub struct Sample {
     pub committed_bytes: u64,
 }
 
-/// HotSpot's reclaim policy (`-XX:MetaspaceReclaimPolicy`), as the address of a row
-/// [`ChunkOp::Granule`] has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reclaim {
-    /// The recording does not say.
-    #[default]
-    Unknown,
-    /// The default.
-    Balanced,
-    /// Granules of 16 KB.
-    Aggressive,
-    /// Nothing is uncommitted.
-    None,
-    /// There is no such setting: JDK 21 removed it.
-    Removed,
-}
-
-impl Reclaim {
-    const ALL: [Reclaim; 5] =
-        [Reclaim::Unknown, Reclaim::Balanced, Reclaim::Aggressive, Reclaim::None, Reclaim::Removed];
-
-    /// As the row has it.
-    pub fn code(self) -> u64 {
-        self as u64
-    }
-
-    /// From a row.
-    pub fn from_code(code: u64) -> Reclaim {
-        usize::try_from(code)
-            .ok()
-            .and_then(|code| Reclaim::ALL.get(code).copied())
-            .unwrap_or_default()
-    }
-}
-
 /// What an arena heap did with the chunks that its arenas are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChunkOp {
-    /// `bytes` is the commit granule, `address` a [`Reclaim`].
+    /// `bytes` is the commit granule, `address` a code of the policy by which the heap gives memory
+    /// back.
     #[default]
     Granule,
     /// `bytes` of address space were reserved.
     Node,
-    /// The same for HotSpot's class space.
-    ClassNode,
+    /// The same for a space that lies apart and holds one kind of arena.
+    NodeApart,
     /// A root chunk was taken from its node.
     Root,
     /// A chunk was given to `arena`.
@@ -244,7 +209,7 @@ impl ChunkOp {
     pub const ALL: [(ChunkOp, &'static str); 14] = [
         (ChunkOp::Granule, "granule"),
         (ChunkOp::Node, "node"),
-        (ChunkOp::ClassNode, "class_node"),
+        (ChunkOp::NodeApart, "class_node"),
         (ChunkOp::Root, "root"),
         (ChunkOp::Take, "take"),
         (ChunkOp::Line, "line"),

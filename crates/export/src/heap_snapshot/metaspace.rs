@@ -10,8 +10,8 @@
 use super::forest::{Branch, Branches, Forest, Leaf, branch_id, leaf_id};
 use super::{Written, write_forest};
 use crate::{About, ExportError};
-use heaplab_metaspace_report::shadow::{Chunk, LiveArena, Owner, Shadow};
-use heaplab_metaspace_report::statistics::in_granules;
+use heaplab_jvm::shadow::{Chunk, LiveArena, Owner, Shadow};
+use heaplab_jvm::statistics::in_granules;
 use heaplab_snapshot::write::node_type;
 use heaplab_trace::tables::{ChunkOp, Tables};
 use std::collections::{BTreeMap, HashMap};
@@ -316,7 +316,7 @@ impl Numbers {
         let mut end = 2 + 2 * arenas + IDS_A_CHUNK * chunks;
         let mut nodes = Vec::new();
         for node in tables.chunks.iter().filter(|chunk| chunk.process == snapshot.process) {
-            if matches!(node.op, ChunkOp::Node | ChunkOp::ClassNode) {
+            if matches!(node.op, ChunkOp::Node | ChunkOp::NodeApart) {
                 nodes.push((node.address, node.bytes, end));
                 end = end.saturating_add(node.bytes / CHUNK_BYTES_MIN);
             }

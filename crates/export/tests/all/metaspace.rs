@@ -2,25 +2,26 @@
 //! moments of its log.
 
 use heaplab_export::{About, MetaspaceSnapshot};
-use heaplab_metaspace_report::{At, report, shadow_at};
+use heaplab_jvm::{At, report, shadow_at};
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::validate::validate;
 use heaplab_snapshot::{NodeType, Snapshot};
 use heaplab_trace::Event;
-use heaplab_trace::import::{self, import};
+use heaplab_trace::import;
 use heaplab_trace::source::Slice;
 use heaplab_trace::tables::Tables;
 use std::collections::BTreeMap;
 
 const LOGS: [&[u8]; 3] = [
-    include_bytes!("../../../trace/tests/data/jvm-log/jdk-17.0.15.log.gz"),
-    include_bytes!("../../../trace/tests/data/jvm-log/jdk-25.0.2.log.gz"),
-    include_bytes!("../../../trace/tests/data/jvm-log/jdk-17-refused.log.gz"),
+    include_bytes!("../../../jvm/tests/data/jvm-log/jdk-17.0.15.log.gz"),
+    include_bytes!("../../../jvm/tests/data/jvm-log/jdk-25.0.2.log.gz"),
+    include_bytes!("../../../jvm/tests/data/jvm-log/jdk-17-refused.log.gz"),
 ];
 
 fn recorded(log: &[u8]) -> (Vec<Event>, Tables) {
     let mut events = Vec::new();
-    let imported = import(log, None, &import::Options::default(), &mut events).unwrap();
+    let imported =
+        heaplab_jvm::import(log, None, &import::Options::default(), &mut events).unwrap();
     (events, imported.tables)
 }
 

@@ -10,10 +10,10 @@ use heaplab_export::{
     About, Detail, Export, ExportError, Format, HeapSnapshot, LiveBlocks, MetaspaceSnapshot,
     Moment, Weight, Written,
 };
-use heaplab_metaspace_report::{has_chunks, shadow_at};
+use heaplab_jvm::workload::Writer;
+use heaplab_jvm::{has_chunks, shadow_at};
 use heaplab_profile::{At, MomentRequest, NoObserver, Observer, Options, Profile, profile};
 use heaplab_trace::bundle::{Bundle, EVENTS_FILE, Selection};
-use heaplab_trace::import::metaspace_trace::Writer;
 use heaplab_trace::{EventSink, EventSource};
 use std::{
     io::{IsTerminal, Write, stdout},

@@ -1,9 +1,10 @@
 //! `heaplab heaps`: list every heap there is, with its parameters.
 
 use crate::heaps;
-use crate::terminal::{self, paragraph};
+use crate::terminal;
 use anyhow::Result;
 use heaplab_heap::Row;
+use heaplab_text::lines::paragraph;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab heaps`.

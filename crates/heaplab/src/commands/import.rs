@@ -129,23 +129,24 @@ fn open_all(files: &[PathBuf]) -> Result<(Box<dyn BufRead>, ProgressBar)> {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let (format, files) = args.what()?;
+    let other = |format| Some(heaplab_jvm::Format::Other(format));
     let format = match format {
         Format::Auto => None,
-        Format::Text => Some(import::Format::Text),
-        Format::Android => Some(import::Format::Android),
-        Format::Logalloc => Some(import::Format::Logalloc),
-        Format::Heaptrack => Some(import::Format::Heaptrack),
-        Format::JvmLog => Some(import::Format::JvmLog),
-        Format::MetaspaceTrace => Some(import::Format::MetaspaceTrace),
-        Format::Ocaml => Some(import::Format::Ocaml),
-        Format::Memtrace => Some(import::Format::Memtrace),
+        Format::JvmLog => Some(heaplab_jvm::Format::Log),
+        Format::MetaspaceTrace => Some(heaplab_jvm::Format::Workload),
+        Format::Text => other(import::Format::Text),
+        Format::Android => other(import::Format::Android),
+        Format::Logalloc => other(import::Format::Logalloc),
+        Format::Heaptrack => other(import::Format::Heaptrack),
+        Format::Ocaml => other(import::Format::Ocaml),
+        Format::Memtrace => other(import::Format::Memtrace),
     };
     let name = name_of(files);
     let (input, progress) = open_all(files)?;
     let begin = if args.force { BundleWriter::replace } else { BundleWriter::create };
     let mut writer = begin(&args.output)?;
     let options = Options { name: name.clone(), lenient: args.lenient };
-    let imported = import::import(input, format, &options, &mut writer);
+    let imported = heaplab_jvm::import(input, format, &options, &mut writer);
     progress.finish_and_clear();
     let mut imported = imported?;
     name_kinds(&mut imported, &options.name)?;
@@ -181,7 +182,7 @@ fn name_kinds(imported: &mut import::Imported, trace: &Path) -> Result<()> {
         let Ok(file) = File::open(&table) else { continue };
         let text = import::text(BufReader::new(file))
             .with_context(|| format!("{}: cannot read", table.display()))?;
-        import::metaspace_trace::name_kinds(imported, &text, &table)?;
+        heaplab_jvm::workload::name_kinds(imported, &text, &table)?;
         return Ok(());
     }
     Ok(())

@@ -1,9 +1,10 @@
 //! What `record` and `recover` share: finishing a spool into a bundle and telling what came of it.
 
-use crate::{quote::quoted, signals::interrupts};
+use crate::signals::interrupts;
 use anyhow::Result;
 use heaplab_record::finish::{self, Finished, Options, Progress, tables::text_of};
 use heaplab_record::{RecordError, output, session::Recorded};
+use heaplab_text::shell::quoted;
 use heaplab_text::words::{bytes, count, plural};
 use heaplab_trace::bundle::abandon;
 use indicatif::{ProgressBar, ProgressStyle};

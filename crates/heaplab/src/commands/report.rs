@@ -143,7 +143,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let is_text = !args.json && args.html.is_none() && !args.blocks;
-    let is_metaspace = heaplab_metaspace_report::is_metaspace(bundle.tables());
+    let is_metaspace = heaplab_jvm::is_metaspace(bundle.tables());
     if is_text && args.between.is_none() && is_metaspace {
         return print_metaspaces(&args, &bundle, &jvms, &look);
     }
@@ -200,7 +200,7 @@ fn print_metaspaces(
     look: &text::Look,
 ) -> Result<ExitCode> {
     let at = args.at.as_deref();
-    if heaplab_metaspace_report::has_chunks(bundle.tables()) {
+    if heaplab_jvm::has_chunks(bundle.tables()) {
         for of in metaspace::of_each(bundle, jvms, at)? {
             print!("{}", metaspace::text(bundle, &of.report, of.process, at, look))?;
         }

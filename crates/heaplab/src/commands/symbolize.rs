@@ -5,10 +5,11 @@
 
 use crate::choose;
 use crate::signals::bus::{self, Mapped};
-use crate::terminal::{self, cut_middle, paragraph};
+use crate::terminal;
 use anyhow::Result;
 use heaplab_record::symbolize::{SymbolizedModule, symbolize};
 use heaplab_symbols::Options;
+use heaplab_text::lines::{cut_middle, paragraph};
 use serde_json::json;
 use std::{path::PathBuf, process::ExitCode};
 

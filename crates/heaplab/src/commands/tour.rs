@@ -6,6 +6,7 @@
 
 use crate::{bundled, terminal};
 use anyhow::{Context, Result};
+use heaplab_text::lines;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

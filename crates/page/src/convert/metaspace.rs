@@ -35,7 +35,7 @@ fn name(sources: &Sources<'_>, process: u32) -> String {
 fn metaspace(sources: &Sources<'_>, jvm: &JvmMetaspace<'_>) -> model::Metaspace {
     let JvmMetaspace { process, report, moment } = *jvm;
     let statistics = &report.statistics;
-    let kind = |kind: &heaplab_metaspace_report::statistics::Kind| model::MetaspaceKind {
+    let kind = |kind: &heaplab_jvm::statistics::Kind| model::MetaspaceKind {
         name: format!(
             "{}, {}",
             if kind.loader.is_empty() { "not known" } else { &kind.loader },
@@ -49,7 +49,7 @@ fn metaspace(sources: &Sources<'_>, jvm: &JvmMetaspace<'_>) -> model::Metaspace 
         waste_bytes: kind.in_use.waste_bytes,
         committed_bytes: kind.in_use.committed_bytes,
     };
-    let finding = |finding: &heaplab_metaspace_report::Finding| model::MetaspaceFinding {
+    let finding = |finding: &heaplab_jvm::Finding| model::MetaspaceFinding {
         title: finding.title.clone(),
         advice: finding.advice.clone(),
     };

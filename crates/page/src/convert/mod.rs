@@ -47,7 +47,7 @@ pub struct JvmMetaspace<'a> {
     /// Row of `processes`.
     pub process: u32,
     /// What it held.
-    pub report: &'a heaplab_metaspace_report::Report,
+    pub report: &'a heaplab_jvm::Report,
     /// When: "At the end".
     pub moment: &'a str,
 }

@@ -13,7 +13,7 @@ pub(super) const THREADS_MAX: u32 = 1 << 26;
 pub(super) const ALIGN_LOG2_MAX: u8 = 47;
 /// Largest size of a block: half of a 48-bit address space. A request above it cannot have
 /// succeeded.
-pub(crate) const SIZE_MAX: u64 = 1 << 47;
+pub const SIZE_MAX: u64 = 1 << 47;
 
 const FREE: u32 = 0;
 const ALLOCATE: u32 = 1;

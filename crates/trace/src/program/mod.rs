@@ -21,8 +21,8 @@ mod slots;
 
 pub use cache::{cached, until};
 pub use compiler::{Standing, compile, compile_and_standing};
-pub(crate) use encoding::SIZE_MAX;
-pub use encoding::{Corrupt, Managed, Step, decode, slot_at};
+
+pub use encoding::{Corrupt, Managed, SIZE_MAX, Step, decode, slot_at};
 pub use file::{Checkpoint, Facts, Program, RegionKind};
 
 #[cfg(test)]

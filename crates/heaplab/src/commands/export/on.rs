@@ -128,8 +128,8 @@ mod tests {
 
     /// A JVM's metaspace.
     fn imported(folder: &Path) -> Bundle {
-        let log = std::fs::read(root().join("crates/trace/tests/data/jvm-log/jdk-17.0.15.log.gz"))
-            .unwrap();
+        let log =
+            std::fs::read(root().join("crates/jvm/tests/data/jvm-log/jdk-17.0.15.log.gz")).unwrap();
         let imported = folder.join("jvm.heaplab");
         let mut writer = BundleWriter::create(&imported).unwrap();
         let found = import(&log[..], None, &import::Options::default(), &mut writer).unwrap();

@@ -73,7 +73,7 @@ pub fn analyse(
     let profile = profile(tables, &mut events, &options, &mut detectors)
         .map_err(choose::of_recording(bundle))?;
     let mut findings = detectors.finish(tables, &profile);
-    if heaplab_metaspace_report::is_metaspace(tables) {
+    if heaplab_jvm::is_metaspace(tables) {
         // A block of metaspace dies with its loader and lies where its arena has room: slop,
         // leaks and churn are malloc's.
         let Findings { counts, counts_at_peak, limits, .. } = findings;

@@ -4,9 +4,9 @@
 use super::text::Look;
 use crate::heaps::{FAMILIES, misasked};
 use anyhow::Result;
-use comfy_table::{CellAlignment, Table, presets};
 use heaplab_heap::{Part, Role};
 use heaplab_replay::entry::Standing;
+use heaplab_text::table::{Ruling, ruled};
 use heaplab_text::words;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::program;
@@ -68,25 +68,13 @@ impl HeapAt {
         let pages = own(Role::Chunk).count() as u64;
         let mut rows: Vec<_> = kinds.into_iter().collect();
         rows.sort_by_key(|(_, (_, bytes, _))| std::cmp::Reverse(*bytes));
-        let mut table = Table::new();
-        table
-            .load_style(presets::UTF8_HORIZONTAL_ONLY)
-            .set_width(look.width.try_into().unwrap_or(u16::MAX));
-        table.set_header(["vacant", "pieces", "bytes", "mean", "largest"]);
-        for (name, (pieces, bytes, largest)) in rows {
+        let rows = rows.into_iter().map(|(name, (pieces, bytes, largest))| {
             let mean = bytes / pieces.max(1);
-            table.add_row([
-                name.to_owned(),
-                words::count(pieces),
-                words::bytes(bytes),
-                words::bytes(mean),
-                words::bytes(largest),
-            ]);
-        }
-        table
-            .column_iter_mut()
-            .skip(1)
-            .for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+            let sizes = [bytes, mean, largest].map(words::bytes);
+            [vec![name.to_owned(), words::count(pieces)], sizes.to_vec()].concat()
+        });
+        let headings = ["vacant", "pieces", "bytes", "mean", "largest"];
+        let table = ruled(Ruling::EveryRow, headings, rows, 1, look.width);
         format!(
             "{} {}: {}, {} in blocks, {} vacant.\n\n{table}\n\nThe pages as a picture: --html FILE\n",
             self.heap,

@@ -28,7 +28,7 @@ struct Document<'a> {
     moments: &'a Shown,
     resident: Option<ResidentPeak>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    metaspace: Option<&'a heaplab_metaspace_report::Report>,
+    metaspace: Option<&'a heaplab_jvm::Report>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     metaspaces: &'a [OfProcess],
     stacks: &'a [StackNode],

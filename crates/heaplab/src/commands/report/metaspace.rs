@@ -5,11 +5,12 @@
 //! users compare them with what jcmd prints, and folded at their commas where it is not.
 
 use super::text::Look;
-use crate::{choose, terminal};
+use crate::choose;
 use anyhow::Result;
-use heaplab_metaspace_report::asked::{Asked, asked};
-use heaplab_metaspace_report::{At, Point, Report, has_chunks, reports};
+use heaplab_jvm::asked::{Asked, asked};
+use heaplab_jvm::{At, Point, Report, has_chunks, reports};
 use heaplab_profile::At as Mark;
+use heaplab_text::lines;
 use heaplab_text::paint::Paint;
 use heaplab_text::words::{bytes, duration, plural};
 use heaplab_trace::bundle::{Bundle, Selection};
@@ -134,7 +135,7 @@ pub fn between(
         }
     });
     for (loader, class) in kinds {
-        let find = |kinds: &[heaplab_metaspace_report::statistics::Kind]| {
+        let find = |kinds: &[heaplab_jvm::statistics::Kind]| {
             let kind = kinds.iter().find(|kind| kind.loader == loader && kind.class == class);
             kind.map_or((0, 0, 0), |kind| {
                 (kind.arenas, kind.in_use.used_bytes, kind.in_use.committed_bytes)

@@ -42,7 +42,7 @@ struct Run<'b> {
 /// No model or moment is so called, the events cannot be read, or the recording is not of a
 /// metaspace.
 pub fn text(bundle: &Bundle, process: u32, name: &str, wanted: Option<&str>) -> Result<String> {
-    if !heaplab_metaspace_report::is_metaspace(bundle.tables()) {
+    if !heaplab_jvm::is_metaspace(bundle.tables()) {
         misasked!(
             "--model is for recordings of a JVM's metaspace: {} is none",
             bundle.path().display()

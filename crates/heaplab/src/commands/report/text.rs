@@ -42,7 +42,7 @@ pub fn report(bundle: &Bundle, analysis: &Analysis, shown: &Shown, look: &Look) 
     }
     places::moments(&mut paint, bundle.tables(), shown, look.top);
     // Blocks of a metaspace have no slop, and die with their loaders.
-    let is_mallocs = !heaplab_metaspace_report::is_metaspace(bundle.tables());
+    let is_mallocs = !heaplab_jvm::is_metaspace(bundle.tables());
     if is_mallocs {
         slop(&mut paint, bundle, analysis);
     }
@@ -262,8 +262,8 @@ fn live(paint: &mut Paint, analysis: &Analysis, bundle: &Bundle) {
 /// What the system saw beside what was asked for.
 fn resident(paint: &mut Paint, tables: &Tables, analysis: &Analysis) {
     // Of a JVM's metaspace, resident memory is all that the JVM has.
-    let Some(resident) = resident_peak(tables, analysis.process)
-        .filter(|_| !heaplab_metaspace_report::is_metaspace(tables))
+    let Some(resident) =
+        resident_peak(tables, analysis.process).filter(|_| !heaplab_jvm::is_metaspace(tables))
     else {
         return;
     };

@@ -6,6 +6,7 @@ use crate::{output, terminal};
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use heaplab_snapshot::rewrite::{Converted, Lost, Target, convert};
+use heaplab_text::lines;
 use heaplab_text::lines::cut;
 use heaplab_text::words::count as number;
 use serde_json::{Map, Value, json};

@@ -2,6 +2,7 @@
 
 use super::file::{self, Reading};
 use crate::output;
+use crate::terminal;
 use anyhow::Result;
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::{Analysis, DuplicateStrings};

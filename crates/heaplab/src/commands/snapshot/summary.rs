@@ -10,6 +10,7 @@ use heaplab_snapshot::index::{Key, Summary};
 use heaplab_snapshot::query::filter::Wanted;
 use heaplab_snapshot::query::subject::Pattern;
 use heaplab_snapshot::strings::to_text;
+use heaplab_text::lines;
 use heaplab_text::table::Table;
 use heaplab_text::words::bytes;
 use heaplab_text::words::count as number;
@@ -112,9 +113,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         ));
     }
     let pattern = args.class.as_deref().map(Pattern::new);
-    let fits = |class: &&Class| {
-        pattern.as_ref().is_none_or(|pattern| pattern.fits(&class.text(terminal::columns())))
-    };
+    let fits = |class: &&Class| pattern.as_ref().is_none_or(|pattern| pattern.fits(&class.text()));
     let mut classes: Vec<(u32, &Class)> = (0..).zip(summary.classes.iter().filter(fits)).collect();
     sort(&mut classes, args.sort);
     if args.json {

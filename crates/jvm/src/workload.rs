@@ -1,0 +1,767 @@
+//! A recorded metaspace workload without addresses: `#metaspace-trace 1`, the format of
+//! traces/metaspace.
+//!
+//! After the header one event a line, `dt_us op args`, dt in microseconds since the line before: `b
+//! A S K` arena A is born (S: n non-class, c class, m micro non-class; K: its class loader, whose
+//! other arena is its partner), `a A W T` W words are allocated in it (T: type of metadata, -1: not
+//! known), `f A W T` the same, served from what was given back, `x A W` a request that was refused,
+//! `d A W I` allocation number I is given back (-1: not known which), `k A` the arena dies, `p`
+//! free memory is given back. Arenas and allocations are numbered from 0 in the order of the file.
+//!
+//! What kind a loader is stands in a table of its own ([`name_kinds`]); without it the first loader
+//! is the boot loader and all others are standard ones. Requests are aligned to a word, and say so:
+//! a heap that aligns further does not place blocks where HotSpot does. A purge becomes a trim,
+//! which a replay asks of its heap, and a mark.
+//!
+//! A line that cannot be understood, breaks off without a line feed, or contradicts those before
+//! it, ends the import there: what was read stays, and `meta.cut` says where and why. With
+//! `lenient` lines that contradict, and a last one that breaks off, are dropped and counted
+//! instead.
+//!
+//! [`Writer`] is the way back.
+
+mod write;
+
+pub use write::{Writer, Written};
+
+use hashbrown::HashMap;
+use heaplab_text::words::so_many;
+use heaplab_trace::bundle::Meta;
+use heaplab_trace::import::lines::{Line, Lines, decimal};
+use heaplab_trace::import::{Imported, Options};
+use heaplab_trace::tables::{Arena, Frame, Mark, Process, StackNode, Tables, Thread};
+use heaplab_trace::{Event, EventSink, Family, Flags, NO_STACK, ObjectId, Op, StackId, TraceError};
+use std::io::BufRead;
+
+/// How a trace begins.
+pub const HEADER: &str = "#metaspace-trace 1";
+const WORD_BYTES: u64 = 8;
+/// log2 of a word's bytes.
+const WORD_LOG2: u8 = 3;
+/// Most types of metadata that get a stack of their own.
+const TYPES_MAX: usize = 1000;
+/// Most words of a request: no block is larger than a root chunk of 16 MB (`Settings`,
+/// metaspaceSettings.hpp of JDK 17), and no class file can ask for as much (its tables have at most
+/// 65,535 entries).
+const WORDS_MAX: u64 = (16 << 20) / WORD_BYTES;
+const KINDS_UNKNOWN: &str =
+    "the trace does not say the kinds of loaders: all but the first are taken as standard";
+
+/// Where the import is.
+struct Importer<'s, S> {
+    sink: &'s mut S,
+    options: Options,
+    out: Imported,
+    time_ns: u64,
+    /// When the last line was written.
+    line_ns: i64,
+    rows: u64,
+    /// Living arenas, by number: numbers of the allocations in each, which may still live.
+    arenas: HashMap<u64, Vec<u64>>,
+    born: u64,
+    /// Living objects, with their arena, by the number of their allocation.
+    live: HashMap<u64, (u64, ObjectId)>,
+    objects: ObjectId,
+    /// Lines that allocate so far; a dropped one has its number too.
+    allocations: u64,
+    loaders: HashMap<u64, u32>,
+    types: HashMap<u64, StackId>,
+    dropped: u64,
+    unknown: u64,
+}
+
+/// Imports.
+pub fn import<R: BufRead, S: EventSink>(
+    lines: &mut Lines<R>,
+    options: &Options,
+    sink: &mut S,
+) -> Result<Imported, TraceError> {
+    let tables = Tables {
+        stacks: vec![StackNode::default()],
+        arenas: vec![Arena { kind: "malloc".into(), ..Arena::default() }],
+        processes: vec![Process::default()],
+        threads: vec![Thread::default()],
+        ..Tables::default()
+    };
+    let meta = Meta {
+        program: options.name.to_string_lossy().into_owned(),
+        allocator: "HotSpot metaspace".into(),
+        death_rule: "with its arena, or given back early".into(),
+        ..Meta::default()
+    };
+    let mut importer = Importer {
+        sink,
+        options: options.clone(),
+        out: Imported { tables, meta },
+        time_ns: 0,
+        line_ns: 0,
+        rows: 0,
+        arenas: HashMap::new(),
+        born: 0,
+        live: HashMap::new(),
+        objects: 0,
+        allocations: 0,
+        loaders: HashMap::new(),
+        types: HashMap::new(),
+        dropped: 0,
+        unknown: 0,
+    };
+    let mut first = true;
+    loop {
+        match step(lines, &mut importer, std::mem::take(&mut first)) {
+            Ok(true) => {}
+            Ok(false) => break,
+            // Of what is wrong with the trace itself, not with where its events go, what stands
+            // before it is kept.
+            Err(error) if importer.rows > 0 && ends_the_trace(&error, &options.name) => {
+                importer.out.meta.cut = Some(error.to_string());
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(importer.finish())
+}
+
+/// Whether the error is of the trace itself: of its text, or of what it says.
+fn ends_the_trace(error: &TraceError, name: &std::path::Path) -> bool {
+    match error {
+        TraceError::Malformed { path, .. }
+        | TraceError::Order { path, .. }
+        | TraceError::Limit { path, .. }
+        | TraceError::Io { path, .. } => path == name,
+        _ => false,
+    }
+}
+
+/// Imports the next line; false at the end.
+fn step<R: BufRead, S: EventSink>(
+    lines: &mut Lines<R>,
+    importer: &mut Importer<'_, S>,
+    is_first: bool,
+) -> Result<bool, TraceError> {
+    if !lines.advance()? {
+        return Ok(false);
+    }
+    let line = lines.line();
+    if is_first && !line.whole().starts_with(HEADER.as_bytes()) {
+        return Err(line.wrong(format!("the header \"{HEADER} dt_us op args\"")));
+    }
+    if line.whole().starts_with(b"#") {
+        return Ok(true);
+    }
+    if !lines.is_whole() {
+        return Err(line.wrong("a line feed at the line's end: the trace was cut"));
+    }
+    importer.line(line)?;
+    Ok(true)
+}
+
+impl<S: EventSink> Importer<'_, S> {
+    fn line(&mut self, mut line: Line<'_>) -> Result<(), TraceError> {
+        let word = line.word();
+        let (digits, back) = word.strip_prefix(b"-").map_or((word, false), |digits| (digits, true));
+        let Some(passed_us) = decimal(digits) else {
+            return Err(line.wrong("microseconds since the line before, a whole number"));
+        };
+        // Threads write their lines a little late, so a line may be older than the one before it;
+        // the import's time does not go back.
+        let passed_ns = i64::try_from(passed_us).unwrap_or(i64::MAX).saturating_mul(1000);
+        self.line_ns = if back {
+            self.line_ns.saturating_sub(passed_ns)
+        } else {
+            self.line_ns.saturating_add(passed_ns)
+        };
+        self.time_ns = self.time_ns.max(self.line_ns.max(0) as u64);
+        match line.word() {
+            b"b" => self.birth(line),
+            b"a" | b"f" => self.allocate(line, Flags::default()),
+            b"x" => self.allocate(line, Flags::FAILED),
+            b"d" => self.deallocate(line),
+            b"k" => self.death(line),
+            b"p" => self.purge(line),
+            _ => Err(line.wrong("an operation: b, a, f, x, d, k or p")),
+        }
+    }
+
+    fn push(&mut self, event: Event) -> Result<(), TraceError> {
+        self.rows += 1;
+        self.sink.push(&Event { time_ns: self.time_ns, family: Family::Arena, ..event })
+    }
+
+    /// What contradicts the lines before it: refused, or dropped and counted.
+    fn contradiction(&mut self, line: &Line<'_>, what: String) -> Result<(), TraceError> {
+        if self.options.lenient {
+            self.dropped += 1;
+            return Ok(());
+        }
+        let what =
+            format!("line {}: {what} (--lenient drops such lines and counts them)", line.number());
+        Err(TraceError::Order { path: self.options.name.clone(), row: self.rows, what })
+    }
+
+    fn birth(&mut self, mut line: Line<'_>) -> Result<(), TraceError> {
+        let number = line.decimal("the arena's number")?;
+        let (kind, micro) = match line.word() {
+            b"n" => ("non-class", false),
+            b"m" => ("non-class", true),
+            b"c" => ("class", false),
+            _ => return Err(line.wrong("the arena's space: n, m or c")),
+        };
+        let loader = line.decimal("the class loader's number")?;
+        line.end()?;
+        if number != self.born {
+            let what = format!(
+                "arena {number} is born, but arenas are numbered in order and the next is {}",
+                self.born
+            );
+            return self.contradiction(&line, what);
+        }
+        let row = self.out.tables.arenas.len() as u32;
+        let policy = if loader == 0 {
+            "boot"
+        } else if micro {
+            "reflection"
+        } else {
+            "standard"
+        };
+        let partner = self.loaders.remove(&loader);
+        let partner =
+            partner.filter(|partner| self.out.tables.arenas[*partner as usize].kind != kind);
+        match partner {
+            Some(partner) => self.out.tables.arenas[partner as usize].partner = Some(row),
+            None => {
+                self.loaders.insert(loader, row);
+            }
+        }
+        let arena = Arena {
+            kind: kind.into(),
+            partner,
+            loader: format!("loader {loader}"),
+            growth_policy: policy.into(),
+        };
+        self.out.tables.arenas.push(arena);
+        self.arenas.insert(number, Vec::new());
+        self.born += 1;
+        self.push(Event { op: Op::ArenaBirth, arena: row, object: row.into(), ..Event::default() })
+    }
+
+    fn allocate(&mut self, mut line: Line<'_>, flags: Flags) -> Result<(), TraceError> {
+        let arena = line.decimal("the arena's number")?;
+        let words = line.decimal("a count of words")?;
+        let metadata_type = if flags.contains(Flags::FAILED) { None } else { decimal(line.word()) };
+        line.end()?;
+        let failed = flags.contains(Flags::FAILED);
+        let number = self.allocations;
+        self.allocations += u64::from(!failed);
+        if !self.arenas.contains_key(&arena) {
+            return self
+                .contradiction(&line, format!("arena {arena} allocates, but it is not alive"));
+        }
+        if words > WORDS_MAX {
+            return Err(line.wrong(format!("a request of at most {WORDS_MAX} words: no metaspace gives more than its root chunk of 16 MB")));
+        }
+        let size = words * WORD_BYTES;
+        let stack = metadata_type.map_or(NO_STACK, |number| self.stack(number));
+        let request = Event {
+            op: Op::Alloc,
+            flags,
+            size,
+            align_log2: WORD_LOG2,
+            arena: arena as u32 + 1,
+            stack,
+            ..Event::default()
+        };
+        if failed {
+            return self.push(request);
+        }
+        let object = self.objects;
+        self.objects += 1;
+        self.live.insert(number, (arena, object));
+        self.arenas.entry(arena).or_default().push(number);
+        self.push(Event { object, ..request })
+    }
+
+    /// The stack of a type of metadata.
+    fn stack(&mut self, number: u64) -> StackId {
+        if let Some(stack) = self.types.get(&number) {
+            return *stack;
+        }
+        if self.types.len() >= TYPES_MAX {
+            return NO_STACK;
+        }
+        let tables = &mut self.out.tables;
+        tables
+            .frames
+            .push(Frame { function: Some(crate::log::type_name(number)), ..Frame::default() });
+        tables.stacks.push(StackNode { parent: NO_STACK, frame: tables.frames.len() as u32 - 1 });
+        let stack = tables.stacks.len() as u32 - 1;
+        self.types.insert(number, stack);
+        stack
+    }
+
+    fn deallocate(&mut self, mut line: Line<'_>) -> Result<(), TraceError> {
+        let arena = line.decimal("the arena's number")?;
+        line.decimal("a count of words")?;
+        let word = line.word();
+        line.end()?;
+        if word == b"-1" {
+            self.unknown += 1;
+            return Ok(());
+        }
+        let Some(number) = decimal(word) else {
+            return Err(line.wrong("the allocation's number, or -1"));
+        };
+        // JDKs of 24 and later give some blocks of one arena of a loader back to the other one.
+        let row = |number: u64| {
+            usize::try_from(number)
+                .ok()
+                .and_then(|number| self.out.tables.arenas.get(number.checked_add(1)?))
+        };
+        let partner = row(arena).and_then(|arena| arena.partner).map(|row| u64::from(row) - 1);
+        let is_home = |home: u64| home == arena || partner == Some(home);
+        let Some((_, object)) = self.live.get(&number).copied().filter(|(home, _)| is_home(*home))
+        else {
+            let what = format!(
+                "allocation {number} is given back to arena {arena}, but it does not live there"
+            );
+            return self.contradiction(&line, what);
+        };
+        self.live.remove(&number);
+        self.push(Event { op: Op::Free, object, arena: arena as u32 + 1, ..Event::default() })
+    }
+
+    fn death(&mut self, mut line: Line<'_>) -> Result<(), TraceError> {
+        let number = line.decimal("the arena's number")?;
+        line.end()?;
+        let Some(members) = self.arenas.remove(&number) else {
+            return self.contradiction(&line, format!("arena {number} dies, but it is not alive"));
+        };
+        for member in members {
+            self.live.remove(&member);
+        }
+        let row = number as u32 + 1;
+        self.push(Event { op: Op::ArenaDeath, arena: row, object: row.into(), ..Event::default() })
+    }
+
+    fn purge(&mut self, mut line: Line<'_>) -> Result<(), TraceError> {
+        line.end()?;
+        let row = self.out.tables.marks.len();
+        self.out.tables.marks.push(Mark {
+            name: format!("purge {}", row + 1),
+            time_ns: self.time_ns,
+            process: Some(0),
+        });
+        self.push(Event { op: Op::Trim, ..Event::default() })?;
+        self.push(Event { op: Op::Mark, object: row as u64, ..Event::default() })
+    }
+
+    fn finish(mut self) -> Imported {
+        let meta = &mut self.out.meta;
+        meta.duration_ns = self.time_ns;
+        meta.stack_depth = 1;
+        meta.losses.push(KINDS_UNKNOWN.into());
+        if self.unknown > 0 {
+            meta.losses.push(so_many(
+                self.unknown,
+                "[block was|blocks were] given back, but the trace does not know which",
+            ));
+        }
+        if self.dropped > 0 {
+            meta.losses.push(so_many(
+                self.dropped,
+                "[line contradicted those before it and was|lines contradicted those before them and were] dropped",
+            ));
+        }
+        self.out
+    }
+}
+
+/// Sets the kinds of loaders from the table that lies beside a trace, `arena,clms,space,kind,...`,
+/// a line an arena. Returns how many arenas it named. `name` is the table's, for messages. The
+/// table of a whole trace may lie beside a part of it: arenas that the part does not reach are
+/// counted in `losses`.
+pub fn name_kinds(
+    imported: &mut Imported,
+    table: &str,
+    name: &std::path::Path,
+) -> Result<usize, TraceError> {
+    let (mut named, mut unreached) = (0, 0);
+    for (index, line) in table.lines().enumerate().skip(1) {
+        let wrong = |expected: String| TraceError::Malformed {
+            path: name.into(),
+            place: format!("line {}", index + 1),
+            expected,
+            found: format!("\"{}\"", heaplab_trace::import::lines::shown(line.as_bytes())),
+        };
+        let fields: Vec<&str> = line.split(',').collect();
+        let (Some(arena), Some(kind)) = (fields[0].parse::<usize>().ok(), fields.get(3)) else {
+            return Err(wrong("arena,loader,space,kind,...".into()));
+        };
+        let Some(row) = arena.checked_add(1).and_then(|row| imported.tables.arenas.get_mut(row))
+        else {
+            unreached += 1;
+            continue;
+        };
+        if !["boot", "standard", "hidden", "reflection", "micro"].contains(kind) {
+            return Err(wrong("boot, standard, hidden, reflection or micro as the kind".into()));
+        }
+        row.growth_policy = (*kind).into();
+        named += 1;
+    }
+    if unreached > 0 {
+        let born = imported.tables.arenas.len().saturating_sub(1);
+        imported.meta.losses.push(format!(
+            "{}: {unreached} of its arenas are not in the trace, which has {born}: the trace was cut, or the table is another's",
+            name.display()
+        ));
+    }
+    if named + 1 == imported.tables.arenas.len() {
+        imported.meta.losses.retain(|loss| loss != KINDS_UNKNOWN);
+    }
+    Ok(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::{Format, detect, import};
+    use heaplab_trace::import::Options;
+    use heaplab_trace::tables::{ChunkEvent, ChunkOp};
+    use std::path::Path;
+
+    fn read(text: &str, lenient: bool) -> Result<(Vec<Event>, Imported), TraceError> {
+        let mut events = Vec::new();
+        let options = Options { name: "t.trace".into(), lenient };
+        import(text.as_bytes(), None, &options, &mut events).map(|imported| (events, imported))
+    }
+
+    const SMALL: &str = "#metaspace-trace 1 dt_us op args\n5 b 0 n 0\n0 b 1 c 0\n2 b 2 n 1\n0 a 2 10 7\n1 f 0 3 -1\n0 x 1 99\n1 d 2 10 0\n0 d 2 4 -1\n0 k 2\n3 p\n";
+
+    #[test]
+    fn every_operation_becomes_its_event() {
+        assert_eq!(detect(SMALL.as_bytes()), Some(Format::Workload));
+        let (events, imported) = read(SMALL, false).unwrap();
+        let ops: Vec<Op> = events.iter().map(|event| event.op).collect();
+        use Op::{Alloc, ArenaBirth, ArenaDeath, Free, Mark, Trim};
+        assert_eq!(
+            ops,
+            [ArenaBirth, ArenaBirth, ArenaBirth, Alloc, Alloc, Alloc, Free, ArenaDeath, Trim, Mark]
+        );
+        let first = events[3];
+        assert_eq!(
+            (first.size, first.align_log2, first.arena, first.object, first.time_ns),
+            (80, 3, 3, 0, 7_000)
+        );
+        assert!(events[5].has(Flags::FAILED));
+        let arenas = &imported.tables.arenas;
+        assert_eq!(
+            (arenas[1].partner, arenas[2].partner, arenas[3].partner),
+            (Some(2), Some(1), None)
+        );
+        let policies: Vec<&str> = arenas.iter().map(|arena| arena.growth_policy.as_str()).collect();
+        assert_eq!(policies, ["", "boot", "boot", "standard"]);
+        assert_eq!(imported.tables.frame_label(0), "Method");
+        assert_eq!(imported.meta.losses.len(), 2, "{:?}", imported.meta.losses);
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_said_or_dropped_and_counted() {
+        let start = "#metaspace-trace 1 dt_us op args\n0 b 0 n 0\n0 a 0 5 1\n";
+        let cases = [
+            (
+                "0 k 0\n0 d 0 5 0\n",
+                3,
+                "line 5: allocation 0 is given back to arena 0, but it does not live there",
+            ),
+            ("0 k 0\n0 a 0 5 1\n", 3, "line 5: arena 0 allocates, but it is not alive"),
+            ("0 k 7\n", 2, "line 4: arena 7 dies, but it is not alive"),
+            (
+                "0 b 7 n 1\n",
+                2,
+                "line 4: arena 7 is born, but arenas are numbered in order and the next is 1",
+            ),
+            ("0 d 0 5 0\n0 d 0 5 0\n", 3, "line 5: allocation 0 is given back"),
+        ];
+        for (rest, kept, expected) in cases {
+            let text = format!("{start}{rest}");
+            let (events, imported) = read(&text, false).unwrap();
+            let said = imported.meta.cut.unwrap();
+            assert!(said.contains(expected) && said.contains("--lenient"), "{said}");
+            assert_eq!(events.len(), kept, "what came before it stays");
+            let (_, imported) = read(&text, true).unwrap();
+            assert!(
+                imported
+                    .meta
+                    .losses
+                    .iter()
+                    .any(|loss| loss
+                        .starts_with("1 line contradicted those before it and was dropped")),
+                "{:?}",
+                imported.meta.losses
+            );
+        }
+        for (rest, expected) in [
+            ("0 a 0 99999999999999999999 1\n", "a count of words"),
+            ("0 a 0 99999999999 1\n", "at most 2097152 words"),
+            ("0 x 0 2097153\n", "at most 2097152 words"),
+            ("0 q\n", "an operation"),
+            ("0 b 1 z 0\n", "n, m or c"),
+            ("x\n", "microseconds"),
+        ] {
+            let (events, imported) = read(&format!("{start}{rest}0 k 0\n"), true).unwrap();
+            let said = imported.meta.cut.unwrap();
+            assert!(said.contains("line 4") && said.contains(expected), "{said}");
+            assert_eq!(events.len(), 2);
+        }
+        let (events, _) = read(&format!("{start}0 a 0 2097152 1\n"), false).unwrap();
+        assert_eq!(events[2].size, 16 << 20, "a whole root chunk is a request");
+        for nothing in ["x\n", "0 k 0\n"] {
+            let said = read(&format!("{HEADER}\n{nothing}"), false).unwrap_err().to_string();
+            assert!(said.contains("line 2"), "nothing before it is worth keeping: {said}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_breaks_off_is_not_believed() {
+        let text = format!("{HEADER}\n0 b 0 n 0\n0 a 0 5 1\n0 b 1 n 1\n0 a 0 10 1\n");
+        let (all, whole) = read(&text, false).unwrap();
+        assert_eq!((all.len(), whole.meta.cut), (4, None));
+        for length in text.find("0 a 0 10").unwrap() + 1..text.len() {
+            let (events, mut imported) = read(&text[..length], false).unwrap();
+            assert_eq!(events, all[..3]);
+            let said = imported.meta.cut.clone().unwrap();
+            assert!(said.contains("line 5") && said.contains("the trace was cut"), "{said}");
+            // The whole trace's table may lie beside it.
+            let table = "arena\n0,0,n,boot\n1,1,n,hidden\n2,2,n,standard\n";
+            assert_eq!(name_kinds(&mut imported, table, Path::new("t.csv")).unwrap(), 2);
+        }
+    }
+
+    #[test]
+    fn a_dropped_allocation_keeps_its_number() {
+        let text = "#metaspace-trace 1\n0 b 0 n 0\n0 a 5 1 -1\n0 a 0 2 -1\n0 d 0 2 1\n";
+        let (events, _) = read(text, true).unwrap();
+        assert_eq!((events[1].object, events[2].op, events[2].object), (0, Op::Free, 0));
+    }
+
+    #[test]
+    fn the_recordings_are_imported_whole_with_the_kinds_of_their_table() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/metaspace");
+        for (name, allocations, arenas, hidden) in
+            [("churn", 428_116, 2606, 20), ("jruby", 213_023, 1482, 644)]
+        {
+            let file = std::fs::File::open(folder.join(format!("{name}.trace.gz"))).unwrap();
+            let mut events = Vec::new();
+            let mut imported =
+                import(std::io::BufReader::new(file), None, &Options::default(), &mut events)
+                    .unwrap();
+            assert_eq!(events.iter().filter(|event| event.op == Op::Alloc).count(), allocations);
+            assert_eq!(imported.tables.arenas.len(), arenas + 1);
+            let table = std::fs::File::open(folder.join(format!("{name}.arenas.csv.gz"))).unwrap();
+            let table = std::io::read_to_string(flate2::read::GzDecoder::new(table)).unwrap();
+            assert_eq!(name_kinds(&mut imported, &table, Path::new("t")).unwrap(), arenas);
+            assert_eq!(
+                imported
+                    .tables
+                    .arenas
+                    .iter()
+                    .filter(|arena| arena.growth_policy == "hidden")
+                    .count(),
+                hidden
+            );
+            assert!(
+                !imported.meta.losses.iter().any(|loss| loss.contains("kinds")),
+                "{:?}",
+                imported.meta.losses
+            );
+        }
+    }
+
+    /// The workload as text, and its table of kinds.
+    fn write(
+        events: &[Event],
+        imported: &Imported,
+        process: Option<u32>,
+    ) -> Result<(String, Written), TraceError> {
+        let mut writer =
+            Writer::new(Vec::new(), "out".into(), "in.heaplab".into(), &imported.tables, process)?;
+        events.iter().try_for_each(|event| writer.push(event))?;
+        let (text, written) = writer.finish()?;
+        Ok((String::from_utf8(text).unwrap(), written))
+    }
+
+    #[test]
+    fn what_was_imported_is_written_as_it_was() {
+        // Without what the format says twice or does not know: who was served from free blocks,
+        // which block was given back.
+        let text = SMALL.replace(" f 0", " a 0").replace("0 d 2 4 -1\n", "");
+        let (events, imported) = read(&text, false).unwrap();
+        let (back, written) = write(&events, &imported, None).unwrap();
+        assert_eq!(
+            (back.as_str(), written.lines, written.marks_left_out),
+            (text.as_str(), 10 - 1, 0)
+        );
+        assert_eq!(
+            written.kinds,
+            "arena,clms,space,kind\n0,0,n,boot\n1,0,c,boot\n2,1,n,standard\n"
+        );
+        // A trace whose first loader is a micro loader, whose class arena comes first, and in which
+        // time stands still.
+        let text = format!("{HEADER} dt_us op args\n0 b 0 m 1\n0 b 1 c 2\n0 b 2 n 2\n0 a 1 1 99\n");
+        let (events, imported) = read(&text, false).unwrap();
+        assert_eq!(write(&events, &imported, None).unwrap().0, text);
+    }
+
+    #[test]
+    fn the_recordings_come_back_event_for_event() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/metaspace");
+        for name in ["churn", "jruby"] {
+            let open = |kind: &str| {
+                std::io::BufReader::new(
+                    std::fs::File::open(folder.join(format!("{name}.{kind}.gz"))).unwrap(),
+                )
+            };
+            let mut events = Vec::new();
+            let mut imported =
+                import(open("trace"), None, &Options::default(), &mut events).unwrap();
+            let table =
+                std::io::read_to_string(flate2::read::GzDecoder::new(open("arenas.csv"))).unwrap();
+            name_kinds(&mut imported, &table, Path::new("t")).unwrap();
+            let (text, written) = write(&events, &imported, None).unwrap();
+            let (again, mut back) = read(&text, false).unwrap();
+            assert_eq!(again.len(), events.len());
+            let differs = events.iter().zip(&again).position(|(one, other)| {
+                Event { time_ns: 0, ..*one } != Event { time_ns: 0, ..*other }
+            });
+            assert_eq!(differs.map(|at| (events[at], again[at])), None);
+            assert!(events.iter().zip(&again).all(|(one, other)| one.time_ns == other.time_ns));
+            assert_eq!(
+                name_kinds(&mut back, &written.kinds, Path::new("t")).unwrap(),
+                imported.tables.arenas.len() - 1
+            );
+            let shape = |tables: &Tables| -> Vec<(String, Option<u32>, String)> {
+                tables
+                    .arenas
+                    .iter()
+                    .map(|arena| (arena.kind.clone(), arena.partner, arena.growth_policy.clone()))
+                    .collect()
+            };
+            assert_eq!(shape(&back.tables), shape(&imported.tables));
+            assert_eq!(
+                (&back.tables.frames, &back.tables.stacks),
+                (&imported.tables.frames, &imported.tables.stacks)
+            );
+            assert_eq!(write(&again, &back, None).unwrap().0, text, "and the text stays");
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_to_a_loaders_other_arena_comes_back_too() {
+        let text = format!(
+            "{HEADER} dt_us op args\n0 b 0 n 1\n0 b 1 c 1\n0 b 2 n 2\n0 a 1 4 -1\n0 d 0 4 0\n"
+        );
+        let (events, imported) = read(&text, false).unwrap();
+        assert_eq!(
+            (events[4].op, events[4].object, events[4].arena, &imported.meta.cut),
+            (Op::Free, 0, 1, &None)
+        );
+        assert_eq!(write(&events, &imported, None).unwrap().0, text);
+        assert!(
+            read(&text.replace("d 0", "d 2"), false)
+                .unwrap()
+                .1
+                .meta
+                .cut
+                .unwrap()
+                .contains("does not live there")
+        );
+    }
+
+    #[test]
+    fn what_is_no_metaspace_s_is_refused_and_named() {
+        let (_, imported) = read(SMALL, false).unwrap();
+        let birth = Event { op: Op::ArenaBirth, arena: 1, ..Event::default() };
+        let alloc = Event { op: Op::Alloc, arena: 1, size: 16, align_log2: 3, ..Event::default() };
+        for (event, expected) in [
+            (Event { arena: 0, ..alloc }, "event 1: expected an arena that was born"),
+            (Event { size: 13, ..alloc }, "found 13 bytes aligned to 8"),
+            (Event { align_log2: 4, ..alloc }, "found 16 bytes aligned to 16"),
+            (Event { size: (16 << 20) + 8, ..alloc }, "at most 2097152 whole words"),
+            (Event { op: Op::Realloc, ..alloc }, "found Realloc"),
+            (Event { op: Op::Free, object: 5, ..alloc }, "found a free of object 5"),
+            (Event { op: Op::ArenaBirth, arena: 0, ..alloc }, "one of kind \"malloc\""),
+            (Event { op: Op::ArenaBirth, arena: 77, ..alloc }, "a row of the table of arenas"),
+        ] {
+            let said = write(&[birth, event], &imported, None).unwrap_err().to_string();
+            assert!(
+                said.starts_with("in.heaplab: event 1")
+                    && said.contains(expected)
+                    && said.contains("only the workload of a metaspace"),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn one_process_is_written_with_its_own_purges_and_numbers() {
+        let (_, mut imported) = read(SMALL, false).unwrap();
+        let purge = |row, process| ChunkEvent {
+            op: ChunkOp::Purge,
+            row,
+            process,
+            time_ns: 9_000,
+            ..ChunkEvent::default()
+        };
+        imported.tables.chunks = vec![
+            purge(0, 1),
+            purge(3, 0),
+            purge(4, 1),
+            ChunkEvent { row: 5, ..ChunkEvent::default() },
+            purge(6, 1),
+        ];
+        imported.tables.marks.push(Mark { name: "loaded".into(), ..Mark::default() });
+        let at = |process, event: Event| Event { process, time_ns: 9_999, ..event };
+        let birth =
+            |process, arena| at(process, Event { op: Op::ArenaBirth, arena, ..Event::default() });
+        let alloc = |process, arena, object| {
+            at(process, Event { op: Op::Alloc, arena, object, size: 8, ..Event::default() })
+        };
+        let mark = at(1, Event { op: Op::Mark, object: 1, ..Event::default() });
+        let free = at(1, Event { op: Op::Free, arena: 3, object: 1, ..Event::default() });
+        let events = [birth(0, 1), alloc(0, 1, 0), birth(1, 3), alloc(1, 3, 1), mark, free];
+        let (text, written) = write(&events, &imported, Some(1)).unwrap();
+        let body: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(body, ["9 p", "0 b 0 n 1", "0 a 0 1 -1", "0 p", "0 d 0 1 0", "0 p"]);
+        assert_eq!(
+            (written.lines, written.marks_left_out, written.kinds.lines().nth(1)),
+            (6, 1, Some("0,1,n,standard"))
+        );
+    }
+
+    #[test]
+    fn a_table_that_is_not_the_trace_s_is_refused() {
+        let (_, mut imported) = read(SMALL, false).unwrap();
+        for (line, expected) in [("x", "arena,loader"), ("0,0,n,odd", "boot, standard")] {
+            let said = name_kinds(&mut imported, &format!("arena\n{line}"), Path::new("t.csv"))
+                .unwrap_err()
+                .to_string();
+            assert!(said.contains("t.csv: line 2") && said.contains(expected), "{said}");
+        }
+        // Of a trace that ends between two lines nothing else says that it was cut.
+        assert_eq!(
+            name_kinds(
+                &mut imported,
+                "arena\n0,0,n,boot\n3,0,n,boot\n4,1,n,hidden",
+                Path::new("t.csv")
+            )
+            .unwrap(),
+            1
+        );
+        let said = imported.meta.losses.last().unwrap();
+        assert!(
+            said.starts_with("t.csv: 2 of its arenas are not in the trace, which has 3"),
+            "{said}"
+        );
+    }
+}
