@@ -507,7 +507,7 @@ mod tests {
         );
         assert_eq!(
             space([4 << 20, 36_864], 0.0088),
-            "Space: a needs 3.96 MiB less than b (36 KiB against 4.00 MiB at the peak)."
+            "Space: a needs 3.96 MiB less than b (36.0 KiB against 4.00 MiB at the peak)."
         );
         assert!(space([1 << 20, 2 << 20], 2.0).contains("needs 100.0 % more than b"));
         assert!(space([1 << 20, 5 << 20], 5.0).contains("needs 5.0 times what b needs ("));
@@ -709,7 +709,7 @@ mod tests {
         results.heaps[0].space.as_mut().unwrap().other_huge_pages = Some(other);
         assert_eq!(
             huge_page_setting(&results).unwrap(),
-            "Space is compared without huge pages, alike for all heaps (--huge-pages). With those of the system (always) the peaks are: b 22.00 MiB (18.00 MiB in huge pages)."
+            "Space is compared without huge pages, alike for all heaps (--huge-pages). With those of the system (always) the peaks are: b 22.0 MiB (18.0 MiB in huge pages)."
         );
         results.settings.program_without_huge_pages = true;
         assert!(huge_page_setting(&results).unwrap().starts_with("The program switched"));

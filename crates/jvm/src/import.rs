@@ -55,3 +55,42 @@ pub fn detect(start: &[u8]) -> Option<Format> {
         import::detect(start).map(Format::Other)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heaplab_trace::{Event, Op};
+
+    const LOG: &[u8] = b"[1ns][7] Arena @0x10 (non-class sm): : born.
+[2ns][7] Arena @0x10 (non-class sm): requested 8 words.
+[3ns][7] Metaspace::allocate: type 1 return 0x1000.
+[4ns][7] Arena @0x10 (non-class sm): requested 512 words.
+[5ns][7] Metaspace::allocate: type 1 return 0x2000.
+[6ns][7] Arena @0x10 (non-class sm): requested 1";
+    const WORKLOAD: &[u8] =
+        b"#metaspace-trace 1\n0 b 0 n 0\n0 a 0 8 1\n0 a 0 512 1\n0 a 0 1";
+
+    #[test]
+    fn a_last_line_that_was_cut_is_dropped_leniently_and_said() {
+        for (trace, last) in [(LOG, 6), (WORKLOAD, 5)] {
+            let mut events: Vec<Event> = Vec::new();
+            let options = Options { lenient: true, ..Options::default() };
+            let done = import(trace, None, &options, &mut events).unwrap();
+            let births = events.iter().filter(|event| event.op == Op::Alloc);
+            assert_eq!(births.map(|event| event.size).collect::<Vec<_>>(), [64, 4096]);
+            let said = format!(
+                "line {last}, the last one, has no line feed: it may be half a line, and was dropped"
+            );
+            assert_eq!((done.meta.cut, done.meta.losses.last()), (None, Some(&said)));
+        }
+    }
+
+    #[test]
+    fn what_is_in_no_format_is_told_them_all() {
+        let mut events: Vec<Event> = Vec::new();
+        let error = import(&b"hello\n"[..], None, &Options::default(), &mut events).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("heaptrack, a JVM's log, a metaspace trace, heaplab's"), "{text}");
+        assert_eq!(detect(b"v 10400 3\n"), Some(Format::Other(import::Format::Heaptrack)));
+    }
+}
