@@ -67,8 +67,7 @@ mod tests {
 [4ns][7] Arena @0x10 (non-class sm): requested 512 words.
 [5ns][7] Metaspace::allocate: type 1 return 0x2000.
 [6ns][7] Arena @0x10 (non-class sm): requested 1";
-    const WORKLOAD: &[u8] =
-        b"#metaspace-trace 1\n0 b 0 n 0\n0 a 0 8 1\n0 a 0 512 1\n0 a 0 1";
+    const WORKLOAD: &[u8] = b"#metaspace-trace 1\n0 b 0 n 0\n0 a 0 8 1\n0 a 0 512 1\n0 a 0 1";
 
     #[test]
     fn a_last_line_that_was_cut_is_dropped_leniently_and_said() {
