@@ -26,12 +26,12 @@ pub enum ExportError {
     },
     /// The format has no place for the moment.
     #[error(
-        "a DHAT file holds the peak and the end, and no other moment (asked for: {0}); choose another format, or leave the moment out"
+        "a DHAT file holds the peak and the end, and no other moment (requested: {0}); choose another format, or leave the moment out"
     )]
     MomentNotShown(String),
     /// The profile lacks the moment: its mark belongs to another process, or was not asked for.
     #[error(
-        "the moment that was asked for (number {0}) does not occur in what was selected; choose another moment, or all processes"
+        "the requested moment (number {0}) is not in the selection; choose another moment, or all processes"
     )]
     MomentMissing(usize),
 }

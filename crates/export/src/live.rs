@@ -45,7 +45,7 @@ impl LiveBlocks {
         let (found, expected) = (live.amount(), (moment.live.objects, moment.live.bytes));
         if (found.objects, found.bytes) != expected {
             let what = format!(
-                "{} bytes in {} objects are live here, and the profile counted {} in {}: these are other events than it saw",
+                "{} bytes in {} objects are live here, and the profile counted {} in {}: these are not the profile's events",
                 found.bytes, found.objects, expected.1, expected.0
             );
             return Err(TraceError::Order { path: "events".into(), row: moment.row, what });

@@ -200,7 +200,9 @@ impl Refused {
     /// Why the last one was refused; continues "process N".
     pub fn reason(&self) -> String {
         if self.step == layout::STEP_SANDBOX {
-            return String::from("had locked itself up (seccomp): its children cannot be recorded");
+            return String::from(
+                "had entered a sandbox (seccomp): its children cannot be recorded",
+            );
         }
         let step = match self.step {
             layout::STEP_PROCESS_FILE => "its file in the spool",
@@ -230,7 +232,9 @@ impl ControlFacts {
         };
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
         if u64_at(offset_of!(Control, magic)) != layout::CONTROL_MAGIC {
-            return Err(String::from("its control page does not begin as one does"));
+            return Err(String::from(
+                "its control page does not begin with the right magic number",
+            ));
         }
         let version = u32_at(offset_of!(Control, version));
         if version != layout::VERSION {

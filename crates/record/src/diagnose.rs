@@ -107,7 +107,7 @@ impl std::fmt::Display for Obstacle {
             Obstacle::OwnMalloc { exported: false } => {
                 write!(
                     f,
-                    "contains a malloc of its own: what the executable asks for itself is not seen, only what its libraries ask for"
+                    "contains its own malloc: the executable's own requests are invisible, and only its libraries' are recorded"
                 )
             }
             Obstacle::Sanitizer(name) => write!(
@@ -116,7 +116,7 @@ impl std::fmt::Display for Obstacle {
             ),
             Obstacle::OwnAsanOptions => write!(
                 f,
-                "is built with AddressSanitizer and defines __asan_default_options, with which AddressSanitizer ends it for being recorded (set ASAN_OPTIONS={ASAN_ALLOWS} to record it)"
+                "is built with AddressSanitizer and defines __asan_default_options: AddressSanitizer then ends it under a recorder (set ASAN_OPTIONS={ASAN_ALLOWS} to record it)"
             ),
             Obstacle::ThirtyTwoBit => write!(f, "is a 32-bit program; the recorder is 64-bit"),
             Obstacle::OtherArchitecture(name) => {

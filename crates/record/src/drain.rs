@@ -142,7 +142,7 @@ impl Tracked {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let (pid, seq) = key;
                     losses.push(format!(
-                        "the number of rings of process {pid} (image {seq}) was overwritten by the program: it is said to be {count}"
+                        "the program overwrote the number of rings of process {pid} (image {seq}) with {count}"
                     ));
                     self.is_misled = true;
                 }
@@ -197,7 +197,7 @@ impl Tracked {
                 discover::leave_unread(spool, (pid, seq));
                 let path = discover::ring_place(spool, (pid, seq), number).0;
                 Some(format!(
-                    "the ring {} cannot be read: {error}; process {pid} is not recorded any more once that is full",
+                    "the ring {} cannot be read: {error}; the recording of process {pid} ends when this ring is full",
                     path.display()
                 ))
             }
@@ -441,7 +441,7 @@ impl Drainer {
                     tracked.damaged = true;
                     let RingId { pid, seq, ring, .. } = tracked.id;
                     let text = format!(
-                        "ring {ring} of process {pid} (image {seq}) was overwritten by the program; what it held from there on is lost"
+                        "the program overwrote ring {ring} of process {pid} (image {seq}); the ring's further records are lost"
                     );
                     self.note(&Note::Loss { text })?;
                 }

@@ -33,7 +33,7 @@ pub enum RecordError {
     SpoolInUse(PathBuf),
     /// Too little space to begin.
     #[error(
-        "only {free_bytes} bytes are free where {path} lies, and a recording needs at least {needed_bytes}: free some, or choose another place with -o"
+        "only {free_bytes} bytes are free on the disk of {path}, and a recording needs at least {needed_bytes}: free some, or choose another place with -o"
     )]
     NoSpace {
         /// The output's folder.
@@ -95,7 +95,7 @@ pub enum RecordError {
     },
     /// The bundle could not be written; the spool is still there.
     #[error(
-        "the bundle could not be written ({source}); what was recorded is still in {spool}: finish it with `heaplab recover {spool}`, or elsewhere with -o"
+        "the bundle could not be written ({source}); the recording is still in {spool}: finish it with `heaplab recover {spool}`, or elsewhere with -o"
     )]
     Finish {
         /// The spool.

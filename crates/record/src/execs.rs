@@ -188,20 +188,14 @@ pub fn reason(exec: &Exec, search: Option<&std::ffi::OsStr>, refused: Option<Ref
             obstacle.to_string()
         }
         _ if !exec.asks => String::from(
-            "was started without LD_PRELOAD in its environment: what started it cleaned the environment",
+            "was started without LD_PRELOAD in its environment: the starting program had removed it",
         ),
-        _ if !exec.path.exists() => {
-            String::from("did not load the recorder, and its file is not there to be looked at")
-        }
+        _ if !exec.path.exists() => String::from("did not load the recorder, and its file is gone"),
         _ => refused.map_or_else(
-            || {
-                String::from(
-                    "did not come to load the recorder: it ended before that, or could not",
-                )
-            },
+            || String::from("did not load the recorder: it ended before, or could not"),
             |refused| {
                 format!(
-                    "{} (as the last of {} such processes says)",
+                    "{} (by the report of the last of {} such processes)",
                     refused.reason(),
                     refused.count
                 )
@@ -447,7 +441,9 @@ mod tests {
             "{sentences:?}"
         );
         assert!(
-            sentences.iter().any(|text| text.ends_with("(as the last of 2 such processes says)")),
+            sentences
+                .iter()
+                .any(|text| text.ends_with("(by the report of the last of 2 such processes)")),
             "{sentences:?}"
         );
     }
@@ -462,8 +458,8 @@ mod tests {
         }];
         let unseen = Unseen::new(&notes, &execs, &BTreeMap::new(), None);
         let expected = [
-            "3 processes of /no/such/file were not recorded: it was started without LD_PRELOAD in its environment: what started it cleaned the environment",
-            "process 7 (/no/other) was not recorded: it did not load the recorder, and its file is not there to be looked at",
+            "3 processes of /no/such/file were not recorded: it was started without LD_PRELOAD in its environment: the starting program had removed it",
+            "process 7 (/no/other) was not recorded: it did not load the recorder, and its file is gone",
             "process 6 (/no/such/file) was not recorded: it is static",
         ];
         assert_eq!(unseen.sentences(), expected);

@@ -100,10 +100,10 @@ impl<'a> Bytes<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageDamage {
     /// No magic (yet): the file is not valid.
-    #[error("it was never finished by the process that made it")]
+    #[error("the process that made it never finished it")]
     Unfinished,
     /// Another value in the magic's place.
-    #[error("it does not begin as such a file does")]
+    #[error("it does not begin with the right magic number")]
     Magic,
     /// Another layout version.
     #[error("its layout has version {0}; this heaplab reads version {version}", version = layout::VERSION)]

@@ -253,7 +253,7 @@ mod tests {
         assert!(matches!(error, RecordError::Finish { .. }), "{error}");
         let said = error.to_string();
         assert!(
-            said.contains("as no known JDK writes it; the first: line 1") && said.contains("made"),
+            said.contains("is unlike any known JDK's; the first: line 1") && said.contains("made"),
             "{said}"
         );
         assert!(!output.exists());

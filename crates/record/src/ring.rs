@@ -82,7 +82,7 @@ fn areas_of(header: &[u8], begin: usize, file_bytes: u64) -> Result<[Area; 2], S
         header.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
     };
     if u64_at(offset_of!(RingHeader, magic)) != layout::RING_MAGIC {
-        return Err(String::from("it does not begin as a ring does"));
+        return Err(String::from("its ring does not begin with the right magic number"));
     }
     let version = u64_at(offset_of!(RingHeader, version)) as u32;
     if version != layout::VERSION {

@@ -460,7 +460,7 @@ impl Session<'_> {
                 layout::CUT_NO_SPACE => "no space was left for it",
                 layout::CUT_UNREAD => "heaplab cannot read a file of it",
                 layout::CUT_TIMELESS => {
-                    "it has locked itself up (seccomp's strict mode, or PR_SET_TSC)"
+                    "it has entered a sandbox (seccomp's strict mode, or PR_SET_TSC)"
                 }
                 // heaplab's own requests are reported above.
                 _ => continue,

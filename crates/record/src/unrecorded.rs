@@ -159,7 +159,7 @@ fn reason(pid: u32, executable: &std::path::Path) -> String {
         )
     } else {
         String::from(
-            "was started without LD_PRELOAD in its environment: what started it cleaned the environment",
+            "was started without LD_PRELOAD in its environment: the starting program had removed it",
         )
     }
 }

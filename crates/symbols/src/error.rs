@@ -27,7 +27,7 @@ pub enum SymbolError {
     Mini(String),
     /// A compressed section claims more bytes than a real file of this length.
     #[error(
-        "section {section} claims {claimed_bytes} bytes when decompressed; at most {limit_bytes} are believed in this file"
+        "section {section} claims {claimed_bytes} bytes when decompressed; the limit for this file is {limit_bytes}"
     )]
     TooLarge {
         /// Name of the section.

@@ -135,7 +135,7 @@ fn alternate(
         }
     }
     notes.push(format!(
-        "the shared debug file {} (build id {id}) is missing, and with it the names that it holds",
+        "the shared debug file {} (build id {id}) is missing, with its names",
         String::from_utf8_lossy(name)
     ));
     None

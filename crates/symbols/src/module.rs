@@ -123,7 +123,10 @@ fn find(
                 notes.push(format!("the file is another build than the recorded one (build id {found}, recorded {wanted})"));
             }
             (None, Some(_)) => {
-                notes.push("no build id was recorded; the file that has the module's name now is taken for it".into());
+                notes.push(
+                    "no build id was recorded; the current file of the module's name was used"
+                        .into(),
+                );
                 return Some((image, path.into()));
             }
             _ => return Some((image, path.into())),

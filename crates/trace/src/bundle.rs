@@ -166,7 +166,7 @@ impl Bundle {
             && let Some(old) = set_aside(path)
         {
             let text = format!(
-                "it was being replaced when heaplab was ended, and is {} now: give it its name back",
+                "heaplab was ended while replacing it; the old one is {} now: rename it back",
                 old.display()
             );
             let source = std::io::Error::new(std::io::ErrorKind::NotFound, text);
@@ -306,7 +306,7 @@ pub struct BundleWriter {
 #[derive(Debug)]
 struct Unfinished(
     PathBuf,
-    #[allow(dead_code, reason = "its lock says that somebody writes there")] File,
+    #[allow(dead_code, reason = "its lock shows that another process writes there")] File,
 );
 
 impl Drop for Unfinished {

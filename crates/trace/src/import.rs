@@ -138,7 +138,7 @@ fn cut(error: TraceError) -> TraceError {
     match error {
         TraceError::Malformed { path, place, expected, found } => {
             let found = format!(
-                "{found} without a line feed, as where a file was cut (--lenient drops such a line)"
+                "{found} without a line feed, as in a truncated file (--lenient drops such a line)"
             );
             TraceError::Malformed { path, place, expected, found }
         }

@@ -267,7 +267,7 @@ fn another_workload_than_the_profiles_is_an_error() {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("100 bytes in 1 objects") && error.contains("other events"),
+            error.contains("100 bytes in 1 objects") && error.contains("not the profile's events"),
             "{error}"
         );
     });

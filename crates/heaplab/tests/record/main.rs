@@ -540,7 +540,7 @@ fn a_limit_on_the_size_of_files_is_named_and_kills_nobody() {
     );
     assert!(child.0 == Some(7) && child.2 != 0, "the program and its parent ran: {child:?}");
     assert!(
-        child.1.contains("RLIMIT_FSIZE") && !child.1.contains("did not come to load"),
+        child.1.contains("RLIMIT_FSIZE") && !child.1.contains("did not load the recorder"),
         "{child:?}"
     );
 }

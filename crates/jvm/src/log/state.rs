@@ -186,7 +186,7 @@ impl Importer {
             Message::Other => Ok(()),
             Message::Arena { what: ArenaMessage::Unknown, .. } | Message::Unknown => {
                 self.drop_line(
-                    "[line about the metaspace is as no known JDK writes it|lines about the metaspace are as no known JDK writes them]",
+                    "[line about the metaspace is unlike any known JDK's|lines about the metaspace are unlike any known JDK's]",
                     &at,
                 );
                 Ok(())
@@ -301,7 +301,7 @@ impl Importer {
         if self.requests == 0 {
             losses.push(
                 "the log has no requests for blocks, which JVMs write at level trace (-Xlog:metaspace*=trace; at debug there are only chunks): \
-                 what is used, and by which blocks, is not known"
+                 the used bytes, and their blocks, are unknown"
                     .into(),
             );
         }
@@ -326,7 +326,7 @@ impl Importer {
         TraceError::Malformed {
             path: self.options.name.clone(),
             place: if self.counts.lines == 0 { "line 1".into() } else { format!("lines 1 to {}", self.counts.lines) },
-            expected: "what JDK 17 to 25 say of arenas and blocks (\"Arena @0x... requested 12 words\"): record with \
+            expected: "lines of JDK 17 to 25 about arenas and blocks (\"Arena @0x... requested 12 words\"): record with \
                        java -Xlog:metaspace*=trace:file=FILE:uptimenanos,tid:filecount=0, or with heaplab record --jvm-metaspace"
                 .into(),
             found,
@@ -403,9 +403,9 @@ impl Importer {
             // The next line of such a JVM counts.
             return Ok(());
         }
-        let what = "another JVM begins, and its lines cannot be told from those of the first: import each JVM's log by itself, or have java \
+        let what = "another JVM begins, and its lines cannot be distinguished from the first one's: import each JVM's log by itself, or have java \
                     write the decoration pid (-Xlog:metaspace*=trace:file=FILE:uptimenanos,pid,tid:filecount=0)";
-        self.wrong("JVMs begin whose lines were taken for those of the first", what.into(), at)
+        self.wrong("JVMs begin with lines that count as the first one's", what.into(), at)
     }
 
     /// Why an arena's birth may be missing.

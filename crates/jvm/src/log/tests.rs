@@ -353,7 +353,7 @@ fn a_second_jvm_whose_lines_name_no_pid_is_not_taken_for_the_first() {
         assert!(said.contains(place) && said.contains("decoration pid"), "{said}");
         let losses = imported(text.as_bytes(), true).unwrap().1.meta.losses;
         assert!(
-            losses.iter().any(|loss| loss.starts_with("1 JVMs begin whose lines were taken")),
+            losses.iter().any(|loss| loss.starts_with("1 JVMs begin with lines that count")),
             "{losses:?}"
         );
     }
@@ -574,7 +574,7 @@ fn a_log_at_level_debug_says_which_level_is_missing() {
     let losses = done.meta.losses;
     assert!(
         losses.iter().any(|loss| loss.contains("level trace (-Xlog:metaspace*=trace")
-            && loss.contains("is not known")),
+            && loss.contains("are unknown")),
         "{losses:?}"
     );
 }

@@ -110,7 +110,7 @@ fn a_million_rings_that_are_not_there_are_one_loss_and_the_others_are_emptied() 
     let index = drainer.into_index();
     let [Note::Loss { text }] = &index.notes[..] else { panic!("told once: {:?}", index.notes) };
     assert!(
-        text.starts_with("the number of rings of process 7 (image 0) was overwritten"),
+        text.starts_with("the program overwrote the number of rings of process 7 (image 0)"),
         "{text}"
     );
 }
@@ -179,7 +179,7 @@ fn a_ring_that_was_overwritten_is_emptied_unread_so_that_its_program_runs_on() {
     let [block] = index.rings.values().next().unwrap()[..] else { panic!("{index:?}") };
     assert_eq!((block.records, block.begin_position, block.end_position), (1, 0, 2));
     let [Note::Loss { text }] = &index.notes[..] else { panic!("told once: {:?}", index.notes) };
-    assert!(text.starts_with("ring 0 of process 7 (image 0) was overwritten"), "{text}");
+    assert!(text.starts_with("the program overwrote ring 0 of process 7 (image 0)"), "{text}");
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn a_file_that_cannot_be_read_is_one_process_lost() {
         no_file,
         no_file,
         "it has 8 bytes, and its header is",
-        "it does not begin as",
+        "it does not begin with",
         "its layout has version 151587081",
     ];
     assert_eq!(
@@ -393,7 +393,7 @@ fn a_ring_that_cannot_be_read_is_one_loss_and_the_others_are_emptied() {
     let [Note::Loss { text }] = &index.notes[..] else { panic!("{:?}", index.notes) };
     assert!(
         text.contains("7-0-1.ring cannot be read: it has 8 bytes")
-            && text.ends_with("once that is full"),
+            && text.ends_with("when this ring is full"),
         "{text}"
     );
 }

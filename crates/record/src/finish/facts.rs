@@ -250,8 +250,8 @@ impl Facts {
                 let at = self.clock.ns(counter) as f64 / 1e9;
                 let why = match reason {
                     layout::CUT_DRAINER_DEAD => "heaplab was ended",
-                    layout::CUT_NO_SPACE => "no space was left for what the program had to say",
-                    layout::CUT_LEFT => "a process that ran on was taken for ended",
+                    layout::CUT_NO_SPACE => "no space was left for the program's records",
+                    layout::CUT_LEFT => "heaplab took a running process for ended",
                     layout::CUT_TIMELESS => {
                         "the program may not read the processor's counter any more (seccomp's strict mode, or PR_SET_TSC)"
                     }
@@ -280,7 +280,7 @@ impl Facts {
         };
         add(
             self.lost[layout::LOST_NESTED_FULL],
-            "[event inside of another (a signal handler): its|events inside of other events (signal handlers): their] ring was full",
+            "[event|events] in a signal handler, inside of another event: the nested ring was full",
         );
         add(
             self.lost[layout::LOST_NESTED_DEEPER],
@@ -292,33 +292,33 @@ impl Facts {
         );
         add(
             self.lost[layout::LOST_IN_SANDBOX],
-            "[event|events] of threads that began after the program had locked itself up (seccomp)",
+            "[event|events] of threads that began after the program had entered a sandbox (seccomp)",
         );
         add(self.lost[layout::LOST_RECORDS_FULL], "[record|records] of modules");
         add(
             self.lost[layout::LOST_STACK_BOUNDS],
-            "[stack cut short: where its|stacks cut short: where their] memory lies could not be told",
+            "[stack|stacks] cut short: the bounds of the stack's memory were unknown",
         );
         add(
             self.lost[layout::LOST_NESTED_STACK],
-            "[stack of an event inside of another (a signal handler); the event is|stacks of events inside of other events (signal handlers); the events are] there without",
+            "[event|events] in a signal handler, inside of another event, recorded without a stack",
         );
         add(self.lost[layout::LOST_MARK_LONG], "[name of a mark|names of marks], cut at 256 bytes");
         add(
             unknown_stacks,
-            "[stack (its event is there): what defined it|stacks (their events are there): what defined them] is missing",
+            "[event|events] recorded without a stack: the stack's definition is missing",
         );
         add(
             counts.unknown_frees,
-            "[free of a block|frees of blocks] whose allocation was not recorded (the dynamic linker makes some before recording can begin); left out",
+            "[free|frees] without a recorded allocation (the dynamic linker allocates before recording can begin); left out",
         );
         add(
             counts.unknown_reallocs,
-            "[reallocation of a block whose allocation was not recorded; taken as an allocation|reallocations of blocks whose allocation was not recorded; taken as allocations]",
+            "[reallocation without a recorded allocation, taken as an allocation|reallocations without a recorded allocation, taken as allocations]",
         );
         add(
             counts.ended_by_reuse,
-            "[object whose free was not recorded; ended where its|objects whose free was not recorded; ended where their] address was handed out again",
+            "[object without a recorded free; it ends|objects without a recorded free; they end] where the address is handed out again",
         );
         add(counts.after_cut, "[event|events] after the recording was cut; left out");
         if let Some(refused) = self.refused {

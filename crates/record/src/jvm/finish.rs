@@ -66,7 +66,7 @@ pub fn finish(
     describe(&mut meta, &mut tables, &facts, ending.as_ref());
     meta.cut = spool_failed.or_else(|| meta.cut.take());
     meta.losses.extend(ending.iter().flat_map(|ending| ending.missed.clone()));
-    meta.losses.extend(damage.map(|damage| format!("{damage}: what follows was left out")));
+    meta.losses.extend(damage.map(|damage| format!("{damage}: the rest was left out")));
     writer.finish(&tables, meta.clone()).map_err(kept)?;
     let status = ending.and_then(|ending| ending.status);
     Ok(Recorded { status, meta, counts, processes: tables.processes, output: output.to_owned() })

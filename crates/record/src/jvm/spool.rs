@@ -190,7 +190,7 @@ fn block(input: &mut impl Read) -> Result<Option<Block>, String> {
         || line_bytes > BLOCK_BYTES_LIMIT
         || packed_bytes > zstd::zstd_safe::compress_bound(BLOCK_BYTES_LIMIT)
     {
-        return Err("does not begin as a block does".into());
+        return Err("does not begin with a block's magic number".into());
     }
     let mut packed = vec![0; packed_bytes];
     match read_whole(input, &mut packed) {
@@ -199,7 +199,7 @@ fn block(input: &mut impl Read) -> Result<Option<Block>, String> {
         Err(error) => return Err(format!("cannot be read: {error}")),
     }
     if crc32fast::hash(&packed) != number(12) {
-        return Err("is damaged: its checksum is another".into());
+        return Err("is damaged: its checksum differs".into());
     }
     let lines = zstd::bulk::decompress(&packed, line_bytes)
         .map_err(|error| format!("is damaged: {error}"))?;

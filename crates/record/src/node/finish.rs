@@ -143,11 +143,11 @@ fn ended(heap: &Heap, process: &mut Process, origin_ns: u64, losses: &mut Vec<St
         losses.push(format!("{unseen}, {of}"));
     }
     if let Some(damage) = &heap.damage {
-        losses.push(format!("{damage}: what follows was left out"));
+        losses.push(format!("{damage}: the rest was left out"));
     }
     let Some((time_ns, why)) = &heap.end else {
         losses.push(format!(
-            "the end {of}: what it did since its last collection, because it was killed, runs on, or found no room to write"
+            "the end {of}, since its last collection: the process was killed, runs on, or found no room to write"
         ));
         return;
     };
@@ -176,7 +176,7 @@ fn meta(facts: &Facts, heaps: &[Heap], losses: Vec<String>) -> Meta {
 fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<Ending>) {
     let Some(Ending { pid, status }) = ending else {
         meta.cut = Some(String::from(
-            "heaplab was ended; the recording has what the program had written until it was recovered",
+            "heaplab was ended; the recording has the program's records up to the recovery",
         ));
         return;
     };
@@ -187,7 +187,7 @@ fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<
     let process = tables.processes.iter_mut().find(|process| process.pid == pid);
     if let Some(signal) = status.signal() {
         meta.cut = Some(format!(
-            "signal {signal} ended {}: what it did since its last collection is missing",
+            "signal {signal} ended {}: its events since the last collection are missing",
             facts.program
         ));
     }

@@ -142,14 +142,14 @@ impl Stream {
         };
         let length = number(4) as usize;
         if number(0) != MAGIC || length == 0 || length > BLOCK_BYTES_LIMIT {
-            return Err("does not begin as a block does".into());
+            return Err("does not begin with a block's magic number".into());
         }
         let mut payload = vec![0; length];
         if read_whole(&mut self.input, &mut payload)? != length {
             return Err("is cut".into());
         }
         if crc32fast::hash(&payload) != number(8) {
-            return Err("is damaged: its checksum is another".into());
+            return Err("is damaged: its checksum differs".into());
         }
         self.payload = payload;
         Ok(true)

@@ -61,7 +61,7 @@ pub enum BlockDamage {
     #[error("no block begins there")]
     Header,
     /// Records of spool version 2 or 3.
-    #[error("an older heaplab wrote it: finish it with that one")]
+    #[error("an older heaplab wrote it: finish it with that version")]
     Version,
     /// The checksum differs.
     #[error("a block's checksum does not match its content")]

@@ -64,7 +64,7 @@ pub fn locate_split(
     });
     if let Some(first) = missing.first() {
         found.notes.push(format!(
-            "split debug information (.dwo) of {} of {} units is missing, the first {} compiled in {} (id {:#018x}): what they inline has no names",
+            "split debug information (.dwo) of {} of {} units is missing, the first {} compiled in {} (id {:#018x}): their inlined functions have no names",
             missing.len(),
             units.len(),
             String::from_utf8_lossy(&first.file),

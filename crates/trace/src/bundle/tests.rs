@@ -360,12 +360,12 @@ fn a_bundle_that_was_set_aside_is_found_by_who_opens_it() {
     fs::remove_dir_all(&path).unwrap();
     let error = Bundle::open(&path).unwrap_err().to_string();
     assert!(
-        error.contains("was being replaced") && error.contains(old.to_str().unwrap()),
+        error.contains("while replacing it") && error.contains(old.to_str().unwrap()),
         "{error}"
     );
     assert_eq!(Bundle::open(&old).unwrap().meta().program, "old");
     let error = Bundle::open(&folder.path().join("y.heaplab")).unwrap_err().to_string();
-    assert!(!error.contains("replaced"), "{error}");
+    assert!(!error.contains("replacing"), "{error}");
 }
 
 #[test]

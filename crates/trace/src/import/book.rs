@@ -299,7 +299,7 @@ impl<'s, S: EventSink> Book<'s, S> {
         };
         say(
             self.unknown,
-            "[free or reallocation|frees or reallocations] of what the trace never allocated [was|were] dropped",
+            "[free or reallocation|frees or reallocations] of blocks that the trace never allocated [was|were] dropped",
         );
         say(
             self.reused,

@@ -289,7 +289,7 @@ impl Importer {
         };
         let Some(request) = own.or_else(|| others(&mut self.jvm)) else {
             let kind = if self.jvm.began {
-                "blocks were given of which no line says who asked for them"
+                "blocks were given without a line about their request"
             } else {
                 "blocks were given that nobody had asked for: the beginning of the log is missing"
             };

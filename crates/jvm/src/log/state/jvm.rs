@@ -166,7 +166,9 @@ impl Importer {
             } else {
                 format!("the JVM {}", process.pid)
             };
-            self.out.meta.losses.push(format!("the metaspace of {who}: it is older than JDK 16, and what it logs is not understood"));
+            self.out.meta.losses.push(format!(
+                "the metaspace of {who}: it is older than JDK 16, and its log is not understood"
+            ));
         }
     }
 
