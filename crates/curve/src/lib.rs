@@ -36,6 +36,7 @@ pub mod source;
 pub mod summary;
 pub mod svg;
 pub mod table;
+pub mod text;
 pub mod tree;
 pub mod vary;
 pub mod verdict;

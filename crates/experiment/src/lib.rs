@@ -13,6 +13,7 @@
 //! - [`statistics`]: signed rank, Hodges-Lehmann, bootstrap, false discovery rate.
 //! - [`summary`] and [`verdict`]: from cells to [`results`], and to sentences.
 //! - [`kept`]: the replays of a recording, kept beside it for its report.
+//! - [`text`]: results as a person reads them, in a terminal.
 //! - [`table`]: every cell as a row of a Parquet file.
 
 pub mod kept;
@@ -24,6 +25,7 @@ pub mod run;
 pub mod statistics;
 pub mod summary;
 pub mod table;
+pub mod text;
 pub mod verdict;
 
 pub use plan::{HeapCell, Plan};

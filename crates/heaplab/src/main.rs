@@ -116,7 +116,12 @@ fn is_misasked(error: &anyhow::Error) -> bool {
     error.is::<output::Misasked>()
         || error.is::<clap::Error>()
         || error.chain().any(|cause| {
-            cause.is::<output::Misasked>() || cause.is::<heaplab_snapshot::query::NotThere>()
+            cause.is::<output::Misasked>()
+                || cause.is::<heaplab_snapshot::query::NotThere>()
+                || matches!(
+                    cause.downcast_ref(),
+                    Some(heaplab_profile::choose::ChooseError::NotThere(_))
+                )
         })
 }
 

@@ -36,6 +36,7 @@ mod reclaim;
 mod report;
 pub mod shadow;
 pub mod statistics;
+pub mod view;
 pub mod workload;
 
 pub use findings::{Finding, FindingKind, Requests};

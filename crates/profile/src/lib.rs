@@ -31,6 +31,7 @@
 //! # Ok::<(), heaplab_trace::TraceError>(())
 //! ```
 
+pub mod choose;
 mod live;
 mod marks;
 mod model;

@@ -2,6 +2,19 @@
 
 use crate::lines::{cut, wrap};
 
+/// How a text is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// Columns to fill.
+    pub width: usize,
+    /// Columns that the lines of another tool's form may take.
+    pub listing_width: usize,
+    /// Whether the terminal takes colours.
+    pub colour: bool,
+    /// How many rows of a list are shown.
+    pub top: usize,
+}
+
 /// Collects lines.
 #[derive(Debug)]
 pub struct Paint {

@@ -1,7 +1,5 @@
 //! `heaplab curve`: space against time for any garbage-collected command.
 
-mod show;
-
 use crate::output::{self, Misasked};
 use crate::signals::interrupts;
 use crate::terminal;
@@ -253,7 +251,7 @@ fn measure_curves(args: &Args, mut plan: Plan, source: &Commands) -> Result<Exit
     if args.json {
         println!("{}", serde_json::to_string_pretty(&results)?)?;
     } else {
-        print!("{}", show::results(&results, terminal::columns()))?;
+        print!("{}", heaplab_curve::text::results(&results, terminal::columns()))?;
     }
     write_files(args, &plan, &measured, &results)?;
     cleaned?;
@@ -310,7 +308,7 @@ fn find_minimum(args: &Args, plan: Plan, source: &Commands) -> Result<ExitCode> 
     if args.json {
         println!("{}", serde_json::to_string_pretty(&found)?)?;
     } else {
-        print!("{}", show::minima(&found, terminal::columns()))?;
+        print!("{}", heaplab_curve::text::minima(&found, terminal::columns()))?;
     }
     Ok(ExitCode::from(u8::from(found.iter().all(|found| found.least.is_none()))))
 }

@@ -2,8 +2,8 @@
 
 mod on;
 
-use super::report::metaspace;
-use crate::{choose, heaps::Heap, output};
+use crate::choose::open;
+use crate::{heaps::Heap, output};
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_export::{
@@ -12,7 +12,9 @@ use heaplab_export::{
 };
 use heaplab_jvm::workload::Writer;
 use heaplab_jvm::{has_chunks, shadow_at};
+use heaplab_profile::choose;
 use heaplab_profile::{At, MomentRequest, NoObserver, Observer, Options, Profile, profile};
+use heaplab_report::metaspace;
 use heaplab_trace::bundle::{Bundle, EVENTS_FILE, Selection};
 use heaplab_trace::{EventSink, EventSource};
 use std::{
@@ -154,7 +156,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.profile && format.is_some() {
         misasked!("{NO_PHASES}");
     }
-    let bundle = choose::open(&args.bundle)?;
+    let bundle = open(&args.bundle)?;
     let selection = choose::process(&bundle, args.process.as_deref())?;
     let moment = choose::moment(bundle.tables(), selection, &args.at)?;
     let about = about(&bundle, selection);
@@ -293,7 +295,7 @@ fn workload(args: &Args) -> Result<ExitCode> {
     if args.profile {
         misasked!("{NO_PHASES}");
     }
-    let bundle = choose::open(&args.bundle)?;
+    let bundle = open(&args.bundle)?;
     let selection = choose::process(&bundle, args.process.as_deref())?;
     if selection.process.is_none() && bundle.tables().processes.len() > 1 {
         misasked!(

@@ -1,7 +1,6 @@
 //! `heaplab replay`: run a recorded workload on other heaps.
 
 mod alias;
-mod show;
 
 use crate::output::Misasked;
 use crate::signals::bus::{self, Mapped};
@@ -150,7 +149,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let aliases = alias::names(&specs, aliases)?;
     let path = args.bundle.as_deref().context("no bundle is named")?;
     let bundle = choose::open(path)?;
-    let selection = choose::process(&bundle, args.process.as_deref())?;
+    let selection = heaplab_profile::choose::process(&bundle, args.process.as_deref())?;
     let program = program::cached(&bundle, selection)?;
     if program.facts().events == 0 {
         bail!(
@@ -214,7 +213,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&results)?)?;
     } else {
-        print!("{}", show::results(&all, terminal::columns()))?;
+        print!("{}", heaplab_experiment::text::results(&all, terminal::columns()))?;
     }
     let verified = !results
         .heaps

@@ -3,23 +3,20 @@
 //! The recording is read once; once more before that where it holds several processes and none was
 //! named, to find the largest, and where `--verify` asks for it.
 
-pub mod analysis;
-mod frames;
 mod heap_at;
-mod json;
-pub mod metaspace;
 mod model;
-mod moments;
-mod text;
 
 use crate::{choose, output, terminal};
-use analysis::Analysis;
 use anyhow::{Result, bail};
 use heaplab_experiment::kept;
-use heaplab_experiment::results::Results;
 use heaplab_findings::Basis;
-use heaplab_page::JvmMetaspace;
+use heaplab_jvm::view;
+use heaplab_report::{
+    Analysis, JvmMetaspace, Report, analyse, json, metaspace, moments, page, select, text,
+};
+use heaplab_text::paint::Look;
 use heaplab_trace::bundle::Bundle;
+use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -112,7 +109,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
             file.display()
         );
     }
-    let (selection, peaks) = analysis::select(&bundle, args.process.as_deref())?;
+    let (selection, peaks) = progress(&bundle, "looking for the largest process", |read| {
+        select(&bundle, args.process.as_deref(), read)
+    })?;
     let heap_at = args
         .on
         .as_deref()
@@ -128,7 +127,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             args.bundle.display()
         );
     }
-    let look = text::Look {
+    let look = Look {
         width: terminal::columns(),
         listing_width: terminal::width(),
         colour: terminal::has_colours(),
@@ -139,7 +138,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return print_models(&args, &bundle, &jvms);
     }
     if let (Some(heap_at), None) = (&heap_at, &args.html) {
-        print!("{}", heap_at.text(&look))?;
+        print!("{}", heap_at.as_source().text(look.width))?;
         return Ok(ExitCode::SUCCESS);
     }
     let is_text = !args.json && args.html.is_none() && !args.blocks;
@@ -149,68 +148,89 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let metaspaces =
         if is_text { Vec::new() } else { metaspace::of_each(&bundle, &jvms, args.at.as_deref())? };
-    let moments =
+    let (moments, notes) =
         moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)?;
-    let analysis =
-        Analysis { peaks, ..analysis::analyse(&bundle, selection, args.allocator, moments)? };
+    notes.iter().for_each(|note| eprintln!("heaplab: {note}"));
+    let analysis = progress(&bundle, "reading", |read| {
+        analyse(&bundle, selection, args.allocator, moments, read)
+    })?;
+    let analysis = Analysis { peaks, ..analysis };
     let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
+    let moment = args.at.as_ref().map_or(String::from("At the end"), |name| format!("At {name}"));
+    let of_jvms: Vec<JvmMetaspace<'_>> = metaspaces
+        .iter()
+        .map(|of| JvmMetaspace { process: of.process, report: &of.report, moment: &moment })
+        .collect();
+    let report = Report {
+        metaspaces: &of_jvms,
+        heap_at: heap_at.as_ref().map(heap_at::HeapAt::as_source),
+        ..Report::new(&bundle, &analysis, &shown)
+    };
     if let Some(file) = &args.html {
         let replays =
             kept::load(&args.bundle, analysis.process, args.replay.as_deref(), |error| {
                 eprintln!("heaplab: the page has no replay: {error}; run heaplab replay again");
             })?;
-        let moment =
-            args.at.as_ref().map_or(String::from("At the end"), |name| format!("At {name}"));
-        let of_jvms = metaspaces.iter().map(|of| JvmMetaspace {
-            process: of.process,
-            report: &of.report,
-            moment: &moment,
-        });
-        write_html(
-            file,
-            &bundle,
-            &analysis,
-            &replays,
-            &of_jvms.collect::<Vec<_>>(),
-            heap_at.as_ref(),
-        )?;
+        let page = page::html(&page::page(&Report { replays: &replays, ..report }));
+        output::write(file, false, |out| Ok(out.write_all(page.as_bytes())?))?;
+        if file != Path::new("-") {
+            eprintln!("{} written", file.display());
+        }
         if !args.json {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let written = if args.json {
-        json::document(&bundle, &analysis, &shown, &metaspaces).and_then(|text| print!("{text}"))
-    } else {
-        for moments in args.between.iter().filter(|_| is_text && is_metaspace) {
-            for jvm in &jvms {
-                print!("{}", metaspace::between(&bundle, *jvm, moments, &look)?)?;
-            }
+    if args.json {
+        print!("{}", json::document(&report)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for moments in args.between.iter().filter(|_| is_text && is_metaspace) {
+        for jvm in &jvms {
+            print_between(&bundle, *jvm, moments, &look)?;
         }
-        print!("{}", text::report(&bundle, &analysis, &shown, &look))
-    };
-    written.map(|()| ExitCode::SUCCESS)
+    }
+    print!("{}", text::report(&report, &look))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `read`, which says how many events it has read, behind a bar on a terminal.
+fn progress<T>(
+    bundle: &Bundle,
+    what: &'static str,
+    read: impl FnOnce(&mut dyn FnMut(u64)) -> T,
+) -> T {
+    // The bar hides itself where standard error is no terminal.
+    let bar = ProgressBar::new(bundle.meta().events).with_message(what).with_style(
+        ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len} events")
+            .expect("the template is right"),
+    );
+    read(&mut |events| bar.inc(events))
+}
+
+/// Prints what changed in one JVM's metaspace between two moments.
+fn print_between(bundle: &Bundle, jvm: u32, moments: &[String], look: &Look) -> Result<()> {
+    let [from, to] = moments else { return Ok(()) };
+    let both = (metaspace::look(bundle, jvm, Some(from))?, metaspace::look(bundle, jvm, Some(to))?);
+    let (Some(before), Some(after)) = both else { return Ok(()) };
+    print!("{}", view::between((from, &before), (to, &after), look))
 }
 
 /// Prints what each JVM's metaspace held; where the recording has no chunks, what was asked of it
 /// and what a model makes of that.
-fn print_metaspaces(
-    args: &Args,
-    bundle: &Bundle,
-    jvms: &[u32],
-    look: &text::Look,
-) -> Result<ExitCode> {
+fn print_metaspaces(args: &Args, bundle: &Bundle, jvms: &[u32], look: &Look) -> Result<ExitCode> {
     let at = args.at.as_deref();
     if heaplab_jvm::has_chunks(bundle.tables()) {
         for of in metaspace::of_each(bundle, jvms, at)? {
-            print!("{}", metaspace::text(bundle, &of.report, of.process, at, look))?;
+            print!("{}", view::text(bundle, &of.report, of.process, at, look))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
     for jvm in jvms {
-        print!("{}", metaspace::asked_text(bundle, *jvm, at, look)?)?;
+        let asked = metaspace::asked_of(bundle, *jvm, at)?;
+        print!("{}", view::asked_text(bundle, *jvm, &asked, at, model::DEFAULT, look))?;
         // The peak of what was asked for is no moment of a model.
         let moment = at.filter(|at| *at != "peak");
-        print!("{}", model::text(bundle, *jvm, metaspace::MODEL, moment)?)?;
+        print!("{}", model::text(bundle, *jvm, model::DEFAULT, moment)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -237,30 +257,4 @@ fn is_of_others(file: &Path) -> bool {
     let is_read =
         File::open(file).is_ok_and(|there| there.take(HEAD_BYTES).read_to_end(&mut head).is_ok());
     is_read && !head.is_empty() && !head.windows(MARK.len()).any(|window| window == MARK)
-}
-
-fn write_html(
-    file: &std::path::Path,
-    bundle: &Bundle,
-    analysis: &Analysis,
-    replays: &[Results],
-    metaspaces: &[JvmMetaspace<'_>],
-    heap_at: Option<&heap_at::HeapAt>,
-) -> Result<()> {
-    let sources = heaplab_page::Sources {
-        meta: bundle.meta(),
-        tables: bundle.tables(),
-        process: analysis.process,
-        profile: &analysis.profile,
-        findings: &analysis.findings,
-        replays,
-        metaspaces,
-        heap_at: heap_at.map(heap_at::HeapAt::as_source),
-    };
-    let page = heaplab_page::html(&heaplab_page::page(&sources));
-    output::write(file, false, |out| Ok(out.write_all(page.as_bytes())?))?;
-    if file != std::path::Path::new("-") {
-        eprintln!("{} written", file.display());
-    }
-    Ok(())
 }

@@ -4,12 +4,12 @@
 //! much time they take.
 
 use super::{Args, written};
-use crate::choose;
 use crate::heaps::{self, Heap};
 use anyhow::{Result, bail};
 use heaplab_export::{About, LiveBlock, LiveBlocks, StandingHeap};
 use heaplab_heap::{Part, Region};
 use heaplab_profile::Moment;
+use heaplab_profile::choose;
 use heaplab_replay::Standing;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::program;

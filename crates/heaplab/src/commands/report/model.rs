@@ -4,13 +4,13 @@
 //! The workload runs on the model from its first request to that moment, in the recorded order:
 //! births and deaths of arenas, requests, blocks given back, and purges where the JVM purged.
 
-use crate::choose::{self, Moment};
 use crate::output::Misasked;
 use anyhow::{Context, Result};
 use heaplab_metaspace::designs::{Design, design};
 use heaplab_metaspace::plan::ArenaPlan;
 use heaplab_metaspace::spec::Spec;
 use heaplab_profile::At;
+use heaplab_profile::choose::{self, Moment};
 use heaplab_text::lines;
 use heaplab_text::words::{bytes, duration};
 use heaplab_trace::bundle::{Bundle, Selection};
@@ -18,6 +18,9 @@ use heaplab_trace::tables::ChunkOp;
 use heaplab_trace::{Event, EventSource, Op};
 use std::collections::HashMap;
 use std::ptr::NonNull;
+
+/// The model on which a workload without chunks is shown, unless another is asked for.
+pub const DEFAULT: &str = "metaspace:jdk17";
 
 /// Bytes of a word.
 const WORD_BYTES: u64 = 8;

@@ -2,12 +2,12 @@
 
 use super::take::{line, taken_json, with_progress};
 use super::target::Target;
-use crate::choose::nanoseconds;
 use crate::terminal;
 use anyhow::{Result, bail};
 use heaplab_capture::take::Request;
 use heaplab_capture::watch::{Trigger, Usage, limit_bytes, used_bytes};
 use heaplab_capture::{CaptureError, Connection};
+use heaplab_profile::choose::nanoseconds;
 use heaplab_text::lines;
 use heaplab_text::words::bytes;
 use indicatif::{ProgressBar, ProgressStyle};

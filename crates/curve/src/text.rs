@@ -1,0 +1,129 @@
+//! The results as a person reads them: a table for each variant, the verdict, what limits it.
+
+use crate::minimum::Minimum;
+use crate::page::facts;
+use crate::results::{PointResult, Results, VariantResult};
+use crate::svg::names;
+use crate::verdict::seconds;
+use heaplab_experiment::results::Estimate;
+use heaplab_text::lines::{cut, paragraph};
+use heaplab_text::table::{Ruled, Ruling, ruled};
+use heaplab_text::words::{bytes, count};
+
+/// What marks a point that another one is better than in both.
+const DOMINATED: &str = "x";
+
+/// All of it, in lines of so many columns.
+pub fn results(results: &Results, columns: usize) -> String {
+    let mut out = wrapped(&format!("{}: {}", results.command, facts(results)), "", columns);
+    for variant in &results.variants {
+        out.push('\n');
+        if !variant.name.is_empty() {
+            out += &format!("{}\n", cut(&variant.name, columns));
+        }
+        out += &format!("{}\n", table(results, variant, columns));
+    }
+    let points = || results.variants.iter().flat_map(|variant| &variant.points);
+    if points().any(|point| point.dominated_by.is_some()) {
+        out += &wrapped(
+            &format!("{DOMINATED}  another point needs less space and less time"),
+            "",
+            columns,
+        );
+    }
+    if !results.verdict.is_empty() {
+        out.push('\n');
+    }
+    for sentence in &results.verdict {
+        out += &wrapped(sentence, "", columns);
+    }
+    if !results.cautions.is_empty() {
+        out.push('\n');
+    }
+    for caution in &results.cautions {
+        out += &wrapped(caution, "Note: ", columns);
+    }
+    out
+}
+
+fn table(results: &Results, variant: &VariantResult, columns: usize) -> Ruled {
+    let (time, space) = names(results);
+    let tells = variant.points.iter().any(|point| point.medians.cycles.is_some());
+    let mut header = vec!["", "setting", time, "interval", space, "interval"];
+    if tells {
+        header.push("cycles");
+    }
+    let rows = variant.points.iter().map(|point| {
+        let mut cells = row(point);
+        if tells {
+            cells.push(point.medians.cycles.map_or(String::new(), |cycles| count(cycles as u64)));
+        }
+        cells
+    });
+    ruled(Ruling::Heading, header, rows, 2, columns)
+}
+
+fn row(point: &PointResult) -> Vec<String> {
+    let mark = if point.dominated_by.is_some() { DOMINATED } else { "" };
+    let name = cut(&point.setting, 24);
+    let (Some(time), Some(space)) = (point.time_s, point.space_bytes) else {
+        return vec![
+            mark.into(),
+            name,
+            "no answer".into(),
+            String::new(),
+            String::new(),
+            String::new(),
+        ];
+    };
+    let size = |value: f64| bytes(value.max(0.0) as u64);
+    vec![
+        mark.into(),
+        name,
+        seconds(time.value),
+        range(time, seconds),
+        size(space.value),
+        range(space, size),
+    ]
+}
+
+/// `1.20 to 1.26`: without the unit where the value, which stands before it, has the same.
+fn range(estimate: Estimate, text: impl Fn(f64) -> String) -> String {
+    if estimate.low.is_nan() {
+        return String::new();
+    }
+    let [value, low, high] = [estimate.value, estimate.low, estimate.high].map(text);
+    let parts = [&value, &low, &high].map(|text| text.rsplit_once(' ').unwrap_or((text, "")));
+    if parts.iter().all(|(_, unit)| *unit == parts[0].1) {
+        format!("{} to {}", parts[1].0, parts[2].0)
+    } else {
+        format!("{low} to {high}")
+    }
+}
+
+/// What bisection found.
+pub fn minima(found: &[Minimum], columns: usize) -> String {
+    let sentence = |found: &Minimum| {
+        let name =
+            if found.variant.is_empty() { String::new() } else { format!("{}: ", found.variant) };
+        let failure = found.failure.as_deref().unwrap_or("it failed");
+        match (&found.least, &found.fails) {
+            (Some(least), Some(fails)) => {
+                format!("{name}the least that runs is {least}; at {fails} {failure}.")
+            }
+            (Some(least), None) => format!(
+                "{name}{least} runs, and that is the range's least: begin lower to find where it fails."
+            ),
+            (None, Some(fails)) => {
+                format!("{name}nothing in the range runs: at {fails} {failure}.")
+            }
+            (None, None) => format!("{name}nothing was run."),
+        }
+    };
+    found.iter().map(|found| wrapped(&sentence(found), "", columns)).collect()
+}
+
+/// `text` in lines that fit, the first behind `label`.
+fn wrapped(text: &str, label: &str, columns: usize) -> String {
+    paragraph(text, label, 2, columns).trim_start().into()
+}

@@ -1,0 +1,132 @@
+//! Heaps that collect: how often and why, what their space held, and the committed bytes side by
+//! side.
+
+use super::{parameter_lines, table};
+use crate::results::HeapResult;
+use heaplab_heap::Collection;
+use heaplab_text::table::Ruled;
+use heaplab_text::words::bytes;
+use std::collections::BTreeMap;
+
+/// Rows of the table side by side: the first, the last, and evenly between.
+const ROWS_MAX: usize = 12;
+/// Heaps that stand side by side in a terminal of 80 columns.
+const HEAPS_MAX: usize = 4;
+
+/// The tables of the heaps that collect; none where no heap does.
+pub fn tables(heaps: &[HeapResult], columns: usize) -> Vec<Ruled> {
+    let heaps: Vec<&HeapResult> =
+        heaps.iter().filter(|heap| !heap.collections.is_empty()).collect();
+    let overview = heaps.iter().filter_map(|heap| overview(heap)).collect();
+    let headings = [
+        "collections",
+        "count",
+        "committed\nmost, end",
+        "used\nmost, end",
+        "waste\nat the end",
+        "pause\nmedian, most",
+    ];
+    [table(headings, overview, columns), side_by_side(&heaps, columns)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn overview(heap: &HeapResult) -> Option<Vec<String>> {
+    let last = heap.collections.last()?;
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    heap.collections.iter().for_each(|collection| *kinds.entry(&collection.kind).or_default() += 1);
+    let count =
+        kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join("\n");
+    let most = |of: fn(&Collection) -> u64| heap.collections.iter().map(of).max().unwrap_or(0);
+    let committed =
+        most(|collection| collection.before.committed_bytes.max(collection.after.committed_bytes));
+    let used = most(|collection| collection.before.used_bytes);
+    Some(vec![
+        parameter_lines(&heap.heap),
+        count,
+        format!("{}\n{}", bytes(committed), bytes(last.after.committed_bytes)),
+        format!("{}\n{}", bytes(used), bytes(last.after.used_bytes)),
+        bytes(last.after.waste_bytes),
+        pauses(&heap.collections),
+    ])
+}
+
+/// The median and the longest pause; empty where none was measured.
+fn pauses(collections: &[Collection]) -> String {
+    let mut pauses: Vec<u64> =
+        collections.iter().filter_map(|collection| collection.pause_ns).collect();
+    pauses.sort_unstable();
+    let milliseconds = |ns: u64| format!("{:.2} ms", ns as f64 / 1e6);
+    let (Some(median), Some(most)) = (pauses.get(pauses.len() / 2), pauses.last()) else {
+        return String::new();
+    };
+    format!("{}\n{}", milliseconds(*median), milliseconds(*most))
+}
+
+/// Committed bytes after the collections that the workload forced, where all heaps have as many of
+/// them.
+fn side_by_side(heaps: &[&HeapResult], columns: usize) -> Option<Ruled> {
+    let forced: Vec<Vec<&Collection>> = heaps
+        .iter()
+        .map(|heap| {
+            heap.collections.iter().filter(|collection| collection.cause == "forced").collect()
+        })
+        .collect();
+    let rows = forced.first().map_or(0, Vec::len);
+    if rows == 0 || heaps.len() > HEAPS_MAX || forced.iter().any(|of_heap| of_heap.len() != rows) {
+        return None;
+    }
+    let shown = rows.min(ROWS_MAX);
+    let nth = |row: usize| if shown < 2 { 0 } else { row * (rows - 1) / (shown - 1) };
+    let lines = (0..shown).map(nth).map(|row| {
+        let committed = forced.iter().map(|of_heap| bytes(of_heap[row].after.committed_bytes));
+        std::iter::once(format!("{} of {rows}", row + 1)).chain(committed).collect()
+    });
+    let headings: Vec<String> = std::iter::once("committed after\nforced collection".into())
+        .chain(heaps.iter().map(|heap| parameter_lines(&heap.heap)))
+        .collect();
+    table(headings, lines.collect(), columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heaplab_heap::SpaceState;
+
+    fn heap(name: &str, committed_bytes: u64) -> HeapResult {
+        let collection = |nth: u64| {
+            let before = SpaceState {
+                used_bytes: nth << 20,
+                committed_bytes: committed_bytes + (nth << 18),
+                ..SpaceState::default()
+            };
+            let after = SpaceState { used_bytes: nth << 19, waste_bytes: 640, ..before };
+            Collection {
+                kind: "mark-sweep".into(),
+                cause: "forced".into(),
+                before,
+                after,
+                pause_ns: Some(nth * 150_000),
+                ..Collection::default()
+            }
+        };
+        HeapResult {
+            heap: name.into(),
+            collections: (1..=40).map(collection).collect(),
+            ..HeapResult::default()
+        }
+    }
+
+    #[test]
+    fn heaps_that_collect_stand_side_by_side() {
+        let heaps = [
+            heap("v8:legacy", 9 << 20),
+            HeapResult { heap: "glibc".into(), ..HeapResult::default() },
+            heap("v8:many,version=7.9", 7 << 20),
+        ];
+        let text = tables(&heaps, 80).iter().map(Ruled::to_string).collect::<Vec<_>>().join("\n\n");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+}

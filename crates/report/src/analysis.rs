@@ -1,0 +1,114 @@
+//! Profile and findings of one process of a recording: what the report, the page, the tour and the
+//! studies look at.
+
+use heaplab_findings::{Basis, Detectors, Findings, Options};
+use heaplab_profile::choose::{self, ChooseError};
+use heaplab_profile::{
+    MomentRequest, ProcessPeak, Profile, process_peaks, profile, remapped_from_bytes,
+};
+use heaplab_trace::bundle::{Bundle, Selection};
+use heaplab_trace::tables::{Ended, Tables};
+use heaplab_trace::{Event, EventSource, TraceError};
+
+/// What one look at a recording gave.
+#[derive(Debug)]
+pub struct Analysis {
+    /// The process looked at; `None`: all of them, or the only one.
+    pub process: Option<u32>,
+    /// All processes with events, the largest first, where the largest was chosen.
+    pub peaks: Vec<ProcessPeak>,
+    /// Where the bytes go.
+    pub profile: Profile,
+    /// What to change.
+    pub findings: Findings,
+}
+
+/// The process that `wanted` names, as everywhere; without a wish the largest, and then the peaks
+/// of all, largest first.
+///
+/// # Errors
+/// No process is so called, or the events cannot be read.
+pub fn select(
+    bundle: &Bundle,
+    wanted: Option<&str>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Selection, Vec<ProcessPeak>), ChooseError> {
+    if wanted.is_some() || bundle.tables().processes.len() < 2 {
+        return Ok((choose::process(bundle, wanted)?, Vec::new()));
+    }
+    let peaks = process_peaks(&mut Watched::new(bundle, Selection::default(), progress)?)?;
+    Ok((Selection { process: peaks.first().map(|peak| peak.process) }, peaks))
+}
+
+/// Reads the recording once.
+///
+/// # Errors
+/// What reading fails with.
+pub fn analyse(
+    bundle: &Bundle,
+    selection: Selection,
+    basis: Option<Basis>,
+    moments: Vec<MomentRequest>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Analysis, TraceError> {
+    let tables = bundle.tables();
+    let process = selection.process;
+    let remapped_from_bytes = remapped_from_bytes(&bundle.meta().allocator);
+    let mut detectors = Detectors::new(Options {
+        basis,
+        process,
+        recorded_under: bundle.meta().allocator.clone(),
+        moves_known: !bundle.meta().moves_unknown,
+        remapped_from_bytes,
+        ended: bundle.meta().cut.is_none() && ended(tables, process),
+        ..Options::default()
+    });
+    let options = heaplab_profile::Options {
+        moments,
+        remapped_from_bytes,
+        ..heaplab_profile::Options::default()
+    };
+    let mut events = Watched::new(bundle, selection, progress)?;
+    let profile = profile(tables, &mut events, &options, &mut detectors)
+        .map_err(choose::of_recording(bundle))?;
+    let mut findings = detectors.finish(tables, &profile);
+    if heaplab_jvm::is_metaspace(tables) {
+        // A block of metaspace dies with its loader and lies where its arena has room: slop,
+        // leaks and churn are malloc's.
+        let Findings { counts, counts_at_peak, limits, .. } = findings;
+        findings = Findings { counts, counts_at_peak, limits, ..Findings::default() };
+    }
+    Ok(Analysis { process, peaks: Vec::new(), profile, findings })
+}
+
+/// Whether the process is known to have run to its end. A trace without processes (an import) is
+/// taken at its word.
+fn ended(tables: &Tables, process: Option<u32>) -> bool {
+    let looked_at = |row: usize| process.is_none_or(|process| process as usize == row);
+    let mut processes = tables.processes.iter().enumerate().filter(|(row, _)| looked_at(*row));
+    processes.all(|(_, process)| matches!(process.ended, Ended::Exited(_)))
+}
+
+/// A bundle's events, of which `progress` hears how many were read.
+struct Watched<'p> {
+    events: heaplab_trace::bundle::Events,
+    progress: &'p mut dyn FnMut(u64),
+}
+
+impl Watched<'_> {
+    fn new<'p>(
+        bundle: &Bundle,
+        selection: Selection,
+        progress: &'p mut dyn FnMut(u64),
+    ) -> Result<Watched<'p>, TraceError> {
+        Ok(Watched { events: bundle.events(selection)?, progress })
+    }
+}
+
+impl EventSource for Watched<'_> {
+    fn next_batch(&mut self, batch: &mut Vec<Event>) -> Result<(), TraceError> {
+        self.events.next_batch(batch)?;
+        (self.progress)(batch.len() as u64);
+        Ok(())
+    }
+}

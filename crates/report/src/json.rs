@@ -1,0 +1,123 @@
+//! `report --json`: everything that the report knows, for a machine (docs/report-json.md).
+
+use crate::{Report, Shown, frames};
+use heaplab_profile::{ProcessPeak, Profile, ResidentPeak};
+use heaplab_trace::bundle::Meta;
+use heaplab_trace::tables::{Frame, Module, Process, StackNode};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Raised when a field changes its meaning or goes; new fields do not raise it.
+const VERSION: u32 = 2;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    format: &'static str,
+    version: u32,
+    bundle: String,
+    meta: &'a Meta,
+    process: Option<u32>,
+    processes: &'a [Process],
+    process_peaks: &'a [ProcessPeak],
+    profile: ProfileShown<'a>,
+    findings: Value,
+    moments: &'a Shown,
+    resident: Option<ResidentPeak>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metaspace: Option<&'a heaplab_jvm::Report>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    metaspaces: Vec<OfProcess<'a>>,
+    stacks: &'a [StackNode],
+    frames: &'a [Frame],
+    modules: &'a [Module],
+}
+
+/// What the metaspace of one of several JVMs held.
+#[derive(Serialize)]
+struct OfProcess<'a> {
+    process: u32,
+    #[serde(flatten)]
+    report: &'a heaplab_jvm::Report,
+}
+
+/// The profile as it is, or without what would be said of moves where they are not known.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ProfileShown<'a> {
+    Whole(&'a Profile),
+    WithoutMoves(Value),
+}
+
+/// Sets what is counted of moves to null, wherever it stands.
+fn forget_moves(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                match name.as_str() {
+                    "moved_reallocations"
+                    | "moved_bytes"
+                    | "remapped_bytes"
+                    | "copied_moved_bytes" => *field = Value::Null,
+                    _ => forget_moves(field),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_moves),
+        _ => {}
+    }
+}
+
+/// The document.
+///
+/// # Errors
+/// None that a recording can cause; serialization is asked and answers.
+pub fn document(report: &Report<'_>) -> serde_json::Result<String> {
+    let tables = report.tables;
+    let mut findings = serde_json::to_value(report.findings)?;
+    // Labels beside each stack, so that a finding can be read without the tables.
+    for finding in findings["findings"].as_array_mut().into_iter().flatten() {
+        for share in finding["stacks"].as_array_mut().into_iter().flatten() {
+            let stack = share["stack"].as_u64().unwrap_or(0) as u32;
+            let labels: Vec<String> =
+                tables.frames_of(stack).map(|frame| frames::label(tables, frame)).collect();
+            share["frames"] = json!(labels);
+        }
+    }
+    let profile = if report.meta.moves_unknown {
+        let mut profile = serde_json::to_value(report.profile)?;
+        forget_moves(&mut profile);
+        forget_moves(&mut findings);
+        ProfileShown::WithoutMoves(profile)
+    } else {
+        ProfileShown::Whole(report.profile)
+    };
+    let document = Document {
+        format: "heaplab-report",
+        version: VERSION,
+        bundle: report.path.display().to_string(),
+        meta: report.meta,
+        process: report.process,
+        processes: &tables.processes,
+        process_peaks: report.peaks,
+        profile,
+        findings,
+        moments: report.shown,
+        resident: heaplab_profile::resident_peak(tables, report.process),
+        metaspace: if let [one] = report.metaspaces { Some(one.report) } else { None },
+        metaspaces: if report.metaspaces.len() > 1 {
+            report
+                .metaspaces
+                .iter()
+                .map(|of| OfProcess { process: of.process, report: of.report })
+                .collect()
+        } else {
+            Vec::new()
+        },
+        stacks: &tables.stacks,
+        frames: &tables.frames,
+        modules: &tables.modules,
+    };
+    let mut text = serde_json::to_string(&document)?;
+    text.push('\n');
+    Ok(text)
+}

@@ -1,0 +1,31 @@
+//! A report on a recording: one model ([`Report`]), rendered as text for a terminal ([`text`]), as
+//! JSON ([`json`]) and as one HTML page ([`page`]).
+//!
+//! A new section has its model in `report.rs` or in what the analyses found, its words in
+//! `text/`, and its part of the page in `page/convert`.
+//!
+//! ```no_run
+//! use heaplab_report::{Report, Shown, analyse, text};
+//! use heaplab_trace::bundle::{Bundle, Selection};
+//!
+//! let bundle = Bundle::open("app.heaplab".as_ref())?;
+//! let analysis = analyse(&bundle, Selection::default(), None, Vec::new(), &mut |_| {})?;
+//! let look = heaplab_text::paint::Look { columns: 80, listing_columns: 80, colour: false, top: 10 };
+//! print!("{}", text::report(&Report::new(&bundle, &analysis, &Shown::Nothing), &look));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod analysis;
+mod frames;
+mod heap_at;
+pub mod json;
+pub mod metaspace;
+pub mod moments;
+pub mod page;
+mod report;
+pub mod text;
+
+pub use analysis::{Analysis, analyse, select};
+pub use heap_at::HeapAt;
+pub use moments::Shown;
+pub use report::{JvmMetaspace, Report};

@@ -1,0 +1,169 @@
+//! Puts the page together: template, style, scripts and data in one file.
+//!
+//! The data holds names from elsewhere (functions, paths, arguments), so three things keep them
+//! from becoming markup: JSON is written without `<`, `>` and `&` and without the two line
+//! separators that scripts end lines at; the scripts build every element by hand and put names in
+//! as text; and the page's own policy forbids scripts without its nonce and every request to
+//! anywhere.
+
+use crate::page::model::Page;
+
+const TEMPLATE: &str = include_str!("../../assets/page.html");
+const STYLE: &str = include_str!("../../assets/page.css");
+/// In the order in which they are joined to one module: each may use what stands before it.
+const SCRIPTS: [&str; 10] = [
+    include_str!("../../assets/format.js"),
+    include_str!("../../assets/dom.js"),
+    include_str!("../../assets/timeline.js"),
+    include_str!("../../assets/flame.js"),
+    include_str!("../../assets/findings.js"),
+    include_str!("../../assets/tables.js"),
+    include_str!("../../assets/heap-map.js"),
+    include_str!("../../assets/replay.js"),
+    include_str!("../../assets/metaspace.js"),
+    include_str!("../../assets/main.js"),
+];
+
+/// The whole page as one HTML file.
+///
+/// ```
+/// let html = heaplab_report::page::html(&heaplab_report::page::model::Page::default());
+/// assert!(html.starts_with("<!doctype html>"));
+/// ```
+pub fn html(page: &Page) -> String {
+    let data = serde_json::to_string(page).expect("numbers, strings and lists always become JSON");
+    let name =
+        if page.recording.program.is_empty() { "unnamed program" } else { &page.recording.program };
+    let mut out = String::with_capacity(
+        TEMPLATE.len()
+            + STYLE.len()
+            + data.len()
+            + SCRIPTS.iter().map(|script| script.len()).sum::<usize>(),
+    );
+    let mut rest = TEMPLATE;
+    // One pass over the template alone: what is put in is never searched for places to fill.
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (place, after) = after.split_once("}}").expect("the template closes what it opens");
+        out.push_str(before);
+        match place {
+            "title" => push_text(&mut out, &format!("{} - heaplab", shorten(name, 80))),
+            "css" => out.push_str(STYLE),
+            "js" => SCRIPTS.iter().for_each(|script| out.push_str(script)),
+            "data" => push_json(&mut out, &data),
+            other => unreachable!("the template names {other}, which nothing fills"),
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Writes JSON so that no part of it can end the element that holds it.
+fn push_json(out: &mut String, json: &str) {
+    for character in json.chars() {
+        match character {
+            '<' => out.push_str("\\u003c"),
+            '>' => out.push_str("\\u003e"),
+            '&' => out.push_str("\\u0026"),
+            '\u{2028}' => out.push_str("\\u2028"),
+            '\u{2029}' => out.push_str("\\u2029"),
+            other => out.push(other),
+        }
+    }
+}
+
+fn push_text(out: &mut String, text: &str) {
+    for character in text.chars() {
+        match character {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            other => out.push(other),
+        }
+    }
+}
+
+/// At most `characters` characters; what is longer ends in an ellipsis.
+pub(crate) fn shorten(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(characters - 1).chain(['…']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::model::{Frame, Recording};
+
+    const HOSTILE: &str = "</script><img src=x onerror=alert(1)><!--<script>{{data}}\u{2028}&amp;";
+
+    fn hostile() -> Page {
+        Page {
+            recording: Recording { program: HOSTILE.into(), ..Recording::default() },
+            frames: vec![Frame {
+                label: HOSTILE.into(),
+                module: HOSTILE.into(),
+                place: HOSTILE.into(),
+            }],
+            ..Page::default()
+        }
+    }
+
+    #[test]
+    fn hostile_names_cannot_leave_the_data() {
+        let html = html(&hostile());
+        let (before, data) =
+            html.split_once(r#"<script type="application/json" id="data">"#).unwrap();
+        let (data, after) = data.split_once("</script>").unwrap();
+        let read: serde_json::Value = serde_json::from_str(data).unwrap();
+        assert_eq!(read["frames"][0]["label"], HOSTILE);
+        assert!(!data.contains('<') && !data.contains('\u{2028}'));
+        assert!(!before.contains("<img") && !after.contains("<img"));
+        assert_eq!(
+            html.matches("{{").count(),
+            2 + 3,
+            "only the names themselves (title and data) hold braces"
+        );
+    }
+
+    #[test]
+    fn the_page_is_small_before_its_data() {
+        let size = html(&Page::default()).len();
+        assert!(size < 120_000, "{size} bytes");
+    }
+
+    #[test]
+    fn scripts_never_write_markup_and_nothing_is_fetched() {
+        for script in SCRIPTS {
+            for way in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+                "new Function",
+                "fetch(",
+                "XMLHttpRequest",
+                "import(",
+            ] {
+                assert!(!script.contains(way), "{way}");
+            }
+            assert!(!script.contains("</script"), "a script would end itself");
+        }
+        let html = html(&Page::default());
+        assert!(!html.contains("https://"));
+        let namespaces = html.matches("http://").count();
+        assert_eq!(
+            namespaces,
+            html.matches("http://www.w3.org/2000/svg").count(),
+            "the only addresses are names of a namespace"
+        );
+    }
+
+    #[test]
+    fn shortening_counts_characters() {
+        assert_eq!(shorten("äöü", 3), "äöü");
+        assert_eq!(shorten("äöüß", 3), "äö…");
+    }
+}

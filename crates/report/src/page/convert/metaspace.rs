@@ -1,0 +1,71 @@
+//! The metaspace's section, one part a JVM. A timeline has at most some 400 points and kinds are a
+//! handful, so that nothing of a part is left out.
+
+use crate::{JvmMetaspace, Report};
+
+use crate::page::{compose::shorten, limits, model};
+use heaplab_text::words::bytes;
+
+/// The parts, those of the largest peaks first.
+pub fn metaspaces(sources: &Report<'_>, left_out: &mut Vec<String>) -> Vec<model::Metaspace> {
+    let mut jvms: Vec<&JvmMetaspace<'_>> = sources.metaspaces.iter().collect();
+    jvms.sort_by_key(|jvm| std::cmp::Reverse(jvm.report.peak.committed_bytes));
+    let rest = jvms.split_off(jvms.len().min(limits::METASPACES));
+    if let Some(largest) = rest.first() {
+        let peak = bytes(largest.report.peak.committed_bytes);
+        left_out.push(format!(
+            "the metaspaces of {} more JVMs, of which none committed more than {peak}",
+            rest.len()
+        ));
+    }
+    jvms.into_iter().map(|jvm| metaspace(sources, jvm)).collect()
+}
+
+/// What a JVM is called where there are several.
+fn name(sources: &Report<'_>, process: u32) -> String {
+    let Some(process) =
+        sources.tables.processes.get(process as usize).filter(|_| sources.metaspaces.len() > 1)
+    else {
+        return String::new();
+    };
+    let program = process.executable.rsplit('/').next().unwrap_or_default();
+    let arguments = process.arguments.get(1..).unwrap_or_default().join(" ");
+    shorten(&format!("JVM {}: {program} {arguments}", process.pid), limits::NAME_CHARS)
+}
+
+fn metaspace(sources: &Report<'_>, jvm: &JvmMetaspace<'_>) -> model::Metaspace {
+    let JvmMetaspace { process, report, moment } = *jvm;
+    let statistics = &report.statistics;
+    let kind = |kind: &heaplab_jvm::statistics::Kind| model::MetaspaceKind {
+        name: format!(
+            "{}, {}",
+            if kind.loader.is_empty() { "not known" } else { &kind.loader },
+            if kind.class { "class" } else { "non-class" }
+        ),
+        arenas: kind.arenas,
+        chunks: kind.in_use.chunks,
+        requested_bytes: kind.requested_bytes,
+        used_bytes: kind.in_use.used_bytes,
+        free_bytes: kind.in_use.free_bytes,
+        waste_bytes: kind.in_use.waste_bytes,
+        committed_bytes: kind.in_use.committed_bytes,
+    };
+    let finding = |finding: &heaplab_jvm::Finding| model::MetaspaceFinding {
+        title: finding.title.clone(),
+        advice: finding.advice.clone(),
+    };
+    model::Metaspace {
+        jvm: name(sources, process),
+        moment: moment.into(),
+        committed_bytes: statistics.committed_bytes(),
+        used_bytes: statistics.in_use().used_bytes,
+        free_chunks_bytes: statistics.free_chunks_bytes(),
+        peak_bytes: report.peak.committed_bytes,
+        time_ns: report.timeline.iter().map(|point| point.time_ns).collect(),
+        committed: report.timeline.iter().map(|point| point.committed_bytes).collect(),
+        used: report.timeline.iter().map(|point| point.used_bytes).collect(),
+        kinds: statistics.kinds.iter().map(kind).collect(),
+        findings: report.findings.iter().map(finding).collect(),
+        text: statistics.to_string(),
+    }
+}

@@ -1,0 +1,69 @@
+//! The page's table of places in code: each label once, referred to by index.
+
+use crate::page::{compose::shorten, limits, model};
+use heaplab_trace::{StackId, tables::Tables};
+use std::collections::HashMap;
+
+/// Collects the places that the page names.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    rows: Vec<model::Frame>,
+    index: HashMap<model::Frame, u32>,
+}
+
+impl Names {
+    /// The table.
+    pub(crate) fn into_rows(self) -> Vec<model::Frame> {
+        self.rows
+    }
+
+    /// Index of a place.
+    pub(crate) fn add(&mut self, frame: model::Frame) -> u32 {
+        if let Some(&index) = self.index.get(&frame) {
+            return index;
+        }
+        let index = u32::try_from(self.rows.len())
+            .expect("fewer places than stack nodes, which are counted in 32 bits");
+        self.rows.push(frame.clone());
+        self.index.insert(frame, index);
+        index
+    }
+
+    /// Index of a row of `frames` as a function, whatever line of it.
+    pub(crate) fn function(&mut self, tables: &Tables, frame: u32) -> u32 {
+        let mut place = place_of(tables, frame);
+        if let Some((file, _)) = place.place.rsplit_once(':') {
+            place.place = file.to_owned();
+        }
+        self.add(place)
+    }
+
+    /// A stack, innermost first, at most [`limits::STACK_FRAMES`] frames.
+    pub(crate) fn stack(&mut self, tables: &Tables, stack: StackId) -> Vec<u32> {
+        tables
+            .frames_of(stack)
+            .take(limits::STACK_FRAMES)
+            .map(|frame| self.add(place_of(tables, frame)))
+            .collect()
+    }
+}
+
+fn place_of(tables: &Tables, row: u32) -> model::Frame {
+    let frame = tables.frames.get(row as usize);
+    let module =
+        frame.and_then(|frame| frame.module).and_then(|module| tables.modules.get(module as usize));
+    let place = frame.and_then(|frame| {
+        frame.file.as_ref().map(|file| format!("{}:{}", file_name(file), frame.line))
+    });
+    model::Frame {
+        label: shorten(&tables.frame_label(row), limits::NAME_CHARS),
+        module: module
+            .map(|module| shorten(file_name(&module.path), limits::NAME_CHARS))
+            .unwrap_or_default(),
+        place: place.map(|place| shorten(&place, limits::NAME_CHARS)).unwrap_or_default(),
+    }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

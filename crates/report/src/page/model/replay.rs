@@ -1,0 +1,105 @@
+//! What the page shows of the same workload on other heaps, where it was replayed.
+
+use serde::Serialize;
+
+/// The same workload on other heaps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Replay {
+    /// When it was measured, seconds since 1970 UTC; 0: not known.
+    pub measured_unix_s: u64,
+    /// What it measured, in words: "space and time of glibc; space of jemalloc".
+    pub measured: String,
+    /// What a newer replay has measured again, in words; empty: nothing.
+    pub measured_again: String,
+    /// The heap that ratios are against.
+    pub baseline: String,
+    /// How it was measured, in words.
+    pub settings: String,
+    /// Where it was measured, in words.
+    pub machine: String,
+    /// Of the intervals: 0.95.
+    pub confidence: f64,
+    /// One a heap, the baseline first.
+    pub heaps: Vec<ReplayHeap>,
+    /// The verdict in words, most important first.
+    pub verdicts: Vec<String>,
+    /// What limits it.
+    pub cautions: Vec<String>,
+}
+
+/// One heap's results.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ReplayHeap {
+    /// Its name, with parameters.
+    pub name: String,
+    /// Its version as it says itself.
+    pub version: String,
+    /// Resident bytes, the driver's own taken off; `None`: not measured.
+    pub space: Option<ReplaySpace>,
+    /// Collections, of a heap that collects.
+    pub collections: Option<ReplayCollections>,
+    /// Nanoseconds an event, the driver's own taken off; `None`: not measured.
+    pub event_ns: Option<f64>,
+    /// Peak space as a ratio to the baseline.
+    pub space_ratio: Option<Ratio>,
+    /// Time as a ratio to the baseline.
+    pub time_ratio: Option<Ratio>,
+    /// Measurements that failed, each a sentence.
+    pub failures: Vec<String>,
+}
+
+/// The collections of one heap: at most [`crate::page::limits::COLLECTION_POINTS`] of them, evenly
+/// chosen, the last among them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ReplayCollections {
+    /// All that ran.
+    pub count: u64,
+    /// How many of each kind, in words: "12 scavenge, 7 mark-compact".
+    pub kinds: String,
+    /// Births before each.
+    pub births: Vec<u64>,
+    /// Committed bytes of the space that the heap is about, after each.
+    pub committed_bytes: Vec<u64>,
+    /// Used bytes after each.
+    pub used_bytes: Vec<u64>,
+    /// Free bytes on no list after each.
+    pub waste_bytes: Vec<u64>,
+    /// Pauses, where they were measured.
+    pub pause_ns: Vec<u64>,
+}
+
+/// Resident bytes of one heap.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ReplaySpace {
+    /// At their largest.
+    pub peak_bytes: u64,
+    /// After the last event.
+    pub end_bytes: u64,
+    /// After the heap was asked to give back what it can; `None`: it has no such call.
+    pub trimmed_bytes: Option<u64>,
+    /// Largest committed bytes, as the heap says.
+    pub committed_bytes: Option<u64>,
+    /// Resident bytes at the peak for each byte asked for then.
+    pub resident_per_requested: f64,
+    /// Events replayed at each moment of the curve, at most [`crate::page::limits::CURVE_POINTS`].
+    pub curve_event: Vec<u64>,
+    /// Resident bytes then.
+    pub curve_bytes: Vec<u64>,
+    /// Bytes asked for and live then.
+    pub curve_requested_bytes: Vec<u64>,
+}
+
+/// A ratio with the range it may lie in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The estimate.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// The same in words: "1.17 to 1.43", or why there is no range.
+    pub range: String,
+    /// "less", "more", "equivalent" or "not_shown".
+    pub outcome: String,
+}

@@ -1,0 +1,67 @@
+//! The model of a report: whatever its text, its JSON and its page say comes from here.
+
+use crate::{Analysis, HeapAt, Shown};
+use heaplab_experiment::results::Results;
+use heaplab_findings::Findings;
+use heaplab_profile::{ProcessPeak, Profile};
+use heaplab_trace::bundle::{Bundle, Meta};
+use heaplab_trace::tables::Tables;
+use std::path::Path;
+
+/// What a report is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// Where the recording lies.
+    pub path: &'a Path,
+    /// The recording as a whole.
+    pub meta: &'a Meta,
+    /// What its events refer to.
+    pub tables: &'a Tables,
+    /// Row of `processes` that `profile` is about; `None`: all.
+    pub process: Option<u32>,
+    /// All processes with events, the largest first, where the largest was chosen.
+    pub peaks: &'a [ProcessPeak],
+    /// What the pass found.
+    pub profile: &'a Profile,
+    /// What to change.
+    pub findings: &'a Findings,
+    /// The moments that were asked for.
+    pub shown: &'a Shown,
+    /// The same workload on other heaps, where it was replayed: the newest replay first, then those
+    /// that measured what no newer did.
+    pub replays: &'a [Results],
+    /// What the metaspaces of recorded JVMs held: of the one that the report is about, or of each.
+    pub metaspaces: &'a [JvmMetaspace<'a>],
+    /// A heap that ran the workload up to a moment, to be drawn page by page.
+    pub heap_at: Option<HeapAt<'a>>,
+}
+
+/// What a JVM's metaspace held at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct JvmMetaspace<'a> {
+    /// Row of `processes`.
+    pub process: u32,
+    /// What it held.
+    pub report: &'a heaplab_jvm::Report,
+    /// When: "At the end".
+    pub moment: &'a str,
+}
+
+impl<'a> Report<'a> {
+    /// The report of one look at a recording, without replays, metaspaces and a heap.
+    pub fn new(bundle: &'a Bundle, analysis: &'a Analysis, shown: &'a Shown) -> Report<'a> {
+        Report {
+            path: bundle.path(),
+            meta: bundle.meta(),
+            tables: bundle.tables(),
+            process: analysis.process,
+            peaks: &analysis.peaks,
+            profile: &analysis.profile,
+            findings: &analysis.findings,
+            shown,
+            replays: &[],
+            metaspaces: &[],
+            heap_at: None,
+        }
+    }
+}

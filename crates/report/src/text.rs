@@ -1,0 +1,403 @@
+//! The report as text for a terminal: what was recorded and how well, live memory, slop, the most
+//! frequent requests, what to change, what is live at the peak.
+
+mod findings;
+mod places;
+
+use crate::{Report, frames};
+use heaplab_findings::{Basis, CountsTable};
+use heaplab_profile::{ProcessPeak, Timeline, TimelineAxis, resident_peak};
+use heaplab_text::lines;
+use heaplab_text::paint::{Look, Paint};
+use heaplab_text::words::{bytes, copied, count, duration, percent, plural};
+use heaplab_trace::NOTICED_AT_COLLECTION;
+use heaplab_trace::tables::{Ended, Tables, process_label};
+
+/// The whole report.
+pub fn report(report: &Report<'_>, look: &Look) -> String {
+    let mut paint = Paint::new(look.width, look.colour);
+    header(&mut paint, report);
+    warnings(&mut paint, report);
+    live(&mut paint, report);
+    places::marks(&mut paint, report, look.top);
+    if report.profile.totals.requests == 0 {
+        paint.line("");
+        paint.line("Nothing was allocated, so there is nothing to say.");
+        return paint.finish();
+    }
+    places::moments(&mut paint, report.tables, report.shown, look.top);
+    // Blocks of a metaspace have no slop, and die with their loaders.
+    let is_mallocs = !heaplab_jvm::is_metaspace(report.tables);
+    if is_mallocs {
+        slop(&mut paint, report);
+    }
+    let basis = report.findings.counts.basis;
+    counts(
+        &mut paint,
+        &format!("Most frequent requests ({})", on(basis)),
+        &report.findings.counts,
+        look.top,
+    );
+    counts(&mut paint, "The same at the peak", &report.findings.counts_at_peak, look.top.min(5));
+    if is_mallocs {
+        findings::changes(&mut paint, report, look.top);
+    }
+    places::at_peak(&mut paint, report.tables, report.profile, look.top.min(5));
+    if is_mallocs {
+        findings::live_at_end(&mut paint, report, look.top.min(5));
+    }
+    paint.finish()
+}
+
+fn on(basis: Basis) -> String {
+    if basis == Basis::Measured {
+        "usable sizes as measured".into()
+    } else {
+        format!("usable sizes of {}", basis.title())
+    }
+}
+
+fn header(paint: &mut Paint, report: &Report<'_>) {
+    let (meta, tables) = (report.meta, report.tables);
+    paint.title(if meta.program.is_empty() {
+        "(the program's name is not known)"
+    } else {
+        &meta.program
+    });
+    for sentence in &report.findings.lead {
+        paint.item("", sentence);
+    }
+    let allocator = if meta.allocator.is_empty() {
+        "allocator not known".into()
+    } else {
+        format!("recorded under {}", meta.allocator)
+    };
+    let depth = if meta.stack_depth == 0 {
+        "no stacks".into()
+    } else {
+        format!("stacks to {}", plural(meta.stack_depth.into(), "frame"))
+    };
+    let mut facts = vec![allocator, plural(report.profile.totals.events, "event")];
+    if meta.duration_ns > 0 {
+        facts.push(duration(meta.duration_ns));
+    }
+    facts.extend([depth, plural(report.profile.threads.len() as u64, "thread")]);
+    paint.wrapped("", &facts.join(" · "));
+    if meta.death_rule == NOTICED_AT_COLLECTION {
+        let apart = if meta.granularity_bytes == 0 {
+            String::new()
+        } else {
+            format!(", {} of new objects apart", bytes(meta.granularity_bytes))
+        };
+        paint.wrapped(
+            "",
+            &format!("deaths noticed at collections{apart}: until then an object counts as live"),
+        );
+    }
+    let Some(row) = report.process else {
+        if tables.processes.len() > 1 {
+            paint.wrapped("", &format!("all {} processes together", tables.processes.len()));
+        }
+        return;
+    };
+    let Some(process) = tables.processes.get(row as usize) else { return };
+    let command = if process.arguments.is_empty() {
+        process.executable.clone()
+    } else {
+        one_line(&process.arguments.join(" "))
+    };
+    let end = match process.ended {
+        Ended::Exited(0) => String::new(),
+        Ended::Exited(status) => format!(", exit status {status}"),
+        Ended::Signalled(signal) => format!(", killed by signal {signal}"),
+        Ended::Exec => ", became another program".into(),
+        Ended::Unknown => ", end not seen".into(),
+    };
+    paint.wrapped(
+        "",
+        &format!(
+            "one of {} processes: pid {}, {command}{end}",
+            tables.processes.len(),
+            process_label(&tables.processes, row as usize)
+        ),
+    );
+    let others: Vec<String> = report
+        .peaks
+        .iter()
+        .filter(|peak| peak.process != row)
+        .take(4)
+        .map(|peak| other(tables, peak))
+        .collect();
+    if !others.is_empty() {
+        let more = report.peaks.len() - 1 - others.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        paint.wrapped(
+            "",
+            &format!(
+                "it has the largest peak; others: {}{more}. Choose with --process PID, NAME or all",
+                others.join(", ")
+            ),
+        );
+    }
+}
+
+/// A command's words on one line: a script given as an argument has many.
+fn one_line(command: &str) -> String {
+    const CHARACTERS_MAX: usize = 200;
+    lines::cut(&command.split_whitespace().collect::<Vec<_>>().join(" "), CHARACTERS_MAX)
+}
+
+fn other(tables: &Tables, peak: &ProcessPeak) -> String {
+    let row = peak.process as usize;
+    let (pid, name) = tables.processes.get(row).map_or_else(
+        || ("0".into(), "?"),
+        |process| (process_label(&tables.processes, row), process.program_name()),
+    );
+    format!("{pid} {name} (peak {})", bytes(peak.peak_bytes))
+}
+
+/// What keeps the figures from being the whole truth stands at the top.
+fn warnings(paint: &mut Paint, report: &Report<'_>) {
+    let (meta, totals) = (report.meta, report.profile.totals);
+    if let Some(cut) = &meta.cut {
+        paint.warning(&format!("The recording was cut: {cut}"));
+    }
+    for loss in &meta.losses {
+        paint.warning(loss);
+    }
+    for process in report.tables.processes.iter() {
+        // A recording's losses say it too, with how many of them there were.
+        let untold =
+            |refused: &&String| !meta.losses.iter().any(|loss| loss.contains(refused.as_str()));
+        if let Some(refused) = process.refused.as_ref().filter(untold) {
+            paint.warning(&format!(
+                "Nothing was recorded of pid {} ({}): {refused}",
+                process.pid, process.executable
+            ));
+        }
+    }
+    if totals.unmatched_rows > 0 {
+        let (rows, are) = (
+            plural(totals.unmatched_rows, "row"),
+            if totals.unmatched_rows == 1 { "is" } else { "are" },
+        );
+        paint.warning(&format!(
+            "{rows} {are} about an object that is not live there: its birth was not recorded, or the recording is damaged, of which --verify says where."
+        ));
+    }
+    if totals.unmeasured_requests > 0 && totals.unmeasured_requests < totals.requests {
+        paint.warning(&format!(
+            "The usable size of {} is not known.",
+            plural(totals.unmeasured_requests, "request")
+        ));
+    }
+    for limit in &report.findings.limits {
+        paint.warning(limit);
+    }
+}
+
+fn live(paint: &mut Paint, report: &Report<'_>) {
+    let moves_unknown = report.meta.moves_unknown;
+    let profile = report.profile;
+    let (peak, end, totals) = (&profile.peak, &profile.end, &profile.totals);
+    paint.heading("Live memory");
+    let when = match profile.timeline.axis {
+        TimelineAxis::Time => duration(peak.time_ns),
+        TimelineAxis::Events => format!("event {}", count(peak.row)),
+    };
+    paint.wrapped(
+        "",
+        &format!(
+            "peak {} in {} at {when}, end {} in {}",
+            bytes(peak.live.bytes),
+            plural(peak.live.objects, "object"),
+            bytes(end.live.bytes),
+            plural(end.live.objects, "object"),
+        ),
+    );
+    sparkline(paint, &profile.timeline);
+    resident(paint, report);
+    let moved = if totals.reallocations > 0 && moves_unknown {
+        format!(", {} (moves are not known)", plural(totals.reallocations, "reallocation"))
+    } else if totals.reallocations > 0 {
+        format!(
+            ", {} ({} moved, {} copied)",
+            plural(totals.reallocations, "reallocation"),
+            count(totals.moved_reallocations),
+            copied(totals.moved_bytes, totals.remapped_bytes)
+        )
+    } else {
+        String::new()
+    };
+    let failed = if totals.failed_requests > 0 {
+        format!(", {} refused", count(totals.failed_requests))
+    } else {
+        String::new()
+    };
+    paint.wrapped("", &format!(
+        "{}, {}{moved}{failed}; {} asked for in all, {} of it zeroed; {} of the objects were freed before their thread asked for anything else",
+        plural(totals.allocations, "allocation"),
+        plural(totals.frees, "free"),
+        bytes(totals.requested_bytes),
+        bytes(totals.zeroed_bytes),
+        percent(totals.temporary as f64 / totals.allocations.max(1) as f64),
+    ));
+}
+
+/// What the system saw beside what was asked for.
+fn resident(paint: &mut Paint, report: &Report<'_>) {
+    // Of a JVM's metaspace, resident memory is all that the JVM has.
+    let Some(resident) = resident_peak(report.tables, report.process)
+        .filter(|_| !heaplab_jvm::is_metaspace(report.tables))
+    else {
+        return;
+    };
+    let peak = report.profile.peak.live.bytes;
+    let most = if resident.is_kernels {
+        format!("resident at most {}, as the kernel counted", bytes(resident.bytes))
+    } else {
+        format!(
+            "resident {} in the largest of {}; between samples it may be more",
+            bytes(resident.bytes),
+            plural(resident.samples, "sample")
+        )
+    };
+    let Some(others) = resident.bytes.checked_sub(peak) else {
+        paint.wrapped(
+            "",
+            &format!(
+                "{most}: less than was live, because blocks that are never written take no memory"
+            ),
+        );
+        return;
+    };
+    let share = percent(others as f64 / resident.bytes.max(1) as f64);
+    paint.wrapped(
+        "",
+        &format!(
+            "{most}; beyond the peak of live bytes {} ({share}), which are no blocks of malloc:",
+            bytes(others)
+        ),
+    );
+    paint.wrapped_dim(
+        "  ",
+        "code, stacks, what is mapped past malloc, what the allocator rounds up or keeps free, the recorder's own pages. No exact division: the two peaks may be of different moments, and blocks that are never written are not resident.",
+    );
+}
+
+/// Live bytes over the run, the most of each column.
+fn sparkline(paint: &mut Paint, timeline: &Timeline) {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let (Some(first), Some(last)) = (timeline.points.first(), timeline.points.last()) else {
+        return;
+    };
+    let most = timeline.points.iter().map(|point| point.max_bytes).max().unwrap_or(0);
+    let columns = (paint.width() - 2).min(100);
+    let span = (last.at - first.at + timeline.width).max(1);
+    let mut line = String::new();
+    let mut points = timeline.points.iter().peekable();
+    let mut level = 0;
+    for column in 0..columns {
+        let until = first.at + (u128::from(span) * (column as u128 + 1) / columns as u128) as u64;
+        // A column without events holds what was live before it.
+        let mut highest = level;
+        while let Some(point) = points.next_if(|point| point.at < until) {
+            highest = highest.max(point.max_bytes);
+            level = point.live.bytes;
+        }
+        line.push(BARS[(u128::from(highest) * 7 / u128::from(most.max(1))) as usize]);
+    }
+    paint.chart(&line);
+    let (from, to) = match timeline.axis {
+        TimelineAxis::Time => (duration(first.at), duration(last.at + timeline.width)),
+        TimelineAxis::Events => (
+            format!("event {}", count(first.at)),
+            format!("event {}", count(last.at + timeline.width)),
+        ),
+    };
+    let gap = columns.saturating_sub(from.chars().count() + to.chars().count());
+    paint.dim(&format!("{from}{}{to}", " ".repeat(gap)));
+}
+
+fn slop(paint: &mut Paint, report: &Report<'_>) {
+    paint.heading("Slop: bytes given beyond what was asked for");
+    const FIGURES: usize = 46;
+    // What is left beside the figures is for the name; more than it needs would part it from them.
+    let name_columns = paint.width().saturating_sub(FIGURES).min(34);
+    paint.dim(&format!(
+        "{:<name_columns$}{:>12}{:>12}{:>9}{:>13}",
+        "", "peak", "usable", "slop", "slop, run"
+    ));
+    for row in &report.findings.slop {
+        let name = match row.basis {
+            Basis::Measured if report.meta.allocator.is_empty() => "measured".to_string(),
+            Basis::Measured => format!("measured ({})", report.meta.allocator),
+            Basis::Table(_) => row.basis.title().to_string(),
+        };
+        let line = format!(
+            "{:<name_columns$}{:>12}{:>12}{:>9}{:>13}",
+            lines::cut(&name, name_columns - 1),
+            bytes(row.at_peak_requested_bytes),
+            bytes(row.at_peak_usable_bytes),
+            percent(row.at_peak_share()),
+            percent(row.total_share())
+        );
+        if row.basis == Basis::Measured { paint.bold(&line) } else { paint.line(&line) }
+    }
+    let header = report.findings.slop.iter().map(|row| row.at_peak_header_bytes).max().unwrap_or(0);
+    if header > 0 {
+        paint.dim(&format!("glibc's chunk headers come on top: {} at the peak", bytes(header)));
+    }
+    if let Some(site) = report.findings.uses_its_slop.first() {
+        let reads: u64 =
+            report.findings.uses_its_slop.iter().map(|site| site.usable_size_reads).sum();
+        let first = frames::lines(report.tables, site.stack, 1).0.join("");
+        paint
+            .wrapped("", &uses_its_slop(report.findings.uses_its_slop.len() as u64, reads, &first));
+    }
+}
+
+/// That sites may use their slop; `first` is empty where no stack was recorded.
+fn uses_its_slop(sites: u64, reads: u64, first: &str) -> String {
+    let (read, its) = if sites == 1 { ("reads", "its") } else { ("read", "their") };
+    let (sites, times) = (plural(sites, "site"), plural(reads, "time"));
+    let first = match (first, its) {
+        ("", _) => String::new(),
+        (first, "its") => format!(" It is {first}"),
+        (first, _) => format!(" The first: {first}"),
+    };
+    format!(
+        "{sites} {read} {its} usable size ({times}) and may use {its} slop; it is not called waste.{first}"
+    )
+}
+
+/// The document's table.
+fn counts(paint: &mut Paint, heading: &str, table: &CountsTable, most: usize) {
+    paint.heading(heading);
+    paint.line(&format!(
+        "{} in {}:",
+        plural(table.requests, "request"),
+        plural(table.lines, "line")
+    ));
+    let rows = &table.rows[..most.min(table.rows.len())];
+    let widest = |value: fn(&heaplab_findings::CountsRow) -> u64| {
+        rows.iter().map(|row| count(value(row)).len()).max().unwrap_or(1)
+    };
+    let (counts, requests) = (widest(|row| row.count), widest(|row| row.request));
+    let (usables, slops) = (widest(|row| row.usable), widest(|row| row.slop));
+    for (rank, row) in rows.iter().enumerate() {
+        paint.line(&format!(
+            "({:>2} ) {:>counts$} ({:>4.1}%, {:>5.1}%): {:>requests$} -> {:>usables$} ( {:>slops$} )",
+            rank + 1,
+            count(row.count),
+            row.percent,
+            row.cumulative_percent,
+            count(row.request),
+            count(row.usable),
+            count(row.slop),
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;
