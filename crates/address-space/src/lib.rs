@@ -13,9 +13,9 @@
 //! | reserve | `mmap(PROT_NONE, MAP_NORESERVE)` | the same | the same |
 //! | [`commit`](Reservation::commit) | opens the addresses up to the range's end, in large steps (`mprotect`); the kernel gives pages at the first touch | `mprotect(READ, WRITE)` of the range | `mmap(MAP_FIXED, READ, WRITE)` over the range, which **erases** what it held |
 //! | [`uncommit`](Reservation::uncommit) | `madvise(MADV_DONTNEED)`: pages go, the range stays open | `MADV_DONTNEED`, then `mprotect(NONE)` | `mmap(MAP_FIXED, PROT_NONE, MAP_NORESERVE)` over the range |
-//! | mappings (VMAs) | 4 at most, whatever is committed: what is open, what is not, a guard page on either side | one a boundary between committed and not | the same |
-//! | touching an uncommitted page | gives a zeroed page that nobody counted (within what was opened) | faults | faults |
-//! | for | allocators with many small granules | catching stray writes | being compared with HotSpot 17, whose `os::commit_memory` and `os::uncommit_memory` do this |
+//! | mappings (VMAs) | at most 4, whatever is committed: the open part, the closed part, a guard page on either side | one for each boundary between committed and uncommitted | the same |
+//! | touching an uncommitted page | gives a zeroed, uncounted page (in the open part) | faults | faults |
+//! | for | allocators with many small granules | catching stray writes | comparison with HotSpot 17: its `os::commit_memory` and `os::uncommit_memory` do this |
 //!
 //! A committed page that was never written, or was uncommitted in between, reads as zeroes under
 //! all three.
@@ -35,7 +35,7 @@
 //! // SAFETY: the first page was committed above and nobody else has the reservation.
 //! unsafe { space.base().write_bytes(0x5a, page) };
 //! assert_eq!(space.committed_bytes(), 4 * page);
-//! assert_eq!(space.usage()?.resident_bytes, page, "the kernel gave what was touched");
+//! assert_eq!(space.usage()?.resident_bytes, page, "the kernel gave the touched page");
 //! assert!(space.usage()?.mappings <= 4);
 //! // SAFETY: nothing of those pages is used any more.
 //! unsafe { space.uncommit(0..4 * page) }?;

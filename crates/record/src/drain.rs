@@ -620,7 +620,7 @@ fn runs_still(key: (u32, u32), start_ticks: u64) -> bool {
     stat.is_some_and(|stat| start_ticks == 0 || stat.start_ticks == start_ticks || has_file())
 }
 
-/// How a process ended that is not our child: the kernel's status, until its parent has waited for
+/// The end of a process that is not our child: the kernel's status, until its parent has waited for
 /// it.
 fn how_gone(pid: u32, start_ticks: u64) -> How {
     match proc_fs::wait_status(pid, start_ticks).map(ExitStatus::from_raw) {

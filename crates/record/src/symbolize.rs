@@ -19,7 +19,7 @@ pub struct SymbolizedModule {
     pub build_id: String,
     /// Frames (return addresses) that lie in it.
     pub frames: usize,
-    /// What was found.
+    /// The result.
     pub report: ModuleReport,
 }
 

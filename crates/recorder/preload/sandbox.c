@@ -108,7 +108,7 @@ COLD static bool drainer_ticks(void)
     return (int64_t)(counter() - last) < (int64_t)silence;
 }
 
-/* What a sandboxing call asks for. */
+/* The request of a sandboxing call. */
 struct sandbox {
     bool is_one, timeless;
 };

@@ -134,9 +134,9 @@ pub struct Meta {
 pub struct Origin {
     /// The bundle of the recorded one.
     pub bundle: String,
-    /// What was changed, in words, in the order in which it was asked for.
+    /// The changes, in words, in the order of the request.
     pub changes: Vec<String>,
-    /// What the changes take for granted, each a sentence.
+    /// The assumptions of the changes, a sentence each.
     pub assumptions: Vec<String>,
 }
 

@@ -133,7 +133,7 @@ pub struct Merge<'a, S> {
     sink: &'a mut S,
     /// The tables so far.
     pub builder: TableBuilder,
-    /// What was counted so far.
+    /// Counts so far.
     pub counts: Counts,
     /// Streams that ended early, and why.
     pub damage: Vec<String>,

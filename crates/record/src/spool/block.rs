@@ -35,7 +35,7 @@ pub struct RingId {
 /// A block's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the payload is.
+    /// The payload's kind.
     pub kind: BlockKind,
     /// Bytes of payload.
     pub payload_bytes: u32,

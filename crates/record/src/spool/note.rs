@@ -12,7 +12,7 @@ pub enum Note {
         command: Vec<String>,
         /// Seconds since 1970.
         unix_s: u64,
-        /// What wrote the spool: "heaplab 0.1.0".
+        /// The writing program: "heaplab 0.1.0".
         writer: String,
     },
     /// The started process.

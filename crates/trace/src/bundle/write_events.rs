@@ -25,7 +25,7 @@ pub struct EventWriter<W: Write> {
     addresses: bool,
 }
 
-/// What was written.
+/// Counts of the writer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Rows.
