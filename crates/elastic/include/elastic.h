@@ -122,7 +122,7 @@ size_t elastic_space_report_with(const elastic_space *space, elastic_arena *cons
 elastic_status elastic_space_usage(const elastic_space *space, elastic_arena *const *arenas, size_t count, elastic_usage *usage);
 
 /* Begins an arena whose chunks have these sizes (up to eight, the last one repeats; ELASTIC_OPTIONS for more, or for null with a count);
- * with a count of 0, the standard ones. */
+ * with a count of 0, first chunks are as large as the space's arenas turn out to be. */
 elastic_status elastic_arena_new(const elastic_space *space, const size_t *chunk_bytes, size_t count, elastic_arena **arena);
 /* Ends an arena and all of its blocks, on any thread. Null does nothing. */
 void elastic_arena_free(elastic_arena *arena);

@@ -15,18 +15,44 @@
 /// let requests = Growth::new(&[1536, 256]);
 /// assert_eq!([0, 1, 2, 9].map(|nth| requests.chunk_bytes(nth)), [1536, 256, 256, 256]);
 /// ```
+///
+/// # How to choose
+/// - Nothing is known, or kinds of arenas come and go: [`Growth::LEARNED`], the default.
+/// - The size of most arenas is known (a request takes 3 KB): `Growth::new(&[3072, 256])`. A first
+///   chunk that holds most of them is fastest; what it is too large stays committed as long as the
+///   arena lives. [`Arena::statistics`](crate::Arena::statistics) says what arenas have and use.
+/// - Arenas of a few dozen bytes by the ten thousand: `Growth::new(&[128])`. Each has 56 bytes of
+///   its own beside its blocks.
+/// - Time matters more than memory: [`Growth::FAST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Growth {
-    /// `(8 + low 3 bits) << high 5 bits`; zero after the last.
+    /// `(8 + low 3 bits) << high 5 bits`; zero after the last. The last of all may be [`LEARNS`].
     codes: [u8; 8],
 }
 
+/// Marks [`Growth::LEARNED`]; no code of a size is that small.
+const LEARNS: u8 = 1;
+/// Chunks after the first of an arena that learns have this much at least, or an eighth of what it
+/// has.
+const LEARNED_BYTES_MIN: usize = 128;
+
 impl Growth {
+    /// As the space's arenas of this growth turn out to be: each that outgrows its first chunk makes
+    /// the first chunks of later ones larger, each that begins makes them a little smaller, so that
+    /// about two thirds outgrow theirs, by a few lines where there is room beside them. First chunks
+    /// have 256 bytes to a granule; every shard of a space begins with 512 and learns for itself.
+    /// Arenas that are born by the thousand and then filled in turns teach nothing before all have
+    /// their first chunk: give those a size.
+    pub const LEARNED: Growth = {
+        let mut codes = Growth::new(&[512, LEARNED_BYTES_MIN]).codes;
+        codes[7] = LEARNS;
+        Growth { codes }
+    };
     /// For arenas of a few hundred bytes: HotSpot's micro loaders.
     pub const MICRO: Growth = Growth::new(&[512, 192]);
     /// For arenas of one to a few kilobytes: requests, small documents, class loaders.
     pub const SMALL: Growth = Growth::new(&[1536, 192]);
-    /// Where nothing is known.
+    /// For arenas of a few kilobytes, of which some become much larger.
     pub const STANDARD: Growth = Growth::new(&[1024, 512, 512, 1024, 2048, 4096, 4096, 4096]);
     /// Where time matters more than memory: few chunks, of which the larger ones are committed as
     /// they are used. Best with [`Reclaim::AtTrim`](crate::Reclaim::AtTrim). Where arenas come in
@@ -54,26 +80,32 @@ impl Growth {
         Growth { codes }
     }
 
-    /// The size of the n-th chunk, counted from 0.
+    /// The size of the n-th chunk, counted from 0. Of [`Growth::LEARNED`], the first one
+    /// that is taken, and the least that others have.
     pub const fn chunk_bytes(&self, nth: usize) -> usize {
         let mut last = if nth < 8 { nth } else { 7 };
-        while self.codes[last] == 0 {
+        while self.codes[last] <= LEARNS {
             last -= 1;
         }
         (8 + (self.codes[last] & 7) as usize) << (self.codes[last] >> 3)
     }
 
+    /// Whether it is [`Growth::LEARNED`].
+    pub(crate) const fn learns(&self) -> bool {
+        self.codes[7] == LEARNS
+    }
+
     /// What the n-th chunk of an arena should have that owns `owned_bytes`.
     pub(crate) fn wanted_bytes(&self, nth: usize, owned_bytes: usize) -> usize {
         let policy = self.chunk_bytes(nth);
-        let repeats = nth >= 7 || self.codes[nth] == 0;
+        let repeats = nth >= 7 || self.codes[nth] <= LEARNS;
         if repeats { policy.max(owned_bytes / 8) } else { policy }
     }
 }
 
 impl Default for Growth {
     fn default() -> Growth {
-        Growth::STANDARD
+        Growth::LEARNED
     }
 }
 
@@ -112,7 +144,8 @@ mod tests {
         assert_eq!(sizes(Growth::SMALL)[..3], [1536, 192, 192]);
         assert_eq!(sizes(Growth::STANDARD), [1024, 512, 512, 1024, 2048, 4096, 4096, 4096, 4096]);
         assert_eq!(sizes(Growth::LARGE)[..5], [64 << 10, 256 << 10, 1 << 20, 4 << 20, 4 << 20]);
-        assert_eq!(Growth::default(), Growth::STANDARD);
+        assert_eq!(Growth::default(), Growth::LEARNED);
+        assert_eq!(sizes(Growth::LEARNED), [512, 128, 128, 128, 128, 128, 128, 128, 128]);
     }
 
     #[test]

@@ -39,7 +39,7 @@
 //!   own: arenas that lie in one page instead of two are what makes pages free again.
 //! - Giving back is `MADV_DONTNEED`, which splits no mapping: a space has four at most, whatever is
 //!   committed, two of them guard pages at its ends.
-//! - An arena is 8 bytes of handle and 64 bytes of head in its own first chunk. The shared books
+//! - An arena is 8 bytes of handle and 56 bytes of head in its own first chunk. The shared books
 //!   are 17 bytes a page.
 //!
 //! # What it costs, where it is not the right thing
@@ -66,7 +66,8 @@
 //!
 //! # Settings
 //! [`Options`]: how much address space, the largest chunk, the granule, [`Reclaim`], a commit limit, aids against memory
-//! errors ([`struct@Debug`]). [`Growth`]: the sizes of an arena's chunks.
+//! errors ([`struct@Debug`]). [`Growth`]: the sizes of an arena's chunks, and how to choose them; by default
+//! first chunks become as large as the space's arenas turn out to be.
 
 /// The example in the README, run as a test.
 #[cfg(doctest)]

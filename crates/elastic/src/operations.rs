@@ -41,13 +41,14 @@ pub enum Operation {
 }
 
 /// Policies that lists choose from.
-pub const GROWTHS: [Growth; 6] = [
+pub const GROWTHS: [Growth; 7] = [
     Growth::MICRO,
     Growth::SMALL,
     Growth::STANDARD,
     Growth::LARGE,
     Growth::new(&[9000, 128]),
     Growth::FAST,
+    Growth::LEARNED,
 ];
 
 /// Shards of the space, as far as it has roots for them.

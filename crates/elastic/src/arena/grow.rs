@@ -10,22 +10,22 @@
 use super::alone::ALONE_BYTES;
 use super::free_blocks::{BINS_BYTES, SMALLEST_BYTES};
 use super::head::{AloneLink, Chunk, Head, WORD};
+use super::seeds::First;
 use super::{Arena, round_up};
 use crate::pool::Lines;
 use crate::pool::large::Large;
 use crate::pool::shape::GRANULE_LINES;
 use crate::pool::shards::{Held, Shard, home};
 use crate::space::Shared;
-use crate::{Error, Growth, Reclaim};
+use crate::{Error, Reclaim};
 use heaplab_buddy::marks::mark;
 use std::alloc::Layout;
 use std::num::NonZero;
 use std::ptr::NonNull;
 
-/// Enlarging in place goes by this share of what the arena has, of the chunk it would take next,
+/// Enlarging in place goes by this share of what the arena has, by the chunk it would take next,
 /// and by this many lines at least.
 const ENLARGE_SHARE: u32 = 16;
-const ENLARGE_CHUNK_SHARE: usize = 1;
 const ENLARGE_LINES: u32 = 2;
 /// A chunk above a granule has this share of what the arena has at least: it is committed step by
 /// step, so that its size costs nothing but addresses, and fewer chunks are retired, linked and
@@ -81,22 +81,21 @@ impl Shared {
 
 /// The first chunk of an arena, with room for `beside` bytes next to its link. Small ones prefer a
 /// hole of nearly the wanted size, so that an arena starts where it can go on.
-fn take_first_chunk(shared: &Shared, growth: Growth, beside: usize) -> Result<Chunk, Error> {
-    let want = growth.wanted_bytes(0, 0);
-    take_chunk_near(shared, beside, want, want / 12 * 11)
+#[inline]
+fn take_first_chunk(shared: &Shared, first: First, beside: usize) -> Result<Chunk, Error> {
+    let need = shared.shape.lines_for(beside + size_of::<super::head::Link>()) as u32;
+    if first.lines == 0 || need > GRANULE_LINES {
+        return take_chunk(shared, beside, first.bytes);
+    }
+    let lines = (need, first.lines.max(need), first.hole);
+    shared.shards.take_lines(home(), lines, &shared.reservation).map(Chunk::of_lines)
 }
 
 /// A chunk with room for `room` bytes besides its links, of `want` bytes if they can be had.
 pub(super) fn take_chunk(shared: &Shared, room: usize, want: usize) -> Result<Chunk, Error> {
-    take_chunk_near(shared, room, want, 0)
-}
-
-/// The same, preferring a hole of this size.
-fn take_chunk_near(shared: &Shared, room: usize, want: usize, hole: usize) -> Result<Chunk, Error> {
     let shape = shared.shape;
     if let Some((need, wanted)) = small_lines(shared, room, want) {
-        let hole = (shape.lines_for(hole) as u32).min(wanted);
-        let lines = shared.shards.take_lines(home(), (need, wanted, hole), &shared.reservation)?;
+        let lines = shared.shards.take_lines(home(), (need, wanted, 0), &shared.reservation)?;
         return Ok(Chunk::of_lines(lines));
     }
     let links = size_of::<super::head::Link>() + size_of::<super::head::LargeLink>();
@@ -265,20 +264,18 @@ impl Arena {
                 NonZero::new(align).expect("an alignment is not zero"),
             ));
         }
-        let (seed, shared) = (self.head.get(), self.shared());
-        let (growth, pointer, shard) =
-            (self.head().growth, self.head().shared, self.head().shard());
+        let (empty, seed, shared) = (self.head.get(), self.head().seeded(), self.shared());
         let together = size < ALONE_BYTES && align <= shared.shape.granule_bytes();
         let beside =
             if together { size_of::<Head>() + room_for(size, align) } else { size_of::<Head>() };
-        let chunk = take_first_chunk(shared, growth, beside)?;
+        let chunk = take_first_chunk(shared, seed.first(), beside)?;
         // SAFETY: the chunk was just taken, with room for a head.
-        self.head.set(unsafe { super::write_head(pointer, growth, &chunk, shard) });
+        self.head.set(unsafe { super::write_head(shared, seed, &chunk) });
         if let Some(block) = self.bump(self.true_floor(&chunk), size, align) {
             return Ok(block);
         }
         self.allocate_slowly(layout).inspect_err(|_| {
-            self.head.set(seed);
+            self.head.set(empty);
             return_and_reclaim(shared, chunk.top);
         })
     }
@@ -310,6 +307,9 @@ impl Arena {
         {
             mark("a leftover of a retired chunk is used");
             return Ok(block);
+        }
+        if head.leaves_first() {
+            head.seeded().outgrown(self.shared().shape.granule_bytes());
         }
         let chunk = self.chunk(head.current.get());
         // A large block is not committed at the end of a chunk that others share, from where it
@@ -416,10 +416,8 @@ impl Arena {
         if missing_lines >= GRANULE_LINES {
             return None;
         }
-        let policy = shared
-            .shape
-            .lines_for(head.growth.chunk_bytes(head.chunks.get().into()) / ENLARGE_CHUNK_SHARE)
-            as u32;
+        let policy_bytes = head.seeded().growth.chunk_bytes(head.chunks.get().into());
+        let policy = shared.shape.lines_for(policy_bytes) as u32;
         let want = (head.owned_lines.get() / ENLARGE_SHARE)
             .max(policy)
             .max(ENLARGE_LINES)
@@ -447,7 +445,7 @@ impl Arena {
     fn next_bytes(&self) -> usize {
         let head = self.head();
         let owned_bytes = self.shared().shape.line_offset(head.owned_lines.get());
-        head.growth.wanted_bytes(head.chunks.get().into(), owned_bytes)
+        head.seeded().growth.wanted_bytes(head.chunks.get().into(), owned_bytes)
     }
 
     /// By what of the chunk is not committed; `None` where that is not enough.

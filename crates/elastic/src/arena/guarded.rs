@@ -9,10 +9,11 @@
 
 use super::book::{Block, Book, Bytes, POISON, canary, check_canary};
 use super::head::{Chunk, Head, WORD};
+use super::seeds::Seed;
 use super::{Arena, ArenaStatistics, grow, round_up};
+use crate::Error;
 use crate::pool::shards::home;
 use crate::space::Shared;
-use crate::{Error, Growth};
 use heaplab_address_space::page_bytes;
 use heaplab_buddy::marks::mark;
 use std::alloc::Layout;
@@ -64,8 +65,8 @@ pub struct Checked {
 }
 
 /// A head apart from the arena's memory, with a book, for an arena that has nothing.
-pub fn checked_head(shared: *const Shared, growth: Growth, shard: usize) -> NonNull<Head> {
-    let head = Head::checked(shared, growth, shard);
+pub fn checked_head(seed: NonNull<Seed>) -> NonNull<Head> {
+    let head = Head::checked(seed.as_ptr());
     NonNull::from(Box::leak(Box::new(Checked { head, book: RefCell::default() }))).cast()
 }
 
@@ -165,6 +166,7 @@ impl Arena {
             book.chunks.iter().map(|chunk| chunk.lines as usize * shared.shape.line_bytes()).sum();
         let want = self
             .head()
+            .seeded()
             .growth
             .wanted_bytes(book.chunks.len(), owned_bytes)
             .min(shared.shape.granule_bytes());
@@ -279,7 +281,7 @@ impl Arena {
 
     /// The arena's death: its handle is not used afterwards.
     pub(super) fn drop_checked(&mut self) {
-        let (pointer, shard) = (self.head().shared, self.head().shard());
+        let Seed { shared: pointer, shard, .. } = *self.head().seeded();
         // SAFETY: the arena is still counted, so that the space lives.
         let shared = unsafe { &*pointer };
         let ended = self.end_blocks(&mut self.book().borrow_mut());

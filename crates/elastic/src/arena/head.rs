@@ -5,17 +5,15 @@
 //! | free, uncommitted | free, committed | blocks ... | Head* | AloneLink* | LargeLink* | Link |
 //!                     ^ floor           ^ cursor       * first chunk      * large chunks
 //! ```
-//! Head and link of a small first chunk fill one cache line of 64 bytes, so that an arena costs its
-//! handle (8 bytes) and that line. HotSpot keeps chunk headers outside, to be able to uncommit
+//! Head and link of a small first chunk take 56 bytes, so that an arena costs its handle (8 bytes)
+//! and those, in one cache line. HotSpot keeps chunk headers outside, to be able to uncommit
 //! chunks that are in use by nobody; here a chunk that nobody uses has no header at all, the pool's
 //! bit masks know it.
 
 use super::free_blocks::FreeList;
-use crate::Growth;
+use super::seeds::Seed;
 use crate::pool::Lines;
 use crate::pool::large::Large;
-use crate::pool::shards::SHARDS_MAX;
-use crate::space::Shared;
 use heaplab_buddy::ChunkId;
 use std::cell::Cell;
 
@@ -31,11 +29,10 @@ pub struct Head {
     /// The lowest address the fast path may hand out; [`CLOSED`] while every allocation must take
     /// the slow path.
     pub floor: Cell<*mut u8>,
-    /// The space, of which the shard with this head holds a count.
-    pub shared: *const Shared,
+    /// What it shares with others of its shard, which holds a count of the space.
+    pub seed: *const Seed,
     /// Free blocks: leftovers of retired chunks, and what was given back.
     pub free: FreeList,
-    pub growth: Growth,
     /// The line at which the current chunk ends; its link lies directly below.
     pub current: Cell<u32>,
     /// The same of the first chunk kept by a reset, linked from oldest to newest; 0: none.
@@ -49,8 +46,7 @@ pub struct Head {
     /// Chunks taken since the arena began or was reset; saturates, because only the first eight
     /// matter.
     pub chunks: Cell<u8>,
-    /// What closes the fast path: [`REUSE`], [`DEBUG`], [`EMPTY`]; above those the number of the
-    /// shard that counts the arena.
+    /// What closes the fast path, [`REUSE`], [`DEBUG`], [`EMPTY`]; and [`LEARNS`].
     flags: Cell<u8>,
 }
 
@@ -61,47 +57,63 @@ const DEBUG: u8 = 2;
 /// The arena has allocated nothing: it has no chunk, and the head is that of all such arenas
 /// ([`super::seeds`]).
 const EMPTY: u8 = 4;
-/// Where the number of the shard begins.
-const SHARD: u32 = 4;
-const _: () = assert!(SHARDS_MAX <= 16);
+/// The arena is within its first chunk, and tells its seed when it is not.
+const LEARNS: u8 = 8;
 /// Free blocks may have any size.
 const ANY: u16 = u16::MAX;
 
 impl Head {
-    /// Of an arena that has one chunk and nothing in it.
-    pub fn new(shared: *const Shared, growth: Growth, first: &Chunk, shard: usize) -> Head {
-        let head = Head::without_chunk(shared, growth, shard, 0);
+    /// Of an arena that has one chunk and nothing in it; `learns`: what it grows to is of interest.
+    #[inline]
+    pub fn new(seed: *const Seed, first: &Chunk, learns: bool) -> Head {
+        let head = Head::without_chunk(seed, if learns { LEARNS } else { 0 });
         head.current.set(first.top);
         head.owned_lines.set(first.lines);
         head.chunks.set(1);
         head
     }
 
-    /// Of all arenas that have allocated nothing.
-    pub fn seed(shared: *const Shared, growth: Growth, shard: usize) -> Head {
-        Head::without_chunk(shared, growth, shard, EMPTY)
+    /// Of all arenas that have allocated nothing; whose seed it is, is said when that has a place.
+    pub fn seed() -> Head {
+        Head::without_chunk(std::ptr::null(), EMPTY)
     }
 
     /// Of an arena with debugging aids, whose chunks stand in its book.
-    pub fn checked(shared: *const Shared, growth: Growth, shard: usize) -> Head {
-        Head::without_chunk(shared, growth, shard, DEBUG)
+    pub fn checked(seed: *const Seed) -> Head {
+        Head::without_chunk(seed, DEBUG)
     }
 
-    fn without_chunk(shared: *const Shared, growth: Growth, shard: usize, flags: u8) -> Head {
+    #[inline]
+    fn without_chunk(seed: *const Seed, flags: u8) -> Head {
         let nowhere = std::ptr::null_mut();
         Head {
             cursor: Cell::new(nowhere),
             floor: Cell::new(std::ptr::without_provenance_mut(CLOSED)),
-            shared,
+            seed,
             free: FreeList::new(),
-            growth,
             current: Cell::new(0),
             spare: Cell::new(0),
             owned_lines: Cell::new(0),
             largest_words: Cell::new(0),
             chunks: Cell::new(0),
-            flags: Cell::new(flags | (shard as u8) << SHARD),
+            flags: Cell::new(flags),
         }
+    }
+
+    /// What it shares with others.
+    #[inline]
+    pub fn seeded(&self) -> &Seed {
+        // SAFETY: seeds live as long as their space, which lives as long as an arena that is
+        // counted.
+        unsafe { &*self.seed }
+    }
+
+    /// Whether the arena leaves its first chunk now, and that is of interest; once true.
+    #[inline]
+    pub fn leaves_first(&self) -> bool {
+        let flags = self.flags.get();
+        self.flags.set(flags & !LEARNS);
+        flags & LEARNS != 0
     }
 
     /// Whether every allocation must take the slow path.
@@ -120,12 +132,6 @@ impl Head {
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.flags.get() & (DEBUG | EMPTY) == 0
-    }
-
-    /// The number of the shard that counts the arena as alive.
-    #[inline]
-    pub fn shard(&self) -> usize {
-        usize::from(self.flags.get() >> SHARD)
     }
 
     /// Whether debugging aids are on.
@@ -164,7 +170,7 @@ impl Head {
     }
 }
 
-const _: () = assert!(size_of::<Head>() + size_of::<Link>() == 64 && align_of::<Head>() == WORD);
+const _: () = assert!(size_of::<Head>() + size_of::<Link>() == 56 && align_of::<Head>() == WORD);
 
 /// A floor that no cursor reaches.
 pub const CLOSED: usize = isize::MAX as usize;

@@ -23,6 +23,7 @@ use crate::space::{Shared, Space};
 use crate::{Error, Growth};
 use head::{CLOSED, Chunk, Head, Link, WORD, read_chunk};
 use heaplab_buddy::marks::mark;
+use seeds::Seed;
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -64,11 +65,13 @@ impl Arena {
         let (pointer, shard) = (Arc::as_ptr(shared), shared.shards.number_of_home(home()));
         let mut held = shared.shards.numbered(shard).look();
         let anchored = held.anchor.begin();
-        let head = match shared.options.debug.any() {
-            true => guarded::checked_head(pointer, growth, shard),
-            false => held.seeds.of(growth, pointer, shard),
-        };
+        let seed = held.seeds.of(growth, pointer, shard);
         drop(held);
+        let head = match shared.options.debug.any() {
+            true => guarded::checked_head(seed),
+            // Its first field.
+            false => seed.cast(),
+        };
         if !anchored {
             // The shard's count of the space, for all of its arenas. Nobody can drop it before it
             // is there, because this arena is one of them and is not handed out yet; until then
@@ -94,7 +97,7 @@ impl Arena {
     pub(crate) fn shared(&self) -> &Shared {
         // SAFETY: the arena is counted by its shard, which holds a count of the Arc while it counts
         // any.
-        unsafe { &*self.head().shared }
+        unsafe { &*self.head().seeded().shared }
     }
 
     /// The space it belongs to.
@@ -102,8 +105,8 @@ impl Arena {
         // SAFETY: the head's pointer came from an Arc of which the arena's shard holds a count; one
         // more is counted for the handle.
         Space::handle(unsafe {
-            Arc::increment_strong_count(self.head().shared);
-            Arc::from_raw(self.head().shared)
+            Arc::increment_strong_count(self.head().seeded().shared);
+            Arc::from_raw(self.head().seeded().shared)
         })
     }
 
@@ -276,22 +279,15 @@ pub(crate) fn round_up(bytes: usize) -> usize {
 ///
 /// # Safety
 /// The chunk was taken with room for a head and belongs to nobody else.
-unsafe fn write_head(
-    shared: *const Shared,
-    growth: Growth,
-    chunk: &Chunk,
-    number: usize,
-) -> NonNull<Head> {
-    let pointer = shared;
-    // SAFETY: whoever has a chunk of the space has an arena, which keeps it alive.
-    let shared = unsafe { &*pointer };
+#[inline]
+unsafe fn write_head(shared: &Shared, seed: &Seed, chunk: &Chunk) -> NonNull<Head> {
     let end = shared.line_address(chunk.top);
     // SAFETY: the chunk is committed from its top for at least what is written here.
     unsafe {
         head::write_chunk(end, chunk);
         let head = end.wrapping_sub(chunk.link_bytes() + size_of::<Head>()).cast::<Head>();
         let floor = shared.line_address(chunk.top - chunk.committed_lines());
-        head.write(Head::new(pointer, growth, chunk, number));
+        head.write(Head::new(seed, chunk, seed.growth.learns()));
         (*head).cursor.set(head.cast());
         (*head).floor.set(floor);
         NonNull::new_unchecked(head)
@@ -319,7 +315,7 @@ unsafe fn leave(pointer: *const Shared, shard: usize, idle_bytes: usize) {
 impl Arena {
     /// The death of one that has nothing.
     fn drop_empty(&mut self) {
-        let (pointer, shard) = (self.head().shared, self.head().shard());
+        let Seed { shared: pointer, shard, .. } = *self.head().seeded();
         // SAFETY: the arena is still counted, so that the space lives; the lock is let go before it
         // may not.
         let last = unsafe { &*pointer }.shards.numbered(shard).look().anchor.end();
@@ -336,8 +332,8 @@ impl Drop for Arena {
         if !head.is_plain() {
             return if head.debug() { self.drop_checked() } else { self.drop_empty() };
         }
-        let (current, spare, pointer, number) =
-            (head.current.get(), head.spare.get(), head.shared, head.shard());
+        let (current, spare) = (head.current.get(), head.spare.get());
+        let Seed { shared: pointer, shard: number, .. } = *head.seeded();
         // SAFETY: the arena is still counted, so that the space lives; the head is not used any
         // more once its chunk is returned.
         let shared = unsafe { &*pointer };

@@ -1,56 +1,149 @@
-//! What arenas share until they allocate: one head for all arenas of a shard that grow alike and
-//! have nothing yet.
+//! What arenas of a shard share that grow alike: how they grow, what was learned of it, and one head
+//! for all that have nothing yet.
 //!
-//! Such a head has a cursor of zero and a floor that no cursor reaches, so that the first
-//! allocation takes the slow path without a test of its own; the arena then gets a chunk and a head
-//! of its own in it ([`Arena::allocate_first`](super::Arena)). An arena that is born and not used
-//! is its handle, and a count in its shard. Nobody writes to a shared head.
+//! That head has a cursor of zero and a floor that no cursor reaches, so that the first allocation
+//! takes the slow path without a test of its own; the arena then gets a chunk and a head of its own
+//! in it ([`Arena::allocate_first`](super::Arena)). An arena that is born and not used is its
+//! handle, and a count in its shard. Nobody writes to a shared head.
 
 use super::head::Head;
 use crate::Growth;
+use crate::pool::shape::Shape;
 use crate::space::Shared;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// See the module.
+#[repr(C)]
+pub struct Seed {
+    /// Of arenas that have allocated nothing.
+    head: Head,
+    pub shared: *const Shared,
+    pub growth: Growth,
+    /// The number of the shard that counts the arenas.
+    pub shard: usize,
+    /// Of first chunks: [`First`], packed. What a thread learns while another one does may be lost.
+    first: AtomicU64,
+}
+
+/// How large a first chunk is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct First {
+    pub bytes: usize,
+    /// The same in lines, and the least hole that is taken for it; both 0 where it is larger than a
+    /// granule.
+    pub lines: u32,
+    pub hole: u32,
+}
+
+impl First {
+    /// A hole of nearly the wanted size will do, so that an arena starts where it can go on.
+    fn of(bytes: usize, shape: Shape) -> First {
+        let lines = |bytes: usize| shape.lines_for(bytes) as u32;
+        match bytes <= shape.granule_bytes() {
+            true => First { bytes, lines: lines(bytes), hole: lines(bytes / 12 * 11) },
+            false => First { bytes, lines: 0, hole: 0 },
+        }
+    }
+
+    fn packed(self) -> u64 {
+        (self.bytes as u64) << 32 | u64::from(self.lines) << 16 | u64::from(self.hole)
+    }
+
+    fn unpacked(packed: u64) -> First {
+        let [bytes, lines, hole] = [packed >> 32, packed >> 16 & 0xffff, packed & 0xffff];
+        First { bytes: bytes as usize, lines: lines as u32, hole: hole as u32 }
+    }
+}
+
+/// First chunks become larger by this share of themselves where an arena outgrew its own, and
+/// smaller by [`SMALLER_SHARE`] with each that begins: where arenas are of many sizes, so many of
+/// the one in the other outgrow theirs. An arena cannot give back what its first chunk has too
+/// much, and goes on in place mostly where it has too little.
+const LARGER_SHARE: usize = 24;
+const SMALLER_SHARE: usize = 36;
+/// What first chunks have at least. Births alone, of arenas that are filled later, say little.
+const FIRST_BYTES_MIN: usize = 256;
+
+impl Seed {
+    fn new(growth: Growth, shared: *const Shared, shard: usize) -> NonNull<Seed> {
+        // SAFETY: an arena of the space is being born.
+        let shape = unsafe { (*shared).shape };
+        let first = AtomicU64::new(First::of(growth.chunk_bytes(0), shape).packed());
+        let head = Head::seed();
+        let seed = Box::leak(Box::new(Seed { head, shared, growth, shard, first }));
+        let seed = NonNull::from(seed);
+        // SAFETY: nobody else has it yet.
+        unsafe { (*seed.as_ptr()).head.seed = seed.as_ptr() };
+        seed
+    }
+
+    /// Of the arena that asks: it begins.
+    #[inline]
+    pub fn first(&self) -> First {
+        let first = First::unpacked(self.first.load(Ordering::Relaxed));
+        if self.growth.learns() {
+            let less = first.bytes - first.bytes / SMALLER_SHARE - 1;
+            self.learn(less.max(FIRST_BYTES_MIN));
+        }
+        first
+    }
+
+    /// An arena that learns outgrew its first chunk. First chunks have a granule at most: beyond,
+    /// they would be committed as they are used.
+    #[inline(never)]
+    pub fn outgrown(&self, granule_bytes: usize) {
+        let bytes = First::unpacked(self.first.load(Ordering::Relaxed)).bytes;
+        self.learn((bytes + bytes / LARGER_SHARE + 1).min(granule_bytes));
+    }
+
+    fn learn(&self, bytes: usize) {
+        // SAFETY: an arena of the space asks, so that it lives.
+        let shape = unsafe { (*self.shared).shape };
+        self.first.store(First::of(bytes, shape).packed(), Ordering::Relaxed);
+    }
+}
 
 /// Of one shard, by growth. Their number is that of different growths that arenas were born with.
 #[derive(Debug, Default)]
-pub struct Seeds(Vec<(Growth, NonNull<Head>)>);
+pub struct Seeds(Vec<(Growth, NonNull<Seed>)>);
 
-// SAFETY: the heads belong to the shard, behind its lock; arenas only read them.
+// SAFETY: the seeds belong to the shard, behind its lock; what arenas change of them is atomic.
 unsafe impl Send for Seeds {}
 
 impl Seeds {
-    /// The head of arenas that grow like this, in the shard of this number.
+    /// That of arenas that grow like this, in the shard of this number.
     #[inline]
-    pub fn of(&mut self, growth: Growth, shared: *const Shared, shard: usize) -> NonNull<Head> {
+    pub fn of(&mut self, growth: Growth, shared: *const Shared, shard: usize) -> NonNull<Seed> {
         match self.0.first() {
-            Some((first, head)) if *first == growth => *head,
+            Some((first, seed)) if *first == growth => *seed,
             _ => self.other(growth, shared, shard),
         }
     }
 
     #[inline(never)]
-    fn other(&mut self, growth: Growth, shared: *const Shared, shard: usize) -> NonNull<Head> {
+    fn other(&mut self, growth: Growth, shared: *const Shared, shard: usize) -> NonNull<Seed> {
         match self.0.binary_search_by_key(&growth, |seed| seed.0) {
             Ok(at) => self.0[at].1,
             Err(at) => {
-                let head = NonNull::from(Box::leak(Box::new(Head::seed(shared, growth, shard))));
-                self.0.insert(at, (growth, head));
-                head
+                let seed = Seed::new(growth, shared, shard);
+                self.0.insert(at, (growth, seed));
+                seed
             }
         }
     }
 
     /// Bytes of all of them.
     pub fn table_bytes(&self) -> usize {
-        self.0.capacity() * size_of::<(Growth, NonNull<Head>)>() + self.0.len() * size_of::<Head>()
+        self.0.capacity() * size_of::<(Growth, NonNull<Seed>)>() + self.0.len() * size_of::<Seed>()
     }
 }
 
 impl Drop for Seeds {
     fn drop(&mut self) {
-        for (_, head) in self.0.drain(..) {
+        for (_, seed) in self.0.drain(..) {
             // SAFETY: `of` leaked the box, and the space goes: there is no arena left.
-            drop(unsafe { Box::from_raw(head.as_ptr()) });
+            drop(unsafe { Box::from_raw(seed.as_ptr()) });
         }
     }
 }

@@ -265,9 +265,9 @@ impl Pool {
             let bit = (region.free & region.warm).trailing_zeros();
             region.free &= !(1 << bit);
             region.warm &= !(1 << bit);
+            note(&mut self.open, &mut self.warm, number, region);
             self.idle_bytes -= self.shape.granule_bytes();
             self.counts.warm_granules += 1;
-            self.note(number);
             return Ok(number as u32 * REGION_GRANULES + bit);
         }
         let number = match self.open.first() {
@@ -291,21 +291,13 @@ impl Pool {
         let region = self.regions.region(number);
         region.free |= 1 << bit;
         region.warm |= 1 << bit;
+        note(&mut self.open, &mut self.warm, number, region);
         self.idle_bytes += self.shape.granule_bytes();
-        self.note(number);
     }
 
     /// Brings the sets of regions up to date with one of them.
     fn note(&mut self, number: usize) {
-        let region = self.regions.region(number);
-        let (free, warm) = (region.free != 0, region.free & region.warm != 0);
-        let (was_free, was_warm) = std::mem::replace(&mut region.noted, (free, warm));
-        if free != was_free {
-            self.open.put(number, free);
-        }
-        if warm != was_warm {
-            self.warm.put(number, warm);
-        }
+        note(&mut self.open, &mut self.warm, number, self.regions.region(number));
     }
 
     fn begin_region(&mut self) -> Result<usize, Error> {
@@ -413,6 +405,19 @@ impl Pool {
                 self.end_region_if_empty(number);
             }
         }
+    }
+}
+
+/// [`Pool::note`], for whoever has the region.
+#[inline]
+fn note(open_set: &mut Set, warm_set: &mut Set, number: usize, region: &mut Region) {
+    let (open, warm) = (region.free != 0, region.free & region.warm != 0);
+    let (was_open, was_warm) = std::mem::replace(&mut region.noted, (open, warm));
+    if open != was_open {
+        open_set.put(number, open);
+    }
+    if warm != was_warm {
+        warm_set.put(number, warm);
     }
 }
 

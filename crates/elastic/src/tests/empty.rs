@@ -7,13 +7,14 @@ use crate::{Arena, ArenaStatistics, CommitLimit, Debug, Error, Growth, Options, 
 use allocator_api2::alloc::Allocator;
 use std::sync::Arc;
 
-const GROWTHS: [Growth; 6] = [
+const GROWTHS: [Growth; 7] = [
     Growth::MICRO,
     Growth::SMALL,
     Growth::STANDARD,
     Growth::FAST,
     Growth::LARGE,
     Growth::new(&[1 << 20]),
+    Growth::LEARNED,
 ];
 
 #[test]
@@ -135,8 +136,8 @@ fn debugging_aids_know_arenas_that_have_nothing() {
         Debug { guard_pages: cfg!(not(miri)), canaries: true, ..Debug::default() },
     ] {
         let space = Space::new(Options { debug, reclaim: Reclaim::AtTrim, ..small() }).unwrap();
-        let mut arenas: Vec<Arena> = (0..6).map(|nth| space.arena(GROWTHS[nth]).unwrap()).collect();
-        assert_eq!((space.committed_bytes(), space.arenas()), (0, 6));
+        let mut arenas: Vec<Arena> = (0..7).map(|nth| space.arena(GROWTHS[nth]).unwrap()).collect();
+        assert_eq!((space.committed_bytes(), space.arenas()), (0, 7));
         arenas.iter_mut().for_each(Arena::reset);
         arenas[0].alloc(1u64).unwrap();
         arenas[0].reset();

@@ -27,6 +27,7 @@
 mod blocks;
 mod debugging;
 mod empty;
+mod learned;
 mod limits;
 mod model;
 mod report;

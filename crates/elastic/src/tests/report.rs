@@ -137,8 +137,8 @@ fn an_arenas_statistics_are_what_was_done() {
         chunks: 1,
         owned_bytes,
         committed_bytes: owned_bytes,
-        overhead_bytes: 64,
-        free_bytes: owned_bytes - 64,
+        overhead_bytes: 56,
+        free_bytes: owned_bytes - 56,
         ..ArenaStatistics::default()
     };
     assert_eq!((owned_bytes, arena.statistics()), (8 * line, fresh));
@@ -208,7 +208,7 @@ fn a_report_is_the_sum_of_its_arenas() {
             );
             assert!(
                 has.owned_bytes >= has.committed_bytes
-                    && (has.overhead_bytes >= 64 || has.owned_bytes == 0),
+                    && (has.overhead_bytes >= 56 || has.owned_bytes == 0),
                 "{has:?}"
             );
         }
@@ -518,8 +518,8 @@ fn used_free_and_left_over_are_what_a_plain_model_says() {
         );
         assert_eq!(report.asked.chunks, arenas.len(), "one chunk each");
         let free = report.asked.free_bytes + report.asked.deallocated_bytes;
-        let tables = report.asked.overhead_bytes - arenas.len() * 64;
-        assert_eq!(free + tables, arenas.len() * (granule - 64) - used, "step {step}: {report}");
+        let tables = report.asked.overhead_bytes - arenas.len() * 56;
+        assert_eq!(free + tables, arenas.len() * (granule - 56) - used, "step {step}: {report}");
         assert_eq!(report.waste_bytes(), report.committed_bytes - used, "step {step}: {report}");
     }
 }

@@ -25,13 +25,14 @@ pub fn growth(policy: &str) -> Growth {
     match policy {
         "hidden" | "reflection" | "micro" => Growth::MICRO,
         "boot" => Growth::LARGE,
-        _ => Growth::STANDARD,
+        "standard" => Growth::STANDARD,
+        _ => Growth::LEARNED,
     }
 }
 
 impl Elastic {
     /// An empty space. `growth[n]` is the growth of region `n`, malloc's first; other regions grow
-    /// as [`Growth::STANDARD`], and malloc as [`Growth::LARGE`].
+    /// as [`Growth::LEARNED`], and malloc as [`Growth::LARGE`].
     pub fn new(options: Options, growth: Vec<Growth>) -> Result<Elastic, Error> {
         Ok(Elastic { space: Space::new(options)?, growth, regions: Vec::new() })
     }
@@ -50,7 +51,7 @@ impl Elastic {
     }
 
     fn growth_of(&self, number: usize) -> Growth {
-        let unsaid = if number == 0 { Growth::LARGE } else { Growth::STANDARD };
+        let unsaid = if number == 0 { Growth::LARGE } else { Growth::LEARNED };
         self.growth.get(number).copied().unwrap_or(unsaid)
     }
 

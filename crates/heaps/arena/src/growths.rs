@@ -13,10 +13,11 @@ use heaplab_elastic::Growth;
 use heaplab_heap::parameter;
 
 /// The possible forms of a growth, for help and errors.
-pub const TAKES: &str = "recorded, micro, small, standard, fast, large, chunk sizes (3k+16k+32k), or KIND:one of these/...";
+pub const TAKES: &str = "recorded, learned, micro, small, standard, fast, large, chunk sizes (3k+16k+32k), or KIND:one of these/...";
 
-const NAMED: [(&str, Option<Growth>); 6] = [
+const NAMED: [(&str, Option<Growth>); 7] = [
     ("recorded", None),
+    ("learned", Some(Growth::LEARNED)),
     ("micro", Some(Growth::MICRO)),
     ("small", Some(Growth::SMALL)),
     ("standard", Some(Growth::STANDARD)),

@@ -25,7 +25,7 @@ pub const PARAMETERS: [Parameter; 7] = [
         name: "growth",
         takes: growths::TAKES,
         default: "recorded",
-        help: "sizes of an arena's chunks: as the recording says of each arena (standard where it does not, large for blocks of none), of all arenas the same, or by the arenas' kinds (class:768+16k/non-class:3k+16k+32k); sizes are rounded up to eighths of a power of two",
+        help: "sizes of an arena's chunks: as the recording says of each arena (learned where it does not, large for blocks of none), of all arenas the same, or by the arenas' kinds (class:768+16k/non-class:3k+16k+32k); sizes are rounded up to eighths of a power of two",
     },
     Parameter {
         name: "reclaim",
