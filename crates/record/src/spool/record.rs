@@ -120,8 +120,8 @@ fn unzigzag(value: u64) -> u64 {
     value >> 1 ^ (value & 1).wrapping_neg()
 }
 
-/// Blocks lie at least 8 bytes apart, nearly always: rotates the low bits to where differences of
-/// equal bits vanish.
+/// Blocks lie at least 8 bytes apart, nearly always: moves the three low bits to the top, where
+/// equal bits cancel in a difference.
 #[inline(always)]
 fn turned(address: u64) -> u64 {
     address.rotate_right(3)
