@@ -1,7 +1,7 @@
 //! `heaplab snapshot convert`: the same heap in the columns of another writer.
 
 use super::file::{self, Source};
-use super::rows::{may_write, rewritten};
+use super::rewriting::{may_write, rewritten};
 use crate::{output, terminal};
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;

@@ -11,7 +11,7 @@ mod path;
 mod query;
 mod redact;
 mod retainers;
-mod rows;
+mod rewriting;
 mod strings;
 mod subject;
 mod summary;

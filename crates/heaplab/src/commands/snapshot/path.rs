@@ -6,18 +6,12 @@
 //! names the culprit most often.
 
 use super::file::{self, Reading};
-use super::rows::{edge_json, heading, label, label_within, node_json, step};
 use crate::terminal;
 use anyhow::Result;
-use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::Retainers;
 use heaplab_snapshot::query::subject::Subject;
-use heaplab_snapshot::shortest_ways::{Group, Ways, is_numbered};
-use heaplab_snapshot::{Edge, Node, Retainers};
-use heaplab_text::lines::{cut, one_line};
-use heaplab_text::words::count as number;
-use heaplab_text::words::{bytes, plural};
-use serde_json::{Value, json};
-use std::fmt::Write;
+use heaplab_snapshot::shortest_ways::Ways;
+use heaplab_snapshot_view::path as view;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -59,131 +53,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let groups = ways.groups(&nodes);
         let shown = if args.top == 0 { groups.len() } else { args.top.min(groups.len()) };
         if args.json {
-            let paths: Vec<Value> =
-                groups[..shown].iter().map(|group| group_json(&ways, group)).collect();
-            let answer = json!({
-                "format": "heaplab-snapshot-path",
-                "version": 1,
-                "objects": nodes.len(),
-                "different_paths": groups.len(),
-                "paths": paths,
-            });
+            let answer = view::json(&ways, &nodes, &groups, shown);
             println!("{}", serde_json::to_string(&answer)?)
         } else {
-            print!("{}", text(&ways, &nodes, &groups, shown))
+            print!("{}", view::text(&ways, &nodes, &groups, shown, terminal::columns()))
         }
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn text(ways: &Ways, nodes: &[Node], groups: &[Group], shown: usize) -> String {
-    let analysis = ways.analysis;
-    let mut text = String::new();
-    if let [node] = nodes {
-        text.push_str(&heading(analysis, *node));
-        text.push('\n');
-    } else {
-        let different = if groups.len() == 1 {
-            "one way".into()
-        } else {
-            format!("{} different ways", number(groups.len() as u64))
-        };
-        let _ =
-            writeln!(text, "{} objects are reached by {different}\n", number(nodes.len() as u64));
-    }
-    for group in &groups[..shown] {
-        if nodes.len() > 1 {
-            let objects = plural(group.count, "object");
-            let all =
-                format!("{objects}, {} retained in sum; such as ", bytes(group.retained_bytes));
-            let example =
-                label_within(analysis, group.example, terminal::columns() - all.chars().count());
-            let _ = writeln!(text, "{all}{example}");
-        }
-        write_way(ways, group, &mut text);
-        text.push('\n');
-    }
-    if shown < groups.len() {
-        let _ = writeln!(
-            text,
-            "... and {} ways more (--top 0 shows all)",
-            number((groups.len() - shown) as u64)
-        );
-    }
-    text
-}
-
-/// Columns of a class behind an object whose line is too long.
-const CLASS_COLUMNS: usize = 24;
-
-fn write_way(ways: &Ways, group: &Group, text: &mut String) {
-    let analysis = ways.analysis;
-    let graph = &analysis.snapshot().graph;
-    let way = ways.way(group.example);
-    let Some(first) = way.head.first().or(way.tail.first()) else {
-        let what = if group.example == graph.root() {
-            "the root itself"
-        } else {
-            "no strong reference leads there from a root"
-        };
-        let _ = writeln!(text, "  {what}");
-        return;
-    };
-    let columns = terminal::columns();
-    let from = graph.source(*first);
-    let from = if from == graph.root() {
-        "the root".to_owned()
-    } else {
-        label_within(analysis, from, columns - 2)
-    };
-    let _ = writeln!(text, "  {from}");
-    for edge in &way.head {
-        write_step(analysis, *edge, group.count > 1, text);
-    }
-    if way.left_out > 0 {
-        let _ =
-            writeln!(text, "    ... {} steps more (--steps 0 shows all) ...", number(way.left_out));
-    }
-    for edge in &way.tail {
-        write_step(analysis, *edge, group.count > 1, text);
-    }
-}
-
-fn write_step(analysis: &Analysis, edge: Edge, several: bool, text: &mut String) {
-    let columns = terminal::columns();
-    let target = analysis.snapshot().graph.target(edge);
-    let class = analysis.classes()[analysis.class_of(target) as usize].text();
-    let label = label(analysis, target);
-    // The class says more than the properties of a plain object do.
-    let class = if label.starts_with(&class) || class.starts_with('(') {
-        String::new()
-    } else {
-        format!("  {}", one_line(&class))
-    };
-    let any = if several && is_numbered(analysis, edge) { "  (and others alike)" } else { "" };
-    let step = step(analysis, edge);
-    let line = format!("    {step} = {label}{class}{any}");
-    if line.chars().count() <= columns {
-        let _ = writeln!(text, "{line}");
-        return;
-    }
-    let what = cut(&class, CLASS_COLUMNS) + any;
-    let label = label_within(analysis, target, columns - 8 - what.chars().count());
-    let _ = writeln!(text, "    {} =\n        {label}{what}", cut(&step, columns - 6));
-}
-
-fn group_json(ways: &Ways, group: &Group) -> Value {
-    let analysis = ways.analysis;
-    let graph = &analysis.snapshot().graph;
-    let way = ways.way(group.example);
-    let step = |edge: &Edge| json!({"from": node_json(analysis, graph.source(*edge)), "edge": edge_json(analysis, *edge)});
-    let steps: Vec<Value> = way.head.iter().chain(&way.tail).map(step).collect();
-    json!({
-        "objects": group.count,
-        "retained_bytes_sum": group.retained_bytes,
-        "example": node_json(analysis, group.example),
-        "length": way.head.len() as u64 + way.left_out + way.tail.len() as u64,
-        "left_out": {"after": way.head.len(), "steps": way.left_out},
-        "steps": steps,
-    })
 }

@@ -3,11 +3,11 @@
 mod parquet;
 
 use super::file::{self, Reading};
-use super::rows::distance;
 use crate::{output, terminal};
 use anyhow::Result;
 use heaplab_snapshot::query::answer::{Answer, Cell};
 use heaplab_snapshot::query::plan::{Field, Plan};
+use heaplab_snapshot_view::rows::distance;
 use heaplab_text::lines::cut;
 use heaplab_text::table::Table;
 use heaplab_text::words::bytes;

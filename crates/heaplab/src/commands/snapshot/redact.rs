@@ -1,7 +1,7 @@
 //! `heaplab snapshot redact`: the same heap without what strings say.
 
 use super::file::{self, Source};
-use super::rows::{may_write, rewritten};
+use super::rewriting::{may_write, rewritten};
 use crate::output;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;

@@ -1,14 +1,12 @@
 //! What the commands about one object share: which object of which file, and how an answer begins.
 
 use super::file::{self, Reading};
-use super::rows::{heading, node_json};
-use crate::output;
+use crate::{output, terminal};
 use anyhow::Result;
-use heaplab_snapshot::Node;
-use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::query::subject::Subject;
+use heaplab_snapshot_view::Says;
+use heaplab_snapshot_view::rows::{heading, node_json};
 use serde::ser::{SerializeMap, Serializer};
-use serde_json::{Map, Value};
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -30,29 +28,17 @@ pub struct OfObject {
     reading: Reading,
 }
 
-/// What a command has to say of an object, behind what every one says.
-pub trait Says {
-    /// The members of the JSON.
-    fn json(&self, analysis: &Analysis, node: Node) -> Map<String, Value>;
-    /// Members of the JSON that are too large to be made before they are written: behind the
-    /// others.
-    fn stream<M: SerializeMap>(&self, _: &Analysis, _: Node, _: &mut M) -> Result<(), M::Error> {
-        Ok(())
-    }
-    /// The lines of the text.
-    fn text(&self, analysis: &Analysis, node: Node, out: &mut dyn fmt::Write) -> fmt::Result;
-}
-
 impl OfObject {
     /// Finds the object and prints what there is to say of it, as `format` where JSON is asked for.
     pub fn answer(&self, format: &str, says: &impl Says) -> Result<ExitCode> {
         file::analysed(&self.file, &self.reading, |analysis| {
             let node = self.subject.node(analysis)?;
+            let columns = terminal::columns();
             if !self.json {
                 return output::printed(|out| {
                     let mut text = Text { out, failure: None };
-                    let _ = write!(text, "{}", heading(analysis, node))
-                        .and_then(|()| says.text(analysis, node, &mut text));
+                    let _ = write!(text, "{}", heading(analysis, node, columns))
+                        .and_then(|()| says.text(analysis, node, columns, &mut text));
                     text.failure.map_or(Ok(()), Err)
                 });
             }

@@ -1,7 +1,6 @@
 //! `heaplab snapshot summary`: classes, as DevTools' Summary.
 
 use super::file::{self, Reading, Source};
-use super::rows::{distance, share};
 use crate::{output, terminal};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -9,13 +8,7 @@ use heaplab_snapshot::analysis::{Analysis, Class, Filter};
 use heaplab_snapshot::index::{Key, Summary};
 use heaplab_snapshot::query::filter::Wanted;
 use heaplab_snapshot::query::subject::Pattern;
-use heaplab_snapshot::strings::to_text;
-use heaplab_text::lines;
-use heaplab_text::table::Table;
-use heaplab_text::words::bytes;
-use heaplab_text::words::count as number;
-use serde_json::{Value, json};
-use std::borrow::Cow;
+use heaplab_snapshot_view::summary as view;
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -117,12 +110,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut classes: Vec<(u32, &Class)> = (0..).zip(summary.classes.iter().filter(fits)).collect();
     sort(&mut classes, args.sort);
     if args.json {
-        println!("{}", json_text(&summary, &classes)?)?;
+        println!("{}", serde_json::to_string(&view::json(&summary, &classes))?)?;
     } else {
         let shown = if args.top == 0 { classes.len() } else { args.top.min(classes.len()) };
         print!(
             "{}",
-            text(&summary, &classes, shown, args.filter.is_some() || args.since.is_some())
+            view::text(
+                &summary,
+                &classes,
+                shown,
+                args.filter.is_some() || args.since.is_some(),
+                terminal::columns()
+            )
         )?;
     }
     Ok(ExitCode::SUCCESS)
@@ -201,97 +200,4 @@ fn since(older: &Path, reading: &Reading, analysis: &Analysis) -> Result<Wanted>
         );
     }
     Ok(Wanted::Named(Filter::Ids(after, until)))
-}
-
-/// A class's name, and its place where it has one: two classes of one name are then told apart.
-fn label(class: &Class) -> String {
-    match class.place {
-        Some((script, line, column)) => {
-            format!("{}  (script {script}:{}:{})", class.text(), line + 1, column + 1)
-        }
-        None => class.text(),
-    }
-}
-
-fn text(summary: &Summary, classes: &[(u32, &Class)], shown: usize, filtered: bool) -> String {
-    let total = summary.statistics.total_bytes;
-    let (nodes, edges) = (number(summary.node_count), number(summary.edge_count));
-    let sums = &summary.statistics;
-    let parts = format!(
-        "code {}, strings {}, arrays {}, typed arrays {}, other native {}, system {}",
-        bytes(sums.code_bytes),
-        bytes(sums.string_bytes),
-        bytes(sums.js_array_bytes),
-        bytes(sums.typed_array_bytes),
-        bytes(sums.native_bytes.saturating_sub(sums.typed_array_bytes)),
-        bytes(sums.system_bytes),
-    );
-    let parts = lines::paragraph(&parts, "", 0, terminal::columns());
-    let mut text =
-        format!("{} in {nodes} objects with {edges} references\n{parts}\n", bytes(total));
-    if filtered {
-        // Whatever classes are shown.
-        let (count, size) = summary
-            .classes
-            .iter()
-            .fold((0, 0), |sum, class| (sum.0 + class.count, sum.1 + class.self_size));
-        text.push_str(&format!(
-            "of which {} objects pass the filter, {} of their own\n\n",
-            number(count),
-            bytes(size)
-        ));
-    }
-    let mut table = Table::new(["count", "shallow", "retained", "distance", "class"]);
-    for (_, class) in &classes[..shown] {
-        let cells = [
-            number(class.count),
-            share(class.self_size, total),
-            share(class.retained_size, total),
-            distance(class.distance),
-            label(class),
-        ];
-        table.row(cells);
-    }
-    text.push_str(&table.text(terminal::columns()));
-    if shown < classes.len() {
-        text.push_str(&format!(
-            "... and {} classes more (--top 0 shows all)\n",
-            number((classes.len() - shown) as u64)
-        ));
-    }
-    text
-}
-
-fn json_text(summary: &Summary, classes: &[(u32, &Class)]) -> Result<String> {
-    let classes: Vec<Value> = classes.iter().map(|(_, class)| class_json(class)).collect();
-    let sums = &summary.statistics;
-    Ok(serde_json::to_string(&json!({
-        "format": "heaplab-snapshot-summary",
-        "version": 1,
-        "nodes": summary.node_count,
-        "edges": summary.edge_count,
-        "total_bytes": summary.statistics.total_bytes,
-        "statistics": {
-            "code_bytes": sums.code_bytes,
-            "string_bytes": sums.string_bytes,
-            "js_array_bytes": sums.js_array_bytes,
-            "typed_array_bytes": sums.typed_array_bytes,
-            "native_bytes": sums.native_bytes,
-            "system_bytes": sums.system_bytes,
-        },
-        "classes": classes,
-    }))?)
-}
-
-/// A class as every command writes it.
-pub fn class_json(class: &Class) -> Value {
-    json!({
-        "key": to_text(Cow::Owned(class.key())),
-        "name": class.text(),
-        "place": class.place.map(|(script_id, line, column)| json!({"script_id": script_id, "line": line, "column": column})),
-        "count": class.count,
-        "shallow_bytes": class.self_size,
-        "retained_bytes": class.retained_size,
-        "distance": class.distance,
-    })
 }

@@ -2,7 +2,7 @@
 //! report.
 
 use super::file::{self, Reading, Source};
-use super::rows::{may_write, rewritten};
+use super::rewriting::{may_write, rewritten};
 use crate::output;
 use anyhow::Result;
 use heaplab_snapshot::analysis::Analysis;

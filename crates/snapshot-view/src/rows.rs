@@ -1,15 +1,11 @@
 //! Objects and references as every command shows them: one line of text, or one object of JSON.
 
-use crate::terminal;
-use anyhow::{Result, ensure};
 use heaplab_snapshot::analysis::{Analysis, BASE_SYSTEM_DISTANCE, NO_DISTANCE};
-use heaplab_snapshot::write::Written;
 use heaplab_snapshot::{Edge, EdgeType, Node};
 use heaplab_text::lines;
 use heaplab_text::lines::{cut, one_line};
 use heaplab_text::words::bytes;
 use serde_json::{Value, json};
-use std::path::Path;
 
 /// Characters of a string's content on a line.
 const CONTENT_CHARACTERS: usize = 60;
@@ -111,51 +107,12 @@ pub fn edge_json(analysis: &Analysis, edge: Edge) -> Value {
     json!({"name": name, "type": snapshot.edge_type_name(snapshot.graph.edge_type(edge))})
 }
 
-/// Refuses JSON on standard output where the file goes there, and a file that would take the place
-/// of the one that is read.
-pub fn may_write(json: bool, input: &Path, output: &Path) -> Result<()> {
-    ensure!(
-        !json || output != Path::new("-"),
-        "--json and -o - both write to standard output: name a file"
-    );
-    let is_input = output
-        .canonicalize()
-        .is_ok_and(|output| input.canonicalize().is_ok_and(|input| input == output));
-    ensure!(
-        !is_input,
-        "{}: is the file that is read, and would be gone; name another with -o",
-        output.display()
-    );
-    Ok(())
-}
-
-/// What a command that wrote a file tells machines, where they asked.
-pub fn rewritten(
-    json: bool,
-    format: &str,
-    output: &Path,
-    written: &Written,
-    told: Value,
-) -> Result<()> {
-    if !json {
-        return Ok(());
-    }
-    let mut answer = json!({
-        "format": format, "version": 1, "file": output.to_string_lossy(), "bytes": written.bytes, "written_strings": written.strings,
-    });
-    if let (Value::Object(answer), Value::Object(told)) = (&mut answer, told) {
-        answer.extend(told);
-    }
-    println!("{}", serde_json::to_string(&answer)?)
-}
-
 /// The first lines about an object: what it is, and its sizes.
-pub fn heading(analysis: &Analysis, node: Node) -> String {
+pub fn heading(analysis: &Analysis, node: Node, columns: usize) -> String {
     let snapshot = analysis.snapshot();
     let class = analysis.classes()[analysis.class_of(node) as usize].text();
     let kind = snapshot.node_type_name(snapshot.graph.node_type(node));
     let detached = if analysis.detachedness(node) == 2 { ", detached" } else { "" };
-    let columns = terminal::columns();
     let what = format!(
         "{kind} of class {}{detached}; shallow {}, retained {}, distance {}",
         cut(&class, columns - "native of class ".len()),

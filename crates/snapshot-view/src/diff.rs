@@ -1,0 +1,208 @@
+//! What two snapshots of a process differ in, as DevTools' Comparison; over a series, what grows
+//! every time.
+
+use crate::rows::{label_within, node_json};
+use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::diff::{ClassDiff, Growth};
+use heaplab_snapshot::session::Session;
+use heaplab_snapshot::strings::to_text;
+use heaplab_text::lines::{self, one_line};
+use heaplab_text::table::Table;
+use heaplab_text::words::{bytes, count as number};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::fmt::Write;
+
+/// The classes, `top` of them (0: all), and their new objects where these are asked for.
+pub fn text(
+    older: &Analysis,
+    newer: &Analysis,
+    diffs: &[ClassDiff],
+    top: usize,
+    with_objects: bool,
+    columns: usize,
+) -> String {
+    let shown = if top == 0 { diffs.len() } else { top.min(diffs.len()) };
+    let mut text = format!(
+        "{} -> {} ({})\n\n",
+        bytes(older.total_bytes()),
+        bytes(newer.total_bytes()),
+        signed_bytes(newer.total_bytes() as i64 - older.total_bytes() as i64)
+    );
+    let mut table =
+        Table::new(["new", "gone", "delta", "allocated", "freed", "size delta", "class"]);
+    for diff in &diffs[..shown] {
+        table.row([
+            number(diff.added.len() as u64),
+            number(diff.removed.len() as u64),
+            signed(diff.count_delta()),
+            bytes(diff.added_size),
+            bytes(diff.removed_size),
+            signed_bytes(diff.size_delta()),
+            name(&diff.name).into_owned(),
+        ]);
+    }
+    text.push_str(&table.text(columns));
+    if shown < diffs.len() {
+        let _ = writeln!(
+            text,
+            "... and {} classes more (--top 0 shows all)",
+            number((diffs.len() - shown) as u64)
+        );
+    }
+    if diffs.is_empty() {
+        text.push_str("Nothing was added or removed.\n");
+    }
+    if with_objects {
+        new_objects(newer, diffs, top, columns, &mut text);
+    }
+    text
+}
+
+/// The new objects of the classes that were asked for, those that retain most first.
+fn new_objects(
+    newer: &Analysis,
+    diffs: &[ClassDiff],
+    top: usize,
+    columns: usize,
+    text: &mut String,
+) {
+    let mut added: Vec<_> = diffs.iter().flat_map(|diff| diff.added.iter().copied()).collect();
+    added.sort_by_key(|node| Reverse(newer.retained_size(*node)));
+    let shown = if top == 0 { added.len() } else { top.min(added.len()) };
+    let _ = writeln!(text, "\nNew, by what they retain:");
+    let room = columns - 12;
+    for node in &added[..shown] {
+        let _ = writeln!(
+            text,
+            "{:>10}  {}",
+            bytes(newer.retained_size(*node)),
+            label_within(newer, *node, room)
+        );
+    }
+    if shown < added.len() {
+        let _ = writeln!(text, "... and {} more", number((added.len() - shown) as u64));
+    }
+}
+
+/// The same as JSON.
+pub fn json(older: &Analysis, newer: &Analysis, diffs: &[ClassDiff], session: Session) -> Value {
+    let ids = |analysis: &Analysis, nodes: &[u32]| -> Vec<u32> {
+        nodes.iter().map(|node| analysis.snapshot().graph.id(*node)).collect()
+    };
+    let classes: Vec<Value> = diffs
+        .iter()
+        .map(|diff| {
+            json!({
+                "key": name(&diff.key),
+                "name": name(&diff.name),
+                "added": diff.added.len(),
+                "removed": diff.removed.len(),
+                "added_bytes": diff.added_size,
+                "removed_bytes": diff.removed_size,
+                "added_ids": ids(newer, &diff.added),
+                "removed_ids": ids(older, &diff.removed),
+                "largest_added": diff.added.iter().max_by_key(|node| newer.retained_size(**node)).map(|node| node_json(newer, *node)),
+            })
+        })
+        .collect();
+    json!({
+        "format": "heaplab-snapshot-diff",
+        "version": 1,
+        "total_bytes": [older.total_bytes(), newer.total_bytes()],
+        "one_session": !session.is_broken(),
+        "classes": classes,
+    })
+}
+
+/// A series as JSON.
+pub fn series_json(totals: &[u64], growing: &[Growth]) -> Value {
+    let classes: Vec<Value> = growing
+        .iter()
+        .map(|class| json!({"key": name(&class.key), "name": class_of_key(&class.key), "counts": class.counts, "shallow_bytes": class.sizes}))
+        .collect();
+    json!({"format": "heaplab-snapshot-series", "version": 1, "total_bytes": totals, "growing": classes})
+}
+
+/// What grows every time over a series, `top` classes of it (0: all).
+pub fn series_text(totals: &[u64], growing: &[Growth], top: usize, columns: usize) -> String {
+    let totals: Vec<String> = totals.iter().map(|total| bytes(*total)).collect();
+    let mut text = lines::paragraph(&totals.join(" -> "), "", 0, columns);
+    if growing.is_empty() {
+        text.push_str("No class has more objects in each snapshot than in the one before.\n");
+        return text;
+    }
+    let shown = if top == 0 { growing.len() } else { top.min(growing.len()) };
+    text.push_str("\nMore objects each time:\n");
+    let mut table = Table::new(["grown by", "objects", "class"]);
+    for class in &growing[..shown] {
+        table.row([bytes(class.bytes()), course(&class.counts), class_of_key(&class.key)]);
+    }
+    text.push_str(&table.text(columns));
+    if shown < growing.len() {
+        let _ = writeln!(
+            text,
+            "... and {} classes more (--top 0 shows all)",
+            number((growing.len() - shown) as u64)
+        );
+    }
+    text
+}
+
+/// `1 -> 2 -> 3`; of a long series, its beginning and its end.
+fn course(counts: &[u64]) -> String {
+    const SHOWN: usize = 4;
+    let numbers =
+        |counts: &[u64]| counts.iter().map(|count| number(*count)).collect::<Vec<_>>().join(" -> ");
+    match counts {
+        [first, .., before, last] if counts.len() > SHOWN => {
+            format!("{} -> ... -> {}", number(*first), numbers(&[*before, *last]))
+        }
+        _ => numbers(counts),
+    }
+}
+
+/// The text of a name.
+pub fn name(bytes: &[u8]) -> Cow<'_, str> {
+    to_text(Cow::Borrowed(bytes))
+}
+
+/// The name in a key: behind its place in a script, and the comma.
+pub fn class_of_key(key: &[u8]) -> String {
+    let key = name(key);
+    let named = match key.strip_prefix(',') {
+        Some(name) => name,
+        None => key.splitn(4, ',').nth(3).unwrap_or(&key),
+    };
+    one_line(named)
+}
+
+fn signed(delta: i64) -> String {
+    let sign = if delta < 0 { "-" } else { "+" };
+    format!("{sign}{}", number(delta.unsigned_abs()))
+}
+
+fn signed_bytes(delta: i64) -> String {
+    let sign = if delta < 0 { "-" } else { "+" };
+    format!("{sign}{}", bytes(delta.unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_tells_its_class() {
+        assert_eq!(class_of_key(b",Session"), "Session");
+        assert_eq!(class_of_key(b"12,3,4,Session, odd"), "Session, odd");
+        assert_eq!(
+            (course(&[1, 2, 3, 4]).as_str(), course(&[1, 2, 3, 4, 5]).as_str()),
+            ("1 -> 2 -> 3 -> 4", "1 -> ... -> 4 -> 5")
+        );
+        assert_eq!(
+            (signed(-1200).as_str(), signed(5).as_str(), signed_bytes(-2048).as_str()),
+            ("-1,200", "+5", "-2.00 KiB")
+        );
+    }
+}

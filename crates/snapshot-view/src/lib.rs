@@ -1,0 +1,17 @@
+//! Answers about a heap snapshot as a person and as a machine reads them: each module has one
+//! answer of `heaplab_snapshot`, as text of so many columns and as JSON (docs/snapshot-json.md).
+//!
+//! It reads no file and prints nothing.
+
+pub mod diff;
+pub mod dominators;
+pub mod object;
+pub mod path;
+pub mod retainers;
+pub mod rows;
+mod says;
+pub mod strings;
+pub mod summary;
+pub mod validate;
+
+pub use says::Says;
