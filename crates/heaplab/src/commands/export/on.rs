@@ -123,7 +123,7 @@ mod tests {
     use heaplab_profile::{NoObserver, Options, profile};
     use heaplab_snapshot::{Snapshot, analysis, analysis::Analysis};
     use heaplab_trace::bundle::BundleWriter;
-    use heaplab_trace::import::{self, import};
+    use heaplab_trace::import;
     use std::path::{Path, PathBuf};
 
     /// A JVM's metaspace.
@@ -132,7 +132,7 @@ mod tests {
             std::fs::read(root().join("crates/jvm/tests/data/jvm-log/jdk-17.0.15.log.gz")).unwrap();
         let imported = folder.join("jvm.heaplab");
         let mut writer = BundleWriter::create(&imported).unwrap();
-        let found = import(&log[..], None, &import::Options::default(), &mut writer).unwrap();
+        let found = heaplab_jvm::import(&log[..], None, &import::Options::default(), &mut writer).unwrap();
         writer.finish(&found.tables, found.meta).unwrap();
         Bundle::open(&imported).unwrap()
     }
