@@ -8,7 +8,7 @@ use heaplab_record::finish::merge_spool;
 use heaplab_record::finish::streams::Files;
 use heaplab_record::spool::EVENTS_FILE;
 use heaplab_record::spool::reader::Index;
-use heaplab_recorder::layout::{
+use heaplab_preload::layout::{
     BEGAN_FORK, BEGAN_STARTED, Control, PROCESS_MAGIC, ProcessHeader, VERSION,
 };
 use heaplab_trace::{Event, Op};

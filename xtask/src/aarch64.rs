@@ -1,6 +1,6 @@
 //! The code that only aarch64 has, tested under an emulator: how lists of heap snapshots are read
 //! with NEON. (The recorder's own tests, which cross-compile C alone, do the same for the recorder:
-//! crates/recorder/tests/machine.)
+//! crates/preload/tests/machine.)
 //!
 //! Needed are Rust's standard library for the target (`rustup target add
 //! aarch64-unknown-linux-gnu`), Debian's cross compiler as linker, and qemu. Where one is absent

@@ -5,7 +5,7 @@
 //! rate. Both clocks are constant and shared by all cores on every machine that heaplab supports
 //! (invariant TSC; the architected counter of aarch64).
 
-use heaplab_recorder::layout::COUNTER_BITS;
+use heaplab_preload::layout::COUNTER_BITS;
 
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
 

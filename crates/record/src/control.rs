@@ -3,7 +3,7 @@
 use crate::clock::{Clock, ClockReading};
 use crate::error::RecordError;
 use crate::ring;
-use heaplab_recorder::layout::{self, Control};
+use heaplab_preload::layout::{self, Control};
 use memmap2::MmapRaw;
 use std::fs::File;
 use std::mem::{offset_of, size_of};

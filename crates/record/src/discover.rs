@@ -2,7 +2,7 @@
 
 use crate::image::{Image, ImageDamage};
 use crate::proc_fs;
-use heaplab_recorder::layout::ProcessHeader;
+use heaplab_preload::layout::ProcessHeader;
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -238,7 +238,7 @@ fn noticed(notices: &OwnedFd) -> io::Result<Option<Noticed>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heaplab_recorder::layout;
+    use heaplab_preload::layout;
 
     #[test]
     fn files_are_found_as_they_come_and_those_that_were_there_too() {

@@ -469,7 +469,7 @@ impl Drainer {
             };
             let Some(first) = self.words.first() else { break Parsed::Whole };
             if used == 0 {
-                base = heaplab_recorder::layout::stamp(*first).1;
+                base = heaplab_preload::layout::stamp(*first).1;
                 self.encoder.begin(base);
             }
             ring.prefetch(

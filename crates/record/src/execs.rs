@@ -1,5 +1,5 @@
 //! The programs that recorded processes started, read from the spool's file `execs` (`layout.h`,
-//! `preload/exec.c`), and which of them are missing from the recording.
+//! `crates/preload/c/exec.c`), and which of them are missing from the recording.
 //!
 //! A static, 32-bit, musl or privileged program never loads the recorder. Looking at running
 //! processes ([`crate::unrecorded`]) finds the long-lived ones; most children end too soon. So a
@@ -26,7 +26,7 @@ use crate::control::Refused;
 use crate::diagnose::{self, Obstacle};
 use crate::image::Image;
 use crate::spool::note::Note;
-use heaplab_recorder::layout;
+use heaplab_preload::layout;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::File;

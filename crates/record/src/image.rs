@@ -5,7 +5,7 @@
 //! may have written anything.
 
 use crate::proc_fs::Memory;
-use heaplab_recorder::layout::{self, ProcessHeader};
+use heaplab_preload::layout::{self, ProcessHeader};
 use std::mem::{offset_of, size_of};
 
 /// Longest text or path believed, bytes.

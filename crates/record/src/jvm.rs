@@ -211,7 +211,7 @@ pub fn recover(spool: &Path, output: &Path, replace: bool) -> Result<Recorded, R
 mod tests {
     use super::*;
     use crate::jvm::spool::LogWriter;
-    use heaplab_recorder::SPOOL_VARIABLE;
+    use heaplab_preload::SPOOL_VARIABLE;
     use std::process::{Command, Stdio};
 
     /// A spool with a line of a JVM, of a recording whose heaplab is gone.

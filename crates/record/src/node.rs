@@ -1,7 +1,7 @@
 //! Recordings of JavaScript heaps: a stock Node loads a small addon that makes V8 report every
 //! object's birth and death.
 //!
-//! The addon (crates/recorder/node) comes by `--require` in `NODE_OPTIONS`: every Node that the
+//! The addon (crates/preload/node) comes by `--require` in `NODE_OPTIONS`: every Node that the
 //! program starts loads it, and every worker thread. Nothing is patched, no port is open, and
 //! nothing appears on the program's standard error. V8's sampling heap profiler at interval 1
 //! numbers every object at its birth and forgets the object at the collection that finds it dead.

@@ -22,7 +22,7 @@ mod empty32;
 mod stale;
 
 use crate::error::RecordError;
-use heaplab_recorder::{NODE_ADDON, PRELOAD};
+use heaplab_preload::{NODE_ADDON, PRELOAD};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
 use std::io::Write;
@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Start of every copy's file name; `/proc/PID/maps` is searched for it.
-pub const NAME_PREFIX: &str = "heaplab-recorder-";
+pub const NAME_PREFIX: &str = "heaplab-preload-";
 /// Start of each copy's folder name. It does not contain [`NAME_PREFIX`]: the empty object in the
 /// folder is no recorder.
 const FOLDER_PREFIX: &str = "recorder-";

@@ -1,5 +1,5 @@
 //! The consumer's half of a ring, in its own file or (the first one) in the process file, and the
-//! parsing of its words (`heaplab_recorder::layout`).
+//! parsing of its words (`heaplab_preload::layout`).
 //!
 //! The words between tail and head are copied out before they are checked: a broken target may
 //! write there at any time, and only a private copy can be checked once and then believed. The copy
@@ -7,7 +7,7 @@
 
 use crate::discover;
 use crate::spool::record::{ALIGNED, Encoder, FAILED, FAMILY_SHIFT, Kind, Record, ZEROED};
-use heaplab_recorder::layout::{self, Block, ProcessHeader, RingHeader};
+use heaplab_preload::layout::{self, Block, ProcessHeader, RingHeader};
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;

@@ -19,7 +19,7 @@ use crate::spool::reader::Index;
 use crate::spool::writer::SpoolWriter;
 use crate::unrecorded::{Unrecorded, Watch};
 use crate::{discover, execs, preload, proc_fs, spawn, unrecorded};
-use heaplab_recorder::{SPOOL_VARIABLE, layout};
+use heaplab_preload::{SPOOL_VARIABLE, layout};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;

@@ -12,7 +12,7 @@
 //! target runs.
 
 use crate::{inherited, proc_fs};
-use heaplab_recorder::SPOOL_VARIABLE;
+use heaplab_preload::SPOOL_VARIABLE;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;

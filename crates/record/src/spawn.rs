@@ -6,7 +6,7 @@ use crate::error::RecordError;
 use crate::inherited::{self, Environment};
 use crate::preload;
 use crate::signals::Signals;
-use heaplab_recorder::SPOOL_VARIABLE;
+use heaplab_preload::SPOOL_VARIABLE;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};

@@ -3,13 +3,13 @@
 
 mod common;
 
+use heaplab_preload::layout::{BEGAN_FORK, BEGAN_STARTED, PROCESS_MAGIC, ProcessHeader, VERSION};
 use heaplab_record::control::{CONTROL_FILE, ControlPage, Settings};
 use heaplab_record::finish::merge::Counts;
 use heaplab_record::spool::EVENTS_FILE;
 use heaplab_record::spool::block::RingId;
 use heaplab_record::spool::record::{Encoder, Kind, Record};
 use heaplab_record::spool::writer::SpoolWriter;
-use heaplab_recorder::layout::{BEGAN_FORK, BEGAN_STARTED, PROCESS_MAGIC, ProcessHeader, VERSION};
 use heaplab_trace::tables::Tables;
 use heaplab_trace::{Event, Flags, Op};
 use std::mem::{offset_of, size_of};

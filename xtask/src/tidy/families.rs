@@ -51,7 +51,7 @@ mod tests {
             tree(&[
                 "crates/heaps/system/src/lib.rs",
                 "crates/heap/src/heap.rs",
-                "crates/heaps/size-class/src/strategy.rs"
+                "crates/size-class/src/strategy.rs"
             ])
             .is_empty()
         );

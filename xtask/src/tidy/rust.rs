@@ -140,7 +140,7 @@ mod tests {
         for path in [
             "crates/heaplab/src/main.rs",
             "crates/trace/tests/a.rs",
-            "crates/recorder/build.rs",
+            "crates/preload/build.rs",
             "xtask/src/a.rs",
         ] {
             assert_eq!(lines(path, text), [0usize; 0], "{path}");

@@ -1,7 +1,7 @@
 //! Drains spools made by hand, and spools that a program has overwritten.
 
 use super::*;
-use heaplab_recorder::layout::{self, ProcessHeader, RingHeader};
+use heaplab_preload::layout::{self, ProcessHeader, RingHeader};
 use std::mem::{offset_of, size_of};
 use std::os::unix::fs::FileExt;
 

@@ -9,7 +9,7 @@ use crate::image::Image;
 use crate::proc_fs::Memory;
 use crate::spool::note::{How, Note};
 use crate::spool::reader::Index;
-use heaplab_recorder::layout;
+use heaplab_preload::layout;
 use heaplab_text::words::so_many;
 use heaplab_trace::bundle::Meta;
 use heaplab_trace::tables::{Began, Ended, Process, Sample, Tables};

@@ -30,7 +30,7 @@ use crate::spool::note::Note;
 use crate::spool::reader::{BlockPlace, Index};
 use crate::symbolize;
 use crate::unrecorded;
-use heaplab_recorder::layout;
+use heaplab_preload::layout;
 use heaplab_trace::EventSink;
 use heaplab_trace::bundle::{BundleWriter, Meta};
 use heaplab_trace::tables::{Sample, Tables};

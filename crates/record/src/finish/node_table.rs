@@ -7,7 +7,7 @@
 //! lookup is one load.
 
 use hashbrown::HashMap;
-use heaplab_recorder::layout;
+use heaplab_preload::layout;
 
 /// Most array places for each defined number: 64 bytes.
 const SPARSE: usize = 16;

@@ -254,7 +254,7 @@ impl Stream {
                     return false;
                 }
                 let Some(first) = words.first() else { return false };
-                let base = heaplab_recorder::layout::stamp(*first).1;
+                let base = heaplab_preload::layout::stamp(*first).1;
                 let mut encoder = Encoder::new(TAKE_WORDS * 10 + RECORD_BYTES_MAX);
                 encoder.begin(base);
                 let (used, parsed) = ring::encode(&words, &mut encoder, |_| {});

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::image::Image;
 use crate::preload;
 use hashbrown::HashMap;
-use heaplab_recorder::layout;
+use heaplab_preload::layout;
 use heaplab_trace::tables::{
     Arena, Began, Frame, Mark, Module, Process, StackNode, Tables, Thread,
 };
@@ -260,7 +260,7 @@ mod tests {
         };
         let modules = vec![
             module(0x1000, b"/bin/program"),
-            module(0x5000, b"/var/heaplab-recorder-12ab34cd.so"),
+            module(0x5000, b"/var/heaplab-preload-12ab34cd.so"),
         ];
         let mut image = builder.add_image(Image { pid: 7, modules, ..Image::default() }, true);
         let main = builder.define(&mut image, 0, 0x1100, 10);

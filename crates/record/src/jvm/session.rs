@@ -11,7 +11,7 @@ use crate::error::RecordError;
 use crate::inherited::Environment;
 use crate::signals::{self, Signals};
 use crate::{proc_fs, spawn};
-use heaplab_recorder::SPOOL_VARIABLE;
+use heaplab_preload::SPOOL_VARIABLE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};

@@ -132,7 +132,8 @@ mod tests {
             std::fs::read(root().join("crates/jvm/tests/data/jvm-log/jdk-17.0.15.log.gz")).unwrap();
         let imported = folder.join("jvm.heaplab");
         let mut writer = BundleWriter::create(&imported).unwrap();
-        let found = heaplab_jvm::import(&log[..], None, &import::Options::default(), &mut writer).unwrap();
+        let found =
+            heaplab_jvm::import(&log[..], None, &import::Options::default(), &mut writer).unwrap();
         writer.finish(&found.tables, found.meta).unwrap();
         Bundle::open(&imported).unwrap()
     }

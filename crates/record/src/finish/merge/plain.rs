@@ -221,7 +221,7 @@ mod tests {
     use crate::spool::block::RingId;
     use crate::spool::record::{Encoder, Kind, Record};
     use crate::spool::writer::SpoolWriter;
-    use heaplab_recorder::layout::{Control, PROCESS_MAGIC, ProcessHeader, VERSION};
+    use heaplab_preload::layout::{Control, PROCESS_MAGIC, ProcessHeader, VERSION};
     use heaplab_trace::Event;
     use proptest::prelude::*;
     use std::cell::Cell;
@@ -281,7 +281,7 @@ mod tests {
             put(
                 &mut process,
                 offset_of!(ProcessHeader, state),
-                &heaplab_recorder::layout::PROCESS_CUT.to_le_bytes(),
+                &heaplab_preload::layout::PROCESS_CUT.to_le_bytes(),
             );
             put(&mut process, offset_of!(ProcessHeader, cut_counter), &cut.to_le_bytes());
         }

@@ -101,7 +101,7 @@ fn struck_in(
     );
     let both = format!("{}:{}", d.preload.display(), allocator.display());
     let variables =
-        [("LD_PRELOAD", both.as_ref()), (heaplab_recorder::SPOOL_VARIABLE, folder.as_os_str())];
+        [("LD_PRELOAD", both.as_ref()), (heaplab_preload::SPOOL_VARIABLE, folder.as_os_str())];
     let out = std::fs::File::create(folder.join("stdout")).unwrap();
     let mut d = d;
     let status =

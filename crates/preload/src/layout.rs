@@ -1,4 +1,4 @@
-//! The layout that the recorded program and the drainer share, mirroring `preload/layout.h`, which
+//! The layout that the recorded program and the drainer share, mirroring `c/layout.h`, which
 //! describes the protocol as a whole.
 //!
 //! The header is the original and this file its copy, because the C object must build without Rust.
@@ -491,7 +491,7 @@ mod tests {
         std::fs::write(&source, format!("#include <stddef.h>\n#include \"layout.h\"\n{asserts}"))
             .unwrap();
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
-        let header = concat!(env!("CARGO_MANIFEST_DIR"), "/preload");
+        let header = concat!(env!("CARGO_MANIFEST_DIR"), "/c");
         let run = std::process::Command::new(compiler)
             .args(["-fsyntax-only", "-I", header])
             .arg(&source)

@@ -1,11 +1,11 @@
 //! Real programs' stacks, each compared inside of the program with libgcc's unwinder and with a
-//! walk without the cache (preload/verify.c): none may differ or end early.
+//! walk without the cache (c/verify.c): none may differ or end early.
 
 mod drainer;
 mod machine;
 
 use drainer::{Drainer, Image, Options};
-use heaplab_recorder::layout::ALLOC;
+use heaplab_preload::layout::ALLOC;
 use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -77,7 +77,7 @@ impl Machine {
     /// The recorder's object for it.
     pub fn preload(&self) -> Vec<u8> {
         if self.emulator.is_none() {
-            return heaplab_recorder::PRELOAD.to_vec();
+            return heaplab_preload::PRELOAD.to_vec();
         }
         static OBJECT: OnceLock<Vec<u8>> = OnceLock::new();
         OBJECT.get_or_init(|| self.object(&[])).clone()
@@ -87,9 +87,9 @@ impl Machine {
     pub fn object(&self, flags: &[&str]) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("object.so");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/preload/preload.c");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/c/preload.c");
         let versions =
-            concat!("-Wl,--version-script=", env!("CARGO_MANIFEST_DIR"), "/preload/preload.map");
+            concat!("-Wl,--version-script=", env!("CARGO_MANIFEST_DIR"), "/c/preload.map");
         let mut command = Command::new(&self.c);
         let run = command
             .args(OBJECT_FLAGS.split(' '))
@@ -114,7 +114,7 @@ impl Machine {
             .arg(programs.join(source));
         let run = command
             .arg("-I")
-            .arg(programs.join("../../preload"))
+            .arg(programs.join("../../c"))
             .arg("-pthread")
             .output()
             .expect("a C compiler");

@@ -88,12 +88,12 @@ fn a_spool_that_is_gone_leaves_the_target_alone(machine: &Machine) {
     let folder = tempfile::tempdir().unwrap();
     let program = machine.compile(folder.path(), "loop.c", "loop", &[]);
     let preload = folder.path().join("preload.so");
-    std::fs::write(&preload, heaplab_recorder::PRELOAD).unwrap();
+    std::fs::write(&preload, heaplab_preload::PRELOAD).unwrap();
     for spool in ["/nonexistent/folder", ""] {
         let run = Command::new(&program)
             .arg("1000")
             .env("LD_PRELOAD", &preload)
-            .env(heaplab_recorder::SPOOL_VARIABLE, spool)
+            .env(heaplab_preload::SPOOL_VARIABLE, spool)
             .output()
             .unwrap();
         assert_eq!(

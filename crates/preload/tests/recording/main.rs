@@ -6,7 +6,7 @@ mod drainer;
 mod machine;
 
 use drainer::{Drainer, Event, Image, Options};
-use heaplab_recorder::layout::*;
+use heaplab_preload::layout::*;
 use machine::Machine;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -319,7 +319,7 @@ fn operators_of_another_allocator_are_recorded_once(machine: &Machine) {
         let both = format!("{}:{}", d.preload.display(), allocator.display());
         let variables = [
             ("LD_PRELOAD", both.as_ref()),
-            (heaplab_recorder::SPOOL_VARIABLE, d.folder.path().as_os_str()),
+            (heaplab_preload::SPOOL_VARIABLE, d.folder.path().as_os_str()),
         ];
         let mut command = machine.command(&program, &variables);
         d.drain_until_exit(&mut drainer::start(
@@ -366,7 +366,7 @@ fn a_small_ring_waits_for_the_drainer_and_loses_nothing(machine: &Machine) {
 #[test]
 fn the_preload_object_compiles_without_a_warning() {
     let folder = tempfile::tempdir().unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("preload/preload.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/preload.c");
     let flags = [
         "-std=gnu11",
         "-O2",

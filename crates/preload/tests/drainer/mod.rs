@@ -4,7 +4,7 @@
 
 #![allow(dead_code)]
 
-use heaplab_recorder::layout::{self, *};
+use heaplab_preload::layout::{self, *};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -228,7 +228,7 @@ fn counter() -> u64 {
 
 /// A drainer with the crate's preload object.
 pub fn drainer(options: Options) -> Drainer {
-    Drainer::with_preload(options, heaplab_recorder::PRELOAD)
+    Drainer::with_preload(options, heaplab_preload::PRELOAD)
 }
 
 impl Drainer {
@@ -292,7 +292,7 @@ impl Drainer {
     pub fn variables(&self) -> [(&'static str, &OsStr); 2] {
         [
             ("LD_PRELOAD", self.preload.as_os_str()),
-            (heaplab_recorder::SPOOL_VARIABLE, self.folder.path().as_os_str()),
+            (heaplab_preload::SPOOL_VARIABLE, self.folder.path().as_os_str()),
         ]
     }
 

@@ -141,7 +141,7 @@ static bool asks_for_recorder(char *const *environment)
         if (!is_own && !is_readable_text(entry, &text_page))
             return false;
         if (!strncmp(entry, "LD_PRELOAD=", 11))
-            loads = strstr(entry, "heaplab-recorder-") != NULL;
+            loads = strstr(entry, "heaplab-preload-") != NULL;
         else if (!strncmp(entry, "HEAPLAB_SPOOL=", 14))
             told = !strcmp(entry + 14, recorder.spool);
     }

@@ -1,5 +1,5 @@
 //! Runs a program under the preload object with the tests' drainer and prints a summary of the
-//! recording: `cargo run -p heaplab-recorder --example drain -- DEPTH PROGRAM ARGUMENTS...`
+//! recording: `cargo run -p heaplab-preload --example drain -- DEPTH PROGRAM ARGUMENTS...`
 
 #[path = "../tests/drainer/mod.rs"]
 mod drainer;
@@ -41,7 +41,7 @@ fn main() {
         );
         if keep {
             let stacks: HashSet<Vec<u64>> = image
-                .of_kind(heaplab_recorder::layout::ALLOC)
+                .of_kind(heaplab_preload::layout::ALLOC)
                 .map(|e| image.stack(e.node()))
                 .collect();
             eprintln!(

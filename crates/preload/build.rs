@@ -41,7 +41,7 @@ fn node_addon() {
 }
 
 fn preload() {
-    println!("cargo::rerun-if-changed=preload");
+    println!("cargo::rerun-if-changed=c");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("preload.so");
     let compiler = cc::Build::new().get_compiler();
     let status = Command::new(compiler.path())
@@ -68,9 +68,9 @@ fn preload() {
             "-Wl,-z,noseparate-code",
             "-Wl,-z,norelro",
             "-Wl,-soname,heaplab-preload.so",
-            "-Wl,--version-script=preload/preload.map",
+            "-Wl,--version-script=c/preload.map",
         ])
-        .arg("preload/preload.c")
+        .arg("c/preload.c")
         .arg("-o")
         .arg(&out)
         .status()
