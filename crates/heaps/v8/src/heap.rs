@@ -12,6 +12,7 @@ use crate::facts::{
 use crate::mark_compact;
 use crate::new_space::{NewSpace, fill};
 use crate::object::{self, Header, Kind};
+use crate::pacing::Pacing;
 use crate::page::{Owner, Pages};
 use crate::scavenger::{NoRoom, Scavenger};
 use crate::slot_set::SlotSet;
@@ -152,6 +153,7 @@ pub struct V8Heap {
     births: u64,
     /// Births after which `every` forces the next collection.
     forced_at: u64,
+    pacing: Pacing,
     born_bytes: u64,
     live_bytes: u64,
     pauses: bool,
@@ -193,6 +195,7 @@ impl V8Heap {
             tasks: spec.tasks,
         };
         let forced_at = spec.every;
+        let pacing = Pacing::new(spec.overhead_percent, spec.semi_space_bytes, spec.limit_bytes);
         Ok(V8Heap {
             parts,
             spec,
@@ -203,6 +206,7 @@ impl V8Heap {
             pauses: false,
             collecting: CountsBy::default(),
             forced_at,
+            pacing,
         })
     }
 
@@ -315,6 +319,7 @@ impl V8Heap {
         let work = result.as_ref().copied().unwrap_or_default();
         if full {
             self.live_bytes = work.marked_bytes;
+            self.pacing.collected(self.old_bytes());
         }
         let collection = Collection {
             kind: kind.into(),
@@ -330,6 +335,11 @@ impl V8Heap {
         };
         self.collections.push(collection);
         result.map(|_: Work| ()).map_err(|NoRoom| self.out_of_memory(0))
+    }
+
+    /// The old generation: old space and large objects.
+    fn old_bytes(&self) -> usize {
+        self.parts.old.used_bytes() + self.parts.old.large_bytes
     }
 
     fn out_of_memory(&self, size: usize) -> OutOfMemory {
@@ -537,6 +547,9 @@ impl Collected for V8Heap {
     }
 
     fn safepoint<W: World>(&mut self, world: &mut W) -> Result<(), OutOfMemory> {
+        if self.pacing.is_due(self.old_bytes()) {
+            self.run(true, "limit", world)?;
+        }
         if self.spec.every == 0 || self.births < self.forced_at {
             return Ok(());
         }

@@ -11,7 +11,7 @@
 //! - [`page`], [`object`]: what lies in memory; [`free_list`], [`space`], [`sweeper`]: old space;
 //!   [`segregated`]: old space by size classes instead.
 //! - [`new_space`], [`scavenger`], [`worklist`], [`slot_set`]: the young
-//!   generation; [`mark_compact`]: the full collection.
+//!   generation; [`mark_compact`]: the full collection, [`pacing`]: when it is due.
 //! - [`heap`]: the heap; [`check`], [`walk`]: its invariants and its parts; [`counts`]: what
 //!   allocating in old space cost, [`refills`]: each refill.
 
@@ -25,6 +25,7 @@ pub mod heap;
 pub mod mark_compact;
 pub mod new_space;
 pub mod object;
+pub mod pacing;
 pub mod page;
 pub mod refills;
 pub mod scavenger;

@@ -50,6 +50,8 @@ pub struct Spec {
     pub base: Option<Vec<(u32, bool)>>,
     /// A full collection after each so many births; 0: only those of the workload.
     pub every: u64,
+    /// A full collection when the old generation has grown by this much, percent.
+    pub overhead_percent: Option<u32>,
     /// Forced collections are left out.
     pub own_collections: bool,
     /// Free blocks by category are told at each full collection.
@@ -82,7 +84,7 @@ const LIMIT_BYTES: usize = 64 << 30;
 const TASKS_MAX: usize = 8;
 
 /// Parameters, as the command line lists them.
-pub const PARAMETERS: [Parameter; 11] = [
+pub const PARAMETERS: [Parameter; 12] = [
     Parameter {
         name: "version",
         takes: "7.8, 7.9, 8.1 or 8.4",
@@ -132,6 +134,12 @@ pub const PARAMETERS: [Parameter; 11] = [
         help: "force a full collection after each so many births",
     },
     Parameter {
+        name: "overhead",
+        takes: "percent, 1 to 1000000",
+        default: "none",
+        help: "collect whole when the old generation has grown by so much of what lived in it, 8 MB and new space at least (--heap-growing-percent)",
+    },
+    Parameter {
         name: "gc",
         takes: "forced or own",
         default: "forced",
@@ -165,6 +173,7 @@ impl Default for Spec {
             tasks: 1,
             base: None,
             every: 0,
+            overhead_percent: None,
             categories: false,
             own_collections: false,
             given: Vec::new(),
@@ -276,6 +285,12 @@ impl Spec {
             "every" => {
                 let births = value.parse().ok().filter(|births| *births > 0);
                 self.every = births.ok_or_else(|| wrong("every", "a number of births from 1"))?;
+            }
+            "overhead" => {
+                let percent =
+                    value.parse().ok().filter(|percent| (1..=1_000_000).contains(percent));
+                let wrong = || wrong("overhead", "percent from 1 to 1000000");
+                self.overhead_percent = Some(percent.ok_or_else(wrong)?);
             }
             "gc" => {
                 self.own_collections = match value {
