@@ -131,7 +131,7 @@ fn references_keep_objects_alive_until_no_root_reaches_them() {
 #[test]
 fn a_full_heap_and_a_damaged_program_are_errors() {
     let events: Vec<Event> = (0..100).map(|object| event(Op::Alloc, object, 100_000)).collect();
-    let small = Options { limit_bytes: 2 << 20 };
+    let small = Options { limit_bytes: 2 << 20, ..Options::default() };
     let report = collected::run(
         MarkSweep::new(small).unwrap(),
         &program(&events, ""),

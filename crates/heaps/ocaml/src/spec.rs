@@ -72,7 +72,7 @@ pub const PARAMETERS: [Parameter; 9] = [
         name: "o",
         takes: "percent, 1 to 1000000",
         default: "120 (4.12: 80)",
-        help: "space overhead: how much memory the major collector may waste, as a part of what lives",
+        help: "space overhead (also overhead=): how much memory the major collector may waste, as a part of what lives",
     },
     Parameter {
         name: "i",
@@ -124,6 +124,9 @@ pub const LONG_NAMES: [&str; PARAMETERS.len()] = [
     "version",
     "limit",
 ];
+
+/// What `o` is called in every family of heaps that collect.
+const OVERHEAD: &str = "overhead";
 
 /// A policy with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -204,6 +207,7 @@ impl Spec {
             }
             let (key, value) =
                 piece.split_once('=').ok_or_else(|| SpecError::Parameter(piece.into()))?;
+            let key = if key == OVERHEAD { "o" } else { key };
             let known = (0..PARAMETERS.len())
                 .find(|nth| PARAMETERS[*nth].name == key || LONG_NAMES[*nth] == key);
             spec.set(&PARAMETERS[known.ok_or_else(|| SpecError::Parameter(key.into()))?], value)?;

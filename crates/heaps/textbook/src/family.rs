@@ -8,12 +8,20 @@ use std::fmt;
 const NAME: &str = "textbook";
 
 /// Parameters of both heaps.
-const PARAMETERS: [Parameter; 1] = [Parameter {
-    name: "limit",
-    takes: "bytes, with k, m or g",
-    default: "16g",
-    help: "the most that the heap may take; beyond, births fail",
-}];
+const PARAMETERS: [Parameter; 2] = [
+    Parameter {
+        name: "limit",
+        takes: "bytes, with k, m or g",
+        default: "16g",
+        help: "the most that the heap may take; beyond, births fail",
+    },
+    Parameter {
+        name: "overhead",
+        takes: "percent, 1 to 1000000",
+        default: "100",
+        help: "collect when so much was allocated since the last collection, as a part of what lived after it (1 MiB at least)",
+    },
+];
 
 /// The family.
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +57,14 @@ impl Design {
 pub struct Spec {
     design: Design,
     limit_bytes: Option<u64>,
+    overhead_percent: Option<u64>,
 }
 
 impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{NAME}:{}", self.design.name())?;
-        self.limit_bytes.map_or(Ok(()), |limit| write!(f, ",limit={limit}"))
+        self.limit_bytes.map_or(Ok(()), |limit| write!(f, ",limit={limit}"))?;
+        self.overhead_percent.map_or(Ok(()), |percent| write!(f, ",overhead={percent}"))
     }
 }
 
@@ -90,6 +100,7 @@ impl Family for Textbook {
     fn run<L: Lab>(&self, spec: &Spec, lab: L) -> Result<L::Output, FamilyError> {
         let mut options = Options::default();
         options.limit_bytes = spec.limit_bytes.map_or(options.limit_bytes, |limit| limit as usize);
+        options.overhead_percent = spec.overhead_percent.unwrap_or(options.overhead_percent);
         match spec.design {
             Design::MarkSweep => {
                 Ok(lab.collected(MarkSweep::new(options).map_err(FamilyError::failed)?))
@@ -107,21 +118,28 @@ fn parse(name: &Name) -> Result<Spec, FamilyError> {
     let Some((design, ..)) = Design::ALL.into_iter().find(|(_, known, _)| *known == variant) else {
         return wrong(format!("there are {NAME}:mark-sweep and {NAME}:semi-space"));
     };
-    let mut spec = Spec { design, limit_bytes: None };
+    let mut spec = Spec { design, limit_bytes: None, overhead_percent: None };
     for (key, value) in &name.parameters {
-        match (
-            key.as_str(),
-            parameter::bytes(value).filter(|bytes| (1 << 20..=1 << 40).contains(bytes)),
-        ) {
-            ("limit", Some(bytes)) => spec.limit_bytes = Some(bytes),
-            ("limit", None) => {
-                return wrong(format!("limit takes bytes from 1m to 1024g, not {value}"));
+        match key.as_str() {
+            "limit" => {
+                let bytes = parameter::bytes(value);
+                spec.limit_bytes = bytes.filter(|bytes| (1 << 20..=1 << 40).contains(bytes));
+                if spec.limit_bytes.is_none() {
+                    return wrong(format!("limit takes bytes from 1m to 1024g, not {value}"));
+                }
             }
-            _ => return wrong(format!("{key} is no parameter; it has limit")),
+            "overhead" => {
+                let percent = value.parse().ok();
+                spec.overhead_percent = percent.filter(|percent| (1..=1_000_000).contains(percent));
+                if spec.overhead_percent.is_none() {
+                    return wrong(format!("overhead takes percent from 1 to 1000000, not {value}"));
+                }
+            }
+            _ => return wrong(format!("{key} is no parameter; it has limit and overhead")),
         }
     }
     match name.strays.first() {
-        Some(stray) => wrong(format!("{stray} is no parameter; it has limit")),
+        Some(stray) => wrong(format!("{stray} is no parameter; it has limit and overhead")),
         None => Ok(spec),
     }
 }

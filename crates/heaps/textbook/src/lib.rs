@@ -6,7 +6,7 @@
 //!
 //! Deviations: an object has no fields of its own in memory; references are the world's. Pacing is
 //! the simplest possible: collect when the bytes allocated since the last collection reach the
-//! bytes live after it.
+//! bytes live after it, or another part of them (`overhead`).
 //!
 //! ```
 //! use heaplab_heap::{Ask, Birth, Collected, Origin, witness::{Objects, Witness}};

@@ -46,7 +46,7 @@ impl MarkSweep {
             first_free: None,
             free_bytes: 0,
             used_bytes: 0,
-            pace: Pace::default(),
+            pace: Pace::new(options),
         })
     }
 

@@ -9,16 +9,18 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 /// Least bytes allocated between two collections.
 const PACE_BYTES_MIN: u64 = 1 << 20;
 
-/// The heap's size limit.
+/// The size limit of a heap, and when it collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Addresses reserved: the most that the heap can commit.
     pub limit_bytes: usize,
+    /// What may be allocated between two collections, percent of what lived after the first.
+    pub overhead_percent: u64,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { limit_bytes: 16 << 30 }
+        Options { limit_bytes: 16 << 30, overhead_percent: 100 }
     }
 }
 
@@ -84,6 +86,8 @@ pub fn report_reclaimed<W: World>(world: &mut W, living: &[u32]) {
 pub struct Pace {
     /// Bytes allocated since the last collection.
     pub since_bytes: u64,
+    /// [`Options::overhead_percent`].
+    pub overhead_percent: u64,
     /// Bytes live after the last collection.
     pub live_bytes: u64,
     /// Births so far.
@@ -95,9 +99,15 @@ pub struct Pace {
 }
 
 impl Pace {
+    /// Before the first birth.
+    pub fn new(options: Options) -> Pace {
+        Pace { overhead_percent: options.overhead_percent, ..Pace::default() }
+    }
+
     /// Whether the heap should collect before it allocates again.
     pub fn is_due(&self) -> bool {
-        self.since_bytes > self.live_bytes.max(PACE_BYTES_MIN)
+        let allowed = u128::from(self.live_bytes) * u128::from(self.overhead_percent) / 100;
+        u128::from(self.since_bytes) > allowed.max(PACE_BYTES_MIN.into())
     }
 
     /// Counts the birth of an object of `size` requested bytes that takes `bytes`.

@@ -45,7 +45,7 @@ impl SemiSpace {
             half: 0,
             top: 0,
             committed: [0, 0],
-            pace: Pace::default(),
+            pace: Pace::new(options),
         })
     }
 

@@ -9,7 +9,7 @@ use heaplab_textbook::{MarkSweep, Options, SemiSpace};
 use proptest::prelude::*;
 use std::ptr::NonNull;
 
-const SMALL: Options = Options { limit_bytes: 64 << 20 };
+const SMALL: Options = Options { limit_bytes: 64 << 20, overhead_percent: 100 };
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -54,10 +54,10 @@ fn a_limit_below_the_live_bytes_is_out_of_memory() {
         })
         .collect();
     let Driven { births, refused, .. } =
-        drive(MarkSweep::new(Options { limit_bytes: 2 << 20 }).unwrap(), &list).unwrap();
+        drive(MarkSweep::new(Options { limit_bytes: 2 << 20, ..SMALL }).unwrap(), &list).unwrap();
     assert_eq!((births, refused), (20, 44));
     let Driven { births, refused, .. } =
-        drive(SemiSpace::new(Options { limit_bytes: 4 << 20 }).unwrap(), &list).unwrap();
+        drive(SemiSpace::new(Options { limit_bytes: 4 << 20, ..SMALL }).unwrap(), &list).unwrap();
     assert_eq!((births, refused), (20, 44));
 }
 
