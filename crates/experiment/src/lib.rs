@@ -16,6 +16,8 @@
 //! - [`text`]: results as a person reads them, in a terminal.
 //! - [`table`]: every cell as a row of a Parquet file.
 
+#[cfg(test)]
+mod drift;
 pub mod kept;
 pub mod own;
 pub mod plan;

@@ -100,7 +100,7 @@ pub fn compare(
         code_version: process::content_version([executable.as_path(), program.path()].into_iter())?,
         core: process::last_processor(),
     };
-    let runner = Processes { executable, arguments: vec![CELL.into()], limit: LIMIT };
+    let runner = Processes { executable, arguments: vec![CELL.into()], limit: LIMIT, stop: None };
     let (results, _) = run(&plan, &runner, |_| ())?;
     Ok(results)
 }

@@ -11,6 +11,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -26,13 +27,15 @@ pub trait CellRunner {
 
 /// Runs each cell in a process of its own.
 #[derive(Clone, Debug)]
-pub struct Processes {
+pub struct Processes<'a> {
     /// The executable, usually this one.
     pub executable: PathBuf,
     /// What makes it serve a cell.
     pub arguments: Vec<String>,
     /// A cell that runs longer is ended and counts as failed.
     pub limit: Duration,
+    /// Ends a cell when it is set.
+    pub stop: Option<&'a AtomicBool>,
 }
 
 /// What of this process's environment a cell keeps.
@@ -40,7 +43,7 @@ pub const KEPT: [&str; 1] = ["LD_LIBRARY_PATH"];
 /// What a cell may say on its standard error before it is cut.
 const ERROR_BYTES_MAX: u64 = 64 * 1024;
 
-impl CellRunner for Processes {
+impl CellRunner for Processes<'_> {
     fn run(
         &self,
         request: &CellRequest,
@@ -80,7 +83,7 @@ impl CellRunner for Processes {
     }
 }
 
-impl Processes {
+impl Processes<'_> {
     /// Asks, reads the answer and the errors to their ends, and waits; ends the process when its
     /// time is over.
     fn converse(
@@ -97,14 +100,19 @@ impl Processes {
         let errors =
             std::thread::spawn(move || read_all(errors.map(|errors| errors.take(ERROR_BYTES_MAX))));
         let began = Instant::now();
+        let is_stopped = || self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
         let status = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break status,
-                Ok(None) if began.elapsed() > self.limit => {
+                Ok(None) if began.elapsed() > self.limit || is_stopped() => {
                     // It may end by itself in this moment; waiting for it is right in both cases.
                     let _ = child.kill();
                     let _ = child.wait();
-                    return Err(format!("it did not end within {} s", self.limit.as_secs()));
+                    return Err(if is_stopped() {
+                        "it was interrupted".into()
+                    } else {
+                        format!("it did not end within {} s", self.limit.as_secs())
+                    });
                 }
                 Ok(None) => std::thread::sleep(Duration::from_millis(2)),
                 Err(error) => return Err(format!("its process was lost: {error}")),
@@ -204,6 +212,7 @@ mod tests {
             executable: "/bin/sh".into(),
             arguments,
             limit: Duration::from_secs(limit),
+            stop: None,
         };
         let request = CellRequest {
             heap: "glibc".into(),

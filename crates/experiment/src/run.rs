@@ -210,8 +210,11 @@ fn beside(plan: &Plan, runner: &dyn CellRunner, heap: &str) -> Option<SpaceRepor
     asked_cell(plan, runner, plan.request_beside(heap)?, 0).ok()
 }
 
-/// A space cell as the plan has it.
-fn space_cell(
+/// A space cell as the plan has it, from the cache where it is there; in words how it failed.
+///
+/// # Errors
+/// The cell failed.
+pub fn space_cell(
     plan: &Plan,
     runner: &dyn CellRunner,
     heap: &str,

@@ -170,7 +170,8 @@ fn beside(measured: &Measured, name: &str) -> Option<OtherHugePages> {
     })
 }
 
-fn space(plan: &Plan, reports: &[SpaceReport], null: &SpaceReport) -> Option<Space> {
+/// What the space cells of one heap say; `None`: the program cannot be read, or there is no cell.
+pub fn space(plan: &Plan, reports: &[SpaceReport], null: &SpaceReport) -> Option<Space> {
     let program = Program::open(&plan.program).ok()?;
     space_of(program.facts(), program.checkpoints(), reports, null)
 }
