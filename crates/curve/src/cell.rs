@@ -80,6 +80,9 @@ pub struct Measure {
     pub peak_anonymous_bytes: u64,
     /// Its mean over the run.
     pub mean_anonymous_bytes: u64,
+    /// The most that a heap of the lab said it had committed; `None`: nobody says.
+    #[serde(default)]
+    pub committed_bytes: Option<u64>,
     /// Faults that had to wait for a disk.
     pub major_faults: u64,
     /// Other faults.

@@ -8,7 +8,7 @@
 //! - [`vary`]: the range of a parameter. [`plan`]: variants, settings, blocks. [`launch`]: from a
 //!   cell to a command line.
 //! - [`source`]: where measurements come from. [`measure`]: one run, in a process of its
-//!   own. [`tree`]: its processes' memory.
+//!   own. [`tree`]: its processes' memory. [`lab`]: the lab's own heaps.
 //!   [`runtimes`]: what runtimes tell of their collections. [`mod@run`]: blocks, files, resuming.
 //! - [`fit`]: the curve. [`sample`]: points and intervals. [`compare`]: curves and points against
 //!   each other. [`effect`]: whether the parameter does anything.
@@ -21,6 +21,7 @@ pub mod compare;
 mod coverage;
 pub mod effect;
 pub mod fit;
+pub mod lab;
 pub mod launch;
 pub mod measure;
 pub mod minimum;

@@ -185,6 +185,8 @@ pub enum SpaceMeasure {
     Anonymous,
     /// The mean of anonymous memory over the run.
     Mean,
+    /// The most committed, as a heap of the lab says.
+    Committed,
 }
 
 /// How to measure.

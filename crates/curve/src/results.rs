@@ -1,8 +1,11 @@
 //! What an experiment found, as `--json` writes it and the picture draws it. Curves are here as
 //! lines inside of the range that was measured, never as three parameters.
 
-use heaplab_experiment::results::{Estimate, Machine};
+use heaplab_experiment::results::{Estimate, Machine, Workload};
 use serde::Serialize;
+
+/// Blocks below which intervals are rough.
+pub const BLOCKS_MIN: u32 = 6;
 
 /// The version of this shape.
 pub const VERSION: u32 = 1;
@@ -16,6 +19,9 @@ pub struct Results {
     pub command: String,
     /// The range, as it was given.
     pub vary: String,
+    /// What heaps of the lab ran; `None`: a command was run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
     /// How to measure.
     pub settings: crate::plan::Settings,
     /// The runtime that told its collections, and how it was asked.
@@ -36,6 +42,13 @@ pub struct Results {
     pub cautions: Vec<String>,
     /// Why the experiment ended before its last block.
     pub ended: Option<String>,
+}
+
+impl Results {
+    /// Whether nothing that ran is shown to read the varied value, in blocks enough to say so.
+    pub fn is_without_effect(&self) -> bool {
+        self.blocks >= BLOCKS_MIN && self.variants.iter().all(|variant| !variant.effect)
+    }
 }
 
 /// A runtime that was asked.
@@ -111,6 +124,9 @@ pub struct Medians {
     pub peak_anonymous_bytes: f64,
     /// Mean of anonymous memory.
     pub mean_anonymous_bytes: f64,
+    /// Most committed, as a heap of the lab says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub committed_bytes: Option<f64>,
     /// Major faults.
     pub major_faults: f64,
     /// Switches because it waited, and because of others.

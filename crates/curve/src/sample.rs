@@ -99,6 +99,7 @@ pub fn point_of(plan: &Plan, measure: &Measure) -> Point {
         SpaceMeasure::Peak => measure.peak_bytes,
         SpaceMeasure::Anonymous => measure.peak_anonymous_bytes,
         SpaceMeasure::Mean => measure.mean_anonymous_bytes,
+        SpaceMeasure::Committed => measure.committed_bytes.unwrap_or(0),
     };
     // A processor's time is counted in steps: none at all is less than one of them.
     let garbage = measure.collections.and_then(|collections| collections.garbage_a_cycle());

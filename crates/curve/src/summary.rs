@@ -10,6 +10,7 @@ use crate::results::{
 use crate::run::{Block, Measured};
 use crate::sample::{Samples, point_of};
 use crate::verdict;
+use heaplab_experiment::results::Workload;
 use heaplab_experiment::run::machine;
 use heaplab_experiment::statistics::median;
 
@@ -22,6 +23,8 @@ pub struct Asked {
     pub vary: String,
     /// A budget.
     pub budget: Option<verdict::Budget>,
+    /// What heaps of the lab ran; `None`: a command was run.
+    pub workload: Option<Workload>,
 }
 
 /// Everything that `measured` says.
@@ -39,6 +42,7 @@ pub fn summarize(plan: &Plan, measured: &Measured, asked: &Asked) -> Results {
         version: VERSION,
         command: asked.command.clone(),
         vary: asked.vary.clone(),
+        workload: asked.workload.clone(),
         settings: plan.settings.clone(),
         runtime: runtime_told(plan, &measured.blocks),
         machine: machine(),
@@ -120,6 +124,11 @@ fn medians(measures: &[&Measure]) -> Medians {
     let of = |value: fn(&Measure) -> f64| {
         median(&measures.iter().map(|measure| value(measure)).collect::<Vec<_>>()).unwrap_or(0.0)
     };
+    let committed: Vec<f64> = measures
+        .iter()
+        .filter_map(|measure| measure.committed_bytes)
+        .map(|bytes| bytes as f64)
+        .collect();
     let told: Vec<_> = measures.iter().filter_map(|measure| measure.collections).collect();
     let cycles: Vec<f64> = told.iter().map(|collections| collections.cycles as f64).collect();
     let garbage: Vec<f64> =
@@ -131,6 +140,7 @@ fn medians(measures: &[&Measure]) -> Medians {
         peak_bytes: of(|measure| measure.peak_bytes as f64),
         peak_anonymous_bytes: of(|measure| measure.peak_anonymous_bytes as f64),
         mean_anonymous_bytes: of(|measure| measure.mean_anonymous_bytes as f64),
+        committed_bytes: median(&committed),
         major_faults: of(|measure| measure.major_faults as f64),
         context_switches: (
             of(|measure| measure.voluntary_switches as f64),
@@ -246,6 +256,7 @@ mod tests {
             command: "./bench".into(),
             vary: "OCAMLRUNPARAM=o={20..320x10}".into(),
             budget,
+            workload: None,
         };
         let results = summarize(plan, &Measured { blocks, ended: None }, &asked);
         let text = [results.verdict.join("\n"), results.cautions.join("\n")].join("\n\n");

@@ -177,6 +177,7 @@ pub fn names(results: &Results) -> (&'static str, &'static str) {
         SpaceMeasure::Peak => "peak resident",
         SpaceMeasure::Anonymous => "peak anonymous",
         SpaceMeasure::Mean => "mean anonymous",
+        SpaceMeasure::Committed => "committed",
     };
     (time, space)
 }

@@ -20,13 +20,14 @@ const TEXTS: [&str; 3] = ["variant", "setting", "failure"];
 type Column = (&'static str, fn(&Measure) -> Option<u64>);
 
 /// Columns of numbers behind them; the first, `block`, every row has.
-const NUMBERS: [Column; 16] = [
+const NUMBERS: [Column; 17] = [
     ("wall_ns", |measure| Some(measure.wall_ns)),
     ("user_ns", |measure| Some(measure.user_ns)),
     ("system_ns", |measure| Some(measure.system_ns)),
     ("peak_bytes", |measure| Some(measure.peak_bytes)),
     ("peak_anonymous_bytes", |measure| Some(measure.peak_anonymous_bytes)),
     ("mean_anonymous_bytes", |measure| Some(measure.mean_anonymous_bytes)),
+    ("committed_bytes", |measure| measure.committed_bytes),
     ("major_faults", |measure| Some(measure.major_faults)),
     ("minor_faults", |measure| Some(measure.minor_faults)),
     ("voluntary_switches", |measure| Some(measure.voluntary_switches)),

@@ -156,6 +156,14 @@ impl Vary {
         }
     }
 
+    /// The name of the variable or parameter; `None`: a word of the command is varied.
+    pub fn name(&self) -> Option<&str> {
+        match &self.target {
+            Target::Name(name) => Some(name),
+            Target::Word(_) => None,
+        }
+    }
+
     /// The value as a number, where it is one.
     pub fn number(&self, index: usize) -> Option<f64> {
         self.values.get(index)?.parse().ok()

@@ -6,7 +6,9 @@
 
 use crate::compare::DOMINATION_BLOCKS_MIN;
 use crate::plan::{SpaceMeasure, TimeMeasure};
-use crate::results::{BudgetAnswer, Comparison, PointResult, Ratio, Results, VariantResult};
+use crate::results::{
+    BLOCKS_MIN, BudgetAnswer, Comparison, PointResult, Ratio, Results, VariantResult,
+};
 use crate::run::{Block, Measured};
 use crate::summary::Asked;
 use heaplab_experiment::results::Estimate;
@@ -51,8 +53,6 @@ impl Budget {
     }
 }
 
-/// Blocks below which intervals are rough.
-const BLOCKS_MIN: u32 = 6;
 /// A canary that took so much longer than its processor time shared its processor.
 const SHARED_FROM: f64 = 1.10;
 /// How far a canary may move between blocks.
@@ -122,8 +122,13 @@ fn no_effect(variant: &VariantResult, results: &Results) -> Option<String> {
     };
     let beginning =
         if variant.name.is_empty() { String::from("No") } else { format!("{}: no", variant.name) };
+    let meaning = if results.workload.is_some() {
+        "On this workload the heap does the same with each"
+    } else {
+        "The command seems not to read it"
+    };
     Some(format!(
-        "{beginning} effect of {range} was shown: neither time nor space differs between {}{told}. The command seems not to read it; no curve is drawn.",
+        "{beginning} effect of {range} was shown: neither time nor space differs between {}{told}. {meaning}; no curve is drawn.",
         plural(variant.points.iter().filter(|point| !point.is_default()).count() as u64, "setting")
     ))
 }

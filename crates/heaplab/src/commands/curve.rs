@@ -1,5 +1,7 @@
 //! `heaplab curve`: space against time for any garbage-collected command.
 
+mod lab;
+
 use crate::output::{self, Misasked};
 use crate::signals::interrupts;
 use crate::terminal;
@@ -17,6 +19,7 @@ use heaplab_curve::vary::Vary;
 use heaplab_curve::verdict::Budget;
 use heaplab_curve::{measure, page, svg, table};
 use heaplab_experiment::process;
+use heaplab_experiment::results::{HugePages, Touch};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -36,6 +39,8 @@ use std::process::ExitCode;
   heaplab curve --vary GOGC=25..800x8 --compare v1,v2 --setup 'git worktree add -f {compare} {compare} && cd {compare} && go build' -- './{compare}/app'
   # two binaries
   heaplab curve --vary GOGC=25..800x8 --compare-command './app.new 10' -- ./app 10
+  # the lab's own heaps, on a recording
+  heaplab curve app.heaplab --on ocaml:next-fit,ocaml:best-fit,v8:many --vary overhead=20..320x10
   # the least heap that it runs in
   heaplab curve --min-heap --vary 'JAVA_TOOL_OPTIONS=-Xmx{8..1024x2}m' -- java -jar app.jar
 
@@ -54,12 +59,24 @@ Each variant of --compare has a curve of its own. It goes where the first of the
   4.  the varied variable holds arguments (*_OPTIONS, *OPTS, *FLAGS, GHCRTS): one more argument
 An empty variant leaves the command as it is (--compare ,a=2).
 
+With a recording in place of a command the heaps of --on run its workload, and NAME is a parameter that each of them has
+(heaplab heaps lists them). Each heap has a curve.
+
 Settings are run in blocks, each a fresh process, all of them in random order; each variant also without the
 varied value (its default). docs/curve.md says what is measured and what figures mean.
 
-Exit status: 0 measured; 1 nothing could be measured, or a file not written; 2 asked wrongly; 128 + N where signal N ended it, after showing what was measured. A
-setting that fails is a result.")]
+Exit status: 0 measured; 1 nothing could be measured, or a file not written; 2 asked wrongly, also where six blocks
+show no effect of the varied value on anything; 128 + N where signal N ended it, after showing what was measured. A setting that fails is a result.")]
 pub struct Args {
+    /// A recording: heaps of the lab run its workload (--on), and no command
+    #[arg(value_name = "BUNDLE", requires = "on", conflicts_with_all = [
+        "command", "compare", "compare_command", "setup", "prepare", "conclude", "cleanup", "shell", "input", "ignore_failure",
+        "cores", "interval"
+    ])]
+    bundle: Option<PathBuf>,
+    /// The heaps that run the recording's workload, with parameters (heaplab heaps lists them)
+    #[arg(long, value_name = "HEAPS", requires = "bundle")]
+    on: Option<String>,
     /// What is varied: NAME=RANGE or NAME=text{RANGE}text; without it, the one range in the
     /// command's words
     #[arg(long, value_name = "NAME=RANGE")]
@@ -77,9 +94,11 @@ pub struct Args {
     #[arg(short, long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     warmup: u32,
     /// The time: wall, or cpu (user and system), which other processes do not lengthen
-    #[arg(long, value_name = "WHICH", default_value = "wall", value_parser = time)]
-    time: TimeMeasure,
-    /// The space: peak (resident), anonymous (its peak), mean (of anonymous memory over the run)
+    /// [default: wall; of heaps cpu]
+    #[arg(long, value_name = "WHICH", value_parser = time)]
+    time: Option<TimeMeasure>,
+    /// The space: peak (resident), anonymous (its peak), mean (of anonymous memory over the run);
+    /// of heaps also committed (the most, as they say)
     #[arg(long, value_name = "WHICH", default_value = "peak", value_parser = space)]
     space: SpaceMeasure,
     /// Say what to take for so much space or time: 300MB, 1.5GiB, 12s
@@ -146,11 +165,21 @@ pub struct Args {
     /// Write a page with picture, verdict and points
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Which blocks heaps have written: all, known (not those asked for zeroed), none
+    #[arg(long, value_name = "WHICH", default_value = "known", value_parser = super::replay::touch, requires = "bundle")]
+    touch: Touch,
+    /// Whose workload: a process by its pid (PID#2: its second program) or its program's name, or
+    /// all [default: the largest]
+    #[arg(long, value_name = "PROCESS", requires = "bundle")]
+    process: Option<String>,
+    /// Huge pages under heaps: none, or system (as the system is set and as each heap asks)
+    #[arg(long, value_name = "WHICH", default_value = "none", value_parser = super::replay::huge_pages, requires = "bundle")]
+    huge_pages: HugePages,
     /// Serve one run: its request as JSON on standard input, its report on standard output
     #[arg(long, hide = true)]
     cell: bool,
     /// The command and its arguments
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "cell")]
+    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["cell", "bundle"])]
     command: Vec<String>,
 }
 
@@ -171,7 +200,8 @@ fn space(text: &str) -> Result<SpaceMeasure, String> {
         "peak" => Ok(SpaceMeasure::Peak),
         "anonymous" => Ok(SpaceMeasure::Anonymous),
         "mean" => Ok(SpaceMeasure::Mean),
-        _ => Err("peak, anonymous or mean".into()),
+        "committed" => Ok(SpaceMeasure::Committed),
+        _ => Err("peak, anonymous, mean or committed".into()),
     }
 }
 
@@ -203,6 +233,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         measure::serve().context("a run cannot be served")?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(bundle) = &args.bundle {
+        return lab::run(&args, bundle);
+    }
     let plan = plan(&args)?;
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
     let hooks = Hooks {
@@ -214,89 +247,127 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (ended, signal) = interrupts::flagged(|stop| {
         let arguments = vec![String::from("curve"), String::from("--cell")];
         let source = Commands { executable, arguments, hooks, input: args.input.clone(), stop };
-        if args.min_heap {
-            find_minimum(&args, plan, &source)
-        } else {
-            measure_curves(&args, plan, &source)
-        }
+        commands(&args, plan, &source)
     });
+    exit_code(ended, signal)
+}
+
+/// The code of a signal wins: what it interrupted is in the results already.
+fn exit_code(ended: Result<ExitCode>, signal: Option<i32>) -> Result<ExitCode> {
     match signal {
-        // What it was is in the results already.
         Some(signal) => Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))),
         None => ended,
     }
 }
 
-fn measure_curves(args: &Args, mut plan: Plan, source: &Commands) -> Result<ExitCode> {
+/// Measures commands, with what runs before and after all of them.
+fn commands(args: &Args, mut plan: Plan, source: &Commands) -> Result<ExitCode> {
     source.set_up(&plan)?;
+    if args.min_heap {
+        let code = find_minimum(args, &plan, source)?;
+        source.clean_up(&plan)?;
+        return Ok(code);
+    }
     plan.code_version = code_version(&plan)?;
     check_runtime(&mut plan, source)?;
-    let bar = progress_bar();
-    let mut measured = run_plan(&plan, source, |progress| show_progress(&bar, progress));
-    bar.finish_and_clear();
+    let measured = measure_all(&plan, source);
     let cleaned = if matches!(measured.ended, Some(Ended::Stopped(Stopped::Interrupted))) {
         Ok(())
     } else {
         source.clean_up(&plan)
     };
+    let asked = Asked {
+        command: line(&args.command),
+        vary: vary_text(args),
+        budget: args.budget.clone(),
+        workload: None,
+    };
+    let code = show_curves(args, &plan, measured, &asked)?;
+    cleaned?;
+    Ok(code)
+}
+
+/// Runs the plan, with progress.
+fn measure_all(plan: &Plan, source: &dyn CellSource) -> Measured {
+    let bar = progress_bar();
+    let measured = run_plan(plan, source, |progress| show_progress(&bar, progress));
+    bar.finish_and_clear();
+    measured
+}
+
+/// Shows what was measured and writes its files.
+fn show_curves(
+    args: &Args,
+    plan: &Plan,
+    mut measured: Measured,
+    asked: &Asked,
+) -> Result<ExitCode> {
     // A run that was made is shown, whatever happened after it.
     if measured.blocks.is_empty()
         && let Some(ended) = measured.ended.take()
     {
         bail!(ended);
     }
-    let asked =
-        Asked { command: line(&args.command), vary: vary_text(args), budget: args.budget.clone() };
-    let results = summarize(&plan, &measured, &asked);
+    let results = summarize(plan, &measured, asked);
     if args.json {
         println!("{}", serde_json::to_string_pretty(&results)?)?;
     } else {
         print!("{}", heaplab_curve::text::results(&results, terminal::columns()))?;
     }
-    write_files(args, &plan, &measured, &results)?;
-    cleaned?;
-    if let Some(ended) = measured.ended {
-        bail!(ended);
+    let unwritten = write_files(args, plan, &measured, &results);
+    // The first of several errors is the one that ended the measuring; of a full disk files may
+    // follow.
+    let ended = measured.ended.map(anyhow::Error::from);
+    let mut errors = ended.into_iter().chain(unwritten);
+    if let Some(first) = errors.next() {
+        errors.for_each(|error| eprintln!("heaplab: {error:#}"));
+        return Err(first);
     }
     let ran =
         results.variants.iter().flat_map(|variant| &variant.points).any(|point| point.runs > 0);
-    Ok(ExitCode::from(u8::from(!ran)))
+    Ok(ExitCode::from(match ran {
+        false => 1,
+        true if results.is_without_effect() => 2,
+        true => 0,
+    }))
 }
 
-fn write_files(args: &Args, plan: &Plan, measured: &Measured, results: &Results) -> Result<()> {
+/// Writes every file that can be written, and says which cannot.
+fn write_files(
+    args: &Args,
+    plan: &Plan,
+    measured: &Measured,
+    results: &Results,
+) -> Vec<anyhow::Error> {
     let text = |path: &Path, text: String| {
         output::write(path, false, |out| Ok(out.write_all(text.as_bytes())?))
     };
-    if let Some(path) = &args.csv {
-        text(path, table::csv(plan, &measured.blocks))?;
-    }
-    if let Some(path) = &args.svg {
-        text(path, svg::picture(results))?;
-    }
-    if let Some(path) = &args.html {
-        text(path, page::html(results))?;
-    }
-    let folder = args.results.as_deref();
-    let parquet = [args.parquet.clone(), folder.map(|folder| folder.join("runs.parquet"))];
-    for path in parquet.into_iter().flatten() {
+    let rows = |path: &Path| {
         let bytes = table::parquet(plan, &measured.blocks)
             .with_context(|| format!("cannot write {}", path.display()))?;
-        output::write(&path, true, |out| Ok(out.write_all(&bytes)?))?;
-    }
-    if let Some(folder) = folder {
-        heaplab_experiment::run::write_json(&folder.join("results.json"), results)?;
-    }
-    Ok(())
+        output::write(path, true, |out| Ok(out.write_all(&bytes)?))
+    };
+    let json = |path: &Path| Ok(heaplab_experiment::run::write_json(path, results)?);
+    let folder = args.results.as_deref();
+    let in_folder = |name: &str| folder.map(|folder| folder.join(name));
+    let written = [
+        args.csv.as_deref().map(|path| text(path, table::csv(plan, &measured.blocks))),
+        args.svg.as_deref().map(|path| text(path, svg::picture(results))),
+        args.html.as_deref().map(|path| text(path, page::html(results))),
+        args.parquet.as_deref().map(rows),
+        in_folder("runs.parquet").as_deref().map(rows),
+        in_folder("results.json").as_deref().map(json),
+    ];
+    written.into_iter().flatten().filter_map(Result::err).collect()
 }
 
-fn find_minimum(args: &Args, plan: Plan, source: &Commands) -> Result<ExitCode> {
-    source.set_up(&plan)?;
+fn find_minimum(args: &Args, plan: &Plan, source: &dyn CellSource) -> Result<ExitCode> {
     let bar = progress_bar();
     bar.set_style(
         ProgressStyle::with_template("{spinner} {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner()),
     );
-    let found = minimum::find(&plan, source, |now| {
+    let found = minimum::find(plan, source, |now| {
         bar.set_message(format!("{now} ({} tries at most)", minimum::TRIES))
     });
     bar.finish_and_clear();
@@ -304,7 +375,6 @@ fn find_minimum(args: &Args, plan: Plan, source: &Commands) -> Result<ExitCode> 
         Err(error @ MinimumError::NoNumber(_)) => return Err(Misasked(error.to_string()).into()),
         other => other?,
     };
-    source.clean_up(&plan)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&found)?)?;
     } else {
@@ -351,20 +421,12 @@ fn plan(args: &Args) -> Result<Plan> {
         Some(Cores(cores)) => cores.clone(),
         None => process::last_processor().into_iter().collect(),
     };
-    let settings = Settings {
-        reps: args.reps,
-        warmup: args.warmup,
-        seed: args.seed,
-        confidence: 0.95,
-        time: args.time,
-        space: args.space,
-        default: !args.no_default,
-        timeout_ms: (args.timeout * 1e3) as u64,
-        interval_ms: args.interval,
-        cores,
-        ignore_failure: args.ignore_failure,
-        shell: args.shell,
-    };
+    if args.space == SpaceMeasure::Committed {
+        misasked!(
+            "--space committed: heaps of the lab say it, commands do not: peak, anonymous or mean"
+        );
+    }
+    let settings = settings(args, args.time.unwrap_or_default(), cores);
     let variants = variants_of(args, &vary)?;
     let runtime = Runtime::of(&vary, &variants[0].words);
     // A line of a shell may do more than the runtime's program, and what its output is for nobody
@@ -380,6 +442,23 @@ fn plan(args: &Args) -> Result<Plan> {
         results: args.results.clone(),
         code_version: String::new(),
     })
+}
+
+fn settings(args: &Args, time: TimeMeasure, cores: Vec<u32>) -> Settings {
+    Settings {
+        reps: args.reps,
+        warmup: args.warmup,
+        seed: args.seed,
+        confidence: 0.95,
+        time,
+        space: args.space,
+        default: !args.no_default,
+        timeout_ms: (args.timeout * 1e3) as u64,
+        interval_ms: args.interval,
+        cores,
+        ignore_failure: args.ignore_failure,
+        shell: args.shell,
+    }
 }
 
 fn variants_of(args: &Args, vary: &Vary) -> Result<Vec<Variant>> {

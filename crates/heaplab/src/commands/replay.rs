@@ -99,7 +99,8 @@ pub struct Args {
     load: Option<PathBuf>,
 }
 
-fn touch(text: &str) -> Result<Touch, String> {
+/// `--touch`.
+pub fn touch(text: &str) -> Result<Touch, String> {
     match text {
         "all" => Ok(Touch::All),
         "known" => Ok(Touch::Known),
@@ -108,7 +109,8 @@ fn touch(text: &str) -> Result<Touch, String> {
     }
 }
 
-fn huge_pages(text: &str) -> Result<HugePages, String> {
+/// `--huge-pages`.
+pub fn huge_pages(text: &str) -> Result<HugePages, String> {
     match text {
         "none" => Ok(HugePages::None),
         "system" => Ok(HugePages::System),
@@ -148,15 +150,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         .map_err(|error| Misasked(format!("--on: {error:#}{}", library_hint(&list))))?;
     let aliases = alias::names(&specs, aliases)?;
     let path = args.bundle.as_deref().context("no bundle is named")?;
-    let bundle = choose::open(path)?;
-    let selection = heaplab_profile::choose::process(&bundle, args.process.as_deref())?;
-    let program = program::cached(&bundle, selection)?;
-    if program.facts().events == 0 {
-        bail!(
-            "{}: there is nothing to replay: no allocation of this process was recorded",
-            path.display()
-        );
-    }
+    let (bundle, program) = workload(path, args.process.as_deref())?;
     if args.threads && program.facts().regions > 0 {
         bail!(
             "{}: its blocks live in {} arenas, which are replayed in recorded order on one thread only: leave out --threads",
@@ -164,10 +158,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
             count(program.facts().regions.into())
         );
     }
-    let suits = |heap: &heaps::Heap| {
-        heap.suits(&program).map_err(|error| Misasked(format!("--on: {error:#}")))
-    };
-    specs.iter().try_for_each(suits)?;
     let threads = program.facts().threads;
     if args.threads && threads > STARTED_MAX {
         bail!(
@@ -179,10 +169,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         );
     }
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
-    specs.iter().try_for_each(|heap| loads(&**heap, &executable))?;
+    are_ready(&specs, &program, &executable)?;
     let plan = plan(&args, &bundle, &program, &specs, &executable)?;
     let arguments = vec![String::from("replay"), String::from("--cell")];
-    let runner = Processes { executable, arguments, limit: Duration::from_secs(args.limit) };
+    let limit = Duration::from_secs(args.limit);
+    let runner = Processes { executable, arguments, limit, stop: None };
     let bar = progress_bar(args.quiet);
     let outcome = run_plan(&plan, &runner, |progress| show_progress(&bar, progress));
     bar.finish_and_clear();
@@ -224,6 +215,56 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(if verified && measured { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
+/// The recording at `path` and the replay program of its process.
+///
+/// # Errors
+/// There is no such recording or process, or it allocated nothing.
+pub fn workload(path: &Path, process: Option<&str>) -> Result<(Bundle, Program)> {
+    let bundle = choose::open(path)?;
+    let selection = heaplab_profile::choose::process(&bundle, process)?;
+    let program = program::cached(&bundle, selection)?;
+    if program.facts().events == 0 {
+        bail!(
+            "{}: there is nothing to replay: no allocation of this process was recorded",
+            path.display()
+        );
+    }
+    Ok((bundle, program))
+}
+
+/// Whether the heaps suit the program, and their libraries can be loaded.
+///
+/// # Errors
+/// One does not, or cannot.
+pub fn are_ready(specs: &[heaps::Heap], program: &Program, executable: &Path) -> Result<()> {
+    for heap in specs {
+        heap.suits(program).map_err(|error| Misasked(format!("--on: {error:#}")))?;
+        loads(&**heap, executable)?;
+    }
+    Ok(())
+}
+
+/// Whether the recorded program, or the process of it that is replayed, switched huge pages off.
+pub fn is_without_huge_pages(bundle: &Bundle, program: &Program) -> bool {
+    let process = program.facts().process;
+    let without = &bundle.meta().without_huge_pages;
+    without.iter().any(|row| process.is_none_or(|process| process == *row))
+}
+
+/// Identifies what runs cells of these heaps.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn code_version(specs: &[heaps::Heap], program: &Program, executable: &Path) -> Result<String> {
+    let traits: Vec<_> = specs.iter().map(|heap| heap.traits()).collect();
+    let of_heaps = traits
+        .iter()
+        .flat_map(|traits| traits.library.iter().chain(&traits.files))
+        .map(PathBuf::as_path);
+    let files = [executable, program.path()].into_iter().chain(of_heaps);
+    process::content_version(files).context("cannot read this program's own file")
+}
+
 /// What to type instead, where a heap is named like a library's file.
 fn library_hint(heaps: &str) -> String {
     let file = heaps
@@ -255,18 +296,8 @@ fn plan(
         confidence: 0.95,
         debug_build: cfg!(debug_assertions),
         huge_pages: Some(args.huge_pages),
-        program_without_huge_pages: bundle
-            .meta()
-            .without_huge_pages
-            .iter()
-            .any(|row| facts.process.is_none_or(|process| process == *row)),
+        program_without_huge_pages: is_without_huge_pages(bundle, program),
     };
-    let traits: Vec<_> = specs.iter().map(|heap| heap.traits()).collect();
-    let of_heaps = traits
-        .iter()
-        .flat_map(|traits| traits.library.iter().chain(&traits.files))
-        .map(PathBuf::as_path);
-    let files = [executable, program.path()].into_iter().chain(of_heaps);
     Ok(Plan {
         program: program.path().to_path_buf(),
         workload,
@@ -278,8 +309,7 @@ fn plan(
         shard: args.shard.unwrap_or((0, 1)),
         results: args.results.clone(),
         cache: Some(bundle.path().join("replay-cells")),
-        code_version: process::content_version(files)
-            .context("cannot read this program's own file")?,
+        code_version: code_version(specs, program, executable)?,
         core: process::last_processor(),
     })
 }
