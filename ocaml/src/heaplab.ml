@@ -1,34 +1,61 @@
-(* The stream is described in docs/recording-ocaml.md. *)
+(* The stream is described in docs/recording-ocaml.md. Writing an event allocates nothing and has no loop, in which another
+   thread could be given its turn: it is whole before another one begins. *)
 
 let variable = "HEAPLAB_OCAML"
-let magic = "HEAPLAB-OCAML-1\n"
+let granularity_variable = "HEAPLAB_OCAML_GRANULARITY"
+let magic = "HEAPLAB-OCAML-2\n"
 
-(* One buffer, in the major heap from the start: writing an event allocates nothing. *)
-let capacity = 1 lsl 16
-let longest = 64
+external open_file : string -> bool -> int = "heaplab_open"
+external write : Bytes.t -> int -> int = "heaplab_write" [@@noalloc]
+external close : unit -> unit = "heaplab_close" [@@noalloc]
+external now : unit -> int = "heaplab_now" [@@noalloc]
+
+(* What a killed program loses at most. The buffer is in the major heap from the start. *)
+let capacity = 1 lsl 12
+let event_longest = 18
 let buffer = Bytes.create capacity
 let used = ref 0
-let channel = ref stdout
 let births = ref 0
 let active = ref false
 
-let flush_buffer () =
-  output !channel buffer 0 !used;
-  used := 0
+(* Words between two forced collections; 0: none are forced. *)
+let granularity = ref 0
+let words_since = ref 0
+let minor_words_before = ref 0.
 
-let rec number n =
-  if n >= 0 && n < 128 then begin
-    Bytes.unsafe_set buffer !used (Char.unsafe_chr n);
-    incr used
+let byte n =
+  Bytes.unsafe_set buffer !used (Char.unsafe_chr (n land 255));
+  incr used
+
+(* Seven bits a byte, the lowest first. *)
+let number1 n = byte n
+let number2 n = if n < 128 then byte n else (byte (n lor 128); number1 (n lsr 7))
+let number3 n = if n < 128 then byte n else (byte (n lor 128); number2 (n lsr 7))
+let number4 n = if n < 128 then byte n else (byte (n lor 128); number3 (n lsr 7))
+let number5 n = if n < 128 then byte n else (byte (n lor 128); number4 (n lsr 7))
+let number6 n = if n < 128 then byte n else (byte (n lor 128); number5 (n lsr 7))
+let number7 n = if n < 128 then byte n else (byte (n lor 128); number6 (n lsr 7))
+let number8 n = if n < 128 then byte n else (byte (n lor 128); number7 (n lsr 7))
+let number9 n = if n < 128 then byte n else (byte (n lor 128); number8 (n lsr 7))
+let number n = number9 n
+
+let time = 6
+
+(* Ends the recording where the file takes no more, and in a fork of the program. *)
+let flush () =
+  let failed = write buffer !used in
+  used := 0;
+  if failed = 0 then begin
+    number time;
+    number (now ())
   end
-  else begin
-    Bytes.unsafe_set buffer !used (Char.unsafe_chr (n land 127 lor 128));
-    incr used;
-    number (n lsr 7)
+  else if !active then begin
+    active := false;
+    Gc.Memprof.stop ()
   end
 
 let event kind n =
-  if !used > capacity - longest then flush_buffer ();
+  if !used > capacity - event_longest then flush ();
   number kind;
   number n
 
@@ -42,10 +69,18 @@ let ended = 5
 let source (allocation : Gc.Memprof.allocation) =
   match allocation.source with Normal -> 0 | Marshal -> 1 | Custom -> 2
 
-let born kind allocation =
+let born kind (allocation : Gc.Memprof.allocation) =
   let id = !births in
   incr births;
-  event (kind lor (source allocation lsl 3)) allocation.Gc.Memprof.size;
+  event (kind lor (source allocation lsl 3)) allocation.size;
+  if !granularity > 0 then begin
+    words_since := !words_since + allocation.size + 1;
+    if !words_since >= !granularity then begin
+      words_since := 0;
+      (* What it finds dead is told when this callback has returned. *)
+      Gc.full_major ()
+    end
+  end;
   Some id
 
 let tracker : (int, int) Gc.Memprof.tracker =
@@ -57,48 +92,64 @@ let tracker : (int, int) Gc.Memprof.tracker =
     dealloc_major = (fun id -> event died_old (!births - id));
   }
 
-let collections () =
-  let stat = Gc.quick_stat () in
-  (stat.minor_collections, stat.major_collections)
-
 let header () =
-  output_string !channel magic;
+  String.iter (fun c -> byte (Char.code c)) magic;
   let control = Gc.get () in
   List.iter number
     [
       Sys.word_size / 8; control.minor_heap_size; control.space_overhead; control.allocation_policy;
-      control.major_heap_increment; control.max_overhead;
+      control.major_heap_increment; control.max_overhead; !granularity;
     ];
-  let text text = number (String.length text); String.iter (fun c -> number (Char.code c land 127)) text in
-  text Sys.ocaml_version;
-  flush_buffer ()
+  number (String.length Sys.ocaml_version);
+  String.iter (fun c -> number (Char.code c land 127)) Sys.ocaml_version;
+  flush ()
 
 let stop () =
   if !active then begin
-    active := false;
-    Gc.Memprof.stop ();
-    let minor, major = collections () in
-    event ended !births;
-    number minor;
-    number major;
-    flush_buffer ();
-    close_out !channel
+    (* A fork of the program is found out here at the latest. *)
+    flush ();
+    if !active then begin
+      active := false;
+      Gc.Memprof.stop ();
+      let stat = Gc.quick_stat () in
+      event ended !births;
+      number stat.minor_collections;
+      number stat.major_collections;
+      number (int_of_float (Gc.minor_words () -. !minor_words_before));
+      flush ();
+      close ()
+    end
   end
 
-let start file =
+let registered = ref false
+
+let begin_at ~fresh ~granularity_words file =
   if !active then invalid_arg "Heaplab.start: it has been started";
-  channel := open_out_bin file;
-  active := true;
-  used := 0;
-  births := 0;
-  header ();
-  at_exit stop;
-  Gc.Memprof.start ~sampling_rate:1.0 ~callstack_size:0 tracker
+  match open_file file fresh with
+  | 0 ->
+      used := 0;
+      births := 0;
+      words_since := 0;
+      granularity := granularity_words;
+      header ();
+      if not !registered then at_exit stop;
+      registered := true;
+      active := true;
+      minor_words_before := Gc.minor_words ();
+      Gc.Memprof.start ~sampling_rate:1.0 ~callstack_size:0 tracker
+  | error -> raise (Sys_error (Printf.sprintf "%s: cannot be made (error %d)" file error))
+
+let start ?(granularity_words = 0) file = begin_at ~fresh:false ~granularity_words file
 
 let start_if_asked () =
   match Sys.getenv_opt variable with
-  | Some file when file <> "" && not !active -> (
+  | Some file when file <> "" && not (!active || Sys.file_exists file) -> (
+      let granularity_words =
+        match Option.bind (Sys.getenv_opt granularity_variable) int_of_string_opt with
+        | Some words when words > 0 -> words
+        | _ -> 0
+      in
       (* A child that inherits the variable would write over its parent's file. *)
-      try if not (Sys.file_exists file) then start file
+      try begin_at ~fresh:true ~granularity_words file
       with Sys_error message -> prerr_endline ("heaplab: cannot record: " ^ message))
   | _ -> ()

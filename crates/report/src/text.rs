@@ -83,6 +83,15 @@ fn header(paint: &mut Paint, report: &Report<'_>) {
     }
     facts.extend([depth, plural(report.profile.threads.len() as u64, "thread")]);
     paint.wrapped("", &facts.join(" · "));
+    if meta.sampled_every_words > 0 {
+        paint.wrapped(
+            "",
+            &format!(
+                "a profile: one word in {} was sampled; bytes stand for all, numbers of objects are those of samples",
+                count(meta.sampled_every_words)
+            ),
+        );
+    }
     if meta.death_rule == NOTICED_AT_COLLECTION {
         let apart = if meta.granularity_bytes == 0 {
             String::new()

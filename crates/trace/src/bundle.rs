@@ -94,6 +94,10 @@ pub struct Meta {
     /// between two collections; 0: unknown.
     #[serde(skip_serializing_if = "is_zero")]
     pub granularity_bytes: u64,
+    /// Of a profile: one word in so many was sampled, and each object stands for its samples (see
+    /// docs/bundle-format.md); 0: every object was recorded. A profile is no workload.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sampled_every_words: u64,
     /// Frames kept of each stack; 0: no stacks were recorded.
     pub stack_depth: u32,
     /// The place and reason of a cut; `None`: the recording is complete.

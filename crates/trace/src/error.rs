@@ -64,6 +64,16 @@ pub enum TraceError {
         /// The contradiction, in words.
         what: String,
     },
+    /// A profile where a workload is asked for.
+    #[error(
+        "{}: a profile, of which one word in {every_words} was sampled: what is replayed or run on another heap has to have every object (of memtrace: MEMTRACE_RATE=1); heaplab report shows it", path.display()
+    )]
+    Profile {
+        /// The bundle.
+        path: PathBuf,
+        /// In how many words one was sampled.
+        every_words: u64,
+    },
 }
 
 impl TraceError {

@@ -46,7 +46,7 @@ pub enum Format {
     Heaptrack,
     /// heaplab's recorder for OCaml programs (`ocaml/`).
     Ocaml,
-    /// memtrace's file, of rate 1.
+    /// memtrace's file; of a rate below 1 a profile.
     Memtrace,
 }
 
@@ -167,7 +167,7 @@ pub fn detect(start: &[u8]) -> Option<Format> {
     {
         return Some(Format::Text);
     }
-    if line == ocaml::HEADER {
+    if line.starts_with(ocaml::HEADER) {
         return Some(Format::Ocaml);
     }
     if first == "v" && u64::from_str_radix(second, 16).is_ok() {

@@ -27,6 +27,7 @@ use std::time::Duration;
   heaplab record --node -o app.heaplab -- node app.js                         a JavaScript heap: every object, its function, its death
   heaplab record --node -- npx tsc --noEmit                                   any program that starts a Node of 18 to 24
   heaplab record --ocaml -o app.heaplab -- ./app       an OCaml program linked with heaplab.auto (docs/recording-ocaml.md)
+  heaplab record --ocaml --granularity 1M -- ./app     the same, dead objects found after at most 1 MB of new ones
 
 The program keeps its standard input, output and error, and its signals: Ctrl-C ends the
 program, and then the recording is finished. The recording ends when the program and all recorded
@@ -72,10 +73,11 @@ pub struct Args {
     /// Record the heap of an OCaml program (4.11 to 4.14) that heaplab's recorder is linked into
     #[arg(long, conflicts_with_all = ["node", "jvm_metaspace", "ring_size", "mark_signal", "samples", "spool_limit", "detach_children"])]
     ocaml: bool,
-    /// With --node, bytes in the young generation between two full collections, which find the
-    /// dead: a power of two from 1M to 512M
-    #[arg(long, requires = "node", value_name = "BYTES", default_value = "1M", value_parser = granularity)]
-    granularity: u64,
+    /// Bytes of new objects between two full collections, which find the dead: a power of two from
+    /// 1M to 512M. With --node 1M where none is named; with --ocaml none are forced then, and a death
+    /// is when the program's own collections notice it
+    #[arg(long, value_name = "BYTES", value_parser = granularity)]
+    granularity: Option<u64>,
     /// Frames to keep of each call stack; 0: record no stacks
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1024))]
     stack_depth: u32,
@@ -190,6 +192,9 @@ fn signal_number(text: &str) -> Result<u32, String> {
 pub fn run(args: Args) -> Result<ExitCode> {
     let program = args.command.first().context("no program was named")?;
     let output = args.output.clone().unwrap_or_else(|| output::default_output(program));
+    if args.granularity.is_some() && !args.node && !args.ocaml {
+        misasked!("--granularity is for heaps that collect: with --node or --ocaml");
+    }
     let mut claim = Some(output::clear(&output, args.force)?);
     bus::is_an_error(Mapped::Spool);
     if args.jvm_metaspace {
@@ -199,7 +204,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return nodes(&args, output, claim);
     }
     if args.ocaml {
-        return ocaml::record(&args.command, &output, args.force, args.json);
+        return ocaml::record(&args.command, &output, args.force, args.granularity, args.json);
     }
     let options = session::Options {
         command: args.command.clone(),
@@ -307,7 +312,7 @@ fn nodes(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Resu
         output,
         replace: args.force,
         detach_children: args.detach_children,
-        granularity_bytes: args.granularity,
+        granularity_bytes: args.granularity.unwrap_or(node::GRANULARITY_MIN),
         stack_depth: args.stack_depth,
     };
     let recorded = node::record(&options, &mut |progress| {

@@ -5,7 +5,8 @@ use crate::bundle::Meta;
 use crate::program::SIZE_MAX;
 use crate::tables::{Arena, Process, StackNode, Tables, Thread};
 use crate::{
-    Event, EventSink, Family, Flags, NOTICED_AT_COLLECTION, ObjectId, Op, Origin, TraceError,
+    Event, EventSink, Family, Flags, NOTICED_AT_COLLECTION, ObjectId, Op, Origin, StackId,
+    TraceError,
 };
 use hashbrown::HashMap;
 use std::io::{self, BufRead};
@@ -61,13 +62,14 @@ impl<'s, S: EventSink> Managed<'s, S> {
         self.time_ns = time_ns.min(i64::MAX as u64);
     }
 
-    /// Adds the birth of an object of `size` bytes, called `name`.
+    /// Adds the birth of an object of `size` bytes, called `name`, from `stack`.
     pub fn birth(
         &mut self,
         name: u64,
         size: u64,
         origin: Origin,
         old: bool,
+        stack: StackId,
     ) -> Result<(), TraceError> {
         if size > SIZE_MAX {
             return Err(TraceError::Limit {
@@ -85,7 +87,7 @@ impl<'s, S: EventSink> Managed<'s, S> {
         self.born += 1;
         self.collecting = false;
         let flags = if old { Flags::DIRECT_TO_OLD } else { Flags::default() };
-        self.push(Event { op: Op::Alloc, object, size, origin, flags, ..Event::default() })
+        self.push(Event { op: Op::Alloc, object, size, origin, flags, stack, ..Event::default() })
     }
 
     /// Adds a collection's promotion of `name`.

@@ -1,13 +1,18 @@
 //! memtrace's files (janestreet/memtrace, versions 1 to 3): packets of the Common Trace Format with
 //! events of the OCaml heap.
 //!
-//! memtrace samples, by default one word in a million: such a file is a profile, and a
-//! replay of it would be one of a millionth of the heap. So only files of rate 1
-//! (`MEMTRACE_RATE=1`) are imported. Locations are passed over.
+//! memtrace samples, by default one word in a million. A file of rate 1 (`MEMTRACE_RATE=1`) has
+//! every block. Any other is a profile: an object of it stands for as many bytes as its samples do
+//! (the rate's inverse in words each, which is right on average), and the bundle says so
+//! (`sampled_every_words`), so that it is reported and not replayed.
+
+mod stacks;
 
 use super::managed::{Bytes, Managed};
 use super::{Imported, Options};
 use crate::{EventSink, Origin, TraceError};
+use hashbrown::HashMap;
+use stacks::{Known, Locations, Places, Stacks};
 use std::io::BufRead;
 
 /// What each packet begins with.
@@ -19,6 +24,10 @@ const TIME_BITS: u32 = 25;
 const WORD_BYTES: u64 = 8;
 /// Largest object, words.
 const WORDS_MAX: u64 = 1 << 40;
+/// Rarest sampling that is believed: one word in so many.
+const EVERY_WORDS_MAX: f64 = 1e15;
+/// Domains whose stacks are kept apart; each has tables of 160 KB.
+const DOMAINS_MAX: usize = 1024;
 
 const INFO: u32 = 0;
 const LOCATION: u32 = 1;
@@ -31,7 +40,9 @@ struct Packet {
     begin_us: u64,
     first_object: u64,
     end_object: u64,
-    version: u16,
+    domain: u16,
+    /// An entry of the table of codes, the entry that follows it, and its code.
+    verifier: (u16, u16, u64),
     content: Vec<u8>,
     /// Where the content begins in the file.
     at: u64,
@@ -48,18 +59,27 @@ pub fn import<R: BufRead, S: EventSink>(
     let Some(first) = packet(&mut bytes)? else {
         return Err(bytes.malformed("memtrace's first packet", "a file that was cut"));
     };
-    info(&first, options, &mut heap)?;
-    let mut outside = 0_u64;
+    let every_words = info(&first, options, &mut heap)?;
+    let mut file = Contents { start_us: first.begin_us, every_words, ..Contents::default() };
     while bytes.is_more()? {
         let Some(packet) = packet(&mut bytes)? else {
             heap.out.meta.cut = Some(format!("in a packet that ends behind byte {}", bytes.at));
             break;
         };
-        outside += events(&packet, first.begin_us, options, &mut heap)?;
+        file.events(&packet, options, &mut heap)?;
     }
-    if outside > 0 {
+    heap.out.meta.stack_depth = file.deepest as u32;
+    heap.out.meta.sampled_every_words = if every_words > 1 { every_words } else { 0 };
+    if every_words > 1 {
         heap.out.meta.losses.push(format!(
-            "{outside} objects are memory outside of the OCaml heap, and stand among the others"
+            "a profile: one word in {every_words} was sampled; each object here stands for {} bytes a sample, and numbers of objects are those of samples",
+            every_words * WORD_BYTES
+        ));
+    }
+    if file.outside > 0 {
+        heap.out.meta.losses.push(format!(
+            "{} objects are memory outside of the OCaml heap, and stand among the others",
+            file.outside
         ));
     }
     Ok(heap.out)
@@ -93,11 +113,13 @@ fn packet<R: BufRead>(bytes: &mut Bytes<'_, R>) -> Result<Option<Packet>, TraceE
         return Ok(None);
     }
     let objects = domain_bytes + 12;
+    let short = |at: usize| u16::from_le_bytes([rest[at], rest[at + 1]]);
     Ok(Some(Packet {
         begin_us: u64_at(&start, 8),
         first_object: u64_at(&rest, objects),
         end_object: u64_at(&rest, objects + 8),
-        version,
+        domain: if version >= 3 { short(0) } else { 0 },
+        verifier: (short(domain_bytes), short(domain_bytes + 2), u64_at(&rest, domain_bytes + 4)),
         content,
         at,
     }))
@@ -163,36 +185,22 @@ impl<'p> Cursor<'p> {
         let text = self.take(length + 1)?;
         Ok(String::from_utf8_lossy(&text[..length]).into_owned())
     }
-
-    /// A stack: entries of 2 bytes, whose lowest bits say what follows.
-    fn pass_stack(&mut self, entries: u64) -> Result<(), TraceError> {
-        for _ in 0..entries {
-            match self.number(2)? & 3 {
-                2 => self.take(1)?,
-                3 => self.take(8)?,
-                _ => &[],
-            };
-        }
-        Ok(())
-    }
 }
 
-/// The first packet: about the program. Refuses profiles.
+/// The first packet: about the program. Returns in how many words one is sampled.
 fn info<S: EventSink>(
     packet: &Packet,
     options: &Options,
     heap: &mut Managed<'_, S>,
-) -> Result<(), TraceError> {
+) -> Result<u64, TraceError> {
     let mut cursor = Cursor::new(packet, options);
     if (cursor.number(4)? >> TIME_BITS) as u32 != INFO {
         return Err(cursor.malformed("memtrace's facts of the program", "another event"));
     }
     let rate = f64::from_bits(cursor.number(8)?);
-    if rate != 1.0 {
-        return Err(cursor.malformed(
-            "every block (MEMTRACE_RATE=1), without which a replay is of another heap",
-            format!("a profile that samples {rate:e} of the words"),
-        ));
+    let every_words = (1.0 / rate).ceil();
+    if !(1.0..=EVERY_WORDS_MAX).contains(&every_words) {
+        return Err(cursor.malformed("a sampling rate above 0, at most 1", format!("{rate:e}")));
     }
     let word_bits = cursor.number(1)?;
     if word_bits != WORD_BYTES * 8 {
@@ -205,78 +213,117 @@ fn info<S: EventSink>(
     if let Some(process) = heap.out.tables.processes.first_mut() {
         (process.pid, process.executable) = (u32::try_from(pid).unwrap_or(0), executable);
     }
-    debug_assert!(packet.version >= 1);
-    Ok(())
+    Ok(every_words as u64)
 }
 
-/// The events of a packet; returns how many allocations were outside of the heap.
-fn events<S: EventSink>(
-    packet: &Packet,
+/// What the packets so far say.
+#[derive(Default)]
+struct Contents {
     start_us: u64,
-    options: &Options,
-    heap: &mut Managed<'_, S>,
-) -> Result<u64, TraceError> {
-    let mut cursor = Cursor::new(packet, options);
-    let (mut object, mut outside) = (packet.first_object, 0);
-    while cursor.at < packet.content.len() {
-        let word = cursor.number(4)? as u32;
-        // The lowest bits of the time, not before the packet's.
-        let mask = (1_u64 << TIME_BITS) - 1;
-        let ahead = u64::from(word).wrapping_sub(packet.begin_us) & mask;
-        let time_us = (packet.begin_us + ahead).saturating_sub(start_us);
-        heap.set_time(time_us.saturating_mul(1000));
-        match word >> TIME_BITS {
-            // A packet with a location has nothing else.
-            LOCATION => return Ok(outside),
-            code @ (ALLOC | 101..=116) => {
-                outside += u64::from(!birth(code, object, &mut cursor, heap)?);
-                object += 1;
-            }
-            code @ (PROMOTE | COLLECT) => {
-                let back = cursor.variable()?;
-                let named = object.checked_sub(1).and_then(|last| last.checked_sub(back));
-                let named =
-                    named.ok_or_else(|| cursor.malformed("an object", format!("{back} back")))?;
-                if code == PROMOTE { heap.promotion(named)? } else { heap.death(named)? }
-            }
-            code => return Err(cursor.malformed("an event of memtrace", format!("code {code}"))),
-        }
-    }
-    if object != packet.end_object {
-        return Err(cursor.malformed(
-            &format!("objects up to {}", packet.end_object),
-            format!("up to {object}"),
-        ));
-    }
-    Ok(outside)
+    every_words: u64,
+    /// Of each domain.
+    codes: HashMap<u16, (Stacks, Locations)>,
+    known: Known,
+    /// Calls of the deepest stack.
+    deepest: usize,
+    /// Allocations outside of the heap.
+    outside: u64,
 }
 
-/// True where the object is in the OCaml heap.
-fn birth<S: EventSink>(
-    code: u32,
-    object: u64,
-    cursor: &mut Cursor<'_>,
-    heap: &mut Managed<'_, S>,
-) -> Result<bool, TraceError> {
+impl Contents {
+    /// The events of a packet.
+    fn events<S: EventSink>(
+        &mut self,
+        packet: &Packet,
+        options: &Options,
+        heap: &mut Managed<'_, S>,
+    ) -> Result<(), TraceError> {
+        let mut cursor = Cursor::new(packet, options);
+        if self.codes.len() == DOMAINS_MAX && !self.codes.contains_key(&packet.domain) {
+            return Err(cursor.malformed("at most 1,024 domains", "more"));
+        }
+        let (stacks, locations) =
+            self.codes.entry(packet.domain).or_insert_with(|| (Stacks::new(), Locations::new()));
+        if !stacks.agrees(packet) {
+            return Err(cursor.malformed("the table of codes as it is", "another entry"));
+        }
+        let mut object = packet.first_object;
+        while cursor.at < packet.content.len() {
+            let word = cursor.number(4)? as u32;
+            // The lowest bits of the time, not before the packet's.
+            let mask = (1_u64 << TIME_BITS) - 1;
+            let ahead = u64::from(word).wrapping_sub(packet.begin_us) & mask;
+            let time_us = (packet.begin_us + ahead).saturating_sub(self.start_us);
+            heap.set_time(time_us.saturating_mul(1000));
+            let tables = &mut heap.out.tables;
+            let mut places = Places { known: &mut self.known, tables };
+            match word >> TIME_BITS {
+                LOCATION => locations.read(&mut cursor, &mut places)?,
+                code @ (ALLOC | 101..=116) => {
+                    let birth = birth(code, &mut cursor)?;
+                    let stack =
+                        stacks.read(&mut cursor, birth.entries, birth.common, &mut places)?;
+                    self.deepest = self.deepest.max(stacks.depth());
+                    self.outside += u64::from(birth.source == EXTERNAL);
+                    let words = match self.every_words {
+                        1 => birth.words,
+                        every => birth.samples.saturating_mul(every),
+                    };
+                    // What is outside dies as the others do, and so it has to have been born.
+                    let origin =
+                        if birth.source == EXTERNAL { Origin::Custom } else { Origin::Normal };
+                    let size = words.saturating_mul(WORD_BYTES);
+                    heap.birth(object, size, origin, birth.source == MAJOR, stack)?;
+                    object += 1;
+                }
+                code @ (PROMOTE | COLLECT) => {
+                    let back = cursor.variable()?;
+                    let named = object.checked_sub(1).and_then(|last| last.checked_sub(back));
+                    let named = named
+                        .ok_or_else(|| cursor.malformed("an object", format!("{back} back")))?;
+                    if code == PROMOTE { heap.promotion(named)? } else { heap.death(named)? }
+                }
+                code => {
+                    return Err(cursor.malformed("an event of memtrace", format!("code {code}")));
+                }
+            }
+        }
+        if object != packet.end_object {
+            return Err(cursor.malformed(
+                &format!("objects up to {}", packet.end_object),
+                format!("up to {object}"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The beginning of an allocation's event; its stack follows.
+struct Birth {
+    words: u64,
+    samples: u64,
+    source: u64,
+    common: u64,
+    entries: u64,
+}
+
+/// Sources: 0 is the minor heap.
+const MAJOR: u64 = 1;
+const EXTERNAL: u64 = 2;
+
+fn birth(code: u32, cursor: &mut Cursor<'_>) -> Result<Birth, TraceError> {
     let is_short = code != ALLOC;
-    let (words, source) = if is_short {
-        (u64::from(code - 100), 0)
+    let (words, samples, source) = if is_short {
+        (u64::from(code - 100), 1, 0)
     } else {
-        let words = cursor.variable()?;
-        cursor.variable()?;
-        (words, cursor.number(1)?)
+        (cursor.variable()?, cursor.variable()?, cursor.number(1)?)
     };
-    cursor.variable()?;
-    let entries = cursor.number(if is_short { 1 } else { 2 })?;
-    cursor.pass_stack(entries)?;
-    if words > WORDS_MAX || source > 2 {
+    if words > WORDS_MAX || source > EXTERNAL {
         return Err(cursor.malformed("an object", format!("{words} words of source {source}")));
     }
-    let size = words * WORD_BYTES;
-    // What is outside dies as the others do, and so it has to have been born.
-    let origin = if source == 2 { Origin::Custom } else { Origin::Normal };
-    heap.birth(object, size, origin, source == 1)?;
-    Ok(source != 2)
+    let common = cursor.variable()?;
+    let entries = cursor.number(if is_short { 1 } else { 2 })?;
+    Ok(Birth { words, samples, source, common, entries })
 }
 
 #[cfg(test)]
@@ -286,6 +333,9 @@ mod tests {
     use crate::{Event, Flags, Op};
 
     const WHOLE: &[u8] = include_bytes!("../../tests/data/memtrace.ctf.gz");
+    /// Different stacks, and a hash of all in the order of births, as this reader found them when
+    /// memtrace's own checks of its table, one a packet, agreed.
+    const STACKS: (usize, u64) = (14, 17_713_803_198_726_682_882);
     const PROFILE: &[u8] = include_bytes!("../../tests/data/memtrace-profile.ctf");
 
     fn imported(bytes: &[u8]) -> Result<(Vec<Event>, Imported), TraceError> {
@@ -316,13 +366,48 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_refused_with_the_reason() {
+    fn stacks_lead_to_the_lines_that_allocate() {
+        let (events, done) = imported(WHOLE).unwrap();
+        let tables = &done.tables;
+        let stack = |mut node: u32| {
+            let mut calls = Vec::new();
+            while node != 0 {
+                let mut frame = Some(tables.stacks[node as usize].frame);
+                while let Some(at) = frame {
+                    let found = &tables.frames[at as usize];
+                    calls.push(format!(
+                        "{}@{}:{}",
+                        found.function.as_deref().unwrap_or("?"),
+                        found.file.as_deref().unwrap_or("?"),
+                        found.line
+                    ));
+                    frame = found.inlined_into;
+                }
+                node = tables.stacks[node as usize].parent;
+            }
+            calls.reverse();
+            calls.join(" ")
+        };
+        let births: Vec<_> = events.iter().filter(|event| event.op == Op::Alloc).collect();
+        assert!(births.iter().all(|birth| birth.stack != 0));
+        let mut texts: Vec<String> = births.iter().map(|birth| stack(birth.stack)).collect();
+        let hash = texts.iter().fold(0_u64, |hash, text| {
+            text.bytes().fold(hash, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()))
+        });
+        texts.sort();
+        texts.dedup();
+        let last =
+            "Stdlib__Random.State.make@random.ml:62 Stdlib__Random.State.new_state@random.ml:34";
+        assert!(texts.iter().any(|text| text.ends_with(last)), "{texts:#?}");
+        assert_eq!((texts.len(), hash), STACKS, "{texts:#?}");
+    }
+
+    #[test]
+    fn a_profile_is_a_recording_that_is_not_replayed() {
         assert_eq!(detect(PROFILE), Some(Format::Memtrace));
-        let error = imported(PROFILE).unwrap_err().to_string();
-        assert!(
-            error.contains("MEMTRACE_RATE=1") && error.contains("1e-6 of the words"),
-            "{error}"
-        );
+        let (_, done) = imported(PROFILE).unwrap();
+        assert_eq!(done.meta.sampled_every_words, 1_000_000);
+        assert!(done.meta.losses[0].contains("8000000 bytes a sample"), "{:?}", done.meta.losses);
     }
 
     #[test]

@@ -7,15 +7,17 @@
 
 use super::managed::{Bytes, Managed};
 use super::{Imported, Options};
-use crate::{EventSink, Origin, TraceError};
+use crate::{EventSink, NO_STACK, Origin, TraceError};
 use std::io::BufRead;
 
-/// The first line.
-pub const HEADER: &str = "HEAPLAB-OCAML-1";
-/// Numbers of the header: bytes of a word, `s`, `o`, `a`, `i`, `O`.
-const PARAMETERS: usize = 6;
+/// The first line, but for the version.
+pub const HEADER: &str = "HEAPLAB-OCAML-";
+/// Numbers of the header: bytes of a word, `s`, `o`, `a`, `i`, `O`, and the words between two
+/// forced collections, which version 1 has not.
+const PARAMETERS: usize = 7;
 /// Longest version text.
 const VERSION_BYTES_MAX: u64 = 64;
+const WORD_BYTES: u64 = 8;
 /// Largest object, words.
 const WORDS_MAX: u64 = 1 << 40;
 
@@ -25,6 +27,10 @@ const PROMOTION: u64 = 2;
 const DEATH_YOUNG: u64 = 3;
 const DEATH_OLD: u64 = 4;
 const END: u64 = 5;
+const TIME: u64 = 6;
+/// Numbers behind the end: minor and major collections, and words of the minor heap, which version
+/// 1 has not.
+const COUNTS: usize = 3;
 
 /// Imports. A stream that was cut is a recording up to there.
 pub fn import<R: BufRead, S: EventSink>(
@@ -33,12 +39,17 @@ pub fn import<R: BufRead, S: EventSink>(
     sink: &mut S,
 ) -> Result<Imported, TraceError> {
     let mut bytes = Bytes::new(input, options);
-    let mut line = [0; HEADER.len() + 1];
-    if !bytes.fill(&mut line)? || line[..HEADER.len()] != *HEADER.as_bytes() {
-        return Err(bytes.malformed(HEADER, "another first line"));
+    let mut line = [0; HEADER.len() + 2];
+    let whole = bytes.fill(&mut line)? && line[..HEADER.len()] == *HEADER.as_bytes();
+    let version = line[HEADER.len()];
+    if !whole || !matches!(version, b'1' | b'2') || line[HEADER.len() + 1] != b'\n' {
+        return Err(bytes.malformed("HEAPLAB-OCAML-1 or HEAPLAB-OCAML-2", "another first line"));
     }
+    let is_first = version == b'1';
     let mut heap = Managed::new(options, sink);
-    let word_bytes = header(&mut bytes, &mut heap)?;
+    let minor_heap_words = header(&mut bytes, is_first, &mut heap)?;
+    // Words of the minor heap that objects took, with their headers.
+    let mut minor_words = 0_u64;
     loop {
         let Some(kind) = number(&mut bytes)? else {
             heap.out.meta.cut = Some(format!(
@@ -63,7 +74,11 @@ pub fn import<R: BufRead, S: EventSink>(
                 if value > WORDS_MAX {
                     return Err(bytes.malformed("an object's words", value.to_string()));
                 }
-                heap.birth(born, value * word_bytes, origin, kind == BIRTH_OLD)?;
+                if kind == BIRTH {
+                    minor_words = minor_words.saturating_add(value + 1);
+                }
+                let size = value * WORD_BYTES;
+                heap.birth(born, size, origin, kind == BIRTH_OLD, NO_STACK)?;
             }
             PROMOTION => {
                 heap.promotion(
@@ -75,27 +90,50 @@ pub fn import<R: BufRead, S: EventSink>(
                     named().ok_or_else(|| bytes.malformed("an object that was born", unborn()))?,
                 )?;
             }
-            END if value == born => return Ok(heap.out),
+            TIME => heap.set_time(value.saturating_mul(1000)),
+            END if value == born => {
+                if !is_first {
+                    for _ in 0..COUNTS - 1 {
+                        number(&mut bytes)?;
+                    }
+                    let all = number(&mut bytes)?.unwrap_or(0);
+                    let said = perturbation(minor_heap_words, minor_words, all);
+                    heap.out.meta.losses.extend(said);
+                }
+                return Ok(heap.out);
+            }
             END => {
                 return Err(bytes.malformed(&format!("{born} births"), format!("{value} births")));
             }
-            _ => return Err(bytes.malformed("an event of kind 0 to 5", kind.to_string())),
+            _ => return Err(bytes.malformed("an event of kind 0 to 6", kind.to_string())),
         }
     }
 }
 
-/// Bytes of a word. What the recorded runtime was told stands in the meta data.
+/// What the recorder's own objects, of which its callbacks make one a block, did to the program:
+/// its minor heap of `heap_words` took `all` words, of which `words` were the program's.
+fn perturbation(heap_words: u64, words: u64, all: u64) -> Option<String> {
+    let own = all.checked_sub(words).filter(|own| words > 0 && *own > words / 100)?;
+    let undone_kilo = (heap_words as f64 * all as f64 / words as f64 / 1024.0).round();
+    Some(format!(
+        "the recorder took {own} words of the minor heap beside the program's {words}, so that minor collections came as much more often; recorded with OCAMLRUNPARAM=s={undone_kilo}k they come as without it"
+    ))
+}
+
+/// Words of the minor heap. What the recorded runtime was told stands in the meta data.
 fn header<R: BufRead, S: EventSink>(
     bytes: &mut Bytes<'_, R>,
+    is_first: bool,
     heap: &mut Managed<'_, S>,
 ) -> Result<u64, TraceError> {
     let cut = |bytes: &Bytes<'_, R>| bytes.malformed("the runtime's parameters", "the end");
     let mut parameters = [0; PARAMETERS];
-    for parameter in &mut parameters {
+    let count = PARAMETERS - usize::from(is_first);
+    for parameter in &mut parameters[..count] {
         *parameter = number(bytes)?.ok_or_else(|| cut(bytes))?;
     }
-    let [word_bytes, minor_words, overhead, policy, increment, max_overhead] = parameters;
-    if word_bytes != 8 {
+    let [word_bytes, minor_words, overhead, policy, increment, max_overhead, apart] = parameters;
+    if word_bytes != WORD_BYTES {
         return Err(bytes.malformed("words of 8 bytes", format!("{word_bytes}")));
     }
     let length = number(bytes)?.filter(|length| *length <= VERSION_BYTES_MAX);
@@ -107,9 +145,11 @@ fn header<R: BufRead, S: EventSink>(
     heap.out.meta.allocator = format!(
         "OCaml {version} (s={minor_words},o={overhead},a={policy},i={increment},O={max_overhead})"
     );
-    heap.out.meta.granularity_bytes = minor_words.saturating_mul(word_bytes);
-    heap.out.meta.losses.push("the recorder tells no times".into());
-    Ok(word_bytes)
+    heap.out.meta.granularity_bytes = apart.saturating_mul(word_bytes);
+    if is_first {
+        heap.out.meta.losses.push("the recorder told no times".into());
+    }
+    Ok(minor_words)
 }
 
 /// The next number; nothing where the stream ends in or before it.
@@ -132,9 +172,16 @@ mod tests {
 
     const START: &[u8] = b"HEAPLAB-OCAML-1\n\x08\x80\x02\x50\x02\x0f\x74\x044.13";
 
+    /// Version 2: 131,072 words between two forced collections.
+    const SECOND: &[u8] = b"HEAPLAB-OCAML-2\n\x08\x80\x02\x50\x02\x0f\x74\x80\x80\x08\x044.13";
+
     fn imported(events: &[u8]) -> Result<(Vec<Event>, Imported), TraceError> {
+        imported_from(START, events)
+    }
+
+    fn imported_from(start: &[u8], events: &[u8]) -> Result<(Vec<Event>, Imported), TraceError> {
         let mut sink = Vec::new();
-        let input = [START, events].concat();
+        let input = [start, events].concat();
         let done = import(&input[..], &Options::default(), &mut sink)?;
         Ok((sink, done))
     }
@@ -165,6 +212,19 @@ mod tests {
     }
 
     #[test]
+    fn version_2_tells_times_granularity_and_what_the_recorder_took() {
+        // A birth, 5 ms later another one; 20 words of the minor heap, 8 of them the program's.
+        let (events, done) =
+            imported_from(SECOND, &[6, 0, 0, 3, 6, 0x88, 39, 0, 3, 5, 2, 0, 0, 20]).unwrap();
+        assert_eq!((events[0].time_ns, events[1].time_ns), (0, 5_000_000));
+        assert_eq!(done.meta.granularity_bytes, 1 << 20);
+        let [loss] = &done.meta.losses[..] else { panic!("{:?}", done.meta.losses) };
+        assert!(loss.contains("took 12 words") && loss.contains("program's 8,"), "{loss}");
+        assert_eq!(imported(&[5, 0, 0, 0]).unwrap().1.meta.losses, ["the recorder told no times"]);
+        assert!(imported_from(b"HEAPLAB-OCAML-3\n", &[]).is_err());
+    }
+
+    #[test]
     fn a_cut_stream_is_what_came_before() {
         let (events, done) = imported(&[0, 3, 0]).unwrap();
         assert_eq!(
@@ -180,7 +240,7 @@ mod tests {
             (&[2, 1][..], "1 births ago, of 0"),
             (&[0, 1, 3, 1, 3, 1], "it does not live"),
             (&[0, 1, 5, 2], "expected 1 births, found 2"),
-            (&[6, 1], "kind 0 to 5"),
+            (&[7, 1], "kind 0 to 6"),
             (&[0xff; 12], "at most nine bytes"),
             (&[0x18 | 0x80, 0, 1], "source 0 to 2"),
         ] {

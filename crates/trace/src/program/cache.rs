@@ -20,7 +20,11 @@ use xxhash_rust::xxh3::Xxh3;
 const COMPILED_FROM: [&str; 4] = [EVENTS_FILE, "arenas.parquet", "marks.parquet", META_FILE];
 
 /// The replay program of `bundle`, compiled if none matches.
+///
+/// # Errors
+/// The recording is a profile, its events cannot be read, or there is no room for the program.
 pub fn cached(bundle: &Bundle, selection: Selection) -> Result<Program, TraceError> {
+    has_every_object(bundle)?;
     let name = match selection.process {
         Some(process) => format!("replay-process-{process}.program"),
         None => String::from("replay-all.program"),
@@ -51,6 +55,7 @@ pub fn until(
     selection: Selection,
     rows: u64,
 ) -> Result<(Program, Standing), TraceError> {
+    has_every_object(bundle)?;
     let name = format!("heaplab-until-{rows}-{}.program", std::process::id());
     let unfinished = Unfinished(std::env::temp_dir().join(name));
     let mut file =
@@ -65,6 +70,13 @@ pub fn until(
         &mut file,
     )?;
     Ok((Program::open(&unfinished.0)?, standing))
+}
+
+fn has_every_object(bundle: &Bundle) -> Result<(), TraceError> {
+    match bundle.meta().sampled_every_words {
+        0 => Ok(()),
+        every_words => Err(TraceError::Profile { path: bundle.path().to_owned(), every_words }),
+    }
 }
 
 fn facts(bundle: &Bundle, selection: Selection) -> Facts {

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use heaplab_text::words::plural;
 use heaplab_trace::bundle::{Bundle, BundleWriter};
 use heaplab_trace::import::{self, Format, Options};
+use heaplab_trace::tables::Ended;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::BufReader;
@@ -18,9 +19,19 @@ use std::process::{Command, ExitCode};
 
 /// What the recorder takes the stream's name from.
 const VARIABLE: &str = "HEAPLAB_OCAML";
+/// What it takes the words between two forced collections from.
+const GRANULARITY_VARIABLE: &str = "HEAPLAB_OCAML_GRANULARITY";
+const WORD_BYTES: u64 = 8;
 
 /// Runs `command` and makes its stream a bundle at `output`.
-pub fn record(command: &[OsString], output: &Path, replace: bool, json: bool) -> Result<ExitCode> {
+/// The program collects after every `granularity_bytes` of new objects, if so many are named.
+pub fn record(
+    command: &[OsString],
+    output: &Path,
+    replace: bool,
+    granularity_bytes: Option<u64>,
+    json: bool,
+) -> Result<ExitCode> {
     let Some((program, arguments)) = command.split_first() else { bail!("no program was named") };
     let stream = stream_of(output)?;
     if stream.exists() {
@@ -30,7 +41,10 @@ pub fn record(command: &[OsString], output: &Path, replace: bool, json: bool) ->
         );
     }
     let mut started = Command::new(program);
-    started.args(arguments).env(VARIABLE, &stream);
+    started.args(arguments).env(VARIABLE, &stream).env_remove(GRANULARITY_VARIABLE);
+    if let Some(bytes) = granularity_bytes {
+        started.env(GRANULARITY_VARIABLE, (bytes / WORD_BYTES).to_string());
+    }
     // Ctrl-C is the program's; what it wrote until then is imported.
     let (status, _) = interrupts::flagged(|_| started.status());
     let status = status.with_context(|| format!("cannot start {}", program.display()))?;
@@ -49,6 +63,10 @@ pub fn record(command: &[OsString], output: &Path, replace: bool, json: bool) ->
         command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     if let Some(process) = imported.tables.processes.first_mut() {
         process.executable = program.to_string_lossy().into_owned();
+        process.ended = match status.signal() {
+            Some(signal) => Ended::Signalled(signal),
+            None => Ended::Exited(status.code().unwrap_or(0)),
+        };
         process.arguments = command.iter().map(|word| word.to_string_lossy().into()).collect();
     }
     if writer.is_empty() {
@@ -84,6 +102,9 @@ fn say(bundle: &Bundle, output: &Path, json: bool) -> Result<()> {
         plural(meta.objects, "object"),
         meta.allocator
     )?;
+    for loss in &meta.losses {
+        println!("  {loss}")?;
+    }
     if let Some(cut) = &meta.cut {
         eprintln!("heaplab: the recording was cut {cut}");
     }
