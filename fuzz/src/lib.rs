@@ -13,6 +13,7 @@ pub mod events;
 pub mod import;
 pub mod jvm_log;
 pub mod metaspace;
+pub mod ocaml;
 pub mod old_metaspace_log;
 pub mod program;
 pub mod snapshot;

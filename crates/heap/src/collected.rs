@@ -106,6 +106,12 @@ pub trait Collected: Heap {
     /// All collections so far, oldest first.
     fn collections(&self) -> &[Collection];
 
+    /// Grows with whatever the collector does: a slice, a minor collection, a cycle. Who verifies a
+    /// heap looks at all of it wherever this has grown.
+    fn activity(&self) -> u64 {
+        self.collections().len() as u64
+    }
+
     /// Slices and counters so far, of a collector that has them.
     fn log(&self) -> CollectorLog {
         CollectorLog::default()

@@ -57,11 +57,13 @@ pub fn drive<H: Collected>(mut heap: H, operations: &[Operation]) -> Result<Driv
     let mut driven = Driven::default();
     let empty = used_after_full(&mut heap, &mut witness)?;
     for operation in operations {
-        let collections = heap.collections().len();
+        let activity = heap.activity();
         step(&mut heap, &mut witness, &mut driven, *operation)?;
-        heap.check()?;
-        if heap.collections().len() > collections {
+        if heap.activity() > activity {
             witness.settle();
+            heap.check_deep()?;
+        } else {
+            heap.check()?;
         }
         if let Some(violation) = witness.violation() {
             return Err(violation.clone());

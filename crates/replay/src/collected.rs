@@ -315,9 +315,9 @@ fn verify<H: Collected>(mut driver: Driver<'_, H, Witness>) -> Result<CellReport
     while driver.at < words {
         // The witness fills objects itself; the driver's own stores would look like damage to it.
         driver.run_to(driver.at + 1, Touch::None)?;
-        let collections = driver.heap.collections().len();
-        if collections > settled {
-            settled = collections;
+        let activity = driver.heap.activity();
+        if activity > settled {
+            settled = activity;
             driver.world.settle();
             if let Err(error) = driver.heap.check_deep() {
                 return failed(error.into());
