@@ -9,6 +9,7 @@
 //! | replay | Android's memory_replay, glibc's trace_run |
 //! | elastic | bumpalo, mallocs, talloc, HotSpot's arenas |
 //! | jvm | the JVM's own log |
+//! | ocaml | the real OCaml runtime |
 //! | snapshot | DevTools' worker, memlab, VS Code's parser, heap-snapshot |
 //! | snapshot-write, snapshot-limits | none in the run: what others took stands in the text |
 //!
@@ -20,6 +21,7 @@ mod bundle;
 mod elastic;
 mod jvm;
 mod measure;
+mod ocaml;
 mod programs;
 mod readers;
 mod reading;
@@ -59,6 +61,8 @@ enum Benchmark {
     Recorder(recorder::Args),
     /// Time that recording a JVM's metaspace adds, beside the JVM logging to a file
     Jvm(jvm::Args),
+    /// OCaml's heap beside the real runtime: instructions, replays, first-fit's slow corner
+    Ocaml(ocaml::Args),
     /// Writing heap snapshots: Generator and Writer, the strings' table, line ends, CPython's heap
     SnapshotWrite(snapshot_write::Args),
     /// Time and memory to read and analyse a heap snapshot, beside other programs
@@ -99,6 +103,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         Benchmark::Elastic(args) => elastic::run(args),
         Benchmark::Recorder(args) => recorder::run(args),
         Benchmark::Jvm(args) => jvm::run(args),
+        Benchmark::Ocaml(args) => ocaml::run(args),
         Benchmark::SnapshotWrite(args) => snapshot_write::run(args),
         Benchmark::Snapshot(args) => snapshot::run(args),
         Benchmark::SnapshotLimits(args) => snapshot_limits::run(args),

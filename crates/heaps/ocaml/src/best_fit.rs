@@ -8,12 +8,12 @@
 //! has yet to reach is on no list at all.
 
 use crate::block::{
-    Address, BLUE, NULL, WHITE, colour_of, fields_at, fields_header, header_at, load,
+    Address, BLUE, NULL, WHITE, colour_of, fields_at, fields_header, fields_of, header_at, load,
     next_in_memory,
 };
-use crate::block::{set_header, store};
+use crate::block::{set_header, store, words_of};
 use crate::facts::{BEST_FIT_SMALL, WORD_BYTES};
-use crate::fit::Shared;
+use crate::fit::{Cut, Policies, Shared};
 use crate::splay::{self, Tree};
 
 /// Best-fit's lists and tree.
@@ -93,42 +93,13 @@ impl BestFit {
         block
     }
 
-    #[inline]
-    pub(crate) fn allocate(&mut self, shared: &mut Shared, fields: usize) -> Option<Address> {
-        if fields > BEST_FIT_SMALL {
-            return self.allocate_large(shared, fields, false);
-        }
-        let larger = self.filled & (u32::MAX << (fields - 1));
-        if larger & (1 << (fields - 1)) != 0 {
-            let block = self.pop(fields);
-            shared.free_words -= fields + 1;
-            return Some(block - WORD_BYTES);
-        }
-        if larger != 0 {
-            let block = self.pop(larger.trailing_zeros() as usize + 1);
-            let at = self.split(shared, fields, block);
-            self.insert_remnant_small(shared, block);
-            return Some(at);
-        }
-        let least = self.tree.least;
-        if least != NULL {
-            let size = fields_at(least);
-            if size > BEST_FIT_SMALL + fields + 1 {
-                let at = self.split(shared, fields, least);
-                shared.free_words += size - fields;
-                return Some(at);
-            }
-        }
-        self.allocate_large(shared, fields, true)
-    }
-
     /// From the tree. `set_least`: the request is small, so the smallest large block serves it.
     fn allocate_large(
         &mut self,
         shared: &mut Shared,
         fields: usize,
         set_least: bool,
-    ) -> Option<Address> {
+    ) -> Option<Cut> {
         let (link, lower) = self.tree.search_best(shared, fields)?;
         let node = load(link);
         let size = fields_at(node);
@@ -141,17 +112,17 @@ impl BestFit {
                 }
                 let at = self.split(shared, fields, node);
                 shared.free_words += size - fields;
-                return Some(at);
+                return Cut::new(at);
             }
             self.tree.remove_node(link);
-            return Some(self.take(shared, fields, node, size));
+            return Cut::new(self.take(shared, fields, node, size));
         }
         let block = self.tree.take_next(node);
         let at = self.take(shared, fields, block, size);
         if set_least && size != fields && fields_at(block) > BEST_FIT_SMALL {
             self.tree.least = block;
         }
-        Some(at)
+        Cut::new(at)
     }
 
     /// Uses a large block that has left the tree: whole, or its high end.
@@ -232,50 +203,6 @@ impl BestFit {
         self.clear();
     }
 
-    /// Makes one free block of the run of white and blue blocks from `block` on, and of the free
-    /// block before it.
-    #[inline]
-    pub(crate) fn merge_block(
-        &mut self,
-        shared: &mut Shared,
-        block: Address,
-        chunk_end: Address,
-    ) -> Address {
-        let mut start = block;
-        let merge = shared.merge;
-        if merge != NULL && next_in_memory(merge) == block && colour_of(header_at(merge)) == BLUE {
-            start = merge;
-            self.remove(shared, start);
-        }
-        let mut header = header_at(block);
-        let mut current = block;
-        loop {
-            let words = crate::block::words_of(header);
-            if colour_of(header) == WHITE {
-                shared.free_words += words;
-            } else {
-                self.remove(shared, current);
-            }
-            current += words * WORD_BYTES;
-            if current - WORD_BYTES >= chunk_end {
-                break;
-            }
-            header = header_at(current);
-            if colour_of(header) != WHITE && colour_of(header) != BLUE {
-                break;
-            }
-        }
-        let fields = (current - start) / WORD_BYTES - 1;
-        if fields > 0 {
-            set_header(start, fields_header(fields, BLUE));
-            self.insert_swept(shared, start);
-        } else {
-            set_header(start, fields_header(0, WHITE));
-            shared.free_words -= 1;
-        }
-        current - WORD_BYTES
-    }
-
     /// Inserts a swept block: small ones in the order of addresses.
     #[inline]
     fn insert_swept(&mut self, shared: &mut Shared, block: Address) {
@@ -335,5 +262,84 @@ impl BestFit {
         let fields = words - 1;
         store(at, fields_header(fields, if fields <= BEST_FIT_SMALL { WHITE } else { BLUE }));
         self.insert_remnant(shared, at + WORD_BYTES);
+    }
+}
+
+impl Policies for BestFit {
+    #[inline]
+    fn allocate(&mut self, shared: &mut Shared, fields: usize) -> Option<Cut> {
+        if fields > BEST_FIT_SMALL {
+            return self.allocate_large(shared, fields, false);
+        }
+        if load(self.head(fields)) != NULL {
+            let block = self.pop(fields);
+            shared.free_words -= fields + 1;
+            return Cut::new(block - WORD_BYTES);
+        }
+        let larger = self.filled & (u32::MAX << (fields - 1));
+        if larger != 0 {
+            let block = self.pop(larger.trailing_zeros() as usize + 1);
+            let at = self.split(shared, fields, block);
+            self.insert_remnant_small(shared, block);
+            return Cut::new(at);
+        }
+        let least = self.tree.least;
+        if least != NULL {
+            let size = fields_at(least);
+            if size > BEST_FIT_SMALL + fields + 1 {
+                let at = self.split(shared, fields, least);
+                shared.free_words += size - fields;
+                return Cut::new(at);
+            }
+        }
+        self.allocate_large(shared, fields, true)
+    }
+
+    /// Makes one free block of the run of white and blue blocks from `block` on, and of the free
+    /// block before it.
+    #[inline]
+    fn merge_block(
+        &mut self,
+        shared: &mut Shared,
+        block: Address,
+        mut header: usize,
+        chunk_end: Address,
+    ) -> Address {
+        let mut start = block;
+        let merge = shared.merge;
+        if merge != NULL && next_in_memory(merge) == block && colour_of(header_at(merge)) == BLUE {
+            start = merge;
+            self.remove(shared, start);
+        }
+        let (mut at, mut white_words) = (block - WORD_BYTES, 0);
+        'run: loop {
+            let fields = fields_of(header);
+            white_words += fields + 1;
+            at += (fields + 1) * WORD_BYTES;
+            loop {
+                if at >= chunk_end {
+                    break 'run;
+                }
+                header = load(at);
+                match colour_of(header) {
+                    WHITE => continue 'run,
+                    BLUE => {
+                        self.remove(shared, at + WORD_BYTES);
+                        at += words_of(header) * WORD_BYTES;
+                    }
+                    _ => break 'run,
+                }
+            }
+        }
+        shared.free_words += white_words;
+        let fields = (at - start) / WORD_BYTES;
+        if fields > 0 {
+            set_header(start, fields_header(fields, BLUE));
+            self.insert_swept(shared, start);
+        } else {
+            set_header(start, fields_header(0, WHITE));
+            shared.free_words -= 1;
+        }
+        at
     }
 }

@@ -79,6 +79,13 @@ pub(crate) fn fields_of(header: usize) -> usize {
     header >> 10
 }
 
+/// A number that the header of a block of at least `fields` fields is not below, and any other
+/// header is: the fields are a header's highest bits. Searches compare headers as they are.
+#[inline(always)]
+pub(crate) fn least_header(fields: usize) -> usize {
+    fields << 10
+}
+
 /// Words of a header's block with the header.
 #[inline(always)]
 pub(crate) fn words_of(header: usize) -> usize {

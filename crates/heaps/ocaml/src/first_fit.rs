@@ -6,9 +6,9 @@
 //! changes the list. It has 1000 entries at most; behind a full table a search walks block by
 //! block, which is the policy's slow corner.
 
-use crate::block::{Address, NULL};
+use crate::block::{Address, NULL, header_at, least_header};
 use crate::facts::FIRST_FIT_TABLE;
-use crate::fit::Shared;
+use crate::fit::{Cut, Policies, Shared};
 use crate::ordered::{Carved, Ordered, next, size};
 
 /// First-fit's free list and table.
@@ -35,26 +35,12 @@ impl FirstFit {
         self.truncate(self.list.head);
     }
 
-    #[inline]
-    pub(crate) fn allocate(&mut self, shared: &mut Shared, fields: usize) -> Option<Address> {
-        for nth in 0..self.table.len() {
-            shared.steps += 1;
-            let previous = self.table[nth];
-            let current = next(previous);
-            let found = size(current);
-            if found >= fields {
-                return Some(self.take(shared, fields, nth, previous, current, found));
-            }
-        }
-        self.extend(shared, fields)
-    }
-
     /// Goes on behind the table, and enters the records that it finds.
     #[cold]
-    fn extend(&mut self, shared: &mut Shared, fields: usize) -> Option<Address> {
+    fn extend(&mut self, shared: &mut Shared, fields: usize) -> Option<Cut> {
         let (mut previous, mut record) = match self.table.last() {
             None => (self.list.head, 0),
-            Some(last) => (next(*last), size(next(*last))),
+            Some(last) => (next(*last), header_at(next(*last))),
         };
         if self.beyond != NULL && !self.table.is_empty() {
             previous = self.beyond;
@@ -68,19 +54,13 @@ impl FirstFit {
                 return None;
             }
             shared.steps += 1;
-            let found = size(current);
+            let found = header_at(current);
             if found > record {
                 self.table.push(previous);
-                if found >= fields {
+                if found >= least_header(fields) {
                     self.beyond = current;
-                    return Some(self.take(
-                        shared,
-                        fields,
-                        self.table.len() - 1,
-                        previous,
-                        current,
-                        found,
-                    ));
+                    let nth = self.table.len() - 1;
+                    return self.take_new(shared, fields, nth, previous, current, found);
                 }
                 record = found;
             }
@@ -91,28 +71,32 @@ impl FirstFit {
     }
 
     /// The table is full: block by block.
-    fn walk(&mut self, shared: &mut Shared, fields: usize) -> Option<Address> {
+    fn walk(&mut self, shared: &mut Shared, fields: usize) -> Option<Cut> {
         let full = self.table[FIRST_FIT_TABLE - 1];
         let record = size(next(full));
+        let mut steps = 0;
         let mut previous = if self.beyond == NULL { full } else { self.beyond };
         let mut current = next(previous);
         while current != NULL {
-            shared.steps += 1;
+            steps += 1;
             let found = size(current);
             if found < record {
                 self.beyond = current;
             } else if found >= fields {
-                return Some(self.list.carve(shared, fields + 1, previous, current).0);
+                shared.steps += steps;
+                return self.list.carve(shared, fields + 1, previous, current).0;
             }
             previous = current;
             current = next(previous);
         }
+        shared.steps += steps;
         self.list.last = previous;
         None
     }
 
-    /// Cuts a block from the one that entry `nth` leads to, and mends the table.
-    #[inline]
+    /// Cuts a block from the one that entry `nth` leads to, whose header was `was`, and mends the
+    /// table.
+    #[inline(always)]
     fn take(
         &mut self,
         shared: &mut Shared,
@@ -121,7 +105,7 @@ impl FirstFit {
         previous: Address,
         current: Address,
         was: usize,
-    ) -> Address {
+    ) -> Option<Cut> {
         let (at, carved) = self.list.carve(shared, fields + 1, previous, current);
         if carved == Carved::Removed {
             if self.table.get(nth + 1) == Some(&current) {
@@ -137,38 +121,91 @@ impl FirstFit {
         at
     }
 
-    /// The block of entry `nth`, once of `was` fields, has shrunk or is gone: others may be records
-    /// now.
+    /// The same for an entry that was just made, which is rare.
+    #[inline(never)]
+    fn take_new(
+        &mut self,
+        shared: &mut Shared,
+        fields: usize,
+        nth: usize,
+        previous: Address,
+        current: Address,
+        was: usize,
+    ) -> Option<Cut> {
+        self.take(shared, fields, nth, previous, current, was)
+    }
+
+    /// The block of entry `nth`, whose header was `was`, has shrunk or is gone: others may be
+    /// records now. Headers of free blocks, all of one colour, compare as their fields do.
+    #[inline(always)]
     fn mend(&mut self, shared: &mut Shared, nth: usize, was: usize) {
-        let mut record = if nth > 0 { size(next(self.table[nth - 1])) } else { 0 };
-        if nth + 1 == self.table.len() {
-            let current = next(self.table[nth]);
-            if size(current) <= record {
+        let mut record = if nth > 0 { header_at(next(self.table[nth - 1])) } else { 0 };
+        let mut previous = self.table[nth];
+        let Some(end) = self.table.get(nth + 1).copied() else {
+            let current = next(previous);
+            if header_at(current) <= record {
                 self.beyond = current;
                 self.table.pop();
             } else {
                 self.beyond = NULL;
             }
             return;
-        }
-        self.records.clear();
-        let mut previous = self.table[nth];
-        while previous != self.table[nth + 1] && self.records.len() < FIRST_FIT_TABLE - nth {
-            shared.steps += 1;
+        };
+        let mut steps = 0;
+        let mut first = NULL;
+        while previous != end {
+            steps += 1;
             let current = next(previous);
-            let size = size(current);
-            if size > record {
-                self.records.push(previous);
-                record = size;
-                if size >= was {
+            let found = header_at(current);
+            if found > record {
+                if first != NULL {
+                    // Two records at least: from the first one again.
+                    shared.steps += steps - 1;
+                    return self.replace(shared, nth, first, previous, was);
+                }
+                (first, record) = (previous, found);
+                if found >= was {
                     break;
                 }
             }
             previous = current;
         }
-        if let [only] = self.records[..] {
-            self.table[nth] = only;
-            return;
+        shared.steps += steps;
+        if first != NULL {
+            self.table[nth] = first;
+        } else {
+            self.table.remove(nth);
+        }
+    }
+
+    /// Enters the records from `first` on, the second of which is `second`, in place of entry
+    /// `nth`.
+    #[cold]
+    fn replace(
+        &mut self,
+        shared: &mut Shared,
+        nth: usize,
+        first: Address,
+        second: Address,
+        was: usize,
+    ) {
+        let end = self.table[nth + 1];
+        let mut record = header_at(next(first));
+        let mut previous = second;
+        self.records.clear();
+        self.records.push(first);
+        while previous != end && self.records.len() < FIRST_FIT_TABLE - nth {
+            shared.steps += 1;
+            let current = next(previous);
+            let found = header_at(current);
+            if found > record {
+                self.records.push(previous);
+                record = found;
+                if found >= was {
+                    break;
+                }
+            }
+            previous = current;
         }
         self.table.splice(nth..=nth, self.records.iter().copied());
         if self.table.len() > FIRST_FIT_TABLE {
@@ -196,12 +233,6 @@ impl FirstFit {
         }
     }
 
-    #[inline]
-    pub(crate) fn merge_block(&mut self, shared: &mut Shared, block: Address) -> Address {
-        self.truncate(shared.merge);
-        self.list.merge_block(shared, block).0
-    }
-
     pub(crate) fn add_block(&mut self, shared: &mut Shared, block: Address) {
         let last = self.list.last;
         if !self.list.add_block(shared, block) {
@@ -214,5 +245,35 @@ impl FirstFit {
     pub(crate) fn make_free(&mut self, shared: &mut Shared, at: Address, words: usize) {
         self.truncate(shared.merge);
         self.list.make_free(shared, at, words);
+    }
+}
+
+impl Policies for FirstFit {
+    #[inline]
+    fn allocate(&mut self, shared: &mut Shared, fields: usize) -> Option<Cut> {
+        let least = least_header(fields);
+        for nth in 0..self.table.len() {
+            let previous = self.table[nth];
+            let current = next(previous);
+            let found = header_at(current);
+            if found >= least {
+                shared.steps += nth as u64 + 1;
+                return self.take(shared, fields, nth, previous, current, found);
+            }
+        }
+        shared.steps += self.table.len() as u64;
+        self.extend(shared, fields)
+    }
+
+    #[inline]
+    fn merge_block(
+        &mut self,
+        shared: &mut Shared,
+        block: Address,
+        header: usize,
+        _: Address,
+    ) -> Address {
+        self.truncate(shared.merge);
+        self.list.merge_block(shared, block, header).0
     }
 }

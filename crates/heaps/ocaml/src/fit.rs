@@ -1,7 +1,8 @@
 //! The free set: one of three policies, and what the sweeper and all policies share.
 //!
 //! Source: `freelist.c`, the part common to all policies. The runtime calls its policy through
-//! function pointers; here it is one `match` an operation.
+//! function pointers; here one leads to the policy's allocation, a sweep is compiled for each
+//! policy, and the rest is one `match` an operation.
 
 use crate::best_fit::BestFit;
 use crate::block::{Address, NULL};
@@ -9,6 +10,7 @@ use crate::facts::BEST_FIT_SMALL;
 use crate::first_fit::FirstFit;
 use crate::next_fit::NextFit;
 use crate::spec::Policy;
+use std::num::NonZero;
 
 /// What the policies share with the sweeper.
 #[derive(Debug)]
@@ -23,6 +25,26 @@ pub(crate) struct Shared {
     pub sweep_at: Address,
     /// Blocks looked at by all searches for a free block.
     pub steps: u64,
+}
+
+/// The address of a header that was cut off a free block, which nobody has written yet.
+pub(crate) type Cut = NonZero<Address>;
+
+/// What a policy does at each allocation and at each dead block.
+pub(crate) trait Policies {
+    /// Takes a block of `fields` fields out of the free set, or nothing where no free block is large
+    /// enough.
+    fn allocate(&mut self, shared: &mut Shared, fields: usize) -> Option<Cut>;
+
+    /// Puts the dead block at `block`, whose header is `header`, into the free set, merged with its
+    /// neighbours; returns the header after it.
+    fn merge_block(
+        &mut self,
+        shared: &mut Shared,
+        block: Address,
+        header: usize,
+        chunk_end: Address,
+    ) -> Address;
 }
 
 /// A policy's own structures.
@@ -41,6 +63,8 @@ pub(crate) enum Fit {
 pub(crate) struct FreeSet {
     pub fit: Fit,
     pub shared: Shared,
+    /// The policy's [`Policies::allocate`].
+    allocate: fn(&mut FreeSet, usize) -> Option<Cut>,
 }
 
 /// Words at the start of the heap's memory that hold the heads of lists: links are addresses of
@@ -50,25 +74,37 @@ pub(crate) const CONTROL_WORDS: usize = 4 + BEST_FIT_SMALL + 1 + 3;
 impl FreeSet {
     /// An empty free set whose heads lie at `control`, below every chunk.
     pub(crate) fn new(policy: Policy, control: Address) -> FreeSet {
-        let fit = match policy {
-            Policy::NextFit => Fit::Next(NextFit::new(control)),
-            Policy::FirstFit => Fit::First(FirstFit::new(control)),
-            Policy::BestFit => Fit::Best(BestFit::new(control)),
+        type Allocate = fn(&mut FreeSet, usize) -> Option<Cut>;
+        let (fit, allocate): (Fit, Allocate) = match policy {
+            Policy::NextFit => {
+                (Fit::Next(NextFit::new(control)), |set, fields| match &mut set.fit {
+                    Fit::Next(fit) => fit.allocate(&mut set.shared, fields),
+                    _ => None,
+                })
+            }
+            Policy::FirstFit => {
+                (Fit::First(FirstFit::new(control)), |set, fields| match &mut set.fit {
+                    Fit::First(fit) => fit.allocate(&mut set.shared, fields),
+                    _ => None,
+                })
+            }
+            Policy::BestFit => {
+                (Fit::Best(BestFit::new(control)), |set, fields| match &mut set.fit {
+                    Fit::Best(fit) => fit.allocate(&mut set.shared, fields),
+                    _ => None,
+                })
+            }
         };
         let shared =
             Shared { free_words: 0, merge: NULL, sweeping: false, sweep_at: NULL, steps: 0 };
-        FreeSet { fit, shared }
+        FreeSet { fit, shared, allocate }
     }
 
-    /// Takes a block of `fields` fields out of the free set; returns the address of its header,
-    /// which the caller writes, or nothing where no free block is large enough.
-    #[inline]
-    pub(crate) fn allocate(&mut self, fields: usize) -> Option<Address> {
-        match &mut self.fit {
-            Fit::Next(fit) => fit.allocate(&mut self.shared, fields),
-            Fit::First(fit) => fit.allocate(&mut self.shared, fields),
-            Fit::Best(fit) => fit.allocate(&mut self.shared, fields),
-        }
+    /// Takes a block of `fields` fields out of the free set. By a pointer to the policy's function,
+    /// as in the runtime: that is the shortest way there.
+    #[inline(always)]
+    pub(crate) fn allocate(&mut self, fields: usize) -> Option<Cut> {
+        (self.allocate)(self, fields)
     }
 
     /// A sweep begins.
@@ -77,17 +113,6 @@ impl FreeSet {
             Fit::Next(fit) => fit.init_merge(&mut self.shared),
             Fit::First(fit) => fit.init_merge(&mut self.shared),
             Fit::Best(fit) => fit.init_merge(&mut self.shared),
-        }
-    }
-
-    /// Puts the dead block at `block` into the free set, merged with its neighbours; returns the
-    /// header after it.
-    #[inline]
-    pub(crate) fn merge_block(&mut self, block: Address, chunk_end: Address) -> Address {
-        match &mut self.fit {
-            Fit::Next(fit) => fit.merge_block(&mut self.shared, block),
-            Fit::First(fit) => fit.merge_block(&mut self.shared, block),
-            Fit::Best(fit) => fit.merge_block(&mut self.shared, block, chunk_end),
         }
     }
 

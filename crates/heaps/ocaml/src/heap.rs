@@ -16,7 +16,7 @@ use crate::block::{
 };
 use crate::chunk::Chunks;
 use crate::facts::{CHUNK_WORDS_MIN, IMMEDIATE, STRING_TAG, WORD_BYTES, YOUNG_WORDS_MAX};
-use crate::fit::FreeSet;
+use crate::fit::{Cut, FreeSet};
 use crate::log::{Counters, Phase, Slice};
 use crate::mark::Marker;
 use crate::minor::Minor;
@@ -29,8 +29,12 @@ use heaplab_address_space::Error;
 use heaplab_heap::{
     Ask, Birth, Collected, Collection, CollectorLog, OutOfMemory, SpaceState, Work, World,
 };
+use std::num::NonZero;
 use std::ptr::NonNull;
 use std::time::Instant;
+
+/// The address of a block's first field.
+type Block = NonZero<Address>;
 
 /// OCaml's minor and major heap.
 #[derive(Debug)]
@@ -49,6 +53,10 @@ pub struct OCaml {
     pub(crate) cycle: Cycle,
     /// Free words when the last sweep began.
     pub(crate) free_words_at_sweep: usize,
+    /// Blocks of the major heap are allocated black from this address on.
+    black_from: Address,
+    /// Words of the chunk that was last asked for.
+    refused_words: usize,
     minor_requested: bool,
     slice_requested: bool,
     births: u64,
@@ -100,6 +108,8 @@ impl OCaml {
             counts: Counters::default(),
             cycle: Cycle::default(),
             free_words_at_sweep: 0,
+            black_from: Address::MAX,
+            refused_words: 0,
             minor_requested: false,
             slice_requested: false,
             births: 0,
@@ -208,7 +218,8 @@ impl OCaml {
     #[cold]
     fn begin<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
         let count = slot_fields(world.slots());
-        let slots = self.allocate_major(count, fields_header(count, WHITE))?;
+        let slots = self.allocate_major(count, fields_header(count, WHITE));
+        let slots = slots.ok_or_else(|| self.full())?.get();
         for nth in 0..count {
             store(field(slots, nth), IMMEDIATE);
         }
@@ -249,31 +260,28 @@ impl OCaml {
         }
     }
 
-    /// A block of the major heap, which grows where no free block is large enough.
-    #[inline]
-    fn allocate_major(&mut self, fields: usize, header: usize) -> Result<Address, Full> {
+    /// A block of the major heap, which grows where no free block is large enough. A function of its
+    /// own, as in the runtime, so that a profiler can tell it.
+    #[inline(never)]
+    fn allocate_major(&mut self, fields: usize, header: usize) -> Option<Block> {
         let at = match self.free.allocate(fields) {
-            Some(at) => at,
-            None => self.expand(fields)?,
+            Some(at) => at.get(),
+            None => self.expand(fields)?.get(),
         };
-        let black = match self.phase {
-            Phase::Mark => true,
-            Phase::Sweep => at >= self.free.shared.sweep_at,
-            Phase::Idle => false,
-        };
-        store(at, if black { header | BLACK } else { header });
+        store(at, if at >= self.black_from { header | BLACK } else { header });
         self.pacing.allocated_words += fields + 1;
         if self.pacing.allocated_words > self.minor.words() {
             self.slice_requested = true;
         }
-        Ok(at + WORD_BYTES)
+        Block::new(at + WORD_BYTES)
     }
 
     /// Takes a chunk from the system and allocates in it.
     #[cold]
-    fn expand(&mut self, fields: usize) -> Result<Address, Full> {
+    fn expand(&mut self, fields: usize) -> Option<Cut> {
         let words = self.clip_chunk(fields.saturating_add(fields / 100 * self.spec.space_overhead));
-        let chunk = self.chunks.obtain(words).ok_or(Full(words))?;
+        self.refused_words = words;
+        let chunk = self.chunks.obtain(words)?;
         let (start, words) = (chunk.start, chunk.words());
         store(start, fields_header(words - 1, crate::block::BLUE));
         let nth = self.chunks.add(chunk);
@@ -281,7 +289,23 @@ impl OCaml {
             self.sweeper.chunk += 1;
         }
         self.free.add_block(start + WORD_BYTES);
-        self.free.allocate(fields).ok_or(Full(words))
+        self.free.allocate(fields)
+    }
+
+    /// The major heap had no room for the last block and may not grow.
+    #[cold]
+    fn full(&self) -> Full {
+        Full(self.refused_words)
+    }
+
+    /// What is allocated from here on is black: all while blocks are marked, what the sweeper has
+    /// yet to reach while it sweeps, and nothing between two cycles.
+    fn phase_has_moved(&mut self) {
+        self.black_from = match self.phase {
+            Phase::Mark => 0,
+            Phase::Sweep => self.free.shared.sweep_at,
+            Phase::Idle => Address::MAX,
+        };
     }
 
     /// Runs what was asked for and has not run.
@@ -320,6 +344,7 @@ impl OCaml {
 
     /// A minor collection, where the minor heap has anything: what lives moves to the major heap,
     /// in the order in which the slots were written.
+    #[inline(never)]
     pub(crate) fn empty_minor_heap<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
         if self.minor.at == self.minor.range.end {
             return Ok(());
@@ -333,16 +358,16 @@ impl OCaml {
             if is_block(block) && self.minor.has(block) {
                 let header = header_at(block);
                 let words = words_of(header);
-                let Ok(to) = self.allocate_major(words - 1, header) else {
+                let Some(to) = self.allocate_major(words - 1, header) else {
                     // What has moved has moved; the rest stays, and the next birth tries again.
                     self.minor.remembered.drain(..nth);
                     self.minor_requested = true;
                     self.counts.promoted_words += (self.pacing.allocated_words - before) as u64;
-                    return Err(Full(words));
+                    return Err(self.full());
                 };
-                copy_apart(block, to, words - 1);
-                store(at, to);
-                if let Some(address) = NonNull::new(to as *mut u8) {
+                copy_apart(block, to.get(), words - 1);
+                store(at, to.get());
+                if let Some(address) = NonNull::new(to.get() as *mut u8) {
                     world.moved(slot, address);
                 }
                 self.cycle.promoted_objects += 1;
@@ -366,8 +391,10 @@ impl OCaml {
         if !self.minor.has(self.program.arguments) {
             return Ok(());
         }
-        let array = self.allocate_major(1, header(1, crate::facts::FIELDS_TAG, WHITE))?;
-        let string = self.allocate_major(1, header(1, STRING_TAG, WHITE))?;
+        let array = self.allocate_major(1, header(1, crate::facts::FIELDS_TAG, WHITE));
+        let array = array.ok_or_else(|| self.full())?.get();
+        let string = self.allocate_major(1, header(1, STRING_TAG, WHITE));
+        let string = string.ok_or_else(|| self.full())?.get();
         store(string, load(self.program.argument));
         store(array, string);
         (self.program.arguments, self.program.argument) = (array, string);
@@ -428,18 +455,24 @@ impl OCaml {
             }
         }
         self.phase = Phase::Mark;
+        self.phase_has_moved();
     }
 
     fn mark(&mut self, work: i64) {
         if self.mark_slice(work) {
             self.init_sweep();
             self.phase = Phase::Sweep;
+            self.phase_has_moved();
         }
     }
 
     fn sweep(&mut self, work: i64) {
-        if self.sweep_slice(work) {
+        let ended = self.sweep_slice(work);
+        if ended {
             self.phase = Phase::Idle;
+        }
+        self.phase_has_moved();
+        if ended {
             self.counts.major_collections += 1;
             self.minor_requested = true;
             self.record_cycle();
@@ -548,8 +581,8 @@ impl OCaml {
         if fields <= YOUNG_WORDS_MAX {
             return self.allocate_small(fields, world);
         }
-        let block = self.allocate_major(fields, fields_header(fields, WHITE))?;
-        self.program.newborn = block;
+        let block = self.allocate_major(fields, fields_header(fields, WHITE));
+        self.program.newborn = block.ok_or_else(|| self.full())?.get();
         let collected = self.process_pending(world);
         let block = std::mem::replace(&mut self.program.newborn, NULL);
         collected.map(|()| block)
@@ -627,6 +660,10 @@ impl Collected for OCaml {
 
     fn collections(&self) -> &[Collection] {
         &self.collections
+    }
+
+    fn activity(&self) -> u64 {
+        self.slices.len() as u64 + self.counts.minor_collections + self.collections.len() as u64
     }
 
     fn log(&self) -> CollectorLog {

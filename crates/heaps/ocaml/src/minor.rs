@@ -14,6 +14,8 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Minor {
     pub range: Range<Address>,
+    /// Words of it all.
+    words: usize,
     /// The last block that was cut.
     pub at: Address,
     /// How far blocks may be cut before the collector is called.
@@ -26,14 +28,16 @@ pub(crate) struct Minor {
 
 impl Minor {
     pub(crate) fn new(range: Range<Address>) -> Minor {
-        let remembered_max = range.len() / WORD_BYTES / REMEMBERED_PART;
-        Minor { at: range.end, trigger: range.start, range, remembered: Vec::new(), remembered_max }
+        let words = range.len() / WORD_BYTES;
+        let remembered_max = words / REMEMBERED_PART;
+        let (at, trigger, remembered) = (range.end, range.start, Vec::new());
+        Minor { range, words, at, trigger, remembered, remembered_max }
     }
 
     /// Words of the minor heap.
     #[inline(always)]
     pub(crate) fn words(&self) -> usize {
-        self.range.len() / WORD_BYTES
+        self.words
     }
 
     /// Words in use, headers included.

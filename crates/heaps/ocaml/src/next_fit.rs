@@ -4,9 +4,9 @@
 //! cut, so that the next search tries the same block again: allocations run through a large block
 //! until it is used up.
 
-use crate::block::{Address, NULL};
-use crate::fit::Shared;
-use crate::ordered::{Ordered, next, size};
+use crate::block::{Address, NULL, header_at, least_header};
+use crate::fit::{Cut, Policies, Shared};
+use crate::ordered::{Ordered, next};
 
 /// Next-fit's free list.
 #[derive(Debug)]
@@ -27,33 +27,16 @@ impl NextFit {
         self.rover = self.list.head;
     }
 
-    #[inline]
-    pub(crate) fn allocate(&mut self, shared: &mut Shared, fields: usize) -> Option<Address> {
-        let mut previous = self.rover;
-        let mut current = next(previous);
-        while current != NULL {
-            shared.steps += 1;
-            if size(current) >= fields {
-                self.rover = previous;
-                return Some(self.list.carve(shared, fields + 1, previous, current).0);
-            }
-            previous = current;
-            current = next(previous);
-        }
-        self.list.last = previous;
-        self.allocate_from_start(shared, fields)
-    }
-
     /// From the head to the rover, when nothing was found behind the rover.
     #[cold]
-    fn allocate_from_start(&mut self, shared: &mut Shared, fields: usize) -> Option<Address> {
+    fn allocate_from_start(&mut self, shared: &mut Shared, fields: usize) -> Option<Cut> {
         let mut previous = self.list.head;
         let mut current = next(previous);
         while previous != self.rover {
             shared.steps += 1;
-            if size(current) >= fields {
+            if header_at(current) >= least_header(fields) {
                 self.rover = previous;
-                return Some(self.list.carve(shared, fields + 1, previous, current).0);
+                return self.list.carve(shared, fields + 1, previous, current).0;
             }
             previous = current;
             current = next(previous);
@@ -65,21 +48,50 @@ impl NextFit {
         self.list.init_merge(shared);
     }
 
-    #[inline]
-    pub(crate) fn merge_block(&mut self, shared: &mut Shared, block: Address) -> Address {
-        let previous = shared.merge;
-        let (after, absorbed) = self.list.merge_block(shared, block);
-        if absorbed != NULL && self.rover == absorbed {
-            self.rover = previous;
-        }
-        after
-    }
-
     pub(crate) fn add_block(&mut self, shared: &mut Shared, block: Address) {
         self.list.add_block(shared, block);
     }
 
     pub(crate) fn make_free(&mut self, shared: &mut Shared, at: Address, words: usize) {
         self.list.make_free(shared, at, words);
+    }
+}
+
+impl Policies for NextFit {
+    #[inline]
+    fn allocate(&mut self, shared: &mut Shared, fields: usize) -> Option<Cut> {
+        let least = least_header(fields);
+        let mut steps = 0;
+        let mut previous = self.rover;
+        let mut current = next(previous);
+        while current != NULL {
+            steps += 1;
+            if header_at(current) >= least {
+                shared.steps += steps;
+                self.rover = previous;
+                return self.list.carve(shared, fields + 1, previous, current).0;
+            }
+            previous = current;
+            current = next(previous);
+        }
+        shared.steps += steps;
+        self.list.last = previous;
+        self.allocate_from_start(shared, fields)
+    }
+
+    #[inline]
+    fn merge_block(
+        &mut self,
+        shared: &mut Shared,
+        block: Address,
+        header: usize,
+        _: Address,
+    ) -> Address {
+        let previous = shared.merge;
+        let (after, absorbed) = self.list.merge_block(shared, block, header);
+        if absorbed != NULL && self.rover == absorbed {
+            self.rover = previous;
+        }
+        after
     }
 }

@@ -10,7 +10,7 @@ use crate::block::{
 };
 use crate::block::{field, set_header, store, words_of};
 use crate::facts::WORD_BYTES;
-use crate::fit::Shared;
+use crate::fit::{Cut, Shared};
 
 /// The list.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Ordered {
         words: usize,
         previous: Address,
         current: Address,
-    ) -> (Address, Carved) {
+    ) -> (Option<Cut>, Carved) {
         let fields = fields_at(current);
         let carved = if fields < words + 1 {
             shared.free_words -= fields + 1;
@@ -78,7 +78,7 @@ impl Ordered {
             set_header(current, fields_header(fields - words, BLUE));
             Carved::Shrunk
         };
-        (current + (fields * WORD_BYTES) - (words * WORD_BYTES), carved)
+        (Cut::new(current + (fields * WORD_BYTES) - (words * WORD_BYTES)), carved)
     }
 
     pub(crate) fn init_merge(&mut self, shared: &mut Shared) {
@@ -93,8 +93,9 @@ impl Ordered {
         &mut self,
         shared: &mut Shared,
         mut block: Address,
+        header: usize,
     ) -> (Address, Address) {
-        let mut fields = fields_at(block);
+        let mut fields = fields_of(header);
         let previous = shared.merge;
         let mut current = next(previous);
         let mut absorbed = NULL;
@@ -155,8 +156,9 @@ impl Ordered {
 
     /// Makes words a dead block and merges it.
     pub(crate) fn make_free(&mut self, shared: &mut Shared, at: Address, words: usize) {
-        store(at, fields_header(words - 1, WHITE));
-        self.merge_block(shared, at + WORD_BYTES);
+        let header = fields_header(words - 1, WHITE);
+        store(at, header);
+        self.merge_block(shared, at + WORD_BYTES, header);
     }
 
     /// The free blocks, in order.

@@ -6,10 +6,14 @@
 //! splay; an insertion into a list that exists does. All links are words of the heap, the tree's
 //! root too, so that a link is an address.
 //!
+//! Headers of free blocks, all blue and of tag 0, compare as their sizes do.
+//!
 //! A large free block's fields: is it its list's node; left and right child (of nodes); previous
 //! and next in its list.
 
-use crate::block::{Address, NULL, fields_at, load, store};
+use crate::block::{
+    Address, BLUE, NULL, fields_at, fields_header, fields_of, header_at, load, store,
+};
 use crate::facts::{BEST_FIT_SMALL, WORD_BYTES};
 use crate::fit::Shared;
 
@@ -69,53 +73,86 @@ impl Tree {
         load(self.root)
     }
 
-    /// The link to the node of this size, or the empty link where the node would be.
+    /// The link to the node of this size, or the empty link where the node would be. Each direction
+    /// has a loop of its own, here and below: as one, compilers choose both links and keep one.
     #[inline]
     fn search(&self, shared: &mut Shared, size: usize) -> Address {
-        let mut link = self.root;
-        loop {
-            let node = load(link);
-            if node == NULL {
-                return link;
+        let wanted = fields_header(size, BLUE);
+        let (mut link, mut steps) = (self.root, 0);
+        let mut node = load(link);
+        if node != NULL {
+            steps += 1;
+            let mut found = header_at(node);
+            'found: while found != wanted {
+                while found > wanted {
+                    link = node + LEFT;
+                    node = load(link);
+                    if node == NULL {
+                        break 'found;
+                    }
+                    steps += 1;
+                    found = header_at(node);
+                }
+                while found < wanted {
+                    link = node + RIGHT;
+                    node = load(link);
+                    if node == NULL {
+                        break 'found;
+                    }
+                    steps += 1;
+                    found = header_at(node);
+                }
             }
-            shared.steps += 1;
-            let found = fields_at(node);
-            if found == size {
-                return link;
-            }
-            link = node + if found > size { LEFT } else { RIGHT };
         }
+        shared.steps += steps;
+        link
     }
 
     /// The link to the smallest node of at least `size` fields, and a size that no node between
     /// has: the next lower one that the search met.
     #[inline]
     pub(crate) fn search_best(&self, shared: &mut Shared, size: usize) -> Option<(Address, usize)> {
-        let mut link = self.root;
-        let mut best = None;
-        let mut lower = BEST_FIT_SMALL;
-        loop {
-            let node = load(link);
-            if node == NULL {
-                return best.map(|best| (best, lower));
-            }
-            shared.steps += 1;
-            let found = fields_at(node);
-            if found == size {
-                return Some((link, size));
-            }
-            if found > size {
-                best = Some(link);
-                link = node + LEFT;
-            } else {
-                lower = found;
-                link = node + RIGHT;
+        let wanted = fields_header(size, BLUE);
+        let (mut link, mut best, mut steps) = (self.root, NULL, 0);
+        let mut lower = fields_header(BEST_FIT_SMALL, BLUE);
+        let mut node = load(link);
+        if node != NULL {
+            steps += 1;
+            let mut found = header_at(node);
+            'ended: loop {
+                while found > wanted {
+                    best = link;
+                    link = node + LEFT;
+                    node = load(link);
+                    if node == NULL {
+                        break 'ended;
+                    }
+                    steps += 1;
+                    found = header_at(node);
+                }
+                while found < wanted {
+                    lower = found;
+                    link = node + RIGHT;
+                    node = load(link);
+                    if node == NULL {
+                        break 'ended;
+                    }
+                    steps += 1;
+                    found = header_at(node);
+                }
+                if found == wanted {
+                    (best, lower) = (link, wanted);
+                    break;
+                }
             }
         }
+        shared.steps += steps;
+        (best != NULL).then_some((best, fields_of(lower)))
     }
 
     /// Splays the tree at a size: its node, or the last one of the search, becomes the root.
     fn splay(&mut self, shared: &mut Shared, size: usize) {
+        let wanted = fields_header(size, BLUE);
         let (left_top, right_top) = (self.root + WORD_BYTES, self.root + 2 * WORD_BYTES);
         let (mut left_bottom, mut right_bottom) = (left_top, right_top);
         let mut node = load(self.root);
@@ -124,36 +161,50 @@ impl Tree {
         }
         store(left_top, NULL);
         store(right_top, NULL);
+        let mut steps = 0;
         loop {
-            shared.steps += 1;
-            let found = fields_at(node);
-            if found == size {
+            steps += 1;
+            let found = header_at(node);
+            if found == wanted {
                 break;
             }
-            let (near, far) = if found > size { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
-            let mut child = load(node + near);
-            if child == NULL {
-                break;
-            }
-            let below = fields_at(child);
-            if (found > size && below > size) || (found < size && below < size) {
-                store(node + near, load(child + far));
-                store(child + far, node);
-                node = child;
-                child = load(node + near);
+            if found > wanted {
+                let mut child = left(node);
                 if child == NULL {
                     break;
                 }
-            }
-            if found > size {
+                if header_at(child) > wanted {
+                    store(node + LEFT, right(child));
+                    store(child + RIGHT, node);
+                    node = child;
+                    child = left(node);
+                    if child == NULL {
+                        break;
+                    }
+                }
                 store(right_bottom, node);
                 right_bottom = node + LEFT;
+                node = child;
             } else {
+                let mut child = right(node);
+                if child == NULL {
+                    break;
+                }
+                if header_at(child) < wanted {
+                    store(node + RIGHT, left(child));
+                    store(child + LEFT, node);
+                    node = child;
+                    child = right(node);
+                    if child == NULL {
+                        break;
+                    }
+                }
                 store(left_bottom, node);
                 left_bottom = node + RIGHT;
+                node = child;
             }
-            node = child;
         }
+        shared.steps += steps;
         store(left_bottom, left(node));
         store(right_bottom, right(node));
         store(node + LEFT, load(left_top));

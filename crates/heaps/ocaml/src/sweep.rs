@@ -5,7 +5,9 @@
 //! that it reads the header of; what a policy merges beyond is not charged.
 
 use crate::block::{BLACK, BLUE, NULL, WHITE, colour_of, load, store, words_of};
+use crate::chunk::Chunk;
 use crate::facts::WORD_BYTES;
+use crate::fit::{Fit, Policies, Shared};
 use crate::heap::OCaml;
 
 /// Where the sweeper is.
@@ -28,10 +30,30 @@ impl OCaml {
     }
 
     /// Sweeps `work` words. Returns true where the last chunk has ended.
-    pub(crate) fn sweep_slice(&mut self, mut work: i64) -> bool {
-        let mut at = self.free.shared.sweep_at;
-        let mut end = self.chunks.chain[self.sweeper.chunk].end;
-        let (mut blocks, mut words_alive) = self.sweeper.alive;
+    #[inline(never)]
+    pub(crate) fn sweep_slice(&mut self, work: i64) -> bool {
+        let (shared, chain) = (&mut self.free.shared, &self.chunks.chain[..]);
+        match &mut self.free.fit {
+            Fit::Next(fit) => self.sweeper.slice(fit, shared, chain, work),
+            Fit::First(fit) => self.sweeper.slice(fit, shared, chain, work),
+            Fit::Best(fit) => self.sweeper.slice(fit, shared, chain, work),
+        }
+    }
+}
+
+impl Sweeper {
+    #[inline(always)]
+    fn slice(
+        &mut self,
+        fit: &mut impl Policies,
+        shared: &mut Shared,
+        chain: &[Chunk],
+        mut work: i64,
+    ) -> bool {
+        let mut at = shared.sweep_at;
+        let mut end = chain[self.chunk].end;
+        // Blocks and, from bit 32 on, their words: there are less than 2^32 of either.
+        let mut alive = 0_u64;
         let mut ended = false;
         while work > 0 {
             if at < end {
@@ -41,29 +63,28 @@ impl OCaml {
                 match colour_of(header) {
                     BLACK => {
                         store(at, header & !BLACK);
-                        blocks += 1;
-                        words_alive += words as u64;
+                        alive += (words as u64) << 32 | 1;
                         at += words * WORD_BYTES;
                     }
-                    WHITE => at = self.free.merge_block(at + WORD_BYTES, end),
+                    WHITE => at = fit.merge_block(shared, at + WORD_BYTES, header, end),
                     colour => {
                         debug_assert_eq!(colour, BLUE);
-                        self.free.shared.merge = at + WORD_BYTES;
+                        shared.merge = at + WORD_BYTES;
                         at += words * WORD_BYTES;
                     }
                 }
-            } else if self.sweeper.chunk + 1 < self.chunks.chain.len() {
-                self.sweeper.chunk += 1;
-                let chunk = &self.chunks.chain[self.sweeper.chunk];
+            } else if let Some(chunk) = chain.get(self.chunk + 1) {
+                self.chunk += 1;
                 (at, end) = (chunk.start, chunk.end);
             } else {
                 work = 0;
                 ended = true;
             }
         }
-        self.sweeper.alive = (blocks, words_alive);
-        self.free.shared.sweep_at = if ended { NULL } else { at };
-        self.free.shared.sweeping = !ended;
+        self.alive.0 += alive & u64::from(u32::MAX);
+        self.alive.1 += alive >> 32;
+        shared.sweep_at = if ended { NULL } else { at };
+        shared.sweeping = !ended;
         ended
     }
 }

@@ -1,12 +1,16 @@
 //! The driver: compiled once for each compiler, and kept.
 
 use crate::OCamlError;
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The program's only argument, a text of one word.
+const NAME: &str = "heaplab";
 const DRIVER: &str = include_str!("../driver/driver.ml");
 const STUBS: &str = include_str!("../driver/stubs.c");
 
@@ -15,6 +19,8 @@ const STUBS: &str = include_str!("../driver/stubs.c");
 pub struct Driver {
     pub(crate) program: PathBuf,
     version: String,
+    /// What runs the driver, with the folder in which it finds it; nothing: the driver is run.
+    pub(crate) under: Option<(Vec<OsString>, PathBuf)>,
 }
 
 impl Driver {
@@ -50,7 +56,39 @@ impl Driver {
                 .map_err(|error| error.unwrap_or_else(refused))?;
             fs::rename(place.path().join("driver"), &program).map_err(refused)?;
         }
-        Ok(Driver { program, version })
+        Ok(Driver { program, version, under: None })
+    }
+
+    /// The same, run by another program, such as a profiler: `runner` is what stands before a
+    /// command. A link to the driver is put into `folder`, so that its name, which is part of what
+    /// the runtime decides by, stays the same.
+    ///
+    /// # Errors
+    /// The link cannot be made.
+    pub fn under(&self, runner: Vec<OsString>, folder: &Path) -> Result<Driver, OCamlError> {
+        let link = folder.join(NAME);
+        if !link.exists() {
+            std::os::unix::fs::symlink(&self.program, &link)
+                .map_err(|source| OCamlError::Cache { folder: folder.to_owned(), source })?;
+        }
+        Ok(Driver { under: Some((runner, folder.to_owned())), ..self.clone() })
+    }
+
+    /// The command that runs the driver under its name.
+    pub(crate) fn command(&self) -> Command {
+        let Some((runner, folder)) = &self.under else {
+            let mut command = Command::new(&self.program);
+            command.arg0(NAME);
+            return command;
+        };
+        let mut command = Command::new(&runner[0]);
+        let mut path = folder.clone().into_os_string();
+        if let Some(rest) = std::env::var_os("PATH") {
+            path.push(":");
+            path.push(rest);
+        }
+        command.args(&runner[1..]).arg(NAME).env("PATH", path);
+        command
     }
 
     /// Where the compiled program is.

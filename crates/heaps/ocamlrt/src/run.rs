@@ -10,8 +10,7 @@ use heaplab_ocaml::Counters;
 use heaplab_ocaml::spec::Spec;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// One step of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,11 +97,10 @@ impl Driver {
         F: FnOnce(&mut dyn FnMut(Step) -> Result<(), String>) -> Result<(), String>,
     {
         let levels = if messages { LEVELS } else { 0 };
-        let mut command = Command::new(self.program());
-        // One argument of one word, and no other parameters of the runtime: both are part of what
-        // it decides by.
+        let mut command = self.command();
+        // No other parameters of the runtime: they are part of what it decides by, as its argument
+        // is.
         command
-            .arg0("heaplab")
             .env_remove("CAMLRUNPARAM")
             .env("OCAMLRUNPARAM", format!("{},v={levels}", spec.run_parameters()));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
