@@ -23,6 +23,8 @@ pub(crate) struct Chunk {
     /// First and last block to be looked at again after an overflow of the mark stack; first after
     /// last: none.
     pub redarken: (Address, Address),
+    /// Fields of the first one that need no other look (4.14).
+    pub redarken_from: usize,
     place: Place,
 }
 
@@ -106,6 +108,7 @@ impl Chunks {
             end: place.words.end,
             compacted: 0,
             redarken: (place.words.end, NULL),
+            redarken_from: 0,
             place,
         })
     }

@@ -44,6 +44,11 @@ pub const MARK_ENTRY_WORDS: usize = 2;
 /// The mark stack grows while it takes less than this part of the heap (`major_gc.c`,
 /// `realloc_mark_stack`).
 pub const MARK_STACK_HEAP_PART: usize = 64;
+/// Blocks that wait to be fetched (`major_gc.c` of 4.14, `Pb_size`).
+pub const PREFETCH_RING: usize = 256;
+/// As many blocks wait at least, while there is anything else to do (`major_gc.c` of 4.14,
+/// `Pb_min`).
+pub const PREFETCH_LEAST: usize = 64;
 /// Fields that are looked at before a block is pushed on the mark stack (`major_gc.c`,
 /// `mark_stack_push`).
 pub const MARK_AHEAD_FIELDS: usize = 8;

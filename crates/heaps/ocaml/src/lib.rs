@@ -18,7 +18,7 @@
 //! - [`facts`]: the runtime's constants; [`strategy`]: what differs between versions, as data.
 //! - `block`, `chunk`: words, and chunks of the major heap; `placement`, `malloc`: where they lie.
 //! - `ordered`, `next_fit`, `first_fit`, `best_fit`, `splay`: the free lists.
-//! - `minor`, `pacing`, `mark`, `sweep`, `compact`: the collector, a file a mechanism.
+//! - `minor`, `pacing`, `mark`, `prefetch`, `sweep`, `compact`: the collector, a file a mechanism.
 //! - [`heap`]: the heap; [`log`]: what it says of each slice; `check`: its invariants.
 //!
 //! ```
@@ -50,6 +50,7 @@ mod next_fit;
 mod ordered;
 mod pacing;
 mod placement;
+mod prefetch;
 mod program;
 pub mod spec;
 mod splay;

@@ -19,22 +19,23 @@ use crate::facts::{
     MARK_AHEAD_FIELDS, MARK_ENTRY_WORDS, MARK_STACK_ENTRIES, MARK_STACK_HEAP_PART, WORD_BYTES,
 };
 use crate::heap::OCaml;
+use crate::strategy::Marking;
 
 /// A block, and the first of its fields that is yet to be looked at.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    block: Address,
-    from: usize,
+pub(crate) struct Entry {
+    pub block: Address,
+    pub from: usize,
 }
 
 /// The mark stack and a cycle's counts.
 #[derive(Debug)]
 pub(crate) struct Marker {
-    stack: Vec<Entry>,
+    pub stack: Vec<Entry>,
     /// Entries that the stack may have before it has to grow or is pruned.
-    capacity: usize,
+    pub capacity: usize,
     /// The first chunk with blocks to be looked through again; nothing: none.
-    redarken: Address,
+    pub redarken: Address,
     /// Words marked in this cycle, in the runtime's wrapping arithmetic.
     pub words: usize,
     /// Times that the stack was pruned.
@@ -97,13 +98,13 @@ impl OCaml {
 
     /// True where a block's fields are read: it is the program's own.
     #[inline(always)]
-    fn is_program(&self, block: Address) -> bool {
+    pub(crate) fn is_program(&self, block: Address) -> bool {
         block == self.program.slots || block == self.program.arguments
     }
 
     /// True where a word refers to a block of the major heap.
     #[inline(always)]
-    fn is_major(&self, word: usize) -> bool {
+    pub(crate) fn is_major(&self, word: usize) -> bool {
         is_block(word) && !self.minor.has(word)
     }
 
@@ -145,7 +146,7 @@ impl OCaml {
 
     /// Doubles the stack, or empties it where it would take too much.
     #[cold]
-    fn grow_mark_stack(&mut self) {
+    pub(crate) fn grow_mark_stack(&mut self) {
         if self.marker.capacity * MARK_ENTRY_WORDS < self.chunks.words / MARK_STACK_HEAP_PART {
             self.marker.capacity *= 2;
             self.chunks.placement.resize_mark_stack(self.marker.capacity);
@@ -155,8 +156,9 @@ impl OCaml {
         for entry in std::mem::take(&mut self.marker.stack) {
             if let Some(nth) = self.chunks.find(entry.block) {
                 let chunk = &mut self.chunks.chain[nth];
-                chunk.redarken =
-                    (chunk.redarken.0.min(entry.block), chunk.redarken.1.max(entry.block));
+                let first = (chunk.redarken.0, chunk.redarken_from).min((entry.block, entry.from));
+                chunk.redarken = (first.0, chunk.redarken.1.max(entry.block));
+                chunk.redarken_from = first.1;
                 if self.marker.redarken == NULL || self.marker.redarken > chunk.start {
                     self.marker.redarken = chunk.start;
                 }
@@ -191,7 +193,11 @@ impl OCaml {
     }
 
     /// Marks `work` words. Returns true where everything that lives is marked.
+    #[inline(never)]
     pub(crate) fn mark_slice(&mut self, mut work: i64) -> bool {
+        if self.strategy.marking == Marking::Prefetch {
+            return self.mark_slice_prefetching(work);
+        }
         self.marker.words = self.marker.words.wrapping_add(work as usize);
         let ended = loop {
             if work <= 0 {
