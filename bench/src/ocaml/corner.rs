@@ -66,8 +66,7 @@ fn steps(passed: usize, requests: usize) -> (u32, Vec<Step>) {
     }
     steps.extend(holes.iter().map(|slot| Step::Death { slot: *slot }));
     steps.push(Step::Collect(Ask::Full));
-    for nth in 0..requests {
-        steps.push(Step::Birth { slot: holes[nth], size: (record + 1) * 8 });
-    }
+    let request = |slot: &u32| Step::Birth { slot: *slot, size: (record + 1) * 8 };
+    steps.extend(holes.iter().take(requests).map(request));
     (slot, steps)
 }
