@@ -15,22 +15,14 @@ use crate::block::{
     header_at, load,
 };
 use crate::block::{is_block, set_header, store, words_of};
+use crate::chunk::Chunk;
 use crate::facts::{
-    COMPACT_CUTOFF_WORDS, COMPACTION_CYCLES_MIN, COMPACTION_NEVER, MARK_STACK_ENTRIES, PAGE_WORDS,
-    WORD_BYTES,
+    COMPACTION_CYCLES_MIN, COMPACTION_NEVER, MARK_STACK_ENTRIES, PAGE_WORDS, WORD_BYTES,
 };
 use crate::heap::{Full, OCaml};
 use crate::strategy::{CompactionFit, CompactionRule};
 use heaplab_heap::World;
 use std::ptr::NonNull;
-
-/// Where the compactor looks for room: chunks' numbers in the chain, for small and for large
-/// blocks.
-#[derive(Default)]
-struct Cursors {
-    small: usize,
-    large: usize,
-}
 
 impl OCaml {
     /// Compacts if the cycle that has just ended, whose overhead was `overhead` percent, says so.
@@ -107,7 +99,7 @@ impl OCaml {
         for chunk in &mut self.chunks.chain {
             chunk.compacted = 0;
         }
-        let mut cursors = Cursors::default();
+        let mut from = 0;
         for nth in 0..self.chunks.chain.len() {
             let (mut at, end) = (self.chunks.chain[nth].start, self.chunks.chain[nth].end);
             while at < end {
@@ -118,9 +110,9 @@ impl OCaml {
                     header = load(field(self.program.slots, fields_of(header)));
                 }
                 let words = words_of(header);
-                if colour_of(header) == WHITE && header != 0 {
+                if colour_of(header) == WHITE && (header != 0 || self.strategy.moves_fragments) {
                     store(at, header);
-                    let to = self.compact_allocate(words, &mut cursors);
+                    let to = self.compact_allocate(words, &mut from);
                     copy(at, to, words);
                     self.relocated(world, at + WORD_BYTES, to + WORD_BYTES, slot);
                 }
@@ -182,26 +174,29 @@ impl OCaml {
         }
     }
 
-    /// Room for `words` words: the address of the header.
-    fn compact_allocate(&mut self, words: usize, cursors: &mut Cursors) -> Address {
-        let room = |chunk: &crate::chunk::Chunk| chunk.words() - chunk.compacted;
+    /// Room for `words` words, looked for from chunk `from` of the chain on: the address of the
+    /// header.
+    fn compact_allocate(&mut self, words: usize, from: &mut usize) -> Address {
         let chain = &mut self.chunks.chain;
-        let mut nth = match self.strategy.compaction_fit {
-            CompactionFit::FirstChunk => {
-                while room(&chain[cursors.small]) < 2 {
-                    cursors.small += 1;
+        let room = |chain: &[Chunk], nth: usize| chain[nth].words() - chain[nth].compacted;
+        match self.strategy.compaction_fit {
+            CompactionFit::FourWords => {
+                while *from + 1 < chain.len()
+                    && room(chain, *from) <= 4
+                    && room(chain, *from + 1) <= 4
+                {
+                    *from += 1;
                 }
-                cursors.small
             }
-            CompactionFit::Cursors if words > COMPACT_CUTOFF_WORDS => cursors.large,
-            CompactionFit::Cursors => cursors.small,
-        };
-        while room(&chain[nth]) < words {
-            nth += 1;
+            CompactionFit::TwoWords => {
+                while room(chain, *from) < 2 {
+                    *from += 1;
+                }
+            }
         }
-        if self.strategy.compaction_fit == CompactionFit::Cursors {
-            *(if words > COMPACT_CUTOFF_WORDS { &mut cursors.large } else { &mut cursors.small }) =
-                nth;
+        let mut nth = *from;
+        while room(chain, nth) < words {
+            nth += 1;
         }
         let chunk = &mut chain[nth];
         let at = chunk.start + chunk.compacted * WORD_BYTES;

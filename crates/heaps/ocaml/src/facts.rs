@@ -61,9 +61,6 @@ pub const REMEMBERED_RESERVE: usize = 256;
 pub const FIRST_FIT_TABLE: usize = 1000;
 /// Best-fit's exact lists: one a size up to this (`freelist.c`, `BF_NUM_SMALL`).
 pub const BEST_FIT_SMALL: usize = 16;
-/// Live free space that 4.14's compactor tolerates at the end of a chunk, in words with the header
-/// (`compact.c` of 4.14, `COMPACT_FL_CUTOFF_SIZE`).
-pub const COMPACT_CUTOFF_WORDS: usize = 11;
 /// Tag of a block whose fields are values (`caml/mlvalues.h`).
 pub const FIELDS_TAG: usize = 0;
 /// Tag of a string (`caml/mlvalues.h`, `String_tag`).

@@ -14,7 +14,7 @@ pub enum Version {
     /// 4.13, Debian 12's.
     #[serde(rename = "4.13")]
     V4_13,
-    /// 4.14, the last one before OCaml 5.
+    /// 4.14.0 and 4.14.1, the last ones before OCaml 5.
     #[serde(rename = "4.14")]
     V4_14,
 }
@@ -39,14 +39,13 @@ pub enum Marking {
     Prefetch,
 }
 
-/// Where the compactor looks for room.
+/// Where the compactor looks for room: from which chunk on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactionFit {
-    /// From the first chunk that has room for the smallest block (up to 4.13).
-    FirstChunk,
-    /// From two cursors, one for blocks of at most 10 fields and one for larger ones, which never
-    /// go back (4.14).
-    Cursors,
+    /// The first one with room for more than four words, or before such a one (4.12).
+    FourWords,
+    /// The first one with room for the smallest block (4.13 on).
+    TwoWords,
 }
 
 /// The choices of a version.
@@ -66,6 +65,8 @@ pub struct Strategy {
     pub marking: Marking,
     /// Where the compactor looks for room.
     pub compaction_fit: CompactionFit,
+    /// A compaction moves fragments, headers without fields, as if they lived (4.12).
+    pub moves_fragments: bool,
     /// Words that marking a block without values is charged beside its header: all of them, or none
     /// (4.12).
     pub charges_unscanned: bool,
@@ -83,7 +84,8 @@ pub const VERSIONS: [Strategy; 3] = [
         space_overhead: 80,
         compaction: CompactionRule::FreeList,
         marking: Marking::Stack,
-        compaction_fit: CompactionFit::FirstChunk,
+        compaction_fit: CompactionFit::FourWords,
+        moves_fragments: true,
         charges_unscanned: false,
         polls: false,
     },
@@ -94,7 +96,8 @@ pub const VERSIONS: [Strategy; 3] = [
         space_overhead: 120,
         compaction: CompactionRule::Marked,
         marking: Marking::Stack,
-        compaction_fit: CompactionFit::FirstChunk,
+        compaction_fit: CompactionFit::TwoWords,
+        moves_fragments: false,
         charges_unscanned: true,
         polls: true,
     },
@@ -105,7 +108,8 @@ pub const VERSIONS: [Strategy; 3] = [
         space_overhead: 120,
         compaction: CompactionRule::Marked,
         marking: Marking::Prefetch,
-        compaction_fit: CompactionFit::Cursors,
+        compaction_fit: CompactionFit::TwoWords,
+        moves_fragments: false,
         charges_unscanned: true,
         polls: true,
     },

@@ -1,8 +1,8 @@
-//! Logs of the real runtime that are kept, for machines without OCaml: OCaml 4.13.1 of Debian 12 on
-//! x86-64.
+//! Logs of real runtimes that are kept, for machines without them: OCaml 4.13.1 of Debian 12, and
+//! 4.12.0 and 4.14.0 as `examples/build-runtime.sh` builds them, all on x86-64.
 //!
-//! They lie in `tests/golden/`, written by `HEAPLAB_WRITE_GOLDEN=1 cargo test -p heaplab-ocamlrt
-//! --test golden`.
+//! They lie in `tests/golden/`. `HEAPLAB_WRITE_GOLDEN=1 cargo test -p heaplab-ocamlrt --test golden`
+//! writes those of the version that `ocamlopt` in the path has.
 
 mod common;
 
@@ -33,9 +33,12 @@ const RUNS: [(&str, &str); 4] = [
     ("forced", "best-fit,o=80,s=4k,O=50"),
 ];
 
-fn path(shape: &str, spec: &str) -> PathBuf {
+const VERSIONS: [&str; 3] = ["4.12", "4.13", "4.14"];
+
+fn path(version: &str, shape: &str, spec: &str) -> PathBuf {
     let policy = spec.split(',').next().unwrap_or_default();
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{shape}-{policy}.json"))
+    let name = format!("tests/golden/{version}-{shape}-{policy}.json");
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
 fn shape(name: &str) -> Shape {
@@ -47,40 +50,46 @@ fn kept_logs_are_reproduced() {
     if std::env::var_os("HEAPLAB_WRITE_GOLDEN").is_some() {
         write();
     }
-    for (name, text) in RUNS {
-        let golden: Golden =
-            serde_json::from_slice(&std::fs::read(path(name, text)).unwrap()).unwrap();
-        let mut heap = OCaml::new(Spec::parse(&golden.spec).unwrap()).unwrap();
-        let ours = run(
-            &mut heap,
-            golden.slots,
-            &generate(shape(&golden.shape), golden.steps, golden.slots, golden.seed),
-        );
+    for (version, (name, text)) in VERSIONS.into_iter().flat_map(|v| RUNS.map(|run| (v, run))) {
+        let path = path(version, name, text);
+        let golden: Golden = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let spec = format!("{},version={}", golden.spec, golden.version);
+        let mut heap = OCaml::new(Spec::parse(&spec).unwrap()).unwrap();
+        let workload = generate(shape(&golden.shape), golden.steps, golden.slots, golden.seed);
+        let ours = run(&mut heap, golden.slots, &workload);
         compare_slices(heap.slices(), &golden.slices)
             .and_then(|()| compare_reports(&ours, &golden.reports))
-            .unwrap();
-        assert!(golden.slices.len() > 30, "{name}: a log that says something");
+            .unwrap_or_else(|difference| panic!("{}: {difference}", path.display()));
+        assert!(golden.slices.len() > 30, "{}: a log that says something", path.display());
     }
 }
 
 fn write() {
     let driver = Driver::build().unwrap();
-    assert!(driver.version().starts_with("4.13."), "the kept logs are 4.13's");
+    let version = VERSIONS.into_iter().find(|known| driver.version().starts_with(known)).unwrap();
     for (name, text) in RUNS {
         let (steps, slots, seed) = (8_000, 500, 7);
         let run = driver
             .run(
-                &Spec::parse(text).unwrap(),
+                &Spec::parse(&format!("{text},version={version}")).unwrap(),
                 slots,
                 generate(shape(name), steps, slots, seed),
                 true,
             )
             .unwrap();
         let reports = run.collections.into_iter().chain([run.end]).collect();
-        let (version, spec, shape) = (driver.version().into(), text.into(), name.into());
-        let golden =
-            Golden { version, spec, shape, steps, slots, seed, slices: run.slices, reports };
-        std::fs::create_dir_all(path(name, text).parent().unwrap()).unwrap();
-        std::fs::write(path(name, text), serde_json::to_string(&golden).unwrap() + "\n").unwrap();
+        let (text, spec, shape) = (String::from(text), text.into(), name.into());
+        let golden = Golden {
+            version: driver.version().into(),
+            spec,
+            shape,
+            steps,
+            slots,
+            seed,
+            slices: run.slices,
+            reports,
+        };
+        let path = path(version, name, text.as_str());
+        std::fs::write(path, serde_json::to_string(&golden).unwrap() + "\n").unwrap();
     }
 }
