@@ -2,10 +2,12 @@
 //!
 //! The root leads to `sys.modules`, to every module and frame, and to "(Other objects)", which
 //! holds what was not met otherwise: objects that only C code refers to. That place is filled last,
-//! so that it holds as little as it can.
+//! so that it holds as little as it can, and first with what has references that no object
+//! explains, so that a cycle hangs on the object that C code holds.
 
 use super::attributes::Layout;
 use super::ids::Young;
+use super::ndarray::Array;
 use super::object::{self, Address, FRAMES, OTHER, ROOT, address, entries, is_tracked, list_items, tuple_items, type_of, word_at};
 use super::references::References;
 use super::text;
@@ -31,10 +33,20 @@ struct Frame {
     variables: Vec<(Vec<u8>, Address)>,
 }
 
+/// What the objects of a file take, bytes.
+#[derive(Default)]
+pub struct Measured {
+    /// All of them, but for the memory behind arrays.
+    pub object_bytes: u64,
+    /// The memory behind arrays of NumPy.
+    pub array_bytes: u64,
+}
+
 /// The heap, and what is needed to walk it.
 pub struct Heap {
     pub types: Types,
     pub young: Young,
+    pub measured: Measured,
     attributes: Option<Layout>,
     roots: Vec<(Vec<u8>, Address)>,
     frames: Vec<Frame>,
@@ -46,6 +58,8 @@ pub struct Heap {
     /// What only that list held, when it was emptied.
     alone: Vec<Py<PyAny>>,
     others: Vec<Address>,
+    /// Objects that only C code holds, to be met before the rest; none before they are looked for.
+    held_by_c: Option<Vec<Address>>,
     references: References,
     names: Vec<(Address, StringId)>,
     text: Vec<u8>,
@@ -56,6 +70,7 @@ impl Heap {
         Heap {
             types: Types::default(),
             young: Young::default(),
+            measured: Measured::default(),
             attributes,
             roots: Vec::new(),
             frames: Vec::new(),
@@ -65,6 +80,7 @@ impl Heap {
             left: 0,
             alone: Vec::new(),
             others: Vec::new(),
+            held_by_c: None,
             references: References::default(),
             names: vec![UNKNOWN; NAMES_CACHED],
             text: Vec::new(),
@@ -117,8 +133,54 @@ impl Heap {
         (object & FRAMES != 0).then(|| self.frames.get((object & !FRAMES) as usize)).flatten()
     }
 
+    /// The objects that nothing met so far leads to, and that have more references than those of
+    /// their like and the list: C code holds them, and they are why the others are alive. The
+    /// collector tells what is garbage the same way. In the order of their births, reversed.
+    fn find_held_by_c(&mut self, met: &dyn Fn(u64) -> bool) -> Vec<Address> {
+        let mut unmet = Vec::new();
+        let objects = self.objects;
+        object::list_items(objects, |_, object| {
+            if object != objects && !met(object) {
+                unmet.push(object);
+            }
+        });
+        // From each other, and one of the list.
+        let mut known: HashMap<Address, usize> = unmet.iter().map(|object| (*object, 1)).collect();
+        for object in &unmet {
+            self.each_target(*object, &mut |target| {
+                if let Some(count) = known.get_mut(&target) {
+                    *count += 1;
+                }
+            });
+        }
+        unmet.retain(|object| object::references_to(*object) > known[object]);
+        unmet.reverse();
+        unmet
+    }
+
     /// Where an object leads: the same objects in the same order in both passes.
     fn each_target(&mut self, object: Address, visit: &mut impl FnMut(Address)) {
+        self.each_own(object, visit);
+        if self.types.of(object).kind == Kind::Array {
+            let array = Array::of(object);
+            [array.base, array.description].into_iter().filter(|target| *target != 0).for_each(&mut *visit);
+            array.items(&mut |_, item| visit(item));
+        }
+    }
+
+    /// What an array of NumPy refers to.
+    fn write_array(&self, object: Address, edges: &mut impl EdgeSink) {
+        let array = Array::of(object);
+        for (name, target) in [(&b"base"[..], array.base), (b"dtype", array.description)] {
+            if target != 0 {
+                edges.named(edge_type::INTERNAL, name, target);
+            }
+        }
+        array.items(&mut |index, item| edges.element(index, item));
+    }
+
+    /// What its type shows of it.
+    fn each_own(&mut self, object: Address, visit: &mut impl FnMut(Address)) {
         match self.types.of(object).kind {
             Kind::Dict => entries(object, |key, value| {
                 visit(value);
@@ -186,7 +248,7 @@ impl Heap {
     fn write_named(&mut self, object: Address, edges: &mut impl EdgeSink) {
         let mut references = std::mem::take(&mut self.references);
         references.begin();
-        self.each_target(object, &mut |target| references.push(target));
+        self.each_own(object, &mut |target| references.push(target));
         references.ready();
         if references.any_unnamed() {
             self.offer_attributes(object, &mut references, edges);
@@ -386,6 +448,15 @@ impl Embedder for Heap {
     }
 
     fn unmet(&mut self, met: &dyn Fn(u64) -> bool) -> Option<u64> {
+        if self.held_by_c.is_none() {
+            self.held_by_c = Some(self.find_held_by_c(met));
+        }
+        while let Some(object) = self.held_by_c.as_mut().and_then(Vec::pop) {
+            if !met(object) {
+                self.others.push(object);
+                return Some(object);
+            }
+        }
         // From the end: what was made last often holds what was made before.
         while self.left > 0 {
             self.left -= 1;
@@ -433,7 +504,12 @@ impl Embedder for Heap {
         let (node_type, name) = self.node_name(object, names);
         let (fingerprint, may_be_known) = self.identity(object);
         let id = self.ids.id(object, fingerprint, may_be_known);
-        node(node_type, name, u64::from(id), self.types.size_of(object))
+        let size = self.types.size_of(object);
+        let info = self.types.of(object);
+        let behind = if info.kind == Kind::Array { size.saturating_sub(info.basic_size) } else { 0 };
+        self.measured.array_bytes += behind;
+        self.measured.object_bytes += size - behind;
+        node(node_type, name, u64::from(id), size)
     }
 
     fn references(&mut self, object: u64, edges: &mut impl EdgeSink) {
@@ -464,6 +540,10 @@ impl Embedder for Heap {
             }
             Kind::List => list_items(object, |index, item| edges.element(index, item)),
             Kind::Tuple => tuple_items(object, |index, item| edges.element(index, item)),
+            Kind::Array => {
+                self.write_named(object, edges);
+                self.write_array(object, edges);
+            }
             _ => self.write_named(object, edges),
         }
     }

@@ -14,6 +14,7 @@
 mod attributes;
 mod heap;
 mod ids;
+mod ndarray;
 mod object;
 mod references;
 mod text;
@@ -63,6 +64,12 @@ impl Walker {
         let described = types::Described { name, kind, basic_size, item_size, sizeof, namespace, members, getters };
         self.held.push(object.clone().unbind());
         self.heap.types.add(object, described);
+    }
+
+    /// Whether arrays of NumPy can be looked into: `sample` is one of objects, `items` are those.
+    fn knows_arrays(&self, sample: &Bound<'_, PyAny>, items: Vec<Bound<'_, PyAny>>) -> bool {
+        let items: Vec<object::Address> = items.iter().map(object::address).collect();
+        ndarray::works(object::address(sample), &items)
     }
 
     /// A root by name.
@@ -125,6 +132,8 @@ impl Walker {
         result.set_item("edges", profile.edges)?;
         result.set_item("bytes", profile.file_bytes)?;
         result.set_item("strings", profile.strings)?;
+        result.set_item("object_bytes", self.heap.measured.object_bytes)?;
+        result.set_item("array_bytes", self.heap.measured.array_bytes)?;
         result.set_item("generation_milliseconds", profile.generation().as_secs_f64() * 1e3)?;
         result.set_item("serialization_milliseconds", profile.serialization().as_secs_f64() * 1e3)?;
         result.set_item("milliseconds", (profile.generation() + profile.serialization()).as_secs_f64() * 1e3)?;

@@ -58,6 +58,12 @@ pub fn var_size(object: Address) -> u64 {
     (unsafe { word_at(object, 16) } as i64).unsigned_abs()
 }
 
+/// How many references to it there are.
+pub fn references_to(object: Address) -> usize {
+    // SAFETY: the object lives.
+    usize::try_from(unsafe { ffi::Py_REFCNT(pointer(object)) }).unwrap_or(0)
+}
+
 /// Whether the garbage collector knows the object.
 pub fn is_tracked(object: Address) -> bool {
     // SAFETY: the object lives; the function looks at its header only if its type has one.

@@ -39,12 +39,14 @@ pub enum Kind {
     Cell,
     Method,
     Module,
+    /// An array of NumPy, whose layout is known.
+    Array,
 }
 
 impl Kind {
     fn of_number(number: u8) -> Kind {
         use Kind::*;
-        let all = [Other, String, Integer, Float, Dict, List, Tuple, Function, Code, Type, Builtin, Cell, Method, Module];
+        let all = [Other, String, Integer, Float, Dict, List, Tuple, Function, Code, Type, Builtin, Cell, Method, Module, Array];
         all.get(usize::from(number)).copied().unwrap_or(Other)
     }
 }

@@ -396,7 +396,7 @@ def test_a_script_is_run_and_written():
             file.write("import sys, os, signal\nclass Kept: pass\nkept = Kept()\nos.kill(os.getpid(), signal.SIGUSR2)\nsys.exit(len(sys.argv))\n")
         run = subprocess.run([sys.executable, "-m", "heaplab.snapshot", "-o", out, script, "a", "b"], capture_output=True, text=True, cwd=folder)
         assert run.returncode == 3, run.stderr
-        assert run.stderr.count("objects") == 2, run.stderr
+        assert run.stderr.count(" references, ") == 2, run.stderr
         for path in (out, os.path.join(folder, "out.1.heapsnapshot")):
             snapshot = Snapshot(path)
             assert len(snapshot.named("__main__.Kept")) == 1, path
@@ -422,6 +422,61 @@ def test_a_script_that_cannot_begin_writes_nothing_and_shows_no_frame_of_ours():
         assert done.returncode == 1 and "KeyError: 'mine'" in done.stderr and "heaplab/snapshot.py" not in done.stderr, done.stderr
         assert "walked for " in done.stderr and "wrote for " in done.stderr, done.stderr
         Snapshot(out)
+
+
+def test_arrays_of_objects_show_what_they_hold_and_the_first_line_says_how_much_that_is():
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        assert os.environ.get("HEAPLAB_REQUIRE_ORACLES") != "1", "numpy is required and not installed"
+        print("skipped: numpy is not installed")
+        return
+    program = """
+import numpy
+class Held: pass
+class Array(numpy.ndarray): pass
+kept = numpy.array([[Held(), Held()], [Held(), Held()]], dtype=object)
+view = kept.T[1:]
+own = numpy.empty(3, dtype=object).view(Array).copy()
+own[:] = [Held(), Held(), None]
+strings = numpy.array(["text %d" % number for number in range(1000)], dtype=object)
+numbers = numpy.arange(1 << 20, dtype="int64")
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        script, out = os.path.join(folder, "script.py"), os.path.join(folder, "out.heapsnapshot")
+        with open(script, "w") as file:
+            file.write(program)
+        run = subprocess.run([sys.executable, "-m", "heaplab.snapshot", "-o", out, script], capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        snapshot = Snapshot(out)
+    first = run.stderr.splitlines()[0]
+    assert " MiB in objects and 8." in first and "buffers of NumPy, of " in first, run.stderr
+    main = edge(edge(snapshot.nodes[0], "__main__")[1], "__dict__")[1]
+    elements = lambda name: [target["name"] for kind, _, target in edge(main, name)[1]["edges"] if kind == "element"]
+    assert elements("kept") == ["__main__.Held"] * 4
+    assert elements("own") == ["__main__.Held"] * 2 + ["NoneType"] and edge(main, "own")[1]["name"] == "__main__.Array"
+    assert elements("strings") == [f"text {number}" for number in range(1000)]
+    assert elements("view") == [] and edge(edge(main, "view")[1], "base")[1] is edge(main, "kept")[1]
+    assert edge(main, "numbers")[1]["self_size"] > 8 << 20
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_the_script_and_a_signal_s_never_raises():
+    with tempfile.TemporaryDirectory() as folder:
+        script = os.path.join(folder, "script.py")
+        with open(script, "w") as file:
+            file.write(
+                "import os, signal, shutil\nprint('began')\nshutil.rmtree('out')\nos.kill(os.getpid(), signal.SIGUSR2)\n"
+                "print('went on')\nos.mkdir('out')\n"
+            )
+        run = [sys.executable, "-m", "heaplab.snapshot", "-o"]
+        for output, why in (("none/out.heapsnapshot", "there is no folder"), (".", "it is a folder")):
+            done = subprocess.run(run + [output, script], cwd=folder, capture_output=True, text=True)
+            assert done.returncode == 1 and why in done.stderr and "was not started" in done.stderr and not done.stdout, done
+        os.mkdir(os.path.join(folder, "out"))
+        done = subprocess.run(run + ["out/a.heapsnapshot", script], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0 and done.stdout == "began\nwent on\n", done
+        assert "no snapshot at this signal" in done.stderr and "Traceback" not in done.stderr, done.stderr
+        assert os.listdir(os.path.join(folder, "out")) == ["a.heapsnapshot"]
 
 
 if __name__ == "__main__":

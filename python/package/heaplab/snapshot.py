@@ -29,6 +29,7 @@ _KINDS = {
     types.BuiltinFunctionType: 10, types.CellType: 11, types.MethodType: 12, types.ModuleType: 13,
 }
 _TYPE_KIND = 9
+_ARRAY_KIND = 14
 _CO_OPTIMIZED = 1
 # Attributes of built-in types that give what is there, without making anything.
 _GETTERS = {
@@ -45,6 +46,14 @@ _GETTERS = {
 
 # CPython 3.12 begins with a few hundred frozen objects; a program that freezes its own (before forking) has many more.
 _FROZEN_AT_START_MAX = 1000
+
+try:
+    import _interpreters
+except ImportError:  # before CPython 3.13
+    try:
+        import _xxsubinterpreters as _interpreters
+    except ImportError:
+        _interpreters = None
 
 _ids = _native.Ids()
 _frozen = False
@@ -83,7 +92,23 @@ def _type_name(each):
     return f"{module}.{qualname}"
 
 
-def _describe_type(walker, each):
+def _array_type(walker):
+    """NumPy's type of arrays, if it is there and its arrays can be looked into."""
+    numpy = sys.modules.get("numpy")
+    array_type = getattr(numpy, "ndarray", None)
+    if not isinstance(array_type, type):
+        return None
+    try:
+        sample = numpy.empty((2, 3), dtype=object, order="F")
+        items = [object() for _ in range(6)]
+        for at, item in enumerate(items):
+            sample[divmod(at, 3)] = item
+        return array_type if walker.knows_arrays(sample, items) else None
+    except Exception:  # a module of that name that is not NumPy
+        return None
+
+
+def _describe_type(walker, each, array_type):
     mro = type.__dict__["__mro__"].__get__(each) or (each,)
     sizeof, members = None, {}
     for base in mro:
@@ -93,11 +118,15 @@ def _describe_type(walker, each):
         for name, value in namespace.items():
             if type(value) is types.MemberDescriptorType and isinstance(name, str):
                 members.setdefault(name, value)
-    if type(sizeof) is not types.MethodDescriptorType:
+    # Cython's methods are compiled: Arrow's tell the bytes of its buffers.
+    is_arrows = type(sizeof).__name__ == "cython_function_or_method" and getattr(sizeof, "__module__", "") == "pyarrow.lib"
+    if type(sizeof) is not types.MethodDescriptorType and not is_arrows:
         sizeof = None  # written in Python: not run
     elif sizeof is object.__dict__["__sizeof__"]:
         sizeof = None
     kind = _TYPE_KIND if issubclass(each, type) else _KINDS.get(each, 0)
+    if array_type is not None and array_type in mro:
+        kind = _ARRAY_KIND
     own = type.__dict__["__dict__"].__get__(each)
     basic, item = type.__dict__["__basicsize__"].__get__(each), type.__dict__["__itemsize__"].__get__(each)
     walker.add_type(each, _type_name(each), kind, basic, item, sizeof, own, list(members.items()), _GETTERS.get(each, ()))
@@ -152,9 +181,10 @@ def write(path, *, last=False, collect=True, mode=0o600, profile=False):
             own_freeze = gc.get_freeze_count() > _FROZEN_AT_START_MAX
             if collect:
                 gc.collect()
+            array_type = _array_type(walker)
             for each in _all_types():
-                _describe_type(walker, each)
-            del each
+                _describe_type(walker, each, array_type)
+            each = array_type = None
             walker.add_root("sys.modules", sys.modules)
             for name, module in list(sys.modules.items()):
                 if isinstance(name, str):
@@ -163,6 +193,9 @@ def write(path, *, last=False, collect=True, mode=0o600, profile=False):
             _add_frames(walker, __file__)
             result = walker.write(os.fspath(path), gc.get_objects(), _ids, not last, mode)
             result["ids"] = "address and type" if own_freeze else "frozen"
+            result["resident_bytes"] = _resident_bytes()
+            result["arrow_bytes"] = _arrow_bytes()
+            result["other_interpreters"] = _other_interpreters()
             if profile:
                 _say_profile(result)
             if last or own_freeze:
@@ -174,6 +207,32 @@ def write(path, *, last=False, collect=True, mode=0o600, profile=False):
         finally:
             if enabled:
                 gc.enable()
+
+
+def _resident_bytes():
+    """What the process has in memory; None where /proc does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _arrow_bytes():
+    """What Arrow's own pool of memory has given out, behind objects and beside them."""
+    arrow = sys.modules.get("pyarrow")
+    try:
+        return int(arrow.total_allocated_bytes()) if arrow is not None else 0
+    except Exception:
+        return 0
+
+
+def _other_interpreters():
+    """Interpreters of the process beside this one, whose objects are not in the file."""
+    try:
+        return max(len(list(_interpreters.list_all())) - 1, 0)
+    except (AttributeError, RuntimeError):
+        return 0
 
 
 def forget():
@@ -206,7 +265,16 @@ def main(arguments=None):
         nonlocal count
         count += 1
         stem, extension = os.path.splitext(options.output)
-        _say(write(f"{stem}.{count}{extension}", profile=options.profile), f"{stem}.{count}{extension}")
+        path = f"{stem}.{count}{extension}"
+        # Whatever goes wrong: the program asked for nothing and goes on.
+        try:
+            _say(write(path, profile=options.profile), path)
+        except Exception as error:
+            print(f"heaplab: no snapshot at this signal: {error}", file=sys.stderr)
+
+    unwritable = _unwritable(options.output)
+    if unwritable:
+        sys.exit(f"{parser.prog}: cannot write {options.output}: {unwritable}; the script was not started")
 
     # A module of our own, because what runpy makes is gone when the script has run.
     module = types.ModuleType("__main__")
@@ -233,8 +301,28 @@ def main(arguments=None):
         # Without the frame of this function.
         traceback.print_exception(type(error), error, error.__traceback__.tb_next)
         status = 1
-    _say(write(options.output, last=True, profile=options.profile), options.output)
+    try:
+        _say(write(options.output, last=True, profile=options.profile), options.output)
+    except Exception as error:
+        print(f"heaplab: no snapshot at the end: {error}", file=sys.stderr)
+        status = status or 1
     sys.exit(status)
+
+
+def _unwritable(path):
+    """Why a snapshot could not be written there; None where it could."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path):
+        return "it is a folder"
+    if not os.path.isdir(folder):
+        return f"there is no folder {folder}"
+    trial = os.path.join(folder, f".{os.path.basename(path)}.{os.getpid()}.trial")
+    try:
+        os.close(os.open(trial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.unlink(trial)
+    except OSError as error:
+        return error.strerror
+    return None
 
 
 def _code(options, namespace):
@@ -260,7 +348,27 @@ def _say_profile(result):
     print(f"heaplab: {phases}; {result['strings']} distinct strings, ids by {result['ids']}", file=sys.stderr)
 
 
+def _mebibytes(count):
+    return f"{count / (1 << 20):,.1f} MiB" if count < 10 << 20 else f"{count / (1 << 20):,.0f} MiB"
+
+
+def _say_part(result):
+    """How much of the process is in the file."""
+    objects, arrays, arrow = (result[name] for name in ("object_bytes", "array_bytes", "arrow_bytes"))
+    text = f"heaplab: {_mebibytes(objects)} in objects"
+    if arrays:
+        text += f" and {_mebibytes(arrays)} in buffers of NumPy"
+    if result["resident_bytes"]:
+        text += f", of {_mebibytes(result['resident_bytes'])} that the process has in memory"
+    if arrow:
+        text += f"; {_mebibytes(arrow)} are in buffers of Arrow"
+    print(text + "; what C code holds by itself is in no file", file=sys.stderr)
+    if result["other_interpreters"]:
+        print(f"heaplab: {result['other_interpreters']} other interpreters of this process have objects of their own, which are not in the file", file=sys.stderr)
+
+
 def _say(result, path):
+    _say_part(result)
     print(
         f"heaplab: {path}: {result['nodes']} objects, {result['edges']} references, {result['bytes']} bytes in {result['milliseconds']:.0f} ms",
         file=sys.stderr,
