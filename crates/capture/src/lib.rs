@@ -26,6 +26,7 @@ mod endpoint;
 mod error;
 mod http;
 mod node;
+pub mod own_files;
 mod process;
 mod protocol;
 pub mod take;

@@ -18,13 +18,22 @@ pub struct Connection {
     /// The worker to which commands go; none for the target itself.
     session: Option<Session>,
     workers: Workers,
+    /// The target had to be stopped: it does not come to its event loop.
+    is_busy: bool,
 }
 
+/// Closes the inspector at once: a busy program never comes to a timer. Only Node 24 and later have
+/// to be stopped at all.
+const CLOSE_NOW: &str = "(process._debugEnd || require('inspector').close).call(process)";
 /// Closes the inspector some time after the answer to this has gone out, when this client has left:
 /// Node 20 can end with a segmentation fault where its inspector is closed while a client leaves.
 /// The timer keeps nobody alive.
 const CLOSE: &str = "(() => { const close = process._debugEnd || require('inspector').close; \
     require('timers').setTimeout(() => close.call(process), 500).unref(); return 1; })()";
+/// How long a target may say nothing before [`Connection::call_stopping`] stops it. V8 says nothing
+/// while it collects garbage, and a program that is stopped then is stopped in vain, for as long
+/// as its snapshot takes anyway.
+pub const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two looks at whether it is closed.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -90,6 +99,7 @@ impl Connection {
             opened,
             session: None,
             workers: Workers::default(),
+            is_busy: false,
         })
     }
 
@@ -103,6 +113,40 @@ impl Connection {
         parameters: &Value,
         event: &mut dyn FnMut(Event) -> Result<(), CaptureError>,
     ) -> Result<Value, CaptureError> {
+        let id = self.send(method, parameters)?;
+        self.answer(id, method, None, event)
+    }
+
+    /// The same for a command that Node 24 obeys only in its event loop, where a program that is
+    /// busy never comes: a target that says nothing for [`PATIENCE`] is stopped at its next
+    /// statement, obeys there, and goes on.
+    ///
+    /// # Errors
+    /// As [`Connection::call`].
+    pub fn call_stopping(
+        &mut self,
+        method: &str,
+        parameters: &Value,
+        event: &mut dyn FnMut(Event) -> Result<(), CaptureError>,
+    ) -> Result<Value, CaptureError> {
+        let id = self.send(method, parameters)?;
+        let mut stopped = false;
+        let answer = self.answer(id, method, Some(&mut stopped), event);
+        self.is_busy |= stopped;
+        if stopped && !matches!(answer, Err(CaptureError::Gone { .. })) {
+            // One that was idle all the time was not stopped, and refuses to go on.
+            for method in ["Debugger.resume", "Debugger.disable"] {
+                match self.ask(method, &json!({})) {
+                    Ok(_) | Err(CaptureError::Refused { .. }) => {}
+                    Err(error) => return answer.and(Err(error)),
+                }
+            }
+        }
+        answer
+    }
+
+    /// Sends a command and gives its number.
+    fn send(&mut self, method: &str, parameters: &Value) -> Result<u64, CaptureError> {
         // A wrapped command has two numbers.
         self.commands += 1 + u64::from(self.session.is_some());
         let command = match &self.session {
@@ -110,19 +154,47 @@ impl Connection {
             Some(session) => session.command(self.commands, method, parameters),
         };
         self.socket.send(command.to_string()).map_err(|lost| self.lost(lost, method))?;
+        Ok(self.commands)
+    }
+
+    /// Waits for the answer to a command. With `stopped` a silent target is stopped, once, and
+    /// that is noted there.
+    fn answer(
+        &mut self,
+        command: u64,
+        method: &str,
+        mut stopped: Option<&mut bool>,
+        event: &mut dyn FnMut(Event) -> Result<(), CaptureError>,
+    ) -> Result<Value, CaptureError> {
+        let wrapped = self.session.is_some();
+        let began = Instant::now();
         loop {
-            let Some(incoming) = self.incoming(method)? else { continue };
-            match (incoming.id, incoming.method, incoming.error) {
-                (Some(id), _, Some(refusal))
-                    if id == self.commands
-                        || (id + 1 == self.commands && self.session.is_some()) =>
+            let patience = match &stopped {
+                Some(stopped) if !**stopped && PATIENCE < self.silence => PATIENCE,
+                _ => self.silence,
+            };
+            let incoming = match self.incoming(method, patience) {
+                Err(CaptureError::Silent { .. })
+                    if patience < self.silence && began.elapsed() < self.silence =>
                 {
+                    self.send("Debugger.enable", &json!({}))?;
+                    self.send("Debugger.pause", &json!({}))?;
+                    if let Some(stopped) = &mut stopped {
+                        **stopped = true;
+                    }
+                    continue;
+                }
+                incoming => incoming?,
+            };
+            let Some(incoming) = incoming else { continue };
+            match (incoming.id, incoming.method, incoming.error) {
+                (Some(id), _, Some(refusal)) if id == command || (id + 1 == command && wrapped) => {
                     return Err(CaptureError::Refused {
                         method: method.into(),
                         message: refusal.message,
                     });
                 }
-                (Some(id), _, None) if id == self.commands => {
+                (Some(id), _, None) if id == command => {
                     return Ok(incoming.result.unwrap_or_default());
                 }
                 (None, Some(name), _) => {
@@ -131,15 +203,19 @@ impl Connection {
                         event(each)?;
                     }
                 }
-                // The answer to a command that was given up.
+                // The answer to a command that was given up, or that stops the target.
                 _ => {}
             }
         }
     }
 
     /// The next message of whom commands go to; none where it was another's, or told of workers.
-    fn incoming(&mut self, method: &str) -> Result<Option<Incoming>, CaptureError> {
-        let message = self.socket.receive().map_err(|lost| self.lost(lost, method))?;
+    fn incoming(
+        &mut self,
+        method: &str,
+        patience: Duration,
+    ) -> Result<Option<Incoming>, CaptureError> {
+        let message = self.socket.receive(patience).map_err(|lost| self.lost(lost, method))?;
         let mut incoming = parsed(&message)?;
         drop(message);
         let mut from = incoming.session_id.take();
@@ -246,13 +322,28 @@ impl Connection {
     /// # Errors
     /// As [`Connection::call`], or it gives something else.
     pub fn number(&mut self, expression: &str) -> Result<f64, CaptureError> {
-        let answer = self.ask("Runtime.evaluate", &Self::evaluation(expression))?;
-        answer["result"]["value"].as_f64().ok_or_else(|| {
-            let said = answer["exceptionDetails"]["exception"]["description"]
-                .as_str()
-                .unwrap_or("no number");
-            CaptureError::Protocol(format!("{expression} gives {said}"))
+        let value = self.value(expression)?;
+        value.as_f64().ok_or_else(|| {
+            CaptureError::Protocol(format!("{expression} gives {value}, which is no number"))
         })
+    }
+
+    /// The value of a JavaScript expression, as JSON.
+    ///
+    /// # Errors
+    /// As [`Connection::call`], or it throws.
+    pub fn value(&mut self, expression: &str) -> Result<Value, CaptureError> {
+        let mut answer = self.ask("Runtime.evaluate", &Self::evaluation(expression))?;
+        match answer["exceptionDetails"].take() {
+            Value::Null => Ok(answer["result"]["value"].take()),
+            thrown => {
+                let said = thrown["exception"]["description"].as_str().or(thrown["text"].as_str());
+                Err(CaptureError::Protocol(format!(
+                    "{expression} gives {}",
+                    said.unwrap_or("an exception")
+                )))
+            }
+        }
     }
 
     /// Ends the connection, and closes the inspector where it was opened for it (see
@@ -264,7 +355,11 @@ impl Connection {
         let Some(pid) = self.opened else { return Ok(()) };
         self.turn_to(None);
         // Whatever it answers: the process is asked. That it is gone is fine too.
-        let _ = self.number(CLOSE);
+        if self.is_busy {
+            let _ = self.send("Runtime.evaluate", &Self::evaluation(CLOSE_NOW));
+        } else {
+            let _ = self.number(CLOSE);
+        }
         self.opened = None;
         drop(self);
         let until = Instant::now() + options.connect;
@@ -299,8 +394,8 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         if self.opened.is_some() {
-            let command = json!({"id": self.commands + 1, "method": "Runtime.evaluate", "params": Self::evaluation(CLOSE)});
-            let _ = self.socket.send(command.to_string());
+            let close = if self.is_busy { CLOSE_NOW } else { CLOSE };
+            let _ = self.send("Runtime.evaluate", &Self::evaluation(close));
         }
         self.socket.close();
     }

@@ -74,7 +74,7 @@ pub fn take(
     let mut first = None;
     let parameters = json!({"reportProgress": true, "captureNumericValue": request.numbers});
     let answer = connection.ask("HeapProfiler.enable", &json!({})).and_then(|_| {
-        connection.call("HeapProfiler.takeHeapSnapshot", &parameters, &mut |event| {
+        connection.call_stopping("HeapProfiler.takeHeapSnapshot", &parameters, &mut |event| {
             match event {
                 Event::Walked { done, total } => progress(Progress::Walking { done, total }),
                 Event::WalkFinished => {}

@@ -8,6 +8,7 @@
 use crate::{Address, CaptureError, Options, http};
 use std::io;
 use std::net::TcpStream;
+use std::time::Duration;
 use tungstenite::error::{Error, ProtocolError};
 use tungstenite::handshake::client::{Request, generate_key};
 use tungstenite::protocol::WebSocketConfig;
@@ -88,10 +89,6 @@ impl WebSocket {
                     HandshakeError::Failure(error) => refusal(&error),
                 })
             })?;
-        socket
-            .get_ref()
-            .set_read_timeout(Some(options.silence))
-            .map_err(|error| wrong(error.to_string()))?;
         Ok(WebSocket(socket))
     }
 
@@ -103,11 +100,12 @@ impl WebSocket {
         Ok(self.0.send(Message::text(text))?)
     }
 
-    /// The next text message.
+    /// The next text message, within that time.
     ///
     /// # Errors
     /// The connection is gone, silent for too long, or what comes is no WebSocket.
-    pub(crate) fn receive(&mut self) -> Result<Utf8Bytes, Lost> {
+    pub(crate) fn receive(&mut self, patience: Duration) -> Result<Utf8Bytes, Lost> {
+        self.0.get_ref().set_read_timeout(Some(patience)).map_err(Lost::Failed)?;
         loop {
             match self.0.read() {
                 Ok(Message::Text(text)) => return Ok(text),

@@ -3,14 +3,16 @@
 use super::take::{line, taken_json, with_progress};
 use super::target::Target;
 use crate::terminal;
-use anyhow::{Result, bail};
-use heaplab_capture::take::Request;
+use anyhow::{Context, Result, bail};
+use heaplab_capture::own_files::OwnFiles;
+use heaplab_capture::take::{Request, part_of};
 use heaplab_capture::watch::{Trigger, Usage, limit_bytes, used_bytes};
 use heaplab_capture::{CaptureError, Connection};
 use heaplab_profile::choose::nanoseconds;
 use heaplab_text::lines;
 use heaplab_text::words::bytes;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -30,9 +32,15 @@ use std::time::{Duration, Instant};
 
 Writes leak.1.heapsnapshot, leak.2.heapsnapshot, ... The next one is due when
 the heap is near its limit again and has grown. Ends after the last one, or
-with the target (exit code 1 where it left no snapshot). An inspector that had
-to be opened is closed in the end. V8 needs memory of its
-own beside the heap to make a snapshot.")]
+with the target: exit code 1 where fewer were taken than asked for. An inspector
+that had to be opened is closed in the end. V8 needs memory of its own beside
+the heap to make a snapshot.
+
+What grows faster than heaplab looks, V8 itself takes when the heap is full
+(Node 16.18, 18.10 and later): heaplab arranges that as the option
+--heapsnapshot-near-heap-limit would, and gives such files its own names when
+the program has ended. Until then, and if heaplab ends before, they are in the
+program's folder. An older Node has to be started with that option.")]
 pub struct Args {
     #[command(flatten)]
     target: Target,
@@ -73,13 +81,17 @@ pub fn interval(text: &str) -> Result<Duration, String> {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let (mut connection, title) = args.target.connect()?;
+    let most = args.near_heap_limit.unwrap_or(args.at_most);
+    let own = match args.near_heap_limit {
+        Some(count) => OwnFiles::arrange(&mut connection, count)?,
+        None => None,
+    };
     let mut watch = Watch {
         args: &args,
         trigger: Trigger::new(f64::from(args.near) / 100.0),
         began: Instant::now(),
         taken: 0,
     };
-    let most = args.near_heap_limit.unwrap_or(args.at_most);
     let ended = loop {
         match watch.next(&mut connection, &title) {
             Ok(()) if watch.taken == most => break None,
@@ -95,15 +107,27 @@ pub fn run(args: Args) -> Result<ExitCode> {
             Err(error) => return Err(error),
         }
     };
-    match ended {
-        Some(error) if watch.taken == 0 => bail!("no snapshot was taken: {error}"),
-        Some(error) => {
-            eprintln!("heaplab: {} of {most} snapshots were taken: {error}", watch.taken)
-        }
-        None => {}
+    let Some(error) = ended else {
+        args.target.end(connection);
+        return Ok(ExitCode::SUCCESS);
+    };
+    drop(connection);
+    if let Some(own) = &own {
+        watch.take_over(own, most)?;
     }
-    args.target.end(connection);
-    Ok(ExitCode::SUCCESS)
+    if watch.taken == most {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let advice = match (&own, args.near_heap_limit) {
+        (None, Some(_)) => {
+            "; a Node that is started with --heapsnapshot-near-heap-limit takes them itself, however fast the heap grows"
+        }
+        _ => "",
+    };
+    match watch.taken {
+        0 => bail!("no snapshot was taken: {error}{advice}"),
+        taken => bail!("{taken} of {most} snapshots were taken: {error}{advice}"),
+    }
 }
 
 struct Watch<'a> {
@@ -134,6 +158,37 @@ impl Watch<'_> {
         Ok(())
     }
 
+    /// Gives the files that Node has written by itself the names that were asked for.
+    fn take_over(&mut self, own: &OwnFiles, most: u32) -> Result<()> {
+        let found =
+            own.found().with_context(|| format!("cannot look into {}", own.folder().display()))?;
+        for (from, is_whole) in found {
+            if !is_whole {
+                eprintln!(
+                    "heaplab: {}: Node ended before this snapshot was whole; `heaplab snapshot repair` makes a file of what there is",
+                    from.display()
+                );
+                continue;
+            }
+            if self.taken == most {
+                break;
+            }
+            let path = numbered(&self.args.output, self.taken + 1);
+            renamed(&from, &path)
+                .with_context(|| format!("cannot move {} to {}", from.display(), path.display()))?;
+            self.taken += 1;
+            let size = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+            if self.args.json {
+                let told = json!({"format": "heaplab-snapshot-take", "version": 1, "file": path.to_string_lossy(), "bytes": size,
+                    "walking_s": null, "receiving_s": null});
+                println!("{told}")?;
+            } else {
+                println!("{}: {}, taken by Node itself", path.display(), bytes(size))?;
+            }
+        }
+        Ok(())
+    }
+
     fn wait(&self, connection: &mut Connection) -> Result<()> {
         let hidden = self.args.quiet || self.args.json || !std::io::stderr().is_terminal();
         let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new(1) };
@@ -161,6 +216,17 @@ impl Watch<'_> {
             std::thread::sleep(self.args.poll);
         }
     }
+}
+
+/// Moves a file, to another file system too; there it appears when it is complete.
+fn renamed(from: &Path, to: &Path) -> std::io::Result<()> {
+    if std::fs::rename(from, to).is_ok() {
+        return Ok(());
+    }
+    let part = part_of(to);
+    std::fs::copy(from, &part)?;
+    std::fs::rename(&part, to)?;
+    std::fs::remove_file(from)
 }
 
 /// `leak.heapsnapshot` with a number: `leak.1.heapsnapshot`.
