@@ -42,6 +42,6 @@ pub fn run(data: &[u8]) {
     analysis.filtered_classes(Filter::RetainedByContexts);
     analysis.filtered_classes(Filter::SharedByNativeContexts);
     assert!(diff::compare(&analysis, &analysis).is_empty());
-    let (summary, key) = (Summary::of(&analysis), Key::of(data, 0));
+    let (summary, key) = (Summary::of(&analysis), Key::of(data));
     assert_eq!(Summary::from_index(&summary.to_index(&key), &key).as_ref(), Ok(&summary));
 }

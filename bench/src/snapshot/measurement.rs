@@ -4,6 +4,8 @@
 use anyhow::{Result, ensure};
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::index::{Key, Summary};
+use heaplab_snapshot::leaks::{Born, Leaks};
+use heaplab_snapshot::session::Moment;
 use heaplab_snapshot::{Instructions, ReadOptions, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -31,10 +33,12 @@ pub enum One {
     SummaryBy2,
     /// The same from an index.
     Index,
+    /// Three files read, and the leaks of the third.
+    Leaks,
 }
 
 /// All, with their names.
-pub const ALL: [(One, &str); 8] = [
+pub const ALL: [(One, &str); 9] = [
     (One::Read, "read into columns"),
     (One::ReadAvx2, "the same without AVX-512"),
     (One::ReadSse4, "the same without AVX2"),
@@ -43,12 +47,13 @@ pub const ALL: [(One, &str); 8] = [
     (One::Summary, "read, and everything a summary shows"),
     (One::SummaryBy2, "the same with two threads"),
     (One::Index, "summary from its index"),
+    (One::Leaks, "leaks of three such files"),
 ];
 
 impl One {
     /// Whether it only reads.
     pub fn is_reading(self) -> bool {
-        !matches!(self, One::Summary | One::SummaryBy2 | One::Index)
+        !matches!(self, One::Summary | One::SummaryBy2 | One::Index | One::Leaks)
     }
 
     /// Whether this machine can.
@@ -128,7 +133,7 @@ pub fn measure(
         "an empty file"
     );
     let index = if one == One::Index {
-        Some(summary_of(&bytes, 2)?.to_index(&Key::of(&bytes, 0)))
+        Some(summary_of(&bytes, 2)?.to_index(&Key::of(&bytes)))
     } else {
         None
     };
@@ -141,9 +146,10 @@ pub fn measure(
     let (from, before) = (Instant::now(), process_used());
     match (one, &index) {
         (One::Index, Some(index)) => {
-            let summary = Summary::from_index(index, &Key::of(&bytes, 0))?;
+            let summary = Summary::from_index(index, &Key::of(&bytes))?;
             ensure!(!summary.classes.is_empty(), "no classes");
         }
+        (One::Leaks, _) => ensure!(leaks_of(&bytes)? > 0, "no leaks"),
         _ if one.is_reading() => {
             let options = ReadOptions {
                 instructions: one.instructions(),
@@ -163,6 +169,27 @@ pub fn measure(
         after.faults - before.faults,
     );
     Ok(Measured { wall_s, cpu_s, system_s, faults, anonymous_mb, phases })
+}
+
+/// The part of the objects that are taken for leaked: those that were born last.
+const LEAKED: usize = 10;
+
+/// How many ways hold the leaks of a file that is read three times; the cuts of the first five are
+/// computed, as the command does it.
+fn leaks_of(bytes: &[u8]) -> Result<usize> {
+    let moment = || Ok::<_, anyhow::Error>(Moment::of(&Snapshot::read(bytes)?));
+    let (base, target) = (moment()?, moment()?);
+    let snapshot = Snapshot::read(bytes)?;
+    let analysis = Analysis::of(&snapshot, &Options::default());
+    let last = Moment::of(&snapshot);
+    ensure!(Born::between(&base, &target, &last)?.count() == 0, "one file differs from itself");
+    let ids = last.ids();
+    let born = Born::of_ids(ids[ids.len() - ids.len() / LEAKED..].to_vec());
+    drop((base, target, last));
+    let leaks = Leaks::of(&analysis, &born, |_| true);
+    let cuts: Vec<_> = leaks.groups.iter().take(5).map(|group| leaks.cut(group)).collect();
+    ensure!(cuts.iter().all(|cut| cut.references > 0), "a leak that nothing holds");
+    Ok(leaks.groups.len())
 }
 
 fn summary_of(bytes: &[u8], threads: usize) -> Result<Summary> {

@@ -15,6 +15,9 @@ const ONE_THREAD_S: f64 = 2.5;
 const ONE_THREAD_MB: f64 = 700.0;
 const TWO_THREADS_S: f64 = 1.5;
 const INDEX_S: f64 = 0.2;
+/// What leaks of three files may take, times a summary of one: CPU time and memory.
+const LEAKS_TIMES: f64 = 3.0;
+const LEAKS_MEMORY_TIMES: f64 = 1.5;
 const READING_GB_A_SECOND: f64 = 1.5;
 /// What three copies may take, times one.
 const THREE_COPIES: f64 = 3.1;
@@ -159,6 +162,21 @@ pub fn bounds(bounds: &mut Bounds, file: &Path, table: &Table) -> Result<()> {
     );
     let peak_mb = measured.iter().map(|one| one.anonymous_mb).fold(0.0, f64::max);
     bounds.at_most("its peak besides the mapped file", peak_mb, "MB", ONE_THREAD_MB * scale);
+    let (leaks_name, leaks) = ours(table, One::Leaks);
+    let times = measured.iter().zip(leaks).map(|(one, leaks)| leaks.cpu_s / one.cpu_s);
+    bounds.median_at_most(
+        &format!("{leaks_name}, CPU time of a summary of one"),
+        times.collect::<Vec<_>>(),
+        "times",
+        LEAKS_TIMES,
+    );
+    let leaks_mb = leaks.iter().map(|one| one.anonymous_mb).fold(0.0, f64::max);
+    bounds.at_most(
+        "their peak, that of a summary",
+        leaks_mb / peak_mb,
+        "times",
+        LEAKS_MEMORY_TIMES,
+    );
     let (name, measured) = ours(table, One::SummaryBy2);
     bounds.median_at_most(name, wall(measured), "s", TWO_THREADS_S * scale);
     let (name, measured) = ours(table, One::Index);
@@ -213,7 +231,7 @@ mod tests {
             bounds(&mut bound, file.path(), &slow).unwrap();
             assert_eq!(
                 bound.finish().unwrap_err().to_string(),
-                format!("{missed} of 5 bounds not met"),
+                format!("{missed} of 7 bounds not met"),
                 "{seconds} s, {memory_mb} MB"
             );
         }

@@ -1,9 +1,11 @@
 //! What two snapshots of a process differ in, as DevTools' Comparison; over a series, what grows
 //! every time.
 
-use crate::rows::{label_within, node_json};
+use crate::rows::{edge_json, label, label_within, node_json, step};
+use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::diff::{ClassDiff, Growth};
+use heaplab_snapshot::growth::Growing;
 use heaplab_snapshot::session::Session;
 use heaplab_snapshot::strings::to_text;
 use heaplab_text::lines::{self, one_line};
@@ -117,12 +119,18 @@ pub fn json(older: &Analysis, newer: &Analysis, diffs: &[ClassDiff], session: Se
 }
 
 /// A series as JSON.
-pub fn series_json(totals: &[u64], growing: &[Growth]) -> Value {
+pub fn series_json(
+    totals: &[u64],
+    growing: &[Growth],
+    one_session: bool,
+    holders: &[Holder],
+) -> Value {
     let classes: Vec<Value> = growing
         .iter()
         .map(|class| json!({"key": name(&class.key), "name": class_of_key(&class.key), "counts": class.counts, "shallow_bytes": class.sizes}))
         .collect();
-    json!({"format": "heaplab-snapshot-series", "version": 1, "total_bytes": totals, "growing": classes})
+    json!({"format": "heaplab-snapshot-series", "version": 1, "total_bytes": totals, "one_session": one_session, "growing": classes,
+        "holders": holders.iter().map(Holder::json).collect::<Vec<_>>()})
 }
 
 /// What grows every time over a series, `top` classes of it (0: all).
@@ -137,7 +145,7 @@ pub fn series_text(totals: &[u64], growing: &[Growth], top: usize, columns: usiz
     text.push_str("\nMore objects each time:\n");
     let mut table = Table::new(["grown by", "objects", "class"]);
     for class in &growing[..shown] {
-        table.row([bytes(class.bytes()), course(&class.counts), class_of_key(&class.key)]);
+        table.row([bytes(class.bytes()), course(&class.counts, number), class_of_key(&class.key)]);
     }
     text.push_str(&table.text(columns));
     if shown < growing.len() {
@@ -150,14 +158,63 @@ pub fn series_text(totals: &[u64], growing: &[Growth], top: usize, columns: usiz
     text
 }
 
+/// An object that retains more each time, and how it is reached in the newest snapshot.
+pub struct Holder {
+    label: String,
+    way: String,
+    object: Value,
+    steps: Vec<Value>,
+    growing: Growing,
+}
+
+impl Holder {
+    /// Of the newest snapshot.
+    pub fn of(analysis: &Analysis, (node, growing): (Node, Growing)) -> Holder {
+        let path = analysis.shortest_path(analysis.backward(), node);
+        let names = path.iter().map(|each| step(analysis, each.edge));
+        Holder {
+            label: label(analysis, node),
+            way: names.collect::<Vec<_>>().join(" "),
+            object: node_json(analysis, node),
+            steps: path
+                .iter()
+                .map(|each| json!({"from": node_json(analysis, each.from), "edge": edge_json(analysis, each.edge)}))
+                .collect(),
+            growing,
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({"object": self.object, "retained_bytes": self.growing.retained_bytes, "steps": self.steps})
+    }
+}
+
+/// Growing objects that are shown unless all are asked for.
+const HOLDERS_SHOWN: usize = 10;
+
+/// The objects that retain more each time, some of them (`top` 0: all).
+pub fn holders_text(holders: &[Holder], top: usize, columns: usize) -> String {
+    if holders.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(["grown by", "retained", "object"]);
+    let shown = if top == 0 { holders.len() } else { top.min(HOLDERS_SHOWN).min(holders.len()) };
+    for holder in &holders[..shown] {
+        let course = course(&holder.growing.retained_bytes, bytes);
+        let object = format!("{}  {}", holder.label, holder.way);
+        table.row([bytes(holder.growing.bytes()), course, object]);
+    }
+    format!("\nObjects that retain more each time:\n{}", table.text(columns))
+}
+
 /// `1 -> 2 -> 3`; of a long series, its beginning and its end.
-fn course(counts: &[u64]) -> String {
+fn course(counts: &[u64], shown: impl Fn(u64) -> String) -> String {
     const SHOWN: usize = 4;
     let numbers =
-        |counts: &[u64]| counts.iter().map(|count| number(*count)).collect::<Vec<_>>().join(" -> ");
+        |counts: &[u64]| counts.iter().map(|count| shown(*count)).collect::<Vec<_>>().join(" -> ");
     match counts {
         [first, .., before, last] if counts.len() > SHOWN => {
-            format!("{} -> ... -> {}", number(*first), numbers(&[*before, *last]))
+            format!("{} -> ... -> {}", shown(*first), numbers(&[*before, *last]))
         }
         _ => numbers(counts),
     }
@@ -197,7 +254,7 @@ mod tests {
         assert_eq!(class_of_key(b",Session"), "Session");
         assert_eq!(class_of_key(b"12,3,4,Session, odd"), "Session, odd");
         assert_eq!(
-            (course(&[1, 2, 3, 4]).as_str(), course(&[1, 2, 3, 4, 5]).as_str()),
+            (course(&[1, 2, 3, 4], number).as_str(), course(&[1, 2, 3, 4, 5], number).as_str()),
             ("1 -> 2 -> 3 -> 4", "1 -> ... -> 4 -> 5")
         );
         assert_eq!(

@@ -5,6 +5,7 @@
 
 pub mod diff;
 pub mod dominators;
+pub mod leaks;
 pub mod object;
 pub mod path;
 pub mod retainers;

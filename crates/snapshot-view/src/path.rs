@@ -70,18 +70,25 @@ fn write_way(ways: &Ways, group: &Group, columns: usize, text: &mut String) {
     };
     let _ = writeln!(text, "  {from}");
     for edge in &way.head {
-        write_step(analysis, *edge, group.count > 1, columns, text);
+        write_step(analysis, *edge, group.count > 1, ("    ", columns), text);
     }
     if way.left_out > 0 {
         let _ =
             writeln!(text, "    ... {} steps more (--steps 0 shows all) ...", number(way.left_out));
     }
     for edge in &way.tail {
-        write_step(analysis, *edge, group.count > 1, columns, text);
+        write_step(analysis, *edge, group.count > 1, ("    ", columns), text);
     }
 }
 
-fn write_step(analysis: &Analysis, edge: Edge, several: bool, columns: usize, text: &mut String) {
+/// A step, behind what stands before it, in so many columns.
+pub fn write_step(
+    analysis: &Analysis,
+    edge: Edge,
+    several: bool,
+    (before, columns): (&str, usize),
+    text: &mut String,
+) {
     let target = analysis.snapshot().graph.target(edge);
     let class = analysis.classes()[analysis.class_of(target) as usize].text();
     let label = label(analysis, target);
@@ -93,14 +100,14 @@ fn write_step(analysis: &Analysis, edge: Edge, several: bool, columns: usize, te
     };
     let any = if several && is_numbered(analysis, edge) { "  (and others alike)" } else { "" };
     let step = step(analysis, edge);
-    let line = format!("    {step} = {label}{class}{any}");
+    let line = format!("{before}{step} = {label}{class}{any}");
     if line.chars().count() <= columns {
         let _ = writeln!(text, "{line}");
         return;
     }
     let what = cut(&class, CLASS_COLUMNS) + any;
     let label = label_within(analysis, target, columns - 8 - what.chars().count());
-    let _ = writeln!(text, "    {} =\n        {label}{what}", cut(&step, columns - 6));
+    let _ = writeln!(text, "{before}{} =\n        {label}{what}", cut(&step, columns - 6));
 }
 
 fn group_json(ways: &Ways, group: &Group) -> Value {

@@ -4,8 +4,8 @@ mod tree;
 
 use crate::Says;
 use crate::rows::{distance, edge_json, label_within, node_json, step};
+use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::Analysis;
-use heaplab_snapshot::{Node, Retainers};
 use heaplab_text::lines::cut;
 use heaplab_text::words::count as number;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
@@ -45,10 +45,7 @@ impl Says for Holders {
     }
 
     fn json(&self, analysis: &Analysis, node: Node) -> Map<String, Value> {
-        Map::from_iter([(
-            "total".to_owned(),
-            json!(Retainers::of(&analysis.snapshot().graph).of_node(node).len()),
-        )])
+        Map::from_iter([("total".to_owned(), json!(analysis.backward().of_node(node).len()))])
     }
 
     fn stream<M: SerializeMap>(

@@ -29,7 +29,7 @@ mod view;
 pub use allocation::{AllocationSite, SampleSize};
 pub use classes::Class;
 pub use duplicates::DuplicateStrings;
-pub use filters::{Filter, NativeContexts};
+pub use filters::{Filter, NativeContexts, NodeSet};
 pub use reach::{BASE_SYSTEM_DISTANCE, NO_DISTANCE};
 pub use retaining::{Path, PathLimits, Retaining, RetainingForest};
 pub use same_names::SameNames;
@@ -37,7 +37,7 @@ pub use shapes::Interface;
 pub use statistics::Statistics;
 
 use crate::columns::{Bits, Pool};
-use crate::graph::Node;
+use crate::graph::{Node, Retainers};
 use crate::meta::NodeType;
 use crate::phase::{OnPhase, ended};
 use crate::snapshot::Snapshot;
@@ -46,7 +46,7 @@ use classes::{Classification, Counting};
 use concatenated::Concatenated;
 use dominators::Tree;
 use ephemerons::Ephemerons;
-use essential::Essential;
+pub(crate) use essential::Essential;
 use hashbrown::HashMap;
 use names::{Known, Names};
 use retained::{Retained, class_retained};
@@ -89,6 +89,7 @@ pub struct Analysis<'s, 'a> {
     retained: Retained,
     classes: Classification,
     concatenated: OnceLock<Concatenated>,
+    backward: OnceLock<Retainers>,
 }
 
 /// Own sizes after owned internals went to their owners.
@@ -193,12 +194,18 @@ impl<'s, 'a> Analysis<'s, 'a> {
             retained,
             classes,
             concatenated: OnceLock::new(),
+            backward: OnceLock::new(),
         }
     }
 
     /// The snapshot that was analysed.
     pub fn snapshot(&self) -> &'s Snapshot<'a> {
         self.snapshot
+    }
+
+    /// Which edges refer to each node; made when it is asked for first, and kept.
+    pub fn backward(&self) -> &Retainers {
+        self.backward.get_or_init(|| Retainers::of(&self.snapshot.graph))
     }
 
     /// The classes, in the order of their first node. Those that are `shadowed` or have no node
@@ -262,6 +269,20 @@ impl<'s, 'a> Analysis<'s, 'a> {
             0 => node,
             above => self.tree.vertex[above as usize],
         }
+    }
+
+    /// All nodes with their dominators, a dominator before what it dominates; the root has none.
+    pub(crate) fn root_first(&self) -> impl Iterator<Item = (Node, Option<Node>)> {
+        let above = |above: &u32| (*above != 0).then(|| self.tree.vertex[*above as usize]);
+        self.tree.vertex.iter().copied().zip(self.tree.dominator.iter().map(above)).skip(1)
+    }
+
+    /// Lets `with` ask which references keep their target. That takes a walk over the page.
+    pub(crate) fn with_essential<T>(&self, with: impl FnOnce(&Essential) -> T) -> T {
+        let graph = &self.snapshot.graph;
+        let ephemerons = Ephemerons::of(self.snapshot);
+        let page = reach::page_objects(graph, &self.names);
+        with(&Essential { graph, page: &page, ephemerons: &ephemerons })
     }
 
     /// 0 unknown, 1 attached, 2 detached.

@@ -4,22 +4,20 @@
 //! What is kept is small (a row a class), not the graph: questions about objects read the file
 //! again, which takes as long as reading it ever did.
 //!
-//! Format, version 2, little-endian: the magic `HLSNAPIX`, version (u32), the version of the rules
-//! that made the answers (u32, since format 2), the key of the file (its length u64, time of
-//! modification in ns as i128, hash of samples u64), then the summary (counts u64, strings as
-//! length u64 and bytes), then the xxh3 of all before. An index is refused, and then to be written
-//! anew, if any of it differs: another version, another file, a damaged or cut index. Lengths are
-//! bounded by the index's own.
+//! Format, version 3, little-endian: the magic `HLSNAPIX`, version (u32), the version of the rules
+//! that made the answers (u32, since format 2), the key of the file (its length u64, and since
+//! format 3 the hash of its content u128: a copy has the same key, and a file that was changed has
+//! not, whatever its times say), then the summary (counts u64, strings as length u64 and bytes),
+//! then the xxh3 of all before. An index is refused, and then to be written anew, if any of it
+//! differs: another version, another file, a damaged or cut index. Lengths are bounded by the
+//! index's own.
 
 use crate::analysis::{Analysis, Class, RULES_VERSION, Statistics};
 use crate::graph::Graph;
-use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 const MAGIC: &[u8; 8] = b"HLSNAPIX";
-const VERSION: u32 = 2;
-/// Pieces of the file that the key samples, and their length.
-const SAMPLES: usize = 256;
-const SAMPLE_BYTES: usize = 4096;
+const VERSION: u32 = 3;
 
 /// Why an index is not to be used. Its file is to be written anew.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,32 +46,24 @@ pub enum IndexError {
     },
     /// It belongs to another file, or to this one before it changed.
     #[error(
-        "the index belongs to another state of the file (length, time or content differ); it is to be written anew"
+        "the index belongs to another file, or to this one before it changed; it is to be written anew"
     )]
     Stale,
 }
 
-/// What identifies the state of a file.
+/// What identifies a file: its bytes, all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     /// Its length.
     pub file_bytes: u64,
-    /// When it was modified, ns since 1970.
-    pub modified_ns: i128,
-    /// Hash of its beginning, its end, and pieces between.
-    pub samples_hash: u64,
+    /// Its hash (xxh3, 128 bits), which takes as long as reading memory does.
+    pub content_hash: u128,
 }
 
 impl Key {
-    /// The key of a file with these bytes. Looks at a megabyte of them at most.
-    pub fn of(bytes: &[u8], modified_ns: i128) -> Key {
-        let mut hash = Xxh3Default::new();
-        let last = bytes.len().saturating_sub(SAMPLE_BYTES);
-        for sample in 0..=SAMPLES {
-            let from = (last as u128 * sample as u128 / SAMPLES as u128) as usize;
-            hash.update(&bytes[from..(from + SAMPLE_BYTES).min(bytes.len())]);
-        }
-        Key { file_bytes: bytes.len() as u64, modified_ns, samples_hash: hash.digest() }
+    /// The key of a file with these bytes.
+    pub fn of(bytes: &[u8]) -> Key {
+        Key { file_bytes: bytes.len() as u64, content_hash: xxh3_128(bytes) }
     }
 }
 
@@ -161,7 +151,7 @@ impl Summary {
             return Err(damaged(body, "the checksum of what stands before"));
         }
         read.bytes = &index[..body];
-        if read.take(32) != Some(&key_bytes(key)[..]) {
+        if read.take(24) != Some(&key_bytes(key)[..]) {
             return Err(IndexError::Stale);
         }
         let summary = read.summary().ok_or(damaged(read.at, "as many classes as it says"))?;
@@ -170,12 +160,7 @@ impl Summary {
 }
 
 fn key_bytes(key: &Key) -> Vec<u8> {
-    [
-        &key.file_bytes.to_le_bytes()[..],
-        &key.modified_ns.to_le_bytes(),
-        &key.samples_hash.to_le_bytes(),
-    ]
-    .concat()
+    [&key.file_bytes.to_le_bytes()[..], &key.content_hash.to_le_bytes()].concat()
 }
 
 fn sums(sums: &Statistics) -> [u64; 7] {
@@ -296,25 +281,26 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let key = Key::of(b"a file", 17);
+        let key = Key::of(b"a file");
         assert_eq!(Summary::from_index(&summary().to_index(&key), &key), Ok(summary()));
     }
 
     #[test]
     fn an_index_of_another_state_is_stale() {
         let file = vec![7u8; 100_000];
-        let key = Key::of(&file, 17);
+        let key = Key::of(&file);
         let index = summary().to_index(&key);
-        let mut other = file.clone();
-        other[50_000] = 8;
-        for stale in [Key::of(&file, 18), Key::of(&file[1..], 17), Key::of(&other, 17)] {
-            assert_eq!(Summary::from_index(&index, &stale), Err(IndexError::Stale));
+        assert_eq!(Summary::from_index(&index, &Key::of(&file[1..])), Err(IndexError::Stale));
+        for at in [0, 4096, 50_000, 60_001, 99_999] {
+            let mut other = file.clone();
+            other[at] = 8;
+            assert_eq!(Summary::from_index(&index, &Key::of(&other)), Err(IndexError::Stale));
         }
     }
 
     #[test]
     fn a_damaged_index_is_refused_wherever_it_is_damaged() {
-        let key = Key::of(b"a file", 17);
+        let key = Key::of(b"a file");
         let good = summary().to_index(&key);
         for at in 0..good.len() {
             let mut bad = good.clone();
@@ -323,13 +309,13 @@ mod tests {
             assert!(Summary::from_index(&good[..at], &key).is_err(), "cut at {at}");
         }
         let mut newer = good;
-        newer[8] = 3;
-        assert_eq!(Summary::from_index(&newer, &key), Err(IndexError::Version { found: 3 }));
+        newer[8] = 4;
+        assert_eq!(Summary::from_index(&newer, &key), Err(IndexError::Version { found: 4 }));
     }
 
     #[test]
     fn an_index_made_by_other_rules_is_refused_however_whole_it_is() {
-        let key = Key::of(b"a file", 17);
+        let key = Key::of(b"a file");
         let good = summary().to_index(&key);
         for found in [0, RULES_VERSION - 1, RULES_VERSION + 1] {
             let mut other = good[..good.len() - 8].to_vec();

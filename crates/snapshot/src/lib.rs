@@ -28,7 +28,9 @@ pub mod diff;
 mod error;
 pub mod generate;
 pub mod graph;
+pub mod growth;
 pub mod index;
+pub mod leaks;
 mod meta;
 pub mod names;
 #[cfg(feature = "packed")]

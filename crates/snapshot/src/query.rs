@@ -3,6 +3,7 @@
 //! - [`expression`]: comparisons of numbers and texts with units; errors point at their place.
 //! - [`subject`]: an object by its id, or classes by a pattern.
 //! - [`plan`] and [`answer`]: objects as rows, filtered, grouped, sorted.
+//! - [`object`]: the fields of an object, and conditions on them.
 //! - [`assertion`]: what has to hold of a heap.
 //! - [`filter`]: DevTools' filters by name.
 
@@ -10,6 +11,7 @@ pub mod answer;
 pub mod assertion;
 pub mod expression;
 pub mod filter;
+pub mod object;
 pub mod plan;
 pub mod subject;
 

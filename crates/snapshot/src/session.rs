@@ -12,13 +12,60 @@
 //! type, and the second file never rises throughout. On two sessions of an idle Node 20: 3 % of the
 //! types, and it does. `tests/devtools.rs` holds the pairs to that.
 
+use crate::meta::NodeType;
 use crate::snapshot::Snapshot;
-use hashbrown::HashMap;
 
 /// Ids that are compared: enough to see one in a thousand, and no more memory for a larger file.
 const SAMPLES: usize = 1 << 16;
 /// The part of the common ids whose type may change within a session.
 const CHANGED_MAX: f64 = 0.005;
+
+/// What a comparison needs of a file: its ids with their types, 5 bytes an object.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// In their order.
+    ids: Vec<u32>,
+    /// Of each id.
+    types: Vec<NodeType>,
+    /// What the file calls its types.
+    type_names: Vec<String>,
+    /// Whether the ids of the language's objects (those of its embedder are even) rise by 2 from
+    /// object to object.
+    rises: bool,
+}
+
+impl Moment {
+    /// Of a file that is read.
+    pub fn of(snapshot: &Snapshot) -> Moment {
+        let graph = &snapshot.graph;
+        let mut keys: Vec<u64> = graph
+            .nodes()
+            .map(|node| u64::from(graph.id(node)) << 8 | u64::from(graph.node_type(node).0))
+            .collect();
+        keys.sort_unstable();
+        Moment {
+            ids: keys.iter().map(|key| (key >> 8) as u32).collect(),
+            types: keys.iter().map(|key| NodeType(*key as u8)).collect(),
+            type_names: snapshot.header.meta.node_types.clone(),
+            rises: rises(snapshot),
+        }
+    }
+
+    /// Its ids, the smallest first.
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// The last id of an object of the language's heap (those of its embedder are even).
+    pub fn last_object_id(&self) -> u32 {
+        self.ids.iter().rev().find(|id| **id % 2 == 1).copied().unwrap_or(0)
+    }
+
+    fn type_name(&self, id: u32) -> Option<&str> {
+        let place = self.ids.binary_search(&id).ok()?;
+        Some(self.types[place].name(&self.type_names))
+    }
+}
 
 /// What a pair of files shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,20 +80,13 @@ pub struct Session {
 
 impl Session {
     /// Looks at two files.
-    pub fn of(older: &Snapshot, newer: &Snapshot) -> Session {
-        let graph = &newer.graph;
-        let stride = graph.node_count().div_ceil(SAMPLES).max(1);
-        let types = graph
-            .nodes()
-            .step_by(stride)
-            .map(|node| (graph.id(node), newer.node_type_name(graph.node_type(node))));
-        let types: HashMap<u32, &str> = types.collect();
-        let mut session = Session { newer_is_first: rises(newer), ..Session::default() };
-        for node in older.graph.nodes() {
-            if let Some(now) = types.get(&older.graph.id(node)) {
+    pub fn of(older: &Moment, newer: &Moment) -> Session {
+        let mut session = Session { newer_is_first: newer.rises, ..Session::default() };
+        let stride = newer.ids.len().div_ceil(SAMPLES).max(1);
+        for (id, kind) in newer.ids.iter().zip(&newer.types).step_by(stride) {
+            if let Some(before) = older.type_name(*id) {
                 session.common += 1;
-                session.changed +=
-                    u64::from(*now != older.node_type_name(older.graph.node_type(node)));
+                session.changed += u64::from(before != kind.name(&newer.type_names));
             }
         }
         session
@@ -59,7 +99,7 @@ impl Session {
     }
 }
 
-/// Whether the ids of the language's objects (those of its embedder are even) rise by 2 throughout.
+/// Whether the ids of the language's objects rise by 2 throughout.
 fn rises(snapshot: &Snapshot) -> bool {
     let graph = &snapshot.graph;
     let ids = || graph.nodes().map(|node| graph.id(node)).filter(|id| id % 2 == 1);
@@ -85,7 +125,8 @@ mod tests {
     }
 
     fn of(older: &[(u64, u8)], newer: &[(u64, u8)]) -> Session {
-        Session::of(&Snapshot::read(&file(older)).unwrap(), &Snapshot::read(&file(newer)).unwrap())
+        let moment = |nodes| Moment::of(&Snapshot::read(&file(nodes)).unwrap());
+        Session::of(&moment(older), &moment(newer))
     }
 
     #[test]

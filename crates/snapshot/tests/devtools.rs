@@ -9,6 +9,7 @@
 //! `--check` says whether they are still what DevTools answers.
 
 use heaplab_snapshot::analysis::{Analysis, Class, Filter, Options, Retaining};
+use heaplab_snapshot::session::{Moment, Session};
 use heaplab_snapshot::{ReadOptions, Retainers, Snapshot, TraceFunction, diff};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -254,7 +255,7 @@ fn shortest_paths_end_at_roots(
 fn compare_diff(first: &[u8], second: &[u8], answers: &Value) -> Differences {
     let mut differences = Differences::default();
     let (older, newer) = (Snapshot::read(first).unwrap(), Snapshot::read(second).unwrap());
-    let session = heaplab_snapshot::session::Session::of(&older, &newer);
+    let session = Session::of(&Moment::of(&older), &Moment::of(&newer));
     assert!(!session.is_broken() && !session.newer_is_first, "one session wrote both: {session:?}");
     let (older, newer) =
         (Analysis::of(&older, &Options::default()), Analysis::of(&newer, &Options::default()));

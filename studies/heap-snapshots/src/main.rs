@@ -8,6 +8,7 @@
 //! unmeasured.
 
 mod generator;
+mod leaks;
 mod names;
 mod nodes;
 
@@ -38,6 +39,7 @@ fn measure(id: &str) -> Result<Option<String>> {
         "snap.generation" => nodes::generation(),
         "snap.total" => nodes::total(),
         "snap.generation-dominates" => nodes::dominates(),
+        "snap.leaks" => leaks::seeded(),
         "snap.devtools" => nodes::devtools(),
         _ => Ok(None),
     }

@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The study's folder, where its packages are installed.
-fn folder() -> Option<PathBuf> {
+pub fn folder() -> Option<PathBuf> {
     let folder = heaplab_study::in_tree("studies/heap-snapshots");
     folder.join("node_modules").is_dir().then_some(folder)
 }
 
 /// The Node of that version, where it is installed.
-fn node(folder: &Path, version: u32) -> Option<PathBuf> {
+pub fn node(folder: &Path, version: u32) -> Option<PathBuf> {
     let node = folder.join(format!("node_modules/node{version}/bin/node"));
     fs::canonicalize(node).ok()
 }

@@ -4,8 +4,8 @@
 //! nearest to the object asked for, and elsewhere only named. DevTools follows what a user opens;
 //! here the nearest levels come first, until there are as many lines as were asked for.
 
+use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::{Analysis, Retaining};
-use heaplab_snapshot::{Node, Retainers};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
@@ -55,7 +55,7 @@ pub enum Under<'t> {
 impl Tree {
     /// What refers to `node`.
     pub fn of(analysis: &Analysis, node: Node, limits: Limits) -> Tree {
-        let retainers = Retainers::of(&analysis.snapshot().graph);
+        let retainers = analysis.backward();
         let mut tree = Tree::default();
         let mut waiting = VecDeque::from([(node, None, 0)]);
         while let Some((node, under, depth)) = waiting.pop_front() {
@@ -67,7 +67,7 @@ impl Tree {
                 tree.followed.insert(node, (under, None));
                 continue;
             }
-            let mut sorted = analysis.retainers(&retainers, node);
+            let mut sorted = analysis.retainers(retainers, node);
             analysis.sort_by_node_name(&mut sorted);
             let room = if depth == 0 { usize::MAX } else { limits.lines - tree.rows.len() };
             let shown = sorted.len().min(limits.top).min(room);

@@ -6,7 +6,7 @@ use crate::graph::{Edge, Graph, Node};
 use crate::meta::EdgeType;
 
 /// Tells essential references from others.
-pub(super) struct Essential<'e> {
+pub(crate) struct Essential<'e> {
     pub graph: &'e Graph,
     /// What the page owns.
     pub page: &'e Bits,
@@ -14,7 +14,7 @@ pub(super) struct Essential<'e> {
 }
 
 /// The same for the references of one node, of which some things need to be asked once only.
-pub(super) struct FromNode<'e> {
+pub(crate) struct FromNode<'e> {
     of: &'e Essential<'e>,
     source: Node,
     is_root: bool,

@@ -49,6 +49,17 @@ pub struct NativeContexts {
     owner: Vec<u32>,
 }
 
+/// Some of a heap's nodes.
+#[derive(Clone, Debug)]
+pub struct NodeSet(Bits);
+
+impl NodeSet {
+    /// Whether the node is one of them.
+    pub fn contains(&self, node: Node) -> bool {
+        self.0.get(node)
+    }
+}
+
 const NONE: u32 = 0;
 const SHARED: u32 = u32::MAX;
 
@@ -177,6 +188,10 @@ impl Analysis<'_, '_> {
     }
 
     /// The nodes that pass a filter.
+    pub fn filtered(&self, filter: Filter) -> NodeSet {
+        NodeSet(self.selected(filter))
+    }
+
     fn selected(&self, filter: Filter) -> Bits {
         let graph = &self.snapshot.graph;
         match filter {

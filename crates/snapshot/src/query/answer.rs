@@ -1,25 +1,17 @@
 //! The rows that a query finds.
 
-use super::expression::Value;
+use super::object::Objects;
 use super::plan::{Field, Plan};
 use crate::Node;
-use crate::analysis::{Analysis, Class, SameNames};
+use crate::analysis::{Analysis, SameNames};
 use std::collections::HashMap;
 
-/// A field of a row.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Cell {
-    /// A number.
-    Number(i64),
-    /// A text.
-    Text(String),
-}
+pub use super::object::Cell;
 
 /// What was found.
 pub struct Answer<'q, 's, 'a> {
-    analysis: &'q Analysis<'s, 'a>,
+    objects: Objects<'q, 's, 'a>,
     plan: &'q Plan,
-    class_names: Vec<String>,
     rows: Rows,
     /// Rows before `top`.
     pub found: usize,
@@ -40,13 +32,19 @@ struct Group {
 }
 
 impl<'q, 's, 'a> Answer<'q, 's, 'a> {
-    /// Runs the query.
-    pub fn of(analysis: &'q Analysis<'s, 'a>, plan: &'q Plan) -> Answer<'q, 's, 'a> {
-        let class_names = analysis.classes().iter().map(Class::text).collect();
-        let mut answer =
-            Answer { analysis, plan, class_names, rows: Rows::Objects(Vec::new()), found: 0 };
-        let nodes: Vec<Node> =
-            analysis.snapshot().graph.nodes().filter(|node| answer.fits(*node)).collect();
+    /// Runs the query on the objects that are `chosen`.
+    pub fn of(
+        analysis: &'q Analysis<'s, 'a>,
+        plan: &'q Plan,
+        chosen: impl Fn(Node) -> bool,
+    ) -> Answer<'q, 's, 'a> {
+        let objects = Objects::of(analysis);
+        let fits = |node: &Node| {
+            plan.condition.as_ref().is_none_or(|condition| objects.fits(*node, condition))
+        };
+        let nodes = analysis.snapshot().graph.nodes().filter(|node| chosen(*node));
+        let nodes: Vec<Node> = nodes.filter(fits).collect();
+        let mut answer = Answer { objects, plan, rows: Rows::Objects(Vec::new()), found: 0 };
         answer.rows = if plan.group.is_empty() {
             Rows::Objects(nodes)
         } else {
@@ -73,75 +71,26 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
     /// One field of a row.
     pub fn cell(&self, row: usize, field: Field) -> Cell {
         match &self.rows {
-            Rows::Objects(nodes) => self.of_node(nodes[row], field),
+            Rows::Objects(nodes) => self.objects.field(nodes[row], field),
             Rows::Groups(groups) => self.of_group(&groups[row], field),
         }
     }
 
-    fn fits(&self, node: Node) -> bool {
-        let value = |cell| match cell {
-            Cell::Number(number) => Value::Number(number as f64),
-            Cell::Text(text) => Value::Text(text),
-        };
-        let mut field = |name: &str, _: Option<&str>| {
-            let field = [
-                Field::Id,
-                Field::Type,
-                Field::Class,
-                Field::Name,
-                Field::Shallow,
-                Field::Retained,
-                Field::Distance,
-                Field::Detached,
-                Field::References,
-                Field::Dominator,
-            ]
-            .into_iter()
-            .find(|field| field.name() == name);
-            field.map_or(Value::Number(0.0), |field| value(self.of_node(node, field)))
-        };
-        // What is divided by zero is neither more nor less than anything.
-        self.plan.condition.as_ref().is_none_or(|condition| {
-            !condition.divides_by_zero(&mut field) && condition.is_true(&mut field)
-        })
-    }
-
-    fn of_node(&self, node: Node, field: Field) -> Cell {
-        let (analysis, snapshot) = (self.analysis, self.analysis.snapshot());
-        let graph = &snapshot.graph;
-        Cell::Number(match field {
-            Field::Id => graph.id(node).into(),
-            Field::Type => {
-                return Cell::Text(snapshot.node_type_name(graph.node_type(node)).into());
-            }
-            Field::Class => {
-                return Cell::Text(self.class_names[analysis.class_of(node) as usize].clone());
-            }
-            Field::Name => return Cell::Text(analysis.name(node).into_owned()),
-            Field::Shallow => analysis.self_size(node) as i64,
-            Field::Retained => analysis.retained_size(node) as i64,
-            Field::Distance => analysis.distance(node).into(),
-            Field::Detached => i64::from(analysis.detachedness(node) == 2),
-            Field::References => graph.edges(node).len() as i64,
-            Field::Dominator => graph.id(analysis.dominator(node)).into(),
-            Field::Count => 1,
-        })
-    }
-
     fn of_group(&self, group: &Group, field: Field) -> Cell {
         if self.plan.group.contains(&field) {
-            return self.of_node(group.nodes[0], field);
+            return self.objects.field(group.nodes[0], field);
         }
         Cell::Number(match field {
             Field::Count => group.nodes.len() as i64,
             Field::Shallow => {
-                group.nodes.iter().map(|node| self.analysis.self_size(*node)).sum::<u64>() as i64
+                group.nodes.iter().map(|node| self.objects.analysis.self_size(*node)).sum::<u64>()
+                    as i64
             }
             Field::Retained => group.retained_bytes as i64,
             _ => group
                 .nodes
                 .iter()
-                .map(|node| self.analysis.distance(*node))
+                .map(|node| self.objects.analysis.distance(*node))
                 .min()
                 .unwrap_or(0)
                 .into(),
@@ -152,7 +101,7 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         const NONE: u32 = u32::MAX;
         let mut places: HashMap<Vec<i64>, u32> = HashMap::new();
         let mut keys = Keys::of(self);
-        let mut group_of = vec![NONE; self.analysis.snapshot().graph.node_count()];
+        let mut group_of = vec![NONE; self.objects.analysis.snapshot().graph.node_count()];
         let mut groups: Vec<Group> = Vec::new();
         for node in nodes {
             let key: Vec<i64> =
@@ -164,7 +113,7 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
             group_of[node as usize] = place;
             groups[place as usize].nodes.push(node);
         }
-        let retained = self.analysis.retained_by_groups(
+        let retained = self.objects.analysis.retained_by_groups(
             |node| Some(group_of[node as usize]).filter(|group| *group != NONE),
             groups.len(),
         );
@@ -199,10 +148,12 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
     fn first(&self, field: Field, descending: bool, most: usize) -> Vec<u32> {
         if field == Field::Name {
             return match &self.rows {
-                Rows::Objects(nodes) => self.analysis.first_by_name(nodes, most, descending),
+                Rows::Objects(nodes) => {
+                    self.objects.analysis.first_by_name(nodes, most, descending)
+                }
                 Rows::Groups(groups) => {
                     let heads: Vec<Node> = groups.iter().map(|group| group.nodes[0]).collect();
-                    self.analysis.first_by_name(&heads, most, descending)
+                    self.objects.analysis.first_by_name(&heads, most, descending)
                 }
             };
         }
@@ -253,16 +204,16 @@ impl<'k, 'q, 's, 'a> Keys<'k, 'q, 's, 'a> {
     fn of(answer: &'k Answer<'q, 's, 'a>) -> Self {
         let mut first: HashMap<&str, i64> = HashMap::new();
         let classes = (0..)
-            .zip(&answer.class_names)
+            .zip(&answer.objects.class_names)
             .map(|(class, name)| *first.entry(name).or_insert(class))
             .collect();
-        Keys { answer, names: SameNames::new(answer.analysis), classes, types: Vec::new() }
+        Keys { answer, names: SameNames::new(answer.objects.analysis), classes, types: Vec::new() }
     }
 
     /// The order of a field's texts, by their numbers.
     fn ranks(&self, field: Field) -> Vec<i64> {
         let texts: Vec<&str> = match field {
-            Field::Class => self.answer.class_names.iter().map(String::as_str).collect(),
+            Field::Class => self.answer.objects.class_names.iter().map(String::as_str).collect(),
             _ => self.types.clone(),
         };
         let mut order: Vec<usize> = (0..texts.len()).collect();
@@ -273,7 +224,7 @@ impl<'k, 'q, 's, 'a> Keys<'k, 'q, 's, 'a> {
     }
 
     fn of_node(&mut self, node: Node, field: Field) -> i64 {
-        let analysis = self.answer.analysis;
+        let analysis = self.answer.objects.analysis;
         match field {
             Field::Name => self.names.number(node).into(),
             Field::Class => self.classes[analysis.class_of(node) as usize],
@@ -286,7 +237,7 @@ impl<'k, 'q, 's, 'a> Keys<'k, 'q, 's, 'a> {
                     self.types.len() - 1
                 }) as i64
             }
-            _ => match self.answer.of_node(node, field) {
+            _ => match self.answer.objects.field(node, field) {
                 Cell::Number(number) => number,
                 Cell::Text(_) => 0,
             },

@@ -2,15 +2,47 @@
 
 use super::expression::{Expression, Misread, Tokens, Value};
 use super::subject::{Pattern, of_classes, retained_by_all};
+use crate::Node;
 use crate::analysis::Analysis;
+use crate::leaks::{Born, Leaks};
+use crate::session::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Functions with a class, and without.
-const OF_CLASS: [&str; 5] = ["count", "shallow", "retained", "distance", "grew"];
-const OF_HEAP: [&str; 3] = ["total", "nodes", "edges"];
+const OF_CLASS: [&str; 8] =
+    ["count", "shallow", "retained", "distance", "grew", "largest", "added", "leaked"];
+const OF_HEAP: [&str; 7] = ["total", "nodes", "edges", "duplicates", "largest", "added", "leaked"];
+const IN_BYTES: [&str; 6] = ["shallow", "retained", "total", "duplicates", "largest", "leaked"];
 
 /// Objects of each class, by the pattern that names it.
 pub type Counts = BTreeMap<String, usize>;
+
+/// What is known of older snapshots.
+#[derive(Clone, Debug, Default)]
+pub struct Older {
+    /// The classes that are named, in the older one.
+    pub counts: Counts,
+    /// The objects of the older one, for `added`.
+    pub moment: Option<Moment>,
+    /// What was born between it and one before, for `leaked`.
+    pub born: Option<Born>,
+}
+
+impl Older {
+    fn has(&self, id: u32) -> bool {
+        self.moment.as_ref().is_some_and(|moment| moment.ids().binary_search(&id).is_ok())
+    }
+}
+
+/// What an assertion is checked against.
+pub struct Heap<'h, 's, 'a> {
+    /// The heap.
+    pub analysis: &'h Analysis<'s, 'a>,
+    /// What came before.
+    pub older: &'h Older,
+    /// The objects that functions with a class look at.
+    pub chosen: &'h dyn Fn(Node) -> bool,
+}
 
 /// An assertion whose names are all known.
 #[derive(Clone, Debug)]
@@ -55,22 +87,27 @@ impl Assertion {
         let mut wrong = None;
         expression.names(&mut |name, argument, place| {
             let why = match argument {
+                Some("") if OF_HEAP.contains(&name) => return,
                 Some("") if OF_CLASS.contains(&name) => {
                     format!("{name} needs a class, such as {name}(Session)")
                 }
-                Some("") if OF_HEAP.contains(&name) => return,
                 Some(class) if !class.is_empty() && OF_CLASS.contains(&name) => return,
                 Some(_) if OF_HEAP.contains(&name) => {
                     format!("{name} is of the whole heap: {name}()")
                 }
+                None if OF_HEAP.contains(&name) => format!("write {name}()"),
                 None if OF_CLASS.contains(&name) => {
                     format!("{name} needs a class, such as {name}(Session)")
                 }
-                None if OF_HEAP.contains(&name) => format!("write {name}()"),
                 _ => format!(
                     "{name} is not known; there are {}, {}",
                     OF_CLASS.join(", "),
-                    OF_HEAP.join(", ")
+                    OF_HEAP
+                        .iter()
+                        .filter(|name| !OF_CLASS.contains(name))
+                        .copied()
+                        .collect::<Vec<_>>()
+                        .join(", ")
                 ),
             };
             wrong.get_or_insert((why, place));
@@ -105,18 +142,18 @@ impl Assertion {
         classes
     }
 
-    /// Whether it compares with an older snapshot.
-    pub fn asks_for_growth(&self) -> bool {
+    /// Whether it asks for that function.
+    pub fn asks_for(&self, function: &str) -> bool {
         let mut asks = false;
-        self.expression.names(&mut |name, _, _| asks |= name == "grew");
+        self.expression.names(&mut |name, _, _| asks |= name == function);
         asks
     }
 
-    /// Whether it holds. `before` counts the classes in the older snapshot.
+    /// Whether it holds.
     ///
     /// # Errors
     /// It divides by zero.
-    pub fn check(&self, analysis: &Analysis, before: &Counts) -> Result<Checked, DividesByZero> {
+    pub fn check(&self, heap: &Heap) -> Result<Checked, DividesByZero> {
         let mut asked: Vec<Asked> = Vec::new();
         let mut ask = |name: &str, argument: Option<&str>| {
             let class = argument.unwrap_or_default();
@@ -125,8 +162,8 @@ impl Assertion {
             if let Some(known) = asked.iter().find(|asked| asked.call == call) {
                 return Value::Number(known.value);
             }
-            let value = value(analysis, before, name, class);
-            let is_bytes = matches!(name, "shallow" | "retained" | "total");
+            let value = heap.value(name, class);
+            let is_bytes = IN_BYTES.contains(&name);
             asked.push(Asked { call, value, is_bytes });
             Value::Number(value)
         };
@@ -150,22 +187,61 @@ pub fn counts(analysis: &Analysis, classes: BTreeSet<String>) -> Counts {
         .collect()
 }
 
-fn value(analysis: &Analysis, before: &Counts, name: &str, class: &str) -> f64 {
-    let graph = &analysis.snapshot().graph;
-    let chosen = || of_classes(analysis, &Pattern::new(class).classes(analysis));
-    match name {
-        "count" => chosen().len() as f64,
-        "grew" => chosen().len() as f64 - before.get(class).copied().unwrap_or(0) as f64,
-        "shallow" => chosen().iter().map(|node| analysis.self_size(*node)).sum::<u64>() as f64,
-        "retained" => retained_by_all(analysis, &chosen()) as f64,
-        "distance" => chosen()
-            .iter()
-            .map(|node| analysis.distance(*node))
-            .min()
-            .map_or(f64::INFINITY, f64::from),
-        "total" => analysis.total_bytes() as f64,
-        "nodes" => graph.node_count() as f64,
-        _ => graph.edge_count() as f64,
+impl Heap<'_, '_, '_> {
+    /// The value of a function; of the heap where no class is named.
+    fn value(&self, name: &str, class: &str) -> f64 {
+        let analysis = self.analysis;
+        let graph = &analysis.snapshot().graph;
+        let of_class = || {
+            let mut nodes = of_classes(analysis, &Pattern::new(class).classes(analysis));
+            nodes.retain(|node| (self.chosen)(*node));
+            nodes
+        };
+        let chosen = || match class {
+            "" => {
+                let is_object = |node: &Node| analysis.self_size(*node) > 0;
+                graph.nodes().filter(is_object).filter(|node| (self.chosen)(*node)).collect()
+            }
+            _ => of_class(),
+        };
+        let own = |node: &Node| analysis.self_size(*node);
+        match name {
+            "count" => chosen().len() as f64,
+            "grew" => {
+                chosen().len() as f64 - self.older.counts.get(class).copied().unwrap_or(0) as f64
+            }
+            "shallow" => chosen().iter().map(own).sum::<u64>() as f64,
+            "retained" => retained_by_all(analysis, &chosen()) as f64,
+            "distance" => chosen()
+                .iter()
+                .map(|node| analysis.distance(*node))
+                .min()
+                .map_or(f64::INFINITY, f64::from),
+            "largest" => chosen().iter().map(own).max().unwrap_or(0) as f64,
+            "added" => {
+                chosen().iter().filter(|node| !self.older.has(graph.id(**node))).count() as f64
+            }
+            "leaked" => self.leaked(class) as f64,
+            "duplicates" => {
+                let groups = analysis.duplicate_strings();
+                groups.iter().map(|group| group.saving_bytes()).sum::<u64>() as f64
+            }
+            "total" => analysis.total_bytes() as f64,
+            "nodes" => graph.node_count() as f64,
+            _ => graph.edge_count() as f64,
+        }
+    }
+
+    /// What objects retain that leaked: all, or those of a class.
+    fn leaked(&self, class: &str) -> u64 {
+        let Some(born) = &self.older.born else { return 0 };
+        let analysis = self.analysis;
+        let classes = (!class.is_empty()).then(|| Pattern::new(class).classes(analysis));
+        let of_class = |node: Node| {
+            classes.as_ref().is_none_or(|classes| classes[analysis.class_of(node) as usize])
+        };
+        let keep = |node: Node| of_class(node) && (self.chosen)(node);
+        Leaks::of(analysis, born, keep).retained_bytes()
     }
 }
 
@@ -178,7 +254,7 @@ mod tests {
         let misread = |text: &str| Assertion::read(text).unwrap_err().to_string();
         assert_eq!(
             misread("1 < cuont(Session)"),
-            "cuont is not known; there are count, shallow, retained, distance, grew, total, nodes, edges\n  1 < cuont(Session)\n      ^"
+            "cuont is not known; there are count, shallow, retained, distance, grew, largest, added, leaked, total, nodes, edges, duplicates\n  1 < cuont(Session)\n      ^"
         );
         assert!(
             misread("count() < 1").contains("needs a class")

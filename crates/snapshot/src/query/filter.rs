@@ -2,7 +2,7 @@
 
 use super::NotThere;
 use super::subject::object;
-use crate::analysis::{Analysis, Class, Filter};
+use crate::analysis::{Analysis, Class, Filter, NodeSet};
 use crate::{Node, Snapshot};
 use std::fmt::Write;
 
@@ -89,6 +89,14 @@ impl Wanted {
                 Ok(Filter::AllocatedBy(allocator(analysis, function)?))
             }
         }
+    }
+
+    /// What passes.
+    ///
+    /// # Errors
+    /// The file has no such context, or no such function that allocated.
+    pub fn nodes(&self, analysis: &Analysis) -> Result<NodeSet, NotThere> {
+        Ok(analysis.filtered(self.filter(analysis)?))
     }
 
     /// The classes of what passes, those that DevTools would show.

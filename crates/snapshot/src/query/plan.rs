@@ -63,7 +63,7 @@ impl Field {
         matches!(self, Field::Type | Field::Class | Field::Name)
     }
 
-    fn named(name: &str) -> Option<Field> {
+    pub(super) fn named(name: &str) -> Option<Field> {
         FIELDS.iter().find(|(_, known)| *known == name).map(|(field, _)| *field)
     }
 }
@@ -90,21 +90,7 @@ impl Plan {
         let mut plan = Plan::default();
         let optional_bar = |tokens: &mut Tokens| tokens.sign("|");
         if tokens.word("where") {
-            let condition = Expression::all(&mut tokens, 0)?;
-            let mut unknown = None;
-            condition.names(&mut |name, argument, place| {
-                if argument.is_some()
-                    || Field::named(name).is_none_or(|field| field == Field::Count)
-                {
-                    unknown.get_or_insert((name.to_string(), place));
-                }
-            });
-            if let Some((name, place)) = unknown {
-                return Err(tokens.misread_at(
-                    place,
-                    format!("{name} is no field of an object; there are {}", of_objects()),
-                ));
-            }
+            let condition = condition(&mut tokens)?;
             plan.condition = Some(condition);
             optional_bar(&mut tokens);
         }
@@ -194,6 +180,37 @@ impl Plan {
         }
         columns.extend(&self.group);
         columns
+    }
+}
+
+/// Reads a condition on objects alone: what stands behind `where`.
+///
+/// # Errors
+/// The text is none; the error points at the place.
+pub fn read_condition(text: &str) -> Result<Expression, Misread> {
+    let mut tokens = Tokens::of(text)?;
+    let condition = condition(&mut tokens)?;
+    match tokens.peek() {
+        None => Ok(condition),
+        Some(_) => Err(tokens.misread("expected and, or, or the end")),
+    }
+}
+
+fn condition(tokens: &mut Tokens) -> Result<Expression, Misread> {
+    let condition = Expression::all(tokens, 0)?;
+    let mut unknown = None;
+    condition.names(&mut |name, argument, place| {
+        let is_field = Field::named(name).is_some_and(|field| field != Field::Count);
+        if argument.is_some() || !is_field {
+            unknown.get_or_insert((name.to_string(), place));
+        }
+    });
+    match unknown {
+        None => Ok(condition),
+        Some((name, place)) => Err(tokens.misread_at(
+            place,
+            format!("{name} is no field of an object; there are {}", of_objects()),
+        )),
     }
 }
 

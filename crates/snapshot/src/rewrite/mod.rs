@@ -6,12 +6,14 @@ mod convert;
 mod ids;
 mod ladder;
 mod redact;
+mod repair;
 mod small_lists;
 mod trim;
 
 pub use convert::{Converted, Lost, Target, convert};
 pub use ladder::{Ladder, ladder};
 pub use redact::{Identifiers, Keep, Key, Redacted, Redaction, redact};
+pub use repair::{Repaired, repair};
 pub use trim::{Trimmed, Trimming, trim};
 
 use crate::ReadError;

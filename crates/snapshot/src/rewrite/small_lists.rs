@@ -32,19 +32,7 @@ pub(super) fn copy_small_lists<W: Write>(
     mut name: impl FnMut(&mut StringsStorage, StringId, Use) -> Result<StringId, RewriteError>,
     places: Places<impl Fn(u64, u64) -> Option<u64>>,
 ) -> Result<(), RewriteError> {
-    let mut functions = rows.trace_functions();
-    while let Some(row) = functions.read()? {
-        let function = name(writer.strings(), row.name, Use::Function)?;
-        let script = name(writer.strings(), row.script_name, Use::Script)?;
-        writer.trace_function_info(row.id, function, script, row.place)?;
-    }
-    let mut steps = rows.trace_tree();
-    while let Some(step) = steps.read()? {
-        match step {
-            TraceStep::Open(columns) => writer.open_trace_node(columns)?,
-            TraceStep::Close => writer.close_trace_node()?,
-        }
-    }
+    copy_traces(rows, writer, &mut name)?;
     let mut samples = rows.samples();
     while let Some([timestamp_us, last_id]) = samples.read()? {
         writer.sample(timestamp_us, last_id)?;
@@ -70,9 +58,31 @@ pub(super) fn copy_small_lists<W: Write>(
     Ok(())
 }
 
+/// Copies who allocated.
+pub(super) fn copy_traces<W: Write>(
+    rows: &Rows<'_>,
+    writer: &mut Writer<W>,
+    mut name: impl FnMut(&mut StringsStorage, StringId, Use) -> Result<StringId, RewriteError>,
+) -> Result<(), RewriteError> {
+    let mut functions = rows.trace_functions();
+    while let Some(row) = functions.read()? {
+        let function = name(writer.strings(), row.name, Use::Function)?;
+        let script = name(writer.strings(), row.script_name, Use::Script)?;
+        writer.trace_function_info(row.id, function, script, row.place)?;
+    }
+    let mut steps = rows.trace_tree();
+    while let Some(step) = steps.read()? {
+        match step {
+            TraceStep::Open(columns) => writer.open_trace_node(columns)?,
+            TraceStep::Close => writer.close_trace_node()?,
+        }
+    }
+    Ok(())
+}
+
 /// Scopes whose script is there. Each list is copied for one copy of the file after the other: a
 /// script's scopes must stay together.
-fn copy_scopes<W: Write>(
+pub(super) fn copy_scopes<W: Write>(
     rows: &Rows<'_>,
     writer: &mut Writer<W>,
     mut name: impl FnMut(&mut StringsStorage, StringId, Use) -> Result<StringId, RewriteError>,

@@ -1,12 +1,17 @@
 //! `heaplab snapshot check`: assertions about a heap, for CI.
 
-use super::file::{self, Reading};
+use super::file::{self, Open, Reading};
+use super::only::moment;
 use crate::signals::bus;
 use crate::terminal;
-use anyhow::{Result, ensure};
-use heaplab_snapshot::query::assertion::{Asked, Assertion, Checked, Counts, counts};
+use anyhow::{Result, bail, ensure};
+use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::leaks::Born;
+use heaplab_snapshot::query::assertion::{Asked, Assertion, Checked, Heap, Older, counts};
 use heaplab_snapshot::query::expression::Misread;
+use heaplab_snapshot::query::filter::Wanted;
 use heaplab_snapshot::query::subject::{Pattern, suggestion};
+use heaplab_snapshot::session::Moment;
 use heaplab_text::lines;
 use heaplab_text::words::bytes;
 use heaplab_text::words::count as number;
@@ -23,7 +28,10 @@ Examples:
   heaplab snapshot check a.heapsnapshot \\
       --assert 'shallow(\"(string)\") / total() < 0.5'
   heaplab snapshot check b.heapsnapshot --since a.heapsnapshot \\
-      --assert 'grew(Session) < 10'
+      --assert 'grew(Session) < 10' --assert 'added(Session) < 50'
+  # what an action leaked, as `leaks` finds it
+  heaplab snapshot check final.heapsnapshot --base base.heapsnapshot \\
+      --since target.heapsnapshot --assert 'leaked() < 100kB'
 
 count(CLASS)      objects of the class; * in its name stands for any text
 shallow(CLASS)    their own bytes
@@ -31,6 +39,12 @@ retained(CLASS)   bytes that would go with all of them
 distance(CLASS)   references from a root to the nearest
 grew(CLASS)       objects more than in the file of --since (counts are compared:
                   any two snapshots of the program will do)
+largest(CLASS)    own bytes of the largest; largest(): of the largest of all
+added(CLASS)      objects that the file of --since has not, by their ids, which
+                  are of one session; added(): of all classes
+leaked(CLASS)     bytes that leaks retain: born between the files of --base and
+                  --since and alive; leaked(): of all classes
+duplicates()      bytes that strings which are there twice and more cost
 total()           all bytes;  nodes(), edges(): all objects, all references
 
 Units are B, kB, MB, GB (powers of 1000) and KiB, MiB, GiB (of 1024);
@@ -50,9 +64,15 @@ pub struct Args {
     /// What has to hold (may be repeated)
     #[arg(long = "assert", value_name = "ASSERTION", required = true)]
     assertions: Vec<String>,
-    /// An older snapshot, for grew(CLASS)
+    /// An older snapshot, for grew(CLASS), added(...) and leaked(...)
     #[arg(long, value_name = "OLDER")]
     since: Option<PathBuf>,
+    /// One that is older than that of --since, for leaked(...)
+    #[arg(long, value_name = "OLDEST", requires = "since")]
+    base: Option<PathBuf>,
+    /// Let functions with a class look at some objects only, as `summary --filter` does
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<Wanted>,
     /// Fail where a class is named that no object is of
     #[arg(long)]
     strict: bool,
@@ -70,7 +90,7 @@ fn shown(asked: &Asked) -> String {
         format!("{} ({} bytes)", bytes(whole), number(whole))
     } else if asked.value.is_infinite() {
         "infinite: there is no such object".into()
-    } else if asked.value < 0.0 && asked.call.starts_with("grew") {
+    } else if asked.value < 0.0 && !asked.call.starts_with("distance") {
         format!("{}", asked.value)
     } else if asked.value < 0.0 {
         format!("{}: nothing leads there", asked.value)
@@ -85,7 +105,7 @@ fn value_json(asked: &Asked) -> Value {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode> {
+pub fn run(args: Args, open: Open) -> Result<ExitCode> {
     bus::exits_with(2);
     let read: Result<Vec<Assertion>, Misread> =
         args.assertions.iter().map(|text| Assertion::read(text)).collect();
@@ -97,18 +117,22 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     };
     let mut unknown: Vec<(String, String)> = Vec::new();
-    let checked = before(&args, &assertions).and_then(|before| {
-        file::analysed(&args.file, &args.reading, |analysis| {
+    let checked = older(&args, &assertions).and_then(|mut older| {
+        file::analysed(&args.file, &args.reading, open, |analysis| {
+            older.born = born(&args, &assertions, &older, analysis)?;
             for class in classes_of(&assertions) {
                 let pattern = Pattern::new(class.clone());
                 if !pattern.classes(analysis).contains(&true)
-                    && before.get(&class).is_none_or(|count| *count == 0)
+                    && older.counts.get(&class).is_none_or(|count| *count == 0)
                 {
                     let near = suggestion(analysis, &pattern);
                     unknown.push((class, near));
                 }
             }
-            let check = |assertion: &Assertion| Ok(assertion.check(analysis, &before)?);
+            let passing = args.filter.as_ref().map(|filter| filter.nodes(analysis)).transpose()?;
+            let chosen = |node| passing.as_ref().is_none_or(|passing| passing.contains(node));
+            let heap = Heap { analysis, older: &older, chosen: &chosen };
+            let check = |assertion: &Assertion| Ok(assertion.check(&heap)?);
             assertions.iter().map(check).collect::<Result<Vec<Checked>>>()
         })
     });
@@ -151,16 +175,58 @@ fn classes_of(assertions: &[Assertion]) -> BTreeSet<String> {
     assertions.iter().flat_map(Assertion::classes).collect()
 }
 
-/// Objects of each class in the older snapshot.
-fn before(args: &Args, assertions: &[Assertion]) -> Result<Counts> {
-    let Some(older) = &args.since else {
+/// What the assertions ask of the older snapshot.
+fn older(args: &Args, assertions: &[Assertion]) -> Result<Older> {
+    let asks = |function: &str| assertions.iter().any(|assertion| assertion.asks_for(function));
+    let Some(path) = &args.since else {
+        for function in ["grew", "added"] {
+            ensure!(
+                !asks(function),
+                "{function}(...) needs an older snapshot: --since before.heapsnapshot"
+            );
+        }
         ensure!(
-            !assertions.iter().any(Assertion::asks_for_growth),
-            "grew(...) needs an older snapshot: --since before.heapsnapshot"
+            !asks("leaked"),
+            "leaked(...) needs two older snapshots: --base before.heapsnapshot --since after.heapsnapshot"
         );
-        return Ok(Counts::new());
+        return Ok(Older::default());
     };
-    file::analysed(older, &args.reading, |analysis| Ok(counts(analysis, classes_of(assertions))))
+    let mut older = Older::default();
+    if asks("added") || asks("leaked") {
+        older.moment = Some(moment(path, &args.reading)?);
+    }
+    if asks("grew") {
+        older.counts = file::analysed(path, &args.reading, None, |analysis| {
+            Ok(counts(analysis, classes_of(assertions)))
+        })?;
+    }
+    Ok(older)
+}
+
+/// What was born between the two older snapshots, where that is asked for.
+fn born(
+    args: &Args,
+    assertions: &[Assertion],
+    older: &Older,
+    analysis: &Analysis,
+) -> Result<Option<Born>> {
+    let last = || Moment::of(analysis.snapshot());
+    let asks = |function: &str| assertions.iter().any(|assertion| assertion.asks_for(function));
+    let Some(target) = &older.moment else { return Ok(None) };
+    if asks("added") {
+        super::diff::warned(target, &last());
+    }
+    if !asks("leaked") {
+        return Ok(None);
+    }
+    let Some(base) = &args.base else {
+        bail!("leaked(...) needs the snapshot before the action, too: --base before.heapsnapshot")
+    };
+    Born::between(&moment(base, &args.reading)?, target, &last()).map(Some).map_err(|error| {
+        let files = [Some(base), args.since.as_ref(), Some(&args.file)];
+        let path = files[error.file()].map(|path| path.display().to_string()).unwrap_or_default();
+        anyhow::anyhow!("{path}: {error}")
+    })
 }
 
 #[cfg(test)]

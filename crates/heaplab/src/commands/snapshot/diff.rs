@@ -1,15 +1,15 @@
 //! `heaplab snapshot diff`: what two snapshots of a process differ in, as DevTools' Comparison;
 //! over a series, what grows every time.
 
-use super::file::{Reading, Source};
+use super::file::{Reading, Source, analysed};
 use crate::terminal;
 use anyhow::Result;
 use clap::ValueEnum;
-use heaplab_snapshot::Snapshot;
 use heaplab_snapshot::analysis::{Analysis, Interface};
 use heaplab_snapshot::diff::{Point, compare, growing};
+use heaplab_snapshot::growth::Candidates;
 use heaplab_snapshot::query::subject::Pattern;
-use heaplab_snapshot::session::Session;
+use heaplab_snapshot::session::{Moment, Session};
 use heaplab_snapshot_view::diff as view;
 use heaplab_text::lines;
 use heaplab_text::words::count as number;
@@ -32,7 +32,9 @@ use std::process::ExitCode;
 Two snapshots are compared by object: the same id is the same object, in files
 of one session alone: what one `take` with several -o, one `watch`, one DevTools
 window or one process by itself has written. V8 numbers objects anew in the next
-session. A series is compared by counts, whatever wrote it.")]
+session. Of a series classes are compared by counts, whatever wrote it; objects
+that retain more each time are told where it is of one session. What an action
+leaked (before, after, undone) is asked of `leaks`.")]
 pub struct Args {
     /// The snapshots, the oldest first; of three and more, what grows in each is shown
     #[arg(value_name = "FILE", required = true, num_args = 2..)]
@@ -79,7 +81,7 @@ fn two(args: &Args, first: &Path, second: &Path) -> Result<()> {
     let quiet = args.reading.is_quiet();
     let (first, second) = (Source::open(first, quiet)?, Source::open(second, quiet)?);
     let (first, second) = (first.read(&args.reading)?, second.read(&args.reading)?);
-    let session = warned(&first, &second);
+    let session = warned(&Moment::of(&first), &Moment::of(&second));
     let bar = args.reading.spinner("comparing".into())?;
     let (older, newer) = (
         Analysis::of(&first, &args.reading.options()),
@@ -107,7 +109,7 @@ fn two(args: &Args, first: &Path, second: &Path) -> Result<()> {
 }
 
 /// Whether equal ids are equal objects; where they are not, that is said.
-pub fn warned(older: &Snapshot, newer: &Snapshot) -> Session {
+pub fn warned(older: &Moment, newer: &Moment) -> Session {
     let session = Session::of(older, newer);
     if session.is_broken() {
         let why = if session.newer_is_first { ", and the newer file's ids begin anew" } else { "" };
@@ -129,6 +131,9 @@ fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
     let mut interfaces: Option<Vec<Interface>> = None;
     let mut points: Vec<Point> = Vec::new();
     let mut totals = Vec::new();
+    let mut candidates = Candidates::default();
+    let mut newer: Option<Moment> = None;
+    let mut one_session = true;
     for path in files.iter().rev() {
         let source = Source::open(path, args.reading.is_quiet())?;
         let snapshot = source.read(&args.reading)?;
@@ -139,6 +144,10 @@ fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
             interfaces.get_or_insert_with(|| analysis.interfaces().to_vec()),
         ));
         totals.push(analysis.total_bytes());
+        candidates.older(&analysis);
+        let moment = Moment::of(&snapshot);
+        one_session &= newer.is_none_or(|newer| !Session::of(&moment, &newer).is_broken());
+        newer = Some(moment);
         bar.finish_and_clear();
     }
     points.reverse();
@@ -152,9 +161,27 @@ fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
             Reverse(class.counts.last().unwrap_or(&0) - class.counts.first().unwrap_or(&0))
         });
     }
+    let newest = files.last().unwrap_or(&files[0]);
+    let holders = if one_session { holders(args, newest, candidates)? } else { Vec::new() };
     if args.json {
-        let answer = view::series_json(&totals, &growing);
+        let answer = view::series_json(&totals, &growing, one_session, &holders);
         return println!("{}", serde_json::to_string(&answer)?);
     }
-    print!("{}", view::series_text(&totals, &growing, args.top, terminal::columns()))
+    let columns = terminal::columns();
+    let text = view::series_text(&totals, &growing, args.top, columns);
+    print!("{text}{}", view::holders_text(&holders, args.top, columns))
+}
+
+/// Reads the newest snapshot once more, to name the objects that retain more each time.
+fn holders(args: &Args, newest: &Path, candidates: Candidates) -> Result<Vec<view::Holder>> {
+    if candidates.is_empty() {
+        return Ok(Vec::new());
+    }
+    analysed(newest, &args.reading, None, |analysis| {
+        let mut lowest = candidates.lowest(analysis);
+        if args.top > 0 {
+            lowest.truncate(args.top);
+        }
+        Ok(lowest.into_iter().map(|found| view::Holder::of(analysis, found)).collect())
+    })
 }

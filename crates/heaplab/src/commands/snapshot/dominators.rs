@@ -1,7 +1,7 @@
 //! `heaplab snapshot dominators`: what holds what alive. What an object dominates goes when it
 //! goes.
 
-use super::file::{self, Reading};
+use super::file::{self, Open, Reading};
 use crate::terminal;
 use anyhow::Result;
 use heaplab_snapshot::query::subject::Subject;
@@ -43,8 +43,8 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode> {
-    file::analysed(&args.file, &args.reading, |analysis| {
+pub fn run(args: Args, open: Open) -> Result<ExitCode> {
+    file::analysed(&args.file, &args.reading, open, |analysis| {
         let root = analysis.snapshot().graph.root();
         let node = args.subject.as_ref().map_or(Ok(root), |subject| subject.node(analysis))?;
         let top = if args.top == 0 { usize::MAX } else { args.top };

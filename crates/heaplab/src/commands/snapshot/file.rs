@@ -13,7 +13,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use memmap2::Mmap;
 use std::fs::File;
 use std::io::IsTerminal;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -96,7 +95,6 @@ pub struct Source {
     path: PathBuf,
     map: Option<Mmap>,
     unpacked: Option<Vec<u8>>,
-    modified_ns: i128,
 }
 
 impl Source {
@@ -123,8 +121,6 @@ impl Source {
         // accepted risk of mapping files; that it becomes shorter ends the program.
         let map = unsafe { (metadata.len() > 0).then(|| Mmap::map(&file)) };
         let map = map.transpose().with_context(|| format!("cannot map {}", path.display()))?;
-        let modified_ns =
-            i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
         let packed = map.as_deref().and_then(|bytes| Some((Packing::of(bytes)?, bytes)));
         let unpacked = packed.map(|(packing, packed)| {
             let bar = spinner(quiet, format!("unpacking {}", path.display()))?;
@@ -135,17 +131,12 @@ impl Source {
             unpacked
         });
         let unpacked = unpacked.transpose()?;
-        Ok(Source { path: path.into(), map, unpacked, modified_ns })
+        Ok(Source { path: path.into(), map, unpacked })
     }
 
     /// All of it; empty where the file is.
     pub fn bytes(&self) -> &[u8] {
         self.unpacked.as_deref().or(self.map.as_deref()).unwrap_or_default()
-    }
-
-    /// When it was modified, ns since 1970.
-    pub fn modified_ns(&self) -> i128 {
-        self.modified_ns
     }
 
     /// Reads it as a snapshot.
@@ -183,17 +174,24 @@ impl Source {
         let otherwise =
             if why.is_duplicate_id { "; --allow-duplicate-ids takes it as it is" } else { "" };
         anyhow::anyhow!(
-            "{path}: {why}\nheaplab snapshot validate {path} says how far it is good{otherwise}"
+            "{path}: {why}\nheaplab snapshot validate {path} says how far it is good, heaplab snapshot repair makes a file of that{otherwise}"
         )
     }
 }
 
-/// Reads and analyses a file, and gives `with` the answers.
+/// A file that is open already, in a session.
+pub type Open<'o, 's, 'a> = Option<(&'o Path, &'o Analysis<'s, 'a>)>;
+
+/// Reads and analyses a file, unless it is open, and gives `with` the answers.
 pub fn analysed<T>(
     path: &Path,
     reading: &Reading,
+    open: Open,
     with: impl FnOnce(&Analysis) -> Result<T>,
 ) -> Result<T> {
+    if let Some((_, analysis)) = open.filter(|(open, _)| *open == path) {
+        return with(analysis);
+    }
     let source = Source::open(path, reading.is_quiet())?;
     let snapshot = source.read(reading)?;
     let bar = reading.spinner(format!(

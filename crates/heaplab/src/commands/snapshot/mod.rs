@@ -5,11 +5,15 @@ mod convert;
 mod diff;
 mod dominators;
 mod file;
+mod leaks;
 mod object;
+mod only;
+mod open;
 mod packed;
 mod path;
 mod query;
 mod redact;
+mod repair;
 mod retainers;
 mod rewriting;
 mod strings;
@@ -35,6 +39,8 @@ Examples:
   heaplab snapshot path a.heapsnapshot Session
   # as DevTools' Comparison
   heaplab snapshot diff a.heapsnapshot b.heapsnapshot
+  # what an action leaked: before it, after it, after it was undone
+  heaplab snapshot leaks a.heapsnapshot b.heapsnapshot c.heapsnapshot
   heaplab snapshot check a.heapsnapshot --assert 'count(Session) <= 10'
 
 Answers are those of Chrome DevTools, object by object. docs/snapshot-json.md
@@ -54,6 +60,8 @@ enum Command {
     Take(take::Args),
     /// Take one each time the heap nears its limit
     Watch(watch::Args),
+    /// Ask a file many questions
+    Open(open::Args),
     /// Classes: count, shallow and retained size, distance
     Summary(summary::Args),
     /// What refers to an object
@@ -68,6 +76,8 @@ enum Command {
     Strings(strings::Args),
     /// What was added and removed between two snapshots; over a series, what grows every time
     Diff(diff::Args),
+    /// What was born between two snapshots and is alive in a third, by what holds it
+    Leaks(leaks::Args),
     /// Ask for assertions: exit code 1 where one does not hold
     Check(check::Args),
     /// Objects as rows: filter, group, sort, top
@@ -78,6 +88,8 @@ enum Command {
     Trim(trim::Args),
     /// Write a snapshot anew, in the columns of another writer
     Convert(convert::Args),
+    /// Make a file that opens from one that was cut
+    Repair(repair::Args),
     /// Say how far a file is good
     Validate(validate::Args),
 }
@@ -87,18 +99,21 @@ pub fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Command::Take(args) => take::run(args),
         Command::Watch(args) => watch::run(args),
-        Command::Summary(args) => summary::run(args),
-        Command::Retainers(args) => retainers::run(args),
-        Command::Path(args) => path::run(args),
-        Command::Dominators(args) => dominators::run(args),
-        Command::Object(args) => object::run(args),
-        Command::Strings(args) => strings::run(args),
+        Command::Open(args) => open::run(args),
+        Command::Summary(args) => summary::run(args, None),
+        Command::Retainers(args) => retainers::run(args, None),
+        Command::Path(args) => path::run(args, None),
+        Command::Dominators(args) => dominators::run(args, None),
+        Command::Object(args) => object::run(args, None),
+        Command::Strings(args) => strings::run(args, None),
         Command::Diff(args) => diff::run(args),
-        Command::Check(args) => check::run(args),
-        Command::Query(args) => query::run(args),
+        Command::Leaks(args) => leaks::run(args),
+        Command::Check(args) => check::run(args, None),
+        Command::Query(args) => query::run(args, None),
         Command::Redact(args) => redact::run(args),
         Command::Trim(args) => trim::run(args),
         Command::Convert(args) => convert::run(args),
+        Command::Repair(args) => repair::run(args),
         Command::Validate(args) => validate::run(args),
     }
 }

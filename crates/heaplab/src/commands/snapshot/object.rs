@@ -1,5 +1,6 @@
 //! `heaplab snapshot object`: one object and what it refers to.
 
+use super::file::Open;
 use super::subject::OfObject;
 use anyhow::Result;
 use heaplab_snapshot_view::object::References;
@@ -23,6 +24,6 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode> {
-    args.object.answer("heaplab-snapshot-object", &References { top: args.top })
+pub fn run(args: Args, open: Open) -> Result<ExitCode> {
+    args.object.answer("heaplab-snapshot-object", open, &References { top: args.top })
 }

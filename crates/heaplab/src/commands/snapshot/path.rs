@@ -5,10 +5,10 @@
 //! step goes to the retainer that is nearest to a root, which is what DevTools opens first and what
 //! names the culprit most often.
 
-use super::file::{self, Reading};
+use super::file::{self, Open, Reading};
+use super::only::Only;
 use crate::terminal;
 use anyhow::Result;
-use heaplab_snapshot::Retainers;
 use heaplab_snapshot::query::subject::Subject;
 use heaplab_snapshot::shortest_ways::Ways;
 use heaplab_snapshot_view::path as view;
@@ -23,6 +23,8 @@ use std::process::ExitCode;
   # the ways to all sessions, equal ones together
   heaplab snapshot path a.heapsnapshot Session
   heaplab snapshot path a.heapsnapshot 'Detached *' --top 3
+  # to those that are new since a
+  heaplab snapshot path b.heapsnapshot Session --since a.heapsnapshot
   heaplab snapshot path a.heapsnapshot Session --json | jq '.paths[0]'")]
 pub struct Args {
     /// The snapshot
@@ -31,6 +33,8 @@ pub struct Args {
     /// An object such as @4711, or a class; * stands for any text
     #[arg(value_name = "OBJECT|CLASS")]
     subject: Subject,
+    #[command(flatten)]
+    only: Only,
     /// Different ways to show; 0: all
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
@@ -45,11 +49,10 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode> {
-    file::analysed(&args.file, &args.reading, |analysis| {
-        let nodes = args.subject.nodes(analysis)?;
-        let retainers = Retainers::of(&analysis.snapshot().graph);
-        let mut ways = Ways::new(analysis, &retainers, args.steps);
+pub fn run(args: Args, open: Open) -> Result<ExitCode> {
+    file::analysed(&args.file, &args.reading, open, |analysis| {
+        let nodes = args.only.of(args.subject.nodes(analysis)?, &args.reading, analysis)?;
+        let mut ways = Ways::new(analysis, analysis.backward(), args.steps);
         let groups = ways.groups(&nodes);
         let shown = if args.top == 0 { groups.len() } else { args.top.min(groups.len()) };
         if args.json {

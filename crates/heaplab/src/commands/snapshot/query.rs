@@ -2,7 +2,8 @@
 
 mod parquet;
 
-use super::file::{self, Reading};
+use super::file::{self, Open, Reading};
+use super::only::Only;
 use crate::{output, terminal};
 use anyhow::Result;
 use heaplab_snapshot::query::answer::{Answer, Cell};
@@ -31,6 +32,7 @@ Examples:
       'where type = \"string\" and shallow > 1MB | select id, shallow, name'
   heaplab snapshot query a.heapsnapshot \\
       'where class ~ \"Detached *\" | group class | sort count'
+  heaplab snapshot query b.heapsnapshot 'group class' --since a.heapsnapshot
   heaplab snapshot query a.heapsnapshot 'group type' --json
   heaplab snapshot query a.heapsnapshot \\
       'select id, class, retained, dominator' -o rows.parquet
@@ -56,6 +58,8 @@ pub struct Args {
     /// What to ask; an empty text is all objects
     #[arg(value_name = "QUERY")]
     query: String,
+    #[command(flatten)]
+    only: Only,
     /// Write Parquet to this file
     #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
     output: Option<PathBuf>,
@@ -67,7 +71,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode> {
+pub fn run(args: Args, open: Open) -> Result<ExitCode> {
     let mut plan = match Plan::read(&args.query) {
         Ok(plan) => plan,
         Err(misread) => {
@@ -79,8 +83,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if as_text && plan.top.is_none() {
         plan.top = Some(ROWS_SHOWN);
     }
-    file::analysed(&args.file, &args.reading, |analysis| {
-        let answer = Answer::of(analysis, &plan);
+    file::analysed(&args.file, &args.reading, open, |analysis| {
+        let chosen = args.only.chosen(&args.reading, analysis)?;
+        let answer = Answer::of(analysis, &plan, chosen);
         match &args.output {
             Some(path) => output::write_private(path, true, |out| parquet::write(&answer, out)),
             None if args.json => write_json(&answer),

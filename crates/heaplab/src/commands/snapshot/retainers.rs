@@ -1,6 +1,7 @@
 //! `heaplab snapshot retainers`: what refers to an object, the nearest to a root first, as
 //! DevTools' Retainers.
 
+use super::file::Open;
 use super::subject::OfObject;
 use anyhow::Result;
 use heaplab_snapshot_view::retainers::{Holders, Limits};
@@ -34,8 +35,8 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode> {
+pub fn run(args: Args, open: Open) -> Result<ExitCode> {
     let all = |number| if number == 0 { usize::MAX } else { number };
     let limits = Limits { depth: args.depth.into(), top: all(args.top), lines: all(args.lines) };
-    args.object.answer("heaplab-snapshot-retainers", &Holders { limits })
+    args.object.answer("heaplab-snapshot-retainers", open, &Holders { limits })
 }

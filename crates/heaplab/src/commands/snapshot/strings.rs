@@ -1,6 +1,6 @@
 //! `heaplab snapshot strings`: strings that are on the heap more than once, or all of them.
 
-use super::file::{self, Reading};
+use super::file::{self, Open, Reading};
 use crate::output;
 use crate::terminal;
 use anyhow::Result;
@@ -45,8 +45,8 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode> {
-    file::analysed(&args.file, &args.reading, |analysis| {
+pub fn run(args: Args, open: Open) -> Result<ExitCode> {
+    file::analysed(&args.file, &args.reading, open, |analysis| {
         let mut rows: Vec<Row> = if args.all {
             all(analysis)
         } else {

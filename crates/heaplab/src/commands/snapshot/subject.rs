@@ -1,6 +1,6 @@
 //! What the commands about one object share: which object of which file, and how an answer begins.
 
-use super::file::{self, Reading};
+use super::file::{self, Open, Reading};
 use crate::{output, terminal};
 use anyhow::Result;
 use heaplab_snapshot::query::subject::Subject;
@@ -30,8 +30,8 @@ pub struct OfObject {
 
 impl OfObject {
     /// Finds the object and prints what there is to say of it, as `format` where JSON is asked for.
-    pub fn answer(&self, format: &str, says: &impl Says) -> Result<ExitCode> {
-        file::analysed(&self.file, &self.reading, |analysis| {
+    pub fn answer(&self, format: &str, open: Open, says: &impl Says) -> Result<ExitCode> {
+        file::analysed(&self.file, &self.reading, open, |analysis| {
             let node = self.subject.node(analysis)?;
             let columns = terminal::columns();
             if !self.json {

@@ -1,16 +1,17 @@
 //! `heaplab snapshot summary`: classes, as DevTools' Summary.
 
-use super::file::{self, Reading, Source};
+use super::file::{self, Open, Reading, Source};
+use super::only::since;
 use crate::{output, terminal};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::ValueEnum;
-use heaplab_snapshot::analysis::{Analysis, Class, Filter};
+use heaplab_snapshot::analysis::{Analysis, Class};
 use heaplab_snapshot::index::{Key, Summary};
 use heaplab_snapshot::query::filter::Wanted;
 use heaplab_snapshot::query::subject::Pattern;
 use heaplab_snapshot_view::summary as view;
 use std::cmp::Reverse;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot summary`.
@@ -66,7 +67,8 @@ pub struct Args {
     reading: Reading,
 }
 
-const FILTER_HELP: &str = "\
+/// What `--filter` takes.
+pub const FILTER_HELP: &str = "\
 Count only some objects, as DevTools' filters do:
   contexts            kept alive by closures' contexts alone
   detached            by detached elements alone
@@ -96,8 +98,8 @@ pub enum Sort {
 }
 
 /// Runs the command.
-pub fn run(args: Args) -> Result<ExitCode> {
-    let (summary, overwritten) = summary(&args)?;
+pub fn run(args: Args, open: Open) -> Result<ExitCode> {
+    let (summary, overwritten) = summary(&args, open)?;
     if overwritten > 0 && !args.overwritten {
         let (are, classes) = if overwritten == 1 { ("is", "class") } else { ("are", "classes") };
         output::note(format_args!(
@@ -129,9 +131,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// From the file, or from its index where that is asked for and is of this file; and how many
 /// classes DevTools overwrites. A file with such has no index, so that they are told each time.
-fn summary(args: &Args) -> Result<(Summary, usize)> {
+fn summary(args: &Args, open: Open) -> Result<(Summary, usize)> {
     if !args.index {
-        return file::analysed(&args.file, &args.reading, |analysis| {
+        return file::analysed(&args.file, &args.reading, open, |analysis| {
             let mut summary = Summary::of(analysis);
             let since = args
                 .since
@@ -149,7 +151,7 @@ fn summary(args: &Args) -> Result<(Summary, usize)> {
         });
     }
     let source = Source::open(&args.file, args.reading.is_quiet())?;
-    let key = Key::of(source.bytes(), source.modified_ns());
+    let key = Key::of(source.bytes());
     let mut path = args.file.clone().into_os_string();
     path.push(".index");
     let path = PathBuf::from(path);
@@ -158,7 +160,7 @@ fn summary(args: &Args) -> Result<(Summary, usize)> {
     {
         return Ok((summary, 0));
     }
-    let (summary, overwritten) = file::analysed(&args.file, &args.reading, |analysis| {
+    let (summary, overwritten) = file::analysed(&args.file, &args.reading, open, |analysis| {
         Ok((Summary::of(analysis), overwritten(analysis)))
     })?;
     if overwritten == 0 {
@@ -184,20 +186,4 @@ fn sort(classes: &mut [(u32, &Class)], by: Sort) {
         };
         (key, if by == Sort::Name { class.text() } else { String::new() }, *index)
     });
-}
-
-/// What was allocated after an older snapshot of the same process was taken.
-fn since(older: &Path, reading: &Reading, analysis: &Analysis) -> Result<Wanted> {
-    let source = Source::open(older, reading.is_quiet())?;
-    let before = source.read(reading)?;
-    super::diff::warned(&before, analysis.snapshot());
-    let after = before.graph.last_object_id();
-    let until = analysis.snapshot().graph.last_object_id();
-    if after > until {
-        bail!(
-            "{} has later ids (up to {after}; here {until}): it is the newer one, or of another process",
-            older.display()
-        );
-    }
-    Ok(Wanted::Named(Filter::Ids(after, until)))
 }

@@ -2,6 +2,7 @@
 //! report.
 
 use super::file::{self, Reading, Source};
+use super::only::Only;
 use super::rewriting::{may_write, rewritten};
 use crate::output;
 use anyhow::Result;
@@ -32,6 +33,8 @@ pub struct Args {
     /// An object such as @4711, or a class; * stands for any text
     #[arg(value_name = "OBJECT|CLASS")]
     subject: Subject,
+    #[command(flatten)]
+    only: Only,
     /// Objects of a class to keep, those that retain most; 0: all
     #[arg(long, value_name = "N", default_value_t = 0)]
     objects: usize,
@@ -56,7 +59,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let rows = source.rows(args.reading.allows_duplicate_ids())?;
     let spinner = args.reading.spinner("analysing".into())?;
     let analysis = Analysis::of(&snapshot, &args.reading.options());
-    let mut objects = args.subject.nodes(&analysis)?;
+    let mut objects = args.only.of(args.subject.nodes(&analysis)?, &args.reading, &analysis)?;
     spinner.finish_and_clear();
     if args.objects > 0 {
         objects.truncate(args.objects);

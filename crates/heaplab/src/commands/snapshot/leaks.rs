@@ -1,0 +1,111 @@
+//! `heaplab snapshot leaks`: what an action leaked, from three snapshots: by the way that holds it,
+//! most retained first, with the references to cut.
+
+use super::file::{self, Reading};
+use super::only::{Only, moment};
+use crate::output::Misasked;
+use crate::terminal;
+use anyhow::{Context, Result};
+use heaplab_snapshot::leaks::{Born, Cut, Leaks};
+use heaplab_snapshot::query::expression::Expression;
+use heaplab_snapshot::query::object::Objects;
+use heaplab_snapshot::query::plan::read_condition;
+use heaplab_snapshot::session::Moment;
+use heaplab_snapshot_view::leaks::Told;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  # three of one session: press Enter after the action, and after undoing it
+  heaplab snapshot take --node 4711 -o base.heapsnapshot \\
+      -o target.heapsnapshot -o final.heapsnapshot
+  heaplab snapshot leaks base.heapsnapshot target.heapsnapshot \\
+      final.heapsnapshot
+  # detached elements alone
+  heaplab snapshot leaks base.heapsnapshot target.heapsnapshot \\
+      final.heapsnapshot --where 'detached = 1'
+  heaplab snapshot leaks base.heapsnapshot target.heapsnapshot \\
+      final.heapsnapshot --json | jq '.leaks[0].cut'
+
+What was born between the first two and is alive in the third has leaked, unless
+it is a cache that fills once: do the action once before the first. The line with
+> is the reference to cut; below stands what goes with it, and who else holds
+what stays. Exit code 0 whatever is found: `check` with leaked() fails.";
+
+/// Arguments of `heaplab snapshot leaks`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Before the action
+    #[arg(value_name = "BASE")]
+    base: PathBuf,
+    /// After it
+    #[arg(value_name = "TARGET")]
+    target: PathBuf,
+    /// After the action was undone
+    #[arg(value_name = "FINAL")]
+    last: PathBuf,
+    /// Look only at objects for which this holds: a condition of `query`, such as 'detached = 1'
+    #[arg(long = "where", value_name = "CONDITION", value_parser = condition)]
+    condition: Option<Expression>,
+    #[command(flatten)]
+    only: Only,
+    /// Leaks to show; 0: all
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    top: usize,
+    /// Steps of a way to show, half of them from the root's side; 0: all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    steps: usize,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+fn condition(text: &str) -> Result<Expression, String> {
+    read_condition(text).map_err(|misread| misread.to_string())
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let files = [&args.base, &args.target, &args.last];
+    if let Some(twice) = twice(&files) {
+        misasked!("{} is named twice: three snapshots are compared", twice.display());
+    }
+    let base = moment(&args.base, &args.reading)?;
+    let target = moment(&args.target, &args.reading)?;
+    file::analysed(&args.last, &args.reading, None, |analysis| {
+        let last = Moment::of(analysis.snapshot());
+        let born = Born::between(&base, &target, &last)
+            .map_err(|error| Misasked(format!("{}: {error}", files[error.file()].display())))?;
+        drop((base, target, last));
+        let spinner = args.reading.spinner("looking for leaks".into())?;
+        let chosen = args.only.chosen(&args.reading, analysis)?;
+        let objects = Objects::of(analysis);
+        let leaks = Leaks::of(analysis, &born, |node| {
+            chosen(node)
+                && args.condition.as_ref().is_none_or(|condition| objects.fits(node, condition))
+        });
+        let shown =
+            if args.top == 0 { leaks.groups.len() } else { args.top.min(leaks.groups.len()) };
+        let cuts: Vec<Cut> = leaks.groups[..shown].iter().map(|leak| leaks.cut(leak)).collect();
+        spinner.finish_and_clear();
+        let columns = terminal::columns();
+        let told = Told { analysis, leaks: &leaks, steps_max: args.steps, columns };
+        if args.json {
+            println!("{}", serde_json::to_string(&told.json(&cuts, born.count()))?)
+        } else {
+            print!("{}", told.text(&cuts, born.count()))
+        }
+    })
+    .context("no leaks were looked for")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn twice<'p>(files: &[&'p PathBuf; 3]) -> Option<&'p Path> {
+    let [base, target, last] = files;
+    let both = [(base, target), (target, last), (base, last)];
+    both.into_iter().find(|(one, other)| one == other).map(|(one, _)| one.as_path())
+}

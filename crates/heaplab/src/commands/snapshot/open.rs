@@ -1,0 +1,188 @@
+//! `heaplab snapshot open`: many questions of one file, which is read and analysed once.
+//!
+//! A line is a command of `heaplab snapshot` without the file: `path Session`, `object @4711`. A
+//! line that fails is said, and the next one is asked for.
+
+use super::file::{self, Reading};
+use super::{check, dominators, object, path, query, retainers, strings, summary};
+use crate::output::ReaderGone;
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use heaplab_snapshot::analysis::Analysis;
+use heaplab_text::words::{bytes, count};
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Arguments of `heaplab snapshot open`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  heaplab snapshot open a.heapsnapshot
+  > summary --top 10
+  > path Session
+  > retainers @4711 --depth 3
+  > query 'where retained > 1MB | sort retained'
+  # from a script, a question a line
+  printf 'object @4711 --json\\npath @4711 --json\\n' | \\
+      heaplab snapshot open a.heapsnapshot
+
+The file is read and analysed once, whatever is asked then. Exit code 1 where a
+line failed and nobody types them.")]
+pub struct Args {
+    /// The snapshot
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+/// A line of the session.
+#[derive(Debug, Parser)]
+#[command(multicall = true, disable_help_flag = true)]
+struct Line {
+    #[command(subcommand)]
+    asked: Asked,
+}
+
+#[derive(Debug, Subcommand)]
+enum Asked {
+    /// Classes: count, shallow and retained size, distance
+    Summary(summary::Args),
+    /// What refers to an object
+    Retainers(retainers::Args),
+    /// The shortest way from a root to an object, or to each object of a class
+    Path(path::Args),
+    /// What holds what alive: the dominator tree
+    Dominators(dominators::Args),
+    /// One object and what it refers to
+    Object(object::Args),
+    /// Strings that are on the heap more than once
+    Strings(strings::Args),
+    /// Ask for assertions
+    Check(check::Args),
+    /// Objects as rows: filter, group, sort, top
+    Query(query::Args),
+    /// End the session
+    #[command(alias = "quit")]
+    Exit,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let failed = file::analysed(&args.file, &args.reading, None, |analysis| {
+        let is_typed = io::stdin().is_terminal();
+        if is_typed {
+            let nodes = count(analysis.snapshot().graph.node_count() as u64);
+            let total = bytes(analysis.total_bytes());
+            eprintln!(
+                "heaplab: {}: {total} in {nodes} objects; help lists what can be asked",
+                args.file.display()
+            );
+        }
+        let mut failed = false;
+        for line in lines(is_typed) {
+            match ask(&line?, &args.file, analysis) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) if error.is::<ReaderGone>() => return Err(error),
+                Err(error) => {
+                    failed = true;
+                    eprintln!("heaplab: {error:#}");
+                }
+            }
+        }
+        Ok(failed && !is_typed)
+    })?;
+    Ok(ExitCode::from(u8::from(failed)))
+}
+
+/// The lines of standard input, each behind a prompt where somebody types it.
+fn lines(is_typed: bool) -> impl Iterator<Item = io::Result<String>> {
+    std::iter::from_fn(move || {
+        if is_typed {
+            eprint!("> ");
+            let _ = io::stderr().flush();
+        }
+        let mut line = String::new();
+        match io::stdin().lock().read_line(&mut line) {
+            Ok(0) => None,
+            Ok(_) => Some(Ok(line)),
+            Err(error) => Some(Err(error)),
+        }
+    })
+}
+
+/// Answers a line; false ends the session.
+fn ask(line: &str, file: &Path, analysis: &Analysis) -> Result<bool> {
+    let mut words = match split(line) {
+        Ok(words) => words,
+        Err(why) => misasked!("{why}: {}", line.trim_end()),
+    };
+    if words.is_empty() || words[0].starts_with('#') {
+        return Ok(true);
+    }
+    // The file is the first argument of all of them.
+    if !matches!(words[0].as_str(), "help" | "exit" | "quit") {
+        words.insert(1, file.to_string_lossy().into_owned());
+    }
+    let asked = match Line::try_parse_from(words) {
+        Ok(Line { asked }) => asked,
+        Err(error) if error.use_stderr() => misasked!("{error}"),
+        Err(help) => return print!("{help}").map(|()| true),
+    };
+    let open = Some((file, analysis));
+    match asked {
+        Asked::Summary(args) => summary::run(args, open),
+        Asked::Retainers(args) => retainers::run(args, open),
+        Asked::Path(args) => path::run(args, open),
+        Asked::Dominators(args) => dominators::run(args, open),
+        Asked::Object(args) => object::run(args, open),
+        Asked::Strings(args) => strings::run(args, open),
+        Asked::Check(args) => check::run(args, open),
+        Asked::Query(args) => query::run(args, open),
+        Asked::Exit => return Ok(false),
+    }?;
+    Ok(true)
+}
+
+/// Words as a shell makes them of a line, with quotes of both kinds and backslashes.
+fn split(line: &str) -> Result<Vec<String>, &'static str> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut letters = line.trim().chars();
+    while let Some(letter) = letters.next() {
+        match (letter, quote) {
+            (_, Some(end)) if letter == end => quote = None,
+            ('\'' | '"', None) => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            ('\\', None | Some('"')) => {
+                let next = letters.next().ok_or("a backslash with nothing behind it")?;
+                word.get_or_insert_default().push(next);
+            }
+            (space, None) if space.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    if quote.is_some() { Err("a quote that is not closed") } else { Ok(words) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_words_as_in_a_shell() {
+        let words = |line: &str| split(line).unwrap();
+        assert_eq!(words(" path  Session \n"), ["path", "Session"]);
+        assert_eq!(
+            words(r#"query 'where class = "A B"' --top "3 4" a\ b '' c"d"e"#),
+            ["query", "where class = \"A B\"", "--top", "3 4", "a b", "", "cde"]
+        );
+        assert_eq!(words(r#""a \" b" 'c \ d'"#), ["a \" b", "c \\ d"]);
+        assert!(words("").is_empty() && split("'a").is_err() && split("a\\").is_err());
+    }
+}
