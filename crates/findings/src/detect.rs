@@ -134,7 +134,7 @@ impl Detectors {
         for finding in &mut findings {
             let reads = readers.get(&finding.function).copied().unwrap_or(0);
             finding.evidence.reads_usable_sizes(reads);
-            word(finding, &run);
+            word(tables, finding, &run);
         }
         rank::sort(&mut findings, &run);
         once(&mut findings);
@@ -216,14 +216,16 @@ fn is_of(finding: &Found, other: &Found) -> bool {
 }
 
 /// Makes the words, once all that belongs together is one finding.
-fn word(finding: &mut Found, run: &Run<'_>) {
+fn word(tables: &Tables, finding: &mut Found, run: &Run<'_>) {
     let [what, todo] = finding.evidence.title(finding);
     finding.cost = finding.evidence.cost(finding);
     finding.advice = finding.evidence.advice(finding, run);
+    let under = function::named_caller(tables, finding.stack())
+        .map_or(String::new(), |caller| format!(" (under {caller})"));
     let place = match (finding.function.as_str(), finding.function_count) {
         ("", _) => "(no stack)".to_string(),
-        (name, 0..=1) => name.to_string(),
-        (name, all) => format!("{name} and {} more", count(all - 1)),
+        (name, 0..=1) => format!("{name}{under}"),
+        (name, all) => format!("{name}{under} and {} more", count(all - 1)),
     };
     finding.title = format!("{place}: {what}; {todo}");
     finding.what = what;

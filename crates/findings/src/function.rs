@@ -18,6 +18,19 @@ pub(crate) fn function(tables: &Tables, stack: StackId) -> String {
     named.map_or(String::new(), |name| cut(bare_name(&name)))
 }
 
+/// The nearest function further out that has a name, of a stack whose own function has none.
+pub(crate) fn named_caller(tables: &Tables, stack: StackId) -> Option<String> {
+    let frames: Vec<u32> = tables.frames_of(stack).collect();
+    let name = |frame: &u32| tables.frames.get(*frame as usize)?.function.as_deref();
+    let mut outwards = frames.iter().skip(tables.wrappers(&frames));
+    if name(outwards.next()?).is_some() {
+        return None;
+    }
+    let caller = outwards.find_map(name).map(bare_name)?;
+    // What calls main says nothing.
+    (!caller.starts_with("__libc_start") && caller != "_start").then(|| cut(caller))
+}
+
 /// The function with the largest share, and how many others there are.
 pub(crate) fn largest(tables: &Tables, shares: &[StackShare]) -> (String, usize) {
     let mut functions: BTreeMap<String, u64> = BTreeMap::new();

@@ -61,7 +61,7 @@ fn remedy(tables: &Tables, process: Option<u32>) -> &'static str {
     } else if is(&["node", "chrom", "electron", "deno"]) {
         "V8 maps its heap itself: record with --node, or take a heap snapshot (heaplab snapshot take)."
     } else if is(&["java"]) {
-        "The JVM maps its heap itself: record with --jvm to see its metaspace."
+        "The JVM maps its heap itself: record with --jvm-metaspace to see its metaspace."
     } else if is(&["ruby"]) {
         "Ruby maps its object pages itself, and those are not recorded: ObjectSpace tells what is in them."
     } else if is(&["cc1", "lto1", "g++", "gcc"]) {

@@ -313,7 +313,7 @@ pub struct CountsTable {
     pub basis: Basis,
     /// Requests in all (or live objects, at the peak).
     pub requests: u64,
-    /// Distinct lines.
+    /// Distinct sizes; each with each of its usable sizes counts.
     pub lines: u64,
     /// The most frequent first; at most `Options::counts_rows`.
     pub rows: Vec<CountsRow>,

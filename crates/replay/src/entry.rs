@@ -379,11 +379,14 @@ impl Families {
                 name.head, name.text
             ));
         }
-        let known = known.collect::<Vec<_>>().join(", ");
-        FamilyError::Wrong(format!(
-            "there is no heap {:?}; {meant}there are {known} (heaplab heaps lists their parameters)",
-            name.head
-        ))
+        let all = match close {
+            Some(_) => "heaplab heaps lists all".to_string(),
+            None => {
+                let known = known.collect::<Vec<_>>().join(", ");
+                format!("there are {known} (heaplab heaps lists their parameters)")
+            }
+        };
+        FamilyError::Wrong(format!("there is no heap {:?}; {meant}{all}", name.head))
     }
 
     /// The likely meaning of a parameter or a variant, and an example of the heap's name with

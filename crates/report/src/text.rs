@@ -162,7 +162,10 @@ fn other(tables: &Tables, peak: &ProcessPeak) -> String {
         || ("0".into(), "?"),
         |process| (process_label(&tables.processes, row), process.program_name()),
     );
-    format!("{pid} {name} (peak {})", bytes(peak.peak_bytes))
+    // A program that takes its memory past malloc is the largest one with the least peak.
+    let resident = resident_peak(tables, Some(peak.process))
+        .map_or(String::new(), |resident| format!(" of {} resident", bytes(resident.bytes)));
+    format!("{pid} {name} (peak {}{resident})", bytes(peak.peak_bytes))
 }
 
 /// What keeps the figures from being the whole truth stands at the top.
@@ -340,7 +343,11 @@ fn slop(paint: &mut Paint, report: &Report<'_>) {
     for row in &report.findings.slop {
         let name = match row.basis {
             Basis::Measured if report.meta.allocator.is_empty() => "measured".to_string(),
-            Basis::Measured => format!("measured ({})", report.meta.allocator),
+            // Of a sanitizer, its library's file stands behind its name.
+            Basis::Measured => {
+                let name = report.meta.allocator.split(" (").next().unwrap_or_default();
+                format!("measured ({name})")
+            }
             Basis::Table(_) => row.basis.title().to_string(),
         };
         let line = format!(
@@ -384,9 +391,9 @@ fn uses_its_slop(sites: u64, reads: u64, first: &str) -> String {
 fn counts(paint: &mut Paint, heading: &str, table: &CountsTable, most: usize) {
     paint.heading(heading);
     paint.line(&format!(
-        "{} in {}:",
+        "{}, {}:",
         plural(table.requests, "request"),
-        plural(table.lines, "line")
+        plural(table.lines, "distinct size")
     ));
     let rows = &table.rows[..most.min(table.rows.len())];
     let widest = |value: fn(&heaplab_findings::CountsRow) -> u64| {

@@ -457,6 +457,30 @@ fn that_most_of_a_process_was_not_seen_is_said_first_with_the_remedy() {
     }
 }
 
+/// A function without a name is told by the nearest one further out that has one.
+#[test]
+fn a_title_without_a_name_has_the_nearest_one_further_out() {
+    let mut program = Program::new();
+    let stack = program.stack(&["main", "sqlite3_step", "bare"]);
+    let row = program.tables.stacks[stack as usize].frame as usize;
+    program.tables.modules =
+        vec![Module { path: "/usr/lib/libsqlite3.so.0".into(), ..Module::default() }];
+    let frame = &mut program.tables.frames[row];
+    (frame.function, frame.module, frame.address) = (None, Some(0), 0xa70f1);
+    for _ in 0..2000 {
+        let object = program.malloc(stack, 1000);
+        program.free(object);
+    }
+    let titles: Vec<String> =
+        program.findings(Options::default()).1.findings.into_iter().map(|one| one.title).collect();
+    assert!(
+        titles
+            .iter()
+            .any(|title| title.starts_with("libsqlite3.so.0+0xa70f1 (under sqlite3_step): ")),
+        "{titles:?}"
+    );
+}
+
 /// A library without symbols asks for most, and says where its symbols would be.
 #[test]
 fn places_without_names_come_with_the_file_that_has_them() {

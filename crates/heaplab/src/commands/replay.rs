@@ -269,7 +269,9 @@ pub fn code_version(specs: &[heaps::Heap], program: &Program, executable: &Path)
 fn library_hint(heaps: &str) -> String {
     let file = heaps
         .split(',')
-        .find(|heap| (heap.contains('/') || heap.ends_with(".so")) && !heap.contains(':'));
+        // Of paths that begin like one the error itself says so.
+        .find(|heap| (heap.contains('/') || heap.ends_with(".so")) && !heap.contains(':'))
+        .filter(|heap| !heap.starts_with(['/', '.']));
     file.map(|file| format!("; a library is a heap as lib:{file}")).unwrap_or_default()
 }
 

@@ -71,7 +71,7 @@ fn what_is_wrong_is_said_with_what_was_meant() {
         ("", "no heap"),
         ("glibc,glibc", "named twice"),
         ("null", "leave it out"),
-        ("glib", "there is no heap \"glib\"; did you mean glibc? there are glibc,"),
+        ("glib", "there is no heap \"glib\"; did you mean glibc? heaplab heaps lists all"),
         ("tcmalloc", "there is no heap \"tcmalloc\"; "),
         ("./libmine.so", "a library is named lib:./libmine.so"),
     ] {

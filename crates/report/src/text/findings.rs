@@ -31,7 +31,12 @@ pub fn changes(paint: &mut Paint, report: &Report<'_>, most: usize) {
     }
     list(paint, report.tables, &findings[..here], 1, most);
     if here < findings.len() {
-        paint.heading("What would cost on another allocator");
+        if most > DEFAULT_TOP || findings[here..].iter().any(|finding| !finding.minor) {
+            paint.heading("What would cost on another allocator");
+        } else {
+            paint.line("");
+            paint.dim("On other allocators:");
+        }
         list(paint, report.tables, &findings[here..], here + 1, most);
     }
 }

@@ -293,7 +293,7 @@ fn a_site_that_freed_most_and_kept_some_is_told_from_a_table() {
     let (selection, _) = select(&bundle, None, &mut |_| {}).unwrap();
     let analysis = analyse(&bundle, selection, None, Vec::new(), &mut |_| {}).unwrap();
     let text = report(&Report::new(&bundle, &analysis, &Shown::Nothing), &PIPED);
-    assert!(text.contains("2,000 requests in 1 line:"), "{text}");
+    assert!(text.contains("2,000 requests, 1 distinct size:"), "{text}");
     assert!(
         text.contains("load: 14.6 KiB still live at the end, 50 of 500 objects made; free them"),
         "{text}"
