@@ -33,6 +33,11 @@ pub trait Heap {
     fn walk(&self) -> Option<Vec<Part>> {
         None
     }
+
+    /// What the heap loses now by its own rules, and why, each a sentence for a person.
+    fn losses(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A broken invariant of a heap.

@@ -38,7 +38,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let steps = workload(shape, length);
         for &strategy in &numbers {
             let setting = Setting { node, compact, strategy, gc };
-            let (real, ours) = (setting.real(&steps)?, setting.ours(&steps));
+            let (real, percents) = setting.real(&steps)?;
+            if compact == "regular" {
+                println!("{shape} {strategy}: pages emptied from {percents:?} % free on");
+            }
+            let ours = setting.ours(&steps, percents);
             let pairs = || real.iter().zip(&ours);
             let differ = pairs().position(|(real, ours)| !equal(real, ours));
             all += 1;

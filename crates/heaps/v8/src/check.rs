@@ -231,6 +231,10 @@ impl Heap for V8Heap {
     fn walk(&self) -> Option<Vec<Part>> {
         Some(crate::walk::parts(self))
     }
+
+    fn losses(&self) -> Vec<String> {
+        crate::losses::losses(self)
+    }
 }
 
 /// Parts of a page of old space, for a walk: runs of objects, free blocks by category, waste, the
@@ -256,5 +260,96 @@ pub fn page_parts(parts: &Parts, page: u32, out: &mut Vec<Part>) {
     }
     if let Some((start, end)) = run {
         out.push(Part::new(2, Role::Blocks, "blocks", start..end));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Spec;
+    use heaplab_heap::witness::{Objects, Witness};
+    use heaplab_heap::{Ask, Birth, Collected, Origin};
+
+    const SLOTS: u32 = 2_000;
+
+    /// A heap whose old space has holes of some sizes, all swept.
+    fn heap_with_holes() -> V8Heap {
+        let mut heap = V8Heap::new(Spec::parse("many,compact=never,shape=plain").unwrap()).unwrap();
+        let mut world = Witness::new(SLOTS);
+        for slot in 0..SLOTS {
+            let size = 24 + 8 * (slot as usize % 37);
+            let birth = Birth { slot, size, align: 1, origin: Origin::Runtime, old: true };
+            let born = heap.allocate(birth, &mut world).unwrap();
+            world.born(slot, born, size);
+        }
+        (0..SLOTS).step_by(2).for_each(|slot| world.died(slot));
+        heap.collect(Ask::Full, &mut world).unwrap();
+        heap.parts.old.complete_sweeping();
+        heap.check_deep().unwrap();
+        heap
+    }
+
+    /// A page and a category of it with two nodes or more.
+    fn filled(heap: &V8Heap) -> (u32, usize) {
+        let old = &heap.parts.old;
+        for page in old.own_pages() {
+            for (category, entry) in old.pages[page].categories.iter().enumerate() {
+                // SAFETY: a category's first node is a free block.
+                if entry.top != 0
+                    && unsafe { object::link(old.pages.start(page) + entry.top as usize) } != 0
+                {
+                    return (page, category);
+                }
+            }
+        }
+        panic!("no category has two nodes");
+    }
+
+    fn caught(what: &str, damage: impl FnOnce(&mut V8Heap, u32, usize)) {
+        let mut heap = heap_with_holes();
+        let (page, category) = filled(&heap);
+        damage(&mut heap, page, category);
+        let error = heap.check_deep().expect_err(what);
+        assert!(error.to_string().contains("page"), "{what}: {error}");
+    }
+
+    #[test]
+    fn broken_lists_are_caught() {
+        caught("a node that no list has", |heap, page, category| {
+            let old = &mut heap.parts.old;
+            let node = old.pages.start(page) + old.pages[page].categories[category].top as usize;
+            // SAFETY: the node is a free block.
+            let (bytes, next) = unsafe { (object::bytes(node), object::link(node)) };
+            let entry = &mut old.pages[page].categories[category];
+            (entry.top, entry.available) = (next as u32, entry.available - bytes as u32);
+        });
+        caught("a node twice in its list", |heap, page, category| {
+            let old = &heap.parts.old;
+            let node = old.pages.start(page) + old.pages[page].categories[category].top as usize;
+            // SAFETY: both nodes are free blocks.
+            unsafe {
+                let next = old.pages.start(page) + object::link(node);
+                object::set_link(next, node - old.pages.start(page));
+            }
+        });
+        caught("a node of another category", |heap, page, category| {
+            let entries = &mut heap.parts.old.pages[page].categories;
+            let other = if category == 0 { 1 } else { category - 1 };
+            let (moved, there) = (entries[category].top, entries[other].top);
+            (entries[category].top, entries[other].top) = (there, moved);
+        });
+        caught("an object over a free block", |heap, page, category| {
+            let old = &heap.parts.old;
+            let node = old.pages.start(page) + old.pages[page].categories[category].top as usize;
+            // SAFETY: the node is a free block.
+            unsafe {
+                let bytes = object::bytes(node);
+                object::set_header(node, object::Header::vacant(Kind::Filler, bytes));
+            }
+        });
+        caught("waste that is none", |heap, page, _| heap.parts.old.pages[page].wasted_bytes += 8);
+        caught("bytes that nobody has", |heap, page, _| {
+            heap.parts.old.pages[page].allocated_bytes -= 8;
+        });
     }
 }

@@ -115,6 +115,7 @@ fn many(
         order: PageOrder::LinkedLast,
         switch: None,
         segregated: None,
+        by_words: Vec::new(),
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Source: `FreeList` and its subclasses in V8's spaces.cc. A page owns its categories; a free list
 //! links those of its pages, newest first. Nodes are linked through the free blocks themselves.
-//! Deviation: one interpreter of [`Strategy`] steps instead of a class a strategy, and no cache of
-//! the next non-empty category, which changes no choice.
+//! Deviation: one interpreter of [`Strategy`] steps instead of a class a strategy, and a bit for each
+//! category that is not empty instead of ManyCached's table, which changes no choice.
 
 use crate::counts::Counts;
 use crate::object::{self, Header, Kind};
@@ -15,6 +15,8 @@ use crate::strategy::{Look, Steal, Step, Strategy, When};
 pub struct FreeList {
     /// First page of each category.
     tops: Box<[u32]>,
+    /// A bit for each category that has a page: a search skips the others.
+    filled: Box<[u64]>,
     available: usize,
     /// Bytes of blocks too small for any list, since the last full collection. A page that changes
     /// its space leaves them behind, as in V8.
@@ -30,6 +32,7 @@ impl FreeList {
     pub fn new(categories: usize) -> FreeList {
         FreeList {
             tops: vec![NONE; categories].into_boxed_slice(),
+            filled: vec![0; categories.div_ceil(64)].into_boxed_slice(),
             available: 0,
             wasted: 0,
             work: Counts::default(),
@@ -68,6 +71,7 @@ impl FreeList {
         }
         pages[page].categories[category].next = top;
         self.tops[category] = page;
+        self.filled[category / 64] |= 1 << (category % 64);
         self.available += pages[page].categories[category].available as usize;
         true
     }
@@ -80,6 +84,9 @@ impl FreeList {
         self.available -= available as usize;
         if self.tops[category] == page {
             self.tops[category] = next;
+            if next == NONE {
+                self.filled[category / 64] &= !(1 << (category % 64));
+            }
         }
         if previous != NONE {
             pages[previous].categories[category].next = next;
@@ -122,8 +129,24 @@ impl FreeList {
             }
             self.tops[category] = NONE;
         }
+        self.filled.fill(0);
         self.available = 0;
         self.wasted = 0;
+    }
+
+    /// The first category from `from` on, before `end`, that has a page.
+    #[inline]
+    fn next_filled(&self, from: usize, end: usize) -> Option<usize> {
+        let mut mask = u64::MAX << (from % 64);
+        for word in from / 64..end.div_ceil(64) {
+            let filled = self.filled[word] & mask;
+            if filled != 0 {
+                let category = word * 64 + filled.trailing_zeros() as usize;
+                return (category < end).then_some(category);
+            }
+            mask = u64::MAX;
+        }
+        None
     }
 
     /// Frees a block of a page that is in this list's space.
@@ -167,7 +190,7 @@ impl FreeList {
                 (low..=from).rev().find_map(|category| self.look(pages, category, bytes, step.look))
             } else {
                 let high = if step.inclusive { to + 1 } else { to };
-                (from..high).find_map(|category| self.look(pages, category, bytes, step.look))
+                self.look_upward(pages, from..high, bytes, step.look)
             };
             if let Some((address, size)) = found {
                 self.work.found += 1;
@@ -181,6 +204,24 @@ impl FreeList {
                 pages[page].allocated_bytes += size as u32;
                 return Some((address, size));
             }
+        }
+        None
+    }
+
+    fn look_upward(
+        &mut self,
+        pages: &mut Pages,
+        categories: std::ops::Range<usize>,
+        bytes: usize,
+        look: Look,
+    ) -> Option<(usize, usize)> {
+        let mut from = categories.start;
+        while let Some(category) = self.next_filled(from, categories.end) {
+            let found = self.look(pages, category, bytes, look);
+            if found.is_some() {
+                return found;
+            }
+            from = category + 1;
         }
         None
     }
@@ -212,7 +253,7 @@ impl FreeList {
         self.work.nodes += 1;
         let node = pages.start(page) + pages[page].categories[category].top as usize;
         // SAFETY: a category's nodes are free blocks of its page, with header and link written.
-        let (size, next) = unsafe { (object::header(node).bytes, object::link(node)) };
+        let (size, next) = unsafe { (object::bytes(node), object::link(node)) };
         if size < bytes {
             return None;
         }
@@ -237,7 +278,7 @@ impl FreeList {
                 let node = start + offset;
                 // SAFETY: nodes of a category are free blocks of its page, with header and link
                 // written.
-                let (size, next) = unsafe { (object::header(node).bytes, object::link(node)) };
+                let (size, next) = unsafe { (object::bytes(node), object::link(node)) };
                 if size >= bytes {
                     if before == 0 {
                         self.take(pages, page, category, size, next);

@@ -45,6 +45,8 @@ pub struct Parts {
     pub compact: Compact,
     /// Tasks of a scavenge.
     pub tasks: usize,
+    /// Of full collections to come, the last one first: [`Spec::free_percents`].
+    pub free_percents: Vec<u32>,
 }
 
 impl Parts {
@@ -193,6 +195,7 @@ impl V8Heap {
             pending_array: None,
             compact: spec.compact,
             tasks: spec.tasks,
+            free_percents: spec.free_percents.iter().rev().copied().collect(),
         };
         let forced_at = spec.every;
         let pacing = Pacing::new(spec.overhead_percent, spec.semi_space_bytes, spec.limit_bytes);

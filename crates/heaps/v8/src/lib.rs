@@ -22,6 +22,7 @@ pub mod facts;
 mod family;
 pub mod free_list;
 pub mod heap;
+mod losses;
 pub mod mark_compact;
 pub mod new_space;
 pub mod object;

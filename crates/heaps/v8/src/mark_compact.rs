@@ -44,9 +44,11 @@ fn choose_candidates(parts: &mut Parts) -> Vec<u32> {
         return Vec::new();
     }
     let always = parts.compact == Compact::Always;
+    let percent = parts.free_percents.pop();
+    let percent = percent.map_or(EVACUATION_FREE_PERCENT, |percent| percent as usize);
     let old = &mut parts.old;
     let area = old.pages.area_bytes();
-    let least_free = EVACUATION_FREE_PERCENT * (area / 100);
+    let least_free = percent * (area / 100);
     let main = &old.spaces[MAIN];
     let allocating = (main.top != main.limit).then(|| old.pages.number(main.top));
     let mut pages: Vec<(usize, u32)> = Vec::new();

@@ -70,6 +70,17 @@ pub unsafe fn header(address: usize) -> Header {
     Header { kind, align_bits: (word >> 3 & 31) as u32, bytes, slot: (word >> 32) as u32 }
 }
 
+/// The bytes that the header at `address` tells.
+///
+/// # Safety
+/// As for [`header`].
+#[inline]
+pub unsafe fn bytes(address: usize) -> usize {
+    // SAFETY: the caller's promise.
+    let word = unsafe { *(address as *const u64) };
+    (word >> 8 & ((1 << WORDS_BITS) - 1)) as usize * WORD_BYTES
+}
+
 /// Writes a header.
 ///
 /// # Safety

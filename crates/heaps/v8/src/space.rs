@@ -70,6 +70,8 @@ pub struct OldGeneration {
     pub taken_bytes: u64,
     /// Pages of the runtime's own objects, and the bytes of these objects.
     base: (usize, usize),
+    /// Pages that were added before this cycle.
+    pages_before: u64,
     /// Each refill, where it was asked for.
     pub refills: Option<Log>,
     /// Work so far; the searches of free lists and the sweeper count their own.
@@ -80,10 +82,11 @@ impl OldGeneration {
     /// Without a page.
     pub fn new(
         pages: Pages,
-        strategy: Strategy,
+        mut strategy: Strategy,
         version: Version,
         limit_bytes: usize,
     ) -> OldGeneration {
+        strategy.prepare();
         let spaces = vec![Space::new(strategy.categories())];
         let segregated = strategy.segregated.clone().map(Segregated::new);
         OldGeneration {
@@ -98,6 +101,7 @@ impl OldGeneration {
             switched: false,
             taken_bytes: 0,
             base: (0, 0),
+            pages_before: 0,
             refills: None,
             work: Counts::default(),
         }
@@ -125,6 +129,11 @@ impl OldGeneration {
     pub fn used_bytes(&self) -> usize {
         let cells = self.segregated.as_ref().map_or(0, Segregated::used_bytes);
         self.spaces[MAIN].used_bytes() - self.base.1 + cells
+    }
+
+    /// Pages that were added since the last full collection.
+    pub fn new_pages(&self) -> u64 {
+        self.work.new_pages - self.pages_before
     }
 
     /// Committed bytes of the main space, for the workload.
@@ -399,6 +408,7 @@ impl OldGeneration {
 
     /// After a full collection: decides by which search the next cycle allocates.
     pub fn end_cycle(&mut self) {
+        self.pages_before = self.work.new_pages;
         if let Some(log) = &mut self.refills {
             log.begin_cycle();
         }

@@ -54,6 +54,10 @@ pub struct Spec {
     pub overhead_percent: Option<u32>,
     /// Forced collections are left out.
     pub own_collections: bool,
+    /// Of regular compaction: free percentage from which each full collection empties a page, in
+    /// their order; where none is left, the version's. V8 computes it from a speed that it measures by
+    /// the clock, so that only a real run knows it.
+    pub free_percents: Vec<u32>,
     /// Free blocks by category are told at each full collection.
     pub categories: bool,
     /// Parameters as they were given.
@@ -174,6 +178,7 @@ impl Default for Spec {
             base: None,
             every: 0,
             overhead_percent: None,
+            free_percents: Vec::new(),
             categories: false,
             own_collections: false,
             given: Vec::new(),

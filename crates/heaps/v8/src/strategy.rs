@@ -7,6 +7,7 @@
 //! categories are skipped because they are empty, never which node is found, so that it is no part
 //! of a strategy.
 
+use crate::facts::WORD_BYTES;
 use crate::segregated::Segregation;
 use heaplab_heap::Origin;
 
@@ -152,6 +153,8 @@ pub struct Strategy {
     pub switch: Option<Switch>,
     /// Spans of size classes in place of pages with free lists.
     pub segregated: Option<Segregation>,
+    /// The category of each number of words, once [`Strategy::prepare`] has made it.
+    pub by_words: Vec<u16>,
 }
 
 impl Strategy {
@@ -166,8 +169,22 @@ impl Strategy {
     }
 
     /// The category of a free block, or of a request, of so many bytes.
+    #[inline]
     pub fn category(&self, bytes: usize) -> usize {
-        self.minimums.partition_point(|minimum| *minimum <= bytes).saturating_sub(1)
+        match self.by_words.get(bytes / WORD_BYTES) {
+            Some(category) => usize::from(*category),
+            // Beyond the last boundary, or not prepared.
+            None => self.minimums.partition_point(|minimum| *minimum <= bytes).saturating_sub(1),
+        }
+    }
+
+    /// Makes the table that [`Strategy::category`] looks sizes up in. Boundaries must not change
+    /// afterwards.
+    pub fn prepare(&mut self) {
+        self.by_words.clear();
+        let words = self.minimums.last().map_or(0, |last| last / WORD_BYTES + 1);
+        let category = |words| self.category(words * WORD_BYTES) as u16;
+        self.by_words = (0..words).map(category).collect();
     }
 
     /// What the free blocks of a category are called: `(free, 256 to 511 bytes)`.
@@ -187,6 +204,16 @@ impl Strategy {
             (_, Origin::Runtime) => &self.runtime,
             (_, Origin::Collector) => &self.collector,
         }
+    }
+
+    /// Whether a search of the collector looks at every node of a category, for requests of its own
+    /// sizes.
+    pub fn looks_at_all(&self, category: usize) -> bool {
+        let bytes = self.minimums[category];
+        self.collector.iter().any(|step| {
+            let (from, to) = (self.resolve(step.from, bytes), self.resolve(step.to, bytes));
+            step.look == Look::All && (from.min(to)..=from.max(to)).contains(&category)
+        })
     }
 
     /// The category that `bound` means for a request.
@@ -214,7 +241,7 @@ impl Strategy {
             Guarantee::CategoryMinimum => self.minimums[category],
             Guarantee::CategoryBelow { last_whole: true } if last => freed_bytes,
             Guarantee::CategoryBelow { .. } if category == 0 => 0,
-            Guarantee::CategoryBelow { .. } => self.minimums[category] - crate::facts::WORD_BYTES,
+            Guarantee::CategoryBelow { .. } => self.minimums[category] - WORD_BYTES,
         }
     }
 }
@@ -267,6 +294,7 @@ pub fn released() -> Vec<Strategy> {
         order: PageOrder::LinkedLast,
         switch: None,
         segregated: None,
+        by_words: Vec::new(),
     };
     let down = vec![Step {
         when: When::Always,
@@ -288,6 +316,7 @@ pub fn released() -> Vec<Strategy> {
         order: PageOrder::LinkedLast,
         switch: None,
         segregated: None,
+        by_words: Vec::new(),
     };
     let fast_alloc = Strategy {
         name: "fast-alloc".into(),
@@ -327,6 +356,7 @@ pub fn released() -> Vec<Strategy> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::PAGE_BYTES;
 
     #[test]
     fn boundaries_are_those_of_v8() {
@@ -344,6 +374,12 @@ mod tests {
             [0, 0, 1, 1, 2, 14, 15, 15, 16, 22, 23]
         );
         assert_eq!(many.categories(), 24);
+        for mut strategy in released() {
+            let sizes = || (0..2 * PAGE_BYTES).step_by(WORD_BYTES);
+            let found: Vec<usize> = sizes().map(|bytes| strategy.category(bytes)).collect();
+            strategy.prepare();
+            assert!(sizes().map(|bytes| strategy.category(bytes)).eq(found), "{}", strategy.name);
+        }
     }
 
     #[test]

@@ -100,7 +100,7 @@ fn sweep_page(pages: &mut Pages, strategy: &Strategy, page: u32) -> usize {
         let at = start + offset;
         most = most.max(free_block(pages, strategy, free_start, at - free_start));
         // SAFETY: marked objects have headers.
-        free_start = at + unsafe { object::header(at) }.bytes;
+        free_start = at + unsafe { object::bytes(at) };
         if free_start == end {
             break;
         }

@@ -27,8 +27,12 @@ pub struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// The forced collections in the real Node.
-    pub fn real(&self, steps: &[Step]) -> Result<Vec<Collection>, heaplab_node::NodeError> {
+    /// The forced collections in the real Node, and for each the free percentage from which it
+    /// emptied pages; where no page was as free as that V8 says nothing, and it is over 100.
+    pub fn real(
+        &self,
+        steps: &[Step],
+    ) -> Result<(Vec<Collection>, Vec<u32>), heaplab_node::NodeError> {
         let Setting { node, compact, strategy, gc } = self;
         let text = format!("version={node},strategy={strategy},compact={compact},categories=true");
         let text = format!("{text},gc={gc}");
@@ -44,17 +48,19 @@ impl Setting<'_> {
                 })
             })
         })?;
-        Ok(ran.collections)
+        let thresholds = ran.thresholds.iter().map(|percent| percent.unwrap_or(101)).collect();
+        Ok((ran.collections, thresholds))
     }
 
-    /// The forced collections on this heap.
-    pub fn ours(&self, steps: &[Step]) -> Vec<Collection> {
+    /// The forced collections on this heap, which empties pages from the same percentages on.
+    pub fn ours(&self, steps: &[Step], free_percents: Vec<u32>) -> Vec<Collection> {
         let version = facts::VERSIONS.iter().find(|version| version.node == self.node);
         let version = version.expect("a version that this heap has").name;
         let strategy = &strategy::released()[self.strategy].name;
         let text = format!("{strategy},version={version},compact={}", self.compact);
         let text = format!("{text},gc={},categories=true", self.gc);
-        let spec = Spec::parse(&text).expect("a spec of this heap");
+        let mut spec = Spec::parse(&text).expect("a spec of this heap");
+        spec.free_percents = free_percents;
         let mut heap = V8Heap::new(spec).expect("memory for a heap");
         shapes::run(&mut heap, steps);
         let all = heap.collections().iter();
