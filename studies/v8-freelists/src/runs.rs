@@ -115,12 +115,14 @@ pub fn outcomes(
     })
 }
 
-/// A run done anew: for times.
+/// A run done anew: for times. ` tasks=4` behind a strategy's name makes scavenges ones of four.
 ///
 /// # Errors
 /// As for [`outcome`].
 pub fn fresh(workload: &'static Workload, name: &str, compact: Compact) -> Result<Outcome> {
-    let spec = replay::spec(&strategy(name)?, compact, Shape::Plain);
+    let (name, tasks) = name.split_once(" tasks=").unwrap_or((name, "1"));
+    let mut spec = replay::spec(&strategy(name)?, compact, Shape::Plain);
+    spec.tasks = tasks.parse().context("tasks=N")?;
     replay::replay(workload, &places(workload)?, spec)
 }
 
