@@ -62,6 +62,18 @@ pub trait Selected: fmt::Display + fmt::Debug + Send + Sync {
         collection: Option<usize>,
     ) -> Result<Standing, FamilyError>;
 
+    /// Runs the program to its end and shows what stands right after each collection whose number
+    /// `wanted` has, counted from 1 and rising.
+    ///
+    /// # Errors
+    /// As for [`Selected::stand`].
+    fn stand_after_each(
+        &self,
+        program: &Program,
+        wanted: &[usize],
+        show: &mut dyn FnMut(Standing),
+    ) -> Result<(), FamilyError>;
+
     /// Another box of the same heap.
     fn boxed(&self) -> Box<dyn Selected>;
 }
@@ -81,6 +93,8 @@ pub struct Standing {
     pub blocks: Vec<Option<usize>>,
     /// How many bytes are where.
     pub footprint: Footprint,
+    /// What it loses by its own rules, in sentences.
+    pub losses: Vec<String>,
     /// Every collection so far, of a heap that collects.
     pub collections: Vec<Collection>,
 }
@@ -159,11 +173,16 @@ impl<F: Family> Selected for One<F> {
                 "{self} does not tell where its chunks, free blocks and headers lie"
             ))
         };
-        let standing =
-            self.family.run(&self.spec, WalkLab { workload: Replayed(program), collection })?;
-        let standing = standing
-            .map_err(|error| FamilyError::Failed(format!("{self}: {}", self.explained(&error))))?;
-        let standing = standing.ok_or_else(refused)?;
+        let mut last = None;
+        let wanted = collection.map(|number| vec![number]);
+        let lab = WalkLab {
+            workload: Replayed(program),
+            wanted: wanted.as_deref(),
+            show: &mut |standing| last = Some(standing),
+        };
+        let ran = self.family.run(&self.spec, lab)?;
+        ran.map_err(|error| FamilyError::Failed(format!("{self}: {}", self.explained(&error))))?;
+        let standing = last.ok_or_else(refused)?;
         match collection {
             Some(wanted) if standing.collections.len() < wanted || wanted == 0 => {
                 let there = standing.collections.len();
@@ -173,6 +192,18 @@ impl<F: Family> Selected for One<F> {
             }
             _ => Ok(standing),
         }
+    }
+
+    fn stand_after_each(
+        &self,
+        program: &Program,
+        wanted: &[usize],
+        show: &mut dyn FnMut(Standing),
+    ) -> Result<(), FamilyError> {
+        self.suits(program)?;
+        let lab = WalkLab { workload: Replayed(program), wanted: Some(wanted), show };
+        let ran = self.family.run(&self.spec, lab)?;
+        ran.map_err(|error| FamilyError::Failed(format!("{self}: {}", self.explained(&error))))
     }
 
     fn boxed(&self) -> Box<dyn Selected> {
@@ -273,15 +304,16 @@ fn births_at_checkpoints(program: &Program) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Runs a heap to the program's end, or for a number of collections, and walks it. `None`: the heap
-/// cannot be walked.
+/// Runs a heap to the program's end, or to each wanted collection, and walks it there. Shows nothing
+/// of a heap that cannot be walked.
 struct WalkLab<'a> {
     workload: Replayed<'a>,
-    collection: Option<usize>,
+    wanted: Option<&'a [usize]>,
+    show: &'a mut dyn FnMut(Standing),
 }
 
 impl Lab for WalkLab<'_> {
-    type Output = Result<Option<Standing>, ReplayError>;
+    type Output = Result<(), ReplayError>;
 
     fn workload(&self) -> &dyn Workload {
         &self.workload
@@ -300,36 +332,40 @@ impl Lab for WalkLab<'_> {
             .map(|slot| driver.block(slot).map(|block| block.addr().get()))
             .collect();
         let heap = driver.heap();
-        Ok(heap.walk().map(|parts| Standing {
-            parts,
-            footprint: heap.footprint(),
-            blocks,
-            collections: Vec::new(),
-        }))
+        if let Some(parts) = heap.walk() {
+            let (footprint, losses) = (heap.footprint(), heap.losses());
+            (self.show)(Standing { parts, footprint, losses, blocks, collections: Vec::new() });
+        }
+        Ok(())
     }
 
     fn collected<H: Collected>(self, heap: H) -> Self::Output {
         let program = self.workload.0;
         let mut driver = collected::Driver::new(program, heap, Slots::new(program.facts().slots)?);
-        driver.run_until(self.collection)?;
-        let blocks = (0..program.facts().slots)
-            .map(|slot| driver.world().object(slot).map(|object| object.address.addr().get()))
-            .collect();
-        let heap = driver.heap();
-        let collections = heap.collections().to_vec();
-        Ok(heap.walk().map(|parts| Standing {
-            parts,
-            footprint: heap.footprint(),
-            blocks,
-            collections,
-        }))
+        let moments: Vec<Option<usize>> = match self.wanted {
+            None => vec![None],
+            Some(numbers) => numbers.iter().copied().map(Some).collect(),
+        };
+        for moment in moments {
+            driver.run_until(moment)?;
+            let blocks = (0..program.facts().slots)
+                .map(|slot| driver.world().object(slot).map(|object| object.address.addr().get()))
+                .collect();
+            let heap = driver.heap();
+            let collections = heap.collections().to_vec();
+            if let Some(parts) = heap.walk() {
+                let (footprint, losses) = (heap.footprint(), heap.losses());
+                (self.show)(Standing { parts, footprint, losses, blocks, collections });
+            }
+        }
+        Ok(())
     }
 
     fn outside(
         self,
         _run: &mut dyn FnMut(&dyn Workload) -> Result<OutsideReport, String>,
     ) -> Self::Output {
-        Ok(None)
+        Ok(())
     }
 }
 

@@ -5,9 +5,9 @@ const OUTCOMES = { less: 'less', more: 'more', equivalent: 'equivalent', not_sho
 
 function replaySection(page) {
   const replay = page.replay;
-  if (!replay || page.earlier_replays.length === 0) return [...heapMapParts(page.heap_map), ...replayParts(replay)];
+  if (!replay || page.earlier_replays.length === 0) return [...heapPagesParts(page.heap_pages), ...replayParts(replay)];
   const earlier = page.earlier_replays.map((old) => el('div', { class: 'earlier-replay' }, el('h3', {}, `An earlier replay${replayDate(old)}`), ...replayParts(old)));
-  return [...heapMapParts(page.heap_map), el('h3', {}, `The last replay${replayDate(replay)}`), ...replayParts(replay), ...earlier];
+  return [...heapPagesParts(page.heap_pages), el('h3', {}, `The last replay${replayDate(replay)}`), ...replayParts(replay), ...earlier];
 }
 
 function replayDate(replay) {
@@ -27,7 +27,7 @@ function replayParts(replay) {
   const again = replay.measured_again
     ? note(`It measured ${replay.measured}. A later replay, above, measured again: ${replay.measured_again}; those figures are the newer ones. What is said here compares what this replay measured.`)
     : null;
-  return [again, verdicts, plots, spaceTable(replay), ...collectionsParts(replay),
+  return [again, verdicts, plots, spaceAgainstTime(replay), spaceTable(replay), ...collectionsParts(replay),
     failures.length ? el('div', { class: 'notice', role: 'note' }, el('strong', {}, 'Some measurements failed.'), el('ul', {}, ...failures.map((text) => el('li', {}, text)))) : null,
     replay.cautions.length ? el('ul', { class: 'cautions' }, ...replay.cautions.map((text) => el('li', {}, text))) : null,
     note([replay.settings, replay.machine].filter(Boolean).join(' ')),

@@ -1,6 +1,6 @@
 //! The pages of a heap that ran the workload, at its end or right after a collection.
 
-use heaplab_heap::{Part, Role};
+use heaplab_heap::{Collection, Part, Role};
 use heaplab_text::table::{Ruling, ruled};
 use heaplab_text::words;
 use std::collections::BTreeMap;
@@ -14,6 +14,23 @@ pub struct HeapAt<'a> {
     pub moment: &'a str,
     /// Its walk.
     pub parts: &'a [Part],
+    /// What the heap itself says of what it loses then, each a sentence.
+    pub losses: &'a [String],
+    /// Its collections, of a heap that collects.
+    pub collections: &'a [Collection],
+    /// For the page: the moments to be drawn, in their order, that of the report last.
+    pub moments: &'a [Moment],
+}
+
+/// A heap's pages at one moment.
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// When.
+    pub name: String,
+    /// Its walk.
+    pub parts: Vec<Part>,
+    /// What the heap itself says of what it loses, each a sentence.
+    pub losses: Vec<String>,
 }
 
 impl HeapAt<'_> {
@@ -38,8 +55,9 @@ impl HeapAt<'_> {
         });
         let headings = ["vacant", "pieces", "bytes", "mean", "largest"];
         let table = ruled(Ruling::EveryRow, headings, rows, 1, columns);
+        let losses: String = self.losses.iter().map(|text| format!("{text}\n")).collect();
         format!(
-            "{} {}: {}, {} in blocks, {} vacant.\n\n{table}\n\nThe pages as a picture: --html FILE\n",
+            "{} {}: {}, {} in blocks, {} vacant.\n{losses}\n{table}\n\nThe pages as a picture: --html FILE\n",
             self.heap,
             self.moment,
             words::plural(pages, "page"),

@@ -26,6 +26,6 @@ mod report;
 pub mod text;
 
 pub use analysis::{Analysis, analyse, select};
-pub use heap_at::HeapAt;
+pub use heap_at::{HeapAt, Moment};
 pub use moments::Shown;
 pub use report::{JvmMetaspace, Report};

@@ -115,7 +115,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let heap_at = args
         .on
         .as_deref()
-        .map(|name| heap_at::HeapAt::run(&bundle, selection, name, args.at.as_deref()))
+        .map(|name| {
+            let for_page = args.html.is_some();
+            heap_at::HeapAt::run(&bundle, selection, name, args.at.as_deref(), for_page)
+        })
         .transpose()?;
     let at = if heap_at.is_some() { None } else { args.at.clone() };
     let wanted: Vec<String> =

@@ -33,6 +33,11 @@ pub const STACK_FRAMES: usize = 128;
 pub const CURVE_POINTS: usize = 256;
 /// Cells of a page's strip in a picture of a heap.
 pub const STRIP_CELLS: usize = 128;
+/// Moments at which a heap's pages are drawn.
+pub const MOMENTS_OF_PAGES: usize = 24;
+/// Pages of a heap that are drawn at all moments together, so that fewer moments of a large heap
+/// are.
+pub const PAGES_OF_MOMENTS: usize = 6_000;
 /// Pages drawn of each space of a heap.
 pub const MAPPED_PAGES: usize = 400;
 /// Collections of each heap's curve.

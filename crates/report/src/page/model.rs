@@ -10,9 +10,9 @@ mod heap_map;
 mod metaspace;
 mod replay;
 
-pub use heap_map::{FreeKind, HeapMap, MappedPage, MappedSpace};
+pub use heap_map::{FreeKind, HeapMap, HeapPages, MappedPage, MappedSpace};
 pub use metaspace::{Metaspace, MetaspaceFinding, MetaspaceKind};
-pub use replay::{Ratio, Replay, ReplayCollections, ReplayHeap, ReplaySpace};
+pub use replay::{FreeCategories, Ratio, Replay, ReplayCollections, ReplayHeap, ReplaySpace};
 use serde::Serialize;
 
 /// The whole page.
@@ -59,8 +59,8 @@ pub struct Page {
     pub replay: Option<Replay>,
     /// Earlier replays that measured what no newer one did, the newest first.
     pub earlier_replays: Vec<Replay>,
-    /// The pages of a heap at one moment; `None`: none was asked for.
-    pub heap_map: Option<HeapMap>,
+    /// The pages of a heap; `None`: none was asked for.
+    pub heap_pages: Option<HeapPages>,
     /// Metaspaces of the recorded JVMs, the largest first; none: the recording is of something
     /// else.
     pub metaspaces: Vec<Metaspace>,

@@ -3,6 +3,8 @@
 
 use crate::heaps::{FAMILIES, misasked};
 use anyhow::Result;
+use heaplab_heap::Collection;
+use heaplab_report::Moment;
 use heaplab_replay::entry::Standing;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::program;
@@ -12,15 +14,22 @@ pub struct HeapAt {
     heap: String,
     moment: String,
     standing: Standing,
+    /// For the page: the moments that it shows, this one last.
+    moments: Vec<Moment>,
 }
+
+/// Moments of a heap that are drawn besides the last one.
+const MOMENTS_MAX: usize = 23;
 
 impl HeapAt {
     /// Runs the workload on the heap called `name` up to the moment `at`: `end`, or `collection:N`.
+    /// For a page without a moment, earlier collections are drawn too.
     pub fn run(
         bundle: &Bundle,
         selection: Selection,
         name: &str,
         at: Option<&str>,
+        for_page: bool,
     ) -> Result<HeapAt> {
         let heap = FAMILIES.parse(name).map_err(misasked)?;
         FAMILIES.walked(heap.as_ref()).map_err(misasked)?;
@@ -36,12 +45,24 @@ impl HeapAt {
         let program = program::cached(bundle, selection)?;
         let standing = heap.stand_after(&program, number).map_err(misasked)?;
         let moment = match (number, standing.collections.last()) {
-            (Some(number), Some(last)) => {
-                format!("after collection {number} ({}, {})", last.kind, last.cause)
-            }
+            (Some(number), Some(last)) => after(number, last),
             _ => String::from("at the end"),
         };
-        Ok(HeapAt { heap: heap.to_string(), moment, standing })
+        let mut moments = Vec::new();
+        if for_page && at.is_none() {
+            let mut show = |earlier: Standing| {
+                let Some(last) = earlier.collections.last() else { return };
+                let name = after(earlier.collections.len(), last);
+                moments.push(Moment { name, parts: earlier.parts, losses: earlier.losses });
+            };
+            let numbers = drawn(&standing.collections);
+            heap.stand_after_each(&program, &numbers, &mut show).map_err(misasked)?;
+        }
+        if for_page {
+            let (parts, losses) = (standing.parts.clone(), standing.losses.clone());
+            moments.push(Moment { name: moment.clone(), parts, losses });
+        }
+        Ok(HeapAt { heap: heap.to_string(), moment, standing, moments })
     }
 
     /// For the page.
@@ -50,6 +71,58 @@ impl HeapAt {
             heap: &self.heap,
             moment: &self.moment,
             parts: &self.standing.parts,
+            losses: &self.standing.losses,
+            collections: &self.standing.collections,
+            moments: &self.moments,
         }
+    }
+}
+
+fn after(number: usize, collection: &Collection) -> String {
+    format!("after collection {number} ({}, {})", collection.kind, collection.cause)
+}
+
+/// Numbers of the collections that a page draws: all, or full ones evenly chosen, each with the one
+/// before it, because what a heap loses is seen before it is swept.
+fn drawn(collections: &[Collection]) -> Vec<usize> {
+    if collections.len() <= MOMENTS_MAX {
+        return (1..=collections.len()).collect();
+    }
+    let full = |number: &usize| collections[number - 1].work.marked_bytes > 0;
+    let mut from: Vec<usize> = (1..=collections.len()).filter(full).collect();
+    if from.is_empty() {
+        from = (1..=collections.len()).collect();
+    }
+    let most = from.len().min(MOMENTS_MAX / 2);
+    let chosen = (0..most).map(|at| from[at * (from.len() - 1) / (most - 1).max(1)]);
+    let mut numbers: Vec<usize> =
+        chosen.flat_map(|number| [number - 1, number]).filter(|number| *number > 0).collect();
+    numbers.dedup();
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heaplab_heap::Work;
+
+    #[test]
+    fn full_collections_are_drawn_with_those_before_them() {
+        let collections = |count: usize, every: usize| -> Vec<Collection> {
+            let one = |number: usize| Collection {
+                work: Work {
+                    marked_bytes: u64::from(number.is_multiple_of(every)),
+                    ..Work::default()
+                },
+                ..Collection::default()
+            };
+            (1..=count).map(one).collect()
+        };
+        assert_eq!(drawn(&collections(3, 2)), [1, 2, 3]);
+        assert_eq!(drawn(&collections(60, 30)), [29, 30, 59, 60]);
+        let many = drawn(&collections(500, 1));
+        assert!(many.len() <= MOMENTS_MAX && many.last() == Some(&500), "{many:?}");
+        assert_eq!(drawn(&collections(40, 50)).last(), Some(&40));
+        assert!(drawn(&[]).is_empty());
     }
 }

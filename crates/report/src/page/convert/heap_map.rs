@@ -5,7 +5,7 @@
 //! drawn or not.
 
 use super::words;
-use crate::HeapAt;
+use crate::{HeapAt, Moment};
 use crate::page::{limits, model};
 use heaplab_heap::{Part, Role};
 use std::collections::HashMap;
@@ -16,8 +16,47 @@ const LIVE: u8 = b'l';
 /// Of vacant bytes that no allocation will find.
 const WASTE: u8 = b'w';
 
-pub(super) fn heap_map(source: &HeapAt<'_>, left_out: &mut Vec<String>) -> model::HeapMap {
-    let kinds = Kinds::of(source.parts);
+pub(super) fn pages(source: &HeapAt<'_>, left_out: &mut Vec<String>) -> model::HeapPages {
+    let mut most_hidden = 0;
+    let mut drawn = 0;
+    let mut moments = Vec::new();
+    // The last moment is the one that is shown first.
+    for moment in source.moments.iter().rev() {
+        let (map, hidden) = heap_map(moment);
+        drawn += map.spaces.iter().map(|space| space.pages.len()).sum::<usize>();
+        if !moments.is_empty() && drawn > limits::PAGES_OF_MOMENTS {
+            break;
+        }
+        most_hidden = most_hidden.max(hidden);
+        moments.push(map);
+    }
+    moments.reverse();
+    if most_hidden > 0 {
+        left_out.push(format!(
+            "{} of {} in the picture of its pages",
+            words::plural(most_hidden, "page"),
+            source.heap
+        ));
+    }
+    if moments.len() < source.moments.len() {
+        left_out.push(format!(
+            "{} of {} moments of the pages of {}",
+            source.moments.len() - moments.len(),
+            source.moments.len(),
+            source.heap
+        ));
+    }
+    model::HeapPages {
+        heap: source.heap.into(),
+        collections: (!source.collections.is_empty())
+            .then(|| super::replay::collections(source.collections)),
+        moments,
+    }
+}
+
+/// A moment, and how many of its pages are not drawn.
+fn heap_map(source: &Moment) -> (model::HeapMap, u64) {
+    let kinds = Kinds::of(&source.parts);
     let mut spaces: Vec<model::MappedSpace> = Vec::new();
     let mut parts = source.parts.iter().peekable();
     while let Some(part) = parts.next() {
@@ -46,23 +85,16 @@ pub(super) fn heap_map(source: &HeapAt<'_>, left_out: &mut Vec<String>) -> model
     }
     spaces.retain(|space| !space.pages.is_empty());
     let hidden: u64 = spaces.iter().map(|space| space.more_pages).sum();
-    if hidden > 0 {
-        left_out.push(format!(
-            "{} of {} in the picture of its pages",
-            words::plural(hidden, "page"),
-            source.heap
-        ));
-    }
-    let (heap, moment) = (source.heap.into(), source.moment.into());
-    let sentences = sentences(&spaces, &kinds.rows);
-    model::HeapMap {
-        heap,
-        moment,
-        words: sentences,
+    let mut words = source.losses.clone();
+    words.extend(sentences(&spaces, &kinds.rows));
+    let map = model::HeapMap {
+        moment: source.name.clone(),
+        words,
         free: kinds.rows,
         spaces,
         cells: limits::STRIP_CELLS,
-    }
+    };
+    (map, hidden)
 }
 
 /// Kinds of vacant bytes, those with most bytes first.
@@ -212,8 +244,8 @@ mod tests {
     fn a_strip_shows_what_most_of_each_stretch_is_and_sums_are_whole() {
         let mut parts = vec![Part::group(0, Role::Group, "old space")];
         parts.extend(page(1, 0x10000, &[(0x8000, 0x4000), (0xf000, 0x10)]));
-        let source = HeapAt { heap: "v8:many", moment: "at the end", parts: &parts };
-        let map = heap_map(&source, &mut Vec::new());
+        let losses = vec![String::from("lost")];
+        let (map, _) = heap_map(&Moment { name: "at the end".into(), parts, losses });
         let space = &map.spaces[0];
         assert_eq!(
             (space.name.as_str(), space.live_bytes + space.vacant_bytes),
@@ -234,7 +266,9 @@ mod tests {
             }
         );
         assert!(
-            map.words[1].starts_with("16.0 KiB lie in 2 pieces (free 256..511), 8.01 KiB each"),
+            map.words[0] == "lost"
+                && map.words[2]
+                    .starts_with("16.0 KiB lie in 2 pieces (free 256..511), 8.01 KiB each"),
             "{:?}",
             map.words
         );
@@ -245,11 +279,23 @@ mod tests {
         let parts: Vec<Part> =
             (1..=limits::MAPPED_PAGES + 5).flat_map(|nth| page(0, nth << 16, &[])).collect();
         let mut left_out = Vec::new();
-        let map = heap_map(&HeapAt { heap: "h", moment: "", parts: &parts }, &mut left_out);
+        let moment = Moment { name: String::new(), parts, losses: Vec::new() };
+        let moments = vec![moment; limits::PAGES_OF_MOMENTS / limits::MAPPED_PAGES + 2];
+        let source = HeapAt {
+            heap: "h",
+            moment: "",
+            parts: &[],
+            losses: &[],
+            collections: &[],
+            moments: &moments,
+        };
+        let pages = pages(&source, &mut left_out);
+        let space = &pages.moments[0].spaces[0];
+        assert_eq!((space.pages.len(), space.more_pages), (limits::MAPPED_PAGES, 5));
+        assert_eq!(pages.moments.len(), moments.len() - 2);
         assert_eq!(
-            (map.spaces[0].pages.len(), map.spaces[0].more_pages),
-            (limits::MAPPED_PAGES, 5)
+            left_out,
+            ["5 pages of h in the picture of its pages", "2 of 17 moments of the pages of h"]
         );
-        assert_eq!(left_out, ["5 pages of h in the picture of its pages"]);
     }
 }

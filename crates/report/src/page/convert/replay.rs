@@ -94,7 +94,7 @@ fn heap_row(results: &Results, heap: &HeapResult) -> model::ReplayHeap {
     }
 }
 
-fn collections(all: &[Collection]) -> model::ReplayCollections {
+pub(super) fn collections(all: &[Collection]) -> model::ReplayCollections {
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
     all.iter().for_each(|one| *kinds.entry(&one.kind).or_default() += 1);
     let shown = all.len().min(limits::COLLECTION_POINTS);
@@ -110,9 +110,36 @@ fn collections(all: &[Collection]) -> model::ReplayCollections {
         births: column(|one| one.births),
         committed_bytes: column(|one| one.after.committed_bytes),
         used_bytes: column(|one| one.after.used_bytes),
+        before_committed_bytes: column(|one| one.before.committed_bytes),
+        before_used_bytes: column(|one| one.before.used_bytes),
+        kind: (0..shown).map(|row| nth(row).kind.to_string()).collect(),
+        cause: (0..shown).map(|row| nth(row).cause.to_string()).collect(),
+        live_bytes: (0..shown)
+            .map(|row| Some(nth(row).work.marked_bytes).filter(|bytes| *bytes > 0))
+            .collect(),
+        point_pause_ns: (0..shown).map(|row| nth(row).pause_ns).collect(),
+        categories: categories(all),
         waste_bytes: column(|one| one.after.waste_bytes),
         pause_ns: all.iter().filter_map(|one| one.pause_ns).collect(),
     }
+}
+
+/// Free bytes of each category at full collections, where the heap told them.
+fn categories(all: &[Collection]) -> Option<model::FreeCategories> {
+    let told: Vec<_> =
+        all.iter().filter_map(|one| Some((one.births, &one.free_lists.as_ref()?.swept))).collect();
+    let count = told.iter().map(|(_, lists)| lists.len()).max()?;
+    let step = told.len().div_ceil(limits::COLLECTION_POINTS).max(1);
+    let shown = || told.iter().step_by(step);
+    Some(model::FreeCategories {
+        names: (1..=count).map(|category| format!("category {category}")).collect(),
+        births: shown().map(|(births, _)| *births).collect(),
+        bytes: shown()
+            .map(|(_, lists)| {
+                (0..count).map(|at| lists.get(at).map_or(0, |blocks| blocks.bytes)).collect()
+            })
+            .collect(),
+    })
 }
 
 fn ratio_row(comparison: &Comparison) -> model::Ratio {

@@ -1,12 +1,22 @@
 //! A heap as its pages: which bytes are live, free and lost, at one moment.
 
+use super::ReplayCollections;
 use serde::Serialize;
+
+/// A heap that ran the workload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HeapPages {
+    /// The heap's name, with parameters.
+    pub heap: String,
+    /// Its collections; `None`: it does not collect.
+    pub collections: Option<ReplayCollections>,
+    /// Its pages at some moments, the last one shown first.
+    pub moments: Vec<HeapMap>,
+}
 
 /// A heap at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HeapMap {
-    /// The heap's name, with parameters.
-    pub heap: String,
     /// When: "after collection 7 (mark-sweep, forced)".
     pub moment: String,
     /// What stands out, in words, the largest loss first.

@@ -62,10 +62,35 @@ pub struct ReplayCollections {
     pub committed_bytes: Vec<u64>,
     /// Used bytes after each.
     pub used_bytes: Vec<u64>,
+    /// Committed bytes before each.
+    pub before_committed_bytes: Vec<u64>,
+    /// Used bytes before each.
+    pub before_used_bytes: Vec<u64>,
+    /// What ran.
+    pub kind: Vec<String>,
+    /// Why.
+    pub cause: Vec<String>,
+    /// Bytes that each found alive in all spaces; `None`: it did not mark.
+    pub live_bytes: Vec<Option<u64>>,
+    /// The pause of each, where it was measured.
+    pub point_pause_ns: Vec<Option<u64>>,
+    /// Free bytes by category, where the heap told them.
+    pub categories: Option<FreeCategories>,
     /// Free bytes on no list after each.
     pub waste_bytes: Vec<u64>,
     /// Pauses, where they were measured.
     pub pause_ns: Vec<u64>,
+}
+
+/// Free bytes of each category of a heap's lists, when everything is swept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FreeCategories {
+    /// Of each category, smallest blocks first.
+    pub names: Vec<String>,
+    /// Births before each full collection.
+    pub births: Vec<u64>,
+    /// One row a full collection, one number a category.
+    pub bytes: Vec<Vec<u64>>,
 }
 
 /// Resident bytes of one heap.
