@@ -294,10 +294,12 @@ mod tests {
         let old = &heap.parts.old;
         for page in old.own_pages() {
             for (category, entry) in old.pages[page].categories.iter().enumerate() {
+                if entry.top == 0 {
+                    continue;
+                }
+                let node = old.pages.start(page) + entry.top as usize;
                 // SAFETY: a category's first node is a free block.
-                if entry.top != 0
-                    && unsafe { object::link(old.pages.start(page) + entry.top as usize) } != 0
-                {
+                if unsafe { object::link(node) } != 0 {
                     return (page, category);
                 }
             }

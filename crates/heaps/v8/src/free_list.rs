@@ -226,6 +226,7 @@ impl FreeList {
         None
     }
 
+    #[inline]
     fn look(
         &mut self,
         pages: &mut Pages,
@@ -240,6 +241,7 @@ impl FreeList {
     }
 
     /// The first node of the category's first page, if it is large enough.
+    #[inline]
     fn top_node(
         &mut self,
         pages: &mut Pages,

@@ -217,6 +217,7 @@ impl Strategy {
     }
 
     /// The category that `bound` means for a request.
+    #[inline]
     pub fn resolve(&self, bound: Bound, bytes: usize) -> usize {
         let last = self.categories() - 1;
         match bound {
