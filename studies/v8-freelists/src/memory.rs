@@ -49,7 +49,6 @@ pub fn row(id: &str) -> Result<Option<String>> {
             both(regular("many-feedback"), regular("many-origin"))?,
             memory(regular("many-pressure"), regular("many-fast-path"))?
         ),
-        "v8.tasks" => tasks()?,
         "v8.full-region" => both(regular("many-more-2k-region"), regular("many-more-2k"))?,
         "v8.over65k" => over_65k()?,
         "v8.halfsmall" => {
@@ -104,25 +103,6 @@ pub fn row(id: &str) -> Result<Option<String>> {
 /// Memory, and the work of scavenges.
 fn both(side: Side, base: Side) -> Result<String> {
     Ok(format!("{}; scavenges: {}", memory(side, base)?, scavenges(side, base)?))
-}
-
-/// Scavenges by several tasks against one, under V8's default: memory of programs in tabs, and
-/// refills and pages stolen.
-fn tasks() -> Result<String> {
-    let mut said = Vec::new();
-    for name in ["many-origin tasks=2", "many-origin tasks=4", "many-origin tasks=8"] {
-        let (side, base) = (regular(name), regular("many-origin"));
-        let [most, mean] =
-            [peak as Measure, average].map(|of| ratio(Kind::Session, side, base, of));
-        said.push(format!(
-            "{}: at most {}, on average {}, {}",
-            name.trim_start_matches("many-origin "),
-            most?.text(),
-            mean?.text(),
-            scavenges(side, base)?
-        ));
-    }
-    Ok(said.join("; "))
 }
 
 /// What 100 categories on 1,000 pages take: by the document's record, V8's own, and heaplab's.

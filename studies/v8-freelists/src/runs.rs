@@ -115,14 +115,12 @@ pub fn outcomes(
     })
 }
 
-/// A run done anew: for times. ` tasks=4` behind a strategy's name makes scavenges ones of four.
+/// A run done anew: for times.
 ///
 /// # Errors
 /// As for [`outcome`].
 pub fn fresh(workload: &'static Workload, name: &str, compact: Compact) -> Result<Outcome> {
-    let (name, tasks) = name.split_once(" tasks=").unwrap_or((name, "1"));
-    let mut spec = replay::spec(&strategy(name)?, compact, Shape::Plain);
-    spec.tasks = tasks.parse().context("tasks=N")?;
+    let spec = replay::spec(&strategy(name)?, compact, Shape::Plain);
     replay::replay(workload, &places(workload)?, spec)
 }
 
