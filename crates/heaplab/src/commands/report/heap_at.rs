@@ -4,8 +4,8 @@
 use crate::heaps::{FAMILIES, misasked};
 use anyhow::Result;
 use heaplab_heap::Collection;
-use heaplab_report::Moment;
 use heaplab_replay::entry::Standing;
+use heaplab_report::Moment;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::program;
 

@@ -5,8 +5,8 @@
 //! drawn or not.
 
 use super::words;
-use crate::{HeapAt, Moment};
 use crate::page::{limits, model};
+use crate::{HeapAt, Moment};
 use heaplab_heap::{Part, Role};
 use std::collections::HashMap;
 
