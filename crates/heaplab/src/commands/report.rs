@@ -15,7 +15,7 @@ use heaplab_report::{
     Analysis, JvmMetaspace, Report, analyse, json, metaspace, moments, page, select, text,
 };
 use heaplab_text::paint::Look;
-use heaplab_trace::bundle::Bundle;
+use heaplab_trace::bundle::{Bundle, Selection};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::Read;
@@ -112,14 +112,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (selection, peaks) = progress(&bundle, "looking for the largest process", |read| {
         select(&bundle, args.process.as_deref(), read)
     })?;
-    let heap_at = args
-        .on
-        .as_deref()
-        .map(|name| {
-            let for_page = args.html.is_some();
-            heap_at::HeapAt::run(&bundle, selection, name, args.at.as_deref(), for_page)
-        })
-        .transpose()?;
+    let heap_at = heap_at(&args, &bundle, selection)?;
     let at = if heap_at.is_some() { None } else { args.at.clone() };
     let wanted: Vec<String> =
         at.iter().cloned().chain(args.between.iter().flatten().cloned()).collect();
@@ -246,6 +239,13 @@ fn print_models(args: &Args, bundle: &Bundle, jvms: &[u32]) -> Result<ExitCode> 
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The heap of `--on`, when it has run the workload.
+fn heap_at(args: &Args, bundle: &Bundle, selection: Selection) -> Result<Option<heap_at::HeapAt>> {
+    let Some(name) = &args.on else { return Ok(None) };
+    let at = args.at.as_deref();
+    heap_at::HeapAt::run(bundle, selection, name, at, args.html.is_some()).map(Some)
 }
 
 /// Whether the file is there and holds something else than a page that heaplab wrote.
