@@ -5,7 +5,7 @@
 //! without being found letter by letter.
 
 use heaplab_jvm::{Format, import};
-use heaplab_trace::import::{Options};
+use heaplab_trace::import::Options;
 use heaplab_trace::order::OrderChecker;
 
 /// One line of each kind, of JDK 17 and of 25, about two arenas.

@@ -2,15 +2,15 @@
 //! second a fork of the first and the third of the second. What can be read is merged, and every
 //! order that comes out is a legal one.
 
+use heaplab_preload::layout::{
+    BEGAN_FORK, BEGAN_STARTED, Control, PROCESS_MAGIC, ProcessHeader, VERSION,
+};
 use heaplab_record::control::{CONTROL_FILE, ControlPage, Settings};
 use heaplab_record::discover::process_path;
 use heaplab_record::finish::merge_spool;
 use heaplab_record::finish::streams::Files;
 use heaplab_record::spool::EVENTS_FILE;
 use heaplab_record::spool::reader::Index;
-use heaplab_preload::layout::{
-    BEGAN_FORK, BEGAN_STARTED, Control, PROCESS_MAGIC, ProcessHeader, VERSION,
-};
 use heaplab_trace::{Event, Op};
 use std::cell::OnceCell;
 use std::mem::{offset_of, size_of};
