@@ -132,8 +132,9 @@ fn a_recording_has_what_the_runtime_counts() {
     let births = events.iter().filter(|event| event.op == Op::Alloc);
     let young = births.filter(|event| event.size <= 256 * 8);
     let words: u64 = young.map(|event| event.size / 8 + 1).sum();
+    // OCaml's own modules begin before the recorder does.
     let missed = minor_words - words as f64;
-    assert!((0.0..400.0).contains(&missed), "{minor_words} words, {words} recorded");
+    assert!((0.0..1000.0).contains(&missed), "{minor_words} words, {words} recorded");
     assert!(events.is_sorted_by_key(|event| event.time_ns) && events[events.len() - 1].time_ns > 0);
     let meta = bundle.meta();
     assert_eq!((meta.cut.as_deref(), meta.granularity_bytes), (None, 0));

@@ -46,8 +46,11 @@ pub fn record(
         started.env(GRANULARITY_VARIABLE, (bytes / WORD_BYTES).to_string());
     }
     // Ctrl-C is the program's; what it wrote until then is imported.
-    let (status, _) = interrupts::flagged(|_| started.status());
-    let status = status.with_context(|| format!("cannot start {}", program.display()))?;
+    // Before heaplab takes its signals: a child has the mask of its parent.
+    let child = started.spawn();
+    let mut child = child.with_context(|| format!("cannot start {}", program.display()))?;
+    let (status, _) = interrupts::flagged(|_| child.wait());
+    let status = status.context("waiting for the program")?;
     let Ok(file) = File::open(&stream) else {
         bail!(
             "{} wrote no recording ({status}): link heaplab's recorder into it (ocamlfind ocamlopt -package heaplab.auto -linkpkg ...; OCaml 4.11 to 4.14; docs/recording-ocaml.md)",
