@@ -52,7 +52,7 @@ fn missing(tests: &Path) -> Option<String> {
     }
     if !tests.join("node_modules/playwright-core").exists() {
         return Some(
-            "playwright-core is not installed: run `npm ci` in crates/page/tests/browser".into(),
+            "playwright-core is not installed: run `npm ci` in crates/report/tests/browser".into(),
         );
     }
     None
