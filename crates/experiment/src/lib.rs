@@ -6,6 +6,7 @@
 //! Space is measured once and kept; time is repeated (docs/measuring.md).
 //!
 //! - [`own`]: an experiment for a program that brings heaps of its own.
+//! - [`pair`]: one program as it is and as it would be, on the same heaps.
 //! - [`plan`]: what is to be run, and which part of it is this machine's.
 //! - [`process`]: a cell as a fresh process with a clean environment.
 //! - [`mod@run`]: runs what is missing, one file a block, so that resuming and merging are file
@@ -20,6 +21,7 @@
 mod drift;
 pub mod kept;
 pub mod own;
+pub mod pair;
 pub mod plan;
 pub mod process;
 pub mod results;

@@ -144,7 +144,7 @@ pub fn run(
     Ok((summarize(plan, &measured, machine()), measured))
 }
 
-fn verify(
+pub(crate) fn verify(
     plan: &Plan,
     runner: &dyn CellRunner,
     measured: &mut Measured,
@@ -162,7 +162,7 @@ fn verify(
     }
 }
 
-fn space(
+pub(crate) fn space(
     plan: &Plan,
     runner: &dyn CellRunner,
     measured: &mut Measured,

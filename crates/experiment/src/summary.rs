@@ -239,7 +239,7 @@ fn per_event(plan: &Plan, report: &TimeReport) -> Option<(f64, f64)> {
 }
 
 /// A heap's part in one block: all passes and the first, the driver's taken off.
-fn net_time(plan: &Plan, block: &Block, heap: &str) -> Option<(f64, f64)> {
+pub(crate) fn net_time(plan: &Plan, block: &Block, heap: &str) -> Option<(f64, f64)> {
     let (all, first) = per_event(plan, time_report(block, heap)?)?;
     let (null_all, null_first) = per_event(plan, time_report(block, NULL_HEAP)?)?;
     Some((all - null_all, first - null_first))
@@ -275,7 +275,11 @@ fn time(plan: &Plan, measured: &Measured, heap: &str) -> Option<Time> {
     })
 }
 
-fn compare_space(plan: &Plan, heap: &HeapResult, baseline: &HeapResult) -> Option<Comparison> {
+pub(crate) fn compare_space(
+    plan: &Plan,
+    heap: &HeapResult,
+    baseline: &HeapResult,
+) -> Option<Comparison> {
     let (space, base) = (heap.space.as_ref()?, baseline.space.as_ref()?);
     let ratio = |above: u64, below: u64| above as f64 / below.max(1) as f64;
     let ratio = Estimate {
@@ -311,13 +315,13 @@ fn within(ratio: Estimate, margin: f64) -> bool {
 }
 
 /// A comparison of times, with the logarithm of each block's ratio.
-struct Compared {
-    comparison: Comparison,
-    logarithms: Vec<f64>,
+pub(crate) struct Compared {
+    pub(crate) comparison: Comparison,
+    pub(crate) logarithms: Vec<f64>,
 }
 
 /// An estimate of logarithms as one of ratios.
-fn ratio(estimate: Estimate) -> Estimate {
+pub(crate) fn ratio(estimate: Estimate) -> Estimate {
     Estimate { value: estimate.value.exp(), low: estimate.low.exp(), high: estimate.high.exp() }
 }
 
@@ -361,7 +365,7 @@ fn compare_time(
 /// level, and so the interval of that confidence is the one that agrees with it (Benjamini and
 /// Yekutieli 2005: false coverage rate). Where none is shown it is that of 1/m, with which the
 /// smallest p would have had to agree.
-fn adjust(times: &mut [Compared], settings: &Settings, canary: Option<&Canary>) {
+pub(crate) fn adjust(times: &mut [Compared], settings: &Settings, canary: Option<&Canary>) {
     let p_values: Vec<f64> = times.iter().filter_map(|time| time.comparison.p_value).collect();
     let adjusted = benjamini_hochberg(&p_values);
     let level = 1.0 - settings.confidence;

@@ -41,6 +41,8 @@ enum Command {
     Report(commands::report::Args),
     /// Run a recorded workload on other heaps
     Replay(commands::replay::Args),
+    /// What a change of the program would save, before any code is touched
+    WhatIf(Box<commands::what_if::Args>),
     /// Measure the trade of space and time of any garbage-collected command
     Curve(Box<commands::curve::Args>),
     /// Turn another tool's trace into a bundle
@@ -157,6 +159,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Record(args) => commands::record::run(args),
         Command::Report(args) => commands::report::run(args),
         Command::Replay(args) => commands::replay::run(args),
+        Command::WhatIf(args) => commands::what_if::run(*args),
         Command::Curve(args) => commands::curve::run(*args),
         Command::Import(args) => commands::import::run(args),
         Command::Generate(args) => commands::generate::run(args),

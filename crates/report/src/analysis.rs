@@ -1,10 +1,10 @@
 //! Profile and findings of one process of a recording: what the report, the page, the tour and the
 //! studies look at.
 
-use heaplab_findings::{Basis, Detectors, Findings, Options};
+use heaplab_findings::{Basis, Detectors, Findings, Found, Options, Rank};
 use heaplab_profile::choose::{self, ChooseError};
 use heaplab_profile::{
-    MomentRequest, ProcessPeak, Profile, process_peaks, profile, remapped_from_bytes,
+    MomentRequest, NoObserver, ProcessPeak, Profile, process_peaks, profile, remapped_from_bytes,
 };
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::tables::{Ended, Tables};
@@ -51,10 +51,25 @@ pub fn analyse(
     moments: Vec<MomentRequest>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Analysis, TraceError> {
+    analyse_with(bundle, selection, basis, moments, |options| options, progress)
+}
+
+/// The same with other options of the findings.
+///
+/// # Errors
+/// What reading fails with.
+pub fn analyse_with(
+    bundle: &Bundle,
+    selection: Selection,
+    basis: Option<Basis>,
+    moments: Vec<MomentRequest>,
+    adjust: impl FnOnce(Options) -> Options,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Analysis, TraceError> {
     let tables = bundle.tables();
     let process = selection.process;
     let remapped_from_bytes = remapped_from_bytes(&bundle.meta().allocator);
-    let mut detectors = Detectors::new(Options {
+    let mut detectors = Detectors::new(adjust(Options {
         basis,
         process,
         recorded_under: bundle.meta().allocator.clone(),
@@ -62,7 +77,7 @@ pub fn analyse(
         remapped_from_bytes,
         ended: bundle.meta().cut.is_none() && ended(tables, process),
         ..Options::default()
-    });
+    }));
     let options = heaplab_profile::Options {
         moments,
         remapped_from_bytes,
@@ -79,6 +94,32 @@ pub fn analyse(
         findings = Findings { counts, counts_at_peak, limits, ..Findings::default() };
     }
     Ok(Analysis { process, peaks: Vec::new(), profile, findings })
+}
+
+/// The profile alone.
+///
+/// # Errors
+/// What reading fails with.
+pub fn profile_of(
+    bundle: &Bundle,
+    selection: Selection,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Profile, TraceError> {
+    let mut events = Watched::new(bundle, selection, progress)?;
+    let options = heaplab_profile::Options::default();
+    profile(bundle.tables(), &mut events, &options, &mut NoObserver)
+        .map_err(choose::of_recording(bundle))
+}
+
+/// The findings that a report numbers, in their order: not what came once, stayed and is little,
+/// which it lists apart.
+pub fn numbered(findings: &Findings) -> Vec<&Found> {
+    findings.findings.iter().filter(|finding| !is_kept_apart(finding)).collect()
+}
+
+/// Whether it stands under what is live at the end, and not under what to change.
+pub(crate) fn is_kept_apart(finding: &Found) -> bool {
+    finding.evidence.came_once() && finding.rank != Rank::Kept
 }
 
 /// Whether the process is known to have run to its end. A trace without processes (an import) is

@@ -1,6 +1,6 @@
 //! `report --json`: everything that the report knows, for a machine (docs/report-json.md).
 
-use crate::{Report, Shown, frames};
+use crate::{Report, Saved, Shown, frames};
 use heaplab_profile::{ProcessPeak, Profile, ResidentPeak};
 use heaplab_trace::bundle::Meta;
 use heaplab_trace::tables::{Frame, Module, Process, StackNode};
@@ -27,6 +27,8 @@ struct Document<'a> {
     metaspace: Option<&'a heaplab_jvm::Report>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     metaspaces: Vec<OfProcess<'a>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    savings: &'a [Saved],
     stacks: &'a [StackNode],
     frames: &'a [Frame],
     modules: &'a [Module],
@@ -113,6 +115,7 @@ pub fn document(report: &Report<'_>) -> serde_json::Result<String> {
         } else {
             Vec::new()
         },
+        savings: report.savings,
         stacks: &tables.stacks,
         frames: &tables.frames,
         modules: &tables.modules,

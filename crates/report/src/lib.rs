@@ -24,8 +24,10 @@ pub mod moments;
 pub mod page;
 mod report;
 pub mod text;
+mod tried;
 
-pub use analysis::{Analysis, analyse, select};
+pub use analysis::{Analysis, analyse, analyse_with, numbered, profile_of, select};
 pub use heap_at::{HeapAt, Moment};
 pub use moments::Shown;
 pub use report::{JvmMetaspace, Report};
+pub use tried::Saved;

@@ -1,6 +1,6 @@
 //! The model of a report: whatever its text, its JSON and its page say comes from here.
 
-use crate::{Analysis, HeapAt, Shown};
+use crate::{Analysis, HeapAt, Saved, Shown};
 use heaplab_experiment::results::Results;
 use heaplab_findings::Findings;
 use heaplab_profile::{ProcessPeak, Profile};
@@ -25,6 +25,10 @@ pub struct Report<'a> {
     pub profile: &'a Profile,
     /// What to change.
     pub findings: &'a Findings,
+    /// The command that tries the advice of a finding, but for its number; empty: none is named.
+    pub what_if: &'a str,
+    /// What trying findings gave, where that was asked for.
+    pub savings: &'a [Saved],
     /// The moments that were asked for.
     pub shown: &'a Shown,
     /// The same workload on other heaps, where it was replayed: the newest replay first, then those
@@ -58,6 +62,8 @@ impl<'a> Report<'a> {
             peaks: &analysis.peaks,
             profile: &analysis.profile,
             findings: &analysis.findings,
+            what_if: "",
+            savings: &[],
             shown,
             replays: &[],
             metaspaces: &[],

@@ -12,7 +12,7 @@ use crate::renumber::Renumber;
 use crate::sizes::{Asked, Resizer};
 use crate::successor::{Successors, WINDOW_ROWS};
 use crate::written::Written;
-use crate::{Change, Rule, WhatIfError};
+use crate::{Change, Growth, Rule, WhatIfError};
 use heaplab_trace::order::LiveSet;
 use heaplab_trace::{Event, EventSink, Flags, ObjectId, Op, TraceError, tables::Tables};
 use std::collections::VecDeque;
@@ -57,7 +57,7 @@ pub struct Done {
 #[derive(Debug)]
 enum State {
     Sizes(Resizer),
-    Grow(f64),
+    Grow(Growth),
     Cap(Cache),
     Reuse(Pool),
     Drop,
@@ -69,7 +69,7 @@ impl State {
     fn of(change: &Change) -> State {
         match change {
             Change::Sizes(sizes) => State::Sizes(Resizer::new(sizes)),
-            Change::Grow { factor } => State::Grow(*factor),
+            Change::Grow(growth) => State::Grow(*growth),
             Change::Cap { bytes } => State::Cap(Cache::new(*bytes)),
             Change::Reuse => State::Reuse(Pool::default()),
             Change::Drop => State::Drop,
@@ -126,7 +126,7 @@ impl Changer {
             written: Written::default(),
             successors: Successors::default(),
             following: VecDeque::new(),
-            grows: rules.iter().any(|rule| matches!(rule.change, Change::Grow { .. })),
+            grows: rules.iter().any(|rule| matches!(rule.change, Change::Grow(_))),
             done: vec![Done::default(); rules.len()],
         })
     }
@@ -246,20 +246,24 @@ impl Changer {
     fn birth(&mut self, event: &Event, sink: &mut impl EventSink) -> Result<(), TraceError> {
         self.written.learn(event);
         let Asked { bytes, beside } = self.asks(event);
+        // Another stack may have asked for it last, by which it is of that rule's place.
+        let never_freed = self.states.iter().position(
+            |state| matches!(state, State::DropUnfreed(objects) if objects.contains(event.object)),
+        );
+        if let Some(number) = never_freed {
+            return self.nothing_is_born(event, bytes, number);
+        }
         let rule = self.rule_of(event.stack);
         let is_plain = event.align_log2 <= MALLOC_ALIGN_LOG2;
         if let Some(number) = rule {
             match &mut self.states[number] {
                 State::Drop => return self.nothing_is_born(event, bytes, number),
-                State::DropUnfreed(unfreed) if unfreed.contains(event.object) => {
-                    return self.nothing_is_born(event, bytes, number);
-                }
                 State::Reuse(_) if is_plain => return self.pooled(event, bytes, number, sink),
                 State::Arena(_) if is_plain => return self.in_arena(event, bytes, number, sink),
                 State::Cap(_) => self.make_room(event, event.object, bytes, number, sink)?,
-                State::Grow(factor) => {
-                    let factor = *factor;
-                    return self.perhaps_grown(event, bytes, number, factor, sink);
+                State::Grow(growth) => {
+                    let growth = *growth;
+                    return self.perhaps_grown(event, bytes, (number, growth), sink);
                 }
                 _ => {}
             }
@@ -376,8 +380,7 @@ impl Changer {
         &mut self,
         event: &Event,
         bytes: u64,
-        number: usize,
-        factor: f64,
+        (number, growth): (usize, Growth),
         sink: &mut impl EventSink,
     ) -> Result<(), TraceError> {
         let before = self
@@ -395,7 +398,7 @@ impl Changer {
                 self.objects.insert(before, Object { beside: None, holder: Holder::Nobody, ..of });
                 return Ok(());
             }
-            has = grown(of.has_bytes, factor, bytes);
+            has = growth.grown(of.has_bytes, bytes);
         }
         let block = self.written.birth(event, has, sink)?;
         self.renumber.born(Some(block));
@@ -419,12 +422,12 @@ impl Changer {
             }
             Holder::Program => {
                 let rule = self.rule_of(event.stack);
-                if let Some((number, State::Grow(factor))) =
+                if let Some((number, State::Grow(growth))) =
                     rule.map(|number| (number, &self.states[number]))
                 {
                     self.done[number].requests += 1;
                     if bytes > of.has_bytes {
-                        has = grown(of.has_bytes, *factor, bytes);
+                        has = growth.grown(of.has_bytes, bytes);
                     } else if bytes >= of.bytes {
                         self.done[number].spared += 1;
                         has = of.has_bytes;
@@ -519,9 +522,4 @@ impl Changer {
             }
         }
     }
-}
-
-/// What a buffer of `has_bytes` grows to when `bytes` do not fit.
-fn grown(has_bytes: u64, factor: f64, bytes: u64) -> u64 {
-    bytes.max((has_bytes as f64 * factor).ceil() as u64)
 }

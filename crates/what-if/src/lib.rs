@@ -17,10 +17,10 @@
 //!
 //! ```
 //! use heaplab_trace::{Event, Op, tables::Tables};
-//! use heaplab_what_if::{Change, Changer, Place, Rule};
+//! use heaplab_what_if::{Change, Changer, Growth, Place, Rule};
 //!
 //! let place = Place::Stacks { name: "read_line".into(), stacks: vec![0] };
-//! let rules = [Rule { place, change: Change::Grow { factor: 2.0 } }];
+//! let rules = [Rule { place, change: Change::Grow(Growth::Factor(2.0)) }];
 //! let mut changer = Changer::new(&Tables::default(), &rules, None)?;
 //! let mut changed = Vec::new();
 //! changer.push(&Event { size: 100, ..Event::default() }, &mut changed)?;
@@ -53,5 +53,5 @@ pub use bundle::{Changed, change};
 pub use changer::{Changer, Done};
 pub use error::WhatIfError;
 pub use place::Place;
-pub use rule::{CHUNK_BYTES, Change, Rule, Sizes};
+pub use rule::{CHUNK_BYTES, Change, Growth, Rule, Sizes};
 pub use sizes::SizeRow;

@@ -1,24 +1,27 @@
 //! Rules as they are written on a command line: `FUNCTION=2x`, `FUNCTION=64k`, `FUNCTION:4368=4096`.
 
-use crate::{CHUNK_BYTES, Change, Place, Rule, SizeRow, Sizes, WhatIfError};
+use crate::{CHUNK_BYTES, Change, Growth, Place, Rule, SizeRow, Sizes, WhatIfError};
 
 /// How sizes are written.
 const SIZE: &str = "FUNCTION:A=B (requests of A bytes ask for B), FUNCTION:A=B+C (for two blocks), or FUNCTION:-N (every request is N bytes less)";
 
 impl Rule {
-    /// `FUNCTION=2x`.
+    /// `FUNCTION=2x`, or `FUNCTION=pow2` for powers of two.
     ///
     /// # Errors
     /// It is not written so.
     pub fn grow(text: &str) -> Result<Rule, WhatIfError> {
-        let factor = |text: &str| {
+        let growth = |text: &str| {
+            if text == "pow2" {
+                return Some(Growth::PowerOfTwo);
+            }
             let factor: f64 = text.strip_suffix('x').unwrap_or(text).parse().ok()?;
-            (factor > 1.0 && factor <= 1024.0).then_some(factor)
+            (factor > 1.0 && factor <= 1024.0).then_some(Growth::Factor(factor))
         };
-        let parsed = text.rsplit_once('=').and_then(|(name, by)| Some((name, factor(by)?)));
-        let expected = "FUNCTION=FACTOR with a factor over 1, for example read_line=2x";
-        let (name, factor) = parsed.ok_or_else(|| malformed(text, expected))?;
-        rule(text, name, Change::Grow { factor })
+        let parsed = text.rsplit_once('=').and_then(|(name, by)| Some((name, growth(by)?)));
+        let expected = "FUNCTION=FACTOR with a factor over 1 (read_line=2x), or FUNCTION=pow2";
+        let (name, growth) = parsed.ok_or_else(|| malformed(text, expected))?;
+        rule(text, name, Change::Grow(growth))
     }
 
     /// `FUNCTION=64k`.
@@ -128,7 +131,9 @@ mod tests {
             let rows = vec![SizeRow { from, to, beside, displaces: false }];
             Change::Sizes(Sizes::Table(rows))
         };
-        assert_eq!(change(Rule::grow("a::b=1.5x")), ("a::b".into(), Change::Grow { factor: 1.5 }));
+        let grow = |growth| ("a::b".to_owned(), Change::Grow(growth));
+        assert_eq!(change(Rule::grow("a::b=1.5x")), grow(Growth::Factor(1.5)));
+        assert_eq!(change(Rule::grow("a::b=pow2")), grow(Growth::PowerOfTwo));
         assert_eq!(change(Rule::cap("load=64k")), ("load".into(), Change::Cap { bytes: 65536 }));
         assert_eq!(change(Rule::size("a::b:4368=4096")), ("a::b".into(), table(4368, 4096, 0)));
         assert_eq!(change(Rule::size("f:4368=4K+272")), ("f".into(), table(4368, 4096, 272)));

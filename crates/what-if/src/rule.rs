@@ -19,11 +19,8 @@ pub struct Rule {
 pub enum Change {
     /// They ask for other sizes.
     Sizes(Sizes),
-    /// A buffer that is too small grows by this factor at least.
-    Grow {
-        /// Above 1.
-        factor: f64,
-    },
+    /// A buffer that is too small grows ahead.
+    Grow(Growth),
     /// At most so many bytes are live: the oldest blocks are freed before a new one is made.
     Cap {
         /// The most.
@@ -42,6 +39,25 @@ pub enum Change {
         /// Bytes of a chunk.
         chunk_bytes: u64,
     },
+}
+
+/// How far a buffer that is too small grows ahead.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Growth {
+    /// To so many times what it has, a number above 1, or to what is asked for.
+    Factor(f64),
+    /// To the power of two from what is asked for on.
+    PowerOfTwo,
+}
+
+impl Growth {
+    /// What a buffer of `has_bytes` grows to when `bytes` do not fit.
+    pub(crate) fn grown(self, has_bytes: u64, bytes: u64) -> u64 {
+        match self {
+            Growth::Factor(factor) => bytes.max((has_bytes as f64 * factor).ceil() as u64),
+            Growth::PowerOfTwo => bytes.checked_next_power_of_two().unwrap_or(bytes),
+        }
+    }
 }
 
 /// Other sizes.
@@ -65,7 +81,8 @@ impl Rule {
                 let more = if more > 0 { format!(" and {more} more sizes") } else { String::new() };
                 format!("requests of {}{more}", words.join(", "))
             }
-            Change::Grow { factor } => format!("buffers grow {factor}-fold"),
+            Change::Grow(Growth::Factor(factor)) => format!("buffers grow {factor}-fold"),
+            Change::Grow(Growth::PowerOfTwo) => "buffers grow to powers of two".into(),
             Change::Cap { bytes } => format!("at most {bytes} bytes are live"),
             Change::Reuse => "blocks are kept and used again".into(),
             Change::Drop => "nothing is asked for".into(),
@@ -86,7 +103,7 @@ impl Rule {
             Change::Sizes(_) => {
                 "The content fits the other sizes; where it is put otherwise is not modelled."
             }
-            Change::Grow { .. } => {
+            Change::Grow(_) => {
                 "A buffer that is large enough is not asked for again. Moves cost what the replayed heap takes for them: a step that is not made copies nothing."
             }
             Change::Cap { .. } => {
@@ -111,7 +128,7 @@ impl Rule {
     pub(crate) fn needs_frees(&self) -> Option<&'static str> {
         match self.change {
             Change::Sizes(_) | Change::Drop | Change::DropUnfreed => None,
-            Change::Grow { .. } => Some("grown otherwise"),
+            Change::Grow(_) => Some("grown otherwise"),
             Change::Cap { .. } => Some("capped"),
             Change::Reuse => Some("kept and used again"),
             Change::Arena { .. } => Some("put into an arena"),

@@ -15,3 +15,4 @@ pub mod shell;
 pub mod snapshot;
 pub mod symbolize;
 pub mod tour;
+pub mod what_if;

@@ -170,7 +170,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
     are_ready(&specs, &program, &executable)?;
-    let plan = plan(&args, &bundle, &program, &specs, &executable)?;
+    let plan = asked(&args, plan(path, &bundle, &program, &specs, &executable, &How::of(&args))?);
     let arguments = vec![String::from("replay"), String::from("--cell")];
     let limit = Duration::from_secs(args.limit);
     let runner = Processes { executable, arguments, limit, stop: None };
@@ -275,41 +275,78 @@ fn library_hint(heaps: &str) -> String {
     file.map(|file| format!("; a library is a heap as lib:{file}")).unwrap_or_default()
 }
 
-fn plan(
-    args: &Args,
-    bundle: &Bundle,
-    program: &Program,
-    specs: &[heaps::Heap],
-    executable: &Path,
-) -> Result<Plan> {
-    let facts = program.facts();
-    let workload = Workload::of(
-        program,
-        args.bundle.as_deref().unwrap_or(bundle.path()),
-        bundle.meta().duration_ns,
-    );
-    let settings = Settings {
-        touch: args.touch,
-        threads: args.threads,
-        reps: args.reps,
-        passes: passes_for(facts.events, if args.threads { facts.threads.into() } else { 0 }),
-        seed: args.seed,
-        margin: args.margin / 100.0,
-        confidence: 0.95,
-        debug_build: cfg!(debug_assertions),
-        huge_pages: Some(args.huge_pages),
-        program_without_huge_pages: is_without_huge_pages(bundle, program),
-    };
-    Ok(Plan {
-        program: program.path().to_path_buf(),
-        workload,
-        heaps: specs.iter().map(|heap| HeapCell::of(&**heap, args.threads)).collect(),
-        settings,
+/// The part of a plan that was asked for.
+fn asked(args: &Args, all: Plan) -> Plan {
+    Plan {
         space: !args.time,
         time: !args.space,
         verify: args.verify,
         shard: args.shard.unwrap_or((0, 1)),
         results: args.results.clone(),
+        ..all
+    }
+}
+
+/// How a workload is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// Which blocks are written.
+    pub touch: Touch,
+    /// One OS thread for each recorded thread.
+    pub threads: bool,
+    /// Blocks of time cells.
+    pub reps: u32,
+    /// Of the cells' order and the bootstrap.
+    pub seed: u64,
+    /// Differences within this share are called equivalent.
+    pub margin: f64,
+    /// In space cells.
+    pub huge_pages: HugePages,
+}
+
+impl How {
+    fn of(args: &Args) -> How {
+        let Args { touch, threads, reps, seed, huge_pages, margin, .. } = *args;
+        How { touch, threads, reps, seed, margin: margin / 100.0, huge_pages }
+    }
+}
+
+/// Space and time of `program`, which `bundle` (named `path`) was compiled to, on all heaps: all
+/// blocks, none of them kept.
+///
+/// # Errors
+/// This program's own file cannot be read.
+pub fn plan(
+    path: &Path,
+    bundle: &Bundle,
+    program: &Program,
+    specs: &[heaps::Heap],
+    executable: &Path,
+    how: &How,
+) -> Result<Plan> {
+    let facts = program.facts();
+    let settings = Settings {
+        touch: how.touch,
+        threads: how.threads,
+        reps: how.reps,
+        passes: passes_for(facts.events, if how.threads { facts.threads.into() } else { 0 }),
+        seed: how.seed,
+        margin: how.margin,
+        confidence: 0.95,
+        debug_build: cfg!(debug_assertions),
+        huge_pages: Some(how.huge_pages),
+        program_without_huge_pages: is_without_huge_pages(bundle, program),
+    };
+    Ok(Plan {
+        program: program.path().to_path_buf(),
+        workload: Workload::of(program, path, bundle.meta().duration_ns),
+        heaps: specs.iter().map(|heap| HeapCell::of(&**heap, how.threads)).collect(),
+        settings,
+        space: true,
+        time: true,
+        verify: false,
+        shard: (0, 1),
+        results: None,
         cache: Some(bundle.path().join("replay-cells")),
         code_version: code_version(specs, program, executable)?,
         core: process::last_processor(),
@@ -318,7 +355,10 @@ fn plan(
 
 /// Whether a library can serve, asked once before every cell would fail of it: in a process of its
 /// own, since its constructors run.
-fn loads(heap: &dyn heaplab_replay::Selected, executable: &Path) -> Result<()> {
+///
+/// # Errors
+/// It cannot.
+pub fn loads(heap: &dyn heaplab_replay::Selected, executable: &Path) -> Result<()> {
     let Some(library) = heap.traits().library else { return Ok(()) };
     let mut child = Command::new(executable);
     child.args(["replay", "--load"]).arg(&library).stdin(Stdio::null()).env_clear();
@@ -350,7 +390,8 @@ fn serve_cell() -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(matches!(report, CellReport::Failed { .. }))))
 }
 
-fn progress_bar(quiet: bool) -> ProgressBar {
+/// A bar of cells, where a person looks.
+pub fn progress_bar(quiet: bool) -> ProgressBar {
     if quiet || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -363,7 +404,8 @@ fn progress_bar(quiet: bool) -> ProgressBar {
     bar
 }
 
-fn show_progress(bar: &ProgressBar, progress: &Progress) {
+/// How far an experiment is.
+pub fn show_progress(bar: &ProgressBar, progress: &Progress) {
     bar.set_length(progress.total.into());
     bar.set_position(progress.done.into());
     bar.set_message(progress.now.clone());

@@ -5,6 +5,7 @@
 
 mod heap_at;
 mod model;
+mod savings;
 
 use crate::{choose, output, terminal};
 use anyhow::{Result, bail};
@@ -12,9 +13,10 @@ use heaplab_experiment::kept;
 use heaplab_findings::Basis;
 use heaplab_jvm::view;
 use heaplab_report::{
-    Analysis, JvmMetaspace, Report, analyse, json, metaspace, moments, page, select, text,
+    Analysis, JvmMetaspace, Report, Saved, analyse, json, metaspace, moments, page, select, text,
 };
 use heaplab_text::paint::Look;
+use heaplab_text::shell::quoted;
 use heaplab_trace::bundle::{Bundle, Selection};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
@@ -27,6 +29,7 @@ Examples:
   heaplab report app.heaplab                          where the bytes go, what to change
   heaplab report app.heaplab --allocator jemalloc     judge the slop as jemalloc would have it
   heaplab report app.heaplab --at loaded              what is live at the mark `loaded`
+  heaplab report app.heaplab --verify-savings         each finding's saving, measured
   heaplab report app.heaplab --between 1s 2.5s        what came and went between two moments
   heaplab report app.heaplab --html report.html       the same and more, to look at in a browser
   heaplab report jvm.heaplab --at 1.5s                a JVM's metaspace, as jcmd VM.metaspace says it
@@ -90,9 +93,14 @@ pub struct Args {
     /// program can do
     #[arg(long)]
     verify: bool,
+    /// Try what the findings advise, one by one, as heaplab what-if does, and show what each saves
+    /// on its allocator beside what was estimated (as many as --top says)
+    #[arg(long, conflicts_with_all = ["html", "on", "model", "blocks"])]
+    verify_savings: bool,
 }
 
-fn parse_basis(text: &str) -> Result<Basis, String> {
+/// An allocator to judge by, by its name.
+pub fn parse_basis(text: &str) -> Result<Basis, String> {
     let names = || {
         let tables = heaplab_size_class::Allocator::ALL.map(|allocator| allocator.name());
         format!("expected measured, {}", tables.join(", "))
@@ -116,13 +124,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let at = if heap_at.is_some() { None } else { args.at.clone() };
     let wanted: Vec<String> =
         at.iter().cloned().chain(args.between.iter().flatten().cloned()).collect();
-    if args.verify {
-        bundle.verify()?;
-        eprintln!(
-            "{}: every row is as the format and the order of events ask",
-            args.bundle.display()
-        );
-    }
+    verify(&args, &bundle)?;
     let look = Look {
         width: terminal::columns(),
         listing_width: terminal::width(),
@@ -151,6 +153,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         analyse(&bundle, selection, args.allocator, moments, read)
     })?;
     let analysis = Analysis { peaks, ..analysis };
+    let (what_if, savings) = tried(&args, &bundle, selection, &analysis)?;
     let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
     let moment = args.at.as_ref().map_or(String::from("At the end"), |name| format!("At {name}"));
     let of_jvms: Vec<JvmMetaspace<'_>> = metaspaces
@@ -158,6 +161,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         .map(|of| JvmMetaspace { process: of.process, report: &of.report, moment: &moment })
         .collect();
     let report = Report {
+        what_if: &what_if,
+        savings: &savings,
         metaspaces: &of_jvms,
         heap_at: heap_at.as_ref().map(heap_at::HeapAt::as_source),
         ..Report::new(&bundle, &analysis, &shown)
@@ -190,7 +195,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 /// Runs `read`, which says how many events it has read, behind a bar on a terminal.
-fn progress<T>(
+pub fn progress<T>(
     bundle: &Bundle,
     what: &'static str,
     read: impl FnOnce(&mut dyn FnMut(u64)) -> T,
@@ -209,6 +214,44 @@ fn print_between(bundle: &Bundle, jvm: u32, moments: &[String], look: &Look) -> 
     let both = (metaspace::look(bundle, jvm, Some(from))?, metaspace::look(bundle, jvm, Some(to))?);
     let (Some(before), Some(after)) = both else { return Ok(()) };
     print!("{}", view::between((from, &before), (to, &after), look))
+}
+
+/// Checks the whole recording and says so, where that was asked for.
+fn verify(args: &Args, bundle: &Bundle) -> Result<()> {
+    if args.verify {
+        bundle.verify()?;
+        let path = args.bundle.display();
+        eprintln!("{path}: every row is as the format and the order of events ask");
+    }
+    Ok(())
+}
+
+/// The command that tries a finding, but for its number, and what trying them gave, where that was
+/// asked for.
+fn tried(
+    args: &Args,
+    bundle: &Bundle,
+    selection: Selection,
+    analysis: &Analysis,
+) -> Result<(String, Vec<Saved>)> {
+    let savings = if args.verify_savings {
+        savings::verified(bundle, selection, args.allocator, analysis, args.top)?
+    } else {
+        Vec::new()
+    };
+    Ok((what_if(args), savings))
+}
+
+/// The command that tries a finding of this report, but for its number.
+fn what_if(args: &Args) -> String {
+    let mut command = format!("heaplab what-if {}", quoted(&args.bundle));
+    if let Some(process) = &args.process {
+        command += &format!(" --process {}", quoted(Path::new(process)));
+    }
+    if let Some(basis) = args.allocator {
+        command += &format!(" --allocator {}", basis.name());
+    }
+    command + " --fix "
 }
 
 /// Prints what each JVM's metaspace held; where the recording has no chunks, what was asked of it

@@ -1,8 +1,9 @@
 //! What to change, and what was live at the end.
 
 use super::places;
+use crate::analysis::{is_kept_apart, numbered};
 use crate::{Report, frames};
-use heaplab_findings::{Found, LEAK, Leak, ORDER, Options, Rank, ShoeSize};
+use heaplab_findings::{Found, LEAK, Leak, ORDER, Options, ShoeSize};
 use heaplab_text::paint::Paint;
 use heaplab_text::words::{bytes, count, plural};
 use heaplab_trace::tables::Tables;
@@ -16,8 +17,7 @@ const SIZES: usize = 8;
 /// The findings that a change in the code would answer, in their order. What came once, stayed and
 /// is little has its own section.
 pub fn changes(paint: &mut Paint, report: &Report<'_>, most: usize) {
-    let findings: Vec<&Found> =
-        report.findings.findings.iter().filter(|finding| !is_kept_apart(finding)).collect();
+    let findings = numbered(report.findings);
     paint.heading("What to change");
     if findings.is_empty() {
         paint.line("Nothing that wastes a thousandth of the peak or of what was asked for.");
@@ -29,7 +29,7 @@ pub fn changes(paint: &mut Paint, report: &Report<'_>, most: usize) {
     if here == 0 && !findings.is_empty() {
         paint.line("Nothing that costs anything on the allocator recorded under.");
     }
-    list(paint, report.tables, &findings[..here], 1, most);
+    list(paint, report, (&findings[..here], 1), most);
     if here < findings.len() {
         if most > DEFAULT_TOP || findings[here..].iter().any(|finding| !finding.minor) {
             paint.heading("What would cost on another allocator");
@@ -37,13 +37,13 @@ pub fn changes(paint: &mut Paint, report: &Report<'_>, most: usize) {
             paint.line("");
             paint.dim("On other allocators:");
         }
-        list(paint, report.tables, &findings[here..], here + 1, most);
+        list(paint, report, (&findings[here..], here + 1), most);
     }
 }
 
 /// The findings of one heading, the first being of the rank `from`. What is too small for a first
 /// screen is shown where more are asked for than there are others.
-fn list(paint: &mut Paint, tables: &Tables, findings: &[&Found], from: usize, most: usize) {
+fn list(paint: &mut Paint, report: &Report<'_>, (findings, from): (&[&Found], usize), most: usize) {
     let (small, large): (Vec<_>, Vec<_>) = findings.iter().partition(|finding| finding.minor);
     let shown = if most >= findings.len() && most > DEFAULT_TOP {
         findings.to_vec()
@@ -54,7 +54,8 @@ fn list(paint: &mut Paint, tables: &Tables, findings: &[&Found], from: usize, mo
         if index > 0 {
             paint.line("");
         }
-        one(paint, tables, from + index, finding);
+        one(paint, report.tables, from + index, finding);
+        tried(paint, report, from + index);
     }
     if findings.len() > shown.len() {
         if !shown.is_empty() {
@@ -77,11 +78,6 @@ fn list(paint: &mut Paint, tables: &Tables, findings: &[&Found], from: usize, mo
     }
 }
 
-/// Whether it stands under what is live at the end, and not under what to change.
-fn is_kept_apart(finding: &Found) -> bool {
-    finding.evidence.came_once() && finding.rank != Rank::Kept
-}
-
 fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Found) {
     paint.item(&format!("{rank:>3}. "), &finding.title);
     paint.wrapped("     ", &finding.cost);
@@ -102,6 +98,15 @@ fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Found) {
             count(finding.count),
             plural(finding.stack_count, "stack")
         ));
+    }
+}
+
+/// How to try the advice, and what came of it where that was done.
+fn tried(paint: &mut Paint, report: &Report<'_>, number: usize) {
+    if let Some(saved) = report.savings.iter().find(|saved| saved.finding == number) {
+        paint.wrapped("     ", &saved.words());
+    } else if !report.what_if.is_empty() {
+        paint.wrapped_dim("     ", &format!("Try it: {}{number}", report.what_if));
     }
 }
 

@@ -41,6 +41,8 @@ impl Recorded {
     pub fn page(&self) -> model::Page {
         let Recorded { meta, tables, profile, findings, replays, process } = self;
         heaplab_report::page::page(&Report {
+            what_if: "",
+            savings: &[],
             path: std::path::Path::new("app.heaplab"),
             peaks: &[],
             shown: &Shown::Nothing,

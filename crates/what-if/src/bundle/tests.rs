@@ -1,7 +1,7 @@
 //! Each change on a few rows, any changes on any legal workload, and whole bundles.
 
 use super::*;
-use crate::{Place, SizeRow, Sizes};
+use crate::{Growth, Place, SizeRow, Sizes};
 use heaplab_trace::order::OrderChecker;
 use heaplab_trace::tables::{Arena, Process, Tables, Thread};
 use heaplab_trace::{Event, EventSink, Flags, ObjectId};
@@ -64,20 +64,22 @@ fn sizes_change_where_they_are_asked_for() {
 
 #[test]
 fn a_buffer_that_is_large_enough_is_not_asked_for_again() {
-    let rules = [of_stack(1, Change::Grow { factor: 2.0 })];
+    let rules = [of_stack(1, Change::Grow(Growth::Factor(2.0)))];
     let steps = |to: u64| (101..=to).map(|size| realloc(0, size, 1));
     let events: Vec<Event> = [alloc(0, 100, 2)].into_iter().chain(steps(401)).collect();
     assert_eq!(changed(&rules, &events), "a0:100 r0:200 r0:400 r0:800");
     // What is made to fit is made so, and grows from there.
     let fit = [alloc(0, 100, 2), realloc(0, 150, 1), realloc(0, 120, 1), realloc(0, 130, 1)];
     assert_eq!(changed(&rules, &fit), "a0:100 r0:200 r0:120 r0:240");
+    let powers = [of_stack(1, Change::Grow(Growth::PowerOfTwo))];
+    assert_eq!(changed(&powers, &events), "a0:100 r0:128 r0:256 r0:512");
     let others = [alloc(0, 100, 1), realloc(0, 150, 2), free(0)];
     assert_eq!(changed(&rules, &others), "a0:100 r0:150 f0");
 }
 
 #[test]
 fn a_buffer_that_grows_by_hand_is_one_buffer() {
-    let rules = [of_stack(1, Change::Grow { factor: 2.0 })];
+    let rules = [of_stack(1, Change::Grow(Growth::Factor(2.0)))];
     let steps: Vec<Event> = (0..6u64)
         .flat_map(|step| {
             let old = (step > 0).then(|| free(step - 1));
@@ -168,12 +170,15 @@ fn a_bundle_is_changed_whole_and_says_whence() {
             writer.push(&free(object)).unwrap();
         }
     }
+    // Born elsewhere, and grown by stack 2 last.
+    writer.push(&alloc(1000, 8, 3)).unwrap();
+    writer.push(&realloc(1000, 16, 2)).unwrap();
     writer.finish(&tables(4), Meta::default()).unwrap();
     let bundle = Bundle::open(&from).unwrap();
     // Stack 2 keeps a hundred; stack 1 none.
     let rules = [of_stack(2, Change::DropUnfreed), of_stack(1, Change::Drop)];
     let done = change(&bundle, &rules, None, &to, |_| ()).unwrap().done;
-    assert_eq!((done[0].spared, done[1].spared), (100, 500));
+    assert_eq!((done[0].spared, done[1].spared), (101, 500));
     let after = Bundle::open(&to).unwrap();
     after.verify().unwrap();
     assert_eq!((after.meta().objects, after.meta().events), (400, 800));
@@ -233,7 +238,8 @@ fn any_change() -> impl Strategy<Value = Change> {
     prop_oneof![
         Just(Change::Sizes(Sizes::Less(3))),
         Just(Change::Sizes(Sizes::Table(vec![row, displaced]))),
-        (1.1..4.0f64).prop_map(|factor| Change::Grow { factor }),
+        (1.1..4.0f64).prop_map(|factor| Change::Grow(Growth::Factor(factor))),
+        Just(Change::Grow(Growth::PowerOfTwo)),
         (0..200u64).prop_map(|bytes| Change::Cap { bytes }),
         Just(Change::Reuse),
         Just(Change::Drop),

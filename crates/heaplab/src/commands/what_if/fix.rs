@@ -1,0 +1,113 @@
+//! Findings as changes: what a report advises, done to the recording.
+
+use super::super::report::progress;
+use crate::output::Misasked;
+use anyhow::Result;
+use heaplab_findings::{Basis, CHURN, CLOWNSHOES, Clownshoe, Found, GROWTH, Kind, LEAK, Options};
+use heaplab_report::{Analysis, analyse_with, numbered};
+use heaplab_trace::bundle::{Bundle, Selection};
+use heaplab_what_if::{Change, Growth, Place, Rule, SizeRow, Sizes};
+
+/// Findings of a kind, by the word for all of them.
+const ALL: [(&str, Kind); 4] = [
+    ("all-clownshoes", CLOWNSHOES),
+    ("all-growth", GROWTH),
+    ("all-churn", CHURN),
+    ("all-leaks", LEAK),
+];
+
+/// Reads the recording with every stack and size of its findings.
+///
+/// # Errors
+/// What reading fails with.
+pub fn analyse(bundle: &Bundle, selection: Selection, basis: Option<Basis>) -> Result<Analysis> {
+    let whole = |options| Options {
+        stacks_per_finding: usize::MAX,
+        sizes_per_finding: usize::MAX,
+        ..options
+    };
+    Ok(progress(bundle, "reading", |read| {
+        analyse_with(bundle, selection, basis, Vec::new(), whole, read)
+    })?)
+}
+
+/// The changes that answer the findings which `wanted` names.
+///
+/// # Errors
+/// There is no such finding, or nothing can be done to a recording about one.
+pub fn rules(wanted: &[String], analysis: &Analysis) -> Result<Vec<Rule>> {
+    let (mut rules, mut known) = (Vec::new(), Vec::new());
+    for text in wanted {
+        for (number, finding) in named(text, analysis)? {
+            if known.contains(&number) {
+                continue;
+            }
+            known.push(number);
+            match rule(finding) {
+                Some(rule) => rules.push(rule),
+                None => misasked!(
+                    "--fix {number}: what {:?} advises cannot be tried on a recording",
+                    finding.title
+                ),
+            }
+        }
+    }
+    Ok(rules)
+}
+
+/// The findings that `text` names, with their numbers in a report.
+fn named<'a>(text: &str, analysis: &'a Analysis) -> Result<Vec<(usize, &'a Found)>> {
+    let numbered: Vec<(usize, &Found)> = (1..).zip(numbered(&analysis.findings)).collect();
+    let chosen = |is: &dyn Fn(usize, &Found) -> bool| {
+        let of = numbered.iter().filter(|(number, finding)| is(*number, finding));
+        of.copied().collect::<Vec<_>>()
+    };
+    let found = match (text.parse::<usize>(), ALL.iter().find(|(name, _)| *name == text)) {
+        (Ok(wanted), _) => chosen(&|number, _| number == wanted),
+        // What there is nothing to do about is no reason to do nothing about the others.
+        (_, Some((_, kind))) => {
+            chosen(&|_, finding| finding.kind == *kind && rule(finding).is_some())
+        }
+        _ => chosen(&|_, finding| finding.function == text),
+    };
+    if found.is_empty() {
+        let there: Vec<String> = numbered
+            .iter()
+            .take(9)
+            .map(|(number, finding)| {
+                format!("{number} {} ({})", finding.function, finding.kind.name)
+            })
+            .collect();
+        let there = match there.len() {
+            0 => "this recording has no finding".into(),
+            _ => format!("there are {}", there.join(", ")),
+        };
+        return Err(Misasked(format!("--fix {text}: no such finding; {there}")).into());
+    }
+    Ok(found)
+}
+
+/// What the finding advises, as a change; `None`: it is no matter of requests.
+pub fn rule(finding: &Found) -> Option<Rule> {
+    let change = match finding.kind {
+        kind if kind == CLOWNSHOES => {
+            let rows = finding.evidence::<Clownshoe>()?.sizes.iter().map(|size| SizeRow {
+                from: size.request,
+                to: size.free_request,
+                beside: 0,
+                displaces: true,
+            });
+            Change::Sizes(Sizes::Table(rows.collect()))
+        }
+        kind if kind == GROWTH => Change::Grow(Growth::Factor(2.0)),
+        kind if kind == CHURN => Change::Reuse,
+        kind if kind == LEAK => Change::DropUnfreed,
+        _ => return None,
+    };
+    let name = match finding.function.as_str() {
+        "" => "requests without a stack",
+        function => function,
+    };
+    let stacks = finding.stacks.iter().map(|share| share.stack).collect();
+    Some(Rule { place: Place::Stacks { name: name.into(), stacks }, change })
+}

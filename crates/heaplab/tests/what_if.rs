@@ -1,0 +1,141 @@
+//! `heaplab what-if` from the command line to the verdict, on the bundled recording of SQLite.
+
+use heaplab_trace::bundle::Bundle;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A copy of the bundled recording: replays keep their programs beside it.
+fn sqlite(folder: &Path) -> PathBuf {
+    copied("sqlite", folder)
+}
+
+fn copied(name: &str, folder: &Path) -> PathBuf {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../traces/{name}.heaplab"));
+    let to = folder.join(from.file_name().unwrap());
+    std::fs::create_dir(&to).unwrap();
+    for file in heaplab_trace::bundle::FILES {
+        std::fs::copy(from.join(file), to.join(file)).unwrap();
+    }
+    to
+}
+
+fn what_if(bundle: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_heaplab"))
+        .arg("what-if")
+        .arg(bundle)
+        .args(arguments)
+        .env("COLUMNS", "100")
+        .output()
+        .unwrap()
+}
+
+fn document(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn refused(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_header_less_saves_what_the_size_classes_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = sqlite(folder.path());
+    let less = ["--size", "*:-8", "--space", "--on", "jemalloc", "--json"];
+    let found = document(&what_if(&bundle, &less));
+    let slop = |when: &str| {
+        let rows = found[when]["slop"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["basis"] == "jemalloc").unwrap();
+        row["at_peak_usable_bytes"].as_f64().unwrap()
+    };
+    // What jemalloc has resident differs from run to run; what its classes give does not.
+    assert_eq!(slop("before") - slop("after"), 396_528.0);
+    for when in ["before", "after"] {
+        let space = &found["replay"][when]["heaps"][0]["space"];
+        assert_eq!(space["cells"], 3);
+        assert!(space["peak_resident_bytes"].as_u64().unwrap() > 4 << 20, "{space}");
+    }
+    // The changed bundle is one like any other, and says whence it is.
+    let changed = Bundle::open(&folder.path().join("sqlite.what-if.heaplab")).unwrap();
+    changed.verify().unwrap();
+    let origin = changed.meta().origin.clone().unwrap();
+    assert_eq!(origin.bundle, bundle.display().to_string());
+    assert_eq!(origin.changes, ["*: every request is 8 bytes less"]);
+    assert_eq!(changed.meta().objects, Bundle::open(&bundle).unwrap().meta().objects);
+}
+
+#[test]
+fn every_finding_can_be_tried_and_a_person_reads_what_comes_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = sqlite(folder.path());
+    let output =
+        what_if(&bundle, &["--fix", "1", "--fix", "all-churn", "--reps", "1", "--on", "glibc"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let first = text.lines().next().unwrap();
+    assert!(first.starts_with("On glibc "), "{text}");
+    for part in
+        ["Changed: ", "Taken for granted: ", "peak resident", "time of a run", "heaplab report "]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn what_cannot_be_done_is_said_and_nothing_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = sqlite(folder.path());
+    for (arguments, part) in [
+        (&[][..], "nothing is changed"),
+        (&["--grow", "f"], "FUNCTION=FACTOR"),
+        (&["--drop", "no_such_function"], "no stack has a function called"),
+        (&["--size", "sqlite3_step:3=2"], "no request of this recording is concerned"),
+        (&["--fix", "999"], "no such finding; there are 1 "),
+        (&["--fix", "all-leaks"], "no such finding"),
+        (&["--drop", "sqlite3*", "--on", "nothing"], "--on"),
+    ] {
+        let said = refused(&what_if(&bundle, arguments));
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+    let output = what_if(&bundle, &["--drop", "sqlite3*", "-o", bundle.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("would be replaced"));
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 1, "only the recording");
+    Bundle::open(&bundle).unwrap().verify().unwrap();
+}
+
+#[test]
+fn a_report_says_how_to_try_a_finding_and_what_trying_it_gave() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = copied("what-if/gawk-before", folder.path());
+    let report = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_heaplab"))
+            .arg("report")
+            .arg(&bundle)
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = report(&["--allocator", "jemalloc"]);
+    let asked =
+        format!("Try it: heaplab what-if {} --allocator jemalloc --fix 1", bundle.display());
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat(&text).contains(&asked), "{text}");
+    let tried: Value =
+        serde_json::from_str(&report(&["--verify-savings", "--top", "4", "--json"])).unwrap();
+    let saved = &tried["savings"][3];
+    let requests = |which: usize| saved["requests"][which].as_u64().unwrap();
+    assert_eq!((saved["finding"].as_u64(), saved["heap"].as_str()), (Some(4), Some("glibc")));
+    // The fourth finding is of strings that grow with every addition: nearly all of those requests go.
+    assert!(requests(0) - requests(1) > 7_000, "{saved}");
+    let text = report(&["--verify-savings", "--top", "4"]);
+    assert!(flat(&text).contains("Replayed so on glibc: ") && !text.contains("--fix 1"), "{text}");
+}
