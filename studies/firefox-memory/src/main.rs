@@ -3,10 +3,11 @@
 //!
 //! Source: Nicholas Nethercote's posts of 2011 to 2014 (studies/firefox-memory/README.md lists
 //! them). What a table of size classes answers is in [`tables`]; what needs a workload run on a
-//! heap is in [`workloads`]. Rows about memory reporters and garbage-collected chunks stay open
+//! heap is in [`workloads`]; what changes would save, predicted and real, in [`what_if`]. Rows about memory reporters and garbage-collected chunks stay open
 //! until heaplab has those parts.
 
 mod tables;
+mod what_if;
 mod workloads;
 
 use anyhow::Result;
@@ -38,6 +39,12 @@ fn measure(id: &str) -> Result<Option<String>> {
         "ff.sqlite" => Some(workloads::sqlite()?),
         "ff.growth-fragmentation" => Some(workloads::growth_fragmentation()?),
         "ff.necko-placebo" => Some(workloads::recycling()?),
+        "ff.what-if.sqlite" => Some(what_if::sqlite()?),
+        "ff.what-if.gawk" => Some(what_if::gawk()?),
+        "ff.what-if.zstd" => Some(what_if::zstd()?),
+        "ff.what-if.just-enough" => Some(what_if::doubling()?),
+        "ff.what-if.necko" => Some(what_if::necko()?),
+        "ff.what-if.plarena" => Some(what_if::plarena()?),
         _ => None,
     })
 }

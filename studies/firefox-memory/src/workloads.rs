@@ -209,20 +209,20 @@ fn analyse(
 
 /// A workload in the making: one process, one thread, one stack.
 #[derive(Default)]
-struct Workload {
-    events: Vec<Event>,
+pub struct Workload {
+    pub events: Vec<Event>,
     objects: u64,
 }
 
 impl Workload {
-    fn allocate(&mut self, size: u64) -> u64 {
+    pub fn allocate(&mut self, size: u64) -> u64 {
         let object = self.objects;
         self.objects += 1;
         self.push(Event { op: Op::Alloc, object, size, stack: 1, ..Event::default() });
         object
     }
 
-    fn reallocate(&mut self, object: u64, size: u64) {
+    pub fn reallocate(&mut self, object: u64, size: u64) {
         self.push(Event { op: Op::Realloc, object, size, stack: 1, ..Event::default() });
     }
 
@@ -234,7 +234,7 @@ impl Workload {
         self.events.push(Event { time_ns: self.events.len() as u64, ..event });
     }
 
-    fn tables(&self) -> Tables {
+    pub fn tables(&self) -> Tables {
         Tables {
             stacks: vec![StackNode::default(), StackNode { parent: 0, frame: 0 }],
             frames: vec![Default::default()],
