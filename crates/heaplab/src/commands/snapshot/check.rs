@@ -90,10 +90,10 @@ fn shown(asked: &Asked) -> String {
         format!("{} ({} bytes)", bytes(whole), number(whole))
     } else if asked.value.is_infinite() {
         "infinite: there is no such object".into()
-    } else if asked.value < 0.0 && !asked.call.starts_with("distance") {
-        format!("{}", asked.value)
-    } else if asked.value < 0.0 {
+    } else if asked.value < 0.0 && asked.call.starts_with("distance") {
         format!("{}: nothing leads there", asked.value)
+    } else if asked.value < 0.0 {
+        format!("{}", asked.value)
     } else {
         number(whole)
     }
@@ -235,9 +235,10 @@ mod tests {
 
     #[test]
     fn distances_of_nothing_are_said_in_words() {
-        let shown = |value| shown(&Asked { call: String::new(), value, is_bytes: false });
-        assert_eq!(shown(3.0), "3");
-        assert_eq!(shown(-5.0), "-5: nothing leads there");
-        assert!(shown(f64::INFINITY).contains("no such object"));
+        let shown = |call: &str, value| shown(&Asked { call: call.into(), value, is_bytes: false });
+        assert_eq!(shown("distance(Cache)", 3.0), "3");
+        assert_eq!(shown("distance(Cache)", -5.0), "-5: nothing leads there");
+        assert_eq!(shown("added(Cache)", -5.0), "-5");
+        assert!(shown("distance(Cache)", f64::INFINITY).contains("no such object"));
     }
 }
