@@ -18,7 +18,7 @@ const CASES: &[Case] = &[
     ("report SQLITE --allocator umem", 2, "expected measured"),
     ("report SQLITE --top many", 2, "invalid value"),
     ("replay SQLITE --on glibc,umem", 2, "umem"),
-    ("replay SQLITE --on glibc,./libmine.so", 2, "as lib:./libmine.so"),
+    ("replay SQLITE --on glibc,./libmine.so", 2, "a library is named lib:./libmine.so"),
     ("record --forcee -- true", 2, "'--force'"),
     ("completions tcsh", 2, "possible values"),
     ("replay SQLITE --on glibc,glibc", 2, "is named twice"),
