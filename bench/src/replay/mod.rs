@@ -6,6 +6,7 @@
 //! own, recorded for it, or that of a bundle that is named.
 
 mod formats;
+mod instructions;
 mod peers;
 
 use super::measure::Spread;
@@ -35,25 +36,40 @@ pub struct Args {
     /// The heaplab to record with [default: a release build of this tree]
     #[arg(long, value_parser = super::existing)]
     heaplab: Option<PathBuf>,
+    /// Count the driver's instructions an event by callgrind instead [of the recording that is
+    /// named, or of traces/sqlite.heaplab]
+    #[arg(long)]
+    instructions: bool,
     #[command(flatten)]
     peers: peers::Args,
-    /// Make one pass on this heap and print its CPU time, ns (what the benchmark runs in a process
+    /// Make passes on this heap and print the CPU time of each, ns (what the benchmark runs in a process
     /// of its own)
     #[arg(long, hide = true, requires = "program")]
     cell: Option<String>,
     /// With --cell: the replay program
     #[arg(long, hide = true)]
     program: Option<PathBuf>,
+    /// With --cell: how many passes
+    #[arg(long, hide = true, default_value_t = 1)]
+    passes: u32,
 }
+
+/// SQLite's recording, which the repository carries.
+const SQLITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/sqlite.heaplab");
 
 /// Runs the benchmark.
 pub fn run(args: &Args) -> Result<()> {
     if let (Some(heap), Some(program)) = (&args.cell, &args.program) {
-        let [pass] = cell(heap, &Program::open(program)?, 1)?[..] else {
-            bail!("one pass was asked for")
-        };
-        println!("{pass}");
+        for pass in cell(heap, &Program::open(program)?, args.passes)? {
+            println!("{pass}");
+        }
         return Ok(());
+    }
+    if args.instructions {
+        let bundle = args.bundle.as_deref().unwrap_or(Path::new(SQLITE));
+        let name = bundle.file_name().unwrap_or_default().to_string_lossy();
+        let program = program::cached(&Bundle::open(bundle)?, Selection::default())?;
+        return instructions::bench(&name, &program);
     }
     if args.repetitions == 0 {
         bail!("--repetitions 0 measures nothing: 1 or more");
