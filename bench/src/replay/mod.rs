@@ -42,8 +42,8 @@ pub struct Args {
     instructions: bool,
     #[command(flatten)]
     peers: peers::Args,
-    /// Make passes on this heap and print the CPU time of each, ns (what the benchmark runs in a process
-    /// of its own)
+    /// Make passes on this heap and print the CPU time of each, ns (what the benchmark runs in a
+    /// process of its own)
     #[arg(long, hide = true, requires = "program")]
     cell: Option<String>,
     /// With --cell: the replay program

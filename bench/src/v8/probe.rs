@@ -19,6 +19,7 @@ pub const BLOCK_BYTES: usize = 64;
 
 /// Arguments of the hidden probe.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// What to do
     #[arg(long, hide = true)]
