@@ -118,7 +118,7 @@ impl Connection {
     }
 
     /// The same for a command that Node 24 obeys only in its event loop, where a program that is
-    /// busy never comes: a target that says nothing for [`PATIENCE`] is stopped at its next
+    /// busy never comes: a target that says nothing for two seconds is stopped at its next
     /// statement, obeys there, and goes on.
     ///
     /// # Errors
