@@ -1,6 +1,8 @@
 //! Recorded workloads in heaplab's OCaml heap and in the real runtime, through the command line:
 //! every slice and every counter is equal, each policy, several overheads and minor heaps.
 
+mod bundled;
+
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -52,10 +54,10 @@ fn recorded_workloads_are_equal_slice_for_slice() {
         eprintln!("skipped: OCaml 4.13 is not installed");
         return;
     }
-    let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
+    let folder = tempfile::tempdir().unwrap();
     let mut compared = 0;
-    for name in ["sqlite.heaplab", "python.heaplab"] {
-        let results = replay(&traces.join(name));
+    for name in ["sqlite", "python"] {
+        let results = replay(&bundled::copied(name, folder.path()));
         for (setting, pair) in SETTINGS.iter().zip(results["heaps"].as_array().unwrap().chunks(2)) {
             let [ours, theirs] = pair else { panic!("{setting}: one heap of two") };
             assert_eq!(ours["counters"], theirs["counters"], "{name}, {setting}");

@@ -1,5 +1,8 @@
 //! `heaplab what-if` from the command line to the verdict, on the bundled recording of SQLite.
 
+mod bundled;
+
+use bundled::copied;
 use heaplab_trace::bundle::Bundle;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -8,16 +11,6 @@ use std::process::{Command, Output};
 /// A copy of the bundled recording: replays keep their programs beside it.
 fn sqlite(folder: &Path) -> PathBuf {
     copied("sqlite", folder)
-}
-
-fn copied(name: &str, folder: &Path) -> PathBuf {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../traces/{name}.heaplab"));
-    let to = folder.join(from.file_name().unwrap());
-    std::fs::create_dir(&to).unwrap();
-    for file in heaplab_trace::bundle::FILES {
-        std::fs::copy(from.join(file), to.join(file)).unwrap();
-    }
-    to
 }
 
 fn what_if(bundle: &Path, arguments: &[&str]) -> Output {

@@ -3,6 +3,8 @@
 //!
 //! What cannot be shortened without loss (a path that the user wrote) is short here.
 
+mod bundled;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -110,13 +112,8 @@ fn what_is_refused_fits_its_terminal() {
 #[test]
 fn reports_and_lists_fit_eighty_columns() {
     let folder = tempfile::tempdir().unwrap();
-    let traces = repository().join("traces");
-    let program = folder.path().join("s.heaplab");
-    std::fs::create_dir(&program).unwrap();
-    for file in std::fs::read_dir(traces.join("sqlite.heaplab")).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), program.join(file.file_name())).unwrap();
-    }
+    let program = bundled::copied("sqlite", folder.path());
+    std::fs::rename(program, folder.path().join("s.heaplab")).unwrap();
     let log = repository().join("crates/jvm/tests/data/jvm-log/jdk-17.0.15.log.gz");
     std::fs::copy(log, folder.path().join("jvm.log.gz")).unwrap();
     let commands: [&[&str]; 12] = [
