@@ -59,7 +59,7 @@ pub fn is_metaspace(tables: &Tables) -> bool {
 }
 
 /// Whether it says where its blocks lay, so that a [`report`] can be made. An imported
-/// `#metaspace-trace` says what was asked for ([`asked`]).
+/// `#metaspace-trace` says what was asked for ([`crate::asked`]).
 pub fn has_chunks(tables: &Tables) -> bool {
     is_metaspace(tables) && !tables.chunks.is_empty()
 }
