@@ -52,7 +52,7 @@ pub struct ShoeSize {
     pub requested: Amount,
     /// Of them, live at the peak.
     pub at_peak: Amount,
-    /// Its part of [`crate::Finding::saving`].
+    /// Its part of [`crate::Found::saving`].
     pub saving: Saving,
 }
 
