@@ -10,7 +10,7 @@
 //!
 //! let bundle = Bundle::open("app.heaplab".as_ref())?;
 //! let analysis = analyse(&bundle, Selection::default(), None, Vec::new(), &mut |_| {})?;
-//! let look = heaplab_text::paint::Look { columns: 80, listing_columns: 80, colour: false, top: 10 };
+//! let look = heaplab_text::paint::Look { width: 80, listing_width: 80, colour: false, top: 10 };
 //! print!("{}", text::report(&Report::new(&bundle, &analysis, &Shown::Nothing), &look));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
