@@ -44,7 +44,7 @@ pub enum Probe {
     Linear,
     /// A refill by a node that fits.
     Refill,
-    /// Sweeping a page of which every second block lives.
+    /// Sweeping a page with every second block alive.
     Sweep,
     /// mimalloc's malloc and free of one block.
     Mimalloc,

@@ -64,7 +64,7 @@ impl OwnFiles {
         &self.folder
     }
 
-    /// The files that there are, the oldest first, and whether each is whole.
+    /// The files by age, the oldest first, and whether each is whole.
     ///
     /// # Errors
     /// The folder cannot be read.

@@ -52,7 +52,7 @@ impl Growth {
     pub const MICRO: Growth = Growth::new(&[512, 192]);
     /// For arenas of one to a few kilobytes: requests, small documents, class loaders.
     pub const SMALL: Growth = Growth::new(&[1536, 192]);
-    /// For arenas of a few kilobytes, of which some become much larger.
+    /// For arenas of a few kilobytes; some become much larger.
     pub const STANDARD: Growth = Growth::new(&[1024, 512, 512, 1024, 2048, 4096, 4096, 4096]);
     /// Where time matters more than memory: few chunks, of which the larger ones are committed as
     /// they are used. Best with [`Reclaim::AtTrim`](crate::Reclaim::AtTrim). Where arenas come in

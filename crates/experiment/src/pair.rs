@@ -51,7 +51,7 @@ pub struct RunTimes {
     pub after_ns: f64,
 }
 
-/// Runs both. `report` is told before each cell.
+/// Runs both. Calls `report` before each cell.
 ///
 /// # Errors
 /// The driver itself could not be measured.

@@ -457,7 +457,7 @@ fn that_most_of_a_process_was_not_seen_is_said_first_with_the_remedy() {
     }
 }
 
-/// A function without a name is told by the nearest one further out that has one.
+/// The nearest named caller stands in the title of a function without a name.
 #[test]
 fn a_title_without_a_name_has_the_nearest_one_further_out() {
     let mut program = Program::new();
