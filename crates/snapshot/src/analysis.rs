@@ -22,6 +22,7 @@ mod reach;
 mod retained;
 mod retaining;
 mod same_names;
+mod search;
 mod shapes;
 mod statistics;
 mod view;

@@ -179,6 +179,16 @@ fn views(differences: &mut Differences, answers: &Value, analysis: &Analysis) {
         &analysis.duplicate_strings().iter().map(duplicates).collect(),
     );
     retainers(differences, answers, analysis);
+    let searched = list(&answers["searches"]);
+    assert!(!searched.is_empty(), "DevTools was asked to search");
+    for theirs in searched {
+        let is_case_sensitive = theirs["case_sensitive"].as_bool().unwrap();
+        let nodes = analysis.search(&word(&theirs["query"]), is_case_sensitive);
+        let ids: Vec<u32> =
+            nodes.iter().take(20).map(|node| analysis.snapshot().graph.id(*node)).collect();
+        let ours = json!({"query": theirs["query"], "case_sensitive": is_case_sensitive, "count": nodes.len(), "ids": ids});
+        differences.check("search", theirs, &ours);
+    }
     let samples = analysis.sample_sizes();
     if !samples.is_empty() {
         let ours: Vec<u64> = samples.iter().map(|sample| sample.size_bytes).collect();

@@ -7,8 +7,8 @@
 // objects.tsv: one row a node, in the order of the file: id, self size, retained size, distance, the immediate dominator's id, the
 // class (a line number of answers.json's `keys`), detachedness (0 unknown, 1 attached, 2 detached).
 // answers.json: `classes`: what the Summary shows (key, name, count, self, retained, distance); `keys`; `statistics`; `interfaces`;
-// `duplicates`: groups of equal strings; `retainers`: of a sample of objects, in the order shown; `allocations`: the tops of an
-// allocation-tracking file's functions. A class key that two classes share keeps the later one's figures in `classes`, as in DevTools;
+// `duplicates`: groups of equal strings; `retainers`: of a sample of objects, in the order shown; `searches`: objects by a text in
+// their names; `allocations`: the tops of an allocation-tracking file's functions. A class key that two classes share keeps the later one's figures in `classes`, as in DevTools;
 // `overwritten` names them.
 // filters: the Summary's classes (key, count, self, retained, distance) under each filter that it offers: what is retained by something, duplicated strings, ids
 // between two others (a third of the file each), the first native contexts, and objects that a function allocated.
@@ -22,6 +22,8 @@ import {open} from './devtools.mjs';
 const ROWS_AT_ONCE = 20_000;
 const SAMPLED_OBJECTS = 400;
 const RETAINERS_SHOWN = 50;
+const NAMES_SEARCHED = 30;
+const IDS_SHOWN = 20;
 const CONTEXTS_FILTERED = 6;
 const FUNCTIONS_FILTERED = 10;
 const NAMED_FILTERS = ['objectsRetainedByContexts', 'objectsRetainedByDetachedDomNodes', 'objectsRetainedByConsole',
@@ -66,6 +68,7 @@ async function answers(file, folder) {
     keys: keys.list,
     duplicates,
     retainers: retainers(snapshot),
+    searches: searches(snapshot),
     samples: snapshot.getSamples(),
     allocations: profile.trace_function_count ? snapshot.allocationTracesTops() : null,
     reports: reports.map(report => report.split('\n')[0]),
@@ -125,6 +128,20 @@ function retainers(snapshot) {
     });
   }
   return answers;
+}
+
+/** Objects by a text in their names: texts that many files have, and parts of names spread over the file. */
+function searches(snapshot) {
+  const step = Math.max(1, Math.floor(snapshot.nodeCount / NAMES_SEARCHED));
+  const texts = ['map', 'SYSTEM /', '{', ', ', 'n', 'É', 'k\u212a'];
+  for (let ordinal = 1; ordinal < snapshot.nodeCount; ordinal += step) {
+    texts.push(snapshot.createNode(ordinal * snapshot.nodeFieldCount).name().slice(1, 7));
+  }
+  const wanted = [...new Set(texts)].filter(text => text && text.isWellFormed());
+  return wanted.flatMap(query => [false, true].map(caseSensitive => {
+    const ids = snapshot.search({query, caseSensitive, isRegex: false}, {});
+    return {query, case_sensitive: caseSensitive, count: ids.length, ids: ids.slice(0, IDS_SHOWN)};
+  }));
 }
 
 /** The Comparison view: `second` against `first`. */
