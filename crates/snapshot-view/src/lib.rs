@@ -7,6 +7,7 @@ pub mod diff;
 pub mod dominators;
 pub mod leaks;
 pub mod object;
+pub mod page;
 pub mod path;
 pub mod retainers;
 pub mod rows;

@@ -101,12 +101,12 @@ impl Says for References {
 }
 
 /// Where it stands in a script.
-fn place(analysis: &Analysis, node: Node) -> Option<heaplab_snapshot::Location> {
+pub(crate) fn place(analysis: &Analysis, node: Node) -> Option<heaplab_snapshot::Location> {
     analysis.snapshot().locations.iter().find(|location| location.node == node).copied()
 }
 
 /// The functions that allocated it, the innermost first; empty unless allocations were tracked.
-fn allocated_by(analysis: &Analysis, node: Node) -> Vec<String> {
+pub(crate) fn allocated_by(analysis: &Analysis, node: Node) -> Vec<String> {
     let snapshot = analysis.snapshot();
     let Some(id) = snapshot.graph.trace_node(node) else { return Vec::new() };
     let mut at = snapshot.traces.nodes.iter().position(|trace| trace.id == u64::from(id));

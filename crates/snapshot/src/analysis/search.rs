@@ -66,7 +66,7 @@ impl Analysis<'_, '_> {
 /// A text that names may contain.
 enum Wanted {
     /// Byte for byte.
-    Exact(memchr::memmem::Finder<'static>),
+    Exact(Box<memchr::memmem::Finder<'static>>),
     /// ASCII, in lower case, and the place of its rarest letter.
     Ascii(Vec<u8>, usize),
     /// In [`canonical`] letters, one of which is not ASCII.
@@ -76,7 +76,7 @@ enum Wanted {
 impl Wanted {
     fn of(text: &str, is_case_sensitive: bool) -> Wanted {
         if is_case_sensitive || text.is_empty() {
-            return Wanted::Exact(memchr::memmem::Finder::new(text).into_owned());
+            return Wanted::Exact(Box::new(memchr::memmem::Finder::new(text).into_owned()));
         }
         if !text.is_ascii() {
             return Wanted::Canonical(text.chars().map(canonical).collect());

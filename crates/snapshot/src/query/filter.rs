@@ -99,12 +99,20 @@ impl Wanted {
         Ok(analysis.filtered(self.filter(analysis)?))
     }
 
+    /// All classes with what passes of them, by their numbers in [`Analysis::classes`].
+    ///
+    /// # Errors
+    /// The file has no such context, or no such function that allocated.
+    pub fn all_classes(&self, analysis: &Analysis) -> Result<Vec<Class>, NotThere> {
+        Ok(analysis.filtered_classes(self.filter(analysis)?))
+    }
+
     /// The classes of what passes, those that DevTools would show.
     ///
     /// # Errors
     /// The file has no such context, or no such function that allocated.
     pub fn classes(&self, analysis: &Analysis) -> Result<Vec<Class>, NotThere> {
-        let classes = analysis.filtered_classes(self.filter(analysis)?);
+        let classes = self.all_classes(analysis)?;
         Ok(classes.into_iter().filter(|class| class.count > 0 && !class.shadowed).collect())
     }
 }

@@ -1,7 +1,10 @@
-//! `heaplab snapshot open`: many questions of one file, which is read and analysed once.
+//! `heaplab snapshot open`: many questions of one file, which is read and analysed once; with
+//! `--serve` as a page in a browser, of several files.
 //!
-//! A line is a command of `heaplab snapshot` without the file: `path Session`, `object @4711`. A
+//! In a terminal a line is a command of `heaplab snapshot` without the file: `path Session`, `object @4711`. A
 //! line that fails is said, and the next one is asked for.
+
+mod serve;
 
 use super::file::{self, Reading};
 use super::{check, dominators, object, path, query, retainers, strings, summary};
@@ -26,12 +29,22 @@ use std::process::ExitCode;
   printf 'object @4711 --json\\npath @4711 --json\\n' | \\
       heaplab snapshot open a.heapsnapshot
 
-The file is read and analysed once, whatever is asked then. Exit code 1 where a
-line failed and nobody types them.")]
+  # as a page, with what changed between two files
+  heaplab snapshot open --serve a.heapsnapshot b.heapsnapshot
+
+A file is read and analysed once, whatever is asked then. Exit code 1 where a
+line failed and nobody types them. --serve answers on this machine alone, under
+an address that nobody can guess, until it is interrupted.")]
 pub struct Args {
-    /// The snapshot
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The snapshot; with --serve the snapshots of one program, the oldest first
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Show a page in a browser
+    #[arg(long)]
+    serve: bool,
+    /// The page's port on the loopback address; 0: a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0, requires = "serve")]
+    port: u16,
     #[command(flatten)]
     reading: Reading,
 }
@@ -69,19 +82,25 @@ enum Asked {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let failed = file::analysed(&args.file, &args.reading, None, |analysis| {
+    if args.serve {
+        return serve::run(&args.files, args.port, &args.reading);
+    }
+    let [path] = &args.files[..] else {
+        misasked!("a session is about one file; several are shown by --serve");
+    };
+    let failed = file::analysed(path, &args.reading, None, |analysis| {
         let is_typed = io::stdin().is_terminal();
         if is_typed {
             let nodes = count(analysis.snapshot().graph.node_count() as u64);
             let total = bytes(analysis.total_bytes());
             eprintln!(
                 "heaplab: {}: {total} in {nodes} objects; help lists what can be asked",
-                args.file.display()
+                path.display()
             );
         }
         let mut failed = false;
         for line in lines(is_typed) {
-            match ask(&line?, &args.file, analysis) {
+            match ask(&line?, path, analysis) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) if error.is::<ReaderGone>() => return Err(error),

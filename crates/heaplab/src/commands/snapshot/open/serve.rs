@@ -1,0 +1,58 @@
+//! `heaplab snapshot open --serve`: snapshots as a page in a browser.
+
+use crate::commands::snapshot::diff::warned;
+use crate::commands::snapshot::file::{Reading, Source};
+use anyhow::{Context, Result};
+use heaplab_loopback::{Answer, Request, Server};
+use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::session::Moment;
+use heaplab_snapshot_view::page::{Opened, Page, Problem, asset};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Reads the files, says where the page is, and answers until the program is interrupted.
+pub fn run(paths: &[PathBuf], port: u16, reading: &Reading) -> Result<ExitCode> {
+    // Before minutes of reading: the port may be taken.
+    let server = Server::bind(port)
+        .with_context(|| format!("cannot listen on port {port} of the loopback address"))?;
+    let open = |path: &PathBuf| Source::open(path, reading.is_quiet());
+    let sources = paths.iter().map(open).collect::<Result<Vec<_>>>()?;
+    let mut snapshots = Vec::new();
+    for source in &sources {
+        snapshots.push(source.read(reading)?);
+    }
+    let bar = reading.spinner("analysing".into())?;
+    let analyses: Vec<Analysis> =
+        snapshots.iter().map(|snapshot| Analysis::of(snapshot, &reading.options())).collect();
+    bar.finish_and_clear();
+    let mut files = Vec::new();
+    let mut before: Option<Moment> = None;
+    for (path, analysis) in paths.iter().zip(&analyses) {
+        let moment = Moment::of(analysis.snapshot());
+        let session = before.map(|before| warned(&before, &moment));
+        before = Some(moment);
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        files.push(Opened { name, analysis, session });
+    }
+    let page = Page::new(files);
+    println!("{}", server.url())?;
+    if !reading.is_quiet() {
+        eprintln!("heaplab: open this address in a browser; ctrl-C ends the page");
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| page.prepare());
+        server.serve(&|request| answer(&page, request))
+    })
+}
+
+fn answer(page: &Page, request: &Request) -> Answer {
+    if let Some((content_type, text)) = asset(&request.path) {
+        return Answer::ok(content_type, text);
+    }
+    let Some(question) = request.path.strip_prefix("api/") else { return Answer::not_found() };
+    match page.answer(question, &request.query) {
+        Ok(answer) => Answer::ok("application/json", answer.to_string()),
+        Err(Problem::NotFound(why)) => Answer::error(404, why),
+        Err(Problem::Asked(why)) => Answer::error(400, why),
+    }
+}

@@ -1,0 +1,138 @@
+//! Rows of the page's tables, and the window of them that is in view.
+
+use super::asked::{Asked, Problem};
+use crate::rows::{distance, edge_json, label};
+use heaplab_snapshot::analysis::{Analysis, Class, NO_DISTANCE};
+use heaplab_snapshot::{Edge, Node};
+use heaplab_text::words::{bytes, count};
+use serde_json::{Value, json};
+
+/// What rows are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    Retained,
+    Shallow,
+    Distance,
+    /// Objects of a class; one object has its retained size instead.
+    Count,
+    Name,
+}
+
+/// A column, and whether its largest values come first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    pub column: Column,
+    pub is_descending: bool,
+}
+
+impl Order {
+    /// Reads `sort=retained` and `descending=0`.
+    pub fn of(asked: &Asked) -> Result<Order, Problem> {
+        let column = match asked.text("sort") {
+            "" | "retained" => Column::Retained,
+            "shallow" => Column::Shallow,
+            "distance" => Column::Distance,
+            "count" => Column::Count,
+            "name" => Column::Name,
+            other => return Err(Problem::Asked(format!("rows are not sorted by {other:?}"))),
+        };
+        Ok(Order { column, is_descending: asked.number("descending", 1_u8)? != 0 })
+    }
+
+    /// What an object is ordered by where it is a number, so that the least comes first.
+    pub fn key(&self, analysis: &Analysis, node: Node) -> u64 {
+        let key = match self.column {
+            Column::Retained | Column::Count => analysis.retained_size(node),
+            Column::Shallow => analysis.self_size(node),
+            Column::Distance => match analysis.distance(node) {
+                NO_DISTANCE => u64::from(u32::MAX),
+                distance => distance as u64,
+            },
+            Column::Name => u64::from(node),
+        };
+        if self.is_descending { u64::MAX - key } else { key }
+    }
+}
+
+/// `count` items from the place `from` on, in the order of `key`; equal ones as they were.
+pub(super) fn window<T: Copy, K: Ord>(
+    items: Vec<T>,
+    (from, rows): (usize, usize),
+    key: impl Fn(&T) -> K,
+) -> Vec<T> {
+    let mut keyed: Vec<(K, usize)> = items.iter().map(&key).zip(0..).collect();
+    let until = from.saturating_add(rows).min(keyed.len());
+    if until < keyed.len() {
+        keyed.select_nth_unstable(until);
+        keyed.truncate(until);
+    }
+    keyed.sort_unstable();
+    keyed.drain(..from.min(until));
+    keyed.into_iter().map(|(_, place)| items[place]).collect()
+}
+
+/// Objects in view, in their order.
+pub(super) fn objects_window(
+    analysis: &Analysis,
+    nodes: Vec<Node>,
+    order: Order,
+    (from, rows): (usize, usize),
+) -> Vec<Node> {
+    if order.column == Column::Name {
+        let until = from.saturating_add(rows);
+        let first = analysis.first_by_name(&nodes, until, order.is_descending);
+        return first.into_iter().skip(from).map(|place| nodes[place as usize]).collect();
+    }
+    window(nodes, (from, rows), |node| order.key(analysis, *node))
+}
+
+/// Sorts classes; those with equal numbers by their names.
+pub(super) fn sort_classes(classes: &mut [(u32, &Class)], order: Order) {
+    let number = |class: &Class| match order.column {
+        Column::Retained => class.retained_size as i64,
+        Column::Shallow => class.self_size as i64,
+        Column::Distance => i64::from(class.distance),
+        Column::Count => class.count as i64,
+        Column::Name => 0,
+    };
+    let sign = if order.is_descending { -1 } else { 1 };
+    classes.sort_by_cached_key(|(_, class)| (sign * number(class), class.text()));
+    if order.column == Column::Name && order.is_descending {
+        classes.reverse();
+    }
+}
+
+/// A size: as text, as its share of all, and exactly.
+pub(super) fn size(size: u64, total: u64) -> Value {
+    let percent = if total == 0 { 0.0 } else { size as f64 * 100.0 / total as f64 };
+    json!({"text": bytes(size), "percent": percent, "exact": format!("{} bytes", count(size))})
+}
+
+/// An object as a row.
+pub(super) fn object(analysis: &Analysis, node: Node) -> Value {
+    let snapshot = analysis.snapshot();
+    let total = analysis.total_bytes();
+    json!({
+        "node": node,
+        "label": label(analysis, node),
+        "type": snapshot.node_type_name(snapshot.graph.node_type(node)),
+        "class": analysis.classes()[analysis.class_of(node) as usize].text(),
+        "distance": distance(analysis.distance(node)),
+        "shallow": size(analysis.self_size(node), total),
+        "retained": size(analysis.retained_size(node), total),
+        "detached": analysis.detachedness(node) == 2,
+        "leaf": snapshot.graph.edges(node).is_empty(),
+    })
+}
+
+/// An object as a row, behind the reference that leads to it or comes from it.
+pub(super) fn referred(analysis: &Analysis, edge: Edge, node: Node) -> Value {
+    let mut row = object(analysis, node);
+    row["edge"] = edge_json(analysis, edge);
+    row
+}
+
+/// Rows and how many there are in all.
+pub(super) fn answer(total: usize, rows: Vec<Value>) -> Value {
+    json!({"total": total, "total_text": count(total as u64), "rows": rows})
+}
