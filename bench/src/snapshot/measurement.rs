@@ -219,7 +219,7 @@ fn on_phase(name: &'static str) {
 }
 
 /// CPU time of this thread, s.
-fn thread_cpu_s() -> f64 {
+pub(super) fn thread_cpu_s() -> f64 {
     // SAFETY: a timespec of zeros is valid, and the call fills it.
     let time = unsafe {
         let mut time: libc::timespec = std::mem::zeroed();
@@ -254,7 +254,7 @@ fn process_used() -> ProcessUsed {
 
 /// A thread that looks at this process's anonymous memory every few milliseconds: the kernel keeps
 /// the peak of all that is resident only.
-struct Watch {
+pub(super) struct Watch {
     thread: std::thread::JoinHandle<()>,
 }
 
@@ -262,7 +262,7 @@ static PEAK_KIB: AtomicU64 = AtomicU64::new(0);
 static DONE: AtomicBool = AtomicBool::new(false);
 
 impl Watch {
-    fn start() -> Watch {
+    pub(super) fn start() -> Watch {
         let look = || {
             let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
             let anonymous = status
@@ -284,6 +284,11 @@ impl Watch {
     fn stop(self) -> f64 {
         DONE.store(true, Ordering::Relaxed);
         self.thread.join().ok();
-        PEAK_KIB.load(Ordering::Relaxed) as f64 * 1024.0 / 1e6
+        peak_mb()
     }
+}
+
+/// The peak that was seen so far, MB.
+pub(super) fn peak_mb() -> f64 {
+    PEAK_KIB.load(Ordering::Relaxed) as f64 * 1024.0 / 1e6
 }

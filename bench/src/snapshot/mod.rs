@@ -13,6 +13,7 @@
 mod ladder;
 mod large;
 mod measurement;
+mod page;
 mod peers;
 mod prepare;
 mod tables;
@@ -53,6 +54,9 @@ pub struct Args {
     /// summary is checked. `--copies 10` of a file of 436 MB is one beyond 4 GB
     #[arg(long, value_name = "HEAPLAB", requires = "copies", value_parser = super::existing)]
     program: Option<PathBuf>,
+    /// No measurements but these: each answer of the page that `heaplab snapshot open --serve` shows
+    #[arg(long)]
+    page: bool,
     /// Measure one thing in this process, when the input ends, and print it as JSON
     #[arg(long, hide = true)]
     one: Option<One>,
@@ -74,6 +78,9 @@ pub fn run(args: &Args) -> Result<()> {
     if let (Some(program), Some(copies)) = (&args.program, args.copies) {
         let ladder = args.ladder.clone().unwrap_or_else(|| args.file.with_extension("ladder"));
         return large::run(program, &args.file, &ladder, copies);
+    }
+    if args.page {
+        return page::run(&args.file, args.reps);
     }
     let peers = &peers::find(&args.peer)?;
     let mut bounds = Bounds::default();

@@ -34,6 +34,7 @@ pub use filters::{Filter, NativeContexts, NodeSet};
 pub use reach::{BASE_SYSTEM_DISTANCE, NO_DISTANCE};
 pub use retaining::{Path, PathLimits, Retaining, RetainingForest};
 pub use same_names::SameNames;
+pub(crate) use search::find_ignoring_case;
 pub use shapes::Interface;
 pub use statistics::Statistics;
 

@@ -125,6 +125,25 @@ impl Graph {
         (self.first_edges.partition_point(|first| *first <= edge) - 1) as Node
     }
 
+    /// The nodes whose edges these are, for edges that rise: each search begins where the last ended.
+    pub(crate) fn sources<'g>(
+        &'g self,
+        edges: impl Iterator<Item = Edge> + 'g,
+    ) -> impl Iterator<Item = (Edge, Node)> + 'g {
+        let first = &self.first_edges;
+        let mut node = 0;
+        edges.map(move |edge| {
+            let mut step = 1;
+            while first.get(node + step).is_some_and(|first| *first <= edge) {
+                node += step;
+                step *= 2;
+            }
+            let rest = &first[node..first.len().min(node + step)];
+            node += rest.partition_point(|first| *first <= edge) - 1;
+            (edge, node as Node)
+        })
+    }
+
     /// The last id that an object of the language's heap has (those of its embedder are even): what
     /// came later has a larger one.
     pub fn last_object_id(&self) -> u32 {

@@ -6,6 +6,7 @@
 //! WTF-8 bytes are the same. What is shown replaces what is not Unicode by U+FFFD. Bytes of the
 //! file that are not UTF-8 decode as U+FFFD, as a browser's decoder does.
 
+use crate::analysis::find_ignoring_case;
 use std::borrow::Cow;
 
 /// The number of a string: in the file's list, or behind it in a list of names that an analysis
@@ -67,6 +68,52 @@ impl<'a> Strings<'a> {
             .collect();
         found.dedup();
         found
+    }
+
+    /// Tells `each` string that contains `text`, ASCII in lower case, whatever the case of its
+    /// letters there; `rarest` is the place of the letter to look for.
+    ///
+    /// The undecoded list is looked through as one text. Only strings with an escape are decoded.
+    pub(crate) fn each_containing(
+        &self,
+        text: &[u8],
+        rarest: usize,
+        mut each: impl FnMut(StringId),
+    ) {
+        let (Some(from), Some(to)) = (self.starts.first(), self.starts.last()) else { return };
+        let region = &self.bytes[..*to as usize];
+        // The string at a place that is no smaller than the one asked for before.
+        let id_at = |id: StringId, at: usize| {
+            let (mut low, mut step) = (id as usize, 1);
+            while self.starts.get(low + step).is_some_and(|start| *start as usize <= at) {
+                low += step;
+                step *= 2;
+            }
+            let rest = &self.starts[low..self.starts.len().min(low + step)];
+            (low + rest.partition_point(|start| *start as usize <= at) - 1) as StringId
+        };
+        let ends = |id: StringId| self.starts[id as usize] as usize + self.raw(id).len();
+        // From each match, and each escape, to the next string.
+        let (mut at, mut id) = (*from as usize, 0);
+        while let Some(found) = find_ignoring_case(&region[at..], text, rarest) {
+            let begin = at + found;
+            id = id_at(id, begin);
+            let has_escape = || memchr::memchr(b'\\', self.raw(id)).is_some();
+            if begin + text.len() > ends(id) || has_escape() {
+                at = begin + 1;
+                continue;
+            }
+            each(id);
+            at = self.starts[id as usize + 1] as usize;
+        }
+        (at, id) = (*from as usize, 0);
+        while let Some(found) = memchr::memchr(b'\\', &region[at..]) {
+            id = id_at(id, at + found);
+            if find_ignoring_case(&self.bytes(id), text, rarest).is_some() {
+                each(id);
+            }
+            at = self.starts[id as usize + 1] as usize;
+        }
     }
 
     /// Where the string begins in the file, behind its quote.

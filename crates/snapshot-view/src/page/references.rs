@@ -44,14 +44,7 @@ pub(super) fn retainers(analysis: &Analysis, asked: &Asked) -> Result<Value, Pro
     let shown: Vec<Retaining> = match asked.text("sort") {
         "" | "distance" if asked.text("descending") != "1" => {
             let until = window.0.saturating_add(window.1);
-            if until < total {
-                // Names are made for those that may be in view alone.
-                let distance = |retaining: &Retaining| analysis.retaining_distance(retaining.from);
-                let (_, last, _) = retainers.select_nth_unstable_by_key(until, distance);
-                let last = distance(last);
-                retainers.retain(|retaining| distance(retaining) <= last);
-            }
-            analysis.sort_by_edge_name(&mut retainers);
+            analysis.first_by_edge_name(&mut retainers, until);
             retainers.into_iter().skip(window.0).take(window.1).collect()
         }
         _ => {

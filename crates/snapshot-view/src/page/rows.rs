@@ -54,21 +54,31 @@ impl Order {
     }
 }
 
-/// `count` items from the place `from` on, in the order of `key`; equal ones as they were.
-pub(super) fn window<T: Copy, K: Ord>(
-    items: Vec<T>,
+/// Items from the place `from` on, in the order of `key`; equal ones as they came.
+pub(super) fn window<T: Copy, K: Ord + Copy>(
+    items: impl IntoIterator<Item = T>,
     (from, rows): (usize, usize),
     key: impl Fn(&T) -> K,
 ) -> Vec<T> {
-    let mut keyed: Vec<(K, usize)> = items.iter().map(&key).zip(0..).collect();
-    let until = from.saturating_add(rows).min(keyed.len());
-    if until < keyed.len() {
-        keyed.select_nth_unstable(until);
-        keyed.truncate(until);
+    let until = from.saturating_add(rows).clamp(1, usize::MAX / 2);
+    let mut first: Vec<(K, usize, T)> = Vec::new();
+    // What a key must be below to be among the first, once there are as many.
+    let mut below: Option<(K, usize)> = None;
+    let place = |item: &(K, usize, T)| (item.0, item.1);
+    for (number, item) in items.into_iter().enumerate() {
+        let key = key(&item);
+        if below.is_some_and(|below| (key, number) > below) {
+            continue;
+        }
+        first.push((key, number, item));
+        if first.len() == 2 * until {
+            let (_, last, _) = first.select_nth_unstable_by_key(until - 1, place);
+            below = Some(place(last));
+            first.truncate(until);
+        }
     }
-    keyed.sort_unstable();
-    keyed.drain(..from.min(until));
-    keyed.into_iter().map(|(_, place)| items[place]).collect()
+    first.sort_unstable_by_key(place);
+    first.into_iter().skip(from).take(rows).map(|(_, _, item)| item).collect()
 }
 
 /// Objects in view, in their order.
@@ -135,4 +145,23 @@ pub(super) fn referred(analysis: &Analysis, edge: Edge, node: Node) -> Value {
 /// Rows and how many there are in all.
 pub(super) fn answer(total: usize, rows: Vec<Value>) -> Value {
     json!({"total": total, "total_text": count(total as u64), "rows": rows})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_that_of_all_rows_sorted() {
+        let items: Vec<u32> =
+            (0..1000_u32).map(|item| item.wrapping_mul(2_654_435_761) % 97).collect();
+        let numbered: Vec<(usize, u32)> = items.into_iter().enumerate().collect();
+        let mut sorted = numbered.clone();
+        sorted.sort_by_key(|(_, key)| *key);
+        for (from, rows) in [(0, 0), (0, 1), (0, 10), (5, 20), (990, 100), (0, 2000), (3000, 5)] {
+            let expected: Vec<_> = sorted.iter().copied().skip(from).take(rows).collect();
+            assert_eq!(window(numbered.clone(), (from, rows), |(_, key)| *key), expected);
+        }
+        assert!(window(Vec::<u8>::new(), (usize::MAX, usize::MAX), |item| *item).is_empty());
+    }
 }

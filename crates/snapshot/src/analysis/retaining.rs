@@ -8,6 +8,7 @@ use crate::graph::{Edge, Node, Retainers};
 use crate::meta::EdgeType;
 use crate::strings::compare_units;
 use hashbrown::{HashMap, HashSet};
+use std::cmp::Ordering;
 
 /// Paths end at nodes of this distance: (GC roots) and its children.
 const ROOT_DISTANCE: i32 = 2;
@@ -56,15 +57,18 @@ impl Analysis<'_, '_> {
     /// from the root.
     pub fn retainers(&self, retainers: &Retainers, node: Node) -> Vec<Retaining> {
         let graph = &self.snapshot.graph;
-        let edges = retainers.of_node(node).iter().rev();
-        let all = edges.map(|edge| Retaining { edge: *edge, from: graph.source(*edge) });
-        all.filter(|retaining| {
-            let edge_type = graph.edge_type(retaining.edge);
-            edge_type != EdgeType::Weak
-                && edge_type != EdgeType::Invisible
-                && retaining.from != graph.root()
-        })
-        .collect()
+        let edges = graph.sources(retainers.of_node(node).iter().copied());
+        let mut found: Vec<Retaining> = edges
+            .filter(|(edge, from)| {
+                let edge_type = graph.edge_type(*edge);
+                edge_type != EdgeType::Weak
+                    && edge_type != EdgeType::Invisible
+                    && *from != graph.root()
+            })
+            .map(|(edge, from)| Retaining { edge, from })
+            .collect();
+        found.reverse();
+        found
     }
 
     /// Sorts retainers by distance, then by the name of the node.
@@ -78,17 +82,35 @@ impl Analysis<'_, '_> {
     /// Sorts retainers by distance, then by the name of the edge: the Retainers view. Strings come
     /// before indices, `__proto__` last.
     pub fn sort_by_edge_name(&self, retainers: &mut [Retaining]) {
-        let key = |retaining: &Retaining| {
-            let name = self.edge_name(retaining.edge);
-            let indexed = self.snapshot.graph.edge_type(retaining.edge).is_indexed();
-            (self.retaining_distance(retaining.from), name == "__proto__", indexed, name)
-        };
-        retainers.sort_by(|a, b| {
-            let (a, b) = (key(a), key(b));
-            (a.0, a.1, a.2)
-                .cmp(&(b.0, b.1, b.2))
-                .then_with(|| compare_units(a.3.as_bytes(), b.3.as_bytes()))
-        });
+        retainers.sort_by(|a, b| self.by_edge_name(a, b));
+    }
+
+    /// The first retainers of [`Analysis::sort_by_edge_name`], sorted, and no others.
+    pub fn first_by_edge_name(&self, retainers: &mut Vec<Retaining>, first: usize) {
+        let distance = |retaining: &Retaining| self.retaining_distance(retaining.from);
+        if first < retainers.len() {
+            // By distance alone, before names are made.
+            let (_, last, _) = retainers.select_nth_unstable_by_key(first, distance);
+            let last = distance(last);
+            retainers.retain(|retaining| distance(retaining) <= last);
+        }
+        if first < retainers.len() {
+            retainers.select_nth_unstable_by(first, |a, b| self.by_edge_name(a, b));
+            retainers.truncate(first);
+        }
+        self.sort_by_edge_name(retainers);
+    }
+
+    fn by_edge_name(&self, a: &Retaining, b: &Retaining) -> Ordering {
+        let graph = &self.snapshot.graph;
+        let distance = |retaining: &Retaining| self.retaining_distance(retaining.from);
+        distance(a).cmp(&distance(b)).then_with(|| {
+            let [(a, a_name), (b, b_name)] = [a, b].map(|retaining| {
+                let name = self.edge_name(retaining.edge);
+                ((name == "__proto__", graph.edge_type(retaining.edge).is_indexed()), name)
+            });
+            a.cmp(&b).then_with(|| compare_units(a_name.as_bytes(), b_name.as_bytes()))
+        })
     }
 
     /// The distance that the Retainers view shows and sorts by: what nothing reaches comes last.

@@ -2,13 +2,12 @@
 //! contains the text, objects without a size are left out, and where case does not count, letters
 //! are compared as JavaScript's regular expressions without the `u` flag compare them.
 //!
-//! Most names are strings of the file, so each string is looked at once. Names that are made of
-//! other things (plain objects, concatenated strings) are made only where the text may be in them.
+//! Most names are strings of the file, so the file's list is looked through once. Names of plain
+//! objects are made of their properties, once for objects that have the same ones.
 
 use super::Analysis;
-use super::shapes::shown_property;
 use crate::columns::Bits;
-use crate::graph::{Edge, Node};
+use crate::graph::Node;
 use crate::meta::{EdgeType, NodeType};
 use crate::strings::{StringId, to_text};
 use std::borrow::Cow;
@@ -21,45 +20,70 @@ impl Analysis<'_, '_> {
     pub fn search(&self, text: &str, is_case_sensitive: bool) -> Vec<Node> {
         let graph = &self.snapshot.graph;
         let wanted = Wanted::of(text, is_case_sensitive);
-        let mut strings = Bits::new(self.names.len());
-        (0..self.names.len() as StringId)
-            .filter(|id| wanted.is_in(&self.names.bytes(*id)))
-            .for_each(|id| strings.set(id));
-        // A word cannot lie over two properties.
-        let is_word = text.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
-        let properties = is_word.then(|| self.properties_with(&wanted));
-        let matches = |node: Node| match graph.node_type(node) {
+        let strings = self.strings_with(&wanted);
+        let mut plain_objects = PlainObjects::default();
+        let mut matches = |node: Node| match graph.node_type(node) {
             NodeType::ConcatenatedString => wanted.is_in(&self.name_bytes(node)),
             NodeType::Object if self.has_plain_objects_name(node) => {
-                let has_one = |names: &Bits| {
-                    self.properties(node).any(|edge| names.get(graph.edge_name(edge)))
-                };
-                properties.as_ref().is_none_or(has_one) && wanted.is_in(&self.name_bytes(node))
+                plain_objects.of(self, node, |name| wanted.is_in(name))
             }
             _ => strings.get(self.name_id(node)),
         };
         graph.nodes().filter(|node| self.self_size(*node) != 0 && matches(*node)).collect()
     }
 
-    /// The names of plain objects' properties that contain the text as they are shown.
-    fn properties_with(&self, wanted: &Wanted) -> Bits {
-        let graph = &self.snapshot.graph;
-        let mut names = Bits::new(self.names.len());
-        let plain = graph.nodes().filter(|node| self.has_plain_objects_name(*node));
-        plain
-            .flat_map(|node| self.properties(node))
-            .for_each(|edge| names.set(graph.edge_name(edge)));
-        for id in 0..self.names.len() as StringId {
-            if names.get(id) && !wanted.is_in(&shown_property(&self.names.bytes(id))) {
-                names.clear(id);
+    /// The names, of the file and added ones, in which the text is.
+    fn strings_with(&self, wanted: &Wanted) -> Bits {
+        let mut found = Bits::new(self.names.len());
+        let in_file = self.names.file_len() as StringId;
+        match wanted {
+            Wanted::Ascii(text, rarest) => {
+                self.snapshot.strings.each_containing(text, *rarest, |id| found.set(id));
             }
+            _ => (0..in_file)
+                .filter(|id| wanted.is_in(&self.names.bytes(*id)))
+                .for_each(|id| found.set(id)),
         }
-        names
+        (in_file..self.names.len() as StringId)
+            .filter(|id| wanted.is_in(&self.names.bytes(*id)))
+            .for_each(|id| found.set(id));
+        found
     }
+}
 
-    fn properties(&self, node: Node) -> impl Iterator<Item = Edge> {
-        let graph = &self.snapshot.graph;
-        graph.edges(node).filter(|edge| graph.edge_type(*edge) == EdgeType::Property)
+/// Answers about names of plain objects. A name is made of properties, and objects with the same
+/// properties stand near each other in a heap, so an answer is kept for the next of them.
+struct PlainObjects {
+    kept: Vec<(Vec<StringId>, bool)>,
+    properties: Vec<StringId>,
+}
+
+/// Lists of properties whose answers are kept.
+const LISTS_KEPT: usize = 256;
+
+impl Default for PlainObjects {
+    fn default() -> Self {
+        PlainObjects { kept: vec![(Vec::new(), false); LISTS_KEPT], properties: Vec::new() }
+    }
+}
+
+impl PlainObjects {
+    fn of(&mut self, analysis: &Analysis, node: Node, is_in: impl Fn(&[u8]) -> bool) -> bool {
+        let graph = &analysis.snapshot.graph;
+        let properties = graph
+            .edges(node)
+            .filter(|edge| graph.edge_type(*edge) == EdgeType::Property)
+            .map(|edge| graph.edge_name(edge));
+        self.properties.clear();
+        self.properties.extend(properties);
+        let sum = self.properties.iter().fold(0_u32, |sum, name| sum.rotate_left(5) ^ name);
+        let slot = (sum.wrapping_mul(0x9e37_79b1) >> 24) as usize;
+        let (list, answer) = &mut self.kept[slot % LISTS_KEPT];
+        if *list != self.properties || list.is_empty() {
+            *answer = is_in(&analysis.name_bytes(node));
+            list.clone_from(&self.properties);
+        }
+        *answer
     }
 }
 
@@ -93,18 +117,7 @@ impl Wanted {
     fn is_in(&self, name: &[u8]) -> bool {
         match self {
             Wanted::Exact(finder) => finder.find(name).is_some(),
-            Wanted::Ascii(text, rarest) => {
-                let (letter, behind) = (text[*rarest], text.len() - rarest);
-                let found = |at: usize| {
-                    let name = at.checked_sub(*rarest).and_then(|from| name.get(from..at + behind));
-                    name.is_some_and(|name| name.eq_ignore_ascii_case(text))
-                };
-                if letter.is_ascii_alphabetic() {
-                    memchr::memchr2_iter(letter, letter.to_ascii_uppercase(), name).any(found)
-                } else {
-                    memchr::memchr_iter(letter, name).any(found)
-                }
-            }
+            Wanted::Ascii(text, rarest) => find_ignoring_case(name, text, *rarest).is_some(),
             // No letter of ASCII is the same as one that is not.
             Wanted::Canonical(_) if name.is_ascii() => false,
             Wanted::Canonical(text) => {
@@ -113,6 +126,17 @@ impl Wanted {
             }
         }
     }
+}
+
+/// Where `text`, which is ASCII in lower case, begins in `name`; its letter at `rarest` is looked for.
+pub(crate) fn find_ignoring_case(name: &[u8], text: &[u8], rarest: usize) -> Option<usize> {
+    let (letter, behind) = (text[rarest], text.len() - rarest);
+    let begins = |at: usize| {
+        let from = at.checked_sub(rarest)?;
+        name.get(from..at + behind)?.eq_ignore_ascii_case(text).then_some(from)
+    };
+    // For what is no letter both are the same.
+    memchr::memchr2_iter(letter, letter.to_ascii_uppercase(), name).find_map(begins)
 }
 
 /// The letter for which a letter stands where case does not count (`Canonicalize` of ECMA-262 without the
