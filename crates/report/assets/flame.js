@@ -236,7 +236,7 @@ class FlameGraph {
       const match = this.matches?.has(node);
       const dimmed = above || (this.matches && !match);
       context.globalAlpha = dimmed ? 0.55 : 1;
-      context.fillStyle = match ? found : fills[this.colourOf.get(this.tree.module(node)) ?? 6];
+      context.fillStyle = match ? found : this.fill(node, fills, colour);
       context.fillRect(x, y, Math.max(0.5, size - (size > 3 ? 1 : 0)), FLAME_ROW - 1);
       context.globalAlpha = 1;
       const letters = Math.floor((size - 9) / letter);
@@ -251,6 +251,10 @@ class FlameGraph {
       }
     }
     context.fillStyle = paper;
+  }
+
+  fill(node, fills) {
+    return fills[this.colourOf.get(this.tree.module(node)) ?? 6];
   }
 
   read(node) {

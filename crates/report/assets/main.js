@@ -118,36 +118,6 @@ function fillSection([id, , make]) {
   }
 }
 
-const THEMES = [['auto', 'Auto', 'as the system'], ['light', 'Light', 'light'], ['dark', 'Dark', 'dark']];
-
-function theme() {
-  const button = byId('theme');
-  let index = 0;
-  try {
-    index = Math.max(0, THEMES.findIndex(([name]) => name === localStorage.getItem('heaplab-theme')));
-  } catch {
-    // A page opened from a file may have no storage; the choice then lasts as long as the page.
-  }
-  const apply = () => {
-    const [name, label, words] = THEMES[index];
-    document.documentElement.dataset.theme = name;
-    button.textContent = label;
-    button.setAttribute('aria-label', `Colours: ${words}`);
-    document.dispatchEvent(new Event('themechange'));
-  };
-  button.addEventListener('click', () => {
-    index = (index + 1) % THEMES.length;
-    apply();
-    try {
-      localStorage.setItem('heaplab-theme', THEMES[index][0]);
-    } catch {
-      // As above.
-    }
-  });
-  for (const media of ['(prefers-color-scheme: dark)', 'print']) matchMedia(media).addEventListener('change', () => document.dispatchEvent(new Event('themechange')));
-  apply();
-}
-
 function navigation() {
   byId('nav').replaceChildren(...SECTIONS.map(([id, label]) => el('a', { href: `#${id}` }, label)));
   const links = new Map([...byId('nav').children].map((link) => [link.getAttribute('href').slice(1), link]));

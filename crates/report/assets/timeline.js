@@ -72,19 +72,24 @@ function timelineTable(page) {
 class TimelineChart {
   constructor(page) {
     this.page = page;
+    // A page may have several: what refers to an element of this one names it.
+    TimelineChart.made = (TimelineChart.made ?? 0) + 1;
+    this.id = `time-${TimelineChart.made}`;
     this.line = page.timeline;
     this.begin = this.line.begin;
     this.end = Math.max(this.line.end, ...this.line.samples.time_ns.slice(-1), this.begin + 1);
     this.view = [this.begin, this.end];
+    // Bytes that the scale reaches at least: two charts side by side have one scale.
+    this.least = 0;
     this.cursor = null;
     this.drag = null;
     this.resident = this.line.samples.time_ns.length > 0;
-    this.svg = svg('svg', { class: 'chart', height: TIMELINE_HEIGHT, tabindex: '0', role: 'application', 'aria-roledescription': 'chart', 'aria-describedby': 'time-help', 'aria-label': this.describe() });
+    this.svg = svg('svg', { class: 'chart', height: TIMELINE_HEIGHT, tabindex: '0', role: 'application', 'aria-roledescription': 'chart', 'aria-describedby': `${this.id}-help`, 'aria-label': this.describe() });
     this.box = el('div', { class: 'chart-box' }, this.svg);
     this.readout = el('p', { class: 'readout', 'aria-live': 'polite' });
     this.whole = el('button', { type: 'button', class: 'quiet', disabled: true, onclick: () => this.zoom(this.begin, this.end) }, 'Whole run');
     this.controls = el('div', { class: 'controls' }, this.legend(), this.whole,
-      el('span', { class: 'help', id: 'time-help' }, 'Drag to zoom. With the keyboard: arrows move, + and − zoom, Escape shows the whole run.'));
+      el('span', { class: 'help', id: `${this.id}-help` }, 'Drag to zoom. With the keyboard: arrows move, + and − zoom, Escape shows the whole run.'));
     this.listen();
     redrawn(this.box, () => this.draw());
   }
@@ -129,13 +134,13 @@ class TimelineChart {
     const sampleFrom = Math.max(0, lowerBound(samples.time_ns, from) - 1);
     const sampleTo = Math.min(samples.time_ns.length, lowerBound(samples.time_ns, to) + 1);
     const ceiling = this.resident && this.page.totals.resident_is_kernels && to - from === this.end - this.begin ? this.page.totals.resident_peak_bytes : 0;
-    const most = Math.max(this.mostShown(first, last, samples, sampleFrom, sampleTo), ceiling);
+    const most = Math.max(this.mostShown(first, last, samples, sampleFrom, sampleTo), ceiling, this.least);
     this.ticks = byteTicks(most);
     this.top = most * 1.04;
-    const clip = { 'clip-path': 'url(#time-clip)' };
+    const clip = { 'clip-path': `url(#${this.id}-clip)` };
     this.svg.setAttribute('width', this.width);
     this.svg.replaceChildren(
-      svg('defs', {}, svg('clipPath', { id: 'time-clip' }, svg('rect', { x: TIMELINE_MARGIN.left, y: 0, width: this.plot, height: TIMELINE_HEIGHT - TIMELINE_MARGIN.bottom + 1 }))),
+      svg('defs', {}, svg('clipPath', { id: `${this.id}-clip` }, svg('rect', { x: TIMELINE_MARGIN.left, y: 0, width: this.plot, height: TIMELINE_HEIGHT - TIMELINE_MARGIN.bottom + 1 }))),
       this.grid(),
       svg('g', clip, svg('path', { class: 'area', d: this.areaPath(first, last) }), svg('path', { class: 'line', d: this.livePath(first, last) }),
         svg('path', { class: 'line resident', d: this.samplePath(samples, sampleFrom, sampleTo) }), ...this.dots(samples, sampleFrom, sampleTo)),

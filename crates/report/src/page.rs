@@ -11,5 +11,5 @@ mod convert;
 pub mod limits;
 pub mod model;
 
-pub use compose::html;
-pub use convert::page;
+pub use compose::{SHARED_SCRIPTS, STYLE, composed, html, shorten};
+pub use convert::{flame_of, page};

@@ -9,13 +9,19 @@
 use crate::page::model::Page;
 
 const TEMPLATE: &str = include_str!("../../assets/page.html");
-const STYLE: &str = include_str!("../../assets/page.css");
-/// In the order in which they are joined to one module: each may use what stands before it.
-const SCRIPTS: [&str; 11] = [
+/// How pages look.
+pub const STYLE: &str = include_str!("../../assets/page.css");
+/// What pages share, in the order in which they are joined to one module, each of which may use
+/// what stands before it: numbers, elements, colours, the timeline, the flame graph.
+pub const SHARED_SCRIPTS: [&str; 5] = [
     include_str!("../../assets/format.js"),
     include_str!("../../assets/dom.js"),
+    include_str!("../../assets/theme.js"),
     include_str!("../../assets/timeline.js"),
     include_str!("../../assets/flame.js"),
+];
+/// What is a report's alone, behind these.
+const SCRIPTS: [&str; 7] = [
     include_str!("../../assets/findings.js"),
     include_str!("../../assets/tables.js"),
     include_str!("../../assets/heap-map.js"),
@@ -35,22 +41,29 @@ pub fn html(page: &Page) -> String {
     let data = serde_json::to_string(page).expect("numbers, strings and lists always become JSON");
     let name =
         if page.recording.program.is_empty() { "unnamed program" } else { &page.recording.program };
-    let mut out = String::with_capacity(
-        TEMPLATE.len()
-            + STYLE.len()
-            + data.len()
-            + SCRIPTS.iter().map(|script| script.len()).sum::<usize>(),
-    );
-    let mut rest = TEMPLATE;
+    composed(TEMPLATE, name, &[STYLE], &[&SHARED_SCRIPTS[..], &SCRIPTS[..]].concat(), &data)
+}
+
+/// A page of a template with places named `{{title}}`, `{{css}}`, `{{js}}` and `{{data}}`.
+pub fn composed(
+    template: &str,
+    name: &str,
+    styles: &[&str],
+    scripts: &[&str],
+    data: &str,
+) -> String {
+    let parts = styles.iter().chain(scripts).map(|part| part.len()).sum::<usize>();
+    let mut out = String::with_capacity(template.len() + data.len() + parts);
+    let mut rest = template;
     // One pass over the template alone: what is put in is never searched for places to fill.
     while let Some((before, after)) = rest.split_once("{{") {
         let (place, after) = after.split_once("}}").expect("the template closes what it opens");
         out.push_str(before);
         match place {
             "title" => push_text(&mut out, &format!("{} - heaplab", shorten(name, 80))),
-            "css" => out.push_str(STYLE),
-            "js" => SCRIPTS.iter().for_each(|script| out.push_str(script)),
-            "data" => push_json(&mut out, &data),
+            "css" => styles.iter().for_each(|style| out.push_str(style)),
+            "js" => scripts.iter().for_each(|script| out.push_str(script)),
+            "data" => push_json(&mut out, data),
             other => unreachable!("the template names {other}, which nothing fills"),
         }
         rest = after;
@@ -85,7 +98,7 @@ fn push_text(out: &mut String, text: &str) {
 }
 
 /// At most `characters` characters; what is longer ends in an ellipsis.
-pub(crate) fn shorten(text: &str, characters: usize) -> String {
+pub fn shorten(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         None => text.to_owned(),
         Some(_) => text.chars().take(characters - 1).chain(['…']).collect(),
@@ -136,7 +149,7 @@ mod tests {
 
     #[test]
     fn scripts_never_write_markup_and_nothing_is_fetched() {
-        for script in SCRIPTS {
+        for script in SHARED_SCRIPTS.into_iter().chain(SCRIPTS) {
             for way in [
                 "innerHTML",
                 "outerHTML",

@@ -85,10 +85,20 @@ pub(crate) fn flame(
             limits::FLAME_DEPTH
         ));
     }
-    tree.sum();
-    let kept = tree.keep();
-    let merged = tree.used() - kept.iter().filter(|kept| **kept).count();
-    Some(tree.emit(&measures.columns, &kept, merged))
+    Some(tree.finish(&measures.columns))
+}
+
+/// The tree of paths of places, the outermost first, with a value a column each.
+pub fn of_paths(columns: &[model::Measure], paths: &[(Vec<u32>, Vec<u64>)]) -> model::Flame {
+    let mut tree = Tree::new(columns.len());
+    for (path, values) in paths {
+        let mut node = 0;
+        for place in path.iter().take(limits::FLAME_DEPTH) {
+            node = tree.child_of(node, *place);
+        }
+        add(tree.row_mut(node as usize), values);
+    }
+    tree.finish(columns)
 }
 
 #[derive(Debug)]
@@ -193,6 +203,13 @@ impl Tree {
             let parent = self.parent[node] as usize * self.columns;
             add(&mut before[parent..parent + self.columns], &own[..self.columns]);
         }
+    }
+
+    fn finish(mut self, columns: &[model::Measure]) -> model::Flame {
+        self.sum();
+        let kept = self.keep();
+        let merged = self.used() - kept.iter().filter(|kept| **kept).count();
+        self.emit(columns, &kept, merged)
     }
 
     fn used(&self) -> usize {

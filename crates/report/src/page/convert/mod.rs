@@ -10,6 +10,8 @@ mod replay;
 mod sizes;
 mod timeline;
 
+pub use flame::of_paths as flame_of;
+
 use crate::Report;
 use crate::page::{compose::shorten, limits, model};
 use heaplab_profile::Lifetime;
