@@ -1,6 +1,5 @@
 //! Questions of a snapshot as a person writes them, and their answers.
 //!
-//! - [`expression`]: comparisons of numbers and texts with units; errors point at their place.
 //! - [`subject`]: an object by its id, or classes by a pattern.
 //! - [`plan`] and [`answer`]: objects as rows, filtered, grouped, sorted.
 //! - [`object`]: the fields of an object, and conditions on them.
@@ -9,7 +8,6 @@
 
 pub mod answer;
 pub mod assertion;
-pub mod expression;
 pub mod filter;
 pub mod object;
 pub mod plan;

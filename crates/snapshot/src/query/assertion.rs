@@ -1,11 +1,11 @@
 //! What has to hold of a heap: comparisons of counts and bytes of classes, for CI.
 
-use super::expression::{Expression, Misread, Tokens, Value};
-use super::subject::{Pattern, of_classes, retained_by_all};
+use super::subject::{classes, of_classes, retained_by_all};
 use crate::Node;
 use crate::analysis::Analysis;
 use crate::leaks::{Born, Leaks};
 use crate::session::Moment;
+use heaplab_expression::{Expression, Misread, Pattern, Tokens, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Functions with a class, and without.
@@ -160,12 +160,12 @@ impl Assertion {
             let call =
                 if class.is_empty() { format!("{name}()") } else { format!("{name}({class:?})") };
             if let Some(known) = asked.iter().find(|asked| asked.call == call) {
-                return Value::Number(known.value);
+                return Value::from(known.value);
             }
             let value = heap.value(name, class);
             let is_bytes = IN_BYTES.contains(&name);
             asked.push(Asked { call, value, is_bytes });
-            Value::Number(value)
+            Value::from(value)
         };
         if self.expression.divides_by_zero(&mut ask) {
             return Err(DividesByZero(self.text.clone()));
@@ -177,7 +177,8 @@ impl Assertion {
 
 /// Objects of each class that a pattern names.
 pub fn counts(analysis: &Analysis, classes: BTreeSet<String>) -> Counts {
-    let count = |class: &str| of_classes(analysis, &Pattern::new(class).classes(analysis)).len();
+    let count =
+        |class: &str| of_classes(analysis, &self::classes(analysis, &Pattern::new(class))).len();
     classes
         .into_iter()
         .map(|class| {
@@ -193,7 +194,7 @@ impl Heap<'_, '_, '_> {
         let analysis = self.analysis;
         let graph = &analysis.snapshot().graph;
         let of_class = || {
-            let mut nodes = of_classes(analysis, &Pattern::new(class).classes(analysis));
+            let mut nodes = of_classes(analysis, &classes(analysis, &Pattern::new(class)));
             nodes.retain(|node| (self.chosen)(*node));
             nodes
         };
@@ -236,7 +237,7 @@ impl Heap<'_, '_, '_> {
     fn leaked(&self, class: &str) -> u64 {
         let Some(born) = &self.older.born else { return 0 };
         let analysis = self.analysis;
-        let classes = (!class.is_empty()).then(|| Pattern::new(class).classes(analysis));
+        let classes = (!class.is_empty()).then(|| self::classes(analysis, &Pattern::new(class)));
         let of_class = |node: Node| {
             classes.as_ref().is_none_or(|classes| classes[analysis.class_of(node) as usize])
         };

@@ -1,10 +1,10 @@
 //! The fields of objects, and conditions on them: what rows of a query and choices of objects
 //! share.
 
-use super::expression::{Expression, Value};
 use super::plan::Field;
 use crate::Node;
 use crate::analysis::{Analysis, Class};
+use heaplab_expression::{Expression, Value};
 
 /// A field of an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,10 +34,10 @@ impl<'q, 's, 'a> Objects<'q, 's, 'a> {
     pub fn fits(&self, node: Node, condition: &Expression) -> bool {
         let mut field = |name: &str, _: Option<&str>| match Field::named(name) {
             Some(field) => match self.field(node, field) {
-                Cell::Number(number) => Value::Number(number as f64),
+                Cell::Number(number) => Value::from(number),
                 Cell::Text(text) => Value::Text(text),
             },
-            None => Value::Number(0.0),
+            None => Value::Integer(0),
         };
         !condition.divides_by_zero(&mut field) && condition.is_true(&mut field)
     }

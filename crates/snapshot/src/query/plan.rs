@@ -1,7 +1,6 @@
 //! A query as it is understood.
 
-use super::expression::{Expression, Misread, Token, Tokens};
-
+use heaplab_expression::{Expression, Misread, Token, Tokens};
 /// What a row has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
@@ -109,9 +108,7 @@ impl Plan {
         }
         if tokens.word("top") {
             match tokens.peek() {
-                Some(Token::Number(number)) if *number >= 1.0 && number.fract() == 0.0 => {
-                    plan.top = Some(*number as usize)
-                }
+                Some(Token::Integer(number)) if *number >= 1 => plan.top = Some(*number as usize),
                 _ => return Err(tokens.misread("expected how many rows")),
             }
             tokens.take();

@@ -5,12 +5,12 @@ use super::only::moment;
 use crate::signals::bus;
 use crate::terminal;
 use anyhow::{Result, bail, ensure};
+use heaplab_expression::{Misread, Pattern};
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::leaks::Born;
 use heaplab_snapshot::query::assertion::{Asked, Assertion, Checked, Heap, Older, counts};
-use heaplab_snapshot::query::expression::Misread;
 use heaplab_snapshot::query::filter::Wanted;
-use heaplab_snapshot::query::subject::{Pattern, suggestion};
+use heaplab_snapshot::query::subject::{classes, suggestion};
 use heaplab_snapshot::session::Moment;
 use heaplab_text::lines;
 use heaplab_text::words::bytes;
@@ -122,7 +122,7 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
             older.born = born(&args, &assertions, &older, analysis)?;
             for class in classes_of(&assertions) {
                 let pattern = Pattern::new(class.clone());
-                if !pattern.classes(analysis).contains(&true)
+                if !classes(analysis, &pattern).contains(&true)
                     && older.counts.get(&class).is_none_or(|count| *count == 0)
                 {
                     let near = suggestion(analysis, &pattern);

@@ -2,8 +2,8 @@
 //! errors that point at their place.
 //!
 //! ```text
-//! all        = one ("and" one | "or" one)*        "and" binds closer
-//! one        = "not" one | "(" all ")" | sum comparison sum
+//! all        = one ("and" one | "or" one)*        "and" binds closer; && and || are the same
+//! one        = "not" one | "!" one | "(" all ")" | sum comparison sum
 //! comparison = "<" "<=" ">" ">=" "=" "==" "!=" "~"      ~: a text fits a pattern, in which * stands for any text
 //! sum        = product (("+" | "-") product)*     product = value (("*" | "/") value)*
 //! value      = "-" value | number unit? | "text" | name | name "(" argument ")" | "(" sum ")"
@@ -12,82 +12,12 @@
 //! of a user's makes this recurse deeper than that. What names and functions mean is not known
 //! here: [`Expression::evaluate`] asks.
 
-use super::subject::Pattern;
-use std::fmt;
+use crate::token::COMPARISONS;
+use crate::{Misread, Token, Tokens, Value};
 
 /// Nested parentheses, `not`s and signs that are read; more is no assertion.
 const DEPTH_MAX: usize = 50;
 const TOO_DEEP: &str = "this is nested too deeply";
-/// Characters of a misread text that are shown before its place, and behind.
-const SHOWN_CHARACTERS: usize = 200;
-
-/// Units of bytes, as DevTools and as the kernel write them.
-const UNITS: [(&str, f64); 9] = [
-    ("B", 1.0),
-    ("kB", 1e3),
-    ("KB", 1e3),
-    ("MB", 1e6),
-    ("GB", 1e9),
-    ("KiB", 1024.0),
-    ("MiB", 1_048_576.0),
-    ("GiB", 1_073_741_824.0),
-    ("TB", 1e12),
-];
-
-/// A text that is no expression: what is wrong, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Misread {
-    text: String,
-    at: usize,
-    why: String,
-}
-
-impl fmt::Display for Misread {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        let (before, behind) = self.text.split_at(self.at);
-        let skipped = before.chars().count().saturating_sub(SHOWN_CHARACTERS);
-        let dots = |left_out: bool| if left_out { "..." } else { "" };
-        let mut shown: String =
-            dots(skipped > 0).chars().chain(before.chars().skip(skipped)).collect();
-        let column = shown.chars().count();
-        shown.extend(behind.chars().take(SHOWN_CHARACTERS));
-        shown.push_str(dots(behind.chars().count() > SHOWN_CHARACTERS));
-        write!(out, "{}\n  {}\n  {:column$}^", self.why, shown.replace(char::is_control, " "), "")
-    }
-}
-
-impl std::error::Error for Misread {}
-
-/// A piece of the text.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Token {
-    /// 10, 1.5MB.
-    Number(f64),
-    /// "Detached *".
-    Text(String),
-    /// count, where.
-    Word(String),
-    /// ( ) , | < <= ...
-    Sign(&'static str),
-}
-
-/// The pieces of a text with their places.
-#[derive(Clone, Debug)]
-pub struct Tokens {
-    text: String,
-    tokens: Vec<(Token, usize)>,
-    next: usize,
-}
-
-/// A value while it is computed.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// A number.
-    Number(f64),
-    /// A text.
-    Text(String),
-}
-
 /// What is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
@@ -107,117 +37,6 @@ pub enum Expression {
     Not(Box<Expression>),
 }
 
-const SIGNS: [&str; 15] =
-    ["<=", ">=", "==", "!=", "<", ">", "=", "~", "(", ")", ",", "|", "+", "*", "/"];
-const COMPARISONS: [&str; 8] = ["<=", ">=", "==", "!=", "<", ">", "=", "~"];
-
-impl Tokens {
-    /// Cuts a text into its pieces.
-    pub fn of(text: &str) -> Result<Tokens, Misread> {
-        let mut tokens = Vec::new();
-        let mut at = 0;
-        while let Some(first) = text[at..].chars().next() {
-            let wrong = |why: &str| Misread { text: text.into(), at, why: why.into() };
-            let rest = &text[at..];
-            let (token, length) = if first.is_whitespace() {
-                at += first.len_utf8();
-                continue;
-            } else if first.is_ascii_digit()
-                || (first == '.' && rest[1..].starts_with(|next: char| next.is_ascii_digit()))
-            {
-                number(rest).map_err(|why| wrong(&why))?
-            } else if first == '"' || first == '\'' {
-                let end = rest[1..].find(first).ok_or_else(|| wrong("the quote is not closed"))?;
-                (Token::Text(rest[1..=end].into()), end + 2)
-            } else if first.is_alphabetic() || first == '_' || first == '$' {
-                let end = rest
-                    .find(|next: char| !(next.is_alphanumeric() || next == '_' || next == '$'))
-                    .unwrap_or(rest.len());
-                (Token::Word(rest[..end].into()), end)
-            } else if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
-                (Token::Sign(sign), sign.len())
-            } else if first == '-' {
-                (Token::Sign("-"), 1)
-            } else {
-                return Err(wrong(&format!("{first:?} has no meaning here")));
-            };
-            tokens.push((token, at));
-            at += length;
-        }
-        Ok(Tokens { text: text.into(), tokens, next: 0 })
-    }
-
-    /// The next piece, not taken.
-    pub fn peek(&self) -> Option<&Token> {
-        self.tokens.get(self.next).map(|(token, _)| token)
-    }
-
-    /// Takes the next piece.
-    pub fn take(&mut self) -> Option<Token> {
-        let token = self.peek().cloned();
-        self.next += 1;
-        token
-    }
-
-    /// Takes the sign if it is next.
-    pub fn sign(&mut self, sign: &str) -> bool {
-        let is = matches!(self.peek(), Some(Token::Sign(next)) if *next == sign);
-        self.next += usize::from(is);
-        is
-    }
-
-    /// Takes the word if it is next.
-    pub fn word(&mut self, word: &str) -> bool {
-        let is = matches!(self.peek(), Some(Token::Word(next)) if next == word);
-        self.next += usize::from(is);
-        is
-    }
-
-    /// An error at the next piece.
-    pub fn misread(&self, why: impl Into<String>) -> Misread {
-        self.misread_at(self.tokens.get(self.next).map_or(self.text.len(), |(_, at)| *at), why)
-    }
-
-    /// An error at a place of the text.
-    pub fn misread_at(&self, at: usize, why: impl Into<String>) -> Misread {
-        Misread { text: self.text.clone(), at, why: why.into() }
-    }
-
-    /// Whether what comes next joins the value before it to another.
-    fn value_goes_on(&self) -> bool {
-        matches!(self.peek(), Some(Token::Sign(sign)) if COMPARISONS.contains(sign) || ["+", "-", "*", "/"].contains(sign))
-    }
-
-    /// The place of the next piece.
-    fn place(&self) -> usize {
-        self.tokens.get(self.next).map_or(self.text.len(), |(_, at)| *at)
-    }
-}
-
-fn number(rest: &str) -> Result<(Token, usize), String> {
-    let digits = rest
-        .find(|next: char| !(next.is_ascii_digit() || next == '.' || next == '_'))
-        .unwrap_or(rest.len());
-    let value: f64 = rest[..digits]
-        .replace('_', "")
-        .parse()
-        .map_err(|_| format!("{} is no number", &rest[..digits]))?;
-    let gap = rest[digits..].len() - rest[digits..].trim_start_matches(' ').len();
-    let unit_text = &rest[digits + gap..];
-    let unit_end =
-        unit_text.find(|next: char| !next.is_ascii_alphabetic()).unwrap_or(unit_text.len());
-    let unit = &unit_text[..unit_end];
-    match UNITS.iter().find(|(name, _)| *name == unit) {
-        Some((_, factor)) => Ok((Token::Number(value * factor), digits + gap + unit_end)),
-        // A word behind a space is the next thing; glued to the number it is a unit that there is
-        // none of.
-        None if unit.is_empty() || gap > 0 => Ok((Token::Number(value), digits)),
-        None => Err(format!(
-            "{unit:?} is no unit; there are B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB (of 1024)"
-        )),
-    }
-}
-
 impl Expression {
     /// Reads all of a text.
     pub fn read(text: &str) -> Result<Expression, Misread> {
@@ -232,7 +51,7 @@ impl Expression {
     /// Reads a condition and leaves what follows it.
     pub fn all(tokens: &mut Tokens, depth: usize) -> Result<Expression, Misread> {
         let mut any = vec![Expression::both(tokens, depth)?];
-        while tokens.word("or") {
+        while tokens.word("or") || tokens.sign("||") {
             any.push(Expression::both(tokens, depth)?);
         }
         Ok(if any.len() == 1 { any.remove(0) } else { Expression::Any(any) })
@@ -240,7 +59,7 @@ impl Expression {
 
     fn both(tokens: &mut Tokens, depth: usize) -> Result<Expression, Misread> {
         let mut every = vec![Expression::one(tokens, depth)?];
-        while tokens.word("and") {
+        while tokens.word("and") || tokens.sign("&&") {
             every.push(Expression::one(tokens, depth)?);
         }
         Ok(if every.len() == 1 { every.remove(0) } else { Expression::Every(every) })
@@ -250,7 +69,7 @@ impl Expression {
         if depth > DEPTH_MAX {
             return Err(tokens.misread(TOO_DEEP));
         }
-        if tokens.word("not") {
+        if tokens.word("not") || tokens.sign("!") {
             return Ok(Expression::Not(Expression::one(tokens, depth + 1)?.into()));
         }
         // A parenthesis opens a condition or a sum: what a comparison follows was a sum.
@@ -297,12 +116,12 @@ impl Expression {
             return Err(tokens.misread(TOO_DEEP));
         }
         match tokens.peek() {
-            Some(Token::Number(_) | Token::Text(_) | Token::Word(_)) => {}
+            Some(Token::Integer(_) | Token::Number(_) | Token::Text(_) | Token::Word(_)) => {}
             Some(Token::Sign("-")) => {
                 tokens.take();
                 let value = Expression::value(tokens, depth + 1)?;
                 return Ok(Expression::Computed(
-                    Expression::Constant(Value::Number(0.0)).into(),
+                    Expression::Constant(Value::Integer(0)).into(),
                     vec![("-", value)],
                 ));
             }
@@ -318,6 +137,7 @@ impl Expression {
             _ => return Err(tokens.misread("expected a number, a text or a name")),
         }
         match tokens.take() {
+            Some(Token::Integer(whole)) => Ok(Expression::Constant(Value::Integer(whole))),
             Some(Token::Number(number)) => Ok(Expression::Constant(Value::Number(number))),
             Some(Token::Text(text)) => Ok(Expression::Constant(Value::Text(text))),
             Some(Token::Word(word)) if tokens.sign("(") => {
@@ -326,13 +146,13 @@ impl Expression {
                     Some(Token::Sign(")")) => None,
                     _ => {
                         return Err(
-                            tokens.misread("expected a class, such as Session or \"Detached *\"")
+                            tokens.misread("expected a name, such as parse or \"Detached *\"")
                         );
                     }
                 };
                 tokens.next += usize::from(argument.is_some());
                 if !tokens.sign(")") {
-                    return Err(tokens.misread("expected a closing parenthesis; a class that is more than a word stands in quotes"));
+                    return Err(tokens.misread("expected a closing parenthesis; a name that is more than a word stands in quotes"));
                 }
                 Ok(Expression::Name(word, Some(argument.unwrap_or_default()), place))
             }
@@ -365,7 +185,7 @@ impl Expression {
     pub fn text(&self) -> Option<&str> {
         match self {
             Expression::Constant(Value::Text(text)) => Some(text),
-            Expression::Constant(Value::Number(_)) | Expression::Name(..) => None,
+            Expression::Constant(_) | Expression::Name(..) => None,
             Expression::Compared(_, left, right) => left.text().or_else(|| right.text()),
             Expression::Computed(first, steps) => {
                 first.text().or_else(|| steps.iter().find_map(|(_, value)| value.text()))
@@ -385,8 +205,7 @@ impl Expression {
             Expression::Computed(first, steps) => {
                 let mut zero = first.divides_by_zero(name);
                 for (sign, value) in steps {
-                    let is_zero = *sign == "/"
-                        && matches!(value.evaluate(name), Value::Number(number) if number == 0.0);
+                    let is_zero = *sign == "/" && value.evaluate(name).is_zero();
                     zero |= is_zero || value.divides_by_zero(name);
                 }
                 zero
@@ -403,59 +222,24 @@ impl Expression {
         match self {
             Expression::Constant(value) => value.clone(),
             Expression::Name(text, argument, _) => name(text, argument.as_deref()),
-            Expression::Not(one) => truth(!one.is_true(name)),
-            Expression::Every(all) => truth(all.iter().all(|one| one.is_true(name))),
-            Expression::Any(any) => truth(any.iter().any(|one| one.is_true(name))),
+            Expression::Not(one) => Value::truth(!one.is_true(name)),
+            Expression::Every(all) => Value::truth(all.iter().all(|one| one.is_true(name))),
+            Expression::Any(any) => Value::truth(any.iter().any(|one| one.is_true(name))),
             Expression::Compared(sign, left, right) => {
-                join(sign, &left.evaluate(name), &right.evaluate(name))
+                left.evaluate(name).join(sign, &right.evaluate(name))
             }
             Expression::Computed(first, steps) => {
                 let first = first.evaluate(name);
                 steps
                     .iter()
-                    .fold(first, |value, (sign, next)| join(sign, &value, &next.evaluate(name)))
+                    .fold(first, |value, (sign, next)| value.join(sign, &next.evaluate(name)))
             }
         }
     }
 
     /// Whether the condition holds.
     pub fn is_true(&self, name: &mut impl FnMut(&str, Option<&str>) -> Value) -> bool {
-        matches!(self.evaluate(name), Value::Number(number) if number != 0.0)
-    }
-}
-
-fn truth(is: bool) -> Value {
-    Value::Number(f64::from(u8::from(is)))
-}
-
-fn join(sign: &str, left: &Value, right: &Value) -> Value {
-    match (left, right) {
-        (Value::Number(left), Value::Number(right)) => match sign {
-            "+" => Value::Number(left + right),
-            "-" => Value::Number(left - right),
-            "*" => Value::Number(left * right),
-            "/" => Value::Number(left / right),
-            "<" => truth(left < right),
-            "<=" => truth(left <= right),
-            ">" => truth(left > right),
-            ">=" => truth(left >= right),
-            "!=" => truth(left != right),
-            "=" | "==" => truth(left == right),
-            // No number fits a pattern.
-            _ => truth(false),
-        },
-        (Value::Text(left), Value::Text(right)) => match sign {
-            "~" => truth(Pattern::new(right.clone()).fits(left)),
-            "<" => truth(left < right),
-            "<=" => truth(left <= right),
-            ">" => truth(left > right),
-            ">=" => truth(left >= right),
-            "=" | "==" => truth(left == right),
-            "!=" => truth(left != right),
-            _ => Value::Number(f64::NAN),
-        },
-        // A number and a text are never equal.
-        _ => truth(sign == "!="),
+        self.evaluate(name).is_true()
     }
 }
 
@@ -465,10 +249,10 @@ mod tests {
 
     fn holds(text: &str) -> bool {
         Expression::read(text).unwrap().is_true(&mut |name, argument| match (name, argument) {
-            ("count", Some("Session")) => Value::Number(10.0),
+            ("count", Some("Session")) => Value::Integer(10),
             ("retained", Some("Detached *")) => Value::Number(1.5e6),
             ("class", None) => Value::Text("Detached <div>".into()),
-            _ => Value::Number(0.0),
+            _ => Value::Integer(0),
         })
     }
 
@@ -491,6 +275,24 @@ mod tests {
         );
         assert!(holds("1 = 2 and 1 = 1 or 1 = 1"), "and binds closer");
         assert!(holds("10 - 3 - 2 = 5") && holds("8 / 2 / 2 = 2"));
+    }
+
+    #[test]
+    fn whole_numbers_stay_whole() {
+        assert!(holds(
+            "9007199254740993 = 9007199254740992 + 1 and 9007199254740993 != 9007199254740992"
+        ));
+        assert!(holds(
+            "1e3 = 1000 and 1.5e3 = 1_500 and 1e-3 < 0.01 and 2E+2 = 200 and 1.5MB = 1500000"
+        ));
+        assert!(holds("1 / 2 = 0.5 and 4 / 2 = 2 and 10 / 4 * 2 = 5 and 2TiB > 2TB"));
+        assert!(holds("170141183460469231731687303715884105727 + 1 > 1e38"));
+    }
+
+    #[test]
+    fn both_ways_to_write_and_or_and_not() {
+        assert!(holds("1 = 2 && 1 = 1 || 1 = 1") && holds("!(1 = 2) && !1 = 2"));
+        assert!(holds("!!(1 = 1) and 1 != 2"));
     }
 
     #[test]
@@ -535,7 +337,7 @@ mod tests {
         );
         assert_eq!(misread("1 < 2 3"), "expected and, or, or the end\n  1 < 2 3\n        ^");
         assert!(misread("retained(Detached *) < 1").starts_with(
-            "expected a closing parenthesis; a class that is more than a word stands in quotes"
+            "expected a closing parenthesis; a name that is more than a word stands in quotes"
         ));
         assert!(misread("1 < 5Mb").starts_with("\"Mb\" is no unit"));
         assert!(misread("\"open < 1").starts_with("the quote is not closed"));
