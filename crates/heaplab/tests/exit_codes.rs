@@ -48,7 +48,13 @@ const CASES: &[Case] = &[
     ("report JVM --model metaspace:jdk7", 2, "jdk7"),
     ("report JVM --model jdk17", 2, "is no model"),
     ("report SQLITE --model metaspace:jdk17", 2, "is none"),
+    ("compare SQLITE", 2, "is compared with nothing"),
+    ("compare SQLITE SQLITE SQLITE", 2, "Put -- between them"),
+    ("compare SQLITE -- SQLITE --json", 2, "put options before"),
+    ("compare SQLITE SQLITE --fail-over little", 2, "a share such as 2%"),
     // Names that are not in the file.
+    ("compare SQLITE SQLITE --at noon", 2, "is no moment"),
+    ("compare SQLITE SQLITE --process nobody", 2, "no process is called"),
     ("report SQLITE --process 999999999", 2, "no process is called"),
     ("replay SQLITE --on glibc --process nobody", 2, "no process is called"),
     ("export SQLITE --process nobody --format pprof -o OUT", 2, "no process is called"),
@@ -60,6 +66,8 @@ const CASES: &[Case] = &[
     // Circumstances.
     ("report HERE/nothing.heaplab", 1, "nothing.heaplab"),
     ("replay HERE/nothing.heaplab --on glibc", 1, "nothing.heaplab"),
+    ("compare SQLITE HERE/nothing.heaplab", 1, "nothing.heaplab"),
+    ("compare SQLITE SQLITE --html JVM/meta.json", 1, "no page of heaplab"),
     ("export HERE/nothing.heaplab --format pprof -o OUT", 1, "nothing.heaplab"),
     ("import HERE/nothing.txt -o OUT", 1, "nothing.txt"),
     ("curve --vary GOGC=25..800x8 -- HERE/nothing", 1, "nothing cannot be started"),

@@ -111,12 +111,7 @@ pub fn parse_basis(text: &str) -> Result<Basis, String> {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let bundle = choose::open(&args.bundle)?;
-    if let Some(file) = args.html.as_ref().filter(|file| !args.force && is_of_others(file)) {
-        bail!(
-            "{}: exists already and is no page of heaplab: choose another name, or replace it with --force",
-            file.display()
-        );
-    }
+    may_write_page(args.html.as_deref(), args.force)?;
     let (selection, peaks) = progress(&bundle, "looking for the largest process", |read| {
         select(&bundle, args.process.as_deref(), read)
     })?;
@@ -289,6 +284,17 @@ fn heap_at(args: &Args, bundle: &Bundle, selection: Selection) -> Result<Option<
     let Some(name) = &args.on else { return Ok(None) };
     let at = args.at.as_deref();
     heap_at::HeapAt::run(bundle, selection, name, at, args.html.is_some()).map(Some)
+}
+
+/// Refuses to replace what is no page of heaplab.
+pub fn may_write_page(file: Option<&Path>, force: bool) -> Result<()> {
+    if let Some(file) = file.filter(|file| !force && is_of_others(file)) {
+        bail!(
+            "{}: exists already and is no page of heaplab: choose another name, or replace it with --force",
+            file.display()
+        );
+    }
+    Ok(())
 }
 
 /// Whether the file is there and holds something else than a page that heaplab wrote.

@@ -1,0 +1,205 @@
+//! The first sentence.
+
+use crate::change::Change;
+use crate::comparison::{Comparison, FunctionChange};
+use crate::run::Figure;
+use heaplab_text::words::{bytes, count, percent, plural};
+use serde::Serialize;
+
+/// Of one run a side, a difference below this share is not called one: nothing is known of what
+/// runs differ by, and hardly two are the same to the byte.
+const SMALL: f64 = 0.001;
+/// Functions that are named as the reason.
+const REASONS_MAX: usize = 3;
+/// So much of the difference have the named functions to explain.
+const EXPLAINED: f64 = 0.7;
+/// A figure of the run is worth a sentence from this share on.
+const WORTH_A_SENTENCE: f64 = 0.01;
+
+/// Whether the program needs more or less at the moment that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Less.
+    Less,
+    /// More.
+    More,
+    /// No difference, or none beyond what runs differ by themselves.
+    #[default]
+    Same,
+}
+
+/// What follows from a comparison.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize)]
+pub struct Verdict {
+    /// Whether it needs more or less.
+    pub outcome: Outcome,
+    /// For a person: one sentence, and what else there is to say of the run.
+    pub sentences: Vec<String>,
+}
+
+pub(crate) fn verdict(of: &Comparison) -> Verdict {
+    let figure = |wanted: Figure| {
+        of.figures.iter().find(|row| row.figure == wanted).map(|row| row.change).unwrap_or_default()
+    };
+    let live = figure(Figure::LiveBytes);
+    let outcome = outcome(&live, of.confidence.is_some());
+    let mut sentences = vec![first(of, &live, outcome)];
+    sentences.extend(over_the_run(&figure(Figure::Allocations), &figure(Figure::RequestedBytes)));
+    sentences.push(worth(of));
+    Verdict { outcome, sentences }
+}
+
+/// What a change of live bytes is, where the spread of runs is known or not.
+pub(crate) fn outcome(live: &Change, spread_is_known: bool) -> Outcome {
+    let is_small = !spread_is_known && live.share().is_some_and(|share| share.abs() < SMALL);
+    match live.difference {
+        _ if is_small || !live.is_beyond_spread() => Outcome::Same,
+        ..0 => Outcome::Less,
+        _ => Outcome::More,
+    }
+}
+
+fn first(of: &Comparison, live: &Change, outcome: Outcome) -> String {
+    let at = match of.moment.as_str() {
+        "peak" => "at the peak".to_owned(),
+        "end" => "at the end".to_owned(),
+        moment => format!("at {moment}"),
+    };
+    let word = match outcome {
+        Outcome::Same if live.difference == 0 && live.low == live.high => {
+            return format!("No difference: before and after need {} {at}.", bytes(live.before));
+        }
+        Outcome::Same if of.confidence.is_some() => {
+            return format!(
+                "No difference {at} beyond what runs differ by themselves: {} before, {} after, a difference of {} to {}.",
+                bytes(live.before),
+                bytes(live.after),
+                signed(live.low),
+                signed(live.high)
+            );
+        }
+        Outcome::Same => {
+            return format!(
+                "No difference to speak of {at}: {} before, {} after ({}).",
+                bytes(live.before),
+                bytes(live.after),
+                signed(live.difference)
+            );
+        }
+        Outcome::Less => "less",
+        Outcome::More => "more",
+    };
+    let share = live.share().map_or(String::new(), |share| format!(" ({})", signed_percent(share)));
+    let interval = if of.confidence.is_some() && live.low != live.high {
+        let (low, high) = (live.low.unsigned_abs(), live.high.unsigned_abs());
+        format!(", {} to {}", bytes(low.min(high)), bytes(low.max(high)))
+    } else {
+        String::new()
+    };
+    let needs = bytes(live.difference.unsigned_abs());
+    format!("After needs {needs} {word} {at}{share}{interval}{}.", because(of, live))
+}
+
+/// The functions that have most of the difference, in its direction; where few do not, how many it
+/// is spread over.
+fn because(of: &Comparison, live: &Change) -> String {
+    let wanted = live.difference.signum();
+    let word = if wanted > 0 { "more" } else { "less" };
+    let is_reason = |row: &&FunctionChange| {
+        row.held.live_bytes.difference.signum() == wanted
+            && row.held.live_bytes.is_beyond_spread()
+            && !row.function.is_empty()
+    };
+    let all: Vec<&FunctionChange> = of.functions.iter().filter(is_reason).collect();
+    let holds = |row: &FunctionChange| row.held.live_bytes.difference.unsigned_abs();
+    let goal = live.difference.unsigned_abs() as f64 * EXPLAINED;
+    let mut named = 0;
+    let mut explained = 0u64;
+    while (explained as f64) < goal && named < all.len().min(REASONS_MAX) {
+        explained = explained.saturating_add(holds(all[named]));
+        named += 1;
+    }
+    let part = |row: &&FunctionChange| format!("{} holds {}", row.function, bytes(holds(row)));
+    match all[..named].iter().map(part).collect::<Vec<_>>().as_slice() {
+        [] => String::new(),
+        [first, ..] if (explained as f64) < goal => format!(
+            ", spread over {}: {first} {word}, and that is the most of one",
+            plural(all.len() as u64, "function")
+        ),
+        [one] => format!(", because {one} {word}"),
+        [all @ .., last] => format!(", because {} and {last} {word}", all.join(", ")),
+    }
+}
+
+/// What changed of the requests of the whole run.
+fn over_the_run(allocations: &Change, requested: &Change) -> Option<String> {
+    let is_worth = |change: &Change| {
+        change.is_beyond_spread()
+            && change.share().is_none_or(|share| share.abs() >= WORTH_A_SENTENCE)
+    };
+    let direction =
+        |change: &Change, less: &'static str| if change.difference < 0 { less } else { "more" };
+    let share = |change: &Change| {
+        change.share().map_or(String::new(), |share| format!(" ({})", signed_percent(share)))
+    };
+    let allocates = is_worth(allocations).then(|| {
+        format!(
+            "makes {} {} allocations{}",
+            count(allocations.difference.unsigned_abs()),
+            direction(allocations, "fewer"),
+            share(allocations)
+        )
+    });
+    let asks = is_worth(requested).then(|| {
+        format!(
+            "asks for {} {}{}",
+            bytes(requested.difference.unsigned_abs()),
+            direction(requested, "less"),
+            share(requested)
+        )
+    });
+    let parts: Vec<String> = allocates.into_iter().chain(asks).collect();
+    (!parts.is_empty()).then(|| format!("Over the run it {}.", parts.join(" and ")))
+}
+
+/// What the numbers are worth.
+fn worth(of: &Comparison) -> String {
+    match of.confidence {
+        None => "One recording a side: by how much runs differ by themselves is not known. Give several: heaplab compare a1 a2 a3 a4 -- b1 b2 b3 b4.".into(),
+        Some(confidence) if confidence < 0.949 => format!(
+            "{} recordings before and {} after: an interval holds with {}. Four a side give 95 %.",
+            of.before.len(),
+            of.after.len(),
+            percent(confidence)
+        ),
+        Some(confidence) => format!(
+            "{} recordings before and {} after: an interval holds with {}.",
+            of.before.len(),
+            of.after.len(),
+            percent(confidence)
+        ),
+    }
+}
+
+/// With its sign: `+1.2 MiB`.
+pub(crate) fn signed(difference: i64) -> String {
+    let sign = match difference {
+        0 => "",
+        ..0 => "-",
+        _ => "+",
+    };
+    format!("{sign}{}", bytes(difference.unsigned_abs()))
+}
+
+/// With its sign: `-23 %`; a multiple of what was before from tenfold on: `x 80`.
+pub(crate) fn signed_percent(share: f64) -> String {
+    if share >= 9.0 {
+        return format!("x {:.0}", share + 1.0);
+    }
+    match percent(share.abs()) {
+        text if text.starts_with('<') => text,
+        text if share == 0.0 => text,
+        text => format!("{}{text}", if share < 0.0 { "-" } else { "+" }),
+    }
+}

@@ -1,0 +1,195 @@
+//! `heaplab compare`: whether a change helped.
+
+use super::report::{may_write_page, progress};
+use crate::{choose, output, terminal};
+use anyhow::{Result, bail};
+use heaplab_compare::{Comparison, Figure, Outcome, Reducer, Run, json, page, text};
+use heaplab_findings::Basis;
+use heaplab_report::{analyse, moments, select};
+use heaplab_text::paint::Look;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  heaplab compare before.heaplab after.heaplab                   what a change did
+  heaplab compare before.heaplab after.heaplab --at loaded       to what is live at a mark
+  heaplab compare a1.heaplab a2.heaplab a3.heaplab a4.heaplab -- b1.heaplab b2.heaplab \\
+      b3.heaplab b4.heaplab                                      with intervals
+  heaplab compare before.heaplab after.heaplab --html diff.html  with a differential flame graph
+  heaplab compare main.heaplab branch.heaplab --fail-over 2%     for CI: exit code 1 for growth
+
+Stacks are matched by the names of functions, not by addresses: the two may be of different builds.
+A moment is the name of a mark, a time (12ms, 1.5s, 2min), `peak` or `end`. With several recordings
+a side, what lies inside of the spread of the runs is said to be no difference.
+
+Exit code: 0 where both were compared, whatever came of that; with --fail-over, 1 where the live
+bytes at the moment grew by more than allowed (with several a side: and beyond the spread of the
+runs); 2 where it was asked wrongly. A file that cannot be read gives 1 and a message.";
+
+/// Arguments of `heaplab compare`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, override_usage = "heaplab compare [OPTIONS] <BEFORE>... [--] <AFTER>...")]
+pub struct Args {
+    /// The recordings before the change: one, or several before `--`
+    #[arg(required = true, value_name = "BEFORE")]
+    before: Vec<PathBuf>,
+    /// The recordings after it
+    #[arg(last = true, value_name = "AFTER")]
+    after: Vec<PathBuf>,
+    /// Compare what is live at this moment
+    #[arg(long, value_name = "MARK|TIME", default_value = "peak")]
+    at: String,
+    /// Which process of each: its pid, the name of its program, or all [default: the one with the
+    /// largest peak]
+    #[arg(long, value_name = "PID|NAME|all")]
+    process: Option<String>,
+    /// Judge findings by this allocator, as `heaplab report` does
+    #[arg(long, value_name = "NAME", value_parser = super::report::parse_basis)]
+    allocator: Option<Basis>,
+    /// Fail (exit code 1) if live bytes grow by more: `2%`, `64kB`, `0`
+    #[arg(long, value_name = "PERCENT|BYTES", value_parser = parse_limit)]
+    fail_over: Option<Limit>,
+    /// How many findings, functions, stacks and sizes to show
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// Write everything as one JSON document (docs/compare-json.md)
+    #[arg(long)]
+    json: bool,
+    /// Write one HTML page to this file (`-`: standard output) instead of printing; an earlier page
+    /// is replaced
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Replace the file of --html whatever it holds
+    #[arg(long, requires = "html")]
+    force: bool,
+}
+
+/// How much growth is allowed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Limit {
+    /// As a share of what was before.
+    Share(f64),
+    /// In bytes.
+    Bytes(f64),
+}
+
+fn parse_limit(text: &str) -> Result<Limit, String> {
+    let limit = match text.trim().strip_suffix('%') {
+        Some(percent) => {
+            percent.trim().parse().ok().map(|percent: f64| Limit::Share(percent / 100.0))
+        }
+        None => heaplab_expression::bytes(text).map(Limit::Bytes),
+    };
+    let is_limit = |limit: &Limit| {
+        let (Limit::Share(value) | Limit::Bytes(value)) = limit;
+        *value >= 0.0 && value.is_finite()
+    };
+    limit
+        .filter(is_limit)
+        .ok_or_else(|| "expected a share such as 2%, or bytes such as 64kB or 1MiB".to_owned())
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let (before, after) = sides(&args)?;
+    may_write_page(args.html.as_deref(), args.force)?;
+    let mut reducer = Reducer::default();
+    let before = reduced(&args, &mut reducer, before)?;
+    let after = reduced(&args, &mut reducer, after)?;
+    let comparison = reducer.compare(before, after, &args.at);
+    if let Some(file) = &args.html {
+        let page = page::html(&comparison);
+        output::write(file, false, |out| Ok(out.write_all(page.as_bytes())?))?;
+        if file != Path::new("-") {
+            eprintln!("{} written", file.display());
+        }
+    }
+    if args.json {
+        print!("{}", json::document(&comparison)?)?;
+    } else if args.html.is_none() {
+        let look = Look {
+            width: terminal::columns(),
+            listing_width: terminal::width(),
+            colour: terminal::has_colours(),
+            top: args.top,
+        };
+        print!("{}", text::comparison(&comparison, &look))?;
+    }
+    Ok(exit_code(args.fail_over, &comparison))
+}
+
+/// Two recordings, or those before `--` and those behind.
+fn sides(args: &Args) -> Result<(&[PathBuf], &[PathBuf])> {
+    let option =
+        args.after.iter().find(|path| path.as_os_str().as_encoded_bytes().starts_with(b"--"));
+    if let Some(option) = option {
+        misasked!(
+            "{} stands behind --, where recordings are: put options before them",
+            option.display()
+        );
+    }
+    match (&args.before[..], &args.after[..]) {
+        ([before], []) => misasked!(
+            "{} is compared with nothing: name the recording after the change, too",
+            before.display()
+        ),
+        ([_, _], []) => Ok(args.before.split_at(1)),
+        (_, []) => misasked!(
+            "which are before the change and which are after it? Put -- between them: heaplab compare a1 a2 a3 -- b1 b2 b3"
+        ),
+        (before, after) => Ok((before, after)),
+    }
+}
+
+/// Reads recordings, one after the other.
+fn reduced(args: &Args, reducer: &mut Reducer, paths: &[PathBuf]) -> Result<Vec<Run>> {
+    let mut runs = Vec::with_capacity(paths.len());
+    for path in paths {
+        let bundle = choose::open(path)?;
+        let (selection, _) = progress(&bundle, "looking for the largest process", |read| {
+            select(&bundle, args.process.as_deref(), read)
+        })?;
+        let wanted = [args.at.clone()];
+        let (requests, notes) =
+            moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)?;
+        notes.iter().for_each(|note| eprintln!("heaplab: {}: {note}", path.display()));
+        let analysis = progress(&bundle, "reading", |read| {
+            analyse(&bundle, selection, args.allocator, requests, read)
+        })?;
+        if analysis.profile.totals.requests == 0 {
+            bail!("{}: no allocation of this process was recorded", path.display());
+        }
+        let shown = moments::shown(&wanted, false, &analysis.profile)?;
+        runs.push(reducer.reduce(&bundle, &analysis, &shown));
+    }
+    Ok(runs)
+}
+
+/// 1 where more grew than is allowed.
+fn exit_code(limit: Option<Limit>, comparison: &Comparison) -> ExitCode {
+    let live = comparison.figures.iter().find(|row| row.figure == Figure::LiveBytes);
+    let (Some(limit), Some(live)) = (limit, live) else { return ExitCode::SUCCESS };
+    let allowed = match limit {
+        Limit::Share(share) => share * live.change.before as f64,
+        Limit::Bytes(bytes) => bytes,
+    };
+    let is_over =
+        comparison.verdict.outcome == Outcome::More && live.change.difference as f64 > allowed;
+    ExitCode::from(u8::from(is_over))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_shares_or_bytes() {
+        assert_eq!(parse_limit("2%"), Ok(Limit::Share(0.02)));
+        assert_eq!(parse_limit("1.5 MiB"), Ok(Limit::Bytes(1_572_864.0)));
+        assert_eq!(parse_limit("0"), Ok(Limit::Bytes(0.0)));
+        for wrong in ["", "-1", "2 %%", "5 apples", "nan", "inf%"] {
+            assert!(parse_limit(wrong).is_err(), "{wrong}");
+        }
+    }
+}
