@@ -10,6 +10,7 @@ pub mod chunks;
 mod common;
 pub mod elastic;
 pub mod events;
+pub mod expression;
 pub mod import;
 pub mod jvm_log;
 pub mod metaspace;

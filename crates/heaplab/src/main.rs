@@ -39,6 +39,8 @@ enum Command {
     Record(commands::record::Args),
     /// Say where the bytes go and what to change
     Report(commands::report::Args),
+    /// What has to hold of a recording, for CI
+    Check(commands::check::Args),
     /// What a change did: recordings before and after it
     Compare(commands::compare::Args),
     /// Run a recorded workload on other heaps
@@ -166,6 +168,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Import(args) => commands::import::run(args),
         Command::Generate(args) => commands::generate::run(args),
         Command::Export(args) => commands::export::run(args),
+        Command::Check(args) => commands::check::run(args),
         Command::Compare(args) => commands::compare::run(args),
         Command::Heaps(args) => commands::heaps::run(args),
         Command::Tour(args) => commands::tour::run(args),

@@ -1,5 +1,6 @@
 //! One file a command: its arguments, a call into the libraries, and what it prints.
 
+pub mod check;
 pub mod compare;
 pub mod curve;
 pub mod export;

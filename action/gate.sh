@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Records a command and checks its recording; action.yml says what the variables are.
+set -euo pipefail
+
+heaplab=$(command -v heaplab || true)
+if [ -z "$heaplab" ]; then
+  if [ -z "${GATE_SHA256:-}" ] || [ -z "${GATE_VERSION:-}" ]; then
+    echo "::error::no heaplab is on the PATH, and no version with its sha256 was given to download one" >&2
+    exit 2
+  fi
+  name="heaplab-$GATE_VERSION-$(uname -m)-unknown-linux-gnu"
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  curl --fail --silent --show-error --location --retry 3 -o "$folder/heaplab.tar.gz" \
+    "https://github.com/heaplab/heaplab/releases/download/v$GATE_VERSION/$name.tar.gz"
+  echo "$GATE_SHA256  $folder/heaplab.tar.gz" | sha256sum --check --quiet
+  tar -C "$folder" -xzf "$folder/heaplab.tar.gz"
+  heaplab="$folder/$name/heaplab"
+fi
+
+if [ -n "${GATE_COMMAND:-}" ]; then
+  "$heaplab" record --force -o "$GATE_RECORDING" -- bash -c "$GATE_COMMAND"
+fi
+
+arguments=()
+while IFS= read -r assertion; do
+  if [ -n "${assertion//[[:space:]]/}" ]; then arguments+=(--assert "$assertion"); fi
+done <<< "$GATE_ASSERT"
+if [ -n "${GATE_BASELINE:-}" ]; then arguments+=(--baseline "$GATE_BASELINE"); fi
+if [ -n "${GATE_JUNIT:-}" ]; then arguments+=(--junit "$GATE_JUNIT"); fi
+if [ -n "${GATE_PROCESS:-}" ]; then arguments+=(--process "$GATE_PROCESS"); fi
+if [ "${GATE_STRICT:-false}" = true ]; then arguments+=(--strict); fi
+
+code=0
+text=$("$heaplab" check "$GATE_RECORDING" "${arguments[@]}" 2>&1) || code=$?
+echo "$text"
+if [ -n "${GITHUB_STEP_SUMMARY:-}" ]; then
+  { echo "### heaplab check"; echo '```'; echo "$text"; echo '```'; } >> "$GITHUB_STEP_SUMMARY"
+fi
+if [ "$code" != 0 ]; then
+  echo "::error::heaplab check: an assertion does not hold, or could not be checked (exit code $code)"
+fi
+exit "$code"

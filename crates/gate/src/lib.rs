@@ -1,0 +1,25 @@
+//! What has to hold of a recording: assertions for CI, with a baseline.
+//!
+//! For whoever wants a change of the program that costs memory to fail its build. An [`Assertion`] is
+//! a condition in the language of `heaplab_expression` over the names that [`Measured`] knows: bytes
+//! and counts of the whole run, of functions, of marks. [`junit`] writes what came of several for a
+//! CI server.
+//!
+//! ```
+//! use heaplab_gate::Assertion;
+//!
+//! let gate = Assertion::read("peak < 50MB && allocations(\"render\") < 1.1 * baseline")?;
+//! assert!(gate.asks_baseline());
+//! let error = Assertion::read("paek < 50MB").unwrap_err().to_string();
+//! assert!(error.starts_with("paek is not known; there are peak,"));
+//! # Ok::<(), heaplab_expression::Misread>(())
+//! ```
+
+mod assertion;
+mod baseline;
+pub mod junit;
+mod measured;
+mod names;
+
+pub use assertion::{Asked, Assertion, Checked, Largest};
+pub use measured::{Measured, Unmeasured};

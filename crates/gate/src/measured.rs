@@ -1,0 +1,158 @@
+//! What an assertion can ask of a recording.
+
+use crate::names::{Takes, known};
+use heaplab_profile::{Profile, StackRow, resident_peak};
+use heaplab_report::{Analysis, numbered};
+use heaplab_trace::bundle::Bundle;
+use heaplab_trace::tables::{Tables, bare_name};
+use std::collections::BTreeMap;
+
+/// Why a value cannot be said; the text says what there is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unmeasured(pub String);
+
+/// A recording that was looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured<'a> {
+    bundle: &'a Bundle,
+    analysis: &'a Analysis,
+}
+
+impl<'a> Measured<'a> {
+    /// Of one look at a recording.
+    pub fn of(bundle: &'a Bundle, analysis: &'a Analysis) -> Measured<'a> {
+        Measured { bundle, analysis }
+    }
+
+    fn tables(&self) -> &'a Tables {
+        self.bundle.tables()
+    }
+
+    /// The value of a name, with its argument or without.
+    ///
+    /// # Errors
+    /// It was not measured, or there is no such mark.
+    pub fn value(&self, name: &str, argument: &str) -> Result<u64, Unmeasured> {
+        let profile = &self.analysis.profile;
+        if argument.is_empty() {
+            return self.of_run(name, profile);
+        }
+        match known(name).map(|name| name.takes) {
+            Some(Takes::Mark) => self.at_mark(argument),
+            Some(Takes::Kind) => Ok(self.findings(Some(argument))),
+            _ => Ok(self.rows(name, argument).map(|(_, value)| value).sum()),
+        }
+    }
+
+    fn of_run(&self, name: &str, profile: &Profile) -> Result<u64, Unmeasured> {
+        let totals = &profile.totals;
+        Ok(match name {
+            "peak" => profile.peak.live.bytes,
+            "objects" => profile.peak.live.objects,
+            "end" | "leaked" => profile.end.live.bytes,
+            "allocations" => totals.allocations,
+            "reallocations" => totals.reallocations,
+            "temporary" => totals.temporary,
+            "requested" => totals.requested_bytes,
+            "copied" => totals.moved_bytes,
+            "findings" => self.findings(None),
+            "slop" if profile.is_measured() => profile.peak.live.slop_bytes(),
+            "slop" => {
+                return Err(
+                    self.unmeasured("usable sizes were not recorded, so that slop is not known")
+                );
+            }
+            _ => match resident_peak(self.tables(), self.analysis.process) {
+                Some(peak) => peak.bytes,
+                None => return Err(self.unmeasured("resident memory was not sampled")),
+            },
+        })
+    }
+
+    fn unmeasured(&self, what: &str) -> Unmeasured {
+        Unmeasured(format!("{}: {what}", self.bundle.path().display()))
+    }
+
+    fn at_mark(&self, mark: &str) -> Result<u64, Unmeasured> {
+        let marks = &self.analysis.profile.marks;
+        let name = |row: &heaplab_profile::MarkRow| self.tables().mark_name(row.mark as usize);
+        if let Some(row) = marks.iter().find(|row| name(row) == mark) {
+            return Ok(row.live.bytes);
+        }
+        let there: Vec<String> = marks.iter().take(30).map(name).collect();
+        let there = if there.is_empty() {
+            "it has no marks (heaplab mark, or HEAPLAB_MARK in C, sets one)".into()
+        } else {
+            format!("its marks are {}", there.join(", "))
+        };
+        Err(self.unmeasured(&format!("{mark:?} is no mark; {there}")))
+    }
+
+    fn findings(&self, kind: Option<&str>) -> u64 {
+        let is_meant =
+            |found: &&heaplab_findings::Found| kind.is_none_or(|kind| found.kind.name == kind);
+        numbered(&self.analysis.findings).into_iter().filter(|found| is_meant(&found)).count()
+            as u64
+    }
+
+    /// The stacks through a function with what each has of a name; of all functions where it is
+    /// empty.
+    fn rows(&self, name: &str, function: &str) -> impl Iterator<Item = (u32, u64)> + use<'a> {
+        let through = (!function.is_empty()).then(|| self.tables().stacks_through(function));
+        let value: fn(&StackRow) -> u64 = match name {
+            "peak" => |row| row.at_peak.bytes,
+            "objects" => |row| row.at_peak.objects,
+            "end" | "leaked" => |row| row.at_end.bytes,
+            "allocations" => |row| row.allocations,
+            "reallocations" => |row| row.reallocations,
+            "temporary" => |row| row.temporary,
+            "requested" => |row| row.requested.bytes,
+            "copied" => |row| row.moved_bytes,
+            _ => |_| 0,
+        };
+        let is_meant = move |row: &&StackRow| {
+            through.as_ref().is_none_or(|rows| rows.get(row.stack as usize) == Some(&true))
+        };
+        self.analysis.profile.stacks.iter().filter(is_meant).map(move |row| (row.stack, value(row)))
+    }
+
+    /// The functions that have most of a name's value, the innermost of each stack.
+    pub(crate) fn largest(&self, name: &str, argument: &str, most: usize) -> Vec<(String, u64)> {
+        let tables = self.tables();
+        if known(name).is_none_or(|name| name.takes != Takes::Function) {
+            return Vec::new();
+        }
+        let mut functions: BTreeMap<String, u64> = BTreeMap::new();
+        for (stack, value) in
+            self.rows(name, argument).filter(|(stack, value)| *stack > 0 && *value > 0)
+        {
+            let frames: Vec<u32> = tables.frames_of(stack).collect();
+            let Some(frame) = frames.get(tables.wrappers(&frames)) else { continue };
+            let function = bare_name(&tables.frame_label(*frame)).to_owned();
+            *functions.entry(function).or_default() += value;
+        }
+        let mut functions: Vec<(String, u64)> = functions.into_iter().collect();
+        functions.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        functions.truncate(most);
+        functions
+    }
+
+    /// What a function may have been meant by that no stack of the recording has; `None`: one has.
+    pub fn unknown(&self, function: &str) -> Option<String> {
+        if self.tables().stacks_through(function).contains(&true) {
+            return None;
+        }
+        let path = self.bundle.path().display();
+        if self.bundle.meta().stack_depth == 0 {
+            return Some(format!("{path} has no stacks: nothing is known of {function:?}"));
+        }
+        let near = self.tables().functions_like(function);
+        let near = if near.is_empty() {
+            String::new()
+        } else {
+            format!("; there are {}", near.join(", "))
+        };
+        Some(format!("{path}: no stack has a function called {function:?}{near}"))
+    }
+}

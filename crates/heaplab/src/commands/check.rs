@@ -1,0 +1,203 @@
+//! `heaplab check`: what has to hold of a recording, for CI.
+
+use super::report::progress;
+use crate::{choose, output, terminal};
+use anyhow::Result;
+use heaplab_expression::Misread;
+use heaplab_gate::junit::{self, Case, Outcome};
+use heaplab_gate::{Asked, Assertion, Checked, Measured, Unmeasured};
+use heaplab_report::{Analysis, analyse, select};
+use heaplab_text::lines;
+use heaplab_text::words::{bytes, count};
+use heaplab_trace::bundle::Bundle;
+use heaplab_trace::tables::process_label;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  heaplab check app.heaplab --assert 'peak < 50MB'
+  heaplab check app.heaplab --assert 'leaked(\"parse_*\") == 0'
+  heaplab check app.heaplab --baseline main.heaplab \\
+      --assert 'allocations(render) < 1.1 * baseline' --assert 'peak <= baseline + 64kB'
+  heaplab check app.heaplab --assert 'live(loaded) < 20MiB && findings(leak) = 0' \\
+      --junit heap.xml
+
+peak, peak(F)         bytes live at the peak; those that F asked for
+end, leaked, with F   bytes live at the end
+live(MARK)            bytes live at a mark
+objects, with F       objects live at the peak
+allocations, with F   objects born;  reallocations, temporary likewise
+requested, with F     bytes of all requests;  copied: by reallocations
+slop                  usable less requested bytes at the peak
+resident              most resident bytes
+findings, (KIND)      findings of heaplab report: clownshoes, growth, churn, leak
+baseline              the other side of its comparison, in --baseline
+
+F is a function that stands on the stack: what it calls is meant, too. Its name
+goes without arguments; * stands for any letters. Units are B, kB, MB, GB
+(powers of 1000) and KiB, MiB, GiB (of 1024); + - * / and or not && || ! ( ).
+
+Exit code: 0 where all assertions hold, 1 where one does not, 2 where they
+could not be checked. A function that no stack has is noted; --strict: exit
+code 1, since a name that was mistyped holds for ever.";
+
+/// Arguments of `heaplab check`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The recording
+    bundle: PathBuf,
+    /// What has to hold (may be repeated)
+    #[arg(long = "assert", value_name = "ASSERTION", required = true)]
+    assertions: Vec<String>,
+    /// The recording that `baseline` is of
+    #[arg(long, value_name = "BUNDLE")]
+    baseline: Option<PathBuf>,
+    /// Which process of each: its pid, the name of its program, or all [default: the one with the
+    /// largest peak]
+    #[arg(long, value_name = "PID|NAME|all")]
+    process: Option<String>,
+    /// Fail where a function is named that no stack has
+    #[arg(long)]
+    strict: bool,
+    /// Write a JUnit file, too, for a CI server
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write JSON (docs/gates.md)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    crate::signals::bus::exits_with(2);
+    let read: Result<Vec<Assertion>, Misread> =
+        args.assertions.iter().map(|text| Assertion::read(text)).collect();
+    let assertions = match read {
+        Ok(assertions) => assertions,
+        Err(misread) => {
+            eprintln!("heaplab check: {misread}");
+            return unchecked(&args, &misread.to_string());
+        }
+    };
+    match checked(&args, &assertions) {
+        Ok((checked, unknown)) => told(&args, &checked, &unknown),
+        Err(error) => {
+            eprintln!("heaplab check: {error:#}");
+            unchecked(&args, &format!("{error:#}"))
+        }
+    }
+}
+
+/// What came of each assertion, and the functions that no stack has.
+fn checked(args: &Args, assertions: &[Assertion]) -> Result<(Vec<Checked>, Vec<String>)> {
+    let (bundle, analysis) = looked_at(args, &args.bundle)?;
+    let measured = Measured::of(&bundle, &analysis);
+    let baseline = args.baseline.as_ref().map(|path| looked_at(args, path)).transpose()?;
+    let baseline = baseline.as_ref().map(|(bundle, analysis)| Measured::of(bundle, analysis));
+    if baseline.is_some() && !assertions.iter().any(Assertion::asks_baseline) {
+        eprintln!("heaplab check: note: no assertion asks for `baseline`");
+    }
+    let mut functions: Vec<String> = assertions.iter().flat_map(Assertion::functions).collect();
+    functions.sort();
+    functions.dedup();
+    // One that only the baseline has went with the change.
+    let is_known = |function: &String| {
+        baseline.as_ref().is_some_and(|baseline| baseline.unknown(function).is_none())
+    };
+    let unknown = functions.iter().filter(|function| !is_known(function));
+    let unknown: Vec<String> = unknown.filter_map(|function| measured.unknown(function)).collect();
+    let checked = assertions.iter().map(|assertion| assertion.check(&measured, baseline.as_ref()));
+    Ok((checked.collect::<Result<Vec<Checked>, Unmeasured>>()?, unknown))
+}
+
+fn looked_at(args: &Args, path: &Path) -> Result<(Bundle, Analysis)> {
+    let bundle = choose::open(path)?;
+    let (selection, peaks) = progress(&bundle, "looking for the largest process", |read| {
+        select(&bundle, args.process.as_deref(), read)
+    })?;
+    let processes = &bundle.tables().processes;
+    if let (Some(row), true) = (selection.process, peaks.len() > 1) {
+        let label = process_label(processes, row as usize);
+        let name = processes[row as usize].program_name();
+        eprintln!(
+            "heaplab check: note: {} has {} processes; this is about {label} {name}, the one with the largest peak (--process chooses)",
+            path.display(),
+            peaks.len()
+        );
+    }
+    let analysis =
+        progress(&bundle, "reading", |read| analyse(&bundle, selection, None, Vec::new(), read))?;
+    Ok((bundle, analysis))
+}
+
+/// Prints what came of the assertions.
+fn told(args: &Args, checked: &[Checked], unknown: &[String]) -> Result<ExitCode> {
+    unknown.iter().for_each(|note| eprintln!("heaplab check: note: {note}"));
+    let failed = checked.iter().filter(|checked| !checked.holds).count();
+    if args.json {
+        let answer = json!({"format": "heaplab-check", "version": 1, "failed": failed,
+            "assertions": checked, "unknown_functions": unknown});
+        println!("{}", serde_json::to_string_pretty(&answer)?)?;
+    } else {
+        for of in checked {
+            let word = if of.holds { "holds   " } else { "FAILED  " };
+            print!("{}", lines::paragraph(&of.assertion, word, word.len(), terminal::columns()))?;
+            for line in values(of) {
+                print!("{}", lines::paragraph(&line, "        ", 10, terminal::columns()))?;
+            }
+        }
+    }
+    let mut cases: Vec<Case> = checked.iter().map(case).collect();
+    if args.strict {
+        cases.extend(unknown.iter().map(|note| Case {
+            name: note.clone(),
+            result: Outcome::Fails("a function is named that no stack has".into()),
+        }));
+    }
+    written(args, &cases)?;
+    Ok(ExitCode::from(u8::from(failed > 0 || (args.strict && !unknown.is_empty()))))
+}
+
+/// Nothing could be checked: each assertion is an error of the JUnit file, so that a server shows
+/// that.
+fn unchecked(args: &Args, why: &str) -> Result<ExitCode> {
+    let case = |text: &String| Case { name: text.clone(), result: Outcome::Unchecked(why.into()) };
+    written(args, &args.assertions.iter().map(case).collect::<Vec<_>>())?;
+    Ok(ExitCode::from(2))
+}
+
+fn written(args: &Args, cases: &[Case]) -> Result<()> {
+    let Some(file) = &args.junit else { return Ok(()) };
+    let suite = format!("heaplab check {}", args.bundle.display());
+    let document = junit::document(&suite, cases);
+    output::write(file, false, |out| Ok(out.write_all(document.as_bytes())?))
+}
+
+fn case(of: &Checked) -> Case {
+    let values = values(of).join("\n");
+    let result = if of.holds { Outcome::Holds(values) } else { Outcome::Fails(values) };
+    Case { name: of.assertion.clone(), result }
+}
+
+/// The values of an assertion, a line each, and who has most of those that fail.
+fn values(of: &Checked) -> Vec<String> {
+    let number = |asked: &Asked, value: u64| {
+        if asked.is_bytes { bytes(value) } else { count(value) }
+    };
+    let line = |asked: &Asked| {
+        let is_rounded = asked.is_bytes && asked.value >= 1024;
+        let exact =
+            if is_rounded { format!(" ({} bytes)", count(asked.value)) } else { String::new() };
+        let baseline = if asked.of_baseline { " of the baseline" } else { "" };
+        let largest = asked.largest.iter();
+        let largest = largest.map(|of| format!("{} {}", of.function, number(asked, of.value)));
+        let largest = largest.collect::<Vec<_>>().join(", ");
+        let most =
+            if largest.is_empty() { String::new() } else { format!("; most of it: {largest}") };
+        format!("{}{baseline} is {}{exact}{most}", asked.call, number(asked, asked.value))
+    };
+    of.values.iter().map(line).collect()
+}

@@ -1,0 +1,119 @@
+//! `heaplab compare` on real builds of a program: recorded twice, and built otherwise.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn heaplab(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_heaplab"))
+        .args(arguments)
+        .current_dir(folder)
+        .env("COLUMNS", "80")
+        .output()
+        .unwrap()
+}
+
+/// Builds `tests/data/builds.c`, changed as `edit` says, and records it.
+fn recorded(folder: &Path, name: &str, flags: &[&str], edit: fn(&str) -> String) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/builds.c");
+    let text = std::fs::read_to_string(source).unwrap();
+    std::fs::write(folder.join("builds.c"), edit(&text)).unwrap();
+    let built = Command::new("cc")
+        .args(flags)
+        .args(["-o", "builds", "builds.c"])
+        .current_dir(folder)
+        .status();
+    assert!(built.expect("a C compiler").success());
+    let bundle = format!("{name}.heaplab");
+    let output = heaplab(folder, &["record", "-o", &bundle, "--", "./builds"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn moved(text: &str) -> String {
+    format!("{}{text}", "\n".repeat(20))
+}
+
+fn compared(folder: &Path, arguments: &[&str]) -> Value {
+    let output = heaplab(folder, &[&["compare", "--json"], arguments].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+const APART: &str = "-DPARSE=__attribute__((noinline))";
+const INLINED: &str = "-DPARSE=inline __attribute__((always_inline))";
+
+#[test]
+fn builds_with_other_lines_and_other_inlining_are_matched() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recorded(folder, "apart", &["-O0", "-g", APART], str::to_owned);
+    recorded(folder, "again", &["-O0", "-g", APART], str::to_owned);
+    recorded(folder, "inlined", &["-O2", "-g", INLINED], moved);
+    // Without debug information nobody knows what was inlined: the frame is gone.
+    recorded(folder, "bare", &["-O2", INLINED], moved);
+
+    let twice = compared(folder, &["apart.heaplab", "again.heaplab"]);
+    assert_eq!(twice["verdict"]["outcome"], "same");
+    for figure in twice["figures"].as_array().unwrap() {
+        // Resident memory is the system's, and no two runs have the same.
+        assert!(figure["figure"] == "resident_bytes" || figure["difference"] == 0, "{figure}");
+    }
+
+    for (other, is_known) in [("inlined.heaplab", true), ("bare.heaplab", false)] {
+        let built = compared(folder, &["apart.heaplab", other]);
+        assert_eq!(built["verdict"]["outcome"], "same", "{}", built["verdict"]);
+        let stacks = built["stacks"].as_array().unwrap();
+        let stack = stacks.iter().find(|row| row["stack"][0] == "parse_header").unwrap();
+        assert_eq!((&stack["presence"], &stack["stack"][1]), (&"both".into(), &"load".into()));
+        assert_eq!(stack["inlined"], !is_known, "{stack}");
+        assert_eq!(stack["live_bytes"]["difference"], 0);
+        assert_eq!(stack["live_objects"]["after"], 1000);
+        let functions = built["functions"].as_array().unwrap();
+        assert!(functions.iter().all(|row| row["function"] != "load"), "{functions:?}");
+        if is_known {
+            let line = &stack["lines"][0];
+            let lines = [&line["before"], &line["after"]].map(|line| line.as_u64().unwrap());
+            assert_eq!(lines[0] + 20, lines[1]);
+        }
+    }
+}
+
+#[test]
+fn growth_is_an_exit_code_and_a_spread_takes_it_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recorded(folder, "before", &["-O0", "-g", APART], str::to_owned);
+    let larger = |text: &str| text.replace("malloc(100", "malloc(120");
+    recorded(folder, "after", &["-O0", "-g", APART], larger);
+
+    let code = |arguments: &[&str]| {
+        let output = heaplab(folder, &[&["compare"], arguments].concat());
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (plain, text) = code(&["before.heaplab", "after.heaplab"]);
+    assert_eq!(plain, 0);
+    let first = "After needs 19.5 KiB more at the peak (+";
+    assert!(text.lines().nth(1).unwrap().starts_with(first), "{text}");
+    let sentence = text.replace('\n', " ");
+    assert!(sentence.contains("because parse_header holds 19.5 KiB more."), "{text}");
+    assert_eq!(code(&["before.heaplab", "after.heaplab", "--fail-over", "2%"]).0, 1);
+    assert_eq!(code(&["before.heaplab", "after.heaplab", "--fail-over", "64kB"]).0, 0);
+    assert_eq!(code(&["after.heaplab", "before.heaplab", "--fail-over", "0"]).0, 0);
+    let mixed = [
+        "--fail-over",
+        "0",
+        "before.heaplab",
+        "after.heaplab",
+        "--",
+        "after.heaplab",
+        "before.heaplab",
+    ];
+    let (spread, text) = code(&mixed);
+    assert_eq!(spread, 0, "{text}");
+    assert!(text.contains("beyond what runs differ"), "{text}");
+
+    let page = ["before.heaplab", "after.heaplab", "--html", "page.html"];
+    assert_eq!(code(&page).0, 0);
+    let page = std::fs::read_to_string(folder.join("page.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("After needs 19.5 KiB more"));
+}
