@@ -277,7 +277,9 @@ fn joined<'a>(sides: [&'a [Run]; 2], inlined: &'a HashMap<Vec<u32>, Vec<u32>>) -
 }
 
 fn functions(names: &Names, both: &[Both<'_>]) -> Vec<FunctionChange> {
-    let mut functions: HashMap<Option<u32>, ([Vec<Held>; 2], HashSet<usize>)> = HashMap::new();
+    /// What each run of both sides holds, and which sides have it.
+    type OfFunction = ([Vec<Held>; 2], HashSet<usize>);
+    let mut functions: HashMap<Option<u32>, OfFunction> = HashMap::new();
     for stack in both {
         let (runs, sides) = functions.entry(stack.path.first().copied()).or_default();
         for (side, held) in stack.runs.iter().enumerate() {

@@ -78,10 +78,13 @@ fn is_among(shorter: &[u32], longer: &[u32]) -> bool {
     shorter.iter().all(|name| rest.any(|other| other == name))
 }
 
+/// A line before and after; `None`: the other side has it alone.
+pub(crate) type Lines = (Option<u32>, Option<u32>);
+
 /// Lines of one function's calls, before and after: as many on both sides are the same in their
 /// order; else each is the nearest of the other side that is not nearer to another. Gives pairs, and
 /// those that one side has alone.
-pub(crate) fn lines(before: &[u32], after: &[u32]) -> Vec<(Option<u32>, Option<u32>)> {
+pub(crate) fn lines(before: &[u32], after: &[u32]) -> Vec<Lines> {
     let (mut before, mut after) = (before.to_vec(), after.to_vec());
     before.sort_unstable();
     after.sort_unstable();
@@ -95,21 +98,18 @@ pub(crate) fn lines(before: &[u32], after: &[u32]) -> Vec<(Option<u32>, Option<u
         of_a.cmp(&of_b).then((a.0.min(a.1), a.0.max(a.1)).cmp(&(b.0.min(b.1), b.0.max(b.1))))
     };
     pairs.sort_by(near);
-    let mut lines: Vec<(Option<u32>, Option<u32>)> = Vec::new();
+    let mut lines: Vec<Lines> = Vec::new();
     for (one, other) in pairs {
-        let is_taken =
-            |line: &(Option<u32>, Option<u32>)| line.0 == Some(one) || line.1 == Some(other);
+        let is_taken = |line: &Lines| line.0 == Some(one) || line.1 == Some(other);
         if !lines.iter().any(is_taken) {
             lines.push((Some(one), Some(other)));
         }
     }
-    let alone = |line: u32,
-                 lines: &[(Option<u32>, Option<u32>)],
-                 side: fn(&(Option<u32>, Option<u32>)) -> Option<u32>| {
-        !lines.iter().any(|pair| side(pair) == Some(line))
+    let has = |side: fn(&Lines) -> Option<u32>, line: u32, lines: &[Lines]| {
+        lines.iter().any(|pair| side(pair) == Some(line))
     };
-    before.retain(|line| alone(*line, &lines, |pair| pair.0));
-    after.retain(|line| alone(*line, &lines, |pair| pair.1));
+    before.retain(|line| !has(|pair| pair.0, *line, &lines));
+    after.retain(|line| !has(|pair| pair.1, *line, &lines));
     lines.extend(before.into_iter().map(|line| (Some(line), None)));
     lines.extend(after.into_iter().map(|line| (None, Some(line))));
     lines.sort_unstable_by_key(|(one, other)| (one.or(*other), *other));

@@ -126,7 +126,9 @@ fn flame(of: &Comparison) -> (Option<model::Flame>, Vec<model::Frame>) {
     } else {
         of.moment.clone()
     };
-    let quantities: [(String, &str, fn(&HeldChange) -> &Change); 3] = [
+    /// What it is called, its unit, and where it stands.
+    type Quantity = (String, &'static str, fn(&HeldChange) -> &Change);
+    let quantities: [Quantity; 3] = [
         (format!("live at {at}, bytes"), "byte", |held| &held.live_bytes),
         ("asked for, bytes".into(), "byte", |held| &held.requested_bytes),
         ("requests".into(), "request", |held| &held.requests),
