@@ -6,7 +6,6 @@ use heaplab_expression::{Expression, Value};
 pub fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = heaplab_expression::bytes(&text);
-    let _ = heaplab_gate::Assertion::read(&text);
     match Expression::read(&text) {
         Err(misread) => assert!(misread.to_string().ends_with('^'), "the place is shown"),
         Ok(expression) => {
