@@ -92,8 +92,7 @@ impl<'a> Measured<'a> {
     fn findings(&self, kind: Option<&str>) -> u64 {
         let is_meant =
             |found: &&heaplab_findings::Found| kind.is_none_or(|kind| found.kind.name == kind);
-        numbered(&self.analysis.findings).into_iter().filter(|found| is_meant(&found)).count()
-            as u64
+        numbered(&self.analysis.findings).into_iter().filter(|found| is_meant(found)).count() as u64
     }
 
     /// The stacks through a function with what each has of a name; of all functions where it is

@@ -2,7 +2,7 @@
 
 use super::report::progress;
 use crate::{choose, output, terminal};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use heaplab_expression::Misread;
 use heaplab_gate::junit::{self, Case, Outcome};
 use heaplab_gate::{Asked, Assertion, Checked, Measured, Unmeasured};
@@ -117,7 +117,8 @@ fn looked_at(args: &Args, path: &Path) -> Result<(Bundle, Analysis)> {
     let bundle = choose::open(path)?;
     let (selection, peaks) = progress(&bundle, "looking for the largest process", |read| {
         select(&bundle, args.process.as_deref(), read)
-    })?;
+    })
+    .with_context(|| path.display().to_string())?;
     let processes = &bundle.tables().processes;
     if let (Some(row), true) = (selection.process, peaks.len() > 1) {
         let label = process_label(processes, row as usize);
@@ -170,9 +171,14 @@ fn unchecked(args: &Args, why: &str) -> Result<ExitCode> {
 }
 
 fn written(args: &Args, cases: &[Case]) -> Result<()> {
-    let Some(file) = &args.junit else { return Ok(()) };
     let suite = format!("heaplab check {}", args.bundle.display());
-    let document = junit::document(&suite, cases);
+    junit_file(args.junit.as_deref(), &suite, cases)
+}
+
+/// Writes the JUnit file where one was asked for.
+pub fn junit_file(file: Option<&Path>, suite: &str, cases: &[Case]) -> Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    let document = junit::document(suite, cases);
     output::write(file, false, |out| Ok(out.write_all(document.as_bytes())?))
 }
 

@@ -2,7 +2,7 @@
 
 use super::report::{may_write_page, progress};
 use crate::{choose, output, terminal};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use heaplab_compare::{Comparison, Figure, Outcome, Reducer, Run, json, page, text};
 use heaplab_findings::Basis;
 use heaplab_report::{analyse, moments, select};
@@ -144,26 +144,30 @@ fn sides(args: &Args) -> Result<(&[PathBuf], &[PathBuf])> {
 
 /// Reads recordings, one after the other.
 fn reduced(args: &Args, reducer: &mut Reducer, paths: &[PathBuf]) -> Result<Vec<Run>> {
-    let mut runs = Vec::with_capacity(paths.len());
-    for path in paths {
-        let bundle = choose::open(path)?;
-        let (selection, _) = progress(&bundle, "looking for the largest process", |read| {
-            select(&bundle, args.process.as_deref(), read)
-        })?;
-        let wanted = [args.at.clone()];
-        let (requests, notes) =
-            moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)?;
-        notes.iter().for_each(|note| eprintln!("heaplab: {}: {note}", path.display()));
-        let analysis = progress(&bundle, "reading", |read| {
-            analyse(&bundle, selection, args.allocator, requests, read)
-        })?;
-        if analysis.profile.totals.requests == 0 {
-            bail!("{}: no allocation of this process was recorded", path.display());
-        }
-        let shown = moments::shown(&wanted, false, &analysis.profile)?;
-        runs.push(reducer.reduce(&bundle, &analysis, &shown));
+    // Of several recordings an error names the one that it is about.
+    let read = |path: &PathBuf| {
+        reduced_one(args, reducer, path).with_context(|| path.display().to_string())
+    };
+    paths.iter().map(read).collect()
+}
+
+fn reduced_one(args: &Args, reducer: &mut Reducer, path: &Path) -> Result<Run> {
+    let bundle = choose::open(path)?;
+    let (selection, _) = progress(&bundle, "looking for the largest process", |read| {
+        select(&bundle, args.process.as_deref(), read)
+    })?;
+    let wanted = [args.at.clone()];
+    let (requests, notes) =
+        moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)?;
+    notes.iter().for_each(|note| eprintln!("heaplab: {}: {note}", path.display()));
+    let analysis = progress(&bundle, "reading", |read| {
+        analyse(&bundle, selection, args.allocator, requests, read)
+    })?;
+    if analysis.profile.totals.requests == 0 {
+        bail!("no allocation of this process was recorded");
     }
-    Ok(runs)
+    let shown = moments::shown(&wanted, false, &analysis.profile)?;
+    Ok(reducer.reduce(&bundle, &analysis, &shown))
 }
 
 /// 1 where more grew than is allowed.

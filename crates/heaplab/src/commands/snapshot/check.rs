@@ -2,10 +2,12 @@
 
 use super::file::{self, Open, Reading};
 use super::only::moment;
+use crate::commands::check::junit_file;
 use crate::signals::bus;
 use crate::terminal;
 use anyhow::{Result, bail, ensure};
 use heaplab_expression::{Misread, Pattern};
+use heaplab_gate::junit::{Case, Outcome};
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::leaks::Born;
 use heaplab_snapshot::query::assertion::{Asked, Assertion, Checked, Heap, Older, counts};
@@ -79,6 +81,9 @@ pub struct Args {
     /// Write JSON
     #[arg(long)]
     json: bool,
+    /// Write a JUnit file, too, for a CI server
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
     #[command(flatten)]
     reading: Reading,
 }
@@ -113,7 +118,7 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
         Ok(assertions) => assertions,
         Err(misread) => {
             eprintln!("heaplab snapshot check: {misread}");
-            return Ok(ExitCode::from(2));
+            return unchecked(&args, &misread.to_string());
         }
     };
     let mut unknown: Vec<(String, String)> = Vec::new();
@@ -140,7 +145,7 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
         Ok(checked) => checked,
         Err(error) => {
             eprintln!("heaplab snapshot check: {error:#}");
-            return Ok(ExitCode::from(2));
+            return unchecked(&args, &format!("{error:#}"));
         }
     };
     let failed = checked.iter().filter(|checked| !checked.holds).count();
@@ -167,7 +172,34 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
             }
         }
     }
+    let mut cases: Vec<Case> = assertions.iter().zip(&checked).map(case).collect();
+    if args.strict {
+        cases.extend(unknown.iter().map(|(class, near)| Case {
+            name: format!("no object is of a class {class:?}{near}"),
+            result: Outcome::Fails("a class is named that no object is of".into()),
+        }));
+    }
+    written(&args, &cases)?;
     Ok(ExitCode::from(u8::from(failed > 0 || (args.strict && !unknown.is_empty()))))
+}
+
+fn case((assertion, checked): (&Assertion, &Checked)) -> Case {
+    let value = |asked: &Asked| format!("{} is {}", asked.call, shown(asked));
+    let values = checked.asked.iter().map(value).collect::<Vec<_>>().join("\n");
+    let result = if checked.holds { Outcome::Holds(values) } else { Outcome::Fails(values) };
+    Case { name: assertion.text().to_owned(), result }
+}
+
+/// Nothing could be checked: each assertion is an error of the JUnit file.
+fn unchecked(args: &Args, why: &str) -> Result<ExitCode> {
+    let case = |text: &String| Case { name: text.clone(), result: Outcome::Unchecked(why.into()) };
+    written(args, &args.assertions.iter().map(case).collect::<Vec<_>>())?;
+    Ok(ExitCode::from(2))
+}
+
+fn written(args: &Args, cases: &[Case]) -> Result<()> {
+    let suite = format!("heaplab snapshot check {}", args.file.display());
+    junit_file(args.junit.as_deref(), &suite, cases)
 }
 
 /// The classes that are named.
