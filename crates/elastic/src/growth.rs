@@ -42,7 +42,9 @@ impl Growth {
     /// about two thirds outgrow theirs, by a few lines where there is room beside them. First chunks
     /// have 256 bytes to a granule; every shard of a space begins with 512 and learns for itself.
     /// Arenas that are born by the thousand and then filled in turns teach nothing before all have
-    /// their first chunk: give those a size.
+    /// their first chunk. They are seen by that many outgrow it with no birth in between, and their
+    /// next chunks are larger: as large as what the arena has, from the fourth on half of that, a
+    /// granule at most. A size that is known serves them better.
     pub const LEARNED: Growth = {
         let mut codes = Growth::new(&[512, LEARNED_BYTES_MIN]).codes;
         codes[7] = LEARNS;

@@ -444,8 +444,10 @@ impl Arena {
     #[inline]
     fn next_bytes(&self) -> usize {
         let head = self.head();
-        let owned_bytes = self.shared().shape.line_offset(head.owned_lines.get());
-        head.seeded().growth.wanted_bytes(head.chunks.get().into(), owned_bytes)
+        let (shape, seed, nth) = (self.shared().shape, head.seeded(), head.chunks.get().into());
+        let owned_bytes = shape.line_offset(head.owned_lines.get());
+        let in_turns = seed.in_turns_bytes(nth, owned_bytes, shape.granule_bytes());
+        seed.growth.wanted_bytes(nth, owned_bytes).max(in_turns)
     }
 
     /// By what of the chunk is not committed; `None` where that is not enough.

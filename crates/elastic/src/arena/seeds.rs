@@ -11,7 +11,7 @@ use crate::Growth;
 use crate::pool::shape::Shape;
 use crate::space::Shared;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// See the module.
 #[repr(C)]
@@ -24,6 +24,9 @@ pub struct Seed {
     pub shard: usize,
     /// Of first chunks: [`First`], packed. What a thread learns while another one does may be lost.
     first: AtomicU64,
+    /// Arenas that outgrew their first chunk since the last one began: more than a few are filled in
+    /// turns.
+    outgrown: AtomicU32,
 }
 
 /// How large a first chunk is to be.
@@ -65,13 +68,18 @@ const SMALLER_SHARE: usize = 36;
 /// What first chunks have at least. Births alone, of arenas that are filled later, say little.
 const FIRST_BYTES_MIN: usize = 256;
 
+/// So many arenas outgrow their first chunk between two births where arenas are filled in turns. One
+/// after another it is one at most, on a few threads of one shard a few.
+const IN_TURNS_FROM: u32 = 16;
+
 impl Seed {
     fn new(growth: Growth, shared: *const Shared, shard: usize) -> NonNull<Seed> {
         // SAFETY: an arena of the space is being born.
         let shape = unsafe { (*shared).shape };
         let first = AtomicU64::new(First::of(growth.chunk_bytes(0), shape).packed());
         let head = Head::seed();
-        let seed = Box::leak(Box::new(Seed { head, shared, growth, shard, first }));
+        let outgrown = AtomicU32::new(0);
+        let seed = Box::leak(Box::new(Seed { head, shared, growth, shard, first, outgrown }));
         let seed = NonNull::from(seed);
         // SAFETY: nobody else has it yet.
         unsafe { (*seed.as_ptr()).head.seed = seed.as_ptr() };
@@ -85,6 +93,7 @@ impl Seed {
         if self.growth.learns() {
             let less = first.bytes - first.bytes / SMALLER_SHARE - 1;
             self.learn(less.max(FIRST_BYTES_MIN));
+            self.outgrown.store(0, Ordering::Relaxed);
         }
         first
     }
@@ -95,6 +104,20 @@ impl Seed {
     pub fn outgrown(&self, granule_bytes: usize) {
         let bytes = First::unpacked(self.first.load(Ordering::Relaxed)).bytes;
         self.learn((bytes + bytes / LARGER_SHARE + 1).min(granule_bytes));
+        let outgrown = self.outgrown.load(Ordering::Relaxed);
+        self.outgrown.store(outgrown.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// What the n-th chunk of an arena that owns `owned_bytes` should have at least, because arenas
+    /// are filled in turns: then none can be lengthened in place, and small chunks of many arenas
+    /// would share each page, so that hardly a page is free when most arenas are dead. 0 where
+    /// arenas are filled one after another.
+    pub fn in_turns_bytes(&self, nth: usize, owned_bytes: usize, granule_bytes: usize) -> usize {
+        match self.outgrown.load(Ordering::Relaxed) {
+            ..IN_TURNS_FROM => 0,
+            _ if nth <= 2 => owned_bytes.min(granule_bytes),
+            _ => (owned_bytes / 2).min(granule_bytes),
+        }
     }
 
     fn learn(&self, bytes: usize) {

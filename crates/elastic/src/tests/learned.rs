@@ -58,3 +58,30 @@ fn one_large_arena_among_many_small_ones_changes_little() {
     drop(arenas);
     is_empty(&space);
 }
+
+/// All arenas begin before one of them is full, so that nothing is known of their size: the chunks
+/// that follow are large enough that pages are free when most arenas are dead.
+#[test]
+fn arenas_filled_in_turns_share_few_pages() {
+    let space = space();
+    let count = if cfg!(miri) { 60 } else { 2000 };
+    let mut arenas: Vec<Option<Arena>> = (0..count).map(|_| None).collect();
+    for _ in 0..20 {
+        for arena in &mut arenas {
+            let arena = arena.get_or_insert_with(|| space.arena(Growth::default()).unwrap());
+            arena.allocate(layout(104, 8)).unwrap();
+        }
+    }
+    let filled = space.committed_bytes();
+    for (number, arena) in arenas.iter_mut().enumerate() {
+        if !((number as u32).wrapping_mul(0x9e37_79b1) >> 16).is_multiple_of(10) {
+            *arena = None;
+        }
+    }
+    space.trim().unwrap();
+    let left = space.committed_bytes();
+    assert!(filled <= count * 20 * 104 * 8 / 5, "{filled}");
+    assert!(cfg!(miri) || left * 100 <= filled * 65, "{left} of {filled}");
+    drop(arenas);
+    is_empty(&space);
+}
