@@ -11,6 +11,7 @@ mod fresh;
 mod hotspot;
 mod large;
 mod peers;
+mod phases;
 mod settings;
 mod space;
 mod threads;
@@ -479,41 +480,60 @@ fn least_ratio(drop: &drops::Drop) -> f64 {
 fn spaces(figures: &mut Figures, seeds: u64) -> Result<()> {
     for seed in 1..=seeds {
         for order in space::ORDERS {
-            println!(
-                "\n10,000 arenas x 20 blocks, {order}, seed {seed}; MB resident above the start:"
-            );
-            println!(
-                "| heap | requested | filled | live | 90 % dropped | trimmed | mappings | all dropped | fill, ns an allocation |"
-            );
-            println!("|---|---|---|---|---|---|---|---|---|");
-            let mut measured = Vec::new();
-            for heap in space::HEAPS {
-                let Some(one) = space::fresh(heap, order, seed)? else {
-                    println!("| {heap} | not installed: skipped | | | | | | | |");
-                    continue;
-                };
-                println!(
-                    "| {heap} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:+} | {:.2} | {:.0} |",
-                    megabytes(one.requested_bytes),
-                    megabytes(one.filled_bytes),
-                    megabytes(one.live_bytes),
-                    megabytes(one.dropped_bytes),
-                    megabytes(one.trimmed_bytes),
-                    one.mappings,
-                    megabytes(one.empty_bytes),
-                    one.fill_ns
-                );
-                measured.push(one);
-            }
+            let what = format!("10,000 arenas x 20 blocks, {order}");
+            let measured = space_table(&what, order, seed)?;
             judge(figures, order, seed, &measured);
             figures.space.extend(measured);
         }
     }
+    for order in &space::ORDERS[..2] {
+        let what = format!("50,000 arenas x 3 blocks of 16 to 128 bytes, {order}");
+        figures.space.extend(space_table(&what, &format!("{}{order}", space::TINY), 1)?);
+    }
+    let (live, committed) = phases::committed_bytes()?;
+    let (live, committed) = (megabytes(live), megabytes(committed));
+    figures.row(
+        "one arena, 12 phases of other sizes, each freed before the next",
+        format!("{committed:.2} MB committed, {live:.2} live in a phase"),
+        "<= 1.2 times what lives",
+        committed <= live * 1.2,
+    );
     Ok(())
 }
 
+/// Measures all heaps, and prints them.
+fn space_table(what: &str, order: &str, seed: u64) -> Result<Vec<space::Measured>> {
+    println!("\n{what}, seed {seed}; MB resident above the start:");
+    println!(
+        "| heap | requested | filled | live | 90 % dropped | trimmed | mappings | all dropped | fill, ns an allocation |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    let mut measured = Vec::new();
+    for heap in space::HEAPS {
+        let Some(one) = space::fresh(heap, order, seed)? else {
+            println!("| {heap} | not installed: skipped | | | | | | | |");
+            continue;
+        };
+        println!(
+            "| {heap} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:+} | {:.2} | {:.0} |",
+            megabytes(one.requested_bytes),
+            megabytes(one.filled_bytes),
+            megabytes(one.live_bytes),
+            megabytes(one.dropped_bytes),
+            megabytes(one.trimmed_bytes),
+            one.mappings,
+            megabytes(one.empty_bytes),
+            one.fill_ns
+        );
+        measured.push(one);
+    }
+    Ok(measured)
+}
+
 fn judge(figures: &mut Figures, order: &str, seed: u64, measured: &[space::Measured]) {
-    let (ours, peers) = (&measured[0], &measured[1..]);
+    let ours = &measured[0];
+    let peers: Vec<&space::Measured> =
+        measured[1..].iter().filter(|peer| peer.heap != space::LEARNED).collect();
     let name = |what: &str| format!("{what}, {order}, seed {seed}");
     let (filled, trimmed) = (megabytes(ours.filled_bytes), megabytes(ours.trimmed_bytes));
     if order == space::ORDERS[2] {
@@ -528,8 +548,9 @@ fn judge(figures: &mut Figures, order: &str, seed: u64, measured: &[space::Measu
             within,
         );
     } else {
-        let least =
-            |of: fn(&space::Measured) -> usize| peers.iter().map(of).min().map_or(0.0, megabytes);
+        let least = |of: fn(&space::Measured) -> usize| {
+            peers.iter().map(|peer| of(peer)).min().map_or(0.0, megabytes)
+        };
         let (peer_filled, peer_trimmed) =
             (least(|peer| peer.filled_bytes), least(|peer| peer.trimmed_bytes));
         let measured = format!(

@@ -13,6 +13,9 @@ pub trait Peer {
     /// Whether the blocks of an arena die with it. The driver frees them one by one where they do
     /// not.
     const REGIONS: bool;
+    /// So many arenas will live at once: a table of their handles that grows leaves its former
+    /// places behind, resident, which are nobody's.
+    fn expect(&mut self, _arenas: usize) {}
     /// An arena begins.
     fn begin(&mut self, arena: usize);
     /// A block of whole words.
@@ -99,6 +102,10 @@ impl Elastic {
 impl Peer for Elastic {
     const REGIONS: bool = true;
 
+    fn expect(&mut self, arenas: usize) {
+        self.arenas.reserve_exact(arenas);
+    }
+
     fn begin(&mut self, arena: usize) {
         let growth = self.known.get(arena).copied().unwrap_or(self.growth);
         let begun = self.space.arena(growth).expect("memory");
@@ -132,6 +139,10 @@ pub struct Bumpalo(Vec<Option<bumpalo::Bump>>);
 
 impl Peer for Bumpalo {
     const REGIONS: bool = true;
+
+    fn expect(&mut self, arenas: usize) {
+        self.0.reserve_exact(arenas);
+    }
 
     fn begin(&mut self, arena: usize) {
         put(&mut self.0, arena, Some(bumpalo::Bump::new()));
@@ -319,6 +330,10 @@ impl Talloc {
 
 impl Peer for Talloc {
     const REGIONS: bool = true;
+
+    fn expect(&mut self, arenas: usize) {
+        self.contexts.reserve_exact(arenas);
+    }
 
     fn begin(&mut self, arena: usize) {
         if self.contexts.len() <= arena {

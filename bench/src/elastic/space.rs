@@ -1,5 +1,5 @@
-//! Space: ten thousand arenas of twenty blocks, nine in ten dropped at random; each heap and order
-//! in a process of its own.
+//! Space: ten thousand arenas of twenty blocks, or fifty thousand of three tiny ones, nine in ten
+//! dropped at random; each heap and order in a process of its own.
 
 use super::peers::{Blocks, Bumpalo, Elastic, Peer, Talloc};
 use super::workload::{Random, sizes};
@@ -14,11 +14,40 @@ const BLOCKS: usize = 20;
 /// The sizes of the histogram up to here make the 21.2 MB that the bounds are stated for.
 const WORDS_MAX: usize = 116;
 
-/// Heaps in the order of the table.
-pub const HEAPS: [&str; 6] = ["elastic", "glibc", "jemalloc", "mimalloc", "bumpalo", "talloc"];
+/// Heaps in the order of the table: `elastic` knows how large its arenas are (`Growth::SMALL`),
+/// [`LEARNED`] does not.
+pub const HEAPS: [&str; 7] =
+    ["elastic", LEARNED, "glibc", "jemalloc", "mimalloc", "bumpalo", "talloc"];
+/// Elastic arenas as they are by default.
+pub const LEARNED: &str = "elastic by default";
 /// How arenas are filled: each is born when its first block is asked for; in the last order all are
 /// before any is filled, one after another.
 pub const ORDERS: [&str; 3] = ["one after another", "round-robin", "all born first"];
+/// Before the order: fifty thousand arenas of three blocks of 16 to 128 bytes.
+pub const TINY: &str = "tiny ";
+const TINY_ARENAS: usize = 50_000;
+const TINY_BLOCKS: usize = 3;
+
+/// What is asked for.
+struct Asked<'a> {
+    arenas: usize,
+    blocks: usize,
+    /// Of each block, arena by arena.
+    sizes: Vec<u32>,
+    order: &'a str,
+}
+
+impl Asked<'_> {
+    fn of(order: &str, seed: u64) -> Result<Asked<'_>> {
+        let Some(order) = order.strip_prefix(TINY) else {
+            let sizes = sizes(ARENAS * BLOCKS, WORDS_MAX, seed)?;
+            return Ok(Asked { arenas: ARENAS, blocks: BLOCKS, sizes, order });
+        };
+        let mut random = Random(seed);
+        let sizes = (0..TINY_ARENAS * TINY_BLOCKS).map(|_| 16 + 8 * random.below(15) as u32);
+        Ok(Asked { arenas: TINY_ARENAS, blocks: TINY_BLOCKS, sizes: sizes.collect(), order })
+    }
+}
 
 /// What one process measured. Bytes are RssAnon above the start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -96,8 +125,9 @@ pub fn child(spec: &str) -> Result<()> {
         return Ok(());
     }
     let measured = match heap {
-        "elastic" => {
-            let elastic = Elastic::new(Growth::SMALL, Reclaim::default());
+        "elastic" | LEARNED => {
+            let growth = if heap == LEARNED { Growth::LEARNED } else { Growth::SMALL };
+            let elastic = Elastic::new(growth, Reclaim::default());
             let space = elastic.space.clone();
             Some(measure(elastic, heap, order, seed)?).map(|measured| Measured {
                 committed_bytes: Some(space.committed_bytes()),
@@ -116,8 +146,8 @@ pub fn child(spec: &str) -> Result<()> {
 }
 
 fn measure(mut peer: impl Peer, heap: &str, order: &str, seed: u64) -> Result<Measured> {
-    let sizes = sizes(ARENAS * BLOCKS, WORDS_MAX, seed)?;
-    let drops = Random(seed ^ 1).order(ARENAS);
+    let Asked { arenas, blocks: arena_blocks, sizes, order: fill } = Asked::of(order, seed)?;
+    let drops = Random(seed ^ 1).order(arenas);
     let mut random = Random(seed);
     random.next();
     super::peers::trim_system();
@@ -125,13 +155,15 @@ fn measure(mut peer: impl Peer, heap: &str, order: &str, seed: u64) -> Result<Me
     let cpu_ns = super::time::cpu_ns();
     // A program that frees blocks one by one has to know them.
     let mut blocks: Vec<*mut u8> =
-        Vec::with_capacity(if has_regions(&peer) { 0 } else { ARENAS * BLOCKS });
+        Vec::with_capacity(if has_regions(&peer) { 0 } else { sizes.len() });
     blocks.resize(blocks.capacity(), std::ptr::null_mut());
-    let (one_after_another, born_first) = (order != ORDERS[1], order == ORDERS[2]);
+    peer.expect(arenas);
+    let (one_after_another, born_first) = (fill != ORDERS[1], fill == ORDERS[2]);
     if born_first {
-        (0..ARENAS).for_each(|arena| peer.begin(arena));
+        (0..arenas).for_each(|arena| peer.begin(arena));
     }
-    let (outer, inner) = if one_after_another { (ARENAS, BLOCKS) } else { (BLOCKS, ARENAS) };
+    let (outer, inner) =
+        if one_after_another { (arenas, arena_blocks) } else { (arena_blocks, arenas) };
     for (first, second) in
         (0..outer).flat_map(|first| (0..inner).map(move |second| (first, second)))
     {
@@ -139,7 +171,7 @@ fn measure(mut peer: impl Peer, heap: &str, order: &str, seed: u64) -> Result<Me
         if nth == 0 && !born_first {
             peer.begin(arena);
         }
-        let at = arena * BLOCKS + nth;
+        let at = arena * arena_blocks + nth;
         let block = peer.allocate(arena, sizes[at] as usize);
         // SAFETY: the block has this size and was just handed out.
         unsafe { block.write_bytes(at as u8 | 1, sizes[at] as usize) };
@@ -147,20 +179,20 @@ fn measure(mut peer: impl Peer, heap: &str, order: &str, seed: u64) -> Result<Me
             *slot = block;
         }
     }
-    let fill_ns = (super::time::cpu_ns() - cpu_ns) as f64 / (ARENAS * BLOCKS) as f64;
+    let fill_ns = (super::time::cpu_ns() - cpu_ns) as f64 / sizes.len() as f64;
     let above = |bytes: usize| bytes.saturating_sub(start_bytes);
     let filled_bytes = above(resident_bytes()?);
-    let (dropped, kept) = drops.split_at(ARENAS / 10 * 9);
-    end(&mut peer, dropped, &sizes, &blocks);
+    let (dropped, kept) = drops.split_at(arenas / 10 * 9);
+    end(&mut peer, dropped, arena_blocks, &sizes, &blocks);
     let dropped_bytes = above(resident_bytes()?);
     peer.trim();
     let (trimmed_bytes, mappings) = (above(resident_bytes()?), mappings()? - start_mappings);
-    end(&mut peer, kept, &sizes, &blocks);
+    end(&mut peer, kept, arena_blocks, &sizes, &blocks);
     peer.trim();
     let of = |arenas: &[u32]| -> usize {
         arenas
             .iter()
-            .flat_map(|arena| &sizes[*arena as usize * BLOCKS..][..BLOCKS])
+            .flat_map(|arena| &sizes[*arena as usize * arena_blocks..][..arena_blocks])
             .map(|size| *size as usize)
             .sum()
     };
@@ -183,10 +215,16 @@ fn has_regions<P: Peer>(_: &P) -> bool {
     P::REGIONS
 }
 
-fn end<P: Peer>(peer: &mut P, arenas: &[u32], sizes: &[u32], blocks: &[*mut u8]) {
+fn end<P: Peer>(
+    peer: &mut P,
+    arenas: &[u32],
+    arena_blocks: usize,
+    sizes: &[u32],
+    blocks: &[*mut u8],
+) {
     for arena in arenas.iter().map(|arena| *arena as usize) {
         if !P::REGIONS {
-            for at in arena * BLOCKS..(arena + 1) * BLOCKS {
+            for at in arena * arena_blocks..(arena + 1) * arena_blocks {
                 // SAFETY: every block of the arena lives until here.
                 unsafe { peer.free(arena, blocks[at], sizes[at] as usize) };
             }
