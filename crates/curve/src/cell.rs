@@ -1,5 +1,6 @@
 //! What is asked of one run, and what came of it.
 
+use crate::handling::{IgnoredStatuses, Output};
 use crate::launch::Launch;
 use crate::runtimes::{Collections, Runtime};
 use serde::{Deserialize, Serialize};
@@ -22,8 +23,10 @@ pub struct CellRequest {
     pub runtime: Option<Runtime>,
     /// Where a JVM tells.
     pub logs: Option<PathBuf>,
-    /// A status other than 0 is no failure.
-    pub ignore_failure: bool,
+    /// Statuses other than 0 that are no failure.
+    pub ignore_failure: IgnoredStatuses,
+    /// Where its standard output goes; the name of a file is whole.
+    pub output: Output,
 }
 
 /// What came of a run.
@@ -75,6 +78,10 @@ pub struct Measure {
     /// The largest resident set: the kernel's own peak of one process, or the largest sum of
     /// proportional sets that was seen of several.
     pub peak_bytes: u64,
+    /// The peak is no more than that: the command ended before anybody looked at it, and is smaller
+    /// than the process that measured it.
+    #[serde(default)]
+    pub peak_is_bound: bool,
     /// The most anonymous memory that was seen: without files, shared between processes counted
     /// once.
     pub peak_anonymous_bytes: u64,

@@ -198,7 +198,11 @@ fn raised(estimate: Estimate) -> Estimate {
     Estimate { value: estimate.value.exp(), low: estimate.low.exp(), high: estimate.high.exp() }
 }
 
-/// The first of `others` that needs no more of either and less of one than the point at `index`, in
+/// What a point has to need less of both to be better, as a share of the other: settings that do
+/// the same differ by chance, and some of many differ in nearly all resamplings.
+const LESS_BY: f64 = 0.01;
+
+/// The first of `others` that needs less of both than the point at `index`, by [`LESS_BY`] and in
 /// nearly all resamplings. None with few blocks.
 pub fn dominating(samples: &Samples, index: usize, others: &[usize]) -> Option<usize> {
     if samples.blocks() < DOMINATION_BLOCKS_MIN {
@@ -206,9 +210,8 @@ pub fn dominating(samples: &Samples, index: usize, others: &[usize]) -> Option<u
     }
     let is_below = |points: &Points, other: usize| match (points[index], points[other]) {
         (Some(point), Some(other)) => {
-            other.time <= point.time
-                && other.space <= point.space
-                && (other.time < point.time || other.space < point.space)
+            let is_less = |other: f64, own: f64| other < own * (1.0 - LESS_BY);
+            is_less(other.time, point.time) && is_less(other.space, point.space)
         }
         _ => false,
     };

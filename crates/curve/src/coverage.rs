@@ -12,7 +12,8 @@ use heaplab_experiment::results::Estimate;
 /// Seeds of a test; a debug build takes half a second for each. HEAPLAB_CURVE_SEEDS asks for
 /// another number.
 fn seeds() -> u64 {
-    std::env::var("HEAPLAB_CURVE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(100)
+    let asked = std::env::var("HEAPLAB_CURVE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
+    asked.filter(|seeds| *seeds > 0).unwrap_or(100)
 }
 
 const FIRST: [usize; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
@@ -22,27 +23,36 @@ fn holds(estimate: Option<Estimate>, truth: f64) -> u64 {
     u64::from(estimate.is_some_and(|estimate| estimate.low <= truth && truth <= estimate.high))
 }
 
-/// In how many of the seeds intervals hold a, b and c.
-fn recovered(program: Program, reps: u32) -> [u64; 3] {
-    let mut counts = [0; 3];
+/// In how many of the seeds intervals hold a, b and c, and in how many they hold a value that is
+/// wrong by [`WRONG`], as intervals without an end would.
+fn recovered(program: Program, reps: u32) -> ([u64; 3], [u64; 3]) {
+    let (mut counts, mut wrong) = ([0; 3], [0; 3]);
     for seed in 0..seeds() {
         let (plan, blocks) = experiment(&[program], reps, seed);
         let (fitted, result) = fit(&Samples::new(&plan, &blocks), &FIRST);
         assert!(result.fits, "seed {seed}: {:?}", result.reason);
         let of =
             |value: fn(&Curve) -> f64| fitted.curve.estimate(|curve| curve.as_ref().map(value));
-        counts[0] += holds(of(|curve| curve.a), program.a);
-        counts[1] += holds(of(|curve| curve.b), program.k * program.m);
-        counts[2] += holds(of(|curve| curve.c), program.c);
+        let found = [of(|curve| curve.a), of(|curve| curve.b), of(|curve| curve.c)];
+        let truths = [program.a, program.k * program.m, program.c];
+        for (at, (found, truth)) in found.into_iter().zip(truths).enumerate() {
+            counts[at] += holds(found, truth);
+            wrong[at] += holds(found, truth * WRONG[at]);
+        }
     }
-    counts
+    (counts, wrong)
 }
+
+/// What a, b and c are multiplied by to be wrong: intervals are some 3 %, 20 % and 5 % wide to each
+/// side.
+const WRONG: [f64; 3] = [1.1, 1.6, 1.2];
 
 #[test]
 fn known_parameters_are_recovered() {
     // As many blocks as the command has without being asked.
-    let counts = recovered(Program::EXAMPLE, 10);
+    let (counts, wrong) = recovered(Program::EXAMPLE, 10);
     assert!(counts.into_iter().all(|count| count * 100 >= seeds() * 95), "{counts:?}");
+    assert!(wrong.into_iter().all(|count| count * 100 <= seeds() * 5), "held: {wrong:?}");
 }
 
 #[test]
@@ -52,12 +62,14 @@ fn known_ratios_are_recovered() {
     let second = Program { c: first.c * 0.7, m: first.m * 0.7, ..first };
     let time =
         |program: Program, space: f64| program.k * program.m / (space - program.c) + program.a;
-    let (mut in_space, mut in_time) = (0, 0);
+    let (mut in_space, mut in_time, mut wrong) = (0, 0, 0);
     for seed in 0..seeds() {
         let (plan, blocks) = experiment(&[first, second], 10, seed);
         let samples = Samples::new(&plan, &blocks);
         let ((one, _), (two, _)) = (fit(&samples, &FIRST), fit(&samples, &SECOND));
-        in_space += holds(space_at_equal_time(&one, &two).map(|ratio| ratio.mean), 0.7);
+        let space = space_at_equal_time(&one, &two).map(|ratio| ratio.mean);
+        in_space += holds(space, 0.7);
+        wrong += holds(space, 0.7 * 1.15) + holds(space, 0.7 / 1.15);
         let Some(ratio) = time_at_equal_space(&one, &two) else { continue };
         let truths = ratio.at.iter().map(|(space, estimate)| {
             holds(Some(*estimate), time(second, *space) / time(first, *space))
@@ -68,4 +80,5 @@ fn known_ratios_are_recovered() {
         in_space * 100 >= seeds() * 95 && in_time * 100 >= seeds() * 90,
         "{in_space}, {in_time}"
     );
+    assert!(wrong * 100 <= seeds() * 5, "a ratio that is wrong by 15 % is held {wrong} times");
 }

@@ -5,8 +5,8 @@
 //! curve against curve: space at equal time, time at equal space, never at an equal parameter.
 //! Source: "Modelling the major GC" of Jane Street's post on OCaml's best-fit allocator.
 //!
-//! - [`vary`]: the range of a parameter. [`plan`]: variants, settings, blocks. [`launch`]: from a
-//!   cell to a command line.
+//! - [`vary`]: the range of a parameter. [`plan`]: variants, settings, blocks. [`handling`]: what
+//!   counts as success, where output goes. [`launch`]: from a cell to a command line.
 //! - [`source`]: where measurements come from. [`measure`]: one run, in a process of its
 //!   own. [`tree`]: its processes' memory. [`lab`]: the lab's own heaps.
 //!   [`runtimes`]: what runtimes tell of their collections. [`mod@run`]: blocks, files, resuming.
@@ -21,8 +21,10 @@ pub mod compare;
 mod coverage;
 pub mod effect;
 pub mod fit;
+pub mod handling;
 pub mod lab;
 pub mod launch;
+pub mod markdown;
 pub mod measure;
 pub mod minimum;
 pub mod page;

@@ -7,9 +7,11 @@
 //!
 //! The kernel's own peak (`ru_maxrss`) is exact, but a program begins with the peak of the process
 //! that started it: where it is not above this process's own, the largest `VmHWM` that was seen
-//! takes its place.
+//! takes its place; of a program that ended
+//! before anybody looked it is all that is known, a bound.
 
 use crate::cell::{Canary, CellReport, CellRequest, Failure, Look, Measure};
+use crate::handling::Output;
 use crate::runtimes::{LINE_BYTES_MAX, Teller};
 use crate::tree::{self, Memory};
 use heaplab_experiment::process::describe;
@@ -85,18 +87,24 @@ fn run(request: &CellRequest) -> CellReport {
     if let Err(error) = set_child_subreaper(Some(getpid())) {
         return failed(format!("this process cannot take over orphans: {error}"));
     }
-    let command = match command(request) {
+    let (command, copies) = match command(request) {
         Ok(command) => command,
         Err(reason) => return failed(reason),
     };
     let own_peak = tree::memory(&[std::process::id()]).map_or(0, |memory| memory.peak_bytes);
     match start(command, request) {
-        Ok((begin, child)) => finish(request, begin, child, own_peak),
+        Ok((begin, child)) => finish(request, begin, (child, copies), own_peak),
         Err(reason) => failed(reason),
     }
 }
 
-fn command(request: &CellRequest) -> Result<Command, String> {
+/// Where what is read from a stream goes, too.
+type Copy = Box<dyn Write + Send>;
+
+/// Copies of standard output and of standard error.
+type Copies = [Option<Copy>; 2];
+
+fn command(request: &CellRequest) -> Result<(Command, Copies), String> {
     let launch = request.launch.clone().unwrap_or_default();
     let Some((program, arguments)) = launch.words.split_first() else {
         return Err("there is no command".into());
@@ -108,14 +116,31 @@ fn command(request: &CellRequest) -> Result<Command, String> {
     }
     command.envs(launch.set.iter().map(|(name, value)| (name, value)));
     let tells_on_output = request.runtime.is_some_and(|runtime| runtime.tells_on_output());
-    command.stdout(if tells_on_output { Stdio::piped() } else { Stdio::null() });
+    let (stdout, copies): (Stdio, Copies) = match &request.output {
+        Output::Null if !tells_on_output => (Stdio::null(), [None, None]),
+        Output::Null | Output::Pipe => (Stdio::piped(), [None, None]),
+        Output::Inherit => {
+            let shown = || Some(Box::new(std::io::stderr()) as Copy);
+            (Stdio::piped(), [shown(), shown()])
+        }
+        Output::File(path) => {
+            let file = std::fs::File::create(path)
+                .map_err(|error| format!("--output: {path} cannot be written: {error}"))?;
+            if tells_on_output {
+                (Stdio::piped(), [Some(Box::new(file)), None])
+            } else {
+                (file.into(), [None, None])
+            }
+        }
+    };
+    command.stdout(stdout);
     match &request.input {
         None => command.stdin(Stdio::null()),
         Some(path) => command.stdin(
             std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?,
         ),
     };
-    Ok(command)
+    Ok((command, copies))
 }
 
 /// Starts the command on its processors; this process stays where it is.
@@ -138,12 +163,22 @@ fn start(mut command: Command, request: &CellRequest) -> Result<(Instant, Child)
 }
 
 /// Watches a command until it has ended, and what it left behind.
-fn finish(request: &CellRequest, begin: Instant, mut child: Child, own_peak: u64) -> CellReport {
+fn finish(
+    request: &CellRequest,
+    begin: Instant,
+    (mut child, [output_copy, errors_copy]): (Child, Copies),
+    own_peak: u64,
+) -> CellReport {
     let teller = request.runtime.map(Teller::new);
     let on_output = request.runtime.is_some_and(|runtime| runtime.tells_on_output());
-    let output =
-        child.stdout.take().map(|stream| listen(stream, teller.clone().filter(|_| on_output)));
-    let errors = child.stderr.take().map(|stream| listen(stream, teller.filter(|_| !on_output)));
+    let output = child
+        .stdout
+        .take()
+        .map(|stream| listen(stream, teller.clone().filter(|_| on_output), output_copy));
+    let errors = child
+        .stderr
+        .take()
+        .map(|stream| listen(stream, teller.filter(|_| !on_output), errors_copy));
     let (is_over, pid) = (AtomicBool::new(false), child.id());
     let (status, wall, watched) = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| Watch::new(request, begin, pid).until(&is_over));
@@ -156,15 +191,18 @@ fn finish(request: &CellRequest, begin: Instant, mut child: Child, own_peak: u64
     let heard: Vec<Heard> =
         [output, errors].into_iter().flatten().filter_map(|thread| thread.join().ok()).collect();
     let tail = heard.last().map(|heard| heard.tail.clone()).unwrap_or_default();
-    let peak_bytes = watched.peak_bytes(own_peak);
+    let (peak_bytes, peak_is_bound) = watched.peak_bytes(own_peak);
     let failure = match status {
         _ if watched.timed_out => {
             Some(format!("it did not end within {} s", request.timeout_ms as f64 / 1e3))
         }
         Err(error) => Some(format!("its process was lost: {error}")),
         Ok(status) => {
-            let is_well = status.success() || (request.ignore_failure && status.code().is_some());
-            (!is_well).then(|| said(status, &tail))
+            let unwritten = heard.iter().find_map(|heard| heard.uncopied.clone());
+            match status.code() {
+                Some(code) if request.ignore_failure.accept(code) => unwritten,
+                _ => Some(said(status, &tail)),
+            }
         }
     };
     if let Some(reason) = failure {
@@ -185,6 +223,7 @@ fn finish(request: &CellRequest, begin: Instant, mut child: Child, own_peak: u64
     CellReport::Measured(Box::new(Measure {
         wall_ns: wall.as_nanos() as u64,
         peak_bytes,
+        peak_is_bound,
         peak_anonymous_bytes: watched.peak_anonymous_bytes,
         mean_anonymous_bytes: watched.mean_anonymous_bytes(),
         processes: watched.processes,
@@ -221,16 +260,27 @@ fn said(status: ExitStatus, tail: &VecDeque<String>) -> String {
 /// What was heard on a stream.
 struct Heard {
     teller: Option<Teller>,
+    /// Why a part of it is in no copy.
+    uncopied: Option<String>,
     tail: VecDeque<String>,
 }
 
-/// Reads a stream to its end: a runtime's lines are taken in, of the others the last are kept.
-fn listen(mut stream: impl Read + Send + 'static, teller: Option<Teller>) -> JoinHandle<Heard> {
+/// Reads a stream to its end: a runtime's lines are taken in, of the others the last are kept. All
+/// of it is copied where there is a copy.
+fn listen(
+    mut stream: impl Read + Send + 'static,
+    teller: Option<Teller>,
+    mut copy: Option<Copy>,
+) -> JoinHandle<Heard> {
     std::thread::spawn(move || {
-        let mut heard = Heard { teller, tail: VecDeque::new() };
+        let mut heard = Heard { teller, uncopied: None, tail: VecDeque::new() };
         let (mut buffer, mut line) = (vec![0; 1 << 16], Vec::new());
         // The end of the stream or an error: what was heard stands.
         while let Ok(read @ 1..) = stream.read(&mut buffer) {
+            if let Some(Err(error)) = copy.as_mut().map(|copy| copy.write_all(&buffer[..read])) {
+                heard.uncopied = Some(format!("its output cannot be written: {error}"));
+                copy = None;
+            }
             for part in buffer[..read].split_inclusive(|byte| *byte == b'\n') {
                 // Of a line that is too long the beginning is kept.
                 line.extend_from_slice(
@@ -381,11 +431,16 @@ impl Watch {
         }
     }
 
-    /// The kernel's peak where the command's own is known, and what was seen.
-    fn peak_bytes(&self, own_peak: u64) -> u64 {
+    /// The kernel's peak where the command's own is known, and what was seen. Of a command that
+    /// ended unseen and is smaller than this process the kernel's peak is a bound: then true.
+    fn peak_bytes(&self, own_peak: u64) -> (u64, bool) {
         let kernels = children_peak();
-        let kernels = if kernels > own_peak { kernels } else { 0 };
-        self.seen.peak_bytes.max(self.seen.resident_bytes).max(kernels)
+        let seen = self.seen.peak_bytes.max(self.seen.resident_bytes);
+        match kernels > own_peak {
+            true => (seen.max(kernels), false),
+            false if seen == 0 => (kernels, true),
+            false => (seen, false),
+        }
     }
 }
 
@@ -477,10 +532,13 @@ mod tests {
     #[test]
     fn what_a_program_says_is_bounded() {
         let text = format!("{}\nmajor_collections: 3\nlast", "x".repeat(1 << 20));
-        let heard =
-            listen(std::io::Cursor::new(text), Some(Teller::new(crate::runtimes::Runtime::Ocaml)))
-                .join()
-                .unwrap();
+        let heard = listen(
+            std::io::Cursor::new(text),
+            Some(Teller::new(crate::runtimes::Runtime::Ocaml)),
+            None,
+        )
+        .join()
+        .unwrap();
         assert_eq!(heard.teller.unwrap().collections().unwrap().cycles, 3);
         assert_eq!(heard.tail.back().map(String::as_str), Some("last"));
         assert!(heard.tail.iter().all(|line| line.len() <= 300));

@@ -1,6 +1,7 @@
 //! Results as one HTML file: what they say, the picture, every point. It has no script, asks no
 //! network for anything, and can be sent.
 
+use crate::markdown::remark;
 use crate::results::{PointResult, Results, VariantResult};
 use crate::svg::{escaped, names, picture};
 use crate::verdict::seconds;
@@ -115,14 +116,6 @@ fn row(out: &mut String, point: &PointResult, tells: bool) {
     };
     let size = |value: f64| bytes(value.max(0.0) as u64);
     let medians = &point.medians;
-    let remark = match (&point.failure, &point.dominated_by) {
-        (Some(failure), _) if point.runs == 0 => format!("no answer: {failure}"),
-        (Some(failure), _) => {
-            format!("{} of {} failed: {failure}", point.failures, point.failures + point.runs)
-        }
-        (None, Some(better)) => format!("{better} needs less of both"),
-        (None, None) => point.like.as_ref().map_or(String::new(), |like| format!("like {like}")),
-    };
     let _ = write!(
         out,
         "<tr><th>{}</th>{}{}",
@@ -154,6 +147,10 @@ fn row(out: &mut String, point: &PointResult, tells: bool) {
     } else {
         out.push_str("<td></td><td></td><td></td><td></td>");
     }
-    let _ =
-        writeln!(out, "<td>{}</td><td class=\"remark\">{}</td></tr>", point.runs, escaped(&remark));
+    let _ = writeln!(
+        out,
+        "<td>{}</td><td class=\"remark\">{}</td></tr>",
+        point.runs,
+        escaped(&remark(point))
+    );
 }

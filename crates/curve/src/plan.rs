@@ -13,6 +13,7 @@
 //!
 //! Everything else is refused: nobody could say what was compared.
 
+use crate::handling::{IgnoredStatuses, Output};
 use crate::launch::Launch;
 use crate::runtimes::Runtime;
 use crate::vary::{Target, Vary};
@@ -29,8 +30,12 @@ pub const COMPARE_PLACE: &str = "{compare}";
 /// One command with what is particular to it: it has a curve of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variant {
-    /// How it is called: the text that the user gave.
+    /// How it is called: the text, unless the user gave it a name. No part of an experiment's
+    /// identity.
+    #[serde(skip)]
     pub name: String,
+    /// The text that the user gave for it, which stands for `{compare}`.
+    pub text: String,
     /// The command's words.
     pub words: Vec<String>,
     /// Environment variables of its own.
@@ -120,7 +125,8 @@ pub fn variants(
         if variants.iter().any(|known| known.name == name) {
             return Err(CompareError::Twice(name));
         }
-        let mut variant = Variant { name, words: words.to_vec(), ..Variant::default() };
+        let mut variant =
+            Variant { name, text: text.clone(), words: words.to_vec(), ..Variant::default() };
         match own_variable(text) {
             _ if has_place => {
                 variant.words.iter_mut().for_each(|word| *word = word.replace(COMPARE_PLACE, text))
@@ -212,8 +218,10 @@ pub struct Settings {
     pub interval_ms: u64,
     /// Processors that the command may run on; empty: all.
     pub cores: Vec<u32>,
-    /// A run that ends with a status other than 0 counts all the same.
-    pub ignore_failure: bool,
+    /// A run that ends with one of these statuses counts all the same.
+    pub ignore_failure: IgnoredStatuses,
+    /// Where standard output of runs goes.
+    pub output: Output,
     /// Through a shell.
     pub shell: bool,
 }

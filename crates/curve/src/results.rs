@@ -100,6 +100,10 @@ pub struct PointResult {
     pub dominated_by: Option<String>,
     /// Of the default: the setting whose place on the curve it has.
     pub like: Option<String>,
+    /// Of a default whose collections find less or more garbage than those of any setting: the
+    /// setting at that end of the range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beyond: Option<String>,
 }
 
 impl PointResult {

@@ -2,6 +2,7 @@
 //! [`CellSource`] (tests have programs whose space and time are known exactly).
 
 use crate::cell::{Canary, CellReport, CellRequest};
+use crate::handling::Output;
 use crate::launch::Launch;
 use crate::plan::{COMPARE_PLACE, CellId, Plan};
 use crate::vary::Target;
@@ -99,7 +100,8 @@ impl CellSource for Commands<'_> {
             cores: plan.settings.cores.clone(),
             runtime: plan.runtime,
             logs: Some(logs.path().into()),
-            ignore_failure: plan.settings.ignore_failure,
+            ignore_failure: plan.settings.ignore_failure.clone(),
+            output: output(plan, cell),
         };
         let report = self.converse(&request)?;
         self.hook("conclude", self.hooks.conclude.as_deref(), plan, cell)?;
@@ -153,12 +155,13 @@ impl Commands<'_> {
     ) -> Result<T, Stopped> {
         self.check()?;
         let impossible = |text: String| Stopped::Impossible(text);
+        let shown = request.output == Output::Inherit;
         let mut command = Command::new(&self.executable);
         command
             .args(&self.arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(if shown { Stdio::inherit() } else { Stdio::piped() })
             .process_group(0);
         let mut child = command.spawn().map_err(|error| {
             impossible(format!("{} cannot be started: {error}", self.executable.display()))
@@ -226,13 +229,7 @@ impl Commands<'_> {
     ) -> Result<(), Stopped> {
         let Some(hook) = hook else { return Ok(()) };
         self.check()?;
-        let variant = plan.variants.get(cell.variant).map_or("", |variant| variant.name.as_str());
-        let mut line = hook.replace(COMPARE_PLACE, variant);
-        if let (Target::Name(name), Some(value)) =
-            (&plan.vary.target, cell.setting.and_then(|index| plan.vary.values.get(index)))
-        {
-            line = line.replace(&format!("{{{name}}}"), &plan.vary.with(value));
-        }
+        let line = filled(hook, plan, cell);
         let mut command = Command::new("/bin/sh");
         command
             .arg("-c")
@@ -264,9 +261,31 @@ impl Commands<'_> {
     }
 }
 
-fn read_all(stream: impl Read, limit: u64) -> String {
+/// `text` with the cell's variant and value in their places.
+fn filled(text: &str, plan: &Plan, cell: CellId) -> String {
+    let variant = plan.variants.get(cell.variant).map_or("", |variant| variant.text.as_str());
+    let text = text.replace(COMPARE_PLACE, variant);
+    match (&plan.vary.target, cell.setting.and_then(|index| plan.vary.values.get(index))) {
+        (Target::Name(name), Some(value)) => {
+            text.replace(&format!("{{{name}}}"), &plan.vary.with(value))
+        }
+        _ => text,
+    }
+}
+
+/// Where the cell's output goes.
+fn output(plan: &Plan, cell: CellId) -> Output {
+    match &plan.settings.output {
+        Output::File(name) => Output::File(filled(name, plan, cell)),
+        other => other.clone(),
+    }
+}
+
+/// Reads a stream to its end and keeps the beginning: who writes must not fail because nobody reads.
+fn read_all(mut stream: impl Read, limit: u64) -> String {
     let mut bytes = Vec::new();
     // What was read before an error still says something.
-    let _ = stream.take(limit).read_to_end(&mut bytes);
+    let _ = stream.by_ref().take(limit).read_to_end(&mut bytes);
+    let _ = std::io::copy(&mut stream, &mut std::io::sink());
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -90,7 +90,11 @@ fn variant_result(
     let mut points: Vec<PointResult> =
         own.iter().map(|cell| point(plan, &measured.blocks, samples, *cell)).collect();
     if let Some(default) = own.iter().position(|cell| cell.setting.is_none()) {
-        points[default].like = like(plan, samples, own[default], &runs);
+        let end = beyond(plan, samples, own[default], &runs);
+        if end.is_none() {
+            points[default].like = like(plan, samples, own[default], &runs);
+        }
+        points[default].beyond = end;
     }
     (fitted, VariantResult { name: plan.variants[variant].name.clone(), points, curve, effect })
 }
@@ -179,6 +183,29 @@ fn like(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Opti
     };
     let nearest = known.iter().min_by(|a, b| far(&a.1).total_cmp(&far(&b.1)))?;
     plan.vary.values.get(nearest.0).map(|value| plan.vary.label(value))
+}
+
+/// How much more or less garbage a default's collections find where its place is outside of the
+/// range.
+const BEYOND_FROM: f64 = 1.1;
+
+/// The end of the range that the default lies beyond, by the garbage of a collection.
+fn beyond(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Option<String> {
+    let points = &samples.points.whole;
+    let own = points[samples.index(default)?]?.garbage?;
+    let known: Option<Vec<(usize, f64)>> = runs
+        .iter()
+        .map(|index| Some((samples.cells[*index].setting?, points[*index]?.garbage?)))
+        .collect();
+    let known = known?;
+    let by_garbage = |a: &&(usize, f64), b: &&(usize, f64)| a.1.total_cmp(&b.1);
+    let (least, most) = (known.iter().min_by(by_garbage)?, known.iter().max_by(by_garbage)?);
+    let end = match own {
+        _ if own > most.1 * BEYOND_FROM => most.0,
+        _ if own * BEYOND_FROM < least.1 => least.0,
+        _ => return None,
+    };
+    plan.vary.values.get(end).map(|value| plan.vary.label(value))
 }
 
 /// For each point the first one, of its own variant or of another, that needs less of both.
@@ -297,6 +324,23 @@ mod tests {
         assert!(["o=79", "o=80", "o=81"].contains(&like), "the garbage of o=80 was put in: {like}");
         let json = serde_json::to_value(&results).unwrap();
         assert!(json["variants"][0]["curve"].get("a").is_none(), "a, b and c stay inside");
+    }
+
+    #[test]
+    fn a_default_outside_of_the_range_is_said_to_be() {
+        let (mut plan, mut blocks) = experiment(&[Program::EXAMPLE], 8, 5);
+        plan.settings.default = true;
+        let mut random = Random(4);
+        for block in &mut blocks {
+            let report =
+                CellReport::Measured(Box::new(Program::EXAMPLE.run(600e6, 1.0, &mut random)));
+            let cell = CellId { variant: 0, setting: None };
+            block.cells.push(crate::run::BlockCell { cell, report });
+        }
+        let (results, text) = said(&plan, blocks, None);
+        let default = results.variants[0].points.last().unwrap();
+        assert_eq!((default.like.as_deref(), default.beyond.as_deref()), (None, Some("o=320")));
+        assert!(text.contains(", beyond o=320, where the range ends"), "{text}");
     }
 
     #[test]

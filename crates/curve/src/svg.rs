@@ -87,8 +87,9 @@ pub fn picture(results: &Results) -> String {
             for (index, variant) in results.variants.iter().enumerate() {
                 curve(&mut out, &scale, variant, colour(index));
             }
+            let mut labels = Labels::default();
             for (index, variant) in results.variants.iter().enumerate() {
-                points(&mut out, &scale, variant, index);
+                points(&mut out, &scale, variant, index, &mut labels);
             }
             legend(&mut out, results);
         }
@@ -216,7 +217,38 @@ fn curve(out: &mut String, scale: &Scale, variant: &VariantResult, colour: &str)
     );
 }
 
-fn points(out: &mut String, scale: &Scale, variant: &VariantResult, index: usize) {
+/// Places of the names that stand beside points, so that none covers another one.
+#[derive(Default)]
+struct Labels(Vec<[f64; 4]>);
+
+/// A line of a label, and about a letter's width.
+const LABEL_HEIGHT: f64 = 13.0;
+const LETTER_WIDTH: f64 = 6.6;
+
+impl Labels {
+    /// The place nearest to `y` where a text that begins at `x` (ends there, of a negative width)
+    /// covers no other one; `y` where there is none near.
+    fn place(&mut self, x: f64, y: f64, width: f64) -> f64 {
+        let (left, right) = (x.min(x + width), x.max(x + width));
+        let is_free = |y: f64, taken: &[f64; 4]| {
+            right < taken[0] || left > taken[1] || y <= taken[2] || y - LABEL_HEIGHT >= taken[3]
+        };
+        let steps = [0.0, -1.0, 1.0, -2.0, 2.0, -3.0, 3.0];
+        let places = steps.map(|step| y + step * LABEL_HEIGHT);
+        let free = places.into_iter().find(|y| self.0.iter().all(|taken| is_free(*y, taken)));
+        let y = free.unwrap_or(y);
+        self.0.push([left, right, y - LABEL_HEIGHT, y]);
+        y
+    }
+}
+
+fn points(
+    out: &mut String,
+    scale: &Scale,
+    variant: &VariantResult,
+    index: usize,
+    labels: &mut Labels,
+) {
     let colour = colour(index);
     let shown: Vec<&PointResult> = variant
         .points
@@ -261,12 +293,14 @@ fn points(out: &mut String, scale: &Scale, variant: &VariantResult, index: usize
             // turn around.
             let (anchor, dx) = if x > WIDTH - 130.0 { ("end", -9.0) } else { ("start", 9.0) };
             let dy = if point.is_default() { 15.0 } else { -8.0 };
+            let name = short(&point.setting);
+            let width = name.chars().count() as f64 * LETTER_WIDTH * f64::signum(dx);
+            let y = labels.place(x + dx, y + dy, width);
             let _ = writeln!(
                 out,
-                "<text class=\"label halo\" style=\"fill:{colour}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+                "<text class=\"label halo\" style=\"fill:{colour}\" x=\"{:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
                 x + dx,
-                y + dy,
-                escaped(&short(&point.setting))
+                escaped(&name)
             );
         }
     }
@@ -371,6 +405,15 @@ mod tests {
                 "{range:?}: {ticks:?}"
             );
         }
+    }
+
+    #[test]
+    fn labels_cover_no_other_one() {
+        let mut labels = Labels::default();
+        let places = [0, 1, 2].map(|_| labels.place(100.0, 200.0, 60.0));
+        assert_eq!(places, [200.0, 187.0, 213.0]);
+        assert_eq!(labels.place(155.0, 200.0, -60.0), 174.0, "one that ends where it is asked to");
+        assert_eq!(labels.place(300.0, 200.0, 60.0), 200.0);
     }
 
     #[test]

@@ -18,10 +18,12 @@ pub fn results(results: &Results, columns: usize) -> String {
     let mut out = wrapped(&format!("{}: {}", results.command, facts(results)), "", columns);
     for variant in &results.variants {
         out.push('\n');
-        if !variant.name.is_empty() {
-            out += &format!("{}\n", cut(&variant.name, columns));
+        let shared = shared_beginning(variant);
+        let heading = [variant.name.as_str(), shared].join(" ");
+        if !heading.trim().is_empty() {
+            out += &format!("{}\n", cut(heading.trim(), columns));
         }
-        out += &format!("{}\n", table(results, variant, columns));
+        out += &format!("{}\n", table(results, variant, shared.len(), columns));
     }
     let points = || results.variants.iter().flat_map(|variant| &variant.points);
     if points().any(|point| point.dominated_by.is_some()) {
@@ -46,7 +48,22 @@ pub fn results(results: &Results, columns: usize) -> String {
     out
 }
 
-fn table(results: &Results, variant: &VariantResult, columns: usize) -> Ruled {
+/// Settings with longer names leave the table no room at 80 columns.
+const NAME_CHARS_MAX: usize = 16;
+
+/// What the names of all settings begin with, as `--max-semi-space-size=`, where a name is too long
+/// to stand in each row.
+fn shared_beginning(variant: &VariantResult) -> &str {
+    let mut names =
+        variant.points.iter().filter(|point| !point.is_default()).map(|point| &*point.setting);
+    let Some(first) = names.next() else { return "" };
+    let end = first.rfind('=').map_or(0, |at| at + 1);
+    let beginning = &first[..end];
+    let is_long = names.clone().chain([first]).any(|name| name.chars().count() > NAME_CHARS_MAX);
+    if is_long && names.all(|name| name.starts_with(beginning)) { beginning } else { "" }
+}
+
+fn table(results: &Results, variant: &VariantResult, shared: usize, columns: usize) -> Ruled {
     let (time, space) = names(results);
     let tells = variant.points.iter().any(|point| point.medians.cycles.is_some());
     let mut header = vec!["", "setting", time, "interval", space, "interval"];
@@ -54,7 +71,7 @@ fn table(results: &Results, variant: &VariantResult, columns: usize) -> Ruled {
         header.push("cycles");
     }
     let rows = variant.points.iter().map(|point| {
-        let mut cells = row(point);
+        let mut cells = row(point, if point.is_default() { 0 } else { shared });
         if tells {
             cells.push(point.medians.cycles.map_or(String::new(), |cycles| count(cycles as u64)));
         }
@@ -63,9 +80,10 @@ fn table(results: &Results, variant: &VariantResult, columns: usize) -> Ruled {
     ruled(Ruling::Heading, header, rows, 2, columns)
 }
 
-fn row(point: &PointResult) -> Vec<String> {
+/// A row, the setting's name without its first `shared` bytes.
+fn row(point: &PointResult, shared: usize) -> Vec<String> {
     let mark = if point.dominated_by.is_some() { DOMINATED } else { "" };
-    let name = cut(&point.setting, 24);
+    let name = cut(point.setting.get(shared..).unwrap_or(&point.setting), 24);
     let (Some(time), Some(space)) = (point.time_s, point.space_bytes) else {
         return vec![
             mark.into(),

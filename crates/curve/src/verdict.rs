@@ -13,6 +13,7 @@ use crate::run::{Block, Measured};
 use crate::summary::Asked;
 use heaplab_experiment::results::Estimate;
 use heaplab_experiment::statistics::median;
+use heaplab_experiment::verdict::DEBUG_BUILD;
 use heaplab_text::words::{bytes, plural};
 
 /// What there is to spend.
@@ -122,7 +123,10 @@ fn no_effect(variant: &VariantResult, results: &Results) -> Option<String> {
     };
     let beginning =
         if variant.name.is_empty() { String::from("No") } else { format!("{}: no", variant.name) };
-    let meaning = if results.workload.is_some() {
+    let collects = variant.points.iter().any(|point| point.medians.cycles != Some(0.0));
+    let meaning = if !collects {
+        "The heap makes no collection on this workload, which is too short for it"
+    } else if results.workload.is_some() {
         "On this workload the heap does the same with each"
     } else {
         "The command seems not to read it"
@@ -261,7 +265,11 @@ fn default_place(variant: &VariantResult) -> Option<String> {
         let why = default.failure.as_deref().unwrap_or("it was not run");
         return Some(format!("The default{} gives no answer: {why}.", of(variant)));
     };
-    let like = default.like.as_ref().map_or(String::new(), |like| format!(", like {like}"));
+    let like = match (&default.like, &default.beyond) {
+        (Some(like), _) => format!(", like {like}"),
+        (None, Some(end)) => format!(", beyond {end}, where the range ends"),
+        (None, None) => String::new(),
+    };
     let dominated = default
         .dominated_by
         .as_ref()
@@ -341,6 +349,10 @@ fn cautions(results: &Results, measured: &Measured) -> Vec<String> {
         blocks if blocks < BLOCKS_MIN => cautions.push(format!("Intervals from {blocks} blocks are rough: take {BLOCKS_MIN} or more.")),
         _ => {}
     }
+    if results.workload.is_some() && cfg!(debug_assertions) {
+        // Commands are not a part of this build: their times stand.
+        cautions.push(DEBUG_BUILD.into());
+    }
     cautions.extend(canary_cautions(results, &measured.blocks));
     for variant in results.variants.iter().filter(|variant| variant.effect) {
         let name =
@@ -401,6 +413,14 @@ fn run_cautions(results: &Results, blocks: &[Block]) -> Vec<String> {
             "The command left processes behind in {}, which were ended: {}.",
             plural(left.len() as u64, "run"),
             first.left_behind.join(", ")
+        ));
+    }
+    let bounds = measures.iter().filter(|measure| measure.peak_is_bound).count();
+    if bounds > 0 && results.settings.space == SpaceMeasure::Peak {
+        cautions.push(format!(
+            "{} of {} ended before anybody looked at their memory, and needed less than the process that measures them: of these a bound is shown, not a peak.",
+            bounds,
+            plural(measures.len() as u64, "run")
         ));
     }
     let looks =

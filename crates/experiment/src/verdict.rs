@@ -7,6 +7,9 @@ use crate::results::{
 use crate::summary::{RESOLUTION_NS, blocks_needed, blocks_needed_for};
 use heaplab_text::words;
 
+/// What is said of times of heaps that a debug build ran.
+pub const DEBUG_BUILD: &str = "heaplab was built without optimisation (a debug build): its times mean nothing. Build it with --release.";
+
 /// The verdict's sentences, space before time.
 pub fn sentences(results: &Results) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -358,7 +361,7 @@ pub fn cautions(results: &Results) -> Vec<String> {
     let mut cautions = Vec::new();
     let workload = &results.workload;
     if results.settings.debug_build && results.heaps.iter().any(|heap| heap.time.is_some()) {
-        cautions.push("heaplab was built without optimisation (a debug build): its times mean nothing. Build it with --release.".into());
+        cautions.push(DEBUG_BUILD.into());
     }
     if workload.usable_size_reads > 0 {
         let under = if workload.allocator.is_empty() {

@@ -657,3 +657,133 @@ fn a_variable_that_is_not_read_has_an_exit_code() {
     assert!(said.contains("No effect of NOT_READ was shown"), "{said}");
     assert_eq!(output.status.code(), Some(2), "{said}");
 }
+
+#[test]
+fn statuses_that_are_ignored_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = |option: &'static str| {
+        let arguments = ["--vary", "N={1,3,4}", "--reps", "1", "--no-default", option, "--json"];
+        let found = json(folder.path(), &[&arguments[..], &["--", "sh", "-c", "exit $N"]].concat());
+        let points = found["variants"][0]["points"].as_array().unwrap().clone();
+        points.iter().map(|point| point["runs"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(with("--ignore-failure=1,3"), [1, 1, 0]);
+    assert_eq!(with("--ignore-failure"), [1, 1, 1]);
+    let output = run(folder.path(), &["--vary", "N=1,2", "--ignore-failure=0", "--", "true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("statuses from 1 to 255"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn output_goes_where_the_user_wants() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "echo said $N; echo complained >&2; readlink /proc/self/fd/1";
+    let with = |options: &[&str]| {
+        let arguments = ["--vary", "N={1,2}", "--reps", "2", "--no-default", "--json"];
+        run(folder.path(), &[&arguments[..], options, &["--", "sh", "-c", script]].concat())
+    };
+    let output = with(&["--output", "of-{N}.txt"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let kept = text(&std::fs::read(folder.path().join("of-2.txt")).unwrap());
+    assert!(kept.starts_with("said 2\n") && kept.lines().count() == 2, "the last run: {kept}");
+    let output = with(&["--show-output"]);
+    let shown = text(&output.stderr);
+    assert_eq!((shown.matches("said 1").count(), shown.matches("complained").count()), (2, 4));
+    assert!(serde_json::from_slice::<Value>(&output.stdout).is_ok(), "results stand alone");
+    let output = with(&["--output", "missing/of.txt"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("--output: missing/of.txt"), "{}", text(&output.stderr));
+    // What throws output away is told by its name to programs that look.
+    let arguments = ["--vary", "N={1,2}", "--reps", "1", "--no-default", "--json"];
+    let is_null = ["--", "sh", "-c", "test \"$(readlink /proc/$$/fd/1)\" = /dev/null"];
+    let runs = |options: &[&str]| {
+        let output = run(folder.path(), &[&arguments[..], options, &is_null].concat());
+        output.status.code()
+    };
+    assert_eq!((runs(&[]), runs(&["--output", "pipe"])), (Some(0), Some(1)));
+}
+
+#[test]
+fn variants_have_the_users_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--vary", "N={1,2}", "--reps", "1", "--compare", "AB=1,AB=2", "--no-default"];
+    let names = ["-n", "before", "-n", "after", "--setup", "echo {compare} >> log"];
+    let files = ["--markdown", "a.md", "--results", "out"];
+    let command = ["--", "sh", "-c", "exit $((N - 1))"];
+    let first = [&arguments[..], &names, &files, &command].concat();
+    let output = run(folder.path(), &first);
+    assert!(text(&output.stdout).contains("\nafter\n"), "{}", text(&output.stdout));
+    let read = |name: &str| text(&std::fs::read(folder.path().join(name)).unwrap());
+    assert_eq!(read("log"), "AB=1\nAB=2\n");
+    let markdown = read("a.md");
+    assert!(markdown.contains("| `after` | wall time | peak resident |"), "{markdown}");
+    assert!(markdown.contains("| `N=2` |  |  | no answer: it ended with status 1 |"), "{markdown}");
+    // A name is no part of what was measured.
+    let again = [&arguments[..], &["-n", "old"], &files, &command].concat();
+    let output = run(folder.path(), &again);
+    assert!(text(&output.stdout).contains("\nold\n"), "{}", text(&output.stderr));
+    let output = run(folder.path(), &[&["-n", "a", "-n", "a"], &arguments[..], &command].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("a is there twice"), "{}", text(&output.stderr));
+}
+
+/// A hook that complains at length, as compilers do, is no hook that fails.
+#[test]
+fn a_hook_may_say_much() {
+    let folder = tempfile::tempdir().unwrap();
+    let hook = "head -c 3000000 /dev/zero >&2";
+    json(
+        folder.path(),
+        &["--json", "--vary", "N={1,2}", "--reps", "1", "--setup", hook, "--", "true"],
+    );
+}
+
+/// A real file system of 1 MB: the command fills it, and its results go there.
+#[test]
+fn a_small_disk_that_fills_loses_no_measurement() {
+    let folder = tempfile::tempdir().unwrap();
+    let may_mount = Command::new("unshare")
+        .args(["-m", "mount", "-t", "tmpfs", "-o", "size=1m", "none"])
+        .arg(folder.path())
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !may_mount {
+        eprintln!("skipped: this user may not mount a file system");
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_heaplab");
+    // The fifth run fills it: after that no block's file can grow.
+    std::fs::write(
+        folder.path().join("run.sh"),
+        "echo >> count; [ $(wc -l < count) -gt 4 ] && bytes=3000000 || bytes=200000\n\
+         exec head -c $bytes /dev/zero\n",
+    )
+    .unwrap();
+    let script = format!(
+        "cp run.sh /tmp/$$.sh; mount -t tmpfs -o size=1m none \"$PWD\" && cd \"$PWD\" && mv /tmp/$$.sh run.sh\n\
+         {program} curve --vary N=1..3+1 --reps 2 --no-default --results out --output ./big -- sh run.sh\n\
+         status=$?; cat out/block-00000.json >&2; ls -A out; exit $status"
+    );
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", &script])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let (said, errors) = (joined(&output.stdout), text(&output.stderr));
+    assert!(said.contains("N=1 ") && said.contains("N=3 "), "{said}{errors}");
+    assert!(errors.contains("block-00001.json: cannot write: No space left"), "{errors}");
+    let kept = errors.lines().find(|line| line.starts_with('{')).unwrap();
+    let kept: Value = serde_json::from_str(&errors[errors.find(kept).unwrap()..]).unwrap();
+    assert_eq!(kept["cells"].as_array().unwrap().len(), 3, "a whole block is kept");
+    assert!(said.ends_with(" block-00000.json block-00001.json"), "nothing is left over: {said}");
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+}
+
+/// A program that is over before anybody looks at its memory is not said to have none.
+#[test]
+fn a_run_too_short_to_be_seen_has_a_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--json", "--vary", "N={1,2}", "--reps", "2", "--no-default", "--", "true"];
+    let found = json(folder.path(), &arguments);
+    assert!(medians(&found, "peak_bytes").iter().all(|bytes| *bytes > 1e5), "{found}");
+}

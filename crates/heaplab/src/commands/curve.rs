@@ -6,6 +6,7 @@ use crate::output::{self, Misasked};
 use crate::signals::interrupts;
 use crate::terminal;
 use anyhow::{Context, Result, bail};
+use heaplab_curve::handling::{IgnoredStatuses, Output};
 use heaplab_curve::minimum::{self, MinimumError};
 use heaplab_curve::plan::{
     Plan, Settings, SpaceMeasure, TimeMeasure, VARIANTS_MAX, Variant, variants,
@@ -17,9 +18,10 @@ use heaplab_curve::source::{CellSource, Commands, Hooks, Stopped};
 use heaplab_curve::summary::{Asked, summarize};
 use heaplab_curve::vary::Vary;
 use heaplab_curve::verdict::Budget;
-use heaplab_curve::{measure, page, svg, table};
+use heaplab_curve::{markdown, measure, page, svg, table};
 use heaplab_experiment::process;
 use heaplab_experiment::results::{HugePages, Touch};
+use heaplab_text::words::plural;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -71,7 +73,7 @@ pub struct Args {
     /// A recording: heaps of the lab run its workload (--on), and no command
     #[arg(value_name = "BUNDLE", requires = "on", conflicts_with_all = [
         "command", "compare", "compare_command", "setup", "prepare", "conclude", "cleanup", "shell", "input", "ignore_failure",
-        "cores", "interval"
+        "output", "show_output", "cores", "interval"
     ])]
     bundle: Option<PathBuf>,
     /// The heaps that run the recording's workload, with parameters (heaplab heaps lists them)
@@ -87,8 +89,11 @@ pub struct Args {
     /// Another command as a variant (quoted as for a shell); may be given more than once
     #[arg(long, value_name = "COMMAND", conflicts_with = "compare")]
     compare_command: Vec<String>,
+    /// What variants are called, in their order
+    #[arg(short = 'n', long, value_name = "NAME")]
+    command_name: Vec<String>,
     /// Blocks: runs of each setting. Intervals of fewer than 6 are rough
-    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(short, long, visible_alias = "runs", value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     reps: u32,
     /// Runs of each setting before the first block, which do not count
     #[arg(short, long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000))]
@@ -105,7 +110,7 @@ pub struct Args {
     #[arg(long, value_name = "BUDGET", value_parser = Budget::parse)]
     budget: Option<Budget>,
     /// Find the least setting that runs, by bisection between the range's ends, instead of a curve
-    #[arg(long, conflicts_with_all = ["budget", "results", "csv", "html", "svg", "parquet"])]
+    #[arg(long, conflicts_with_all = ["budget", "results", "csv", "html", "svg", "parquet", "markdown"])]
     min_heap: bool,
     /// Do not measure variants without the varied value
     #[arg(long)]
@@ -131,9 +136,16 @@ pub struct Args {
     /// Seconds after which a run is ended and counts as failed
     #[arg(long, value_name = "SECONDS", default_value_t = 600.0, value_parser = timeout)]
     timeout: f64,
-    /// A run that ends with a status other than 0 counts all the same
-    #[arg(short, long)]
-    ignore_failure: bool,
+    /// A run that ends with a status other than 0 counts all the same; or only with these
+    #[arg(short, long, value_name = "CODES", num_args = 0..=1, require_equals = true, default_missing_value = "all-non-zero", value_parser = IgnoredStatuses::parse)]
+    ignore_failure: Option<IgnoredStatuses>,
+    /// Where the command's output goes: null, pipe (for programs that notice null), inherit (shown),
+    /// or a file, written anew by each run
+    #[arg(long, value_name = "WHERE", default_value = "null", value_parser = Output::parse)]
+    output: Output,
+    /// Show the command's output, on standard error: --output inherit
+    #[arg(long, conflicts_with = "output")]
+    show_output: bool,
     /// Processors that the command runs on: numbers (0,2-3) or all [default: the last one]
     #[arg(long, value_name = "LIST", value_parser = cores)]
     cores: Option<Cores>,
@@ -159,6 +171,9 @@ pub struct Args {
     /// The same as Parquet
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
+    /// Write verdict and points as Markdown
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
     /// Write the picture
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -289,7 +304,11 @@ fn commands(args: &Args, mut plan: Plan, source: &Commands) -> Result<ExitCode> 
 
 /// Runs the plan, with progress.
 fn measure_all(plan: &Plan, source: &dyn CellSource) -> Measured {
-    let bar = progress_bar();
+    // A bar would stand in the middle of the output that is shown.
+    let bar = match plan.settings.output {
+        Output::Inherit => ProgressBar::hidden(),
+        _ => progress_bar(),
+    };
     let measured = run_plan(plan, source, |progress| show_progress(&bar, progress));
     bar.finish_and_clear();
     measured
@@ -354,6 +373,7 @@ fn write_files(
         args.csv.as_deref().map(|path| text(path, table::csv(plan, &measured.blocks))),
         args.svg.as_deref().map(|path| text(path, svg::picture(results))),
         args.html.as_deref().map(|path| text(path, page::html(results))),
+        args.markdown.as_deref().map(|path| text(path, markdown::text(results))),
         args.parquet.as_deref().map(rows),
         in_folder("runs.parquet").as_deref().map(rows),
         in_folder("results.json").as_deref().map(json),
@@ -427,7 +447,7 @@ fn plan(args: &Args) -> Result<Plan> {
         );
     }
     let settings = settings(args, args.time.unwrap_or_default(), cores);
-    let variants = variants_of(args, &vary)?;
+    let variants = named(variants_of(args, &vary)?, &args.command_name)?;
     let runtime = Runtime::of(&vary, &variants[0].words);
     // A line of a shell may do more than the runtime's program, and what its output is for nobody
     // knows.
@@ -456,7 +476,8 @@ fn settings(args: &Args, time: TimeMeasure, cores: Vec<u32>) -> Settings {
         timeout_ms: (args.timeout * 1e3) as u64,
         interval_ms: args.interval,
         cores,
-        ignore_failure: args.ignore_failure,
+        ignore_failure: args.ignore_failure.clone().unwrap_or_default(),
+        output: if args.show_output { Output::Inherit } else { args.output.clone() },
         shell: args.shell,
     }
 }
@@ -500,6 +521,26 @@ fn variants_of(args: &Args, vary: &Vary) -> Result<Vec<Variant>> {
         Some((_, twice)) => misasked!("--compare-command: {} is there twice", twice.name),
         None => Ok(variants),
     }
+}
+
+/// Variants, called as the user wants.
+fn named(mut variants: Vec<Variant>, names: &[String]) -> Result<Vec<Variant>> {
+    if names.len() > variants.len() {
+        misasked!(
+            "--command-name: {} for {}",
+            plural(names.len() as u64, "name"),
+            plural(variants.len() as u64, "variant")
+        );
+    }
+    for (variant, name) in variants.iter_mut().zip(names) {
+        variant.name.clone_from(name);
+    }
+    for (at, variant) in variants.iter().enumerate() {
+        if variants[..at].iter().any(|known| known.name == variant.name) {
+            misasked!("--command-name: {} is there twice", variant.name);
+        }
+    }
+    Ok(variants)
 }
 
 /// Identifies the programs that run, as far as they are files.

@@ -1,6 +1,6 @@
 //! `heaplab curve RECORDING --on HEAPS`: the lab's own heaps in place of a command.
 
-use super::{Args, exit_code, find_minimum, measure_all, settings, show_curves};
+use super::{Args, exit_code, find_minimum, measure_all, named, settings, show_curves};
 use crate::commands::replay;
 use crate::heaps::{self, FAMILIES};
 use crate::output::Misasked;
@@ -77,7 +77,7 @@ fn plan(args: &Args) -> Result<Plan> {
         Variant { name: name.clone(), words: vec![name], ..Variant::default() }
     });
     Ok(Plan {
-        variants: variants.collect(),
+        variants: named(variants.collect(), &args.command_name)?,
         vary,
         settings: settings(args, TimeMeasure::Cpu, process::last_processor().into_iter().collect()),
         runtime: None,

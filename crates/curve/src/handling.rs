@@ -1,0 +1,109 @@
+//! Which exit statuses count as success, and where a command's output goes. The words are
+//! hyperfine's.
+
+use serde::{Deserialize, Serialize};
+
+/// Exit statuses other than 0 that are no failure: `false` none, `true` all, or a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum IgnoredStatuses {
+    /// All of them, or none.
+    All(bool),
+    /// These.
+    These(Vec<u8>),
+}
+
+impl Default for IgnoredStatuses {
+    fn default() -> IgnoredStatuses {
+        IgnoredStatuses::All(false)
+    }
+}
+
+impl IgnoredStatuses {
+    /// `all-non-zero`, or statuses from 1 to 255 between commas.
+    ///
+    /// # Errors
+    /// Says what is expected.
+    pub fn parse(text: &str) -> Result<IgnoredStatuses, String> {
+        if text == "all-non-zero" {
+            return Ok(IgnoredStatuses::All(true));
+        }
+        let status = |part: &str| part.trim().parse().ok().filter(|status| *status != 0);
+        let statuses: Option<Vec<u8>> = text.split(',').map(status).collect();
+        statuses
+            .map(IgnoredStatuses::These)
+            .ok_or_else(|| "statuses from 1 to 255 such as 1,3, or all-non-zero".into())
+    }
+
+    /// Whether a run that ended with `status` counts.
+    pub fn accept(&self, status: i32) -> bool {
+        match self {
+            _ if status == 0 => true,
+            IgnoredStatuses::All(all) => *all,
+            IgnoredStatuses::These(these) => these.iter().any(|known| i32::from(*known) == status),
+        }
+    }
+}
+
+/// Where a command's standard output goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Output {
+    /// `/dev/null`, which some programs notice: they then write nothing at all.
+    #[default]
+    Null,
+    /// A pipe that is read and thrown away.
+    Pipe,
+    /// Standard error of heaplab, because results are on standard output; with it the command's own
+    /// standard error.
+    Inherit,
+    /// A file, written anew by each run. `{compare}` and the varied `{NAME}` stand in its name.
+    File(String),
+}
+
+impl Output {
+    /// `null`, `pipe`, `inherit`, or a file, whose name has a `.` or a `/` in it so that no word
+    /// that is added later is one.
+    ///
+    /// # Errors
+    /// Says what is expected.
+    pub fn parse(text: &str) -> Result<Output, String> {
+        match text {
+            "null" => Ok(Output::Null),
+            "pipe" => Ok(Output::Pipe),
+            "inherit" => Ok(Output::Inherit),
+            file if file.contains(['.', '/']) => Ok(Output::File(file.into())),
+            _ => Err("null, pipe, inherit, or a file (with a folder: ./out)".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_all_or_a_list() {
+        let parsed = |text| IgnoredStatuses::parse(text).unwrap();
+        let accepted = |ignored: IgnoredStatuses| {
+            [0, 1, 3, 255].into_iter().filter(|status| ignored.accept(*status)).collect::<Vec<_>>()
+        };
+        assert_eq!(accepted(IgnoredStatuses::default()), [0]);
+        assert_eq!(accepted(parsed("all-non-zero")), [0, 1, 3, 255]);
+        assert_eq!(accepted(parsed("1, 255")), [0, 1, 255]);
+        for wrong in ["", "0", "256", "-1", "1,", "all"] {
+            assert!(IgnoredStatuses::parse(wrong).is_err(), "{wrong}");
+        }
+        let json = |ignored: &IgnoredStatuses| serde_json::to_string(ignored).unwrap();
+        assert_eq!(json(&IgnoredStatuses::default()), "false");
+        assert_eq!(json(&parsed("1,3")), "[1,3]");
+        assert_eq!(serde_json::from_str::<IgnoredStatuses>("[1,3]").unwrap(), parsed("1,3"));
+    }
+
+    #[test]
+    fn outputs_have_hyperfines_words() {
+        assert_eq!(Output::parse("pipe"), Ok(Output::Pipe));
+        assert_eq!(Output::parse("out.txt"), Ok(Output::File("out.txt".into())));
+        assert!(Output::parse("nul").unwrap_err().contains("./out"));
+    }
+}
