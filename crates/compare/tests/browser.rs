@@ -1,0 +1,38 @@
+//! The page in a real browser, through what `crates/report/tests/browser` installs.
+
+use heaplab_compare::{Reducer, page};
+use heaplab_report::{Shown, analyse};
+use heaplab_trace::bundle::{Bundle, Selection};
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn the_page_shows_what_it_should_in_chromium() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let chromium = std::env::var("HEAPLAB_CHROMIUM").unwrap_or("/usr/bin/chromium".into());
+    let playwright = here.join("../report/tests/browser/node_modules/playwright-core");
+    if !Path::new(&chromium).exists() || !playwright.exists() {
+        let missing =
+            "chromium or playwright-core is missing: run `npm ci` in crates/report/tests/browser";
+        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "{missing}");
+        eprintln!("skipped: {missing}");
+        return;
+    }
+    let mut reducer = Reducer::default();
+    let [before, after] = ["before", "after"].map(|side| {
+        let path = here.join(format!("../../traces/what-if/gawk-{side}.heaplab"));
+        let bundle = Bundle::open(&path).unwrap();
+        let analysis =
+            analyse(&bundle, Selection::default(), None, Vec::new(), &mut |_| {}).unwrap();
+        vec![reducer.reduce(&bundle, &analysis, &Shown::Nothing)]
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("compare.html");
+    std::fs::write(&file, page::html(&reducer.compare(before, after, "peak"))).unwrap();
+    let status = Command::new("node")
+        .args(["--test", "--test-reporter=spec"])
+        .arg(here.join("tests/page.test.mjs"))
+        .env("HEAPLAB_PAGE", &file)
+        .status();
+    assert!(status.expect("node starts").success(), "the browser saw something else: see above");
+}
