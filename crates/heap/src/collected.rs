@@ -69,7 +69,8 @@ pub trait Collected: Heap {
     /// undefined. May collect first, and then moves objects by [`World::moved`].
     ///
     /// # Errors
-    /// Collecting did not help. The heap is then sound, and the object was not born.
+    /// Collecting did not help. The object was not born, and the heap is sound unless it
+    /// [has ended](Collected::has_ended).
     fn allocate<W: World>(
         &mut self,
         birth: Birth,
@@ -102,6 +103,12 @@ pub trait Collected: Heap {
     /// # Errors
     /// The heap had no room to move live objects.
     fn collect<W: World>(&mut self, ask: Ask, world: &mut W) -> Result<(), OutOfMemory>;
+
+    /// Whether a collection had no room to move what lives. The real runtime ends its process
+    /// there; here objects are lost, and every later birth and collection is refused.
+    fn has_ended(&self) -> bool {
+        false
+    }
 
     /// All collections so far, oldest first.
     fn collections(&self) -> &[Collection];

@@ -48,7 +48,8 @@ pub struct Driven {
 }
 
 /// Runs `operations`, then lets everything die and collects: a heap that still uses more than
-/// before the first birth keeps the dead. Returns the first broken promise.
+/// before the first birth keeps the dead. Returns the first broken promise. A heap that
+/// [has ended](Collected::has_ended) for want of room has kept what it promised until then.
 ///
 /// # Errors
 /// The first broken promise.
@@ -58,7 +59,11 @@ pub fn drive<H: Collected>(mut heap: H, operations: &[Operation]) -> Result<Driv
     let empty = used_after_full(&mut heap, &mut witness)?;
     for operation in operations {
         let activity = heap.activity();
-        step(&mut heap, &mut witness, &mut driven, *operation)?;
+        let done = step(&mut heap, &mut witness, &mut driven, *operation);
+        if heap.has_ended() {
+            return Ok(driven);
+        }
+        done?;
         if heap.activity() > activity {
             witness.settle();
             heap.check_deep()?;
@@ -74,7 +79,11 @@ pub fn drive<H: Collected>(mut heap: H, operations: &[Operation]) -> Result<Driv
         witness.died(slot);
         heap.stored(slot, before, None);
     });
-    let used = used_after_full(&mut heap, &mut witness)?;
+    let used = used_after_full(&mut heap, &mut witness);
+    if heap.has_ended() {
+        return Ok(driven);
+    }
+    let used = used?;
     if used > empty {
         return Err(Violation::Collections(format!(
             "{used} bytes are used when everything is dead, {empty} before the first birth"

@@ -24,6 +24,9 @@ use heaplab_heap::{
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 
+/// What a collection of new space alone is called.
+const SCAVENGE: &str = "scavenge";
+
 /// Everything that collections work on.
 #[derive(Debug)]
 pub struct Parts {
@@ -39,6 +42,8 @@ pub struct Parts {
     pub dirty: SlotSet,
     /// Array objects in old space whose elements are young.
     pub remembered_arrays: BTreeSet<usize>,
+    /// A full collection made an array object old whose elements were young.
+    pub parted: bool,
     /// An array object whose elements are being allocated.
     pub pending_array: Option<usize>,
     /// Which pages a full collection empties.
@@ -134,13 +139,35 @@ impl Parts {
         bytes.next_multiple_of(facts::SYSTEM_PAGE_BYTES)
     }
 
-    /// After a full collection: array objects that died or moved are no longer remembered. What is
-    /// young is in the table's slots.
-    pub fn forget_remembered(&mut self) {
+    /// After a full collection: array objects that died or moved are no longer remembered, and those
+    /// are that became old before their elements. All else that is young is in the table's slots.
+    pub fn remember_anew<W: World>(&mut self, world: &W) {
+        let may_be_parted = self.parted || !self.remembered_arrays.is_empty();
+        self.parted = false;
         self.remembered_arrays.clear();
         if !self.old.version.remembered_sets_stay {
             for page in self.old.pages.of(&self.old.spaces[MAIN].list) {
                 self.old.pages[page].remembered = false;
+            }
+        }
+        if !may_be_parted {
+            return;
+        }
+        for slot in 0..world.slots() {
+            let Some(object) = world.object(slot) else { continue };
+            let start = self.start_of(object.address);
+            if !self.is_young(start) {
+                continue;
+            }
+            // SAFETY: the world's objects are this heap's; elements have their array object's
+            // address.
+            let array = unsafe {
+                (object::header(start).kind == Kind::Elements).then(|| object::link(start))
+            };
+            if let Some(array) = array.filter(|&array| !self.is_young(array)) {
+                let page = self.old.pages.number(array);
+                self.old.pages[page].remembered = true;
+                self.remembered_arrays.insert(array);
             }
         }
     }
@@ -159,6 +186,10 @@ pub struct V8Heap {
     born_bytes: u64,
     live_bytes: u64,
     pauses: bool,
+    /// A collection had no room for a survivor.
+    ended: bool,
+    /// What was lost when the last full collection began; `None`: nobody asks.
+    lost_before: Option<Vec<String>>,
     /// Work of collections; the program's is the rest.
     collecting: CountsBy,
 }
@@ -192,6 +223,7 @@ impl V8Heap {
             old_large: Vec::new(),
             dirty: SlotSet::default(),
             remembered_arrays: BTreeSet::new(),
+            parted: false,
             pending_array: None,
             compact: spec.compact,
             tasks: spec.tasks,
@@ -207,6 +239,8 @@ impl V8Heap {
             born_bytes: 0,
             live_bytes: 0,
             pauses: false,
+            ended: false,
+            lost_before: None,
             collecting: CountsBy::default(),
             forced_at,
             pacing,
@@ -247,6 +281,18 @@ impl V8Heap {
     /// From now on keeps each refill of the running cycle and of later ones.
     pub fn log_refills(&mut self) {
         self.parts.old.refills.get_or_insert_default();
+    }
+
+    /// From now on each full collection keeps what was lost before it.
+    pub fn watch_losses(&mut self) {
+        self.lost_before.get_or_insert_default();
+    }
+
+    /// What was lost when the last collection began, if that was a full one: it emptied the lists
+    /// that would tell.
+    pub(crate) fn lost_before_the_last(&self) -> &[String] {
+        let is_full = self.collections.last().is_some_and(|last| last.kind != SCAVENGE);
+        self.lost_before.as_deref().filter(|_| is_full).unwrap_or(&[])
     }
 
     /// Refills of each cycle, the running one last; none where they are not kept.
@@ -294,7 +340,13 @@ impl V8Heap {
         cause: &'static str,
         world: &mut W,
     ) -> Result<(), OutOfMemory> {
+        if self.ended {
+            return Err(self.out_of_memory(0));
+        }
         let (before, others) = (self.old_state(), self.other_states());
+        if full && self.lost_before.is_some() {
+            self.lost_before = Some(crate::losses::losses(self));
+        }
         let free_lists = (full && self.spec.categories).then(|| self.free_lists());
         let began = self.pauses.then(processor_time);
         let counted = self.parts.old.counts();
@@ -311,7 +363,7 @@ impl V8Heap {
             self.collecting.scavenges += counted;
         }
         let kind = match (full, self.spec.compact) {
-            (false, _) => "scavenge",
+            (false, _) => SCAVENGE,
             (true, Compact::Never) => "mark-sweep",
             (true, _) => "mark-compact",
         };
@@ -337,6 +389,7 @@ impl V8Heap {
             pause_ns,
         };
         self.collections.push(collection);
+        self.ended |= result.is_err();
         result.map(|_: Work| ()).map_err(|NoRoom| self.out_of_memory(0))
     }
 
@@ -530,7 +583,7 @@ impl Collected for V8Heap {
     ) -> Result<NonNull<u8>, OutOfMemory> {
         let slack = birth.align.saturating_sub(WORD_BYTES);
         let words = (birth.size.saturating_add(slack)).div_ceil(WORD_BYTES).max(1);
-        if words > self.parts.old.pages.addresses().len() / WORD_BYTES {
+        if self.ended || words > self.parts.old.pages.addresses().len() / WORD_BYTES {
             return Err(self.out_of_memory(birth.size));
         }
         let body = match self.spec.shape {
@@ -567,6 +620,10 @@ impl Collected for V8Heap {
         let young = self.parts.new.capacity_pages * PAGE_BYTES;
         let full = ask == Ask::Full || !self.parts.old.has_room_for(young);
         self.run(full, "forced", world)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended
     }
 
     fn collections(&self) -> &[Collection] {

@@ -12,7 +12,7 @@ use crate::object::{self, Kind};
 use crate::page::Owner;
 use crate::scavenger::{NoRoom, move_object};
 use crate::sort;
-use crate::space::MAIN;
+use crate::space::{MAIN, OldGeneration};
 use crate::spec::Compact;
 use heaplab_heap::{Origin, Work, World};
 
@@ -31,7 +31,7 @@ pub fn run<W: World>(parts: &mut Parts, world: &mut W) -> Result<Work, NoRoom> {
     mark(parts, world, &mut work);
     start_sweeping(parts);
     evacuate(parts, world, &candidates, &mut work)?;
-    parts.forget_remembered();
+    parts.remember_anew(world);
     parts.old.order_pages();
     parts.old.end_cycle();
     work.swept_bytes = used_before.saturating_sub(work.marked_bytes);
@@ -197,10 +197,13 @@ fn evacuate<W: World>(
     let moves: Vec<(u32, PageMove)> =
         new_pages.iter().filter_map(|&page| Some((page, move_page(parts, page)?))).collect();
     let mut result = Ok(());
+    let mut aborted = Vec::new();
     for &page in candidates {
         parts.old.work.evacuated_pages += 1;
         parts.old.work.evacuated_bytes += u64::from(parts.old.pages[page].live_bytes);
-        result = result.and_then(|()| evacuate_page(parts, world, page, local, None, work));
+        if evacuate_page(parts, world, page, local, None, work).is_err() {
+            aborted.push(page);
+        }
     }
     for &(page, how) in &moves {
         let bytes = u64::from(parts.old.pages[page].live_bytes);
@@ -223,6 +226,10 @@ fn evacuate<W: World>(
     parts.free_dead_large();
     for &page in candidates {
         let old = &mut parts.old;
+        if aborted.contains(&page) {
+            keep_candidate(old, page);
+            continue;
+        }
         old.pages.unlink(&mut old.spaces[MAIN].list, page);
         old.release_page(page);
     }
@@ -247,6 +254,23 @@ fn evacuate<W: World>(
     result
 }
 
+/// A page that there was no room to empty stays, to be swept (`ReportAbortedEvacuationCandidate`):
+/// the marks that it still has are of objects that did not move.
+fn keep_candidate(old: &mut OldGeneration, page: u32) {
+    let start = old.pages.start(page);
+    let (mut live, mut offset) = (0, 0);
+    while let Some(at) = old.pages[page].next_mark(offset) {
+        // SAFETY: marked objects have headers.
+        let bytes = unsafe { object::header(start + at) }.bytes;
+        live += bytes;
+        offset = at + bytes;
+    }
+    old.pages[page].candidate = false;
+    old.pages[page].live_bytes = live as u32;
+    old.spaces[MAIN].size += live;
+    old.sweeper.add(&mut old.pages, page);
+}
+
 /// Remembers references of the array objects on a page that became old.
 fn remember_page(parts: &mut Parts, page: u32) {
     let start = parts.old.pages.start(page);
@@ -256,6 +280,7 @@ fn remember_page(parts: &mut Parts, page: u32) {
         let header = unsafe { object::header(start + at) };
         if header.kind == Kind::Array && refers_to_young(parts, start + at, true) {
             parts.old.pages[page].remembered = true;
+            parts.parted = true;
             return;
         }
         offset = at + header.bytes;
@@ -346,15 +371,19 @@ fn evacuate_page<W: World>(
             _ => None,
         };
         let promoted = buffer.is_some() && young.is_none();
-        let to = young
-            .or_else(|| parts.old.allocate(local, header.bytes, Origin::Collector))
-            .ok_or(NoRoom)?;
+        let Some(to) = young.or_else(|| parts.old.allocate(local, header.bytes, Origin::Collector))
+        else {
+            // What has moved lives elsewhere.
+            parts.old.pages[page].clear_marks_before(at);
+            return Err(NoRoom);
+        };
         if header.kind == Kind::Array
             && young.is_none()
             && refers_to_young(parts, from, buffer.is_some())
         {
             let page = parts.old.pages.number(to);
             parts.old.pages[page].remembered = true;
+            parts.parted = true;
         }
         move_object(from, to, header, world);
         if parts.pending_array == Some(from) {

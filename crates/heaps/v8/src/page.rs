@@ -130,6 +130,13 @@ impl Page {
         self.marks[offsets.start / RUN_BYTES..offsets.end / RUN_BYTES].fill(0);
     }
 
+    /// Takes the marks below `offset` away.
+    pub fn clear_marks_before(&mut self, offset: usize) {
+        let bit = offset / WORD_BYTES;
+        self.marks[..bit / 64].fill(0);
+        self.marks[bit / 64] &= u64::MAX << (bit % 64);
+    }
+
     /// Takes all marks away.
     pub fn clear_marks(&mut self) {
         self.marks.fill(0);

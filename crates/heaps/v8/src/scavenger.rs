@@ -341,8 +341,10 @@ pub fn move_object<W: World>(from: usize, to: usize, header: Header, world: &mut
             _ => {}
         }
     }
-    let body = object::body(to, header.kind, header.align_bits);
-    if let Some(body) = NonNull::new(body as *mut u8) {
-        world.moved(header.slot, body);
+    let body = |start| NonNull::new(object::body(start, header.kind, header.align_bits) as *mut u8);
+    // A remembered array object that died keeps its elements, whose slot may have another object.
+    let held = world.object(header.slot).map(|object| object.address);
+    if let Some(moved) = body(to).filter(|_| held.is_some() && held == body(from)) {
+        world.moved(header.slot, moved);
     }
 }

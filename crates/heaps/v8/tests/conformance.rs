@@ -1,6 +1,7 @@
 //! Lists of operations that every collected heap survives, on every strategy, version and mode.
 
-use heaplab_heap::collected_conformance::{drive, operations, pseudo_random};
+use heaplab_heap::Ask;
+use heaplab_heap::collected_conformance::{Operation, drive, operations, pseudo_random};
 use heaplab_v8::{Spec, V8Heap};
 use proptest::prelude::*;
 
@@ -54,5 +55,59 @@ fn every_strategy_survives_in_every_mode() {
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(driven.births > 500 && driven.collections > 3, "{name}: {driven:?}");
         }
+    }
+}
+
+/// Found by fuzzing.
+#[test]
+fn new_space_begins_where_nothing_lies() {
+    let born = |slot, size| Operation::Allocate { slot, size, old: false };
+    let list = [
+        born(34, 25_970),
+        Operation::Collect(Ask::Minor),
+        born(28, 27_817),
+        born(58, 46_384),
+        born(19, 131_050),
+        born(13, 131_039),
+        Operation::Collect(Ask::Full),
+        Operation::Collect(Ask::Minor),
+        Operation::Collect(Ask::Full),
+        born(15, 6),
+    ];
+    for name in NAMES {
+        drive(heap(name), &list).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+/// Found by fuzzing: what a remembered array object that died keeps alive moves, and its slot has
+/// another object meanwhile.
+#[test]
+fn what_died_moves_without_the_slot() {
+    let born = |slot, size| Operation::Allocate { slot, size, old: false };
+    let mut list = vec![born(15, 131_052), born(14, 131_042), born(4, 131_033)];
+    for then in [born(4, 27), Operation::Die(4)] {
+        list.extend([then, Operation::Collect(Ask::Minor)]);
+        for name in NAMES {
+            drive(heap(name), &list).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+        list.truncate(3);
+    }
+}
+
+/// Near its limit a heap has no room to empty all pages: those that stay are swept, and nothing on
+/// them is lost. Found by fuzzing.
+#[test]
+fn pages_that_cannot_be_emptied_stay() {
+    let born = |slot, size, old| Operation::Allocate { slot, size, old };
+    let mut list: Vec<Operation> = (0..28).map(|slot| born(slot, 100_000, true)).collect();
+    list.extend((0..28).filter(|slot| slot % 4 != 0).map(Operation::Die));
+    list.push(Operation::Collect(Ask::Full));
+    list.extend((28..60).map(|slot| born(slot, 3_000, true)));
+    list.push(Operation::Collect(Ask::Full));
+    for shape in ["array", "plain"] {
+        let name = format!("many,shape={shape},compact=always,limit=4m,semi_space=512k");
+        let driven = drive(heap(&name), &list).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!((driven.births, driven.refused), (60, 0), "{name}: {driven:?}");
+        assert!(driven.collections >= 6, "{name}: it went on to the end: {driven:?}");
     }
 }
