@@ -1,6 +1,7 @@
 //! The pages of a heap that ran the workload, at its end or right after a collection.
 
 use heaplab_heap::{Collection, Part, Role};
+use heaplab_text::lines::paragraph;
 use heaplab_text::table::{Ruling, ruled};
 use heaplab_text::words;
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ pub struct HeapAt<'a> {
     pub losses: &'a [String],
     /// Its collections, of a heap that collects.
     pub collections: &'a [Collection],
+    /// When most was committed and not live, with what was lost then.
+    pub peak: Option<&'a Moment>,
     /// For the page: the moments to be drawn, in their order, that of the report last.
     pub moments: &'a [Moment],
 }
@@ -55,14 +58,23 @@ impl HeapAt<'_> {
         });
         let headings = ["vacant", "pieces", "bytes", "mean", "largest"];
         let table = ruled(Ruling::EveryRow, headings, rows, 1, columns);
-        let losses: String = self.losses.iter().map(|text| format!("{text}\n")).collect();
-        format!(
-            "{} {}: {}, {} in blocks, {} vacant.\n{losses}\n{table}\n\nThe pages as a picture: --html FILE\n",
+        let heading = format!(
+            "{} {}: {}, {} in blocks, {} vacant.",
             self.heap,
             self.moment,
             words::plural(pages, "page"),
             words::bytes(live),
             words::bytes(vacant),
+        );
+        let told = |heading: &str, losses: &[String]| -> String {
+            let losses = losses.iter().map(|loss| paragraph(loss, "  ", 2, columns));
+            std::iter::once(paragraph(heading, "", 0, columns)).chain(losses).collect()
+        };
+        let peak = self.peak.map(|peak| told(&format!("{}:", peak.name), &peak.losses));
+        format!(
+            "{}{}\n{table}\n\nThe pages as a picture: --html FILE\n",
+            told(&heading, self.losses),
+            peak.unwrap_or_default(),
         )
     }
 }

@@ -233,7 +233,13 @@ impl Heap for V8Heap {
     }
 
     fn losses(&self) -> Vec<String> {
-        crate::losses::losses(self)
+        let mut losses = crate::losses::losses(self);
+        losses.extend(
+            self.lost_before_the_last()
+                .iter()
+                .map(|loss| format!("Before the last collection: {loss}")),
+        );
+        losses
     }
 }
 

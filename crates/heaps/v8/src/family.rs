@@ -46,6 +46,10 @@ impl Family for V8s {
     }
 
     fn run<L: Lab>(&self, spec: &Spec, lab: L) -> Result<L::Output, FamilyError> {
-        Ok(lab.collected(V8Heap::new(spec.clone()).map_err(FamilyError::failed)?))
+        let mut heap = V8Heap::new(spec.clone()).map_err(FamilyError::failed)?;
+        if lab.walks() {
+            heap.watch_losses();
+        }
+        Ok(lab.collected(heap))
     }
 }

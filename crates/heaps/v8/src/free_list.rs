@@ -8,7 +8,7 @@
 use crate::counts::Counts;
 use crate::object::{self, Header, Kind};
 use crate::page::{Category, NONE, Pages};
-use crate::strategy::{Look, Steal, Step, Strategy, When};
+use crate::strategy::{Look, Steal, Step, Strategy};
 
 /// The free list of a space.
 #[derive(Debug)]
@@ -175,13 +175,7 @@ impl FreeList {
         let before = self.work.nodes;
         let last = strategy.categories() - 1;
         for (number, step) in steps.iter().enumerate() {
-            let taken = match step.when {
-                When::Always => true,
-                When::UpTo(most) => bytes <= most,
-                When::Below(bound) => strategy.resolve(bound, bytes) < last,
-                When::OwnIs(category) => strategy.category(bytes) == category,
-            };
-            if !taken {
+            if !strategy.is_taken(step, bytes) {
                 continue;
             }
             let (from, to) = (strategy.resolve(step.from, bytes), strategy.resolve(step.to, bytes));

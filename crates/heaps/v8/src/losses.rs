@@ -1,8 +1,14 @@
-//! What old space loses by its strategy's rules, in words: free bytes that no request sees, and free
-//! bytes that no list has.
+//! What old space loses by its strategy's rules, in words: free bytes that no request sees, free
+//! bytes that no list has, and free bytes that nobody has swept yet.
+//!
+//! A full collection empties all lists, so that right after one nothing is lost yet. What was lost
+//! until then is kept where it is asked for ([`V8Heap::watch_losses`]) and told after the
+//! collection.
 
 use crate::check::free_by_page;
 use crate::heap::V8Heap;
+use crate::strategy::{Look, Step, Strategy};
+use heaplab_heap::Origin;
 
 /// What is less than this part of what is committed is not told.
 const TOLD_PERMILLE: u64 = 5;
@@ -20,7 +26,6 @@ pub fn losses(heap: &V8Heap) -> Vec<String> {
     let old = &heap.parts.old;
     let strategy = &old.strategy;
     let committed = old.main_committed_bytes() as u64;
-    let is_told = |bytes: u64| bytes * 1000 >= committed * TOLD_PERMILLE && bytes > 0;
     let mut by_category = vec![Blocks::default(); strategy.categories()];
     let mut waste = Blocks::default();
     for (wasted, categories) in free_by_page(old) {
@@ -34,43 +39,97 @@ pub fn losses(heap: &V8Heap) -> Vec<String> {
     }
     let added = old.new_pages();
     let mut said: Vec<(u64, String)> = Vec::new();
-    for (category, Blocks { count, bytes, pages }) in by_category.into_iter().enumerate() {
-        // One block is the one that is looked at.
-        if added == 0 || count < 2 || !is_told(bytes) || strategy.looks_at_all(category) {
-            continue;
-        }
-        let from = strategy.minimums[category];
-        let to = strategy.minimums.get(category + 1).map_or(String::from("and more"), |next| {
-            format!("to {}", next - crate::facts::WORD_BYTES)
-        });
+    if added > 0 {
+        said.extend(by_category.into_iter().enumerate().filter_map(|(category, blocks)| {
+            Some((blocks.bytes, unused(strategy, category, blocks, added)?))
+        }));
+        let unswept = unswept(heap);
         let text = format!(
-            "{} in {count} holes of {from} {to} bytes on {} stay unused while {} new: a request looks at the first hole of this category alone.",
-            text(bytes),
-            plural(pages, "page", "pages"),
+            "{} on {} were never swept while {} new: a refill sweeps one page at most before it adds one.",
+            text(unswept.bytes),
+            plural(unswept.pages, "page", "pages"),
             plural(added, "page was", "pages were"),
         );
-        said.push((bytes, text));
+        said.push((unswept.bytes, text));
     }
-    if is_told(waste.bytes) {
-        let text = format!(
-            "{} in holes under {} bytes on {} are on no list until their pages are swept again.",
-            text(waste.bytes),
-            strategy.minimum_block(),
-            plural(waste.pages, "page", "pages"),
-        );
-        said.push((waste.bytes, text));
-    }
+    let holes = format!(
+        "{} in holes under {} bytes on {} are on no list until their pages are swept again.",
+        text(waste.bytes),
+        strategy.minimum_block(),
+        plural(waste.pages, "page", "pages"),
+    );
+    said.push((waste.bytes, holes));
     let (_, rounding) =
         old.segregated.as_ref().map_or((0, 0), |cells| cells.free_and_waste_bytes());
-    if is_told(rounding as u64) {
-        let text = format!(
-            "{} are lost to size classes: what objects leave of their cells, and cells of their spans.",
-            text(rounding as u64)
-        );
-        said.push((rounding as u64, text));
-    }
+    let classes = format!(
+        "{} are lost to size classes: what objects leave of their cells, and cells of their spans.",
+        text(rounding as u64)
+    );
+    said.push((rounding as u64, classes));
+    said.retain(|(bytes, _)| *bytes * 1000 >= committed * TOLD_PERMILLE && *bytes > 0);
     said.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
     said.into_iter().map(|(_, text)| text).collect()
+}
+
+/// Free bytes of pages that wait to be swept.
+fn unswept(heap: &V8Heap) -> Blocks {
+    let old = &heap.parts.old;
+    let waiting = old.own_pages().into_iter().filter(|&page| old.pages[page].unswept);
+    waiting.fold(Blocks::default(), |sum, page| {
+        let free = old.pages.area_bytes().saturating_sub(old.pages[page].live_bytes as usize);
+        Blocks { bytes: sum.bytes + free as u64, pages: sum.pages + 1, ..sum }
+    })
+}
+
+/// A category's holes that were free while pages were added, and the rule that leaves them so;
+/// `None`: each of them is looked at.
+fn unused(strategy: &Strategy, category: usize, blocks: Blocks, added: u64) -> Option<String> {
+    let Blocks { count, bytes, pages } = blocks;
+    let rule = rule(strategy, category)?;
+    // One block is the one that is looked at.
+    if count < 2 {
+        return None;
+    }
+    let from = strategy.minimums[category];
+    let to = strategy
+        .minimums
+        .get(category + 1)
+        .map_or(String::from("and more"), |next| format!("to {}", next - crate::facts::WORD_BYTES));
+    Some(format!(
+        "{} in {count} holes of {from} {to} bytes on {} stay unused while {} new: {rule}.",
+        text(bytes),
+        plural(pages, "page", "pages"),
+        plural(added, "page was", "pages were"),
+    ))
+}
+
+/// Why holes of a category may stay unused although requests would fit: who looks there, and how.
+/// `None`: a request of the collector, which promotes, looks at each of them.
+fn rule(strategy: &Strategy, category: usize) -> Option<String> {
+    let steps: &[Step] = strategy.steps(Origin::Collector, false);
+    // A request of each size that every hole of the category has room for.
+    let sizes: Vec<usize> =
+        (24..=strategy.minimums[category]).step_by(crate::facts::WORD_BYTES).collect();
+    let looks: Vec<(usize, Look)> = sizes
+        .iter()
+        .filter_map(|&bytes| Some((bytes, strategy.looked_at(steps, category, bytes)?)))
+        .collect();
+    if looks.iter().any(|(_, look)| *look == Look::All) {
+        return None;
+    }
+    let own = "the first hole of this category alone";
+    Some(match (looks.first(), looks.last()) {
+        (Some((least, _)), Some((most, _))) if looks.len() < sizes.len() => {
+            let who = if least == most {
+                format!("requests of {least} bytes look")
+            } else {
+                format!("requests of {least} to {most} bytes look")
+            };
+            format!("of all that fit, only {who} here, and at {own}")
+        }
+        (Some(_), Some(_)) => format!("a request looks at {own}"),
+        _ => String::from("no request that is sure to fit looks here"),
+    })
 }
 
 fn plural(count: u64, one: &str, many: &str) -> String {
@@ -83,5 +142,27 @@ fn text(bytes: u64) -> String {
         0..10_000 => format!("{bytes} bytes"),
         10_000..10_000_000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
         _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule_of(name: &str, bytes: usize) -> Option<String> {
+        let strategies = crate::documented::all();
+        let strategy = strategies.into_iter().find(|strategy| strategy.name == name).unwrap();
+        rule(&strategy, strategy.category(bytes))
+    }
+
+    #[test]
+    fn the_rule_is_the_strategys_own() {
+        assert_eq!(
+            rule_of("legacy", 300).unwrap(),
+            "a request looks at the first hole of this category alone"
+        );
+        assert_eq!(rule_of("legacy", 100_000), None, "the last category is looked at whole");
+        let exact = rule_of("legacy-more-smalls", 64).unwrap();
+        assert!(exact.contains("only requests of 64 bytes look here"), "{exact}");
     }
 }

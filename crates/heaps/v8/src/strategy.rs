@@ -206,14 +206,31 @@ impl Strategy {
         }
     }
 
-    /// Whether a search of the collector looks at every node of a category, for requests of its own
-    /// sizes.
-    pub fn looks_at_all(&self, category: usize) -> bool {
-        let bytes = self.minimums[category];
-        self.collector.iter().any(|step| {
+    /// Whether a request of so many bytes takes `step`.
+    #[inline]
+    pub fn is_taken(&self, step: &Step, bytes: usize) -> bool {
+        match step.when {
+            When::Always => true,
+            When::UpTo(most) => bytes <= most,
+            When::Below(bound) => self.resolve(bound, bytes) + 1 < self.categories(),
+            When::OwnIs(category) => self.category(bytes) == category,
+        }
+    }
+
+    /// How a request of so many bytes looks at `category` in the course of `steps`; `None`: not at
+    /// all.
+    pub fn looked_at(&self, steps: &[Step], category: usize, bytes: usize) -> Option<Look> {
+        let looks = steps.iter().filter(|step| self.is_taken(step, bytes)).filter_map(|step| {
             let (from, to) = (self.resolve(step.from, bytes), self.resolve(step.to, bytes));
-            step.look == Look::All && (from.min(to)..=from.max(to)).contains(&category)
-        })
+            let within = match (step.down, step.inclusive) {
+                (false, true) => (from..=to).contains(&category),
+                (false, false) => (from..to).contains(&category),
+                (true, true) => (to..=from).contains(&category),
+                (true, false) => (to + 1..=from).contains(&category),
+            };
+            within.then_some(step.look)
+        });
+        looks.max_by_key(|look| *look == Look::All)
     }
 
     /// The category that `bound` means for a request.

@@ -286,6 +286,7 @@ mod tests {
             moment: "",
             parts: &[],
             losses: &[],
+            peak: None,
             collections: &[],
             moments: &moments,
         };
