@@ -18,7 +18,7 @@ fn old_space_is_equal_to_the_byte() {
         for (number, strategy) in strategy::released().iter().enumerate() {
             let spec = format!("{},version=7.9,compact=never", strategy.name);
             let mut heap = V8Heap::new(Spec::parse(&spec).unwrap()).unwrap();
-            run(&mut heap, &steps);
+            run(&mut heap, &steps, false);
             let forced =
                 heap.collections().iter().filter(|collection| collection.cause == "forced");
             let ours: Vec<String> = forced

@@ -11,7 +11,7 @@ fn ran(name: &str, shape: &str) -> V8Heap {
     let steps = workload(shape, Length { births: 24_000, every: 6_000, seed: 3 });
     let spec = Spec::parse(&format!("{name},version=7.9,compact=never")).unwrap();
     let mut heap = V8Heap::new(spec).unwrap();
-    run(&mut heap, &steps);
+    run(&mut heap, &steps, false);
     heap
 }
 

@@ -11,7 +11,7 @@ fn ran(shape: &str, tasks: usize) -> Vec<Collection> {
     let steps = workload(shape, Length { births: 30_000, every: 7_500, seed: 9 });
     let spec = Spec::parse(&format!("many,compact=never,tasks={tasks}")).unwrap();
     let mut heap = V8Heap::new(spec).unwrap();
-    run(&mut heap, &steps);
+    run(&mut heap, &steps, false);
     heap.check_deep().unwrap();
     heap.collections().to_vec()
 }

@@ -62,7 +62,7 @@ impl Setting<'_> {
         let mut spec = Spec::parse(&text).expect("a spec of this heap");
         spec.free_percents = free_percents;
         let mut heap = V8Heap::new(spec).expect("memory for a heap");
-        shapes::run(&mut heap, steps);
+        shapes::run(&mut heap, steps, false);
         let all = heap.collections().iter();
         all.filter(|one| self.gc == "own" || one.cause == "forced").cloned().collect()
     }

@@ -143,8 +143,8 @@ pub fn slots(steps: &[Step]) -> u32 {
     steps.iter().map(slot).max().unwrap_or(0)
 }
 
-/// Runs steps on a heap.
-pub fn run(heap: &mut V8Heap, steps: &[Step]) {
+/// Runs steps on a heap; whether objects are born in old space.
+pub fn run(heap: &mut V8Heap, steps: &[Step], old: bool) {
     let mut table = Table(vec![None; slots(steps) as usize]);
     for step in steps {
         match *step {
@@ -155,7 +155,7 @@ pub fn run(heap: &mut V8Heap, steps: &[Step]) {
             }
             Step::Birth(slot, words) => {
                 let size = words as usize * 8;
-                let birth = Birth { slot, size, align: 1, origin: Origin::Generated, old: false };
+                let birth = Birth { slot, size, align: 1, origin: Origin::Generated, old };
                 let address = heap.allocate(birth, &mut table).unwrap();
                 let before = table.0[slot as usize].replace(Object { address, size, root: true });
                 heap.stored(slot, before.map(|object| object.address), Some(address));
