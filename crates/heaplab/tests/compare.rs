@@ -94,6 +94,7 @@ fn growth_is_an_exit_code_and_a_spread_takes_it_back() {
     assert_eq!(plain, 0);
     let first = "After needs 19.5 KiB more at the peak (+";
     assert!(text.lines().nth(1).unwrap().starts_with(first), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let sentence = text.replace('\n', " ");
     assert!(sentence.contains("because parse_header holds 19.5 KiB more."), "{text}");
     assert_eq!(code(&["before.heaplab", "after.heaplab", "--fail-over", "2%"]).0, 1);

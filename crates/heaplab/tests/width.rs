@@ -116,8 +116,10 @@ fn reports_and_lists_fit_eighty_columns() {
     std::fs::rename(program, folder.path().join("s.heaplab")).unwrap();
     let log = repository().join("crates/jvm/tests/data/jvm-log/jdk-17.0.15.log.gz");
     std::fs::copy(log, folder.path().join("jvm.log.gz")).unwrap();
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 14] = [
         &["heaps"],
+        &["compare", "s.heaplab", "s.heaplab", "--top", "40"],
+        &["check", "s.heaplab", "--assert", "peak < 1kB && leaked(sqlite3_step) == 0"],
         &["report", "s.heaplab", "--top", "40"],
         &["report", "s.heaplab", "--at", "100ms"],
         &["report", "s.heaplab", "--between", "100ms", "200ms"],
