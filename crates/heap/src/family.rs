@@ -228,11 +228,6 @@ pub enum WorkloadStep {
     Collect(Ask),
     /// The program asks the heap to give memory back.
     Trim,
-    /// The recorded heap promoted the object in `slot` here.
-    Promote {
-        /// The object's slot.
-        slot: u32,
-    },
     /// A moment for measuring space: a mark of the workload, its peak, its end, or a regular one.
     Checkpoint {
         /// Index in the program's list of checkpoints.

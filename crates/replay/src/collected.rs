@@ -95,10 +95,23 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
     }
 
     fn run_touching<const POLICY: u8>(&mut self, end: usize) -> Result<(), ReplayError> {
+        // Local, so that it stays in a register.
+        let mut at = self.at;
+        let done = self.run_from::<POLICY>(&mut at, end);
+        self.at = at;
+        done
+    }
+
+    #[inline(always)]
+    fn run_from<const POLICY: u8>(
+        &mut self,
+        at: &mut usize,
+        end: usize,
+    ) -> Result<(), ReplayError> {
         let words = self.program.words();
-        while self.at < end {
-            let word = self.at;
-            let Some(step) = decode(words, &mut self.at)? else { return Ok(()) };
+        while *at < end {
+            let word = *at;
+            let Some(step) = decode(words, at)? else { return Ok(()) };
             match step {
                 Step::Allocate { slot, size, align_log2, zeroed, .. } => {
                     if slot >= self.world.slots() || self.world.object(slot).is_some() {
@@ -193,8 +206,6 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
                 self.heap.trim();
             }
             Managed::NextOld => self.next_old = true,
-            // The heaps under test decide when to promote.
-            Managed::Promote { .. } => {}
             Managed::Release { slot } => {
                 self.held(slot, word)?;
                 self.world.released(slot);

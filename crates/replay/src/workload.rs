@@ -72,7 +72,6 @@ impl Workload for Replayed<'_> {
                     Managed::CollectYoung => visit(WorkloadStep::Collect(Ask::Minor))?,
                     Managed::Trim => visit(WorkloadStep::Trim)?,
                     Managed::NextOld => old = true,
-                    Managed::Promote { slot } => visit(WorkloadStep::Promote { slot })?,
                     Managed::Release { slot } => visit(WorkloadStep::Release { slot })?,
                     Managed::Reference { from, field, to } => {
                         visit(WorkloadStep::Reference { from, field, to })?

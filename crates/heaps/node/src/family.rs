@@ -112,11 +112,10 @@ fn translate(
              of node keeps none between its arrays; use a workload whose deaths are known"
                 .into())
         }
-        // V8 promotes by its own rule, aligns to words, and gives memory back as it sees fit.
+        // V8 aligns to words, and gives memory back as it sees fit.
         WorkloadStep::BeginRegion(_)
         | WorkloadStep::EndRegion(_)
         | WorkloadStep::Trim
-        | WorkloadStep::Promote { .. }
         | WorkloadStep::Checkpoint { .. } => Ok(()),
     }
 }

@@ -112,12 +112,10 @@ fn run(
                 WorkloadStep::Release { .. } | WorkloadStep::Reference { .. } => {
                     return Err("the workload has references between objects; ocamlrt runs workloads whose deaths are known".into());
                 }
-                // The runtime has no regions and does not give memory back when asked; it promotes
-                // when it thinks best.
+                // The runtime has no regions and does not give memory back when asked.
                 WorkloadStep::BeginRegion(_)
                 | WorkloadStep::EndRegion(_)
                 | WorkloadStep::Trim
-                | WorkloadStep::Promote { .. }
                 | WorkloadStep::Checkpoint { .. } => return Ok(()),
             };
             put(step)

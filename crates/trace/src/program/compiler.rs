@@ -44,7 +44,8 @@ struct Compiler {
 
 /// Compiles the events of `source` into a program and writes it to `out`. `facts` carries the
 /// caller's knowledge of the recording; its counts are filled in here. `origin` is named in errors.
-/// Leaves out failed requests, events about a forked copy and the recorded heap's collections.
+/// Leaves out failed requests, events about a forked copy, and the recorded heap's collections and
+/// promotions.
 pub fn compile<W: Write + Seek>(
     source: &mut impl EventSource,
     tables: &Tables,
@@ -138,8 +139,8 @@ impl Compiler {
                 self.marks.push(mark);
             }
             Op::Promote => {
-                let slot = self.slot_of(event.object, "promoted", row, origin)?;
-                encoding::encode(&mut self.words, Step::Managed(Managed::Promote { slot }));
+                self.slot_of(event.object, "promoted", row, origin)?;
+                self.facts.skipped_events += 1;
             }
             Op::Reference => {
                 let from = self.slot_of(event.object, "made to refer", row, origin)?;

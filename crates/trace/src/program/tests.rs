@@ -90,7 +90,6 @@ fn managed_event(managed: Managed, slots: &HashMap<u32, u64>, base: Event) -> Op
         Managed::CollectYoung => Event { op: Op::CollectYoung, ..base },
         Managed::Trim => Event { op: Op::Trim, ..base },
         Managed::NextOld => return None,
-        Managed::Promote { slot } => Event { op: Op::Promote, object: slots[&slot], ..base },
         Managed::Release { slot } => Event { op: Op::Free, object: slots[&slot], ..base },
         Managed::Reference { from, field, to } => {
             let target = to.map_or(u64::MAX, |to| slots[&to]);
@@ -139,7 +138,6 @@ fn workload(choices: &[(u8, usize, u64, u8, u32)]) -> Vec<Event> {
                     u64::MAX
                 };
                 let choices = [
-                    Event { op: Op::Promote, object, ..Event::default() },
                     Event {
                         op: Op::Reference,
                         object,
@@ -275,11 +273,13 @@ fn what_no_program_can_do_is_an_error_with_its_place() {
 }
 
 #[test]
-fn failed_and_inherited_rows_are_left_out() {
+fn failed_and_inherited_rows_and_promotions_are_left_out() {
     let failed = Event { flags: Flags::FAILED, ..event(Op::Alloc, 0, u64::MAX) };
     let inherited = Event { flags: Flags::INHERITED, ..event(Op::Free, 99, 0) };
-    let program = program(&[failed, event(Op::Alloc, 0, 5), inherited]);
-    assert_eq!((program.facts().events, program.facts().skipped_events), (1, 2));
+    let promoted = event(Op::Promote, 0, 0);
+    let program = program(&[failed, event(Op::Alloc, 0, 5), inherited, promoted]);
+    assert_eq!((program.facts().events, program.facts().skipped_events), (1, 3));
+    assert_eq!(program.words().len(), 2, "the words of the birth");
 }
 
 #[test]
