@@ -9,6 +9,7 @@ use crate::block::{Address, NULL};
 use crate::facts::{MINOR_WORDS_MAX, PAGE_BYTES, RESERVED_BYTES, WORD_BYTES};
 use crate::fit::CONTROL_WORDS;
 use crate::placement::{Place, Placement};
+use crate::strategy::Strategy;
 use heaplab_address_space::{CommitLimit, Commitment, Error, Options, Reservation};
 use std::ops::Range;
 use std::sync::Arc;
@@ -59,6 +60,7 @@ impl Chunks {
         minor_words: usize,
         first_words: usize,
         limit_bytes: Option<usize>,
+        strategy: &'static Strategy,
     ) -> Result<Chunks, Error> {
         debug_assert!(minor_words <= MINOR_WORDS_MAX);
         let limit = Arc::new(CommitLimit::new(limit_bytes.unwrap_or(RESERVED_BYTES)));
@@ -78,6 +80,7 @@ impl Chunks {
             base + used..base + space.reserved_bytes(),
             minor_words * WORD_BYTES,
             (first_words * WORD_BYTES).next_multiple_of(PAGE_BYTES),
+            strategy,
         );
         Ok(Chunks {
             chain: Vec::new(),

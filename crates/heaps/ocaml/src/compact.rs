@@ -17,7 +17,8 @@ use crate::block::{
 use crate::block::{is_block, set_header, store, words_of};
 use crate::chunk::Chunk;
 use crate::facts::{
-    COMPACTION_CYCLES_MIN, COMPACTION_NEVER, MARK_STACK_ENTRIES, PAGE_WORDS, WORD_BYTES,
+    COMPACTION_CYCLES_MIN, COMPACTION_NEVER, COMPACTION_SMALL_WORDS, MARK_STACK_ENTRIES,
+    PAGE_WORDS, WORD_BYTES,
 };
 use crate::heap::{Full, OCaml};
 use crate::strategy::{CompactionFit, CompactionRule};
@@ -99,7 +100,7 @@ impl OCaml {
         for chunk in &mut self.chunks.chain {
             chunk.compacted = 0;
         }
-        let mut from = 0;
+        let mut from = [0; 2];
         for nth in 0..self.chunks.chain.len() {
             let (mut at, end) = (self.chunks.chain[nth].start, self.chunks.chain[nth].end);
             while at < end {
@@ -174,12 +175,16 @@ impl OCaml {
         }
     }
 
-    /// Room for `words` words, looked for from chunk `from` of the chain on: the address of the
-    /// header.
-    fn compact_allocate(&mut self, words: usize, from: &mut usize) -> Address {
+    /// Room for `words` words, looked for from chunk `from` of the chain on (the second one: for
+    /// large blocks): the address of the header.
+    fn compact_allocate(&mut self, words: usize, from: &mut [usize; 2]) -> Address {
         let chain = &mut self.chunks.chain;
         let room = |chain: &[Chunk], nth: usize| chain[nth].words() - chain[nth].compacted;
-        match self.strategy.compaction_fit {
+        let fit = self.strategy.compaction_fit;
+        let by_kind = fit == CompactionFit::LastOfKind;
+        let from = &mut from[usize::from(by_kind && words > COMPACTION_SMALL_WORDS)];
+        match fit {
+            CompactionFit::LastOfKind => {}
             CompactionFit::FourWords => {
                 while *from + 1 < chain.len()
                     && room(chain, *from) <= 4
@@ -197,6 +202,9 @@ impl OCaml {
         let mut nth = *from;
         while room(chain, nth) < words {
             nth += 1;
+        }
+        if by_kind {
+            *from = nth;
         }
         let chunk = &mut chain[nth];
         let at = chunk.start + chunk.compacted * WORD_BYTES;

@@ -31,6 +31,9 @@ pub const INITIAL_WORDS: usize = 31 * PAGE_BYTES;
 pub const COMPACTION_OVERHEAD: usize = 500;
 /// From this `O` on no compaction starts by itself (`compact.c`, `caml_compact_heap_maybe`).
 pub const COMPACTION_NEVER: usize = 1_000_000;
+/// Largest block that a compaction takes for a small one, with its header (`compact.c` of 4.14.2,
+/// `COMPACT_FL_CUTOFF_SIZE`).
+pub const COMPACTION_SMALL_WORDS: usize = 11;
 /// Cycles before the first compaction that starts by itself (`compact.c`).
 pub const COMPACTION_CYCLES_MIN: u64 = 3;
 /// Largest smoothing window: `w` (`caml/config.h`, `Max_major_window`).

@@ -93,10 +93,11 @@ impl OCaml {
     pub fn new(spec: Spec) -> Result<OCaml, Error> {
         let first_words = spec.initial_words.max(CHUNK_WORDS_MIN);
         let limit = spec.limit_bytes.and_then(|bytes| usize::try_from(bytes).ok());
-        let chunks = Chunks::new(spec.minor_words, first_words, limit)?;
+        let strategy = spec.version.strategy();
+        let chunks = Chunks::new(spec.minor_words, first_words, limit, strategy)?;
         let minor = Minor::new(chunks.minor.clone());
         let mut heap = OCaml {
-            strategy: spec.version.strategy(),
+            strategy,
             free: FreeSet::new(spec.policy, chunks.control),
             chunks,
             minor,
@@ -214,6 +215,14 @@ impl OCaml {
         (self.program.arguments, self.program.argument) = (array, string);
     }
 
+    /// A store into a slot that the program does not have: before the first birth an empty slot stays
+    /// empty.
+    #[cold]
+    fn stored_outside(&self, slot: u32) {
+        let (slots, count) = (self.program.slots, self.program.count);
+        assert!(slots == NULL, "slot {slot} of {count} slots");
+    }
+
     /// The program allocates its slots.
     #[cold]
     fn begin<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
@@ -237,7 +246,7 @@ impl OCaml {
     }
 
     /// A block of at most 256 fields.
-    #[inline]
+    #[inline(always)]
     fn allocate_small<W: World>(&mut self, fields: usize, world: &mut W) -> Result<Address, Full> {
         let bytes = (fields + 1) * WORD_BYTES;
         if self.minor_requested
@@ -574,13 +583,25 @@ impl OCaml {
         }
     }
 
+    #[inline(always)]
     fn allocate_words<W: World>(&mut self, fields: usize, world: &mut W) -> Result<Address, Full> {
         if self.program.slots == NULL {
             self.begin(world)?;
         }
         if fields <= YOUNG_WORDS_MAX {
-            return self.allocate_small(fields, world);
+            self.allocate_small(fields, world)
+        } else {
+            self.allocate_newborn(fields, world)
         }
+    }
+
+    /// A block of more than 256 fields.
+    #[inline(never)]
+    fn allocate_newborn<W: World>(
+        &mut self,
+        fields: usize,
+        world: &mut W,
+    ) -> Result<Address, Full> {
         let block = self.allocate_major(fields, fields_header(fields, WHITE));
         self.program.newborn = block.ok_or_else(|| self.full())?.get();
         let collected = self.process_pending(world);
@@ -590,7 +611,7 @@ impl OCaml {
 }
 
 impl Collected for OCaml {
-    #[inline]
+    #[inline(always)]
     fn allocate<W: World>(
         &mut self,
         birth: Birth,
@@ -607,18 +628,12 @@ impl Collected for OCaml {
         Ok(unsafe { NonNull::new_unchecked(block as *mut u8) })
     }
 
-    #[inline]
+    #[inline(always)]
     fn stored(&mut self, slot: u32, _: Option<NonNull<u8>>, now: Option<NonNull<u8>>) {
         let now = now.map_or(IMMEDIATE, |now| now.as_ptr() as Address);
-        if self.program.slots == NULL {
-            // Nothing was born: an empty slot stays empty.
-            return;
+        if slot as usize >= self.program.count {
+            return self.stored_outside(slot);
         }
-        assert!(
-            (slot as usize) < self.program.count,
-            "slot {slot} of {} slots",
-            self.program.count
-        );
         let at = field(self.program.slots, slot as usize);
         let before = load(at);
         store(at, now);
@@ -638,9 +653,9 @@ impl Collected for OCaml {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn safepoint<W: World>(&mut self, world: &mut W) -> Result<(), OutOfMemory> {
-        if self.strategy.polls && (self.minor_requested || self.slice_requested) {
+        if (self.minor_requested || self.slice_requested) && self.strategy.polls {
             return self.dispatch(world).map_err(|full| self.out_of_memory(full));
         }
         Ok(())

@@ -22,23 +22,21 @@ use crate::facts::{
     MARK_ENTRY_WORDS, MARK_STACK_ENTRIES, PAGE_BYTES, REMEMBERED_PART, REMEMBERED_RESERVE,
     WORD_BYTES,
 };
-use crate::malloc::{Block, Malloc};
+use crate::malloc::{Block, HEADER_BYTES, Malloc};
+use crate::strategy::Strategy;
 use std::ops::Range;
 
-/// Bytes that a chunk needs beside its words: the runtime's header, alignment to a page.
-const CHUNK_EXTRA_BYTES: usize = CHUNK_HEADER_BYTES + PAGE_BYTES;
-/// What the runtime keeps in front of a chunk (`caml/major_gc.h`, `heap_chunk_head`).
-const CHUNK_HEADER_BYTES: usize = 48;
 /// Bytes from the start of a block to what malloc gives out.
 const BLOCK_HEADER_BYTES: usize = 16;
-/// What malloc holds when the page table is made: its own, and what the runtime reads parameters
-/// into.
-const BEFORE_BYTES: usize = 0x7f0 - 8;
 /// Between the first chunk and the mark stack, after it, and after the program's static data: what
 /// the driver of `ocamlrt` was seen to ask for (4.13.1).
 const STACK_OWNER_BYTES: usize = 24;
 const ATOMS_BYTES: usize = 2 * PAGE_BYTES;
-const START_BYTES: [usize; 10] = [40, 24, 24, 40, 24, 24, 13_504, 24, 256, 24];
+const START_BYTES: [usize; 6] = [40, 24, 24, 40, 24, 24];
+const LAST_START_BYTES: [usize; 3] = [24, 256, 24];
+/// The stack for signals (`signals_nat.c`; `SIGSTKSZ`): four times what the kernel saves of a
+/// processor with AVX-512. Other processors' are smaller.
+const SIGNAL_STACK_BYTES: usize = 13_504;
 /// Pages of the program's static data.
 const STATIC_PAGES: usize = 3;
 
@@ -48,6 +46,7 @@ pub(crate) struct Placement {
     malloc: Malloc,
     pages: PageTable,
     mark_stack: Option<Block>,
+    strategy: &'static Strategy,
 }
 
 /// A chunk and the block that it is in.
@@ -70,16 +69,21 @@ struct PageTable {
 
 impl Placement {
     /// The addresses `range`, all free, for a runtime with these first heaps: the chunk comes next.
-    pub(crate) fn new(range: Range<Address>, minor_bytes: usize, first_bytes: usize) -> Placement {
+    pub(crate) fn new(
+        range: Range<Address>,
+        minor_bytes: usize,
+        first_bytes: usize,
+        strategy: &'static Strategy,
+    ) -> Placement {
         let mut malloc = Malloc::new(range);
-        malloc.allocate(BEFORE_BYTES);
+        malloc.allocate(strategy.before_bytes - HEADER_BYTES);
         let pages = (minor_bytes + first_bytes) / PAGE_BYTES;
         let entries = (2 * pages).next_power_of_two();
         let block = malloc.allocate(entries * WORD_BYTES);
         malloc.allocate(minor_bytes + PAGE_BYTES);
         let taken = minor_bytes / PAGE_BYTES;
         let pages = PageTable { block, entries, taken, known: Vec::new() };
-        Placement { malloc, pages, mark_stack: None }
+        Placement { malloc, pages, mark_stack: None, strategy }
     }
 
     /// The first chunk is there: the rest of the runtime begins.
@@ -89,7 +93,8 @@ impl Placement {
         self.malloc.allocate(ATOMS_BYTES);
         // Static data lies where no chunk does.
         self.pages.add(0..STATIC_PAGES, &mut self.malloc);
-        for bytes in START_BYTES {
+        let signals = self.strategy.allocates_signal_stack.then_some(SIGNAL_STACK_BYTES);
+        for bytes in START_BYTES.into_iter().chain(signals).chain(LAST_START_BYTES) {
             self.malloc.allocate(bytes);
         }
     }
@@ -102,9 +107,10 @@ impl Placement {
 
     /// Where a chunk of `bytes` goes; nothing where the addresses are used up.
     pub(crate) fn place(&mut self, bytes: usize) -> Option<Place> {
-        let block = self.malloc.allocate(bytes + CHUNK_EXTRA_BYTES)?;
         // The runtime's header ends where a page begins.
-        let given = block.range.start + BLOCK_HEADER_BYTES + CHUNK_HEADER_BYTES;
+        let header_bytes = self.strategy.chunk_header_bytes;
+        let block = self.malloc.allocate(bytes + header_bytes + PAGE_BYTES)?;
+        let given = block.range.start + BLOCK_HEADER_BYTES + header_bytes;
         let start = (given + PAGE_BYTES) / PAGE_BYTES * PAGE_BYTES;
         Some(Place { block, words: start..start + bytes })
     }
@@ -162,11 +168,16 @@ impl PageTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::strategy::Version;
 
     const MIB: usize = 1 << 20;
 
     fn placement() -> Placement {
-        Placement::new(1 << 30..2 << 30, 32 << 10, 248 * PAGE_BYTES)
+        placement_of(Version::V4_13)
+    }
+
+    fn placement_of(version: Version) -> Placement {
+        Placement::new(1 << 30..2 << 30, 32 << 10, 248 * PAGE_BYTES, version.strategy())
     }
 
     #[test]
@@ -180,19 +191,26 @@ mod tests {
         assert!(places.iter().all(|place| place.words.start - place.block.range.start >= 64));
     }
 
-    /// As the driver's malloc was seen to be called, 4.13.1 with `s=4k,h=124k`.
+    /// As the drivers' malloc was seen to be called with `s=4k,h=124k`.
     #[test]
     fn the_runtime_begins_as_it_was_seen_to() {
-        let mut placement = placement();
-        let first = placement.place(248 * PAGE_BYTES).unwrap();
-        placement.chained(&first);
-        placement.begin();
-        placement.begin_remembered(4096);
-        let at = |block: &Option<Block>| block.as_ref().unwrap().range.start - (1 << 30);
-        assert_eq!(at(&placement.mark_stack), 0xa830);
-        assert_eq!((placement.pages.entries, at(&placement.pages.block)), (1024, 0x1_4850));
-        let next = placement.malloc.allocate(16_384).unwrap();
-        assert_eq!(next.range.start - (1 << 30), 0x1_b540);
+        for (version, mark_stack, pages, next) in [
+            (Version::V4_12, 0xa730, 0x1_4750, 0x1_7f70),
+            (Version::V4_13, 0xa830, 0x1_4850, 0x1_b540),
+            (Version::V4_14, 0xaa30, 0x1_4a50, 0x1_b740),
+            (Version::V4_14_2, 0xaa30, 0x1_4a50, 0x1_b740),
+        ] {
+            let mut placement = placement_of(version);
+            let first = placement.place(248 * PAGE_BYTES).unwrap();
+            placement.chained(&first);
+            placement.begin();
+            placement.begin_remembered(4096);
+            let at = |block: &Option<Block>| block.as_ref().unwrap().range.start - (1 << 30);
+            assert_eq!(at(&placement.mark_stack), mark_stack, "{version:?}");
+            assert_eq!((placement.pages.entries, at(&placement.pages.block)), (1024, pages));
+            let block = placement.malloc.allocate(16_384).unwrap();
+            assert_eq!(block.range.start - (1 << 30), next, "{version:?}");
+        }
     }
 
     #[test]

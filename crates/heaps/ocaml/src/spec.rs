@@ -10,7 +10,7 @@ use crate::facts::{
     PAGE_WORDS,
 };
 use crate::facts::{RESERVED_BYTES, WINDOW_MAX};
-use crate::strategy::{VERSIONS, Version};
+use crate::strategy::Version;
 use heaplab_heap::parameter::bytes;
 use heaplab_heap::{Name, Parameter};
 use serde::Serialize;
@@ -100,7 +100,7 @@ pub const PARAMETERS: [Parameter; 9] = [
     },
     Parameter {
         name: "version",
-        takes: "4.12, 4.13 or 4.14",
+        takes: "4.12, 4.13, 4.14 or 4.14.2",
         default: "4.13",
         help: "whose rules",
     },
@@ -278,15 +278,12 @@ impl Spec {
 }
 
 fn parse_version(value: &str) -> Result<Version, SpecError> {
-    // A runtime's full version is one of its branch: 4.13.1.
-    let branch: Vec<&str> = value.split('.').take(2).collect();
-    let known = VERSIONS.iter().find(|strategy| strategy.name == branch.join("."));
     let wrong = || SpecError::Value {
         parameter: "version",
-        takes: "4.12, 4.13 or 4.14",
+        takes: "4.12, 4.13, 4.14 or 4.14.2",
         value: value.into(),
     };
-    known.map(|strategy| strategy.version).ok_or_else(wrong)
+    Version::named(value).ok_or_else(wrong)
 }
 
 impl std::fmt::Display for Spec {
@@ -336,6 +333,9 @@ mod tests {
             Spec::parse("").unwrap().run_parameters(),
             "a=2,s=262144,o=120,i=15,h=126976,O=500,w=1"
         );
+        let of_4_14 = ["4.14", "4.14.1", "4.14.2"]
+            .map(|version| Spec::parse(&format!("version={version}")).unwrap().to_string());
+        assert_eq!(of_4_14, ["4.14", "4.14", "4.14.2"].map(|v| format!("best-fit,version={v}")));
         assert_eq!(Spec::parse("version=4.12").unwrap().to_string(), "next-fit,version=4.12");
     }
 
@@ -348,7 +348,7 @@ mod tests {
             ("s=1", "s takes words"),
             ("a=3", "a takes 0 (next-fit), 1 (first-fit) or 2 (best-fit), not \"3\""),
             ("w=51", "w takes 1 to 50"),
-            ("version=5.1", "version takes 4.12, 4.13 or 4.14, not \"5.1\""),
+            ("version=5.1", "version takes 4.12, 4.13, 4.14 or 4.14.2, not \"5.1\""),
         ] {
             let message = Spec::parse(text).unwrap_err().to_string();
             assert!(message.contains(part), "{text}: {message}");

@@ -14,9 +14,12 @@ pub enum Version {
     /// 4.13, Debian 12's.
     #[serde(rename = "4.13")]
     V4_13,
-    /// 4.14.0 and 4.14.1, the last ones before OCaml 5.
+    /// 4.14.0 and 4.14.1.
     #[serde(rename = "4.14")]
     V4_14,
+    /// 4.14.2, the last one before OCaml 5.
+    #[serde(rename = "4.14.2")]
+    V4_14_2,
 }
 
 /// When a compaction starts by itself.
@@ -44,8 +47,11 @@ pub enum Marking {
 pub enum CompactionFit {
     /// The first one with room for more than four words, or before such a one (4.12).
     FourWords,
-    /// The first one with room for the smallest block (4.13 on).
+    /// The first one with room for the smallest block (4.13.0 to 4.14.1).
     TwoWords,
+    /// Where the last block of its kind went; the kinds are blocks of at most eleven words and
+    /// larger ones (4.14.2).
+    LastOfKind,
 }
 
 /// The choices of a version.
@@ -70,13 +76,20 @@ pub struct Strategy {
     /// Words that marking a block without values is charged beside its header: all of them, or none
     /// (4.12).
     pub charges_unscanned: bool,
+    /// What malloc holds when the runtime makes its page table, bytes: malloc's own, the runtime's
+    /// state, its parameters.
+    pub before_bytes: usize,
+    /// What the runtime keeps in front of a chunk, bytes (`caml/major_gc.h`, `heap_chunk_head`).
+    pub chunk_header_bytes: usize,
+    /// The stack for signals comes from malloc (4.13 on), and not from static data.
+    pub allocates_signal_stack: bool,
     /// Compiled loops look whether the collector wants to run (4.13 on: safepoints); before,
     /// allocations alone do.
     pub polls: bool,
 }
 
 /// All versions.
-pub const VERSIONS: [Strategy; 3] = [
+pub const VERSIONS: [Strategy; 4] = [
     Strategy {
         version: Version::V4_12,
         name: "4.12",
@@ -87,6 +100,9 @@ pub const VERSIONS: [Strategy; 3] = [
         compaction_fit: CompactionFit::FourWords,
         moves_fragments: true,
         charges_unscanned: false,
+        before_bytes: 0x6f0,
+        chunk_header_bytes: 48,
+        allocates_signal_stack: false,
         polls: false,
     },
     Strategy {
@@ -99,6 +115,9 @@ pub const VERSIONS: [Strategy; 3] = [
         compaction_fit: CompactionFit::TwoWords,
         moves_fragments: false,
         charges_unscanned: true,
+        before_bytes: 0x7f0,
+        chunk_header_bytes: 48,
+        allocates_signal_stack: true,
         polls: true,
     },
     Strategy {
@@ -111,6 +130,24 @@ pub const VERSIONS: [Strategy; 3] = [
         compaction_fit: CompactionFit::TwoWords,
         moves_fragments: false,
         charges_unscanned: true,
+        before_bytes: 0x9f0,
+        chunk_header_bytes: 56,
+        allocates_signal_stack: true,
+        polls: true,
+    },
+    Strategy {
+        version: Version::V4_14_2,
+        name: "4.14.2",
+        policy: Policy::BestFit,
+        space_overhead: 120,
+        compaction: CompactionRule::Marked,
+        marking: Marking::Prefetch,
+        compaction_fit: CompactionFit::LastOfKind,
+        moves_fragments: false,
+        charges_unscanned: true,
+        before_bytes: 0x9f0,
+        chunk_header_bytes: 56,
+        allocates_signal_stack: true,
         polls: true,
     },
 ];
@@ -122,6 +159,14 @@ impl Version {
             Version::V4_12 => &VERSIONS[0],
             Version::V4_13 => &VERSIONS[1],
             Version::V4_14 => &VERSIONS[2],
+            Version::V4_14_2 => &VERSIONS[3],
         }
+    }
+
+    /// The version that a runtime's own number (4.13.1) or a branch (4.13) names.
+    pub fn named(number: &str) -> Option<Version> {
+        let branch = || number.match_indices('.').nth(1).map_or(number, |(at, _)| &number[..at]);
+        let find = |name: &str| VERSIONS.iter().find(|strategy| strategy.name == name);
+        find(number).or_else(|| find(branch())).map(|strategy| strategy.version)
     }
 }

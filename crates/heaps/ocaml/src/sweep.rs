@@ -10,6 +10,9 @@ use crate::facts::WORD_BYTES;
 use crate::fit::{Fit, Policies, Shared};
 use crate::heap::OCaml;
 
+/// More than any heap has.
+const WORK_WORDS_MAX: usize = 1 << 50;
+
 /// Where the sweeper is.
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
@@ -48,41 +51,54 @@ impl Sweeper {
         fit: &mut impl Policies,
         shared: &mut Shared,
         chain: &[Chunk],
-        mut work: i64,
+        work: i64,
     ) -> bool {
         let mut at = shared.sweep_at;
         let mut end = chain[self.chunk].end;
-        // Blocks and, from bit 32 on, their words: there are less than 2^32 of either.
-        let mut alive = 0_u64;
-        let mut ended = false;
-        while work > 0 {
-            if at < end {
-                let header = load(at);
-                let words = words_of(header);
-                work -= words as i64;
-                match colour_of(header) {
-                    BLACK => {
-                        store(at, header & !BLACK);
-                        alive += (words as u64) << 32 | 1;
-                        at += words * WORD_BYTES;
+        // Work is a distance: a block is swept if it begins before `stop`.
+        let mut stop = at + (work.max(0) as usize).min(WORK_WORDS_MAX) * WORD_BYTES;
+        // Bytes from `at` that were swept, and those of them that are free.
+        let (mut alive, mut begun, mut swept_bytes, mut free_bytes) = (0, at, 0, 0);
+        let ended = loop {
+            let mut bound = stop.min(end);
+            'blocks: loop {
+                let header = loop {
+                    if at >= bound {
+                        break 'blocks;
                     }
-                    WHITE => at = fit.merge_block(shared, at + WORD_BYTES, header, end),
-                    colour => {
-                        debug_assert_eq!(colour, BLUE);
-                        shared.merge = at + WORD_BYTES;
-                        at += words * WORD_BYTES;
+                    let header = load(at);
+                    if colour_of(header) != BLACK {
+                        break header;
                     }
+                    store(at, header & !BLACK);
+                    alive += 1;
+                    at += words_of(header) * WORD_BYTES;
+                };
+                let mut next = at + words_of(header) * WORD_BYTES;
+                if colour_of(header) == WHITE {
+                    let merged = fit.merge_block(shared, at + WORD_BYTES, header, end);
+                    stop += merged - next;
+                    bound = stop.min(end);
+                    next = merged;
+                } else {
+                    debug_assert_eq!(colour_of(header), BLUE);
+                    shared.merge = at + WORD_BYTES;
                 }
-            } else if let Some(chunk) = chain.get(self.chunk + 1) {
-                self.chunk += 1;
-                (at, end) = (chunk.start, chunk.end);
-            } else {
-                work = 0;
-                ended = true;
+                free_bytes += next - at;
+                at = next;
             }
-        }
-        self.alive.0 += alive & u64::from(u32::MAX);
-        self.alive.1 += alive >> 32;
+            if at >= stop {
+                break false;
+            }
+            let Some(chunk) = chain.get(self.chunk + 1) else { break true };
+            self.chunk += 1;
+            swept_bytes += at - begun;
+            (stop, at, end) = (chunk.start + (stop - at), chunk.start, chunk.end);
+            begun = at;
+        };
+        swept_bytes += at - begun;
+        self.alive.0 += alive;
+        self.alive.1 += ((swept_bytes - free_bytes) / WORD_BYTES) as u64;
         shared.sweep_at = if ended { NULL } else { at };
         shared.sweeping = !ended;
         ended

@@ -6,6 +6,7 @@ use heaplab_heap::{
     Traits, Work, Workload, WorkloadStep,
 };
 use heaplab_ocaml::spec::{PARAMETERS, Spec};
+use heaplab_ocaml::strategy::Version;
 use std::fmt;
 
 /// How the family is named.
@@ -75,7 +76,7 @@ impl Family for Runtimes {
     fn run<L: Lab>(&self, Runtime(spec): &Runtime, lab: L) -> Result<L::Output, FamilyError> {
         let driver = Driver::build().map_err(FamilyError::failed)?;
         let wanted = spec.version.strategy().name;
-        if !driver.version().starts_with(wanted) {
+        if Version::named(driver.version()) != Some(spec.version) {
             let what = format!(
                 "{NAME}: version={wanted} is asked for, and ocamlopt is {}; give version={0}",
                 driver.version()
