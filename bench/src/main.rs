@@ -9,7 +9,7 @@
 //! | replay | Android's memory_replay, glibc's trace_run |
 //! | elastic | bumpalo, mallocs, talloc, HotSpot's arenas |
 //! | jvm | the JVM's own log |
-//! | ocaml | the real OCaml runtime |
+//! | ocaml, ocaml-equal | the real OCaml runtime |
 //! | v8 | mimalloc, the real V8 of a Node |
 //! | snapshot | DevTools' worker, memlab, VS Code's parser, heap-snapshot |
 //! | snapshot-write, snapshot-limits | none in the run: what others took stands in the text |
@@ -65,6 +65,8 @@ enum Benchmark {
     Jvm(jvm::Args),
     /// OCaml's heap beside the real runtime: instructions, replays, first-fit's slow corner
     Ocaml(ocaml::Args),
+    /// OCaml's heap beside the real runtime: every counter, every slice, where every object lies
+    OcamlEqual(ocaml::equal::Args),
     /// Instructions, time and memory of V8's old space, beside mimalloc and the real V8
     V8(v8::Args),
     /// Writing heap snapshots: Generator and Writer, the strings' table, line ends, CPython's heap
@@ -108,6 +110,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         Benchmark::Recorder(args) => recorder::run(args),
         Benchmark::Jvm(args) => jvm::run(args),
         Benchmark::Ocaml(args) => ocaml::run(args),
+        Benchmark::OcamlEqual(args) => ocaml::equal::run(args),
         Benchmark::V8(args) => v8::run(args),
         Benchmark::SnapshotWrite(args) => snapshot_write::run(args),
         Benchmark::Snapshot(args) => snapshot::run(args),

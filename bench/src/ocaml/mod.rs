@@ -9,6 +9,7 @@
 
 mod callgrind;
 mod corner;
+pub mod equal;
 mod instructions;
 mod replay;
 

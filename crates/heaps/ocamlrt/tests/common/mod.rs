@@ -179,19 +179,57 @@ fn replace(table: &mut Table, slot: u32, now: Option<Object>) -> Option<NonNull<
     Some(before.address)
 }
 
-/// Runs a workload in both heaps. Says what was compared, or the first thing that differs.
-pub fn compare(driver: &Driver, spec: Spec, slots: u32, steps: &[Step]) -> Result<String, String> {
+/// What both heaps are compared by.
+pub const COMPARED: [&str; 9] = [
+    "promoted words",
+    "minor collections",
+    "slices",
+    "top_heap_words",
+    "heap_chunks",
+    "major collections",
+    "compactions",
+    "every counter",
+    "placement",
+];
+
+/// What a comparison of one run found.
+pub struct Outcome {
+    /// Which of [`COMPARED`] are equal, after each collection that was asked for and at the end.
+    pub equal: [bool; COMPARED.len()],
+    /// The first slice or report that differs.
+    pub difference: Option<String>,
+    /// Slices of the real runtime.
+    pub slices: usize,
+    summary: String,
+}
+
+/// Runs a workload in both heaps and compares everything.
+pub fn outcome(driver: &Driver, spec: Spec, slots: u32, steps: &[Step]) -> Result<Outcome, String> {
     let mut heap = OCaml::new(spec).map_err(|error| error.to_string())?;
     let ours = run(&mut heap, slots, steps);
     let theirs =
         driver.run(&spec, slots, steps.iter().copied(), true).map_err(|error| error.to_string())?;
-    compare_slices(heap.slices(), &theirs.slices)?;
     let all: Vec<Report> = theirs.collections.iter().chain([&theirs.end]).copied().collect();
-    compare_reports(&ours, &all)?;
+    let slices = compare_slices(heap.slices(), &theirs.slices);
+    let reports = compare_reports(&ours, &all);
+    let each = |of: &dyn Fn(&Counters) -> u64| {
+        ours.iter().map(|(ours, _)| of(ours)).eq(all.iter().map(|theirs| of(&theirs.counters)))
+    };
+    let equal = [
+        each(&|counters| counters.promoted_words),
+        each(&|counters| counters.minor_collections),
+        slices.is_ok(),
+        each(&|counters| counters.top_heap_words),
+        each(&|counters| counters.heap_chunks),
+        each(&|counters| counters.major_collections),
+        each(&|counters| counters.compactions),
+        ours.iter().map(|ours| ours.0).eq(all.iter().map(|theirs| theirs.counters)),
+        ours.iter().map(|ours| ours.1).eq(all.iter().map(|theirs| theirs.placement)),
+    ];
     heap.check_deep_now()?;
     let end = all[all.len() - 1].counters;
     let phases = heap.slices().iter().filter(|slice| slice.phase == Phase::Mark).count();
-    Ok(format!(
+    let summary = format!(
         "equal: {} slices ({phases} mark), {} minor, {} major, {} compactions, {} chunks, {} top words, {} overflows, placement {:016x}",
         theirs.slices.len(),
         end.minor_collections,
@@ -201,7 +239,15 @@ pub fn compare(driver: &Driver, spec: Spec, slots: u32, steps: &[Step]) -> Resul
         end.top_heap_words,
         heap.mark_stack_overflows(),
         all[all.len() - 1].placement
-    ))
+    );
+    let difference = slices.and(reports).err();
+    Ok(Outcome { equal, difference, slices: theirs.slices.len(), summary })
+}
+
+/// Runs a workload in both heaps. Says what was compared, or the first thing that differs.
+pub fn compare(driver: &Driver, spec: Spec, slots: u32, steps: &[Step]) -> Result<String, String> {
+    let outcome = outcome(driver, spec, slots, steps)?;
+    outcome.difference.map_or(Ok(outcome.summary), Err)
 }
 
 /// Counters and places after each collection that was asked for, and at the end.
