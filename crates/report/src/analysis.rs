@@ -6,9 +6,9 @@ use heaplab_profile::choose::{self, ChooseError};
 use heaplab_profile::{
     MomentRequest, NoObserver, ProcessPeak, Profile, process_peaks, profile, remapped_from_bytes,
 };
-use heaplab_trace::bundle::{Bundle, Selection};
+use heaplab_trace::bundle::{Bundle, Meta, Selection};
 use heaplab_trace::tables::{Ended, Tables};
-use heaplab_trace::{Event, EventSource, TraceError};
+use heaplab_trace::{BY_REACHABILITY, Event, EventSource, NOTICED_AT_COLLECTION, TraceError};
 
 /// What one look at a recording gave.
 #[derive(Debug)]
@@ -87,13 +87,23 @@ pub fn analyse_with(
     let profile = profile(tables, &mut events, &options, &mut detectors)
         .map_err(choose::of_recording(bundle))?;
     let mut findings = detectors.finish(tables, &profile);
-    if heaplab_jvm::is_metaspace(tables) {
-        // A block of metaspace dies with its loader and lies where its arena has room: slop,
-        // leaks and churn are malloc's.
-        let Findings { counts, counts_at_peak, limits, .. } = findings;
-        findings = Findings { counts, counts_at_peak, limits, ..Findings::default() };
+    if !is_mallocs(bundle.meta(), tables) {
+        let Findings { counts, counts_at_peak, .. } = findings;
+        findings = Findings { counts, counts_at_peak, ..Findings::default() };
     }
     Ok(Analysis { process, peaks: Vec::new(), profile, findings })
+}
+
+/// Whether the blocks are malloc's, to which slop, clownshoes, growth, churn and leaks belong. A block
+/// of metaspace dies with its loader and lies where its arena has room; an object of a heap that
+/// collects has the size that it was asked for, and nobody frees it.
+pub(crate) fn is_mallocs(meta: &Meta, tables: &Tables) -> bool {
+    !heaplab_jvm::is_metaspace(tables) && !is_collected(meta)
+}
+
+/// Whether a collector found the dead.
+pub(crate) fn is_collected(meta: &Meta) -> bool {
+    [NOTICED_AT_COLLECTION, BY_REACHABILITY].contains(&meta.death_rule.as_str())
 }
 
 /// The profile alone.

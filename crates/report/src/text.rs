@@ -4,6 +4,7 @@
 mod findings;
 mod places;
 
+use crate::analysis::{is_collected, is_mallocs};
 use crate::{Report, frames};
 use heaplab_findings::{Basis, CountsTable};
 use heaplab_profile::{ProcessPeak, Timeline, TimelineAxis, resident_peak};
@@ -26,25 +27,27 @@ pub fn report(report: &Report<'_>, look: &Look) -> String {
         return paint.finish();
     }
     places::moments(&mut paint, report.tables, report.shown, look.top);
-    // Blocks of a metaspace have no slop, and die with their loaders.
-    let is_mallocs = !heaplab_jvm::is_metaspace(report.tables);
+    let is_mallocs = is_mallocs(report.meta, report.tables);
     if is_mallocs {
         slop(&mut paint, report);
     }
     let basis = report.findings.counts.basis;
-    counts(
-        &mut paint,
-        &format!("Most frequent requests ({})", on(basis)),
-        &report.findings.counts,
-        look.top,
-    );
-    counts(&mut paint, "The same at the peak", &report.findings.counts_at_peak, look.top.min(5));
+    let heading = if is_mallocs {
+        format!("Most frequent requests ({})", on(basis))
+    } else {
+        "Most frequent sizes".into()
+    };
+    counts(&mut paint, &heading, &report.findings.counts, look.top, is_mallocs);
+    let (heading, at_peak) = ("The same at the peak", &report.findings.counts_at_peak);
+    counts(&mut paint, heading, at_peak, look.top.min(5), is_mallocs);
     if is_mallocs {
         findings::changes(&mut paint, report, look.top);
     }
     places::at_peak(&mut paint, report.tables, report.profile, look.top.min(5));
     if is_mallocs {
         findings::live_at_end(&mut paint, report, look.top.min(5));
+    } else if is_collected(report.meta) {
+        places::at_end(&mut paint, report.tables, report.profile, look.top.min(5));
     }
     paint.finish()
 }
@@ -241,6 +244,12 @@ fn live(paint: &mut Paint, report: &Report<'_>) {
     } else {
         String::new()
     };
+    if is_collected(report.meta) {
+        let (born, died) = (plural(totals.allocations, "object"), count(totals.frees));
+        let born_bytes = bytes(totals.requested_bytes);
+        paint.wrapped("", &format!("{born} born, {born_bytes} in all{moved}; {died} died"));
+        return;
+    }
     let failed = if totals.failed_requests > 0 {
         format!(", {} refused", count(totals.failed_requests))
     } else {
@@ -387,12 +396,12 @@ fn uses_its_slop(sites: u64, reads: u64, first: &str) -> String {
     )
 }
 
-/// The document's table.
-fn counts(paint: &mut Paint, heading: &str, table: &CountsTable, most: usize) {
+/// The document's table; `usable`: with what each request became.
+fn counts(paint: &mut Paint, heading: &str, table: &CountsTable, most: usize, usable: bool) {
     paint.heading(heading);
     paint.line(&format!(
         "{}, {}:",
-        plural(table.requests, "request"),
+        plural(table.requests, if usable { "request" } else { "object" }),
         plural(table.lines, "distinct size")
     ));
     let rows = &table.rows[..most.min(table.rows.len())];
@@ -402,16 +411,17 @@ fn counts(paint: &mut Paint, heading: &str, table: &CountsTable, most: usize) {
     let (counts, requests) = (widest(|row| row.count), widest(|row| row.request));
     let (usables, slops) = (widest(|row| row.usable), widest(|row| row.slop));
     for (rank, row) in rows.iter().enumerate() {
-        paint.line(&format!(
-            "({:>2} ) {:>counts$} ({:>4.1}%, {:>5.1}%): {:>requests$} -> {:>usables$} ( {:>slops$} )",
+        let line = format!(
+            "({:>2} ) {:>counts$} ({:>4.1}%, {:>5.1}%): {:>requests$}",
             rank + 1,
             count(row.count),
             row.percent,
             row.cumulative_percent,
             count(row.request),
-            count(row.usable),
-            count(row.slop),
-        ));
+        );
+        let (became, slop) = (count(row.usable), count(row.slop));
+        let became = format!(" -> {became:>usables$} ( {slop:>slops$} )");
+        paint.line(&if usable { line + &became } else { line });
     }
 }
 

@@ -66,6 +66,19 @@ pub fn at_peak(paint: &mut Paint, tables: &Tables, profile: &Profile, most: usiz
     );
 }
 
+/// Who holds what lives at the end.
+pub fn at_end(paint: &mut Paint, tables: &Tables, profile: &Profile, most: usize) {
+    paint.heading("Who holds what lives at the end");
+    let rows = profile.stacks.iter().filter(|row| row.at_end.objects > 0);
+    show(
+        paint,
+        tables,
+        rows.map(|row| (row.stack, row.at_end.bytes as i64, row.at_end.objects as i64)),
+        profile.end.live.bytes,
+        most,
+    );
+}
+
 fn show(
     paint: &mut Paint,
     tables: &Tables,

@@ -6,11 +6,16 @@ use crate::{Analysis, Report, Shown, analyse, json, moments, select};
 use heaplab_text::paint::Look;
 use heaplab_trace::bundle::{Bundle, BundleWriter, Meta};
 use heaplab_trace::tables::{Ended, Frame, Mark, Process, StackNode, Tables, Thread};
-use heaplab_trace::{Event, EventSink, Flags, Op};
+use heaplab_trace::{Event, EventSink, FREED_BY_PROGRAM, Flags, NOTICED_AT_COLLECTION, Op};
 
 /// `main` loads 200 pages of 4,104 bytes, handles 2,000 items with a state of its own, grows a list
 /// by hand-picked steps, and leaks every tenth of 300 sessions. A second process allocates once.
 fn recording(folder: &std::path::Path) -> Bundle {
+    recording_of(folder, "glibc 2.36", FREED_BY_PROGRAM)
+}
+
+/// The same, recorded under another heap.
+fn recording_of(folder: &std::path::Path, allocator: &str, death_rule: &str) -> Bundle {
     let functions =
         ["main", "load", "page_alloc", "xmalloc", "handle", "new_state", "append", "session"];
     let frames = functions.map(|name| Frame {
@@ -79,7 +84,8 @@ fn recording(folder: &std::path::Path) -> Bundle {
     }
     let meta = Meta {
         program: "app --all".into(),
-        allocator: "glibc 2.36".into(),
+        allocator: allocator.into(),
+        death_rule: death_rule.into(),
         stack_depth: 64,
         duration_ns: rows * 1000,
         cut: Some("the program's last ring was full when heaplab was killed".into()),
@@ -91,18 +97,36 @@ fn recording(folder: &std::path::Path) -> Bundle {
 
 fn text(wanted: &[&str], between: bool, look: &Look) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let bundle = recording(folder.path());
+    text_of(&recording(folder.path()), wanted, between, look)
+}
+
+fn text_of(bundle: &Bundle, wanted: &[&str], between: bool, look: &Look) -> String {
     bundle.verify().unwrap();
     let wanted: Vec<String> = wanted.iter().map(|name| name.to_string()).collect();
-    let (selection, peaks) = select(&bundle, None, &mut |_| {}).unwrap();
+    let (selection, peaks) = select(bundle, None, &mut |_| {}).unwrap();
     let requests =
         moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)
             .unwrap()
             .0;
     let analysis =
-        Analysis { peaks, ..analyse(&bundle, selection, None, requests, &mut |_| {}).unwrap() };
+        Analysis { peaks, ..analyse(bundle, selection, None, requests, &mut |_| {}).unwrap() };
     let shown = moments::shown(&wanted, between, &analysis.profile).unwrap();
-    report(&Report::new(&bundle, &analysis, &shown), look)
+    report(&Report::new(bundle, &analysis, &shown), look)
+}
+
+#[test]
+fn a_heap_that_collects_has_no_findings_of_malloc() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle =
+        recording_of(folder.path(), "OCaml 4.13.1 (s=262144,o=80,a=2)", NOTICED_AT_COLLECTION);
+    let report = text_of(&bundle, &[], false, &PIPED);
+    for malloc in ["Slop", "usable", "jemalloc", "freed", "What to change", "->", "zeroed"] {
+        assert!(!report.contains(malloc), "{malloc}: {report}");
+    }
+    for said in ["Who holds the peak", "Who holds what lives at the end", "Most frequent sizes"] {
+        assert!(report.contains(said), "{said}: {report}");
+    }
+    assert_eq!(report.matches("deaths noticed at collections").count(), 1, "{report}");
 }
 
 #[test]
