@@ -200,6 +200,50 @@ fn a_killed_program_leaves_what_it_did_until_then() {
     assert!((18_000..=20_100).contains(&births), "{births}");
 }
 
+/// What `ocaml/` publishes, built and installed by its dune files.
+#[test]
+fn dune_installs_the_recorder() {
+    let Some(built) = Built::new("let () = print_newline ()") else { return };
+    let (source, prefix) = (built.folder.path().join("source"), built.folder.path().join("prefix"));
+    let recorder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ocaml");
+    for folder in ["", "src", "auto"] {
+        std::fs::create_dir_all(source.join(folder)).unwrap();
+        for entry in std::fs::read_dir(recorder.join(folder)).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_file() {
+                std::fs::copy(entry.path(), source.join(folder).join(entry.file_name())).unwrap();
+            }
+        }
+    }
+    let run = |name: &str, arguments: &[&str]| {
+        let mut command = Command::new(name);
+        command.current_dir(&source).args(arguments).env("HOME", built.folder.path()).output()
+    };
+    if run("dune", &["--version"]).is_err() {
+        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "no dune");
+        eprintln!("skipped: dune is not installed");
+        return;
+    }
+    let succeeds = |name: &str, arguments: &[&str]| {
+        let output = run(name, arguments).unwrap();
+        assert!(output.status.success(), "{name} {arguments:?}: {output:?}");
+    };
+    succeeds("dune", &["build", "--root", ".", "@install"]);
+    let prefix = prefix.to_str().unwrap();
+    succeeds("dune", &["install", "--root", ".", "--prefix", prefix]);
+    // As `ocamlfind ocamlopt -package heaplab.auto -linkpkg` calls it.
+    let library = format!("{prefix}/lib/heaplab");
+    let auto = format!("{library}/auto");
+    let main = built.folder.path().join("program.ml");
+    let (main, program) = (main.to_str().unwrap(), built.program());
+    std::fs::write(main, STRCACHE).unwrap();
+    let archives = ["heaplab.cmxa", "heaplab_auto.cmxa", main, "-o", program.to_str().unwrap()];
+    succeeds("ocamlopt", &[&["-I", &library, "-I", &auto][..], &archives].concat());
+    let (output, path) = built.record(&[], &["500", "5000"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(count(&events(&Bundle::open(&path).unwrap()), Op::Alloc) > 10_000);
+}
+
 #[test]
 fn a_granularity_needs_a_heap_that_collects() {
     let output = Command::new(env!("CARGO_BIN_EXE_heaplab"))
