@@ -13,12 +13,14 @@
 //!   operations.
 //! - [`statistics`]: signed rank, Hodges-Lehmann, bootstrap, false discovery rate.
 //! - [`summary`] and [`verdict`]: from cells to [`results`], and to sentences.
+//! - [`grid`]: the results of several workloads on the same heaps, side by side.
 //! - [`kept`]: the replays of a recording, kept beside it for its report.
 //! - [`text`]: results as a person reads them, in a terminal.
 //! - [`table`]: every cell as a row of a Parquet file.
 
 #[cfg(test)]
 mod drift;
+pub mod grid;
 pub mod kept;
 pub mod own;
 pub mod pair;

@@ -70,7 +70,7 @@ pub fn run_pair(
     let mut measured = [Measured::default(), Measured::default()];
     for (plan, measured) in plans.iter().zip(&mut measured) {
         if plan.verify {
-            verify(plan, runner, measured, &mut tell);
+            verify(plan, runner, measured, &mut tell)?;
         }
         if plan.space {
             space(plan, runner, measured, &mut tell)?;

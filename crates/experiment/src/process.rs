@@ -23,6 +23,11 @@ pub trait CellRunner {
         request: &CellRequest,
         environment: &[(String, String)],
     ) -> Result<CellReport, String>;
+
+    /// Whether no further cell is to run.
+    fn is_stopped(&self) -> bool {
+        false
+    }
 }
 
 /// Runs each cell in a process of its own.
@@ -81,6 +86,10 @@ impl CellRunner for Processes<'_> {
             _ => Err(describe(status, &errors)),
         }
     }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
 }
 
 impl Processes<'_> {
@@ -100,15 +109,14 @@ impl Processes<'_> {
         let errors =
             std::thread::spawn(move || read_all(errors.map(|errors| errors.take(ERROR_BYTES_MAX))));
         let began = Instant::now();
-        let is_stopped = || self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed));
         let status = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break status,
-                Ok(None) if began.elapsed() > self.limit || is_stopped() => {
+                Ok(None) if began.elapsed() > self.limit || self.is_stopped() => {
                     // It may end by itself in this moment; waiting for it is right in both cases.
                     let _ = child.kill();
                     let _ = child.wait();
-                    return Err(if is_stopped() {
+                    return Err(if self.is_stopped() {
                         "it was interrupted".into()
                     } else {
                         format!("it did not end within {} s", self.limit.as_secs())

@@ -40,6 +40,9 @@ pub enum ExperimentError {
     /// The driver itself could not be measured, and so nothing can.
     #[error("the driver's own cost could not be measured: {0}")]
     Driver(String),
+    /// It was asked to end ([`CellRunner::is_stopped`]).
+    #[error("interrupted; what is done is kept, and the same command goes on from there")]
+    Interrupted,
 }
 
 impl ExperimentError {
@@ -106,12 +109,8 @@ pub struct Measured {
     pub failures: Vec<(String, CellFailure)>,
 }
 
-/// Runs what is missing of `plan` and summarizes all of it. `report` is told before each cell.
-pub fn run(
-    plan: &Plan,
-    runner: &dyn CellRunner,
-    mut report: impl FnMut(&Progress),
-) -> Result<(Results, Measured), ExperimentError> {
+/// The cells of `plan`.
+pub fn cells(plan: &Plan) -> u32 {
     let heaps = plan.heaps.len() as u32;
     let mut total = if plan.verify { heaps } else { 0 };
     if plan.space {
@@ -121,7 +120,16 @@ pub fn run(
     if plan.time {
         total += plan.blocks().count() as u32 * (heaps + 2);
     }
-    let mut progress = Progress { done: 0, total, now: String::new() };
+    total
+}
+
+/// Runs what is missing of `plan` and summarizes all of it. `report` is told before each cell.
+pub fn run(
+    plan: &Plan,
+    runner: &dyn CellRunner,
+    mut report: impl FnMut(&Progress),
+) -> Result<(Results, Measured), ExperimentError> {
+    let mut progress = Progress { done: 0, total: cells(plan), now: String::new() };
     let mut tell = move |now: String| {
         progress.now = now;
         report(&progress);
@@ -129,7 +137,7 @@ pub fn run(
     };
     let mut measured = Measured::default();
     if plan.verify {
-        verify(plan, runner, &mut measured, &mut tell);
+        verify(plan, runner, &mut measured, &mut tell)?;
     }
     if plan.space {
         space(plan, runner, &mut measured, &mut tell)?;
@@ -149,17 +157,23 @@ pub(crate) fn verify(
     runner: &dyn CellRunner,
     measured: &mut Measured,
     tell: &mut dyn FnMut(String),
-) {
+) -> Result<(), ExperimentError> {
     for heap in &plan.heaps {
         tell(format!("verify {}", heap.name));
-        if let Err(reason) =
-            runner.run(&plan.request(&heap.name, CellKind::Verify), &heap.environment)
-        {
+        let verified = runner.run(&plan.request(&heap.name, CellKind::Verify), &heap.environment);
+        go_on(runner)?;
+        if let Err(reason) = verified {
             measured
                 .failures
                 .push((heap.name.clone(), CellFailure { kind: "verify".into(), block: 0, reason }));
         }
     }
+    Ok(())
+}
+
+/// A cell that ended because all was to end is no failure of its heap.
+fn go_on(runner: &dyn CellRunner) -> Result<(), ExperimentError> {
+    if runner.is_stopped() { Err(ExperimentError::Interrupted) } else { Ok(()) }
 }
 
 pub(crate) fn space(
@@ -169,8 +183,9 @@ pub(crate) fn space(
     tell: &mut dyn FnMut(String),
 ) -> Result<(), ExperimentError> {
     tell(format!("space: {NULL_HEAP}"));
-    measured.null_space =
-        Some(space_cell(plan, runner, NULL_HEAP, 0).map_err(ExperimentError::Driver)?);
+    let null = space_cell(plan, runner, NULL_HEAP, 0);
+    go_on(runner)?;
+    measured.null_space = Some(null.map_err(ExperimentError::Driver)?);
     if has_beside(plan) {
         tell(format!("space, other huge pages: {NULL_HEAP}"));
         measured.null_beside = beside(plan, runner, NULL_HEAP);
@@ -179,7 +194,9 @@ pub(crate) fn space(
         let mut cells = SpaceCells { heap: heap.name.clone(), ..SpaceCells::default() };
         for repeat in 0..heap.space_cells {
             tell(format!("space: {}", heap.name));
-            match space_cell(plan, runner, &heap.name, repeat) {
+            let report = space_cell(plan, runner, &heap.name, repeat);
+            go_on(runner)?;
+            match report {
                 Ok(report) => cells.reports.push(report),
                 Err(reason) => {
                     measured.failures.push((
@@ -193,6 +210,7 @@ pub(crate) fn space(
         if has_beside(plan) {
             tell(format!("space, other huge pages: {}", heap.name));
             cells.beside = beside(plan, runner, &heap.name).filter(|_| !cells.reports.is_empty());
+            go_on(runner)?;
         }
         measured.space.push(cells);
     }
@@ -301,6 +319,7 @@ fn time_block(
         tell(format!("time block {}: {heap}", number + 1));
         let kind = if heap == CANARY { CellKind::Canary } else { CellKind::Time };
         let report = runner.run(&plan.request(heap, kind), plan.environment(heap));
+        go_on(runner)?;
         let report = report.unwrap_or_else(|reason| CellReport::Failed { reason });
         block.cells.push(BlockCell { heap: heap.into(), report });
     }

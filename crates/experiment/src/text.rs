@@ -151,7 +151,7 @@ fn name(heap: &HeapResult) -> String {
 }
 
 /// A heap's name with a line for each parameter, the first too where it is long.
-fn parameter_lines(name: &str) -> String {
+pub(crate) fn parameter_lines(name: &str) -> String {
     const COLUMNS: usize = 18;
     let first = name.split(',').next().unwrap_or(name);
     let name = if first.contains('=') && first.chars().count() > COLUMNS {

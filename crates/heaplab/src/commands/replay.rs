@@ -1,15 +1,19 @@
 //! `heaplab replay`: run a recorded workload on other heaps.
 
 mod alias;
+mod many;
 
 use crate::output::Misasked;
 use crate::signals::bus::{self, Mapped};
+use crate::signals::interrupts;
 use crate::{choose, heaps, terminal};
 use anyhow::{Context, Result, bail};
+use heaplab_experiment::grid::{self, Named};
 use heaplab_experiment::kept;
 use heaplab_experiment::plan::passes_for;
-use heaplab_experiment::results::{HugePages, Measure, Settings, Touch, Workload};
-use heaplab_experiment::{HeapCell, Plan, Processes, Progress, process, run as run_plan, table};
+use heaplab_experiment::results::{HugePages, Measure, Results, Settings, Touch, Workload};
+use heaplab_experiment::run::Measured;
+use heaplab_experiment::{HeapCell, Plan, Processes, Progress, process, table};
 use heaplab_replay::threads::STARTED_MAX;
 use heaplab_replay::{CellReport, CellRequest};
 use heaplab_text::words::count;
@@ -31,13 +35,15 @@ use std::time::Duration;
   heaplab replay app.heaplab --space                         space only: seconds
   heaplab replay app.heaplab --verify --space                check every block on the way
   heaplab replay app.heaplab --results out --shard 0/4       a quarter of the blocks, on this machine
+  heaplab replay a.heaplab b.heaplab --space --on v8:legacy,v8:many    two workloads, one table
 
 The first heap is what the others are compared with. Each cell runs in a process of its own, on one
-processor; time is measured in blocks of all heaps in random order. docs/measuring.md says how.")]
+processor; time is measured in blocks of all heaps in random order. What Ctrl-C interrupts goes on
+where it was with the same command. docs/measuring.md says how.")]
 pub struct Args {
-    /// The recording
+    /// The recordings; several share a table
     #[arg(value_name = "BUNDLE", required_unless_present_any = ["cell", "load"])]
-    bundle: Option<PathBuf>,
+    bundles: Vec<PathBuf>,
     /// The heaps, with parameters (heaplab heaps lists them)
     #[arg(long, value_name = "HEAPS", default_value = "glibc,jemalloc,mimalloc")]
     on: String,
@@ -76,7 +82,8 @@ pub struct Args {
     #[arg(long, value_name = "I/N", value_parser = shard, requires = "results")]
     shard: Option<(u32, u32)>,
     /// Keep blocks here, one file each, and results.json, cells.parquet and, of heaps that collect,
-    /// collections.parquet; existing blocks are not run again
+    /// collections.parquet, of several recordings each in a folder of its name; existing blocks are
+    /// not run again
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Seed of the cells' order and the bootstrap
@@ -149,7 +156,59 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let specs = heaps::parse_list(&list)
         .map_err(|error| Misasked(format!("--on: {error:#}{}", library_hint(&list))))?;
     let aliases = alias::names(&specs, aliases)?;
-    let path = args.bundle.as_deref().context("no bundle is named")?;
+    let executable = std::env::current_exe().context("cannot find this program's own file")?;
+    let names = many::names(&args.bundles)?;
+    // All of them before the first cell: a mistake is told at once.
+    let plans: Vec<(&Path, Plan)> = args
+        .bundles
+        .iter()
+        .zip(&names)
+        .map(|(path, name)| Ok((path.as_path(), prepared(&args, path, name, &specs, &executable)?)))
+        .collect::<Result<_>>()?;
+    let bar = progress_bar(args.quiet);
+    let (measured, signal) = interrupts::flagged(|stop| {
+        let arguments = vec![String::from("replay"), String::from("--cell")];
+        let limit = Duration::from_secs(args.limit);
+        let runner = Processes { executable, arguments, limit, stop: Some(stop) };
+        many::run(
+            &plans,
+            &names,
+            &runner,
+            |progress| show_progress(&bar, progress),
+            |path, found| kept_results(&args, path, found, &aliases),
+        )
+    });
+    bar.finish_and_clear();
+    if let Some(signal) = signal
+        && let Err(error) = &measured
+    {
+        eprintln!("heaplab: {error:#}");
+        return Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)));
+    }
+    let measured = measured?;
+    show(&args, &names, &measured)?;
+    let all = || measured.iter().flat_map(|shown| &shown.results.heaps);
+    let verified = !all().flat_map(|heap| &heap.failures).any(|failure| failure.kind == "verify");
+    let found = all().any(|heap| heap.space.is_some() || heap.time.is_some());
+    Ok(if verified && found { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What one recording's replay found.
+struct Shown {
+    /// In this replay.
+    results: Results,
+    /// And in an earlier one, as a person gets it.
+    all: Results,
+}
+
+/// What is to be run of the recording at `path`.
+fn prepared(
+    args: &Args,
+    path: &Path,
+    name: &str,
+    specs: &[heaps::Heap],
+    executable: &Path,
+) -> Result<Plan> {
     let (bundle, program) = workload(path, args.process.as_deref())?;
     if args.threads && program.facts().regions > 0 {
         bail!(
@@ -168,18 +227,28 @@ pub fn run(args: Args) -> Result<ExitCode> {
             count(STARTED_MAX.into())
         );
     }
-    let executable = std::env::current_exe().context("cannot find this program's own file")?;
-    are_ready(&specs, &program, &executable)?;
-    let plan = asked(&args, plan(path, &bundle, &program, &specs, &executable, &How::of(&args))?);
-    let arguments = vec![String::from("replay"), String::from("--cell")];
-    let limit = Duration::from_secs(args.limit);
-    let runner = Processes { executable, arguments, limit, stop: None };
-    let bar = progress_bar(args.quiet);
-    let outcome = run_plan(&plan, &runner, |progress| show_progress(&bar, progress));
-    bar.finish_and_clear();
-    let (mut results, measured) = outcome?;
-    alias::rename(&mut results, &aliases);
+    are_ready(specs, &program, executable)?;
+    let plan = asked(args, plan(path, &bundle, &program, specs, executable, &How::of(args))?);
+    let results = plan.results.map(|folder| match args.bundles.len() {
+        1 => folder,
+        _ => folder.join(name),
+    });
+    Ok(Plan { results, ..plan })
+}
+
+/// Writes the files of one recording's replay, and keeps it for its report.
+fn kept_results(
+    args: &Args,
+    path: &Path,
+    (mut results, measured): (Results, Measured),
+    aliases: &[(String, String)],
+) -> Result<Shown> {
+    alias::rename(&mut results, aliases);
     if let Some(folder) = &args.results {
+        let folder = match args.bundles.len() {
+            1 => folder.clone(),
+            _ => folder.join(many::name(path)),
+        };
         heaplab_experiment::run::write_json(&folder.join("results.json"), &results)?;
         table::write(&measured, &folder.join("cells.parquet"))?;
         if results.heaps.iter().any(|heap| !heap.collections.is_empty()) {
@@ -201,18 +270,29 @@ pub fn run(args: Args) -> Result<ExitCode> {
     {
         eprintln!("heaplab: heaplab report will not show this replay: {error:#}");
     }
+    Ok(Shown { results, all })
+}
+
+/// Prints what was found: of one recording all, of several their table.
+fn show(args: &Args, names: &[String], measured: &[Shown]) -> Result<()> {
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&results)?)?;
-    } else {
-        print!("{}", heaplab_experiment::text::results(&all, terminal::columns()))?;
+        let results: Vec<&Results> = measured.iter().map(|shown| &shown.results).collect();
+        match results[..] {
+            [one] => println!("{}", serde_json::to_string_pretty(one)?)?,
+            _ => println!("{}", serde_json::to_string_pretty(&results)?)?,
+        }
+        return Ok(());
     }
-    let verified = !results
-        .heaps
+    let columns = terminal::columns();
+    if let [one] = measured {
+        return print!("{}", heaplab_experiment::text::results(&one.all, columns));
+    }
+    let grid: Vec<Named> = names
         .iter()
-        .flat_map(|heap| &heap.failures)
-        .any(|failure| failure.kind == "verify");
-    let measured = results.heaps.iter().any(|heap| heap.space.is_some() || heap.time.is_some());
-    Ok(if verified && measured { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        .zip(measured)
+        .map(|(name, shown)| Named { name: name.clone(), results: shown.results.clone() })
+        .collect();
+    print!("{}", grid::text(&grid, columns))
 }
 
 /// The recording at `path` and the replay program of its process.
@@ -398,7 +478,9 @@ pub fn progress_bar(quiet: bool) -> ProgressBar {
     let bar = ProgressBar::new(0);
     // The message gets the columns that are left, and is cut there: a line that wraps is drawn anew
     // below itself.
-    if let Ok(style) = ProgressStyle::with_template("{bar:15} {pos}/{len} cells  {wide_msg}") {
+    if let Ok(style) =
+        ProgressStyle::with_template("{bar:15} {pos}/{len} cells, {eta} left  {wide_msg}")
+    {
         bar.set_style(style);
     }
     bar

@@ -1,0 +1,216 @@
+//! Several workloads on the same heaps, as a person reads them: a row a heap, a column a workload,
+//! each heap as a ratio to the first one, and the geometric mean of the ratios.
+//!
+//! Everything else that was found is in each workload's own results.
+
+use crate::results::{Comparison, Measure, Outcome, Results};
+use crate::text::parameter_lines;
+use heaplab_text::lines::{cut, paragraph};
+use heaplab_text::table::{Ruled, Ruling, ruled};
+use heaplab_text::words::{bytes, plural};
+
+/// Workloads that stand side by side in a terminal of 80 columns.
+const WORKLOADS_MAX: usize = 5;
+/// What a workload's name gets of its column.
+const NAME_COLUMNS_MAX: usize = 10;
+
+/// The results of one workload, under a name that no other has.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// What its column is called.
+    pub name: String,
+    /// What was found. The heaps are those of all others, in the same order.
+    pub results: Results,
+}
+
+/// All of it, in lines of so many columns.
+pub fn text(grid: &[Named], columns: usize) -> String {
+    let Some(baseline) = grid.first().and_then(|named| named.results.heaps.first()) else {
+        return String::new();
+    };
+    let heaps = grid[0].results.heaps.len();
+    let heading = format!(
+        "{} on {}, each as a ratio to {}: below 1 needs less. A ratio in brackets is no difference \
+         that the cells show.",
+        plural(grid.len() as u64, "workload"),
+        plural(heaps as u64, "heap"),
+        baseline.heap
+    );
+    let mut out = paragraph(&heading, "", 0, columns).trim_start().to_owned();
+    for measure in [Measure::Space, Measure::Time] {
+        if !grid.iter().any(|named| named.results.heaps.iter().any(|heap| heap.has(measure))) {
+            continue;
+        }
+        for part in grid.chunks(WORKLOADS_MAX) {
+            out += &format!("\n{}\n", table(part, grid, measure, columns));
+        }
+        out.push('\n');
+        for sentence in least(grid, measure) {
+            out += paragraph(&sentence, "", 2, columns).trim_start();
+        }
+    }
+    for failure in failures(grid) {
+        out += &paragraph(&failure, "Not measured: ", 2, columns);
+    }
+    out
+}
+
+/// Rows of heaps, columns of the workloads of `part`, and the mean over the whole grid.
+fn table(part: &[Named], grid: &[Named], measure: Measure, columns: usize) -> Ruled {
+    let title = match measure {
+        Measure::Space => "peak resident",
+        Measure::Time => "ns an event",
+    };
+    let mut headings = vec![title.to_owned()];
+    headings.extend(part.iter().map(|named| cut(&named.name, NAME_COLUMNS_MAX)));
+    headings.push("geometric\nmean".into());
+    let heaps = &grid[0].results.heaps;
+    let rows = heaps.iter().enumerate().map(|(at, heap)| {
+        let mut cells = vec![parameter_lines(&heap.heap)];
+        cells.extend(part.iter().map(|named| cell(named, at, measure)));
+        cells.push(mean(grid, at, measure).map_or_else(String::new, |mean| format!("{mean:.3}")));
+        cells
+    });
+    ruled(Ruling::Heading, headings, rows.collect::<Vec<_>>(), 1, columns)
+}
+
+/// The first heap's own figure, another heap's ratio to it.
+fn cell(named: &Named, heap: usize, measure: Measure) -> String {
+    let found = &named.results.heaps[heap];
+    if !found.has(measure) {
+        return String::from("failed");
+    }
+    if heap == 0 {
+        return match measure {
+            Measure::Space => found
+                .space
+                .as_ref()
+                .map_or_else(String::new, |space| bytes(space.peak_resident_bytes)),
+            Measure::Time => found
+                .time
+                .as_ref()
+                .map_or_else(String::new, |time| format!("{:.1}", time.ns_per_event.value)),
+        };
+    }
+    comparison(named, heap, measure).map_or_else(String::new, |comparison| {
+        let ratio = format!("{:.3}", comparison.ratio.value);
+        if comparison.outcome == Outcome::NotShown { format!("({ratio})") } else { ratio }
+    })
+}
+
+fn comparison(named: &Named, heap: usize, measure: Measure) -> Option<&Comparison> {
+    let heap = &named.results.heaps[heap].heap;
+    named.results.comparisons.iter().find(|one| one.heap == *heap && one.measure == measure)
+}
+
+/// The geometric mean of a heap's ratios; `None` where a workload has none, so that means of
+/// different workloads are never compared.
+fn mean(grid: &[Named], heap: usize, measure: Measure) -> Option<f64> {
+    if heap == 0 {
+        return grid.iter().all(|named| named.results.heaps[0].has(measure)).then_some(1.0);
+    }
+    let logarithms: Option<Vec<f64>> = grid
+        .iter()
+        .map(|named| {
+            let ratio = comparison(named, heap, measure)?.ratio.value;
+            (ratio > 0.0).then(|| ratio.ln())
+        })
+        .collect();
+    let logarithms = logarithms?;
+    Some((logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp())
+}
+
+/// Which heap needs least in the mean, and which in each workload.
+fn least(grid: &[Named], measure: Measure) -> Vec<String> {
+    let what = if measure == Measure::Space { "space" } else { "time" };
+    let heaps = &grid[0].results.heaps;
+    let means = (0..heaps.len()).filter_map(|heap| Some((heap, mean(grid, heap, measure)?)));
+    let best = means.min_by(|one, other| one.1.total_cmp(&other.1));
+    let mut sentences: Vec<String> = best
+        .map(|(heap, mean)| {
+            format!("Least {what} in the mean: {}, {mean:.3} times.", heaps[heap].heap)
+        })
+        .into_iter()
+        .collect();
+    let by_workload: Vec<String> = grid
+        .iter()
+        .filter_map(|named| {
+            let ratios = (1..heaps.len())
+                .filter_map(|heap| Some((heap, comparison(named, heap, measure)?.ratio.value)));
+            let (heap, ratio) = ratios
+                .chain(named.results.heaps[0].has(measure).then_some((0, 1.0)))
+                .min_by(|one, other| one.1.total_cmp(&other.1))?;
+            Some(format!("{}: {} ({ratio:.3})", named.name, heaps[heap].heap))
+        })
+        .collect();
+    if !by_workload.is_empty() {
+        sentences.push(format!("Least {what} by workload: {}.", by_workload.join("; ")));
+    }
+    sentences
+}
+
+/// A sentence a heap and workload with failed cells.
+fn failures(grid: &[Named]) -> Vec<String> {
+    grid.iter()
+        .flat_map(|named| named.results.heaps.iter().map(move |heap| (named, heap)))
+        .filter_map(|(named, heap)| {
+            let failure = heap.failures.first()?;
+            Some(format!("{} on {} ({}): {}", named.name, heap.heap, failure.kind, failure.reason))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results() -> Results {
+        serde_json::from_str(include_str!("../tests/data/results.json")).unwrap()
+    }
+
+    fn grid() -> Vec<Named> {
+        let mut other = results();
+        for comparison in &mut other.comparisons {
+            comparison.ratio.value /= 4.0;
+        }
+        ["sqlite", "a-long-name-of-a-workload"]
+            .map(String::from)
+            .into_iter()
+            .zip([results(), other])
+            .map(|(name, results)| Named { name, results })
+            .collect()
+    }
+
+    #[test]
+    fn two_workloads_stand_side_by_side_with_their_mean() {
+        let text = text(&grid(), 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn the_mean_is_of_all_workloads_or_of_none() {
+        let mut grid = grid();
+        let one = comparison(&grid[0], 1, Measure::Space).unwrap().ratio.value;
+        let halved = mean(&grid, 1, Measure::Space).unwrap();
+        assert!((halved - one / 2.0).abs() < 1e-12, "of a ratio and a quarter of it: {halved}");
+        grid[1].results.comparisons.clear();
+        assert_eq!(mean(&grid, 1, Measure::Space), None);
+        assert_eq!(mean(&grid, 0, Measure::Space), Some(1.0));
+    }
+
+    #[test]
+    fn failed_cells_are_named() {
+        let mut grid = grid();
+        let heap = &mut grid[1].results.heaps[1];
+        heap.space = None;
+        heap.failures.push(crate::results::CellFailure {
+            kind: "space".into(),
+            block: 0,
+            reason: "out of memory".into(),
+        });
+        grid[1].results.comparisons.retain(|one| one.measure != Measure::Space);
+        let text = text(&grid, 80);
+        assert!(text.contains("failed") && text.contains("out of memory"), "{text}");
+    }
+}
