@@ -4,12 +4,14 @@
 //!   counted by callgrind: the mechanisms alone, beside mimalloc, and the same workload in Node.
 //! - [`replay`]: processor time of ten million births beside Node.
 //! - [`memory`]: what the heap keeps beside its pages.
+//! - [`grid`]: thirty strategies on five recorded programs by one command.
 //!
 //! Both sides place every object alike (docs/collected-heaps.md), so that they have the same
 //! collections and refills. What differs in kind: V8 keeps books for more than one thread, and its
 //! objects have maps, whose sizes it looks up.
 
 mod callgrind;
+mod grid;
 mod instructions;
 mod memory;
 mod probe;
@@ -57,6 +59,8 @@ enum Part {
     Replay,
     /// Bytes beside the pages
     Memory,
+    /// Thirty strategies on five programs
+    Grid,
 }
 
 /// Runs the benchmark.
@@ -75,6 +79,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if wanted(Part::Replay) {
         replay::measure(args.millions * 1_000_000, args.reps, folder.path(), &mut bounds)?;
+    }
+    if wanted(Part::Grid) {
+        grid::measure(folder.path(), &mut bounds)?;
     }
     bounds.finish()
 }
