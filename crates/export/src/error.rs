@@ -34,4 +34,25 @@ pub enum ExportError {
         "the requested moment (number {0}) is not in the selection; choose another moment, or all processes"
     )]
     MomentMissing(usize),
+    /// The recording cannot be read, or compiled for a replay.
+    #[error(transparent)]
+    Unread(#[from] heaplab_trace::TraceError),
+    /// The heap cannot run the workload, or cannot be walked.
+    #[error("{0}")]
+    Heap(#[from] heaplab_heap::FamilyError),
+    /// The replay has other objects than the recording.
+    #[error(
+        "{}: at the moment {live} objects are live, and the replay has {replayed}, {same} of them the same: its events are not in order; heaplab replay --verify --space says where",
+        path.display()
+    )]
+    Disorder {
+        /// The recording.
+        path: std::path::PathBuf,
+        /// Live objects of the recording.
+        live: usize,
+        /// Live objects of the replay.
+        replayed: usize,
+        /// Those of both that are the same.
+        same: usize,
+    },
 }

@@ -44,7 +44,7 @@ mod stacks;
 
 pub use detail::Detail;
 pub use error::ExportError;
-pub use heap_snapshot::{HeapSnapshot, MetaspaceSnapshot, StandingHeap, Written};
+pub use heap_snapshot::{HeapSnapshot, MetaspaceSnapshot, StandingHeap, Stood, Written};
 pub use live::{LiveBlock, LiveBlocks};
 
 use heaplab_profile::Profile;

@@ -1,7 +1,5 @@
 //! The table of heaps. A new family is one line in it.
 
-use crate::output::Misasked;
-use anyhow::Result;
 use heaplab_arena::Arenas;
 use heaplab_heap::FamilyError;
 use heaplab_metaspace::Metaspaces;
@@ -32,17 +30,9 @@ pub const SYNTAX: &str = "Parameters follow a heap's name: NAME:PARAMETER=VALUE,
 /// A heap of any family, with its parameters, as asked for.
 pub type Heap = Box<dyn Selected>;
 
-/// What the user typed is wrong, or what the heap needs is not there.
-pub fn misasked(error: FamilyError) -> anyhow::Error {
-    match error {
-        FamilyError::Wrong(what) => Misasked(what).into(),
-        FamilyError::Failed(what) => anyhow::anyhow!(what),
-    }
-}
-
 /// The heaps of a list such as `glibc,jemalloc:narenas=1,dirty_decay_ms=0,mimalloc`.
-pub fn parse_list(list: &str) -> Result<Vec<Heap>> {
-    FAMILIES.parse_list(list).map_err(misasked)
+pub fn parse_list(list: &str) -> Result<Vec<Heap>, FamilyError> {
+    FAMILIES.parse_list(list)
 }
 
 #[cfg(test)]

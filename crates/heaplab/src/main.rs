@@ -19,6 +19,9 @@ mod signals;
 mod terminal;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use heaplab_heap::FamilyError;
+use heaplab_profile::choose::ChooseError;
+use heaplab_report::HeapAtError;
 use std::process::ExitCode;
 
 /// A laboratory for memory managers: record what a program allocates, see where the bytes go,
@@ -124,10 +127,9 @@ fn is_misasked(error: &anyhow::Error) -> bool {
         || error.chain().any(|cause| {
             cause.is::<output::Misasked>()
                 || cause.is::<heaplab_snapshot::query::NotThere>()
-                || matches!(
-                    cause.downcast_ref(),
-                    Some(heaplab_profile::choose::ChooseError::NotThere(_))
-                )
+                || matches!(cause.downcast_ref(), Some(ChooseError::NotThere(_)))
+                || matches!(cause.downcast_ref(), Some(FamilyError::Wrong(_)))
+                || matches!(cause.downcast_ref(), Some(HeapAtError::Moment(_)))
         })
 }
 

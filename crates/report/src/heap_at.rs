@@ -1,34 +1,37 @@
 //! The pages of a heap that ran the workload, at its end or right after a collection.
 
-use heaplab_heap::{Collection, Part, Role};
+use heaplab_heap::{Collection, FamilyError, Part, Role};
+use heaplab_replay::{Selected, Standing};
 use heaplab_text::lines::paragraph;
 use heaplab_text::table::{Ruling, ruled};
 use heaplab_text::words;
+use heaplab_trace::TraceError;
+use heaplab_trace::bundle::{Bundle, Selection};
+use heaplab_trace::program;
 use std::collections::BTreeMap;
 
-/// A heap at one moment, as it says what it is made of.
-#[derive(Clone, Copy, Debug)]
-pub struct HeapAt<'a> {
+/// Moments of a heap that are drawn besides the last one.
+const MOMENTS_MAX: usize = 23;
+
+/// A heap that has run the workload.
+#[derive(Clone, Debug)]
+pub struct HeapAt {
     /// The heap's name, with parameters.
-    pub heap: &'a str,
-    /// When: "after collection 7 (mark-sweep, forced)".
-    pub moment: &'a str,
-    /// Its walk.
-    pub parts: &'a [Part],
-    /// What the heap itself says of what it loses then, each a sentence.
-    pub losses: &'a [String],
+    pub heap: String,
     /// Its collections, of a heap that collects.
-    pub collections: &'a [Collection],
+    pub collections: Vec<Collection>,
+    /// For the page: earlier moments to be drawn, in their order.
+    pub earlier: Vec<Moment>,
     /// When most was committed and not live, with what was lost then.
-    pub peak: Option<&'a Moment>,
-    /// For the page: the moments to be drawn, in their order, that of the report last.
-    pub moments: &'a [Moment],
+    pub peak: Option<Moment>,
+    /// The moment that was asked for.
+    pub last: Moment,
 }
 
 /// A heap's pages at one moment.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// When.
+    /// When: "after collection 7 (mark-sweep, forced)".
     pub name: String,
     /// Its walk.
     pub parts: Vec<Part>,
@@ -36,11 +39,79 @@ pub struct Moment {
     pub losses: Vec<String>,
 }
 
-impl HeapAt<'_> {
+/// Why a heap's pages are not shown.
+#[derive(Debug, thiserror::Error)]
+pub enum HeapAtError {
+    /// No such moment.
+    #[error("--at {0}: with --on, a moment is end or collection:N, such as collection:7")]
+    Moment(String),
+    /// The workload cannot be compiled.
+    #[error(transparent)]
+    Unread(#[from] TraceError),
+    /// The heap cannot run it.
+    #[error("{0}")]
+    Heap(#[from] FamilyError),
+}
+
+impl HeapAt {
+    /// Runs the workload on the heap up to the moment `at`: `end`, or `collection:N`. For a page
+    /// without a moment, earlier collections are drawn too.
+    ///
+    /// # Errors
+    /// No moment is so called, the workload cannot be compiled, or the heap cannot run it.
+    pub fn run(
+        bundle: &Bundle,
+        selection: Selection,
+        heap: &dyn Selected,
+        at: Option<&str>,
+        for_page: bool,
+    ) -> Result<HeapAt, HeapAtError> {
+        let number = match at {
+            None | Some("end") => None,
+            Some(at) => match at.strip_prefix("collection:").map(str::parse) {
+                Some(Ok(number)) => Some(number),
+                _ => return Err(HeapAtError::Moment(at.into())),
+            },
+        };
+        let program = program::cached(bundle, selection)?;
+        let last = heap.stand_after(&program, number)?;
+        let collections = last.collections.clone();
+        // Without a moment it is the worst one that a user looks for, not only the end.
+        let worst = at.is_none().then(|| most_unused(&collections)).flatten();
+        let (mut moments, mut peak) = (Vec::new(), None);
+        if for_page && at.is_none() {
+            let mut show = |earlier: Standing| {
+                let Some(last) = earlier.collections.last() else { return };
+                let number = earlier.collections.len();
+                let is_worst = worst == Some(number);
+                let name = if is_worst { worst_name(number, last) } else { after(number, last) };
+                moments.push(Moment { name, parts: earlier.parts, losses: earlier.losses });
+            };
+            heap.stand_after_each(&program, &drawn(&collections, worst), &mut show)?;
+        } else if let Some(number) = worst {
+            let earlier = heap.stand_after(&program, worst)?;
+            let name = earlier.collections.last().map(|last| worst_name(number, last));
+            peak = name
+                .map(|name| Moment { name, parts: Vec::new(), losses: earlier.losses })
+                .filter(|peak| !peak.losses.is_empty());
+        }
+        let name = match (number, collections.last()) {
+            (Some(number), Some(last)) => after(number, last),
+            _ => String::from("at the end"),
+        };
+        let last = Moment { name, parts: last.parts, losses: last.losses };
+        Ok(HeapAt { heap: heap.to_string(), collections, earlier: moments, peak, last })
+    }
+
+    /// All moments, that of the report last.
+    pub fn moments(&self) -> impl DoubleEndedIterator<Item = &Moment> + ExactSizeIterator {
+        (0..self.earlier.len() + 1).map(|nth| self.earlier.get(nth).unwrap_or(&self.last))
+    }
+
     /// For a terminal: what is in blocks, and the vacant bytes by kind.
     pub fn text(&self, columns: usize) -> String {
         let mut kinds: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
-        let own = |role: Role| self.parts.iter().filter(move |part| part.role == role);
+        let own = |role: Role| self.last.parts.iter().filter(move |part| part.role == role);
         for part in own(Role::Vacant) {
             let (pieces, bytes, largest) = kinds.entry(&part.name).or_default();
             (*pieces, *bytes, *largest) =
@@ -61,7 +132,7 @@ impl HeapAt<'_> {
         let heading = format!(
             "{} {}: {}, {} in blocks, {} vacant.",
             self.heap,
-            self.moment,
+            self.last.name,
             words::plural(pages, "page"),
             words::bytes(live),
             words::bytes(vacant),
@@ -70,11 +141,97 @@ impl HeapAt<'_> {
             let losses = losses.iter().map(|loss| paragraph(loss, "  ", 2, columns));
             std::iter::once(paragraph(heading, "", 0, columns)).chain(losses).collect()
         };
-        let peak = self.peak.map(|peak| told(&format!("{}:", peak.name), &peak.losses));
+        let peak = self.peak.as_ref().map(|peak| told(&format!("{}:", peak.name), &peak.losses));
         format!(
             "{}{}\n{table}\n\nThe pages as a picture: --html FILE\n",
-            told(&heading, self.losses),
+            told(&heading, &self.last.losses),
             peak.unwrap_or_default(),
         )
+    }
+}
+
+fn after(number: usize, collection: &Collection) -> String {
+    format!("after collection {number} ({}, {})", collection.kind, collection.cause)
+}
+
+fn worst_name(number: usize, collection: &Collection) -> String {
+    format!(
+        "{}, before which most was committed and not live ({})",
+        after(number, collection),
+        words::bytes(unused_bytes(collection))
+    )
+}
+
+/// What was committed when a full collection began, less what lived.
+fn unused_bytes(collection: &Collection) -> u64 {
+    collection.before.committed_bytes.saturating_sub(collection.after.used_bytes)
+}
+
+/// The full collection before which most was committed and not live.
+fn most_unused(collections: &[Collection]) -> Option<usize> {
+    let full = (1..).zip(collections).filter(|(_, one)| one.work.marked_bytes > 0);
+    full.max_by_key(|(number, one)| (unused_bytes(one), std::cmp::Reverse(*number)))
+        .map(|(number, _)| number)
+}
+
+/// Numbers of the collections that a page draws: all, or full ones evenly chosen, each with the one
+/// before it, because what a heap loses is seen before it is swept; and the `worst` one.
+fn drawn(collections: &[Collection], worst: Option<usize>) -> Vec<usize> {
+    if collections.len() <= MOMENTS_MAX {
+        return (1..=collections.len()).collect();
+    }
+    let full = |number: &usize| collections[number - 1].work.marked_bytes > 0;
+    let mut from: Vec<usize> = (1..=collections.len()).filter(full).collect();
+    if from.is_empty() {
+        from = (1..=collections.len()).collect();
+    }
+    let most = from.len().min(MOMENTS_MAX / 2);
+    let chosen = (0..most).map(|at| from[at * (from.len() - 1) / (most - 1).max(1)]);
+    let mut numbers: Vec<usize> =
+        chosen.flat_map(|number| [number - 1, number]).filter(|number| *number > 0).collect();
+    numbers.extend(worst);
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heaplab_heap::{SpaceState, Work};
+
+    #[test]
+    fn full_collections_are_drawn_with_those_before_them() {
+        let collections = |count: usize, every: usize| -> Vec<Collection> {
+            let one = |number: usize| Collection {
+                work: Work {
+                    marked_bytes: u64::from(number.is_multiple_of(every)),
+                    ..Work::default()
+                },
+                ..Collection::default()
+            };
+            (1..=count).map(one).collect()
+        };
+        assert_eq!(drawn(&collections(3, 2), None), [1, 2, 3]);
+        assert_eq!(drawn(&collections(60, 30), Some(30)), [29, 30, 59, 60]);
+        let many = drawn(&collections(500, 1), None);
+        assert!(many.len() <= MOMENTS_MAX && many.last() == Some(&500), "{many:?}");
+        assert_eq!(drawn(&collections(40, 50), None).last(), Some(&40));
+        assert!(drawn(&[], None).is_empty());
+        let with_the_worst = drawn(&collections(500, 1), Some(7));
+        assert!(with_the_worst.contains(&7) && with_the_worst.is_sorted(), "{with_the_worst:?}");
+    }
+
+    #[test]
+    fn the_worst_is_the_full_collection_with_most_committed_and_dead() {
+        let one = |committed_bytes: u64, used_bytes: u64, marked_bytes: u64| Collection {
+            before: SpaceState { committed_bytes, ..SpaceState::default() },
+            after: SpaceState { used_bytes, ..SpaceState::default() },
+            work: Work { marked_bytes, ..Work::default() },
+            ..Collection::default()
+        };
+        let all = [one(90, 10, 0), one(50, 40, 1), one(60, 20, 1), one(70, 30, 1)];
+        assert_eq!(most_unused(&all), Some(3), "the first of equal ones, and no scavenge");
+        assert_eq!(most_unused(&all[..1]), None);
     }
 }

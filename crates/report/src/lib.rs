@@ -20,6 +20,7 @@ mod frames;
 mod heap_at;
 pub mod json;
 pub mod metaspace;
+mod metaspace_model;
 pub mod moments;
 pub mod page;
 mod report;
@@ -27,7 +28,8 @@ pub mod text;
 mod tried;
 
 pub use analysis::{Analysis, analyse, analyse_with, numbered, profile_of, select};
-pub use heap_at::{HeapAt, Moment};
+pub use heap_at::{HeapAt, HeapAtError, Moment};
+pub use metaspace_model::{DEFAULT_MODEL, ModelError, on_model};
 pub use moments::Shown;
 pub use report::{JvmMetaspace, Report};
 pub use tried::Saved;

@@ -37,7 +37,7 @@ pub struct Report<'a> {
     /// What the metaspaces of recorded JVMs held: of the one that the report is about, or of each.
     pub metaspaces: &'a [JvmMetaspace<'a>],
     /// A heap that ran the workload up to a moment, to be drawn page by page.
-    pub heap_at: Option<HeapAt<'a>>,
+    pub heap_at: Option<&'a HeapAt>,
 }
 
 /// What a JVM's metaspace held at a moment.

@@ -1,8 +1,9 @@
 //! A recording on a design, looked at every few thousand events, and before and after every drop.
 
 use super::workload::{Event, Workload};
+use crate::design::{Design, design};
 use anyhow::{Context, Result, bail};
-use heaplab_metaspace::designs::{Usage, design};
+use heaplab_metaspace::designs::Usage;
 use heaplab_metaspace::spec::Spec;
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -145,7 +146,7 @@ fn processor_time() -> Duration {
 
 struct Replay<'a> {
     workload: &'a Workload,
-    design: Box<dyn heaplab_metaspace::designs::Design>,
+    design: Box<dyn Design>,
     arenas: HashMap<usize, usize>,
     blocks: Vec<NonNull<u8>>,
 }

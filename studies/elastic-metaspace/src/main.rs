@@ -2,12 +2,13 @@
 //! elastic one gives back.
 //!
 //! Source: T. Stüfe, "Elastic Metaspaces" (2020). Two recordings of real JVMs run on every design
-//! of `heaplab-metaspace`, each of which decides as its JVM does ([`heaplab_metaspace::designs`]);
+//! of `heaplab-metaspace`, each of which decides as its JVM does ([`design`]);
 //! [`workload`] reads them, [`curves`] replays them, [`claims`] turns what comes out into the
 //! document's figures and [`pictures`] into its graphs.
 
 mod claims;
 mod curves;
+mod design;
 mod pictures;
 mod workload;
 

@@ -34,9 +34,11 @@ mod calls;
 mod forest;
 mod metaspace;
 mod standing;
+mod stood;
 
 pub use metaspace::MetaspaceSnapshot;
 pub use standing::StandingHeap;
+pub use stood::Stood;
 
 use crate::{About, ExportError, LiveBlocks};
 use calls::Calls;

@@ -4,6 +4,7 @@
 mod heap_snapshot;
 mod metaspace;
 mod standing;
+mod stood;
 mod sums;
 mod tools;
 mod viewers;

@@ -1,14 +1,13 @@
 //! `heaplab export`: write a profile for another tool, or a metaspace's workload as text.
 
-mod on;
-
 use crate::choose::open;
-use crate::{heaps::Heap, output};
+use crate::heaps::{self, Heap};
+use crate::output::{self, Misasked};
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_export::{
     About, Detail, Export, ExportError, Format, HeapSnapshot, LiveBlocks, MetaspaceSnapshot,
-    Moment, Weight, Written,
+    Moment, Stood, Weight, Written,
 };
 use heaplab_jvm::workload::Writer;
 use heaplab_jvm::{has_chunks, shadow_at};
@@ -127,7 +126,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 "--on is for heap snapshots, of a heap that ran the workload: write --format heapsnapshot, or leave --on out"
             )
         }
-        name => name.as_deref().map(on::heap).transpose()?,
+        name => name.as_deref().map(heap_of).transpose()?,
     };
     if args.format == FormatName::MetaspaceTrace {
         return workload(&args);
@@ -227,7 +226,15 @@ fn heap_snapshot(
         );
     }
     if let Some(heap) = on {
-        return on::write(args, heap, bundle, selection, at, which == Moment::End, about);
+        let stood = Stood::at(heap.as_ref(), bundle, selection, at, which == Moment::End)?;
+        if let Some((walked, after)) = stood.changed_bytes() {
+            eprintln!(
+                "heaplab: {heap} had {walked} bytes committed while it was walked, and {after} when that was done"
+            );
+        }
+        let name = heap.to_string();
+        let snapshot = stood.snapshot(bundle, &name, &args.at, about);
+        return written(args, |out| snapshot.write(out));
     }
     let blocks = LiveBlocks::at(at, tables, bundle.events(selection)?)
         .map_err(choose::of_recording(bundle))?;
@@ -363,5 +370,44 @@ fn about(bundle: &Bundle, selection: Selection) -> About {
         program: command.unwrap_or_else(|| bundle.meta().program.clone()),
         pid: process.map_or(0, |process| process.pid),
         began_unix_s: bundle.meta().began_unix_s,
+    }
+}
+
+/// The heap that `--on` names.
+///
+/// # Errors
+/// There is none of that name, it is several, or it cannot be walked.
+fn heap_of(name: &str) -> Result<Heap> {
+    if name.trim().is_empty() {
+        misasked!("--on: no heap is named; for example --on elastic");
+    }
+    let heaps = heaps::parse_list(name).map_err(|error| Misasked(format!("--on: {error:#}")))?;
+    let [heap] = &heaps[..] else {
+        misasked!("--on: a heap snapshot is of one heap, and {name} names {}", heaps.len());
+    };
+    heaps::FAMILIES.walked(&**heap).map_err(|error| Misasked(format!("--on: {error:#}")))?;
+    Ok(heap.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heaps_that_cannot_be_walked_are_refused_with_those_that_can() {
+        for (name, expected) in [
+            (
+                "glibc",
+                "the heaps that can are metaspace:jdk11, metaspace:jdk16, metaspace:jdk17, metaspace:jdk18, elastic, bump",
+            ),
+            ("jemalloc:narenas=1", "does not tell where"),
+            ("mimalloc", "does not tell where"),
+            ("elastic,metaspace:jdk17", "names 2"),
+            ("elastik", "there is no heap"),
+            ("", "for example --on elastic"),
+        ] {
+            let error = heap_of(name).unwrap_err().to_string();
+            assert!(error.starts_with("--on: ") && error.contains(expected), "{name}: {error}");
+        }
     }
 }

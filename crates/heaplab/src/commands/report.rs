@@ -3,17 +3,17 @@
 //! The recording is read once; once more before that where it holds several processes and none was
 //! named, to find the largest, and where `--verify` asks for it.
 
-mod heap_at;
-mod model;
 mod savings;
 
+use crate::heaps::FAMILIES;
 use crate::{choose, output, terminal};
 use anyhow::{Result, bail};
 use heaplab_experiment::kept;
 use heaplab_findings::Basis;
 use heaplab_jvm::view;
 use heaplab_report::{
-    Analysis, JvmMetaspace, Report, Saved, analyse, json, metaspace, moments, page, select, text,
+    Analysis, DEFAULT_MODEL, HeapAt, JvmMetaspace, Report, Saved, analyse, json, metaspace,
+    moments, on_model, page, select, text,
 };
 use heaplab_text::paint::Look;
 use heaplab_text::shell::quoted;
@@ -131,7 +131,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return print_models(&args, &bundle, &jvms);
     }
     if let (Some(heap_at), None) = (&heap_at, &args.html) {
-        print!("{}", heap_at.as_source().text(look.width))?;
+        print!("{}", heap_at.text(look.width))?;
         return Ok(ExitCode::SUCCESS);
     }
     let is_text = !args.json && args.html.is_none() && !args.blocks;
@@ -159,7 +159,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         what_if: &what_if,
         savings: &savings,
         metaspaces: &of_jvms,
-        heap_at: heap_at.as_ref().map(heap_at::HeapAt::as_source),
+        heap_at: heap_at.as_ref(),
         ..Report::new(&bundle, &analysis, &shown)
     };
     if let Some(file) = &args.html {
@@ -261,10 +261,10 @@ fn print_metaspaces(args: &Args, bundle: &Bundle, jvms: &[u32], look: &Look) -> 
     }
     for jvm in jvms {
         let asked = metaspace::asked_of(bundle, *jvm, at)?;
-        print!("{}", view::asked_text(bundle, *jvm, &asked, at, model::DEFAULT, look))?;
+        print!("{}", view::asked_text(bundle, *jvm, &asked, at, DEFAULT_MODEL, look))?;
         // The peak of what was asked for is no moment of a model.
         let moment = at.filter(|at| *at != "peak");
-        print!("{}", model::text(bundle, *jvm, model::DEFAULT, moment)?)?;
+        print!("{}", on_model(bundle, *jvm, DEFAULT_MODEL, moment)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -273,17 +273,19 @@ fn print_metaspaces(args: &Args, bundle: &Bundle, jvms: &[u32], look: &Look) -> 
 fn print_models(args: &Args, bundle: &Bundle, jvms: &[u32]) -> Result<ExitCode> {
     for jvm in jvms {
         for name in &args.model {
-            print!("{}", model::text(bundle, *jvm, name, args.at.as_deref())?)?;
+            print!("{}", on_model(bundle, *jvm, name, args.at.as_deref())?)?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The heap of `--on`, when it has run the workload.
-fn heap_at(args: &Args, bundle: &Bundle, selection: Selection) -> Result<Option<heap_at::HeapAt>> {
+fn heap_at(args: &Args, bundle: &Bundle, selection: Selection) -> Result<Option<HeapAt>> {
     let Some(name) = &args.on else { return Ok(None) };
+    let heap = FAMILIES.parse(name)?;
+    FAMILIES.walked(heap.as_ref())?;
     let at = args.at.as_deref();
-    heap_at::HeapAt::run(bundle, selection, name, at, args.html.is_some()).map(Some)
+    Ok(Some(HeapAt::run(bundle, selection, heap.as_ref(), at, args.html.is_some())?))
 }
 
 /// Refuses to replace what is no page of heaplab.

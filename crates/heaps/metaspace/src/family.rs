@@ -77,7 +77,7 @@ impl Family for Metaspaces {
 }
 
 /// The kind of arena of each region of a workload.
-fn plan(workload: &dyn Workload) -> Plan {
+pub fn plan(workload: &dyn Workload) -> Plan {
     let regions = (0..=workload.facts().regions).map(|region| workload.region(Region(region)));
     Plan::new(regions.map(|region| ArenaPlan::parse(region.kind, region.growth_policy)).collect())
 }

@@ -8,7 +8,7 @@
 //!
 //! - [`family`]: how they enter the lab.
 //! - [`spec`]: the names of the generations and their parameters.
-//! - [`designs`]: every generation behind one set of operations, for replays of a JVM's own log.
+//! - [`designs`]: what every generation holds, in the same terms.
 //! - [`plan`]: the kind of arena of each region of a workload.
 //! - [`elastic`]: JDK 16 and later (JEP 387): buddy chunks, commit granules, headers outside.
 //! - [`old`]: JDK 15 and before: three chunk sizes and humongous ones, headers inside.

@@ -55,6 +55,30 @@ pub fn until(
     selection: Selection,
     rows: u64,
 ) -> Result<(Program, Standing), TraceError> {
+    unkept(bundle, selection, rows, &[])
+}
+
+/// The whole program of one process, and for each of these times (ns, rising) the word before which
+/// everything has happened by then. Not kept either.
+///
+/// # Errors
+/// As for [`until`].
+pub fn with_moments(
+    bundle: &Bundle,
+    process: u32,
+    moments_ns: &[u64],
+) -> Result<(Program, Vec<usize>), TraceError> {
+    let selection = Selection { process: Some(process) };
+    let (program, standing) = unkept(bundle, selection, u64::MAX, moments_ns)?;
+    Ok((program, standing.moments))
+}
+
+fn unkept(
+    bundle: &Bundle,
+    selection: Selection,
+    rows: u64,
+    moments_ns: &[u64],
+) -> Result<(Program, Standing), TraceError> {
     has_every_object(bundle)?;
     let name = format!("heaplab-until-{rows}-{}.program", std::process::id());
     let unfinished = Unfinished(std::env::temp_dir().join(name));
@@ -67,6 +91,7 @@ pub fn until(
         facts(bundle, selection),
         0,
         bundle.path(),
+        moments_ns,
         &mut file,
     )?;
     Ok((Program::open(&unfinished.0)?, standing))

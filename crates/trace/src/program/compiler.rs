@@ -40,6 +40,8 @@ struct Compiler {
     facts: Facts,
     /// Rows of `chunks` already read.
     chunks: usize,
+    /// The word of each asked moment that has passed.
+    moments: Vec<usize>,
 }
 
 /// Compiles the events of `source` into a program and writes it to `out`. `facts` carries the
@@ -54,25 +56,29 @@ pub fn compile<W: Write + Seek>(
     origin: &Path,
     out: W,
 ) -> Result<Facts, TraceError> {
-    Ok(compile_and_standing(source, tables, facts, key, origin, out)?.0)
+    Ok(compile_and_standing(source, tables, facts, key, origin, &[], out)?.0)
 }
 
-/// The live objects and regions after a program.
+/// The live objects and regions after a program, and where asked moments lie in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// The slot of each live object, in no order.
     pub slots: Vec<(ObjectId, u32)>,
     /// Each live region, and its row of `arenas`.
     pub regions: Vec<(u32, u32)>,
+    /// For each asked moment the word before which everything has happened by then.
+    pub moments: Vec<usize>,
 }
 
-/// [`compile`], and the state at the program's end.
+/// [`compile`], and the state at the program's end. `moments_ns` are times in rising order; purges
+/// up to the last of them belong to the program, even those after the last event.
 pub fn compile_and_standing<W: Write + Seek>(
     source: &mut impl EventSource,
     tables: &Tables,
     facts: Facts,
     key: u64,
     origin: &Path,
+    moments_ns: &[u64],
     out: W,
 ) -> Result<(Facts, Standing), TraceError> {
     let mut writer = Writer::new(out, origin)?;
@@ -85,6 +91,7 @@ pub fn compile_and_standing<W: Write + Seek>(
             break;
         }
         for event in &batch {
+            compiler.moments_before(Some(event.time_ns), moments_ns, tables);
             compiler.event(event, tables, row, origin)?;
             row += 1;
         }
@@ -92,7 +99,12 @@ pub fn compile_and_standing<W: Write + Seek>(
         writer.words(&compiler.words)?;
         compiler.words.clear();
     }
+    compiler.moments_before(None, moments_ns, tables);
+    writer.words(&compiler.words)?;
+    compiler.written_words += compiler.words.len() as u64;
+    compiler.words.clear();
     let standing = Standing {
+        moments: std::mem::take(&mut compiler.moments),
         slots: compiler.live.iter().map(|(object, live)| (*object, live.slot)).collect(),
         regions: compiler.regions.iter().map(|(arena, region)| (*region, *arena)).collect(),
     };
@@ -113,7 +125,7 @@ impl Compiler {
             self.facts.skipped_events += 1;
             return Ok(());
         }
-        self.purges(event, tables);
+        self.purges_before(event.time_ns, event.process, tables);
         match event.op {
             Op::Alloc => self.birth(event, tables, row, origin)?,
             Op::Free => self.death(event, row, origin)?,
@@ -160,16 +172,26 @@ impl Compiler {
         Ok(())
     }
 
-    /// Adds purges of a recorded JVM's metaspace before the event: where its heap gave memory back,
+    /// Adds purges of a recorded JVM's metaspace before this time: where its heap gave memory back,
     /// another heap is asked to. Rows of `chunks` count events of all processes, so times decide.
-    fn purges(&mut self, event: &Event, tables: &Tables) {
+    fn purges_before(&mut self, time_ns: u64, process: u32, tables: &Tables) {
         while let Some(chunk) =
-            tables.chunks.get(self.chunks).filter(|chunk| chunk.time_ns < event.time_ns)
+            tables.chunks.get(self.chunks).filter(|chunk| chunk.time_ns < time_ns)
         {
             self.chunks += 1;
-            if chunk.op == ChunkOp::Purge && chunk.process == event.process {
+            if chunk.op == ChunkOp::Purge && chunk.process == process {
                 encoding::encode(&mut self.words, Step::Managed(Managed::Trim));
             }
+        }
+    }
+
+    /// Notes where the asked moments lie that are before an event of this time; `None`: the rest.
+    fn moments_before(&mut self, time_ns: Option<u64>, moments_ns: &[u64], tables: &Tables) {
+        let has_passed = |moment_ns: &&u64| time_ns.is_none_or(|time_ns| **moment_ns < time_ns);
+        while let Some(moment_ns) = moments_ns.get(self.moments.len()).filter(has_passed) {
+            let process = self.facts.process.unwrap_or(0);
+            self.purges_before(moment_ns.saturating_add(1), process, tables);
+            self.moments.push(self.here().word as usize);
         }
     }
 

@@ -11,7 +11,7 @@
 //! - [`Step`]: one decoded instruction. Decoding is total: any words give steps or an error, never
 //!   a panic.
 //! - [`cached`]: a bundle's program, compiled if missing. [`until`]: its beginning, with the live
-//!   objects at the end.
+//!   objects at the end. [`with_moments`]: all of it, with the words of asked moments.
 
 mod cache;
 mod compiler;
@@ -19,7 +19,7 @@ mod encoding;
 mod file;
 mod slots;
 
-pub use cache::{cached, until};
+pub use cache::{cached, until, with_moments};
 pub use compiler::{Standing, compile, compile_and_standing};
 
 pub use encoding::{Corrupt, Managed, SIZE_MAX, Step, decode, slot_at};

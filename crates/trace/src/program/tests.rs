@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::source::Slice;
-use crate::tables::{Mark, Tables};
+use crate::tables::{ChunkEvent, ChunkOp, Mark, Tables};
 use crate::{Event, Flags, Op, TraceError};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -312,4 +312,35 @@ fn a_program_says_what_kind_each_arena_is() {
     let kinds: Vec<&str> = facts.regions().map(|region| region.kind.as_str()).collect();
     assert_eq!((kinds, facts.region_kinds.len()), (vec!["malloc", "class", "non-class", ""], 4));
     assert_eq!(Program::from_bytes(&out.into_inner(), Path::new("test")).unwrap().facts(), &facts);
+}
+
+#[test]
+fn asked_moments_are_words_and_a_purge_after_the_last_event_is_before_the_end() {
+    let at = |time_ns, object| Event { time_ns, ..event(Op::Alloc, object, 8) };
+    let events = [at(10, 0), at(20, 1), at(30, 2)];
+    let purge = |time_ns| ChunkEvent { op: ChunkOp::Purge, time_ns, ..ChunkEvent::default() };
+    let tables = Tables { chunks: vec![purge(20), purge(40)], ..Tables::default() };
+    let mut out = Cursor::new(Vec::new());
+    let (source, path) = (&mut Slice(&events), Path::new("test"));
+    let moments_ns = [5, 20, 25, u64::MAX];
+    let (_, standing) =
+        compile_and_standing(source, &tables, Facts::default(), 0, path, &moments_ns, &mut out)
+            .unwrap();
+    let program = Program::from_bytes(&out.into_inner(), path).unwrap();
+    let steps: Vec<(usize, bool)> = program
+        .steps()
+        .map(|step| step.map(|(word, step)| (word, matches!(step, Step::Managed(_)))).unwrap())
+        .collect();
+    let words = program.words().len();
+    let before =
+        |word: usize| steps.iter().filter(move |(at, _)| *at < word).map(|(_, purge)| *purge);
+    assert_eq!(standing.moments.len(), 4);
+    let moments: Vec<Vec<bool>> =
+        standing.moments.iter().map(|word| before(*word).collect()).collect();
+    let (birth, purge) = (false, true);
+    assert!(moments[0].is_empty());
+    assert_eq!(moments[1], [birth, birth, purge]);
+    assert_eq!(moments[2], moments[1]);
+    assert_eq!(moments[3], [birth, birth, purge, birth, purge]);
+    assert!(standing.moments[3] <= words);
 }

@@ -25,8 +25,8 @@ pub fn run(args: &Args, path: &Path) -> Result<ExitCode> {
     bus::is_an_error(Mapped::Program);
     let mut plan = plan(args)?;
     let (bundle, program) = replay::workload(path, args.process.as_deref())?;
-    let specs = Replays::heaps(&FAMILIES, &plan)
-        .map_err(|error| Misasked(format!("--vary: {:#}", heaps::misasked(error))))?;
+    let specs =
+        Replays::heaps(&FAMILIES, &plan).map_err(|error| Misasked(format!("--vary: {error:#}")))?;
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
     replay::are_ready(&specs, &program, &executable)?;
     let code_version = replay::code_version(&specs, &program, &executable)?;

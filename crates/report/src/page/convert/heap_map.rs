@@ -16,12 +16,12 @@ const LIVE: u8 = b'l';
 /// Of vacant bytes that no allocation will find.
 const WASTE: u8 = b'w';
 
-pub(super) fn pages(source: &HeapAt<'_>, left_out: &mut Vec<String>) -> model::HeapPages {
+pub(super) fn pages(source: &HeapAt, left_out: &mut Vec<String>) -> model::HeapPages {
     let mut most_hidden = 0;
     let mut drawn = 0;
     let mut moments = Vec::new();
     // The last moment is the one that is shown first.
-    for moment in source.moments.iter().rev() {
+    for moment in source.moments().rev() {
         let (map, hidden) = heap_map(moment);
         drawn += map.spaces.iter().map(|space| space.pages.len()).sum::<usize>();
         if !moments.is_empty() && drawn > limits::PAGES_OF_MOMENTS {
@@ -38,18 +38,18 @@ pub(super) fn pages(source: &HeapAt<'_>, left_out: &mut Vec<String>) -> model::H
             source.heap
         ));
     }
-    if moments.len() < source.moments.len() {
+    let all = source.moments().len();
+    if moments.len() < all {
         left_out.push(format!(
-            "{} of {} moments of the pages of {}",
-            source.moments.len() - moments.len(),
-            source.moments.len(),
+            "{} of {all} moments of the pages of {}",
+            all - moments.len(),
             source.heap
         ));
     }
     model::HeapPages {
-        heap: source.heap.into(),
+        heap: source.heap.clone(),
         collections: (!source.collections.is_empty())
-            .then(|| super::replay::collections(source.collections)),
+            .then(|| super::replay::collections(&source.collections)),
         moments,
     }
 }
@@ -280,20 +280,12 @@ mod tests {
             (1..=limits::MAPPED_PAGES + 5).flat_map(|nth| page(0, nth << 16, &[])).collect();
         let mut left_out = Vec::new();
         let moment = Moment { name: String::new(), parts, losses: Vec::new() };
-        let moments = vec![moment; limits::PAGES_OF_MOMENTS / limits::MAPPED_PAGES + 2];
-        let source = HeapAt {
-            heap: "h",
-            moment: "",
-            parts: &[],
-            losses: &[],
-            peak: None,
-            collections: &[],
-            moments: &moments,
-        };
+        let earlier = vec![moment.clone(); limits::PAGES_OF_MOMENTS / limits::MAPPED_PAGES + 1];
+        let source = HeapAt { heap: "h".into(), collections: Vec::new(), earlier, peak: None, last: moment };
         let pages = pages(&source, &mut left_out);
         let space = &pages.moments[0].spaces[0];
         assert_eq!((space.pages.len(), space.more_pages), (limits::MAPPED_PAGES, 5));
-        assert_eq!(pages.moments.len(), moments.len() - 2);
+        assert_eq!(pages.moments.len(), source.moments().len() - 2);
         assert_eq!(
             left_out,
             ["5 pages of h in the picture of its pages", "2 of 17 moments of the pages of h"]

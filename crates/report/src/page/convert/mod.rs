@@ -30,7 +30,7 @@ pub fn page(sources: &Report<'_>) -> model::Page {
     let live_at_end = live_at_end(sources, &mut names, &mut left_out);
     left_out.extend(findings.limits.iter().cloned());
     let metaspaces = metaspace::metaspaces(sources, &mut left_out);
-    let heap_pages = sources.heap_at.as_ref().map(|heap| heap_map::pages(heap, &mut left_out));
+    let heap_pages = sources.heap_at.map(|heap| heap_map::pages(heap, &mut left_out));
     model::Page {
         writer: concat!("heaplab ", env!("CARGO_PKG_VERSION")).into(),
         recording: recording(sources),

@@ -1,0 +1,84 @@
+//! A heap that ran a real workload, as a heap snapshot: all that it has committed, and every live
+//! block in it.
+
+use heaplab_arena::Arenas;
+use heaplab_export::{About, Stood};
+use heaplab_heap::structure;
+use heaplab_metaspace::Metaspaces;
+use heaplab_profile::{NoObserver, Options, profile};
+use heaplab_replay::{Families, Of};
+use heaplab_snapshot::{Snapshot, analysis, analysis::Analysis};
+use heaplab_trace::bundle::{Bundle, BundleWriter, Selection};
+use heaplab_trace::import;
+use std::path::{Path, PathBuf};
+
+/// Heaps that can be walked.
+const HEAPS: Families = Families(&[&Of(Metaspaces), &Of(Arenas)]);
+
+/// A JVM's metaspace.
+fn imported(folder: &Path) -> Bundle {
+    let log =
+        std::fs::read(root().join("crates/jvm/tests/data/jvm-log/jdk-17.0.15.log.gz")).unwrap();
+    let imported = folder.join("jvm.heaplab");
+    let mut writer = BundleWriter::create(&imported).unwrap();
+    let found =
+        heaplab_jvm::import(&log[..], None, &import::Options::default(), &mut writer).unwrap();
+    writer.finish(&found.tables, found.meta).unwrap();
+    Bundle::open(&imported).unwrap()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What the file has is what the heap's footprint says is committed, to the byte, and every
+/// live block lies in it.
+fn check(bundle: &Bundle, names: &[&str]) {
+    let (tables, all) = (bundle.tables(), Selection::default());
+    let profile =
+        profile(tables, &mut bundle.events(all).unwrap(), &Options::default(), &mut NoObserver)
+            .unwrap();
+    for (name, (at, is_end)) in names
+        .iter()
+        .flat_map(|name| [(&profile.peak, false), (&profile.end, true)].map(|at| (*name, at)))
+    {
+        let heap = HEAPS.parse(name).unwrap();
+        let stood = Stood::at(heap.as_ref(), bundle, all, at, is_end).unwrap();
+        let places = stood.blocks.iter().map(|(address, block)| (*address, block.size as usize));
+        structure::check(&stood.standing.parts, &stood.standing.footprint, places).unwrap();
+        let committed = stood.standing.footprint.committed_bytes.unwrap();
+        let about = About::default();
+        let snapshot = stood.snapshot(bundle, name, "", &about);
+        let mut bytes = Vec::new();
+        assert!(snapshot.write(&mut bytes).unwrap().ids_last);
+        let snapshot = Snapshot::read(&bytes).unwrap();
+        let analysis = Analysis::of(&snapshot, &analysis::Options::default());
+        let graph = &snapshot.graph;
+        assert_eq!(
+            (analysis.retained_size(graph.root()), analysis.total_bytes()),
+            (committed, committed),
+            "{name}"
+        );
+        let blocks = graph.nodes().filter(|node| graph.id(*node) % 2 == 1 && graph.id(*node) > 1);
+        assert_eq!(
+            blocks.map(|block| analysis.self_size(block)).sum::<u64>(),
+            at.live.bytes,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_root_retains_what_the_heap_has_committed() {
+    let folder = tempfile::tempdir().unwrap();
+    let metaspaces = [
+        "metaspace:jdk17",
+        "metaspace:jdk18,reclaim=aggressive",
+        "metaspace:jdk16",
+        "metaspace:jdk11",
+    ];
+    let bundle = imported(folder.path());
+    check(&bundle, &metaspaces);
+    check(&bundle, &["elastic", "elastic:growth=fast,reclaim=trim", "bump"]);
+    check(&Bundle::open(&root().join("traces/sqlite.heaplab")).unwrap(), &["elastic", "bump"]);
+}
