@@ -13,6 +13,7 @@
 //! - [`symbolize`]: functions, files and lines for the frames.
 //! - [`diagnose`], [`unrecorded`], [`execs`]: the unrecorded programs, and why.
 //! - [`output`]: the place of a recording, and what it may replace.
+//! - [`settings`], [`summary`]: what a person asks for and is told, in words.
 //! - [`mark`]: naming a moment from outside.
 //! - [`jvm`]: recordings of a JVM's metaspace by its own log, without the preload object.
 //! - [`node`]: recordings of a Node's JavaScript heaps by an addon, without the preload object.
@@ -35,9 +36,11 @@ pub mod preload;
 pub mod proc_fs;
 pub mod ring;
 pub mod session;
+pub mod settings;
 pub mod signals;
 pub mod spawn;
 pub mod spool;
+pub mod summary;
 pub mod symbolize;
 pub mod unrecorded;
 

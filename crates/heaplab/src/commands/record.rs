@@ -5,7 +5,8 @@ mod ocaml;
 use super::recording::{self, Finishing};
 use crate::signals::bus::{self, Mapped};
 use anyhow::{Context, Result, bail};
-use heaplab_record::{finish, mark::spool_of, node, output, session};
+use heaplab_record::summary::Summary;
+use heaplab_record::{finish, mark::spool_of, node, output, session, settings};
 use heaplab_text::words::{bytes, count, plural};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::ffi::OsString;
@@ -76,17 +77,17 @@ pub struct Args {
     /// Bytes of new objects between two full collections, which find the dead: a power of two from
     /// 1M to 512M. With --node 1M where none is named; with --ocaml none are forced then, and a death
     /// is when the program's own collections notice it
-    #[arg(long, value_name = "BYTES", value_parser = granularity)]
+    #[arg(long, value_name = "BYTES", value_parser = settings::granularity)]
     granularity: Option<u64>,
     /// Frames to keep of each call stack; 0: record no stacks
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1024))]
     stack_depth: u32,
     /// Size of each thread's ring: a power of two from 64K to 1G; a process's first thread has
     /// twice as much, without call stacks four times, at most 1G
-    #[arg(long, value_name = "BYTES", default_value = "512K", value_parser = ring_size)]
+    #[arg(long, value_name = "BYTES", default_value = "512K", value_parser = settings::ring_size)]
     ring_size: u32,
     /// A signal that names a moment in the program that gets it (a number, or a name such as USR2)
-    #[arg(long, value_name = "SIGNAL", value_parser = signal_number)]
+    #[arg(long, value_name = "SIGNAL", value_parser = settings::signal_number)]
     mark_signal: Option<u32>,
     /// Milliseconds between two samples of each process's resident memory; 0: none
     #[arg(long, value_name = "MS", default_value_t = 100)]
@@ -137,55 +138,6 @@ impl Args {
         bar.set_style(ProgressStyle::with_template("{msg}")?);
         Ok(bar)
     }
-}
-
-fn ring_size(text: &str) -> Result<u32, String> {
-    let (digits, unit) = match text.as_bytes().last() {
-        Some(b'K' | b'k') => (&text[..text.len() - 1], 1 << 10),
-        Some(b'M' | b'm') => (&text[..text.len() - 1], 1 << 20),
-        Some(b'G' | b'g') => (&text[..text.len() - 1], 1 << 30),
-        _ => (text, 1),
-    };
-    let bytes = digits.parse::<u32>().ok().and_then(|number| number.checked_mul(unit));
-    let fits = |bytes: &u32| bytes.is_power_of_two() && (64 << 10..=1 << 30).contains(bytes);
-    bytes
-        .filter(fits)
-        .ok_or_else(|| String::from("expected a power of two from 64K to 1G, such as 256K or 4M"))
-}
-
-fn granularity(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.as_bytes().last() {
-        Some(b'M' | b'm') => (&text[..text.len() - 1], 1 << 20),
-        _ => (text, 1),
-    };
-    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    let fits = |bytes: &u64| {
-        bytes.is_power_of_two() && (node::GRANULARITY_MIN..=node::GRANULARITY_MAX).contains(bytes)
-    };
-    bytes.filter(fits).ok_or_else(|| {
-        String::from(
-            "expected a power of two from 1M, the smallest young generation that V8 has, to 512M",
-        )
-    })
-}
-
-fn signal_number(text: &str) -> Result<u32, String> {
-    let name = text.strip_prefix("SIG").unwrap_or(text);
-    // Numbers of Linux on x86-64 and aarch64.
-    let named = [
-        ("USR1", 10),
-        ("USR2", 12),
-        ("HUP", 1),
-        ("URG", 23),
-        ("WINCH", 28),
-        ("IO", 29),
-        ("PWR", 30),
-    ];
-    let known = named.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
-    let refused = [9, 11, 7, 8, 4, 5, 6, 19, 20];
-    known
-        .or_else(|| name.parse().ok().filter(|number| (1..=64).contains(number) && !refused.contains(number)))
-        .ok_or_else(|| String::from("expected the name of a signal that a program can spare (USR1, USR2, URG, ...) or its number"))
 }
 
 /// Runs the command.
@@ -265,7 +217,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         keep_spool: false,
     };
     let finished = recording::finish(&finishing)?;
-    recording::report(&finished, Some(&recorded), args.json)?;
+    recording::report(&Summary::of(&finished, Some(&recorded)), args.json)?;
     let main_missed = recorded.unrecorded.iter().any(|process| process.pid == recorded.pid);
     if main_missed {
         bail!("{}, or the program that it became, was not recorded (see above)", program.display());
@@ -300,7 +252,7 @@ fn jvm(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result
         ));
     })?;
     bar.finish_and_clear();
-    recording::report_jvm(&recorded, args.json)?;
+    recording::report(&Summary::of_jvms(&recorded), args.json)?;
     Ok(ExitCode::from(recorded.exit_code()))
 }
 
@@ -324,7 +276,7 @@ fn nodes(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Resu
         ));
     })?;
     bar.finish_and_clear();
-    recording::report_node(&recorded, args.json)?;
+    recording::report(&Summary::of_nodes(&recorded), args.json)?;
     Ok(ExitCode::from(recorded.exit_code()))
 }
 
@@ -343,43 +295,5 @@ fn session_rate() -> impl FnMut(&heaplab_record::drain::Totals) -> String {
             bytes(totals.live_bytes_estimate),
             bytes(totals.spool_bytes)
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ring_sizes_are_powers_of_two_within_bounds() {
-        assert_eq!(
-            (ring_size("1M"), ring_size("65536"), ring_size("256k")),
-            (Ok(1 << 20), Ok(65536), Ok(256 << 10))
-        );
-        for wrong in ["", "M", "3M", "32K", "2G", "-1", "1T", "é"] {
-            assert!(ring_size(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn granularities_are_powers_of_two_within_bounds() {
-        assert_eq!(
-            (granularity("1M"), granularity("4194304"), granularity("512m")),
-            (Ok(1 << 20), Ok(4 << 20), Ok(512 << 20))
-        );
-        for wrong in ["", "M", "3M", "512K", "1G", "0", "-1M", "1T", "99999999999999999999M"] {
-            assert!(granularity(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn signals_have_names_and_numbers() {
-        assert_eq!(
-            (signal_number("USR2"), signal_number("SIGUSR1"), signal_number("34")),
-            (Ok(12), Ok(10), Ok(34))
-        );
-        for wrong in ["KILL", "9", "0", "65", "SEGV", ""] {
-            assert!(signal_number(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -2,14 +2,14 @@
 
 use crate::signals::interrupts;
 use anyhow::Result;
-use heaplab_record::finish::{self, Finished, Options, Progress, tables::text_of};
-use heaplab_record::{RecordError, output, session::Recorded};
+use heaplab_record::finish::{self, Finished, Options, Progress};
+use heaplab_record::summary::Summary;
+use heaplab_record::{RecordError, output};
 use heaplab_text::shell::quoted;
-use heaplab_text::words::{bytes, count, plural};
+use heaplab_text::words::count;
 use heaplab_trace::bundle::abandon;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, ErrorKind};
-use std::os::unix::{ffi::OsStrExt, process::ExitStatusExt};
 use std::path::{Path, PathBuf};
 
 /// What of a recording may be left out, as `record` and `recover` are asked.
@@ -108,154 +108,11 @@ fn unfinished(error: anyhow::Error, finishing: &Finishing) -> anyhow::Error {
 }
 
 /// Says what was recorded: on standard error, because standard output is the program's.
-pub fn report(finished: &Finished, recorded: Option<&Recorded>, json: bool) -> Result<()> {
-    let (meta, counts) = (&finished.meta, &finished.counts);
-    let status = recorded.and_then(|recorded| recorded.status);
+pub fn report(summary: &Summary, json: bool) -> Result<()> {
     if json {
-        let summary = serde_json::json!({
-            "bundle": text_of(finished.output.as_os_str().as_bytes()),
-            "bundle_bytes": finished.bundle_bytes,
-            "program": meta.program,
-            "allocator": meta.allocator,
-            "processes": finished.processes,
-            "events": counts.events,
-            "objects": counts.objects,
-            "peak_live_bytes": counts.peak_bytes,
-            "duration_ns": meta.duration_ns,
-            "cut": meta.cut,
-            "losses": meta.losses,
-            "exit_status": status.and_then(|status| status.code()),
-            "signal": status.and_then(|status| status.signal()),
-        });
-        eprintln!("{}", serde_json::to_string(&summary)?);
-        return Ok(());
-    }
-    if let Some(cut) = &meta.cut {
-        eprintln!("heaplab: the recording was cut: {cut}");
-    }
-    // The program's own obstacle was said when it began.
-    let said = recorded.and_then(Recorded::obstacle_text);
-    for loss in meta.losses.iter().filter(|loss| said.as_ref() != Some(loss)) {
-        eprintln!("heaplab: lost: {loss}");
-    }
-    match status.map(|status| (status.code(), status.signal())) {
-        Some((Some(0), _)) | None => {}
-        Some((Some(code), _)) => eprintln!("heaplab: the program ended with status {code}"),
-        Some((None, Some(signal))) => {
-            eprintln!("heaplab: the program was ended by signal {signal}")
-        }
-        Some((None, None)) => eprintln!(
-            "heaplab: the program has ended; how, only who waited for it before heaplab knows"
-        ),
-    }
-    let processes = if finished.processes == 1 {
-        String::new()
+        eprintln!("{}", serde_json::to_string(&summary.json)?);
     } else {
-        format!(" of {} processes", finished.processes)
-    };
-    eprintln!(
-        "heaplab: recorded {}{processes}, {}, peak {} live, in {} ({})",
-        plural(counts.events, "event"),
-        plural(counts.objects, "object"),
-        bytes(counts.peak_bytes),
-        finished.output.display(),
-        bytes(finished.bundle_bytes)
-    );
-    eprintln!("heaplab: next: heaplab report {}", quoted(&finished.output));
-    Ok(())
-}
-
-/// Says what was recorded of JVMs.
-pub fn report_jvm(recorded: &heaplab_record::jvm::Recorded, json: bool) -> Result<()> {
-    let (meta, counts) = (&recorded.meta, &recorded.counts);
-    if json {
-        let summary = serde_json::json!({
-            "bundle": text_of(recorded.output.as_os_str().as_bytes()),
-            "program": meta.program,
-            "allocator": meta.allocator,
-            "processes": recorded.processes.len(),
-            "pids": recorded.processes.iter().map(|process| process.pid).collect::<Vec<_>>(),
-            "arenas": counts.arenas,
-            "live_arenas": counts.live_arenas,
-            "allocations": counts.allocations,
-            "peak_committed_bytes": counts.committed_peak_bytes,
-            "duration_ns": meta.duration_ns,
-            "cut": meta.cut,
-            "losses": meta.losses,
-            "exit_status": recorded.status.and_then(|status| status.code()),
-        });
-        eprintln!("{}", serde_json::to_string(&summary)?);
-        return Ok(());
+        summary.lines.iter().for_each(|line| eprintln!("heaplab: {line}"));
     }
-    if let Some(cut) = &meta.cut {
-        eprintln!("heaplab: the recording was cut: {cut}");
-    }
-    meta.losses.iter().for_each(|loss| eprintln!("heaplab: lost: {loss}"));
-    let jvms: Vec<_> =
-        recorded.processes.iter().filter(|process| process.refused.is_none()).collect();
-    let of_jvms = if jvms.len() == 1 {
-        String::new()
-    } else {
-        let pids: Vec<String> =
-            jvms.iter().take(8).map(|process| process.pid.to_string()).collect();
-        let more = if jvms.len() > pids.len() { ", ..." } else { "" };
-        format!(" of {} JVMs ({}{more})", jvms.len(), pids.join(", "))
-    };
-    eprintln!(
-        "heaplab: recorded {} in {}{of_jvms}, at most {} committed at once, in {}",
-        plural(counts.allocations, "allocation"),
-        plural(counts.arenas, "arena"),
-        bytes(counts.committed_peak_bytes),
-        recorded.output.display()
-    );
-    eprintln!("heaplab: next: heaplab report {}", quoted(&recorded.output));
-    Ok(())
-}
-
-/// Says what was recorded of Nodes' heaps.
-pub fn report_node(recorded: &heaplab_record::node::Recorded, json: bool) -> Result<()> {
-    let (meta, counts) = (&recorded.meta, &recorded.counts);
-    if json {
-        let summary = serde_json::json!({
-            "bundle": text_of(recorded.output.as_os_str().as_bytes()),
-            "program": meta.program,
-            "allocator": meta.allocator,
-            "processes": recorded.processes.len(),
-            "pids": recorded.processes.iter().map(|process| process.pid).collect::<Vec<_>>(),
-            "events": counts.events,
-            "objects": counts.objects,
-            "object_bytes": counts.object_bytes,
-            "live_objects": counts.left(),
-            "peak_live_bytes": counts.peak_bytes,
-            "collections": counts.collections,
-            "granularity_bytes": meta.granularity_bytes,
-            "largest_interval_bytes": counts.interval_bytes_max,
-            "cut": meta.cut,
-            "losses": meta.losses,
-            "exit_status": recorded.status.and_then(|status| status.code()),
-            "signal": recorded.status.and_then(|status| status.signal()),
-        });
-        eprintln!("{}", serde_json::to_string(&summary)?);
-        return Ok(());
-    }
-    if let Some(cut) = &meta.cut {
-        eprintln!("heaplab: the recording was cut: {cut}");
-    }
-    meta.losses.iter().for_each(|loss| eprintln!("heaplab: lost: {loss}"));
-    let heaps = recorded.processes.len() as u64;
-    let of_heaps = if heaps == 1 { String::new() } else { format!(" of {heaps} heaps") };
-    eprintln!(
-        "heaplab: recorded {}{of_heaps} ({}), peak {} live, in {}",
-        plural(counts.objects, "object"),
-        bytes(counts.object_bytes),
-        bytes(counts.peak_bytes),
-        recorded.output.display()
-    );
-    eprintln!(
-        "heaplab: {} noticed the deaths, with at most {} of births between two",
-        plural(counts.collections, "full collection"),
-        bytes(counts.interval_bytes_max)
-    );
-    eprintln!("heaplab: next: heaplab report {}", quoted(&recorded.output));
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::recording::{self, Finishing};
 use crate::signals::bus::{self, Mapped};
 use anyhow::{Result, bail};
+use heaplab_record::summary::Summary;
 use heaplab_record::{control, finish::Options, jvm, mark::spool_of, node, output};
 use heaplab_text::shell::quoted;
 use std::io::IsTerminal;
@@ -62,7 +63,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         if !args.keep_spool {
             output::discard_spool(&spool)?;
         }
-        recording::report_jvm(&recorded, args.json)?;
+        recording::report(&Summary::of_jvms(&recorded), args.json)?;
         return Ok(ExitCode::SUCCESS);
     }
     if node::is_spool(&spool) {
@@ -70,7 +71,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         if !args.keep_spool {
             output::discard_spool(&spool)?;
         }
-        recording::report_node(&recorded, args.json)?;
+        recording::report(&Summary::of_nodes(&recorded), args.json)?;
         return Ok(ExitCode::SUCCESS);
     }
     let quiet = args.json || !std::io::stderr().is_terminal();
@@ -81,6 +82,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
         quiet,
         keep_spool: args.keep_spool,
     })?;
-    recording::report(&finished, None, args.json)?;
+    recording::report(&Summary::of(&finished, None), args.json)?;
     Ok(ExitCode::SUCCESS)
 }
