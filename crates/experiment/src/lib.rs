@@ -7,6 +7,7 @@
 //!
 //! - [`own`]: an experiment for a program that brings heaps of its own.
 //! - [`pair`]: one program as it is and as it would be, on the same heaps.
+//! - [`prepare`]: a recording and heaps as a plan; [`alias`]: short names of libraries.
 //! - [`plan`]: what is to be run, and which part of it is this machine's.
 //! - [`process`]: a cell as a fresh process with a clean environment.
 //! - [`mod@run`]: runs what is missing, one file a block, so that resuming and merging are file
@@ -18,6 +19,7 @@
 //! - [`text`]: results as a person reads them, in a terminal.
 //! - [`table`]: every cell as a row of a Parquet file.
 
+pub mod alias;
 #[cfg(test)]
 mod drift;
 pub mod grid;
@@ -25,6 +27,7 @@ pub mod kept;
 pub mod own;
 pub mod pair;
 pub mod plan;
+pub mod prepare;
 pub mod process;
 pub mod results;
 pub mod run;

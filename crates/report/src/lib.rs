@@ -15,6 +15,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod advice;
 mod analysis;
 mod frames;
 mod heap_at;
@@ -26,6 +27,7 @@ pub mod page;
 mod report;
 pub mod text;
 mod tried;
+mod what_if;
 
 pub use analysis::{Analysis, analyse, analyse_with, numbered, profile_of, select};
 pub use heap_at::{HeapAt, HeapAtError, Moment};
@@ -33,3 +35,4 @@ pub use metaspace_model::{DEFAULT_MODEL, ModelError, on_model};
 pub use moments::Shown;
 pub use report::{JvmMetaspace, Report};
 pub use tried::Saved;
+pub use what_if::WhatIf;

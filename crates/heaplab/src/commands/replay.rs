@@ -1,6 +1,5 @@
 //! `heaplab replay`: run a recorded workload on other heaps.
 
-mod alias;
 mod many;
 
 use crate::output::Misasked;
@@ -9,11 +8,10 @@ use crate::signals::interrupts;
 use crate::{choose, heaps, terminal};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::grid::{self, Named};
-use heaplab_experiment::kept;
-use heaplab_experiment::plan::passes_for;
-use heaplab_experiment::results::{HugePages, Measure, Results, Settings, Touch, Workload};
+use heaplab_experiment::prepare::{self, How};
+use heaplab_experiment::results::{HugePages, Measure, Results, Touch};
 use heaplab_experiment::run::Measured;
-use heaplab_experiment::{HeapCell, Plan, Processes, Progress, process, table};
+use heaplab_experiment::{Plan, Processes, Progress, alias, kept, table};
 use heaplab_replay::threads::STARTED_MAX;
 use heaplab_replay::{CellReport, CellRequest};
 use heaplab_text::words::count;
@@ -22,7 +20,7 @@ use heaplab_trace::program::{self, Program};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// Arguments of `heaplab replay`.
@@ -227,8 +225,8 @@ fn prepared(
             count(STARTED_MAX.into())
         );
     }
-    are_ready(specs, &program, executable)?;
-    let plan = asked(args, plan(path, &bundle, &program, specs, executable, &How::of(args))?);
+    prepare::are_ready(specs, &program, executable)?;
+    let plan = asked(args, Plan::of(&bundle, &program, specs, executable, &how(args))?);
     let results = plan.results.map(|folder| match args.bundles.len() {
         1 => folder,
         _ => folder.join(name),
@@ -312,39 +310,6 @@ pub fn workload(path: &Path, process: Option<&str>) -> Result<(Bundle, Program)>
     Ok((bundle, program))
 }
 
-/// Whether the heaps suit the program, and their libraries can be loaded.
-///
-/// # Errors
-/// One does not, or cannot.
-pub fn are_ready(specs: &[heaps::Heap], program: &Program, executable: &Path) -> Result<()> {
-    for heap in specs {
-        heap.suits(program).map_err(|error| Misasked(format!("--on: {error:#}")))?;
-        loads(&**heap, executable)?;
-    }
-    Ok(())
-}
-
-/// Whether the recorded program, or the process of it that is replayed, switched huge pages off.
-pub fn is_without_huge_pages(bundle: &Bundle, program: &Program) -> bool {
-    let process = program.facts().process;
-    let without = &bundle.meta().without_huge_pages;
-    without.iter().any(|row| process.is_none_or(|process| process == *row))
-}
-
-/// Identifies what runs cells of these heaps.
-///
-/// # Errors
-/// A file cannot be read.
-pub fn code_version(specs: &[heaps::Heap], program: &Program, executable: &Path) -> Result<String> {
-    let traits: Vec<_> = specs.iter().map(|heap| heap.traits()).collect();
-    let of_heaps = traits
-        .iter()
-        .flat_map(|traits| traits.library.iter().chain(&traits.files))
-        .map(PathBuf::as_path);
-    let files = [executable, program.path()].into_iter().chain(of_heaps);
-    process::content_version(files).context("cannot read this program's own file")
-}
-
 /// What to type instead, where a heap is named like a library's file.
 fn library_hint(heaps: &str) -> String {
     let file = heaps
@@ -367,94 +332,10 @@ fn asked(args: &Args, all: Plan) -> Plan {
     }
 }
 
-/// How a workload is measured.
-#[derive(Clone, Copy, Debug)]
-pub struct How {
-    /// Which blocks are written.
-    pub touch: Touch,
-    /// One OS thread for each recorded thread.
-    pub threads: bool,
-    /// Blocks of time cells.
-    pub reps: u32,
-    /// Of the cells' order and the bootstrap.
-    pub seed: u64,
-    /// Differences within this share are called equivalent.
-    pub margin: f64,
-    /// In space cells.
-    pub huge_pages: HugePages,
-}
-
-impl How {
-    fn of(args: &Args) -> How {
-        let Args { touch, threads, reps, seed, huge_pages, margin, .. } = *args;
-        How { touch, threads, reps, seed, margin: margin / 100.0, huge_pages }
-    }
-}
-
-/// Space and time of `program`, which `bundle` (named `path`) was compiled to, on all heaps: all
-/// blocks, none of them kept.
-///
-/// # Errors
-/// This program's own file cannot be read.
-pub fn plan(
-    path: &Path,
-    bundle: &Bundle,
-    program: &Program,
-    specs: &[heaps::Heap],
-    executable: &Path,
-    how: &How,
-) -> Result<Plan> {
-    let facts = program.facts();
-    let settings = Settings {
-        touch: how.touch,
-        threads: how.threads,
-        reps: how.reps,
-        passes: passes_for(facts.events, if how.threads { facts.threads.into() } else { 0 }),
-        seed: how.seed,
-        margin: how.margin,
-        confidence: 0.95,
-        debug_build: cfg!(debug_assertions),
-        huge_pages: Some(how.huge_pages),
-        program_without_huge_pages: is_without_huge_pages(bundle, program),
-    };
-    Ok(Plan {
-        program: program.path().to_path_buf(),
-        workload: Workload::of(program, path, bundle.meta().duration_ns),
-        heaps: specs.iter().map(|heap| HeapCell::of(&**heap, how.threads)).collect(),
-        settings,
-        space: true,
-        time: true,
-        verify: false,
-        shard: (0, 1),
-        results: None,
-        cache: Some(bundle.path().join("replay-cells")),
-        code_version: code_version(specs, program, executable)?,
-        core: process::last_processor(),
-    })
-}
-
-/// Whether a library can serve, asked once before every cell would fail of it: in a process of its
-/// own, since its constructors run.
-///
-/// # Errors
-/// It cannot.
-pub fn loads(heap: &dyn heaplab_replay::Selected, executable: &Path) -> Result<()> {
-    let Some(library) = heap.traits().library else { return Ok(()) };
-    let mut child = Command::new(executable);
-    child.args(["replay", "--load"]).arg(&library).stdin(Stdio::null()).env_clear();
-    child
-        .envs(process::KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
-        .envs(HeapCell::of(heap, false).environment);
-    let output =
-        child.output().with_context(|| format!("{} cannot be started", executable.display()))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    match said.lines().find_map(|line| line.strip_prefix("heaplab: ")) {
-        Some(reason) => bail!("--on: {reason}"),
-        None => bail!("--on: {}: loading it ended with {}", library.display(), output.status),
-    }
+/// How the workload is measured.
+fn how(args: &Args) -> How {
+    let Args { touch, threads, reps, seed, huge_pages, margin, .. } = *args;
+    How { touch, threads, reps, seed, margin: margin / 100.0, huge_pages }
 }
 
 /// Reads a request, measures, prints the report.

@@ -2,32 +2,24 @@
 //!
 //! The recording is changed as asked, written as a bundle of its own, and replayed beside itself.
 
-pub mod fix;
-mod show;
-
-use super::replay::{self, How};
+use super::replay;
 use super::report::progress;
 use crate::output::Misasked;
 use crate::signals::bus::{self, Mapped};
 use crate::{choose, heaps, terminal};
 use anyhow::{Context, Result, bail};
+use heaplab_experiment::Processes;
 use heaplab_experiment::pair::{Pair, PairResults, run_pair};
-use heaplab_experiment::results::HugePages;
-use heaplab_experiment::{Plan, Processes};
-use heaplab_findings::{Basis, SlopRow, slop};
-use heaplab_profile::Profile;
-use heaplab_report::{profile_of, select};
-use heaplab_trace::bundle::{Bundle, Origin, Selection};
-use heaplab_trace::program;
-use heaplab_what_if::{Changed, Changer, Done, Rule, WhatIfError, change};
+use heaplab_experiment::prepare::How;
+use heaplab_experiment::results::{HugePages, Touch};
+use heaplab_findings::Basis;
+use heaplab_report::{Analysis, WhatIf, advice, analyse_with, profile_of, select};
+use heaplab_trace::bundle::{Bundle, Selection};
+use heaplab_what_if::{Changed, Changer, Rule, WhatIfError, change};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-
-/// Space cells of each heap and workload: enough to show by how much runs differ.
-const SPACE_CELLS: u32 = 3;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -104,52 +96,6 @@ pub struct Args {
     quiet: bool,
 }
 
-/// Everything that came of it (docs/what-if-json.md).
-#[derive(Debug, Serialize)]
-struct Document {
-    format: &'static str,
-    version: u32,
-    /// The changed bundle.
-    bundle: String,
-    origin: Origin,
-    rules: Vec<RuleDone>,
-    before: Asked,
-    after: Asked,
-    replay: PairResults,
-}
-
-/// What a rule did.
-#[derive(Debug, Serialize)]
-struct RuleDone {
-    words: String,
-    requests: u64,
-    spared: u64,
-    early: u64,
-    added: u64,
-}
-
-/// What a workload asks for.
-#[derive(Debug, Serialize)]
-struct Asked {
-    requests: u64,
-    requested_bytes: u64,
-    peak_requested_bytes: u64,
-    end_requested_bytes: u64,
-    slop: Vec<SlopRow>,
-}
-
-impl Asked {
-    fn of(profile: &Profile) -> Asked {
-        Asked {
-            requests: profile.totals.requests,
-            requested_bytes: profile.totals.requested_bytes,
-            peak_requested_bytes: profile.peak.live.bytes,
-            end_requested_bytes: profile.end.live.bytes,
-            slop: slop::by_allocator(profile),
-        }
-    }
-}
-
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     bus::is_an_error(Mapped::Program);
@@ -162,11 +108,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let asked = rules(&args)?;
     // What is asked of a function that there is not is told before the recording is read.
     Changer::new(bundle.tables(), &asked, selection.process).map_err(misasked)?;
-    let analysis = fix::analyse(&bundle, selection, args.allocator)?;
+    let analysis = analysed(&bundle, selection, args.allocator)?;
     if analysis.profile.totals.requests == 0 {
         bail!("{}: no allocation of this process was recorded", args.bundle.display());
     }
-    let rules = [fix::rules(&args.fix, &analysis)?, asked].concat();
+    let rules = [advice::rules(&args.fix, &analysis.findings)?, asked].concat();
     let path = args.output.clone().unwrap_or_else(|| beside(&args.bundle));
     may_replace(&path)?;
     let changed = write(&bundle, &rules, selection, &path, args.quiet)?;
@@ -175,31 +121,21 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let how =
         Replay { space_only: args.space, reps: args.reps, limit_s: args.limit, quiet: args.quiet };
     let replay = replayed([&bundle, &after], selection, &specs, &how)?;
-    let done = rules.iter().zip(&changed.done).map(|(rule, done)| RuleDone::of(rule, done));
-    let document = Document {
-        format: "heaplab-what-if",
-        version: 1,
-        bundle: path.display().to_string(),
-        origin: changed.origin,
-        rules: done.collect(),
-        before: Asked::of(&analysis.profile),
-        after: Asked::of(&profile_after),
-        replay,
-    };
+    let whatif = WhatIf::new(&path, &rules, changed, [&analysis.profile, &profile_after], replay);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&document)?)?;
+        println!("{}", serde_json::to_string_pretty(&whatif)?)?;
     } else {
-        print!("{}", show::text(&document, &path, terminal::columns()))?;
+        print!("{}", whatif.text(&path, terminal::columns()))?;
     }
-    let measured = document.replay.after.heaps.iter().any(|heap| heap.space.is_some());
+    let measured = whatif.replay.after.heaps.iter().any(|heap| heap.space.is_some());
     Ok(if measured { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-impl RuleDone {
-    fn of(rule: &Rule, done: &Done) -> RuleDone {
-        let Done { requests, spared, early, added } = *done;
-        RuleDone { words: rule.words(), requests, spared, early, added }
-    }
+/// The recording with every stack and size of its findings.
+pub fn analysed(bundle: &Bundle, selection: Selection, basis: Option<Basis>) -> Result<Analysis> {
+    Ok(progress(bundle, "reading", |read| {
+        analyse_with(bundle, selection, basis, Vec::new(), advice::whole, read)
+    })?)
 }
 
 /// The changes that were asked for, but those of findings.
@@ -280,10 +216,6 @@ pub struct Replay {
 }
 
 /// Replays a recording and the changed one on the heaps.
-///
-/// # Errors
-/// A bundle cannot be compiled, has nothing to replay, or does not suit a heap; a heap's library
-/// cannot be loaded.
 pub fn replayed(
     bundles: [&Bundle; 2],
     selection: Selection,
@@ -291,36 +223,16 @@ pub fn replayed(
     asked: &Replay,
 ) -> Result<PairResults> {
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
-    specs.iter().try_for_each(|heap| replay::loads(&**heap, &executable))?;
     let how = How {
-        touch: heaplab_experiment::results::Touch::Known,
+        touch: Touch::Known,
         threads: false,
         reps: asked.reps,
         seed: 1,
         margin: 0.03,
         huge_pages: HugePages::None,
     };
-    let mut plans = Vec::new();
-    for bundle in bundles {
-        let program = program::cached(bundle, selection)?;
-        if program.facts().events == 0 {
-            bail!("{}: nothing is left to replay", bundle.path().display());
-        }
-        let suits = |heap: &heaps::Heap| {
-            heap.suits(&program).map_err(|error| Misasked(format!("--on: {error:#}")))
-        };
-        specs.iter().try_for_each(suits)?;
-        let plan = replay::plan(bundle.path(), bundle, &program, specs, &executable, &how)?;
-        let mut plan = Plan { time: !asked.space_only, ..plan };
-        // The changes may be small, and some heaps' peaks differ from run to run.
-        plan.heaps.iter_mut().for_each(|heap| heap.space_cells = heap.space_cells.max(SPACE_CELLS));
-        plans.push(plan);
-    }
-    let [before, after] = <[Plan; 2]>::try_from(plans).expect("two bundles");
-    // Cells of one block are to take about as long.
-    let passes = before.settings.passes;
-    let mut pair = Pair { before, after };
-    pair.after.settings.passes = passes;
+    let mut pair = Pair::of(bundles, selection, specs, &executable, &how)?;
+    (pair.before.time, pair.after.time) = (!asked.space_only, !asked.space_only);
     let runner = Processes {
         executable,
         arguments: vec![String::from("replay"), String::from("--cell")],

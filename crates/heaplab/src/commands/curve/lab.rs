@@ -12,7 +12,7 @@ use heaplab_curve::plan::{Plan, TimeMeasure, VARIANTS_MAX, Variant};
 use heaplab_curve::summary::Asked;
 use heaplab_curve::vary::Vary;
 use heaplab_experiment::results::{Settings as ReplaySettings, Workload};
-use heaplab_experiment::{Plan as Replay, Processes, process};
+use heaplab_experiment::{Plan as Replay, Processes, prepare, process};
 use heaplab_heap::name;
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::program::Program;
@@ -28,8 +28,8 @@ pub fn run(args: &Args, path: &Path) -> Result<ExitCode> {
     let specs =
         Replays::heaps(&FAMILIES, &plan).map_err(|error| Misasked(format!("--vary: {error:#}")))?;
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
-    replay::are_ready(&specs, &program, &executable)?;
-    let code_version = replay::code_version(&specs, &program, &executable)?;
+    prepare::are_ready(&specs, &program, &executable)?;
+    let code_version = prepare::code_version(&specs, &program, &executable)?;
     // What is replayed, and how, is a part of what results must agree on.
     plan.code_version = format!("{code_version} {:?} {:?}", args.touch, args.huge_pages);
     let replay = replay_plan(args, path, &bundle, &program, code_version);
@@ -103,7 +103,7 @@ fn replay_plan(
         confidence: 0.95,
         debug_build: cfg!(debug_assertions),
         huge_pages: Some(args.huge_pages),
-        program_without_huge_pages: replay::is_without_huge_pages(bundle, program),
+        program_without_huge_pages: prepare::is_without_huge_pages(bundle, program),
         ..ReplaySettings::default()
     };
     Replay {

@@ -1,26 +1,13 @@
 //! `report --verify-savings`: each finding's advice done to the recording and replayed, so that the
 //! estimated saving has a measured one beside it.
 
-use super::super::what_if::{Replay, fix, replayed};
+use super::super::what_if::{Replay, analysed, replayed};
 use crate::heaps;
 use anyhow::{Context, Result};
-use heaplab_findings::{Basis, Found};
-use heaplab_report::{Analysis, Saved, numbered, profile_of};
-use heaplab_size_class::Allocator;
+use heaplab_findings::Basis;
+use heaplab_report::{Analysis, Saved, advice, numbered, profile_of};
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_what_if::{WhatIfError, change};
-
-/// The heap on which a finding was judged.
-fn heap_of(finding: &Found, recorded_under: &str) -> &'static str {
-    let by_name = |name: &str| {
-        ["jemalloc", "mimalloc"].into_iter().find(|heap| name.starts_with(heap)).unwrap_or("glibc")
-    };
-    match finding.basis {
-        Basis::Measured => by_name(recorded_under),
-        Basis::Table(Allocator::Jemalloc | Allocator::Firefox2011) => "jemalloc",
-        Basis::Table(allocator) => by_name(allocator.name()),
-    }
-}
 
 /// Tries the first `most` findings, one by one.
 ///
@@ -34,11 +21,11 @@ pub fn verified(
     most: usize,
 ) -> Result<Vec<Saved>> {
     // The same findings with every stack of theirs.
-    let whole = fix::analyse(bundle, selection, basis)?;
+    let whole = analysed(bundle, selection, basis)?;
     let folder = tempfile::tempdir().context("cannot make a folder for changed workloads")?;
     let mut saved = Vec::new();
     for (number, finding) in (1..).zip(numbered(&whole.findings)).take(most) {
-        let Some(rule) = fix::rule(finding) else { continue };
+        let Some(rule) = advice::rule(finding) else { continue };
         eprintln!("trying finding {number}: {}", rule.words());
         let path = folder.path().join(format!("finding-{number}.heaplab"));
         match change(bundle, &[rule], selection.process, &path, |_| ()) {
@@ -51,7 +38,7 @@ pub fn verified(
         };
         let after = Bundle::open(&path)?;
         let profile = profile_of(&after, selection, &mut |_| {})?;
-        let heap = heap_of(finding, &bundle.meta().allocator);
+        let heap = advice::heap_of(finding, &bundle.meta().allocator);
         let how = Replay { space_only: true, reps: 1, limit_s: 600, quiet: true };
         let specs = heaps::parse_list(heap)?;
         let results = replayed([bundle, &after], selection, &specs, &how)?;

@@ -1,11 +1,11 @@
-//! Findings as changes: what a report advises, done to the recording.
+//! What a finding advises, as a change that can be tried on the recording.
 
-use super::super::report::progress;
-use crate::output::Misasked;
-use anyhow::Result;
-use heaplab_findings::{Basis, CHURN, CLOWNSHOES, Clownshoe, Found, GROWTH, Kind, LEAK, Options};
-use heaplab_report::{Analysis, analyse_with, numbered};
-use heaplab_trace::bundle::{Bundle, Selection};
+use crate::numbered;
+use heaplab_findings::{
+    Basis, CHURN, CLOWNSHOES, Clownshoe, Findings, Found, GROWTH, Kind, LEAK, Options,
+};
+use heaplab_profile::choose::ChooseError;
+use heaplab_size_class::Allocator;
 use heaplab_what_if::{Change, Growth, Place, Rule, SizeRow, Sizes};
 
 /// Findings of a kind, by the word for all of them.
@@ -16,39 +16,31 @@ const ALL: [(&str, Kind); 4] = [
     ("all-leaks", LEAK),
 ];
 
-/// Reads the recording with every stack and size of its findings.
-///
-/// # Errors
-/// What reading fails with.
-pub fn analyse(bundle: &Bundle, selection: Selection, basis: Option<Basis>) -> Result<Analysis> {
-    let whole = |options| Options {
-        stacks_per_finding: usize::MAX,
-        sizes_per_finding: usize::MAX,
-        ..options
-    };
-    Ok(progress(bundle, "reading", |read| {
-        analyse_with(bundle, selection, basis, Vec::new(), whole, read)
-    })?)
+/// Options with every stack and size of a finding.
+pub fn whole(options: Options) -> Options {
+    Options { stacks_per_finding: usize::MAX, sizes_per_finding: usize::MAX, ..options }
 }
 
 /// The changes that answer the findings which `wanted` names.
 ///
 /// # Errors
 /// There is no such finding, or nothing can be done to a recording about one.
-pub fn rules(wanted: &[String], analysis: &Analysis) -> Result<Vec<Rule>> {
+pub fn rules(wanted: &[String], findings: &Findings) -> Result<Vec<Rule>, ChooseError> {
     let (mut rules, mut known) = (Vec::new(), Vec::new());
     for text in wanted {
-        for (number, finding) in named(text, analysis)? {
+        for (number, finding) in named(text, findings)? {
             if known.contains(&number) {
                 continue;
             }
             known.push(number);
             match rule(finding) {
                 Some(rule) => rules.push(rule),
-                None => misasked!(
-                    "--fix {number}: what {:?} advises cannot be tried on a recording",
-                    finding.title
-                ),
+                None => {
+                    return Err(ChooseError::NotThere(format!(
+                        "--fix {number}: what {:?} advises cannot be tried on a recording",
+                        finding.title
+                    )));
+                }
             }
         }
     }
@@ -56,8 +48,8 @@ pub fn rules(wanted: &[String], analysis: &Analysis) -> Result<Vec<Rule>> {
 }
 
 /// The findings that `text` names, with their numbers in a report.
-fn named<'a>(text: &str, analysis: &'a Analysis) -> Result<Vec<(usize, &'a Found)>> {
-    let numbered: Vec<(usize, &Found)> = (1..).zip(numbered(&analysis.findings)).collect();
+fn named<'a>(text: &str, findings: &'a Findings) -> Result<Vec<(usize, &'a Found)>, ChooseError> {
+    let numbered: Vec<(usize, &Found)> = (1..).zip(numbered(findings)).collect();
     let chosen = |is: &dyn Fn(usize, &Found) -> bool| {
         let of = numbered.iter().filter(|(number, finding)| is(*number, finding));
         of.copied().collect::<Vec<_>>()
@@ -82,7 +74,7 @@ fn named<'a>(text: &str, analysis: &'a Analysis) -> Result<Vec<(usize, &'a Found
             0 => "this recording has no finding".into(),
             _ => format!("there are {}", there.join(", ")),
         };
-        return Err(Misasked(format!("--fix {text}: no such finding; {there}")).into());
+        return Err(ChooseError::NotThere(format!("--fix {text}: no such finding; {there}")));
     }
     Ok(found)
 }
@@ -110,4 +102,16 @@ pub fn rule(finding: &Found) -> Option<Rule> {
     };
     let stacks = finding.stacks.iter().map(|share| share.stack).collect();
     Some(Rule { place: Place::Stacks { name: name.into(), stacks }, change })
+}
+
+/// The heap on which a finding was judged.
+pub fn heap_of(finding: &Found, recorded_under: &str) -> &'static str {
+    let by_name = |name: &str| {
+        ["jemalloc", "mimalloc"].into_iter().find(|heap| name.starts_with(heap)).unwrap_or("glibc")
+    };
+    match finding.basis {
+        Basis::Measured => by_name(recorded_under),
+        Basis::Table(Allocator::Jemalloc | Allocator::Firefox2011) => "jemalloc",
+        Basis::Table(allocator) => by_name(allocator.name()),
+    }
 }

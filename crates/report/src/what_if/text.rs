@@ -1,7 +1,7 @@
 //! What a change would save, as a person reads it: the verdict, then the tables behind it, then
 //! what it takes for granted.
 
-use super::{Document, RuleDone};
+use super::{RuleDone, WhatIf};
 use heaplab_experiment::results::{Comparison, Measure, Outcome, Results, Space};
 use heaplab_experiment::verdict::has_ratio;
 use heaplab_text::lines::paragraph;
@@ -13,36 +13,37 @@ use std::path::Path;
 /// Whose slop is shown: of each allocator the version that is replayed on.
 const SLOP_OF: [&str; 4] = ["measured", "glibc", "jemalloc", "mimalloc"];
 
-/// All of it, in lines of so many columns.
-pub(super) fn text(document: &Document, path: &Path, columns: usize) -> String {
-    let mut out = String::new();
-    for sentence in verdict(document) {
-        out += &paragraph(&sentence, "", 0, columns);
+impl WhatIf {
+    /// All of it, in lines of so many columns.
+    pub fn text(&self, path: &Path, columns: usize) -> String {
+        let mut out = String::new();
+        for sentence in verdict(self) {
+            out += &paragraph(&sentence, "", 0, columns);
+        }
+        out.push('\n');
+        for rule in &self.rules {
+            out += &paragraph(&done(rule), "Changed: ", 9, columns);
+        }
+        for table in
+            [asked(self, columns), space(self, columns), time(self, columns)].into_iter().flatten()
+        {
+            out += &format!("\n{table}\n");
+        }
+        out.push('\n');
+        for assumption in &self.origin.assumptions {
+            out += &paragraph(assumption, "Taken for granted: ", 2, columns);
+        }
+        // What limits one replay limits both.
+        for caution in &self.replay.before.cautions {
+            out += &paragraph(caution, "Note: ", 2, columns);
+        }
+        out += &format!("\nThe changed workload: heaplab report {}\n", quoted(path));
+        out
     }
-    out.push('\n');
-    for rule in &document.rules {
-        out += &paragraph(&done(rule), "Changed: ", 9, columns);
-    }
-    for table in [asked(document, columns), space(document, columns), time(document, columns)]
-        .into_iter()
-        .flatten()
-    {
-        out += &format!("\n{table}\n");
-    }
-    out.push('\n');
-    for assumption in &document.origin.assumptions {
-        out += &paragraph(assumption, "Taken for granted: ", 2, columns);
-    }
-    // What limits one replay limits both.
-    for caution in &document.replay.before.cautions {
-        out += &paragraph(caution, "Note: ", 2, columns);
-    }
-    out += &format!("\nThe changed workload: heaplab report {}\n", quoted(path));
-    out
 }
 
 /// One sentence a heap: what its peak and a run's time would be.
-pub(super) fn verdict(document: &Document) -> Vec<String> {
+fn verdict(document: &WhatIf) -> Vec<String> {
     let replay = &document.replay;
     let sentence = |heap: &str| {
         let space = match (space_of(&replay.before, heap), space_of(&replay.after, heap)) {
@@ -82,7 +83,7 @@ fn peak_words(before: &Space, after: &Space) -> String {
     format!("the peak would be {} {more} ({figures}, {percent})", bytes(was.abs_diff(would_be)))
 }
 
-fn time_words(comparison: &Comparison, document: &Document) -> String {
+fn time_words(comparison: &Comparison, document: &WhatIf) -> String {
     let runs = document.replay.runs.iter().find(|runs| runs.heap == comparison.heap);
     let figures = runs.map_or(String::new(), |runs| {
         format!("{} a run in the place of {}", run(runs.after_ns), run(runs.before_ns))
@@ -136,7 +137,7 @@ fn done(rule: &RuleDone) -> String {
     format!("{} ({})", rule.words, parts.join(", "))
 }
 
-fn asked(document: &Document, columns: usize) -> Option<Ruled> {
+fn asked(document: &WhatIf, columns: usize) -> Option<Ruled> {
     let (before, after) = (&document.before, &document.after);
     let row = |what: &str, was: u64, would_be: u64, shown: fn(u64) -> String| {
         vec![what.into(), shown(was), shown(would_be), signed_percent(was, would_be)]
@@ -160,7 +161,7 @@ fn asked(document: &Document, columns: usize) -> Option<Ruled> {
     table(["asked for", "as recorded", "changed", "change"], rows, columns)
 }
 
-fn space(document: &Document, columns: usize) -> Option<Ruled> {
+fn space(document: &WhatIf, columns: usize) -> Option<Ruled> {
     let replay = &document.replay;
     let rows = replay.after.heaps.iter().filter_map(|heap| {
         let (before, after) = (space_of(&replay.before, &heap.heap)?, heap.space.as_ref()?);
@@ -171,7 +172,7 @@ fn space(document: &Document, columns: usize) -> Option<Ruled> {
     table(["peak resident", "as recorded", "changed", "change"], rows.collect(), columns)
 }
 
-fn time(document: &Document, columns: usize) -> Option<Ruled> {
+fn time(document: &WhatIf, columns: usize) -> Option<Ruled> {
     let rows = document.replay.runs.iter().filter_map(|runs| {
         let of = document.replay.comparison(&runs.heap, Measure::Time)?;
         let ratio = of.ratio;

@@ -1,8 +1,8 @@
 //! `NAME=lib:/path`: a short name for a library's heap, under which results show it.
 
-use crate::heaps::Heap;
-use crate::output::Misasked;
-use heaplab_experiment::results::Results;
+use crate::results::Results;
+use heaplab_heap::FamilyError;
+use heaplab_replay::Selected;
 
 /// The list without aliases, and the alias of each library in it, in order.
 pub fn split(list: &str) -> (String, Vec<Option<String>>) {
@@ -30,16 +30,17 @@ pub fn split(list: &str) -> (String, Vec<Option<String>>) {
 /// # Errors
 /// Two heaps would have one name.
 pub fn names(
-    heaps: &[Heap],
+    heaps: &[Box<dyn Selected>],
     aliases: Vec<Option<String>>,
-) -> Result<Vec<(String, String)>, Misasked> {
+) -> Result<Vec<(String, String)>, FamilyError> {
     let full: Vec<String> = heaps.iter().map(ToString::to_string).collect();
     let libraries = full.iter().filter(|name| name.starts_with("lib:"));
     let named: Vec<(String, String)> =
         libraries.zip(aliases).filter_map(|(name, alias)| Some((alias?, name.clone()))).collect();
     for (place, (alias, _)) in named.iter().enumerate() {
         if full.contains(alias) || named[..place].iter().any(|(other, _)| other == alias) {
-            return Err(Misasked(format!("--on: {alias} names two heaps: choose another name")));
+            let what = format!("--on: {alias} names two heaps: choose another name");
+            return Err(FamilyError::Wrong(what));
         }
     }
     Ok(named)
@@ -65,15 +66,18 @@ pub fn rename(results: &mut Results, names: &[(String, String)]) {
         }
     }
     if !names.is_empty() {
-        results.verdict = heaplab_experiment::verdict::sentences(results);
-        results.cautions = heaplab_experiment::verdict::cautions(results);
+        results.verdict = crate::verdict::sentences(results);
+        results.cautions = crate::verdict::cautions(results);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::heaps::parse_list;
+    use heaplab_replay::{Families, Of};
+    use heaplab_system::Allocators;
+
+    const FAMILIES: Families = Families(&[&Of(Allocators)]);
 
     #[test]
     fn libraries_have_short_names() {
@@ -88,7 +92,7 @@ mod tests {
     fn one_name_is_of_one_heap() {
         let named = |text: &str| {
             let (list, aliases) = split(text);
-            names(&parse_list(&list).unwrap(), aliases).map_err(|error| error.to_string())
+            names(&FAMILIES.parse_list(&list).unwrap(), aliases).map_err(|error| error.to_string())
         };
         assert_eq!(
             named("glibc,a=lib:/opt/a.so,b=lib:/opt/b.so"),
