@@ -55,10 +55,14 @@ pub trait Finding: Debug + Send + Sync + 'static {
     fn kind(&self) -> Kind;
 
     /// What tells one cause in a function from another: findings of one function and cause are one.
-    fn cause(&self) -> String;
+    fn cause(&self) -> String {
+        self.kind().name.into()
+    }
 
     /// Takes in what was found of the same cause in the same function.
-    fn absorb(&mut self, other: Box<dyn Finding>);
+    fn absorb(&mut self, other: Box<dyn Finding>) {
+        let _ = other;
+    }
 
     /// Leaves out what is more than is listed.
     fn shorten(&mut self, options: &Options) {

@@ -4,7 +4,8 @@
 //! profile's pass ([`Detectors`] is an [`heaplab_profile::Observer`]), so that a report reads its
 //! recording once. Each detector is one module with its detection, its evidence (a [`Finding`]) and
 //! its words: `growth`, `churn`, `leaks`, and `clownshoes` with three files beside it; [`slop`] makes
-//! the counts table and the sums by allocator.
+//! the counts table and the sums by allocator. [`metaspace`] looks at a JVM's metaspace at a moment
+//! instead of a pass.
 //!
 //! Source: "Clownshoes available in sizes 2^10+1 and up!" (2011) and "Please grow your buffers
 //! exponentially" (2014), both on Firefox. Deviation: costs are given for several allocators,
@@ -35,6 +36,7 @@ mod group;
 mod growth;
 mod lead;
 mod leaks;
+pub mod metaspace;
 mod model;
 mod nameless;
 mod options;

@@ -1,10 +1,9 @@
-//! HotSpot's metaspace as a JVM tells of it: its log and workloads of it as events, what it held, as `jcmd VM.metaspace` says it, at any moment of the
-//! recording, and what would help.
+//! HotSpot's metaspace as a JVM tells of it: its log and workloads of it as events, and what it
+//! held at any moment of the recording, as `jcmd VM.metaspace` says it.
 //!
 //! For whoever asks why a JVM's metaspace is so large. The input is a bundle recorded by `heaplab
 //! record --jvm-metaspace` or imported from a JVM's log: blocks are its events, chunks its table of
-//! chunks. From these the real metaspace is rebuilt ([`shadow`]), counted ([`statistics`]), and its
-//! largest wastes are named ([`findings`]).
+//! chunks. From these the real metaspace is rebuilt ([`shadow`]) and counted ([`statistics`]).
 //!
 //! ```
 //! use heaplab_jvm::{At, import, report};
@@ -28,19 +27,18 @@
 
 pub mod asked;
 pub mod display;
-pub mod findings;
 pub mod granules;
 mod import;
 pub mod log;
 mod reclaim;
 mod report;
+mod requests;
 pub mod shadow;
 pub mod statistics;
-pub mod view;
 pub mod workload;
 
-pub use findings::{Finding, FindingKind, Requests};
 pub use import::{Format, import};
 pub use reclaim::Reclaim;
 pub use report::{At, Point, Report, has_chunks, is_metaspace, report, reports, shadow_at};
+pub use requests::Requests;
 pub use statistics::Statistics;

@@ -1,7 +1,7 @@
 //! What the metaspace of a JVM held at a moment: one pass over the recording.
 
 use crate::shadow::Shadow;
-use crate::{Finding, Requests, Statistics};
+use crate::{Requests, Statistics};
 use heaplab_trace::tables::{ChunkOp, Tables};
 use heaplab_trace::{Event, EventSource, TraceError};
 use serde::Serialize;
@@ -42,8 +42,6 @@ pub struct Report {
     pub row: u64,
     /// The metaspace.
     pub statistics: Statistics,
-    /// The largest wastes.
-    pub findings: Vec<Finding>,
     /// How large requests were up to the moment.
     pub requests: Requests,
     /// When the most was committed, over the whole recording.
@@ -139,7 +137,7 @@ fn peak(tables: &Tables, process: u32) -> Option<(u64, usize)> {
     peak.1
 }
 
-type Taken = (u64, u64, Statistics, Vec<Finding>, Requests);
+type Taken = (u64, u64, Statistics, Requests);
 
 struct Pass<'t> {
     tables: &'t Tables,
@@ -186,17 +184,8 @@ impl<'t> Pass<'t> {
     fn finish(mut self) -> Report {
         self.chunks_until(u64::MAX, u64::MAX);
         self.point(true);
-        let (time_ns, row, statistics, findings, requests) =
-            self.taken.take().unwrap_or_else(|| self.take());
-        Report {
-            time_ns,
-            row,
-            statistics,
-            findings,
-            requests,
-            peak: self.peak,
-            timeline: self.timeline,
-        }
+        let (time_ns, row, statistics, requests) = self.taken.take().unwrap_or_else(|| self.take());
+        Report { time_ns, row, statistics, requests, peak: self.peak, timeline: self.timeline }
     }
 
     fn event(&mut self, event: &Event) {
@@ -273,8 +262,7 @@ impl<'t> Pass<'t> {
 
     fn take(&self) -> Taken {
         let statistics = Statistics::of(&self.shadow, self.tables);
-        let findings = crate::findings::findings(&statistics, &self.shadow, &self.requests);
-        (self.time_ns, self.row, statistics, findings, self.requests)
+        (self.time_ns, self.row, statistics, self.requests)
     }
 }
 

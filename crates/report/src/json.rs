@@ -1,6 +1,7 @@
 //! `report --json`: everything that the report knows, for a machine (docs/report-json.md).
 
-use crate::{Report, Saved, Shown, frames};
+use crate::{JvmMetaspace, Report, Saved, Shown, frames};
+use heaplab_findings::Found;
 use heaplab_profile::{ProcessPeak, Profile, ResidentPeak};
 use heaplab_trace::bundle::Meta;
 use heaplab_trace::tables::{Frame, Module, Process, StackNode};
@@ -8,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Raised when a field changes its meaning or goes; new fields do not raise it.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -24,7 +25,7 @@ struct Document<'a> {
     moments: &'a Shown,
     resident: Option<ResidentPeak>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    metaspace: Option<&'a heaplab_jvm::Report>,
+    metaspace: Option<Metaspace<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     metaspaces: Vec<OfProcess<'a>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -34,12 +35,26 @@ struct Document<'a> {
     modules: &'a [Module],
 }
 
-/// What the metaspace of one of several JVMs held.
+/// What a JVM's metaspace held.
+#[derive(Serialize)]
+struct Metaspace<'a> {
+    #[serde(flatten)]
+    report: &'a heaplab_jvm::Report,
+    findings: &'a [Found],
+}
+
+/// The same of one of several JVMs.
 #[derive(Serialize)]
 struct OfProcess<'a> {
     process: u32,
     #[serde(flatten)]
-    report: &'a heaplab_jvm::Report,
+    metaspace: Metaspace<'a>,
+}
+
+impl<'a> Metaspace<'a> {
+    fn of(jvm: &JvmMetaspace<'a>) -> Metaspace<'a> {
+        Metaspace { report: jvm.report, findings: jvm.findings }
+    }
 }
 
 /// The profile as it is, or without what would be said of moves where they are not known.
@@ -105,12 +120,12 @@ pub fn document(report: &Report<'_>) -> serde_json::Result<String> {
         findings,
         moments: report.shown,
         resident: heaplab_profile::resident_peak(tables, report.process),
-        metaspace: if let [one] = report.metaspaces { Some(one.report) } else { None },
+        metaspace: if let [one] = report.metaspaces { Some(Metaspace::of(one)) } else { None },
         metaspaces: if report.metaspaces.len() > 1 {
             report
                 .metaspaces
                 .iter()
-                .map(|of| OfProcess { process: of.process, report: of.report })
+                .map(|of| OfProcess { process: of.process, metaspace: Metaspace::of(of) })
                 .collect()
         } else {
             Vec::new()

@@ -1,5 +1,6 @@
 //! The metaspaces of a recording's JVMs, at moments as a user names them.
 
+use heaplab_findings::{Found, metaspace as wastes};
 use heaplab_jvm::asked::{Asked, asked};
 use heaplab_jvm::{At, Report, has_chunks, reports};
 use heaplab_profile::At as Mark;
@@ -31,6 +32,8 @@ pub struct OfProcess {
     pub process: u32,
     /// What it held.
     pub report: Report,
+    /// Its largest wastes.
+    pub findings: Vec<Found>,
 }
 
 /// What each of these JVMs held; none if the recording is of something else.
@@ -57,11 +60,10 @@ pub fn of_each(
         let mut events = bundle.events(Selection::default())?;
         let reports =
             reports(tables, &mut events, jvms, at).map_err(choose::of_recording(bundle))?;
-        found.extend(
-            jvms.iter()
-                .zip(reports)
-                .map(|(process, report)| OfProcess { process: *process, report }),
-        );
+        found.extend(jvms.iter().zip(reports).map(|(process, report)| {
+            let findings = wastes::findings(&report.statistics, &report.requests);
+            OfProcess { process: *process, report, findings }
+        }));
     }
     Ok(found)
 }

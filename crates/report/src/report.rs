@@ -2,7 +2,7 @@
 
 use crate::{Analysis, HeapAt, Saved, Shown};
 use heaplab_experiment::results::Results;
-use heaplab_findings::Findings;
+use heaplab_findings::{Findings, Found};
 use heaplab_profile::{ProcessPeak, Profile};
 use heaplab_trace::bundle::{Bundle, Meta};
 use heaplab_trace::tables::Tables;
@@ -47,6 +47,8 @@ pub struct JvmMetaspace<'a> {
     pub process: u32,
     /// What it held.
     pub report: &'a heaplab_jvm::Report,
+    /// Its largest wastes.
+    pub findings: &'a [Found],
     /// When: "At the end".
     pub moment: &'a str,
 }

@@ -2,6 +2,7 @@
 //! frequent requests, what to change, what is live at the peak.
 
 mod findings;
+pub mod metaspace;
 mod places;
 
 use crate::analysis::{is_collected, is_mallocs};

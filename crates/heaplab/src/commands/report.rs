@@ -10,7 +10,6 @@ use crate::{choose, output, terminal};
 use anyhow::{Result, bail};
 use heaplab_experiment::kept;
 use heaplab_findings::Basis;
-use heaplab_jvm::view;
 use heaplab_report::{
     Analysis, DEFAULT_MODEL, HeapAt, JvmMetaspace, Report, Saved, analyse, json, metaspace,
     moments, on_model, page, select, text,
@@ -153,7 +152,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let moment = args.at.as_ref().map_or(String::from("At the end"), |name| format!("At {name}"));
     let of_jvms: Vec<JvmMetaspace<'_>> = metaspaces
         .iter()
-        .map(|of| JvmMetaspace { process: of.process, report: &of.report, moment: &moment })
+        .map(|of| JvmMetaspace {
+            process: of.process,
+            report: &of.report,
+            findings: &of.findings,
+            moment: &moment,
+        })
         .collect();
     let report = Report {
         what_if: &what_if,
@@ -208,7 +212,7 @@ fn print_between(bundle: &Bundle, jvm: u32, moments: &[String], look: &Look) -> 
     let [from, to] = moments else { return Ok(()) };
     let both = (metaspace::look(bundle, jvm, Some(from))?, metaspace::look(bundle, jvm, Some(to))?);
     let (Some(before), Some(after)) = both else { return Ok(()) };
-    print!("{}", view::between((from, &before), (to, &after), look))
+    print!("{}", text::metaspace::between((from, &before), (to, &after), look))
 }
 
 /// Checks the whole recording and says so, where that was asked for.
@@ -255,13 +259,13 @@ fn print_metaspaces(args: &Args, bundle: &Bundle, jvms: &[u32], look: &Look) -> 
     let at = args.at.as_deref();
     if heaplab_jvm::has_chunks(bundle.tables()) {
         for of in metaspace::of_each(bundle, jvms, at)? {
-            print!("{}", view::text(bundle, &of.report, of.process, at, look))?;
+            print!("{}", text::metaspace::text(bundle, &of, at, look))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
     for jvm in jvms {
         let asked = metaspace::asked_of(bundle, *jvm, at)?;
-        print!("{}", view::asked_text(bundle, *jvm, &asked, at, DEFAULT_MODEL, look))?;
+        print!("{}", text::metaspace::asked_text(bundle, *jvm, &asked, at, DEFAULT_MODEL, look))?;
         // The peak of what was asked for is no moment of a model.
         let moment = at.filter(|at| *at != "peak");
         print!("{}", on_model(bundle, *jvm, DEFAULT_MODEL, moment)?)?;

@@ -11,7 +11,7 @@ mod metaspace;
 mod replay;
 
 pub use heap_map::{FreeKind, HeapMap, HeapPages, MappedPage, MappedSpace};
-pub use metaspace::{Metaspace, MetaspaceFinding, MetaspaceKind};
+pub use metaspace::{Metaspace, MetaspaceKind};
 pub use replay::{FreeCategories, Ratio, Replay, ReplayCollections, ReplayHeap, ReplaySpace};
 use serde::Serialize;
 

@@ -78,14 +78,20 @@ fn list(paint: &mut Paint, report: &Report<'_>, (findings, from): (&[&Found], us
     }
 }
 
-fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Found) {
+/// A finding with its number.
+pub fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Found) {
     paint.item(&format!("{rank:>3}. "), &finding.title);
-    paint.wrapped("     ", &finding.cost);
+    if !finding.cost.is_empty() {
+        paint.wrapped("     ", &finding.cost);
+    }
     paint.wrapped("     ", &finding.advice);
     for note in finding.evidence.notes() {
         paint.wrapped("     ", &note);
     }
     shoe_sizes(paint, finding);
+    if finding.confidence.reason.is_empty() {
+        return;
+    }
     let level = finding.evidence.sureness(finding.confidence.level);
     paint.wrapped_dim("     ", &format!("{level}: {}.", finding.confidence.reason));
     let (lines, further) = frames::lines(tables, finding.stack(), FRAMES);

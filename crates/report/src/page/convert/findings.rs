@@ -22,7 +22,7 @@ pub(crate) fn findings(
     all.iter().take(limits::FINDINGS).map(|finding| row(tables, finding, names)).collect()
 }
 
-fn row(tables: &Tables, finding: &Found, names: &mut Names) -> model::Finding {
+pub(super) fn row(tables: &Tables, finding: &Found, names: &mut Names) -> model::Finding {
     let confidence = match finding.confidence.level {
         Level::Low => "low",
         Level::Medium => "medium",

@@ -1,13 +1,19 @@
 //! The metaspace's section, one part a JVM. A timeline has at most some 400 points and kinds are a
 //! handful, so that nothing of a part is left out.
 
-use crate::{JvmMetaspace, Report};
-
+use super::findings;
+use super::names::Names;
 use crate::page::{compose::shorten, limits, model};
+use crate::{JvmMetaspace, Report};
+use heaplab_findings::Found;
 use heaplab_text::words::bytes;
 
 /// The parts, those of the largest peaks first.
-pub fn metaspaces(sources: &Report<'_>, left_out: &mut Vec<String>) -> Vec<model::Metaspace> {
+pub fn metaspaces(
+    sources: &Report<'_>,
+    names: &mut Names,
+    left_out: &mut Vec<String>,
+) -> Vec<model::Metaspace> {
     let mut jvms: Vec<&JvmMetaspace<'_>> = sources.metaspaces.iter().collect();
     jvms.sort_by_key(|jvm| std::cmp::Reverse(jvm.report.peak.committed_bytes));
     let rest = jvms.split_off(jvms.len().min(limits::METASPACES));
@@ -18,7 +24,7 @@ pub fn metaspaces(sources: &Report<'_>, left_out: &mut Vec<String>) -> Vec<model
             rest.len()
         ));
     }
-    jvms.into_iter().map(|jvm| metaspace(sources, jvm)).collect()
+    jvms.into_iter().map(|jvm| metaspace(sources, jvm, names)).collect()
 }
 
 /// What a JVM is called where there are several.
@@ -33,8 +39,8 @@ fn name(sources: &Report<'_>, process: u32) -> String {
     shorten(&format!("JVM {}: {program} {arguments}", process.pid), limits::NAME_CHARS)
 }
 
-fn metaspace(sources: &Report<'_>, jvm: &JvmMetaspace<'_>) -> model::Metaspace {
-    let JvmMetaspace { process, report, moment } = *jvm;
+fn metaspace(sources: &Report<'_>, jvm: &JvmMetaspace<'_>, names: &mut Names) -> model::Metaspace {
+    let JvmMetaspace { process, report, findings: wastes, moment } = *jvm;
     let statistics = &report.statistics;
     let kind = |kind: &heaplab_jvm::statistics::Kind| model::MetaspaceKind {
         name: format!(
@@ -50,10 +56,7 @@ fn metaspace(sources: &Report<'_>, jvm: &JvmMetaspace<'_>) -> model::Metaspace {
         waste_bytes: kind.in_use.waste_bytes,
         committed_bytes: kind.in_use.committed_bytes,
     };
-    let finding = |finding: &heaplab_jvm::Finding| model::MetaspaceFinding {
-        title: finding.title.clone(),
-        advice: finding.advice.clone(),
-    };
+    let row = |finding: &Found| findings::row(sources.tables, finding, names);
     model::Metaspace {
         jvm: name(sources, process),
         moment: moment.into(),
@@ -65,7 +68,7 @@ fn metaspace(sources: &Report<'_>, jvm: &JvmMetaspace<'_>) -> model::Metaspace {
         committed: report.timeline.iter().map(|point| point.committed_bytes).collect(),
         used: report.timeline.iter().map(|point| point.used_bytes).collect(),
         kinds: statistics.kinds.iter().map(kind).collect(),
-        findings: report.findings.iter().map(finding).collect(),
+        findings: wastes.iter().map(row).collect(),
         text: statistics.to_string(),
     }
 }

@@ -29,7 +29,7 @@ pub fn page(sources: &Report<'_>) -> model::Page {
     let uses_its_slop = findings::uses_its_slop(tables, findings, &mut names);
     let live_at_end = live_at_end(sources, &mut names, &mut left_out);
     left_out.extend(findings.limits.iter().cloned());
-    let metaspaces = metaspace::metaspaces(sources, &mut left_out);
+    let metaspaces = metaspace::metaspaces(sources, &mut names, &mut left_out);
     let heap_pages = sources.heap_at.map(|heap| heap_map::pages(heap, &mut left_out));
     model::Page {
         writer: concat!("heaplab ", env!("CARGO_PKG_VERSION")).into(),

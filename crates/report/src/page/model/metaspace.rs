@@ -26,7 +26,7 @@ pub struct Metaspace {
     /// Who holds it.
     pub kinds: Vec<MetaspaceKind>,
     /// Where it goes unused.
-    pub findings: Vec<MetaspaceFinding>,
+    pub findings: Vec<super::Finding>,
     /// The lines of `jcmd VM.metaspace`.
     pub text: String,
 }
@@ -50,13 +50,4 @@ pub struct MetaspaceKind {
     pub waste_bytes: u64,
     /// Committed.
     pub committed_bytes: u64,
-}
-
-/// One waste of the metaspace.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct MetaspaceFinding {
-    /// In a line.
-    pub title: String,
-    /// Why, and what would help.
-    pub advice: String,
 }

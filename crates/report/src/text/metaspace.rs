@@ -4,8 +4,10 @@
 //! The lines of `VM.metaspace` are printed as they are where the terminal is wide enough, because
 //! users compare them with what jcmd prints, and folded at their commas where it is not.
 
-use crate::asked::Asked;
-use crate::{Point, Report};
+use super::findings;
+use crate::metaspace::OfProcess;
+use heaplab_jvm::asked::Asked;
+use heaplab_jvm::{Point, Report};
 use heaplab_text::lines;
 use heaplab_text::paint::{Look, Paint};
 use heaplab_text::words::{bytes, duration, plural};
@@ -50,7 +52,7 @@ pub fn between(
         }
     });
     for (loader, class) in kinds {
-        let find = |kinds: &[crate::statistics::Kind]| {
+        let find = |kinds: &[heaplab_jvm::statistics::Kind]| {
             let kind = kinds.iter().find(|kind| kind.loader == loader && kind.class == class);
             kind.map_or((0, 0, 0), |kind| {
                 (kind.arenas, kind.in_use.used_bytes, kind.in_use.committed_bytes)
@@ -75,13 +77,8 @@ pub fn between(
 }
 
 /// The report as text.
-pub fn text(
-    bundle: &Bundle,
-    report: &Report,
-    process: u32,
-    wanted: Option<&str>,
-    look: &Look,
-) -> String {
+pub fn text(bundle: &Bundle, of: &OfProcess, wanted: Option<&str>, look: &Look) -> String {
+    let OfProcess { process, report, findings } = of;
     let (meta, statistics) = (bundle.meta(), &report.statistics);
     let mut paint = Paint::new(look.width, look.colour);
     paint.title(if meta.program.is_empty() {
@@ -96,7 +93,7 @@ pub fn text(
         duration(meta.duration_ns),
     ];
     paint.wrapped("", &facts.join(" · "));
-    if let Some(line) = which(bundle, process) {
+    if let Some(line) = which(bundle, *process) {
         paint.wrapped("", &line);
     }
     if let Some(cut) = &meta.cut {
@@ -129,12 +126,11 @@ pub fn text(
         .for_each(|line| text.push_str(&folded(line, look.listing_width)));
     let mut paint = Paint::new(look.width, look.colour);
     paint.heading("Where committed bytes go unused, and what would help");
-    if report.findings.is_empty() {
+    if findings.is_empty() {
         paint.line("Nowhere to speak of.");
     }
-    for (index, finding) in report.findings.iter().take(look.top).enumerate() {
-        paint.wrapped("", &format!("{}. {}", index + 1, finding.title));
-        paint.wrapped_dim("   ", &finding.advice);
+    for (number, finding) in (1..).zip(findings.iter().take(look.top)) {
+        findings::one(&mut paint, bundle.tables(), number, finding);
     }
     paint.line("");
     paint.wrapped_dim(
