@@ -30,6 +30,7 @@ pub mod own_files;
 mod process;
 mod protocol;
 pub mod take;
+pub mod told;
 pub mod watch;
 mod websocket;
 pub mod workers;

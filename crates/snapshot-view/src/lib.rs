@@ -3,12 +3,17 @@
 //!
 //! It reads no file and prints nothing.
 
+pub mod check;
+pub mod convert;
 pub mod diff;
 pub mod dominators;
 pub mod leaks;
 pub mod object;
+pub mod packed;
 pub mod page;
 pub mod path;
+pub mod query;
+pub mod repair;
 pub mod retainers;
 pub mod rows;
 mod says;

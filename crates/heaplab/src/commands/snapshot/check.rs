@@ -10,14 +10,11 @@ use heaplab_expression::{Misread, Pattern};
 use heaplab_gate::junit::{Case, Outcome};
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::leaks::Born;
-use heaplab_snapshot::query::assertion::{Asked, Assertion, Checked, Heap, Older, counts};
+use heaplab_snapshot::query::assertion::{Assertion, Checked, Heap, Older, counts};
 use heaplab_snapshot::query::filter::Wanted;
 use heaplab_snapshot::query::subject::{classes, suggestion};
 use heaplab_snapshot::session::Moment;
-use heaplab_text::lines;
-use heaplab_text::words::bytes;
-use heaplab_text::words::count as number;
-use serde_json::{Value, json};
+use heaplab_snapshot_view::check as view;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -88,27 +85,6 @@ pub struct Args {
     reading: Reading,
 }
 
-/// A value as text.
-fn shown(asked: &Asked) -> String {
-    let whole = asked.value as u64;
-    if asked.is_bytes {
-        format!("{} ({} bytes)", bytes(whole), number(whole))
-    } else if asked.value.is_infinite() {
-        "infinite: there is no such object".into()
-    } else if asked.value < 0.0 && asked.call.starts_with("distance") {
-        format!("{}: nothing leads there", asked.value)
-    } else if asked.value < 0.0 {
-        format!("{}", asked.value)
-    } else {
-        number(whole)
-    }
-}
-
-/// A value for machines: a whole number where there is one, null for the distance of no object.
-fn value_json(asked: &Asked) -> Value {
-    if asked.value.is_finite() { json!(asked.value as i64) } else { Value::Null }
-}
-
 /// Runs the command.
 pub fn run(args: Args, open: Open) -> Result<ExitCode> {
     bus::exits_with(2);
@@ -153,24 +129,11 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
         eprintln!("heaplab snapshot check: note: no object is of a class {class:?}{near}");
     }
     if args.json {
-        let row = |(assertion, checked): (&Assertion, &Checked)| {
-            let value = |asked: &Asked| json!({"call": asked.call, "value": value_json(asked)});
-            let values: Vec<_> = checked.asked.iter().map(value).collect();
-            json!({"assertion": assertion.text(), "holds": checked.holds, "values": values})
-        };
-        let rows: Vec<_> = assertions.iter().zip(&checked).map(row).collect();
-        let answer = json!({"format": "heaplab-snapshot-check", "version": 1, "failed": failed, "assertions": rows,
-            "unknown_classes": unknown.iter().map(|(class, _)| class).collect::<Vec<_>>()});
+        let unknown: Vec<&str> = unknown.iter().map(|(class, _)| class.as_str()).collect();
+        let answer = view::json(&assertions, &checked, &unknown);
         println!("{}", serde_json::to_string(&answer)?)?;
     } else {
-        for (assertion, Checked { holds, asked }) in assertions.iter().zip(&checked) {
-            let holds = if *holds { "holds   " } else { "FAILED  " };
-            let line = lines::paragraph(assertion.text(), holds, holds.len(), terminal::columns());
-            print!("{line}")?;
-            for each in asked {
-                println!("        {} is {}", each.call, shown(each))?;
-            }
-        }
+        print!("{}", view::text(&assertions, &checked, terminal::columns()))?;
     }
     let mut cases: Vec<Case> = assertions.iter().zip(&checked).map(case).collect();
     if args.strict {
@@ -259,18 +222,4 @@ fn born(
         let path = files[error.file()].map(|path| path.display().to_string()).unwrap_or_default();
         anyhow::anyhow!("{path}: {error}")
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn distances_of_nothing_are_said_in_words() {
-        let shown = |call: &str, value| shown(&Asked { call: call.into(), value, is_bytes: false });
-        assert_eq!(shown("distance(Cache)", 3.0), "3");
-        assert_eq!(shown("distance(Cache)", -5.0), "-5: nothing leads there");
-        assert_eq!(shown("added(Cache)", -5.0), "-5");
-        assert!(shown("distance(Cache)", f64::INFINITY).contains("no such object"));
-    }
 }

@@ -133,11 +133,10 @@ fn lines(is_typed: bool) -> impl Iterator<Item = io::Result<String>> {
 
 /// Answers a line; false ends the session.
 fn ask(line: &str, file: &Path, analysis: &Analysis) -> Result<bool> {
-    let mut words = match split(line) {
-        Ok(words) => words,
-        Err(why) => misasked!("{why}: {}", line.trim_end()),
+    let Some(mut words) = shlex::split(line) else {
+        misasked!("a quote that is not closed, or a backslash at the end: {}", line.trim_end());
     };
-    if words.is_empty() || words[0].starts_with('#') {
+    if words.is_empty() {
         return Ok(true);
     }
     // The file is the first argument of all of them.
@@ -162,46 +161,4 @@ fn ask(line: &str, file: &Path, analysis: &Analysis) -> Result<bool> {
         Asked::Exit => return Ok(false),
     }?;
     Ok(true)
-}
-
-/// Words as a shell makes them of a line, with quotes of both kinds and backslashes.
-fn split(line: &str) -> Result<Vec<String>, &'static str> {
-    let mut words: Vec<String> = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut letters = line.trim().chars();
-    while let Some(letter) = letters.next() {
-        match (letter, quote) {
-            (_, Some(end)) if letter == end => quote = None,
-            ('\'' | '"', None) => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            ('\\', None | Some('"')) => {
-                let next = letters.next().ok_or("a backslash with nothing behind it")?;
-                word.get_or_insert_default().push(next);
-            }
-            (space, None) if space.is_whitespace() => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(letter),
-        }
-    }
-    words.extend(word);
-    if quote.is_some() { Err("a quote that is not closed") } else { Ok(words) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_words_as_in_a_shell() {
-        let words = |line: &str| split(line).unwrap();
-        assert_eq!(words(" path  Session \n"), ["path", "Session"]);
-        assert_eq!(
-            words(r#"query 'where class = "A B"' --top "3 4" a\ b '' c"d"e"#),
-            ["query", "where class = \"A B\"", "--top", "3 4", "a b", "", "cde"]
-        );
-        assert_eq!(words(r#""a \" b" 'c \ d'"#), ["a \" b", "c \\ d"]);
-        assert!(words("").is_empty() && split("'a").is_err() && split("a\\").is_err());
-    }
 }

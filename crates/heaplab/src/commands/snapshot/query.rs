@@ -1,29 +1,17 @@
 //! `heaplab snapshot query`: objects as rows: filter, group, sort, top; as text, JSON or Parquet.
 
-mod parquet;
-
 use super::file::{self, Open, Reading};
 use super::only::Only;
 use crate::{output, terminal};
 use anyhow::Result;
-use heaplab_snapshot::query::answer::{Answer, Cell};
-use heaplab_snapshot::query::plan::{Field, Plan};
-use heaplab_snapshot_view::rows::distance;
-use heaplab_text::lines::cut;
-use heaplab_text::table::Table;
-use heaplab_text::words::bytes;
-use heaplab_text::words::count as number;
-use serde_json::{Map, Value, json};
-use std::fmt::Write as _;
-use std::io::Write;
+use heaplab_snapshot::query::answer::Answer;
+use heaplab_snapshot::query::plan::Plan;
+use heaplab_snapshot_view::query as view;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Rows of text where the query does not say.
 const ROWS_SHOWN: usize = 20;
-/// Characters of a text that is not in the last column.
-const TEXT_CHARACTERS: usize = 30;
-
 const EXAMPLES: &str = "\
 Examples:
   heaplab snapshot query a.heapsnapshot \\
@@ -87,75 +75,12 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
         let chosen = args.only.chosen(&args.reading, analysis)?;
         let answer = Answer::of(analysis, &plan, chosen);
         match &args.output {
-            Some(path) => output::write_private(path, true, |out| parquet::write(&answer, out)),
-            None if args.json => write_json(&answer),
-            None => print!("{}", text(&answer)),
+            Some(path) => {
+                output::write_private(path, true, |out| Ok(view::parquet::write(&answer, out)?))
+            }
+            None if args.json => output::printed(|out| view::write_json(&answer, out)),
+            None => print!("{}", view::text(&answer, terminal::columns())),
         }
     })?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn text(answer: &Answer) -> String {
-    let mut fields = answer.fields();
-    // The last column is the one that gives way.
-    if let Some(wide) = fields.iter().rposition(|field| field.is_text()) {
-        let wide = fields.remove(wide);
-        fields.push(wide);
-    }
-    let mut table = Table::new(fields.iter().map(|field| field.name()));
-    for row in 0..answer.row_count() {
-        let last = fields.len() - 1;
-        let cells = fields.iter().enumerate().map(|(at, field)| match answer.cell(row, *field) {
-            Cell::Text(text) if at == last => text,
-            Cell::Text(text) => cut(&text, TEXT_CHARACTERS),
-            Cell::Number(value) => shown(*field, value),
-        });
-        table.row(cells);
-    }
-    let mut text = table.text(terminal::columns());
-    if answer.row_count() < answer.found {
-        let _ = writeln!(text, "... of {} (top N shows more)", number(answer.found as u64));
-    }
-    text
-}
-
-fn shown(field: Field, value: i64) -> String {
-    match field {
-        Field::Shallow | Field::Retained => bytes(value as u64),
-        Field::Distance => distance(value as i32),
-        Field::Id | Field::Dominator => format!("@{value}"),
-        _ => number(value as u64),
-    }
-}
-
-fn cell_json(cell: Cell) -> Value {
-    match cell {
-        Cell::Number(number) => number.into(),
-        Cell::Text(text) => text.into(),
-    }
-}
-
-fn write_json(answer: &Answer) -> Result<()> {
-    let fields = answer.fields();
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let head = json!({"format": "heaplab-snapshot-query", "version": 1, "found": answer.found})
-        .to_string();
-    let mut write = || -> std::io::Result<()> {
-        write!(out, "{},\"rows\":[", head.trim_end_matches('}'))?;
-        for row in 0..answer.row_count() {
-            let object: Map<String, Value> = fields
-                .iter()
-                .map(|field| (field.json_name().into(), cell_json(answer.cell(row, *field))))
-                .collect();
-            write!(out, "{}{}", if row > 0 { ",\n" } else { "\n" }, Value::Object(object))?;
-        }
-        writeln!(out, "]}}")?;
-        out.flush()
-    };
-    match write() {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
-            Err(output::ReaderGone.into())
-        }
-        other => Ok(other?),
-    }
 }

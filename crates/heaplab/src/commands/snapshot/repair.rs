@@ -4,10 +4,9 @@ use super::file::{self, Source};
 use super::rewriting::{may_write, rewritten};
 use crate::{output, terminal};
 use anyhow::Result;
-use heaplab_snapshot::rewrite::{Repaired, repair};
+use heaplab_snapshot::rewrite::repair;
+use heaplab_snapshot_view::repair as view;
 use heaplab_text::lines;
-use heaplab_text::words::count as number;
-use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -56,39 +55,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })?;
     bar.finish_and_clear();
     let Some(repaired) = done else { return Ok(ExitCode::SUCCESS) };
-    let told = json!({
-        "nodes": repaired.nodes.0, "nodes_declared": repaired.nodes.1, "edges": repaired.edges.0, "edges_declared": repaired.edges.1,
-        "strings": repaired.strings, "lost_names": repaired.lost_names,
-        "lost_lists": repaired.lost_lists.iter().map(|list| list.key()).collect::<Vec<_>>(),
-        "damage": repaired.damage.as_ref().map(ToString::to_string),
-    });
-    rewritten(args.json, "heaplab-snapshot-repair", &args.output, &repaired.written, told)?;
-    let text = lines::paragraph(&said(&repaired), "heaplab: ", 2, terminal::columns());
+    rewritten(
+        args.json,
+        "heaplab-snapshot-repair",
+        &args.output,
+        &repaired.written,
+        view::json(&repaired),
+    )?;
+    let text = lines::paragraph(&view::text(&repaired), "heaplab: ", 2, terminal::columns());
     eprintln!("{}", text.trim_end());
     Ok(ExitCode::SUCCESS)
-}
-
-/// What is missing, in a sentence.
-fn said(repaired: &Repaired) -> String {
-    let mut missing = Vec::new();
-    for (what, (kept, declared)) in [("objects", repaired.nodes), ("references", repaired.edges)] {
-        if kept < declared {
-            missing.push(format!("{} of {} {what}", number(declared - kept), number(declared)));
-        }
-    }
-    match repaired.lost_names {
-        0 => {}
-        1 => missing.push("1 name".into()),
-        names => missing.push(format!("{} names", number(names))),
-    }
-    if !repaired.lost_lists.is_empty() {
-        let lists: Vec<String> =
-            repaired.lost_lists.iter().map(|list| format!("`{}`", list.key())).collect();
-        missing.push(format!("all or the end of {}", lists.join(", ")));
-    }
-    match (&repaired.damage, missing.is_empty()) {
-        (None, _) => "the file was good: nothing is missing".into(),
-        (Some(_), true) => "nothing is missing: only its end was gone".into(),
-        (Some(damage), false) => format!("missing: {} ({damage})", missing.join("; ")),
-    }
 }

@@ -5,13 +5,13 @@ use super::watch::interval;
 use crate::terminal;
 use anyhow::{Result, bail};
 use heaplab_capture::take::{self, Progress, Request, Taken};
+use heaplab_capture::told;
 use heaplab_capture::workers::{self, Worker};
 use heaplab_capture::{CaptureError, Connection};
 use heaplab_text::lines;
 use heaplab_text::lines::one_line;
 use heaplab_text::words::{bytes, count};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -97,14 +97,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         for worker in &heaps {
             connection.turn_to(worker.as_ref());
-            let path =
-                if heaps.len() > 1 { worker_path(path, worker.as_ref()) } else { path.clone() };
+            let path = if heaps.len() > 1 {
+                told::worker_path(path, worker.as_ref())
+            } else {
+                path.clone()
+            };
             let taken =
                 with_progress(&mut connection, &path, Request { numbers: args.numbers }, quiet)?;
             if args.json {
                 println!(
                     "{}",
-                    serde_json::to_string(&with_worker(taken_json(&taken), worker.as_ref()))?
+                    serde_json::to_string(&told::with_worker(told::json(&taken), worker.as_ref()))?
                 )?;
             } else {
                 let title = worker
@@ -162,25 +165,6 @@ const LISTED_WORKERS: usize = 20;
 
 fn threads(count: usize) -> String {
     if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") }
-}
-
-/// `a.heapsnapshot` as `a.worker-2.heapsnapshot`.
-fn worker_path(path: &Path, worker: Option<&Worker>) -> PathBuf {
-    let Some(worker) = worker else { return path.into() };
-    let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let extension = path
-        .extension()
-        .map_or_else(String::new, |extension| format!(".{}", extension.to_string_lossy()));
-    path.with_file_name(format!("{name}.worker-{}{extension}", worker.number))
-}
-
-/// Whose heap it is.
-fn with_worker(mut taken: Value, worker: Option<&Worker>) -> Value {
-    taken["worker"] = worker.map_or(
-        Value::Null,
-        |worker| json!({"number": worker.number, "title": worker.title, "url": worker.url}),
-    );
-    taken
 }
 
 /// Until the next one is due.
@@ -247,16 +231,4 @@ pub fn line(taken: &Taken, title: &str) -> String {
         taken.walking.as_secs_f64(),
         taken.receiving.as_secs_f64()
     )
-}
-
-/// What was done, for machines.
-pub fn taken_json(taken: &Taken) -> Value {
-    json!({
-        "format": "heaplab-snapshot-take",
-        "version": 1,
-        "file": taken.path.to_string_lossy(),
-        "bytes": taken.bytes,
-        "walking_s": taken.walking.as_secs_f64(),
-        "receiving_s": taken.receiving.as_secs_f64(),
-    })
 }

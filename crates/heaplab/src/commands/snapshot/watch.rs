@@ -1,21 +1,20 @@
 //! `heaplab snapshot watch`: a snapshot each time the heap nears its limit.
 
-use super::take::{line, taken_json, with_progress};
+use super::take::{line, with_progress};
 use super::target::Target;
 use crate::terminal;
 use anyhow::{Context, Result, bail};
 use heaplab_capture::own_files::OwnFiles;
-use heaplab_capture::take::{Request, part_of};
+use heaplab_capture::take::Request;
+use heaplab_capture::told;
 use heaplab_capture::watch::{Trigger, Usage, limit_bytes, used_bytes};
 use heaplab_capture::{CaptureError, Connection};
 use heaplab_profile::choose::nanoseconds;
 use heaplab_text::lines;
 use heaplab_text::words::bytes;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::json;
-use std::ffi::OsString;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -141,7 +140,7 @@ impl Watch<'_> {
     /// Waits until a snapshot is due and takes it.
     fn next(&mut self, connection: &mut Connection, title: &str) -> Result<()> {
         self.wait(connection)?;
-        let path = numbered(&self.args.output, self.taken + 1);
+        let path = told::numbered(&self.args.output, self.taken + 1);
         let taken = with_progress(
             connection,
             &path,
@@ -150,7 +149,7 @@ impl Watch<'_> {
         )?;
         self.taken += 1;
         if self.args.json {
-            println!("{}", serde_json::to_string(&taken_json(&taken))?)?;
+            println!("{}", serde_json::to_string(&told::json(&taken))?)?;
         } else {
             print!("{}", lines::paragraph(&line(&taken, title), "", 0, terminal::columns()))?;
         }
@@ -173,15 +172,13 @@ impl Watch<'_> {
             if self.taken == most {
                 break;
             }
-            let path = numbered(&self.args.output, self.taken + 1);
-            renamed(&from, &path)
+            let path = told::numbered(&self.args.output, self.taken + 1);
+            told::renamed(&from, &path)
                 .with_context(|| format!("cannot move {} to {}", from.display(), path.display()))?;
             self.taken += 1;
             let size = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
             if self.args.json {
-                let told = json!({"format": "heaplab-snapshot-take", "version": 1, "file": path.to_string_lossy(), "bytes": size,
-                    "walking_s": null, "receiving_s": null});
-                println!("{told}")?;
+                println!("{}", told::own_json(&path, size))?;
             } else {
                 println!("{}: {}, taken by Node itself", path.display(), bytes(size))?;
             }
@@ -218,39 +215,12 @@ impl Watch<'_> {
     }
 }
 
-/// Moves a file, to another file system too; there it appears when it is complete.
-fn renamed(from: &Path, to: &Path) -> std::io::Result<()> {
-    if std::fs::rename(from, to).is_ok() {
-        return Ok(());
-    }
-    let part = part_of(to);
-    std::fs::copy(from, &part)?;
-    std::fs::rename(&part, to)?;
-    std::fs::remove_file(from)
-}
-
-/// `leak.heapsnapshot` with a number: `leak.1.heapsnapshot`.
-fn numbered(path: &Path, number: u32) -> PathBuf {
-    let mut name = path.file_stem().map_or_else(OsString::new, OsString::from);
-    name.push(format!(".{number}"));
-    if let Some(extension) = path.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    path.with_file_name(name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn files_are_numbered_before_their_extension() {
-        assert_eq!(
-            numbered(Path::new("a/leak.heapsnapshot"), 2),
-            Path::new("a/leak.2.heapsnapshot")
-        );
-        assert_eq!(numbered(Path::new("leak"), 1), Path::new("leak.1"));
+    fn intervals_are_times_of_ten_milliseconds_and_more() {
         assert!(interval("30s").is_ok() && interval("0s").is_err() && interval("soon").is_err());
     }
 }

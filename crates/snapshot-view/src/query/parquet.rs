@@ -1,16 +1,18 @@
 //! Rows as a Parquet file, by the same writer as a recording's tables.
 
-use anyhow::Result;
 use heaplab_snapshot::query::answer::{Answer, Cell};
 use heaplab_snapshot::query::plan::Field;
 use heaplab_trace::parquet::PAGE_ROWS;
 use heaplab_trace::parquet::encode::Present;
 use heaplab_trace::parquet::schema::{Column, Encoding, Kind};
 use heaplab_trace::parquet::write::FileWriter;
-use std::io::Write;
+use std::io::{self, Write};
 
 /// Writes all rows.
-pub fn write(answer: &Answer, out: &mut dyn Write) -> Result<()> {
+///
+/// # Errors
+/// `out` fails.
+pub fn write(answer: &Answer, out: &mut dyn Write) -> io::Result<()> {
     let fields = answer.fields();
     let columns: Vec<Column> = fields
         .iter()

@@ -1,0 +1,75 @@
+//! Why a packed snapshot was not unpacked, and what to do.
+
+use heaplab_snapshot::packed::{Packing, UnpackError};
+use heaplab_text::words::bytes;
+use std::path::Path;
+
+/// How the library says that a frame's window is larger than it takes; the program takes it when it
+/// is told to.
+const WINDOW_TOO_LARGE: &str = "too much memory";
+
+/// What is wrong, and what to do.
+pub fn not_unpacked(packing: Packing, path: &Path, error: &UnpackError) -> String {
+    let program = match (packing, error) {
+        (Packing::Gzip, _) => "gunzip -k",
+        (Packing::Zstandard, UnpackError::Damaged { source, .. })
+            if source.to_string().contains(WINDOW_TOO_LARGE) =>
+        {
+            "unzstd --long=31"
+        }
+        (Packing::Zstandard, _) => "unzstd",
+    };
+    let path = path.display();
+    match error {
+        UnpackError::Damaged { unpacked_bytes, source } => {
+            format!(
+                "cannot be unpacked behind {}: {source}; `{program} {path}` may keep what there is",
+                bytes(*unpacked_bytes)
+            )
+        }
+        UnpackError::NoSnapshot => error.to_string(),
+        UnpackError::TooLarge { limit_bytes } => format!(
+            "unpacks to more than {}, half of the memory that is free; unpack it to disk with `{program} {path}` and name the file that this makes",
+            bytes(*limit_bytes)
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_do_is_not_unpacked() {
+        // A frame of a window of 2 GiB (RFC 8878, 3.1.1.1.2), with one empty block that is its
+        // last.
+        let wide = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00];
+        for (packed, expected) in [
+            (
+                &wide[..],
+                "cannot be unpacked behind 0 bytes: Frame requires too much memory for decoding; `unzstd --long=31 a` may keep",
+            ),
+            (&wide[..6], "cannot be unpacked behind 0 bytes: "),
+            (&[0x1f, 0x8b, 8, 0][..], "; `gunzip -k a` may keep what there is"),
+        ] {
+            let packing = Packing::of(packed).unwrap();
+            let error = packing.unpack(packed, 1 << 20, &mut |_| ()).unwrap_err();
+            let error = not_unpacked(packing, Path::new("a"), &error);
+            assert!(error.contains(expected), "{error}");
+        }
+        let large = not_unpacked(
+            Packing::Gzip,
+            Path::new("a"),
+            &UnpackError::TooLarge { limit_bytes: 1 << 20 },
+        );
+        assert!(
+            large.starts_with("unpacks to more than 1.00 MiB, half of")
+                && large.contains("`gunzip -k a`"),
+            "{large}"
+        );
+        assert!(
+            not_unpacked(Packing::Zstandard, Path::new("a"), &UnpackError::NoSnapshot)
+                .ends_with("with {")
+        );
+    }
+}
