@@ -218,7 +218,7 @@ fn the_json_document_says_what_the_text_says() {
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
     assert_eq!(
         (document["format"].as_str(), document["version"].as_u64()),
-        (Some("heaplab-report"), Some(2))
+        (Some("heaplab-report"), Some(3))
     );
     assert_eq!(document["process"], 0);
     assert_eq!(document["meta"]["allocator"], "glibc 2.36");
