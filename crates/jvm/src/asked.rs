@@ -3,6 +3,7 @@
 
 use crate::At;
 use hashbrown::HashMap;
+use heaplab_trace::arena_members::ArenaMembers;
 use heaplab_trace::tables::Tables;
 use heaplab_trace::{Event, EventSource, Flags, Op, TraceError};
 use serde::Serialize;
@@ -91,7 +92,7 @@ struct Pass<'t> {
     loaders: BTreeMap<(String, bool), Loaders>,
     types: HashMap<u32, Blocks>,
     live: HashMap<u64, Live>,
-    members: HashMap<u32, Vec<u64>>,
+    members: ArenaMembers,
 }
 
 /// Looks at the JVM of row `process`. Where its peak was is known at its end: [`At::Peak`] is the
@@ -111,7 +112,7 @@ pub fn asked(
         loaders: BTreeMap::new(),
         types: HashMap::new(),
         live: HashMap::new(),
-        members: HashMap::new(),
+        members: ArenaMembers::default(),
     };
     let (mut row, mut result) = (0, None);
     events.for_each(|event| {
@@ -153,7 +154,6 @@ impl Pass<'_> {
             Op::ArenaBirth => {
                 let loaders = self.loaders(event.arena);
                 (loaders.arenas, loaders.born) = (loaders.arenas + 1, loaders.born + 1);
-                self.members.insert(event.arena, Vec::new());
             }
             Op::Alloc => {
                 self.loaders(event.arena).live.add(event.size);
@@ -161,7 +161,8 @@ impl Pass<'_> {
                 self.asked.live.add(event.size);
                 let live = Live { arena: event.arena, stack: event.stack, bytes: event.size };
                 self.live.insert(event.object, live);
-                self.members.entry(event.arena).or_default().push(event.object);
+                let is_live = |object| self.live.contains_key(&object);
+                self.members.born(event.arena, event.object, is_live);
                 if self.asked.live.bytes > self.asked.peak_bytes {
                     self.asked.peak_bytes = self.asked.live.bytes;
                     self.asked.peak_ns = event.time_ns;
@@ -175,7 +176,7 @@ impl Pass<'_> {
             Op::ArenaDeath => {
                 let loaders = self.loaders(event.arena);
                 loaders.arenas = loaders.arenas.saturating_sub(1);
-                for object in self.members.remove(&event.arena).unwrap_or_default() {
+                for object in self.members.died(event.arena) {
                     self.dead(object);
                 }
             }

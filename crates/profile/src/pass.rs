@@ -1,6 +1,6 @@
 //! The pass itself: every event once, in order.
 
-use crate::live::{IntegerMap, Live};
+use crate::live::Live;
 use crate::marks::Marks;
 use crate::moments::Moments;
 use crate::observe::{Instant, Object, Observer};
@@ -9,6 +9,7 @@ use crate::stacks::Stacks;
 use crate::threads::Threads;
 use crate::timeline::TimelineBuilder;
 use crate::{Amount, Lifetime, Lifetimes, Moment, Options, Profile, TimelineAxis, Totals};
+use heaplab_trace::arena_members::ArenaMembers;
 use heaplab_trace::{Event, EventSource, Flags, ObjectId, Op, TraceError, tables::Tables};
 
 /// A larger object is an error of the file; sums of smaller ones are checked.
@@ -67,7 +68,7 @@ struct Pass<'a, O> {
     /// too early costs only a look.
     next_stop_ns: u64,
     is_timed: bool,
-    arenas: IntegerMap<u32, Vec<ObjectId>>,
+    arenas: ArenaMembers,
 }
 
 impl<'a, O: Observer> Pass<'a, O> {
@@ -98,7 +99,7 @@ impl<'a, O: Observer> Pass<'a, O> {
             is_timed: axis == TimelineAxis::Time,
             moments: Moments::new(&options.moments),
             marks: Marks::new(tables),
-            arenas: IntegerMap::default(),
+            arenas: ArenaMembers::default(),
         }
     }
 
@@ -118,7 +119,7 @@ impl<'a, O: Observer> Pass<'a, O> {
                 Op::Realloc => self.resize(event)?,
                 Op::UsableSizeRead => self.usable_size_read(event),
                 Op::ArenaDeath => {
-                    for object in self.arenas.remove(&event.arena).unwrap_or_default() {
+                    for object in self.arenas.died(event.arena) {
                         if self.live.get_mut(object).is_some() {
                             self.death(event, object);
                         }
@@ -223,15 +224,8 @@ impl<'a, O: Observer> Pass<'a, O> {
         if !self.live.insert(event.object, object) {
             return Err(self.impossible(format!("object {} is born a second time", event.object)));
         }
-        if event.arena != 0 {
-            let objects = self.arenas.entry(event.arena).or_default();
-            objects.push(event.object);
-            if objects.len() >= 1024 && objects.len().is_power_of_two() {
-                // Objects that died on their own are still listed; without this the list would grow
-                // with the events.
-                objects.retain(|object| self.live.get_mut(*object).is_some());
-            }
-        }
+        let is_live = |object| self.live.get_mut(object).is_some();
+        self.arenas.born(event.arena, event.object, is_live);
         let now = Instant { requested_bytes: born_clock, ..self.now };
         self.observer.born(&now, event, event.object, &object);
         Ok(())

@@ -2,7 +2,8 @@
 
 use crate::live::{IntegerMap, Live};
 use crate::observe::Object;
-use heaplab_trace::{EventSource, ObjectId, Op, TraceError};
+use heaplab_trace::arena_members::ArenaMembers;
+use heaplab_trace::{EventSource, Op, TraceError};
 use serde::Serialize;
 
 /// The size of one process.
@@ -22,7 +23,7 @@ pub struct ProcessPeak {
 /// An error of the source.
 pub fn process_peaks<S: EventSource>(source: &mut S) -> Result<Vec<ProcessPeak>, TraceError> {
     let mut live = Live::default();
-    let mut arenas: IntegerMap<u32, Vec<ObjectId>> = IntegerMap::default();
+    let mut arenas = ArenaMembers::default();
     let mut processes: IntegerMap<u32, (ProcessPeak, u64)> = IntegerMap::default();
     let fresh = |process| (ProcessPeak { process, ..ProcessPeak::default() }, 0u64);
     source.for_each(|event| {
@@ -40,9 +41,7 @@ pub fn process_peaks<S: EventSource>(source: &mut S) -> Result<Vec<ProcessPeak>,
             Op::Alloc => {
                 live.insert(event.object, Object { size: event.size, ..Object::default() });
                 *now = now.saturating_add(event.size);
-                if event.arena != 0 {
-                    arenas.entry(event.arena).or_default().push(event.object);
-                }
+                arenas.born(event.arena, event.object, |object| live.get_mut(object).is_some());
             }
             Op::Realloc => {
                 if let Some(object) = live.get_mut(event.object) {
@@ -52,11 +51,8 @@ pub fn process_peaks<S: EventSource>(source: &mut S) -> Result<Vec<ProcessPeak>,
             }
             Op::Free => drop(now, live.remove(event.object)),
             Op::ArenaDeath => {
-                arenas
-                    .remove(&event.arena)
-                    .unwrap_or_default()
-                    .into_iter()
-                    .for_each(|object| drop(now, live.remove(object)));
+                let members = arenas.died(event.arena).into_iter();
+                members.for_each(|object| drop(now, live.remove(object)));
             }
             _ => {}
         }

@@ -16,6 +16,7 @@
 //! - [`program`]: the compact replay program, compiled once from a bundle and mapped.
 //! - [`import`]: other tools' traces as events.
 
+pub mod arena_members;
 pub mod bundle;
 pub mod error;
 pub mod event;

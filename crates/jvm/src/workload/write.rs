@@ -15,6 +15,7 @@
 use super::{HEADER, WORD_BYTES, WORD_LOG2, WORDS_MAX};
 use crate::log::type_number;
 use hashbrown::HashMap;
+use heaplab_trace::arena_members::ArenaMembers;
 use heaplab_trace::tables::{ChunkOp, Tables};
 use heaplab_trace::{Event, EventSink, Flags, NO_STACK, ObjectId, Op, TraceError};
 use std::fmt::Write as _;
@@ -53,7 +54,7 @@ pub struct Writer<'t, W> {
     /// Of living objects: the number of their allocation, and words.
     live: HashMap<ObjectId, (u64, u64)>,
     /// Of living arenas, by row: objects that may live in them.
-    members: HashMap<u32, Vec<ObjectId>>,
+    members: ArenaMembers,
     allocations: u64,
 }
 
@@ -83,7 +84,7 @@ impl<'t, W: Write> Writer<'t, W> {
             loaders: 1,
             boot: false,
             live: HashMap::new(),
-            members: HashMap::new(),
+            members: ArenaMembers::default(),
             allocations: 0,
         })
     }
@@ -173,7 +174,6 @@ impl<'t, W: Write> Writer<'t, W> {
         };
         let number = self.arenas.len() as u64;
         self.arenas.insert(event.arena, (number, loader));
-        self.members.insert(event.arena, Vec::new());
         if ["boot", "standard", "hidden", "reflection", "micro"]
             .contains(&arena.growth_policy.as_str())
         {
@@ -199,7 +199,8 @@ impl<'t, W: Write> Writer<'t, W> {
             return self.line(event.time_ns, format_args!("x {number} {words}"));
         }
         self.live.insert(event.object, (self.allocations, words));
-        self.members.entry(event.arena).or_default().push(event.object);
+        let is_live = |object| self.live.contains_key(&object);
+        self.members.born(event.arena, event.object, is_live);
         self.allocations += 1;
         match self.metadata_type(event) {
             Some(kind) => self.line(event.time_ns, format_args!("a {number} {words} {kind}")),
@@ -226,7 +227,7 @@ impl<'t, W: Write> Writer<'t, W> {
 
     fn death(&mut self, event: &Event) -> Result<(), TraceError> {
         let number = self.number(event)?;
-        for member in self.members.remove(&event.arena).unwrap_or_default() {
+        for member in self.members.died(event.arena) {
             self.live.remove(&member);
         }
         self.line(event.time_ns, format_args!("k {number}"))

@@ -5,6 +5,7 @@ use super::encoding::{
 };
 use super::file::{Checkpoint, Facts, RegionKind, Writer};
 use super::slots::Slots;
+use crate::arena_members::ArenaMembers;
 use crate::tables::{ChunkOp, Tables};
 use crate::{BY_REACHABILITY, Event, EventSource, Flags, ObjectId, Op, TraceError};
 use hashbrown::HashMap;
@@ -30,8 +31,7 @@ struct Compiler {
     thread: u32,
     regions: HashMap<u32, u32>,
     kinds: HashMap<RegionKind, u32>,
-    /// Objects born in each live arena; freed ones are dropped when they are more than half.
-    members: HashMap<u32, (Vec<ObjectId>, usize)>,
+    members: ArenaMembers,
     live_bytes: u64,
     regular: Vec<Checkpoint>,
     regular_distance: u64,
@@ -213,9 +213,7 @@ impl Compiler {
             let what = format!("object {} is born and was live already", event.object);
             return Err(TraceError::Order { path: origin.into(), row, what });
         }
-        if region != 0 {
-            self.members.entry(region).or_default().0.push(event.object);
-        }
+        self.members.born(region, event.object, |object| self.live.contains_key(&object));
         if event.has(Flags::DIRECT_TO_OLD) {
             encoding::encode(&mut self.words, Step::Managed(Managed::NextOld));
         }
@@ -237,7 +235,6 @@ impl Compiler {
             let what = format!("object {} is freed and not live", event.object);
             return Err(TraceError::Order { path: origin.into(), row, what });
         };
-        self.left_region(&dead);
         if self.facts.death_rule == BY_REACHABILITY {
             // The object lives while others refer to it, for as long as each heap takes to find
             // out: its slot stays its own.
@@ -303,7 +300,7 @@ impl Compiler {
             let what = format!("arena {} ends and never began", event.arena);
             return Err(TraceError::Order { path: origin.into(), row, what });
         };
-        let (members, _) = self.members.remove(&region).unwrap_or_default();
+        let members = self.members.died(region);
         let dead: Vec<Live> =
             members.iter().filter_map(|object| self.live.remove(object)).collect();
         encoding::encode(
@@ -320,16 +317,6 @@ impl Compiler {
     fn retire(&mut self, dead: &Live) {
         self.live_bytes = self.live_bytes.saturating_sub(dead.size);
         self.slots.give(dead.slot, self.thread);
-    }
-
-    fn left_region(&mut self, dead: &Live) {
-        let Some((members, gone)) = self.members.get_mut(&dead.region) else { return };
-        *gone += 1;
-        if *gone * 2 > members.len() {
-            // An id is never born again: an object that is not live is gone for good.
-            members.retain(|member| self.live.contains_key(member));
-            *gone = 0;
-        }
     }
 
     /// The dense number of the bundle's `arena`; a new arena begins here.

@@ -5,8 +5,8 @@
 //! - **A stack**, outermost call first, begins with as many codes of the stack before as it says.
 //!   For the rest there is a table of 2^14 codes, in which each entry names the entry that followed
 //!   it last. An entry of the stack is a place in the table (14 bits) with two bits for what
-//!   follows: no, one, or (in a byte) so many codes as the table predicts, or a code of 8 bytes that
-//!   is put there.
+//!   follows: no, one, or (in a byte) so many codes as the table predicts, or a code of 8 bytes
+//!   that is put there.
 //! - **A location** says where a code lies: the functions inlined there, outermost first, each of 6
 //!   bytes: 20 bits of line, 8 and 10 of columns, 5 for the file and 5 for the function. Files and,
 //!   of each file, functions are named by how many others were named since (at most 31), or by a
