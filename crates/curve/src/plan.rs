@@ -18,6 +18,7 @@ use crate::launch::Launch;
 use crate::runtimes::Runtime;
 use crate::vary::{Target, Vary};
 use heaplab_experiment::statistics::Random;
+use heaplab_text::shell;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use xxhash_rust::xxh3::xxh3_64;
@@ -101,6 +102,22 @@ impl Join {
             Join::Single => None,
         }
     }
+}
+
+/// Commands as variants, each named as it is typed.
+///
+/// # Errors
+/// A command is there twice, in words.
+pub fn commands_as_variants(commands: Vec<Vec<String>>) -> Result<Vec<Variant>, String> {
+    let mut variants: Vec<Variant> = Vec::new();
+    for words in commands {
+        let name = shell::line(&words);
+        if variants.iter().any(|known| known.name == name) {
+            return Err(format!("{name} is there twice"));
+        }
+        variants.push(Variant { name, words, ..Variant::default() });
+    }
+    Ok(variants)
 }
 
 /// The variants of one command.

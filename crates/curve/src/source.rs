@@ -6,7 +6,8 @@ use crate::handling::Output;
 use crate::launch::Launch;
 use crate::plan::{COMPARE_PLACE, CellId, Plan};
 use crate::vary::Target;
-use std::io::{Read, Write};
+use heaplab_experiment::process;
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -73,6 +74,56 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 const REPORT_BYTES_MAX: u64 = 16 << 20;
 /// What is kept of the errors of a hook or of the measuring process.
 const ERROR_BYTES_MAX: u64 = 64 << 10;
+
+impl Commands<'_> {
+    /// Identifies the programs that run, as far as they are files.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn code_version(&self, plan: &Plan) -> io::Result<String> {
+        let programs: Vec<PathBuf> = plan
+            .variants
+            .iter()
+            .filter_map(|variant| variant.words.first())
+            .map(|word| found(word))
+            .collect();
+        process::content_version(programs.iter().map(PathBuf::as_path))
+    }
+
+    /// Asks the runtime once before everything. One that does not know the question (a JVM before
+    /// 9) fails of it, and is not asked again.
+    ///
+    /// # Errors
+    /// The command cannot be run.
+    pub fn check_runtime(&self, plan: &mut Plan) -> Result<(), Stopped> {
+        if plan.runtime.is_none() {
+            return Ok(());
+        }
+        let Some(cell) =
+            plan.cells().into_iter().find(|cell| cell.setting == Some(plan.vary.values.len() - 1))
+        else {
+            return Ok(());
+        };
+        if let CellReport::Failed(failure) = self.run(plan, cell)?
+            && !failure.timed_out
+        {
+            let untold = Plan { runtime: None, ..plan.clone() };
+            if self.run(&untold, cell)?.measure().is_some() {
+                *plan = untold;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A program's file, as a shell finds it.
+fn found(program: &str) -> PathBuf {
+    let in_path = || {
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+    };
+    if program.contains('/') { program.into() } else { in_path().unwrap_or_else(|| program.into()) }
+}
 
 impl CellSource for Commands<'_> {
     fn run(&self, plan: &Plan, cell: CellId) -> Result<CellReport, Stopped> {

@@ -193,9 +193,10 @@ fn loads(heap: &dyn Selected, executable: &Path) -> Result<(), PrepareError> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    match said.lines().find_map(|line| line.strip_prefix("heaplab: ")) {
-        Some(reason) => Err(PrepareError::Library(reason.into())),
+    // The last line of standard output says why, as JSON; the library may write anything before it.
+    let said = String::from_utf8_lossy(&output.stdout);
+    match said.lines().last().and_then(|line| serde_json::from_str(line).ok()) {
+        Some(reason) => Err(PrepareError::Library(reason)),
         None => Err(PrepareError::Library(format!(
             "{}: loading it ended with {}",
             library.display(),

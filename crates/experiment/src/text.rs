@@ -6,7 +6,7 @@ use crate::results::{Estimate, HeapResult, Measure, Results, Space, Touch};
 use crate::verdict::has_ratio;
 use heaplab_text::lines::paragraph;
 use heaplab_text::table::{Ruled, Ruling, ruled};
-use heaplab_text::words::{bytes, plural};
+use heaplab_text::words::{bytes, bytes_range, plural};
 
 /// All of it, in lines of so many columns.
 pub fn results(results: &Results, columns: usize) -> String {
@@ -109,22 +109,11 @@ fn title(results: &Results, measure: Measure) -> &'static str {
 /// The peak and, where several cells differ, their range: `23.5 to 27.9 MiB`, the unit once where
 /// it is one.
 fn peak(space: &Space) -> String {
-    let [value, low, high] = [
-        space.peak_resident_bytes,
-        space.peak_resident_range_bytes.0,
-        space.peak_resident_range_bytes.1,
-    ]
-    .map(bytes);
-    if low == high {
-        return value;
+    let value = bytes(space.peak_resident_bytes);
+    match space.peak_resident_range_bytes {
+        (low, high) if low == high => value,
+        (low, high) => format!("{value}\n{}", bytes_range(low, high)),
     }
-    let unit = |text: &str| text.rsplit(' ').next().unwrap_or("").to_owned();
-    let low = if unit(&low) == unit(&high) {
-        low.rsplit_once(' ').map_or(low.as_str(), |(number, _)| number)
-    } else {
-        &low
-    };
-    format!("{value}\n{low} to {high}")
 }
 
 /// None where there is nothing to show.

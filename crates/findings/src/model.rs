@@ -146,8 +146,8 @@ impl Found {
         self.rank == Rank::Elsewhere
     }
 
-    /// Bytes by which it ranks: those that the program would not need any more at its peak, or those
-    /// that it never gives back.
+    /// Bytes by which it ranks: those that the program would not need any more at its peak, or
+    /// those that it never gives back.
     pub fn needed_bytes(&self) -> u64 {
         self.evidence.needed_bytes(self)
     }

@@ -30,8 +30,8 @@ pub struct Options {
     /// What came at one time and is live at the end ranks among the findings from this part (one
     /// over it) of the peak on.
     pub kept_part: u64,
-    /// Missing symbols are worth a hint where functions without a name asked for this part (one over
-    /// it) of the bytes.
+    /// Missing symbols are worth a hint where functions without a name asked for this part (one
+    /// over it) of the bytes.
     pub nameless_part: u64,
     /// The process looked at, a row of `processes`; `None`: all.
     pub process: Option<u32>,

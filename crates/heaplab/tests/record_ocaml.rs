@@ -1,5 +1,5 @@
-//! `heaplab record --ocaml` on real OCaml programs, compiled here with the recorder of `ocaml/`: what
-//! is exact, threads, forks, signals, and deaths found by forced collections.
+//! `heaplab record --ocaml` on real OCaml programs, compiled here with the recorder of `ocaml/`:
+//! what is exact, threads, forks, signals, and deaths found by forced collections.
 
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::tables::Ended;

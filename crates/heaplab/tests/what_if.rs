@@ -127,7 +127,8 @@ fn a_report_says_how_to_try_a_finding_and_what_trying_it_gave() {
     let saved = &tried["savings"][3];
     let requests = |which: usize| saved["requests"][which].as_u64().unwrap();
     assert_eq!((saved["finding"].as_u64(), saved["heap"].as_str()), (Some(4), Some("glibc")));
-    // The fourth finding is of strings that grow with every addition: nearly all of those requests go.
+    // The fourth finding is of strings that grow with every addition: nearly all of those requests
+    // go.
     assert!(requests(0) - requests(1) > 7_000, "{saved}");
     let text = report(&["--verify-savings", "--top", "4"]);
     assert!(flat(&text).contains("Replayed so on glibc: ") && !text.contains("--fix 1"), "{text}");

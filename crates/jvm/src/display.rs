@@ -12,6 +12,7 @@
 
 use crate::Reclaim;
 use crate::statistics::{FreeBlocks, FreeChunks, InUse, LEVELS, Loader, Statistics};
+use heaplab_text::jcmd::{bytes, percent, short};
 use std::fmt;
 
 /// Loaders that are printed.
@@ -266,42 +267,6 @@ pub fn size(level: usize) -> String {
         "2k", "1k",
     ];
     SIZES[level.min(LEVELS - 1)].into()
-}
-
-/// Bytes as HotSpot writes them.
-pub fn bytes(value: u64) -> String {
-    match value {
-        0..1024 => format!("{value} bytes"),
-        1024..1_048_576 => format!("{:.2} KB", value as f64 / 1024.0),
-        1_048_576..1_073_741_824 => format!("{:.2} MB", value as f64 / 1_048_576.0),
-        _ => format!("{:.2} GB", value as f64 / 1_073_741_824.0),
-    }
-}
-
-/// The same in three digits, for tables that have to fit a terminal.
-fn short(value: u64) -> String {
-    let (whole, unit) = match value {
-        0..1024 => return format!("{value} B"),
-        1024..1_048_576 => (value as f64 / 1024.0, "KB"),
-        1_048_576..1_073_741_824 => (value as f64 / 1_048_576.0, "MB"),
-        _ => (value as f64 / 1_073_741_824.0, "GB"),
-    };
-    let digits = if whole >= 100.0 { 0 } else { 1 };
-    format!("{whole:.digits$} {unit}")
-}
-
-/// A share as HotSpot writes it: four characters.
-pub fn percent(part: u64, whole: u64) -> String {
-    match (part, whole) {
-        (_, 0) => "  ?%".into(),
-        (0, _) => "  0%".into(),
-        (part, whole) if part == whole => "100%".into(),
-        (part, whole) => match 100.0 * part as f64 / whole as f64 {
-            share if share < 1.0 => " <1%".into(),
-            share if share > 99.0 => ">99%".into(),
-            share => format!("{share:>3.0}%"),
-        },
-    }
 }
 
 impl FreeBlocks {

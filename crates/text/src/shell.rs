@@ -30,6 +30,11 @@ pub fn quoted(path: &Path) -> String {
     }
 }
 
+/// Words as a line that a shell takes.
+pub fn line(words: &[String]) -> String {
+    words.iter().map(|word| quoted(Path::new(word))).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

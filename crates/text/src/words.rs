@@ -15,9 +15,23 @@ pub fn count(number: u64) -> String {
 
 /// In the largest unit in which it is at least one, with three digits.
 pub fn bytes(number: u64) -> String {
+    let (number, unit) = number_and_unit(number);
+    format!("{number} {unit}")
+}
+
+/// A range of bytes, the unit once where it is one: `23.5 to 27.9 MiB`.
+pub fn bytes_range(low: u64, high: u64) -> String {
+    let (high, unit) = number_and_unit(high);
+    match number_and_unit(low) {
+        (low, same) if same == unit => format!("{low} to {high} {unit}"),
+        (low, other) => format!("{low} {other} to {high} {unit}"),
+    }
+}
+
+fn number_and_unit(number: u64) -> (String, &'static str) {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if number < 1024 {
-        return if number == 1 { "1 byte".into() } else { format!("{number} bytes") };
+        return (number.to_string(), if number == 1 { "byte" } else { "bytes" });
     }
     let mut value = number as f64 / 1024.0;
     let mut unit = 0;
@@ -33,7 +47,7 @@ pub fn bytes(number: u64) -> String {
     } else {
         0
     };
-    format!("{value:.decimals$} {}", UNITS[unit])
+    (format!("{value:.decimals$}"), UNITS[unit])
 }
 
 /// What moves copied: so many bytes, and perhaps others that may have been remapped: `158 KiB`, `at
@@ -114,6 +128,12 @@ fn choice(text: &str) -> Option<(&str, (&str, &str), &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_has_its_unit_once() {
+        assert_eq!(bytes_range(23_500 << 10, 27_900 << 10), "22.9 to 27.2 MiB");
+        assert_eq!(bytes_range(512, 2048), "512 bytes to 2.00 KiB");
+    }
 
     #[test]
     fn as_a_person_writes_them() {

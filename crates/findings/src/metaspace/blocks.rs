@@ -2,8 +2,8 @@
 
 use super::{Waste, plural, share};
 use crate::Kind;
-use heaplab_jvm::display::bytes;
 use heaplab_jvm::{Requests, Statistics};
+use heaplab_text::jcmd::bytes;
 
 /// Free blocks.
 pub const FREE_BLOCKS: Kind = Kind {

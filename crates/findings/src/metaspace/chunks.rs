@@ -3,8 +3,8 @@
 use super::{Waste, plural, share};
 use crate::Kind;
 use heaplab_jvm::Statistics;
-use heaplab_jvm::display::bytes;
 use heaplab_jvm::statistics::InUse;
+use heaplab_text::jcmd::bytes;
 
 /// Loaders of one class.
 pub const ONE_CLASS_LOADERS: Kind = Kind {

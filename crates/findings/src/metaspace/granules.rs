@@ -2,9 +2,9 @@
 
 use super::{Waste, plural, share};
 use crate::Kind;
-use heaplab_jvm::display::bytes;
 use heaplab_jvm::statistics::Loader;
 use heaplab_jvm::{Reclaim, Statistics};
+use heaplab_text::jcmd::bytes;
 
 /// What the estimate of smaller granules neglects: a heap with those prefers other chunks from the
 /// beginning.

@@ -18,8 +18,8 @@ pub use granules::{IDLE_GRANULES, PINNED_GRANULES};
 pub use refused::REFUSED;
 
 use crate::{Basis, Cost, Finding, Found, Kind, Rank, Run, Saving};
-use heaplab_jvm::display::bytes;
 use heaplab_jvm::{Requests, Statistics};
+use heaplab_text::jcmd::bytes;
 use serde::Serialize;
 use std::any::Any;
 use std::cmp::Reverse;

@@ -3,7 +3,7 @@
 use super::{Waste, plural};
 use crate::Kind;
 use heaplab_jvm::Statistics;
-use heaplab_jvm::display::bytes;
+use heaplab_text::jcmd::bytes;
 
 /// Refused requests.
 pub const REFUSED: Kind = Kind {

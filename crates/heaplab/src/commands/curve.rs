@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 use heaplab_curve::handling::{IgnoredStatuses, Output};
 use heaplab_curve::minimum::{self, MinimumError};
 use heaplab_curve::plan::{
-    Plan, Settings, SpaceMeasure, TimeMeasure, VARIANTS_MAX, Variant, variants,
+    Plan, Settings, SpaceMeasure, TimeMeasure, VARIANTS_MAX, Variant, commands_as_variants,
+    variants,
 };
 use heaplab_curve::results::Results;
 use heaplab_curve::run::{Ended, Measured, Progress, run as run_plan};
@@ -21,6 +22,7 @@ use heaplab_curve::verdict::Budget;
 use heaplab_curve::{markdown, measure, page, svg, table};
 use heaplab_experiment::process;
 use heaplab_experiment::results::{HugePages, Touch};
+use heaplab_text::shell;
 use heaplab_text::words::plural;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -283,8 +285,8 @@ fn commands(args: &Args, mut plan: Plan, source: &Commands) -> Result<ExitCode> 
         source.clean_up(&plan)?;
         return Ok(code);
     }
-    plan.code_version = code_version(&plan)?;
-    check_runtime(&mut plan, source)?;
+    plan.code_version = source.code_version(&plan).context("cannot read the command's own file")?;
+    source.check_runtime(&mut plan)?;
     let measured = measure_all(&plan, source);
     let cleaned = if matches!(measured.ended, Some(Ended::Stopped(Stopped::Interrupted))) {
         Ok(())
@@ -292,7 +294,7 @@ fn commands(args: &Args, mut plan: Plan, source: &Commands) -> Result<ExitCode> 
         source.clean_up(&plan)
     };
     let asked = Asked {
-        command: line(&args.command),
+        command: shell::line(&args.command),
         vary: vary_text(args),
         budget: args.budget.clone(),
         workload: None,
@@ -413,15 +415,6 @@ fn vary_text(args: &Args) -> String {
     args.vary.clone().or_else(in_words).unwrap_or_default()
 }
 
-/// Words as a line that a shell takes.
-fn line(words: &[String]) -> String {
-    words
-        .iter()
-        .map(|word| heaplab_text::shell::quoted(Path::new(word)))
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
 fn plan(args: &Args) -> Result<Plan> {
     let misasked = |error: String| Misasked(error);
     let vary = match &args.vary {
@@ -509,18 +502,8 @@ fn variants_of(args: &Args, vary: &Vary) -> Result<Vec<Variant>> {
         };
         all.push(words);
     }
-    let variants: Vec<Variant> = all
-        .into_iter()
-        .map(|words| Variant { name: line(&words), words, ..Variant::default() })
-        .collect();
-    match variants
-        .iter()
-        .enumerate()
-        .find(|(at, variant)| variants[..*at].iter().any(|known| known.name == variant.name))
-    {
-        Some((_, twice)) => misasked!("--compare-command: {} is there twice", twice.name),
-        None => Ok(variants),
-    }
+    commands_as_variants(all)
+        .map_err(|error| Misasked(format!("--compare-command: {error}")).into())
 }
 
 /// Variants, called as the user wants.
@@ -541,50 +524,6 @@ fn named(mut variants: Vec<Variant>, names: &[String]) -> Result<Vec<Variant>> {
         }
     }
     Ok(variants)
-}
-
-/// Identifies the programs that run, as far as they are files.
-fn code_version(plan: &Plan) -> Result<String> {
-    let programs: Vec<PathBuf> = plan
-        .variants
-        .iter()
-        .filter_map(|variant| variant.words.first())
-        .map(|word| found(word))
-        .collect();
-    process::content_version(programs.iter().map(PathBuf::as_path))
-        .context("cannot read the command's own file")
-}
-
-/// A program's file, as a shell finds it.
-fn found(program: &str) -> PathBuf {
-    let in_path = || {
-        let path = std::env::var_os("PATH")?;
-        std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
-    };
-    if program.contains('/') { program.into() } else { in_path().unwrap_or_else(|| program.into()) }
-}
-
-/// Asks the runtime once before everything. One that does not know the question (a JVM before 9)
-/// fails of it, and is not asked again.
-fn check_runtime(plan: &mut Plan, source: &Commands) -> Result<()> {
-    use heaplab_curve::cell::CellReport;
-    if plan.runtime.is_none() {
-        return Ok(());
-    }
-    let Some(cell) =
-        plan.cells().into_iter().find(|cell| cell.setting == Some(plan.vary.values.len() - 1))
-    else {
-        return Ok(());
-    };
-    if let CellReport::Failed(failure) = source.run(plan, cell)?
-        && !failure.timed_out
-    {
-        let untold = Plan { runtime: None, ..plan.clone() };
-        if source.run(&untold, cell)?.measure().is_some() {
-            *plan = untold;
-        }
-    }
-    Ok(())
 }
 
 fn progress_bar() -> ProgressBar {

@@ -75,8 +75,8 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["node", "jvm_metaspace", "ring_size", "mark_signal", "samples", "spool_limit", "detach_children"])]
     ocaml: bool,
     /// Bytes of new objects between two full collections, which find the dead: a power of two from
-    /// 1M to 512M. With --node 1M where none is named; with --ocaml none are forced then, and a death
-    /// is when the program's own collections notice it
+    /// 1M to 512M. With --node 1M where none is named; with --ocaml none are forced then, and a
+    /// death is when the program's own collections notice it
     #[arg(long, value_name = "BYTES", value_parser = settings::granularity)]
     granularity: Option<u64>,
     /// Frames to keep of each call stack; 0: record no stacks

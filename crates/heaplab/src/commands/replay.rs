@@ -146,8 +146,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return serve_cell();
     }
     if let Some(library) = &args.load {
-        heaplab_system::library::Library::load(library)?;
-        return Ok(ExitCode::SUCCESS);
+        let Err(error) = heaplab_system::library::Library::load(library) else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        println!("{}", serde_json::to_string(&error.to_string())?)?;
+        return Ok(ExitCode::FAILURE);
     }
     bus::is_an_error(Mapped::Program);
     let (list, aliases) = alias::split(&args.on);

@@ -66,7 +66,8 @@ pub struct Args {
     /// Its blocks come from chunks that are freed together [default chunk: 64k]
     #[arg(long, value_name = "FUNCTION[=CHUNK]")]
     arena: Vec<String>,
-    /// The changed bundle; an earlier one is replaced, a recording never [default: NAME.what-if.heaplab]
+    /// The changed bundle; an earlier one is replaced, a recording never [default:
+    /// NAME.what-if.heaplab]
     #[arg(short, long, value_name = "BUNDLE")]
     output: Option<PathBuf>,
     /// The heaps, with parameters (heaplab heaps lists them)

@@ -6,7 +6,7 @@
 //! one has four kinds of chunks with headers in them, all committed; the elastic one levels, partly
 //! committed. Both give a `Listing`, so they can be compared.
 
-use crate::elastic::report_text::{human, percent, short};
+use heaplab_text::jcmd::{bytes as human, percent, short};
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 

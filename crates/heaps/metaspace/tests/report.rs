@@ -6,9 +6,9 @@ mod common;
 use common::{Replayed, parse, text};
 use heaplab_metaspace::elastic::ElasticMetaspace;
 use heaplab_metaspace::elastic::report::{LevelUsage, Report};
-use heaplab_metaspace::elastic::report_text::{human, percent};
 use heaplab_metaspace::plan::{ArenaPlan, Plan};
 use heaplab_metaspace::spec::Spec;
+use heaplab_text::jcmd::{bytes as human, percent};
 use std::collections::BTreeSet;
 
 /// The metaspace at the end of a recorded workload.

@@ -1,8 +1,8 @@
 //! `heaplab snapshot open`: many questions of one file, which is read and analysed once; with
 //! `--serve` as a page in a browser, of several files.
 //!
-//! In a terminal a line is a command of `heaplab snapshot` without the file: `path Session`, `object @4711`. A
-//! line that fails is said, and the next one is asked for.
+//! In a terminal a line is a command of `heaplab snapshot` without the file: `path Session`,
+//! `object @4711`. A line that fails is said, and the next one is asked for.
 
 mod serve;
 

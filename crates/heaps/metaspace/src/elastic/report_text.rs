@@ -4,46 +4,8 @@
 //! classes, and settings that only a JVM has (GC thresholds, CDS) are missing.
 
 use super::report::{FreeChunks, LevelUsage, Report, SpaceReport, Usage};
+use heaplab_text::jcmd::{bytes as human, percent};
 use std::fmt::{self, Display, Formatter};
-
-/// Bytes in HotSpot's form: in the largest unit that gives at least one.
-pub fn human(bytes: u64) -> String {
-    for (unit, shift) in [("GB", 30), ("MB", 20), ("KB", 10)] {
-        if bytes >= 1 << shift {
-            return format!("{:.2} {unit}", bytes as f64 / f64::from(1 << shift));
-        }
-    }
-    format!("{bytes} bytes")
-}
-
-/// The same in two or three digits, for tables that must fit a terminal.
-pub fn short(bytes: u64) -> String {
-    for (unit, shift) in [("GB", 30), ("MB", 20), ("KB", 10)] {
-        if bytes >= 1 << shift {
-            let whole = bytes as f64 / f64::from(1 << shift);
-            let digits = if whole >= 100.0 { 0 } else { 1 };
-            return format!("{whole:.digits$} {unit}");
-        }
-    }
-    format!("{bytes} B")
-}
-
-/// A share in HotSpot's form, four characters wide.
-pub fn percent(part: u64, whole: u64) -> String {
-    match (part, whole) {
-        (_, 0) => "  ?%".into(),
-        (0, _) => "  0%".into(),
-        (part, whole) if part == whole => "100%".into(),
-        (part, whole) => {
-            let share = part as f64 * 100.0 / whole as f64;
-            match share {
-                share if share < 1.0 => " <1%".into(),
-                share if share > 99.0 => ">99%".into(),
-                share => format!("{share:3.0}%"),
-            }
-        }
-    }
-}
 
 /// The size of a chunk in HotSpot's form: "64k", "1m".
 fn chunk_name(bytes: u64) -> String {

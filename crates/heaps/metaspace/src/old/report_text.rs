@@ -5,7 +5,7 @@
 
 use super::statistics::{KindRow, SpaceStatistics, Statistics};
 use super::strategy::ChunkKind;
-use crate::elastic::report_text::{human, percent};
+use heaplab_text::jcmd::{bytes as human, percent};
 use std::fmt::{self, Display, Formatter};
 
 /// The kinds by name.

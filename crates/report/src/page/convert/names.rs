@@ -31,11 +31,8 @@ impl Names {
 
     /// Index of a row of `frames` as a function, whatever line of it.
     pub(crate) fn function(&mut self, tables: &Tables, frame: u32) -> u32 {
-        let mut place = place_of(tables, frame);
-        if let Some((file, _)) = place.place.rsplit_once(':') {
-            place.place = file.to_owned();
-        }
-        self.add(place)
+        let frame = place_of(tables, frame, false);
+        self.add(frame)
     }
 
     /// A stack, innermost first, at most [`limits::STACK_FRAMES`] frames.
@@ -43,17 +40,19 @@ impl Names {
         tables
             .frames_of(stack)
             .take(limits::STACK_FRAMES)
-            .map(|frame| self.add(place_of(tables, frame)))
+            .map(|frame| self.add(place_of(tables, frame, true)))
             .collect()
     }
 }
 
-fn place_of(tables: &Tables, row: u32) -> model::Frame {
+/// A frame; without its line, a function.
+fn place_of(tables: &Tables, row: u32, with_line: bool) -> model::Frame {
     let frame = tables.frames.get(row as usize);
     let module =
         frame.and_then(|frame| frame.module).and_then(|module| tables.modules.get(module as usize));
     let place = frame.and_then(|frame| {
-        frame.file.as_ref().map(|file| format!("{}:{}", file_name(file), frame.line))
+        let file = file_name(frame.file.as_ref()?);
+        Some(if with_line { format!("{file}:{}", frame.line) } else { file.to_owned() })
     });
     model::Frame {
         label: shorten(&tables.frame_label(row), limits::NAME_CHARS),
