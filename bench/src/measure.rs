@@ -2,8 +2,8 @@
 //! measures it, and medians with their spread.
 //!
 //! The kernel adds up the CPU time of a process when its parent waits for it. To see a recorded
-//! program apart from its recorder, it is started through `heaplab-bench child FILE`, which waits for
-//! it and writes down what it used.
+//! program apart from its recorder, it is started through `heaplab-bench child FILE`, which waits
+//! for it and writes down what it used.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};

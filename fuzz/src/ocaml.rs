@@ -1,5 +1,5 @@
-//! Operation lists on OCaml's heap: objects keep their contents wherever they are moved, what dies is
-//! found, and every block and every free list is sound after each slice of the collector.
+//! Operation lists on OCaml's heap: objects keep their contents wherever they are moved, what dies
+//! is found, and every block and every free list is sound after each slice of the collector.
 //!
 //! The first byte chooses version, policy and parameters; then five bytes an operation.
 

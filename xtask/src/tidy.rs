@@ -1,6 +1,6 @@
-//! The house rules that a machine can see, as a check over the tree: file and function length,
-//! module docs, SAFETY sentences, words that do not belong, marks that no test expects, and the
-//! arrows between crates (the table of ARCHITECTURE.md).
+//! The house rules that a machine can see, as a check over the tree: file and function length, the
+//! width of comments and documents, module docs, SAFETY sentences, words that do not belong, marks
+//! that no test expects, and the arrows between crates (the table of ARCHITECTURE.md).
 //!
 //! The idea is TigerBeetle's tidy. Each rule is a function from one file to findings and knows
 //! nothing of the others; this file walks the tree and prints. What needs a compiler (missing docs,
@@ -8,6 +8,7 @@
 
 mod arrows;
 mod code;
+mod columns;
 mod families;
 mod length;
 mod marks;
@@ -86,6 +87,7 @@ pub fn run() -> Result<()> {
 fn check(file: &SourceFile) -> Vec<Finding> {
     let mut findings = words::check(file);
     findings.extend(length::file(file));
+    findings.extend(columns::check(file));
     match file.extension() {
         "rs" => {
             let code = code::Code::of_rust(&file.text);

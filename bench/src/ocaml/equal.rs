@@ -1,9 +1,9 @@
-//! `cargo xtask bench ocaml-equal`: heaplab's OCaml heap and the real runtime on the same workloads,
-//! what is equal and in how many runs.
+//! `cargo xtask bench ocaml-equal`: heaplab's OCaml heap and the real runtime on the same
+//! workloads, what is equal and in how many runs.
 //!
-//! Workloads are the shapes that the tests of `heaplab-ocamlrt` generate, and recordings. The runtime
-//! is that of the `ocamlopt` in the path; `crates/heaps/ocamlrt/examples/build-runtime.sh` builds
-//! others.
+//! Workloads are the shapes that the tests of `heaplab-ocamlrt` generate, and recordings. The
+//! runtime is that of the `ocamlopt` in the path; `crates/heaps/ocamlrt/examples/build-runtime.sh`
+//! builds others.
 
 #[path = "../../../crates/heaps/ocamlrt/tests/common/mod.rs"]
 mod common;

@@ -54,7 +54,8 @@ pub struct Args {
     /// summary is checked. `--copies 10` of a file of 436 MB is one beyond 4 GB
     #[arg(long, value_name = "HEAPLAB", requires = "copies", value_parser = super::existing)]
     program: Option<PathBuf>,
-    /// No measurements but these: each answer of the page that `heaplab snapshot open --serve` shows
+    /// No measurements but these: each answer of the page that `heaplab snapshot open --serve`
+    /// shows
     #[arg(long)]
     page: bool,
     /// Measure one thing in this process, when the input ends, and print it as JSON

@@ -1,5 +1,5 @@
-//! `--page`: how long the page of `heaplab snapshot open --serve` takes for each of its answers, once the
-//! file is open.
+//! `--page`: how long the page of `heaplab snapshot open --serve` takes for each of its answers,
+//! once the file is open.
 //!
 //! An answer is computed by one thread, so its CPU time is its time on a machine with nothing else
 //! to do; that is what is measured, and the HTTP around it is not.

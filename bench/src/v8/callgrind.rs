@@ -1,7 +1,7 @@
 //! Instructions of a program by function, as callgrind counts them.
 //!
-//! Source: Valgrind's "Callgrind Format Specification". Functions are summed over files and objects;
-//! a call's line says how often and what it cost with all that it called.
+//! Source: Valgrind's "Callgrind Format Specification". Functions are summed over files and
+//! objects; a call's line says how often and what it cost with all that it called.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::HashMap;

@@ -220,7 +220,8 @@ fn marks(sides: [&[Run]; 2]) -> Vec<MarkChange> {
     first.marks.iter().filter(everywhere).map(row).collect()
 }
 
-/// The paths that only one side has and the other has under another path: the shorter to the longer.
+/// The paths that only one side has and the other has under another path: the shorter to the
+/// longer.
 fn inlined(sides: [&[Run]; 2]) -> HashMap<Vec<u32>, Vec<u32>> {
     let totals = sides.map(|runs| {
         let mut totals: HashMap<&[u32], Held> = HashMap::new();

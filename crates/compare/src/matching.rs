@@ -82,8 +82,8 @@ fn is_among(shorter: &[u32], longer: &[u32]) -> bool {
 pub(crate) type Lines = (Option<u32>, Option<u32>);
 
 /// Lines of one function's calls, before and after: as many on both sides are the same in their
-/// order; else each is the nearest of the other side that is not nearer to another. Gives pairs, and
-/// those that one side has alone.
+/// order; else each is the nearest of the other side that is not nearer to another. Gives pairs,
+/// and those that one side has alone.
 pub(crate) fn lines(before: &[u32], after: &[u32]) -> Vec<Lines> {
     let (mut before, mut after) = (before.to_vec(), after.to_vec());
     before.sort_unstable();

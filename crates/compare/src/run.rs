@@ -1,5 +1,5 @@
-//! One recording, reduced to what is compared: nothing of its size stays but its distinct stacks and
-//! sizes.
+//! One recording, reduced to what is compared: nothing of its size stays but its distinct stacks
+//! and sizes.
 
 use crate::names::{Names, Paths};
 use hashbrown::HashMap;

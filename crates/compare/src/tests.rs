@@ -39,8 +39,8 @@ fn a_recording_and_itself_do_not_differ() {
     assert!(same.findings.iter().all(|row| row.became == Became::Same));
 }
 
-/// SQLite before and after its own compile option, by the recordings' own events: 105,232 bytes less
-/// at the peak, and 46 requests less.
+/// SQLite before and after its own compile option, by the recordings' own events: 105,232 bytes
+/// less at the peak, and 46 requests less.
 #[test]
 fn a_real_change_is_found_to_the_byte_and_the_way_back_is_the_negative() {
     let (there, back) = (

@@ -332,7 +332,8 @@ fn output(plan: &Plan, cell: CellId) -> Output {
     }
 }
 
-/// Reads a stream to its end and keeps the beginning: who writes must not fail because nobody reads.
+/// Reads a stream to its end and keeps the beginning: who writes must not fail because nobody
+/// reads.
 fn read_all(mut stream: impl Read, limit: u64) -> String {
     let mut bytes = Vec::new();
     // What was read before an error still says something.

@@ -37,14 +37,14 @@ const LEARNS: u8 = 1;
 const LEARNED_BYTES_MIN: usize = 128;
 
 impl Growth {
-    /// As the space's arenas of this growth turn out to be: each that outgrows its first chunk makes
-    /// the first chunks of later ones larger, each that begins makes them a little smaller, so that
-    /// about two thirds outgrow theirs, by a few lines where there is room beside them. First chunks
-    /// have 256 bytes to a granule; every shard of a space begins with 512 and learns for itself.
-    /// Arenas that are born by the thousand and then filled in turns teach nothing before all have
-    /// their first chunk. They are seen by that many outgrow it with no birth in between, and their
-    /// next chunks are larger: as large as what the arena has, from the fourth on half of that, a
-    /// granule at most. A size that is known serves them better.
+    /// As the space's arenas of this growth turn out to be: each that outgrows its first chunk
+    /// makes the first chunks of later ones larger, each that begins makes them a little smaller,
+    /// so that about two thirds outgrow theirs, by a few lines where there is room beside them.
+    /// First chunks have 256 bytes to a granule; every shard of a space begins with 512 and learns
+    /// for itself. Arenas that are born by the thousand and then filled in turns teach nothing
+    /// before all have their first chunk. They are seen by that many outgrow it with no birth in
+    /// between, and their next chunks are larger: as large as what the arena has, from the fourth
+    /// on half of that, a granule at most. A size that is known serves them better.
     pub const LEARNED: Growth = {
         let mut codes = Growth::new(&[512, LEARNED_BYTES_MIN]).codes;
         codes[7] = LEARNS;

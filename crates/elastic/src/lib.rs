@@ -66,8 +66,8 @@
 //!
 //! # Settings
 //! [`Options`]: how much address space, the largest chunk, the granule, [`Reclaim`], a commit limit, aids against memory
-//! errors ([`struct@Debug`]). [`Growth`]: the sizes of an arena's chunks, and how to choose them; by default
-//! first chunks become as large as the space's arenas turn out to be.
+//! errors ([`struct@Debug`]). [`Growth`]: the sizes of an arena's chunks, and how to choose them;
+//! by default first chunks become as large as the space's arenas turn out to be.
 
 /// The example in the README, run as a test.
 #[cfg(doctest)]

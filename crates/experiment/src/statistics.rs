@@ -108,11 +108,12 @@ fn critical(n: usize, tail: f64) -> usize {
     within.count().saturating_sub(1)
 }
 
-/// The shift from `before` to `after`, which are not paired: the median of all differences of one of
-/// each (Hodges and Lehmann 1963), with the interval that the rank-sum test of Mann and Whitney (1947)
-/// gives, and the confidence of this interval. Where there are too few values for `confidence` (4 on
-/// each side for 95 %) the interval is from the smallest to the largest difference, and what is
-/// returned is how much that is worth: 0.9 for three on each side. `None`: one of them is empty.
+/// The shift from `before` to `after`, which are not paired: the median of all differences of one
+/// of each (Hodges and Lehmann 1963), with the interval that the rank-sum test of Mann and Whitney
+/// (1947) gives, and the confidence of this interval. Where there are too few values for
+/// `confidence` (4 on each side for 95 %) the interval is from the smallest to the largest
+/// difference, and what is returned is how much that is worth: 0.9 for three on each side. `None`:
+/// one of them is empty.
 pub fn shift_apart(before: &[f64], after: &[f64], confidence: f64) -> Option<(Estimate, f64)> {
     let mut differences: Vec<f64> =
         before.iter().flat_map(|from| after.iter().map(move |to| to - from)).collect();
@@ -135,7 +136,8 @@ pub fn shift_apart(before: &[f64], after: &[f64], confidence: f64) -> Option<(Es
 /// P(U = u) for every u of the rank-sum statistic of `n` and `m` values without ties: of the
 /// orders of all values, those in which u pairs have the second sample's value first.
 fn rank_sum_probabilities(n: usize, m: usize) -> Vec<f64> {
-    // Row i: the distribution for the first i values of the first sample and all so far of the other.
+    // Row i: the distribution for the first i values of the first sample and all so far of the
+    // other.
     let mut rows = vec![vec![1.0]; n + 1];
     for second in 1..=m {
         for first in 1..=n {

@@ -1,4 +1,5 @@
-//! Values while they are computed. Whole numbers stay whole: a sum of bytes is exact, however large.
+//! Values while they are computed. Whole numbers stay whole: a sum of bytes is exact, however
+//! large.
 
 use crate::Pattern;
 

@@ -1,8 +1,8 @@
 //! `baseline`: what the other side of its comparison is in the recording of `--baseline`.
 //!
-//! `peak < 1.1 * baseline` compares the peak with that of the baseline. The name is replaced while an
-//! assertion is read: by the other side, whose names are marked as the baseline's. So that nobody is
-//! misled, a side has either `baseline` or names of the recording, and never both.
+//! `peak < 1.1 * baseline` compares the peak with that of the baseline. The name is replaced while
+//! an assertion is read: by the other side, whose names are marked as the baseline's. So that
+//! nobody is misled, a side has either `baseline` or names of the recording, and never both.
 
 use heaplab_expression::Expression;
 

@@ -1,9 +1,9 @@
 //! What has to hold of a recording: assertions for CI, with a baseline.
 //!
-//! For whoever wants a change of the program that costs memory to fail its build. An [`Assertion`] is
-//! a condition in the language of `heaplab_expression` over the names that [`Measured`] knows: bytes
-//! and counts of the whole run, of functions, of marks. [`junit`] writes what came of several for a
-//! CI server.
+//! For whoever wants a change of the program that costs memory to fail its build. An [`Assertion`]
+//! is a condition in the language of `heaplab_expression` over the names that [`Measured`] knows:
+//! bytes and counts of the whole run, of functions, of marks. [`junit`] writes what came of several
+//! for a CI server.
 //!
 //! ```
 //! use heaplab_gate::Assertion;

@@ -44,8 +44,9 @@ pub enum Obstacle {
     /// before any preloaded one. Holds the sanitizer's name.
     Sanitizer(&'static str),
     /// The program loads AddressSanitizer's runtime as a library and defines default options for
-    /// the runtime. The runtime then does not find the recorder's options (`crates/preload/c/sanitizer.c`)
-    /// and would end the program, because the recorder stands before it.
+    /// the runtime. The runtime then does not find the recorder's options
+    /// (`crates/preload/c/sanitizer.c`) and would end the program, because the recorder stands
+    /// before it.
     OwnAsanOptions,
     /// A 32-bit program; the recorder is 64-bit.
     ThirtyTwoBit,

@@ -304,8 +304,8 @@ fn births_at_checkpoints(program: &Program) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Runs a heap to the program's end, or to each wanted collection, and walks it there. Shows nothing
-/// of a heap that cannot be walked.
+/// Runs a heap to the program's end, or to each wanted collection, and walks it there. Shows
+/// nothing of a heap that cannot be walked.
 struct WalkLab<'a> {
     workload: Replayed<'a>,
     wanted: Option<&'a [usize]>,

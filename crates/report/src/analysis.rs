@@ -94,9 +94,9 @@ pub fn analyse_with(
     Ok(Analysis { process, peaks: Vec::new(), profile, findings })
 }
 
-/// Whether the blocks are malloc's, to which slop, clownshoes, growth, churn and leaks belong. A block
-/// of metaspace dies with its loader and lies where its arena has room; an object of a heap that
-/// collects has the size that it was asked for, and nobody frees it.
+/// Whether the blocks are malloc's, to which slop, clownshoes, growth, churn and leaks belong. A
+/// block of metaspace dies with its loader and lies where its arena has room; an object of a heap
+/// that collects has the size that it was asked for, and nobody frees it.
 pub(crate) fn is_mallocs(meta: &Meta, tables: &Tables) -> bool {
     !heaplab_jvm::is_metaspace(tables) && !is_collected(meta)
 }

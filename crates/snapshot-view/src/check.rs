@@ -6,7 +6,7 @@ use heaplab_text::words::{bytes, count as number};
 use serde_json::{Value, json};
 
 /// A value as text.
-fn shown(asked: &Asked) -> String {
+pub fn shown(asked: &Asked) -> String {
     let whole = asked.value as u64;
     if asked.is_bytes {
         format!("{} ({} bytes)", bytes(whole), number(whole))

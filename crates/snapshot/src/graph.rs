@@ -125,7 +125,8 @@ impl Graph {
         (self.first_edges.partition_point(|first| *first <= edge) - 1) as Node
     }
 
-    /// The nodes whose edges these are, for edges that rise: each search begins where the last ended.
+    /// The nodes whose edges these are, for edges that rise: each search begins where the last
+    /// ended.
     pub(crate) fn sources<'g>(
         &'g self,
         edges: impl Iterator<Item = Edge> + 'g,

@@ -20,8 +20,8 @@ pub struct Changed {
 /// were read.
 ///
 /// # Errors
-/// No stack has a rule's function, a rule concerns no request, the workload is not one that can be changed so, the recording
-/// cannot be read, or the new one not be written.
+/// No stack has a rule's function, a rule concerns no request, the workload is not one that can be
+/// changed so, the recording cannot be read, or the new one not be written.
 pub fn change(
     bundle: &Bundle,
     rules: &[Rule],

@@ -1,9 +1,9 @@
 //! A recorded workload as it would be if the program were changed: for whoever wants to know what
 //! a fix would save before any code is touched.
 //!
-//! A [`Rule`] says which requests it concerns (a [`Place`]) and what becomes of them (a [`Change`]).
-//! A [`Changer`] reads events and gives the changed ones, in an order that a program can have
-//! produced; [`change`] makes a bundle of another. What a change assumes is said by
+//! A [`Rule`] says which requests it concerns (a [`Place`]) and what becomes of them (a
+//! [`Change`]). A [`Changer`] reads events and gives the changed ones, in an order that a program
+//! can have produced; [`change`] makes a bundle of another. What a change assumes is said by
 //! [`Rule::assumption`] and kept in the bundle's `meta.json`.
 //!
 //! The ideas are the fixes of "Clownshoes available in sizes 2^10+1 and up!" (2011), "Please grow

@@ -1,4 +1,5 @@
-//! Rules as they are written on a command line: `FUNCTION=2x`, `FUNCTION=64k`, `FUNCTION:4368=4096`.
+//! Rules as they are written on a command line: `FUNCTION=2x`, `FUNCTION=64k`,
+//! `FUNCTION:4368=4096`.
 
 use crate::{CHUNK_BYTES, Change, Growth, Place, Rule, SizeRow, Sizes, WhatIfError};
 

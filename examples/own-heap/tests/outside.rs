@@ -1,5 +1,5 @@
-//! The example copied out of the repository, as a user begins with it: it builds there, and prints a
-//! comparison with intervals.
+//! The example copied out of the repository, as a user begins with it: it builds there, and prints
+//! a comparison with intervals.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,8 @@
 //!
 //! Source: Nicholas Nethercote's posts of 2011 to 2014 (studies/firefox-memory/README.md lists
 //! them). What a table of size classes answers is in [`tables`]; what needs a workload run on a
-//! heap is in [`workloads`]; what changes would save, predicted and real, in [`what_if`]. Rows about memory reporters and garbage-collected chunks stay open
-//! until heaplab has those parts.
+//! heap is in [`workloads`]; what changes would save, predicted and real, in [`what_if`]. Rows
+//! about memory reporters and garbage-collected chunks stay open until heaplab has those parts.
 
 mod tables;
 mod what_if;

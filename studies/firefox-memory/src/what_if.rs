@@ -1,9 +1,9 @@
 //! What a change would save, predicted from a recording, against the same program built anew with
 //! that change; and the document's own fixes as changes of its workloads.
 //!
-//! `traces/what-if/record.sh` made the recordings: three programs, each as it is (`before`) and changed
-//! (`after`). What is compared is what does not differ from run to run: requests, bytes requested,
-//! and the bytes that each allocator's size classes give at the peak.
+//! `traces/what-if/record.sh` made the recordings: three programs, each as it is (`before`) and
+//! changed (`after`). What is compared is what does not differ from run to run: requests, bytes
+//! requested, and the bytes that each allocator's size classes give at the peak.
 
 use crate::workloads::Workload;
 use anyhow::Result;
@@ -147,8 +147,8 @@ pub fn necko() -> Result<String> {
     Ok(format!("-{} KB", (usable(&workload.events) - usable(&events)) / 1024))
 }
 
-/// 40 MB in arenas of 4,096 bytes and a header of 32, and in arenas of 4,096 with the header inside:
-/// what the finding's fix predicts, and the arenas made so.
+/// 40 MB in arenas of 4,096 bytes and a header of 32, and in arenas of 4,096 with the header
+/// inside: what the finding's fix predicts, and the arenas made so.
 pub fn plarena() -> Result<String> {
     const PAYLOAD: u64 = 40_000_000;
     const HEADER: u64 = 32;

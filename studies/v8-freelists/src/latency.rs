@@ -1,8 +1,8 @@
 //! What a refill costs towards the end of a cycle: the document's third idea for the future.
 //!
-//! A cycle is the time from one full collection to the next. Its tenths are of the bytes that linear
-//! areas take in it, so that they are the same whatever the program does between. Programs in tabs,
-//! all cycles together.
+//! A cycle is the time from one full collection to the next. Its tenths are of the bytes that
+//! linear areas take in it, so that they are the same whatever the program does between. Programs
+//! in tabs, all cycles together.
 
 use crate::compare::of_kind;
 use crate::recordings::Kind;

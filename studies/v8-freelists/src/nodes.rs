@@ -1,7 +1,7 @@
 //! The strategies that V8 shipped, in the real V8 7.9 of Node 13.14.0, beside heaplab's heap.
 //!
-//! The driver of the real V8 makes arrays ([`replay::asked`]), so that both sides run the recordings
-//! as arrays here, with full collections at the same places.
+//! The driver of the real V8 makes arrays ([`replay::asked`]), so that both sides run the
+//! recordings as arrays here, with full collections at the same places.
 
 use crate::compare::{Ratio, change, of_kind};
 use crate::recordings::{Kind, Step, Workload, installed};

@@ -2,11 +2,12 @@
 //!
 //! **When full collections run.** V8 collects when old space reaches a limit that follows from what
 //! lived. Used bytes are the same under each strategy, committed bytes are what is compared, so
-//! the places of full collections are found once a recording ([`schedule`]) and are the same for all
-//! strategies: V8's growing rule of `--predictable-gc-schedule`, under which the document measured.
+//! the places of full collections are found once a recording ([`schedule`]) and are the same for
+//! all strategies: V8's growing rule of `--predictable-gc-schedule`, under which the document
+//! measured.
 //!
-//! **Sizes.** A heap of the shape `plain` puts a header of one word before each object; the recorded
-//! bytes have theirs, so that one word less is asked for.
+//! **Sizes.** A heap of the shape `plain` puts a header of one word before each object; the
+//! recorded bytes have theirs, so that one word less is asked for.
 
 use crate::recordings::{Step, Workload};
 use anyhow::{Context, Result};

@@ -1,6 +1,6 @@
-//! Every strategy on the real programs as one table in Markdown: memory at most against Legacy, and,
-//! of programs in tabs, memory on average, waste, and the work of scavenges and full collections. `cargo xtask study v8-freelists table
-//! [WAY [STRATEGY...]]`.
+//! Every strategy on the real programs as one table in Markdown: memory at most against Legacy,
+//! and, of programs in tabs, memory on average, waste, and the work of scavenges and full
+//! collections. `cargo xtask study v8-freelists table [WAY [STRATEGY...]]`.
 
 use crate::compare::{Side, average, change, peak, ratio};
 use crate::recordings::Kind;

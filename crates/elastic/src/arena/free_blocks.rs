@@ -6,9 +6,9 @@
 //! power of two; searched upwards by a bit mask, so that a block is found in constant time if there
 //! is one. HotSpot searches upwards within its 32 bins only and keeps larger blocks in a tree.
 //!
-//! Free neighbours merge late ([`super::merge`]), where HotSpot's do not: blocks have no header that
-//! would tell a free neighbour from a used one, so all free blocks are sorted by address when none
-//! of them holds a request and as many were put here as make that worth it.
+//! Free neighbours merge late ([`super::merge`]), where HotSpot's do not: blocks have no header
+//! that would tell a free neighbour from a used one, so all free blocks are sorted by address when
+//! none of them holds a request and as many were put here as make that worth it.
 //!
 //! Blocks hold their own links, hence 16 bytes at least; smaller ones are lost until the arena
 //! dies.

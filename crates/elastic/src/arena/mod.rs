@@ -143,9 +143,10 @@ impl Arena {
     /// Gives a block back before the arena dies, for reuse by this arena. The last block allocated
     /// goes back to the bump window; others wait in free lists, and while there are any,
     /// allocations look there first. Free neighbours are made one when a request finds no other
-    /// room. Their pages stay committed. A block of 512 KB or more has its chunk to itself (unless it shrank, or its arena
-    /// had as much committed already, as after a [`reset`](Arena::reset)), and that goes back to
-    /// the space at once: a trim, or the reclaim policy, gives its pages back.
+    /// room. Their pages stay committed. A block of 512 KB or more has its chunk to itself (unless
+    /// it shrank, or its arena had as much committed already, as after a [`reset`](Arena::reset)),
+    /// and that goes back to the space at once: a trim, or the reclaim policy, gives its pages
+    /// back.
     ///
     /// # Safety
     /// `block` came from this arena with this layout, lives, and is not used afterwards.

@@ -1,5 +1,5 @@
-//! What arenas of a shard share that grow alike: how they grow, what was learned of it, and one head
-//! for all that have nothing yet.
+//! What arenas of a shard share that grow alike: how they grow, what was learned of it, and one
+//! head for all that have nothing yet.
 //!
 //! That head has a cursor of zero and a floor that no cursor reaches, so that the first allocation
 //! takes the slow path without a test of its own; the arena then gets a chunk and a head of its own
@@ -24,8 +24,8 @@ pub struct Seed {
     pub shard: usize,
     /// Of first chunks: [`First`], packed. What a thread learns while another one does may be lost.
     first: AtomicU64,
-    /// Arenas that outgrew their first chunk since the last one began: more than a few are filled in
-    /// turns.
+    /// Arenas that outgrew their first chunk since the last one began: more than a few are filled
+    /// in turns.
     outgrown: AtomicU32,
 }
 
@@ -68,8 +68,8 @@ const SMALLER_SHARE: usize = 36;
 /// What first chunks have at least. Births alone, of arenas that are filled later, say little.
 const FIRST_BYTES_MIN: usize = 256;
 
-/// So many arenas outgrow their first chunk between two births where arenas are filled in turns. One
-/// after another it is one at most, on a few threads of one shard a few.
+/// So many arenas outgrow their first chunk between two births where arenas are filled in turns.
+/// One after another it is one at most, on a few threads of one shard a few.
 const IN_TURNS_FROM: u32 = 16;
 
 impl Seed {

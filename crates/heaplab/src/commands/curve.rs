@@ -141,8 +141,8 @@ pub struct Args {
     /// A run that ends with a status other than 0 counts all the same; or only with these
     #[arg(short, long, value_name = "CODES", num_args = 0..=1, require_equals = true, default_missing_value = "all-non-zero", value_parser = IgnoredStatuses::parse)]
     ignore_failure: Option<IgnoredStatuses>,
-    /// Where the command's output goes: null, pipe (for programs that notice null), inherit (shown),
-    /// or a file, written anew by each run
+    /// Where the command's output goes: null, pipe (for programs that notice null), inherit
+    /// (shown), or a file, written anew by each run
     #[arg(long, value_name = "WHERE", default_value = "null", value_parser = Output::parse)]
     output: Output,
     /// Show the command's output, on standard error: --output inherit

@@ -32,8 +32,8 @@ pub(crate) type Cut = NonZero<Address>;
 
 /// What a policy does at each allocation and at each dead block.
 pub(crate) trait Policies {
-    /// Takes a block of `fields` fields out of the free set, or nothing where no free block is large
-    /// enough.
+    /// Takes a block of `fields` fields out of the free set, or nothing where no free block is
+    /// large enough.
     fn allocate(&mut self, shared: &mut Shared, fields: usize) -> Option<Cut>;
 
     /// Puts the dead block at `block`, whose header is `header`, into the free set, merged with its

@@ -215,8 +215,8 @@ impl OCaml {
         (self.program.arguments, self.program.argument) = (array, string);
     }
 
-    /// A store into a slot that the program does not have: before the first birth an empty slot stays
-    /// empty.
+    /// A store into a slot that the program does not have: before the first birth an empty slot
+    /// stays empty.
     #[cold]
     fn stored_outside(&self, slot: u32) {
         let (slots, count) = (self.program.slots, self.program.count);
@@ -269,8 +269,8 @@ impl OCaml {
         }
     }
 
-    /// A block of the major heap, which grows where no free block is large enough. A function of its
-    /// own, as in the runtime, so that a profiler can tell it.
+    /// A block of the major heap, which grows where no free block is large enough. A function of
+    /// its own, as in the runtime, so that a profiler can tell it.
     #[inline(never)]
     fn allocate_major(&mut self, fields: usize, header: usize) -> Option<Block> {
         let at = match self.free.allocate(fields) {

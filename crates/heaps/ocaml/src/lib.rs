@@ -2,10 +2,10 @@
 //! workload can run on.
 //!
 //! For whoever asks what a workload costs under OCaml's collector, or which of its three policies
-//! serves it best. The rules are those of OCaml's runtime (`runtime/*.c`, versions 4.12.0 to 4.14.2),
-//! read there and written anew; what a rule was taken from stands at the head of each module. A run
-//! makes the same decisions as the real runtime, slice for slice: when it collects, how much it
-//! marks and sweeps, where each block lies.
+//! serves it best. The rules are those of OCaml's runtime (`runtime/*.c`, versions 4.12.0 to
+//! 4.14.2), read there and written anew; what a rule was taken from stands at the head of each
+//! module. A run makes the same decisions as the real runtime, slice for slice: when it collects,
+//! how much it marks and sweeps, where each block lies.
 //!
 //! **The program around the workload.** A heap of the lab has no program; OCaml's pacing depends on
 //! one. So this heap contains the smallest program that can run a workload: its arguments (one

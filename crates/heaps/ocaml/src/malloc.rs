@@ -4,8 +4,8 @@
 //! `munmap_chunk`, `systrim`); for mappings Linux's rule. A block comes from the smallest free
 //! range that is large enough, else from the top of the program break, else from the system:
 //!
-//! - from the mapping threshold (128 KiB at first) on it is mapped, and Linux maps from the top of a
-//!   process's addresses downwards, into the highest gap that is large enough;
+//! - from the mapping threshold (128 KiB at first) on it is mapped, and Linux maps from the top of
+//!   a process's addresses downwards, into the highest gap that is large enough;
 //! - unmapping a block raises the threshold to its size (up to 32 MiB), and the threshold for
 //!   trimming to twice that;
 //! - smaller ones make the break grow, which lies below all mappings, by 128 KiB more than needed;

@@ -2,10 +2,10 @@
 //! coloured when they leave it.
 //!
 //! Source: `major_gc.c` of 4.14 (`do_some_marking`, `mark_slice`, `redarken_chunk`). The ring holds
-//! 256 blocks and is kept at 64 at least while there is anything else to look through. A slice whose
-//! work is done still empties the ring: each block that leaves it then is charged its header, and
-//! waits on the stack with all of its fields. The stack has ranges of fields, so that a block that
-//! was looked through in part goes on there after an overflow too.
+//! 256 blocks and is kept at 64 at least while there is anything else to look through. A slice
+//! whose work is done still empties the ring: each block that leaves it then is charged its header,
+//! and waits on the stack with all of its fields. The stack has ranges of fields, so that a block
+//! that was looked through in part goes on there after an overflow too.
 //!
 //! Deviation: as for [`crate::mark`], the fields of the workload's blocks are counted and not read.
 

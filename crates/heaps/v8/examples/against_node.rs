@@ -1,6 +1,6 @@
 //! A workload on this heap and in the real V8: says for each strategy whether old space is equal to
-//! the byte before and after each forced collection, its free lists by category too, and prints both
-//! sides where it is not.
+//! the byte before and after each forced collection, its free lists by category too, and prints
+//! both sides where it is not.
 //!
 //! `cargo run --release -p heaplab-v8 --example against_node -- SHAPE BIRTHS EVERY SEED NODE
 //! COMPACT STRATEGIES [lines] [own]`

@@ -2,8 +2,8 @@
 //!
 //! Source: `FreeList` and its subclasses in V8's spaces.cc. A page owns its categories; a free list
 //! links those of its pages, newest first. Nodes are linked through the free blocks themselves.
-//! Deviation: one interpreter of [`Strategy`] steps instead of a class a strategy, and a bit for each
-//! category that is not empty instead of ManyCached's table, which changes no choice.
+//! Deviation: one interpreter of [`Strategy`] steps instead of a class a strategy, and a bit for
+//! each category that is not empty instead of ManyCached's table, which changes no choice.
 
 use crate::counts::Counts;
 use crate::object::{self, Header, Kind};

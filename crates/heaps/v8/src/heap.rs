@@ -139,8 +139,9 @@ impl Parts {
         bytes.next_multiple_of(facts::SYSTEM_PAGE_BYTES)
     }
 
-    /// After a full collection: array objects that died or moved are no longer remembered, and those
-    /// are that became old before their elements. All else that is young is in the table's slots.
+    /// After a full collection: array objects that died or moved are no longer remembered, and
+    /// those are that became old before their elements. All else that is young is in the table's
+    /// slots.
     pub fn remember_anew<W: World>(&mut self, world: &W) {
         let may_be_parted = self.parted || !self.remembered_arrays.is_empty();
         self.parted = false;

@@ -322,7 +322,8 @@ impl Pages {
         }
     }
 
-    /// Gives memory of a part of a page back that holds no object; it stays committed, and is zeros.
+    /// Gives memory of a part of a page back that holds no object; it stays committed, and is
+    /// zeros.
     pub fn renew(&mut self, addresses: std::ops::Range<usize>) {
         let range = addresses.start - self.base..addresses.end - self.base;
         // SAFETY: the caller has taken every object away from there, and nothing else refers to it.

@@ -7,8 +7,8 @@
 //!
 //! Source: Go's runtime (mcentral.go, mheap.go, and `sizeclasses.go` of 1.26 for the table).
 //! Deviations: one processor; a span that a full collection finds empty goes back at once, to the
-//! system too; of the free runs of small pages the lowest that is long enough serves, within 256 KiB;
-//! objects larger than the largest class have a span of their own up to V8's limit for large
+//! system too; of the free runs of small pages the lowest that is long enough serves, within 256
+//! KiB; objects larger than the largest class have a span of their own up to V8's limit for large
 //! objects. The other table has small pages of 4 KiB, as SpiderMonkey's arenas.
 
 use crate::facts::{PAGE_BYTES, REGULAR_MAX_BYTES, WORD_BYTES};

@@ -65,8 +65,8 @@ pub struct OldGeneration {
     pub large_bytes: usize,
     /// The strategy's other search is on.
     pub switched: bool,
-    /// Bytes that linear areas took and did not give back in this cycle, and live ones of whole pages
-    /// that became old. No linear area is open when a cycle ends.
+    /// Bytes that linear areas took and did not give back in this cycle, and live ones of whole
+    /// pages that became old. No linear area is open when a cycle ends.
     pub taken_bytes: u64,
     /// Pages of the runtime's own objects, and the bytes of these objects.
     base: (usize, usize),

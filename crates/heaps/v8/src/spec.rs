@@ -55,8 +55,8 @@ pub struct Spec {
     /// Forced collections are left out.
     pub own_collections: bool,
     /// Of regular compaction: free percentage from which each full collection empties a page, in
-    /// their order; where none is left, the version's. V8 computes it from a speed that it measures by
-    /// the clock, so that only a real run knows it.
+    /// their order; where none is left, the version's. V8 computes it from a speed that it measures
+    /// by the clock, so that only a real run knows it.
     pub free_percents: Vec<u32>,
     /// Free blocks by category are told at each full collection.
     pub categories: bool,

@@ -128,7 +128,8 @@ impl Wanted {
     }
 }
 
-/// Where `text`, which is ASCII in lower case, begins in `name`; its letter at `rarest` is looked for.
+/// Where `text`, which is ASCII in lower case, begins in `name`; its letter at `rarest` is looked
+/// for.
 pub(crate) fn find_ignoring_case(name: &[u8], text: &[u8], rarest: usize) -> Option<usize> {
     let (letter, behind) = (text[rarest], text.len() - rarest);
     let begins = |at: usize| {
@@ -139,8 +140,9 @@ pub(crate) fn find_ignoring_case(name: &[u8], text: &[u8], rarest: usize) -> Opt
     memchr::memchr2_iter(letter, letter.to_ascii_uppercase(), name).find_map(begins)
 }
 
-/// The letter for which a letter stands where case does not count (`Canonicalize` of ECMA-262 without the
-/// `u` flag): its upper case, if that is one letter of 16 bits and does not become ASCII.
+/// The letter for which a letter stands where case does not count (`Canonicalize` of ECMA-262
+/// without the `u` flag): its upper case, if that is one letter of 16 bits and does not become
+/// ASCII.
 fn canonical(letter: char) -> char {
     let mut upper = letter.to_uppercase();
     match (upper.next(), upper.next()) {

@@ -13,8 +13,9 @@
 //!
 //! **Groups.** A head belongs to the first leaked object on its shortest way from the root; ways
 //! are equal if they go by the same names through the same classes. Indices are no names; a step
-//! that repeats (`next`, `next`) counts once, and a chain of internals none; where one holder has many leaked objects of a
-//! class under names of their own (an object used as a map), these names do not count.
+//! that repeats (`next`, `next`) counts once, and a chain of internals none; where one holder has
+//! many leaked objects of a class under names of their own (an object used as a map), these names
+//! do not count.
 //!
 //! **The cut.** The last step of such a way leads from an object that was there before to one that
 //! leaked: the border. [`Leaks::cut`] says how many steps like it there are and what goes when all

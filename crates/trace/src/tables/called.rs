@@ -7,7 +7,8 @@ use super::{Tables, bare_name};
 const NEAR_MAX: usize = 8;
 
 impl Tables {
-    /// For each row of `stacks`, whether a function called `name` stands on it, or is inlined there.
+    /// For each row of `stacks`, whether a function called `name` stands on it, or is inlined
+    /// there.
     pub fn stacks_through(&self, name: &str) -> Vec<bool> {
         let mut rows = vec![false; self.stacks.len().max(1)];
         let frames = frames_called(self, name);

@@ -10,7 +10,7 @@ use heaplab_expression::{Misread, Pattern};
 use heaplab_gate::junit::{Case, Outcome};
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::leaks::Born;
-use heaplab_snapshot::query::assertion::{Assertion, Checked, Heap, Older, counts};
+use heaplab_snapshot::query::assertion::{Asked, Assertion, Checked, Heap, Older, counts};
 use heaplab_snapshot::query::filter::Wanted;
 use heaplab_snapshot::query::subject::{classes, suggestion};
 use heaplab_snapshot::session::Moment;
@@ -147,7 +147,7 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
 }
 
 fn case((assertion, checked): (&Assertion, &Checked)) -> Case {
-    let value = |asked: &Asked| format!("{} is {}", asked.call, shown(asked));
+    let value = |asked: &Asked| format!("{} is {}", asked.call, view::shown(asked));
     let values = checked.asked.iter().map(value).collect::<Vec<_>>().join("\n");
     let result = if checked.holds { Outcome::Holds(values) } else { Outcome::Fails(values) };
     Case { name: assertion.text().to_owned(), result }
