@@ -86,6 +86,8 @@ fn every_example_can_be_copied_and_run() {
             .lines()
             .filter_map(|line| line.strip_prefix("  ").filter(|line| line.starts_with("heaplab ")))
             .filter(|line| !line.starts_with("heaplab snapshot take"))
+            // A page is served until somebody ends it (tests/snapshot_page.rs).
+            .filter(|line| !line.contains(" --serve"))
         {
             // What is behind spaces is said of it.
             let line = line.split_once("   ").map_or(line, |(line, _)| line);
