@@ -281,7 +281,8 @@ mod tests {
         let mut left_out = Vec::new();
         let moment = Moment { name: String::new(), parts, losses: Vec::new() };
         let earlier = vec![moment.clone(); limits::PAGES_OF_MOMENTS / limits::MAPPED_PAGES + 1];
-        let source = HeapAt { heap: "h".into(), collections: Vec::new(), earlier, peak: None, last: moment };
+        let source =
+            HeapAt { heap: "h".into(), collections: Vec::new(), earlier, peak: None, last: moment };
         let pages = pages(&source, &mut left_out);
         let space = &pages.moments[0].spaces[0];
         assert_eq!((space.pages.len(), space.more_pages), (limits::MAPPED_PAGES, 5));
