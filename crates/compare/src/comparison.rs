@@ -90,6 +90,15 @@ pub struct HeldChange {
     pub requested_bytes: Change,
 }
 
+impl HeldChange {
+    /// Whether anything differs: at the moment, at the end or over the run.
+    pub(crate) fn differs(&self) -> bool {
+        [self.live_bytes, self.end_bytes, self.requests, self.requested_bytes]
+            .iter()
+            .any(Change::is_beyond_spread)
+    }
+}
+
 /// What a function asks for itself.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FunctionChange {

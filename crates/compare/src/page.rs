@@ -68,8 +68,8 @@ pub fn html(of: &Comparison) -> String {
         sides: sides(of),
         figures: figures(of),
         findings: &of.findings[..of.findings.len().min(ROWS_MAX)],
-        functions: first(&of.functions, |row| differs(&row.held), "function", &mut left_out),
-        stacks: first(&of.stacks, |row| differs(&row.held), "stack", &mut left_out),
+        functions: first(&of.functions, |row| row.held.differs(), "function", &mut left_out),
+        stacks: first(&of.stacks, |row| row.held.differs(), "stack", &mut left_out),
         sizes: first(&of.sizes, |row| is_one(&row.requests), "size", &mut left_out),
         left_out,
         flame,
@@ -100,10 +100,6 @@ fn figures(of: &Comparison) -> Vec<Figure<'_>> {
 
 fn is_one(change: &Change) -> bool {
     change.difference != 0 && change.is_beyond_spread()
-}
-
-fn differs(held: &HeldChange) -> bool {
-    is_one(&held.live_bytes) || is_one(&held.requests) || is_one(&held.requested_bytes)
 }
 
 /// The first rows that differ; how many more there are is noted.

@@ -105,6 +105,38 @@ fn runs_that_differ_by_themselves_give_no_difference() {
     assert!(steady.confidence.unwrap() >= 0.95);
 }
 
+/// The same peak to the byte; after keeps what before gave back.
+#[test]
+fn a_leak_is_in_the_first_sentence_though_the_peak_is_the_same() {
+    let mut reducer = Reducer::default();
+    let [before, mut after] =
+        [(); 2].map(|()| reduced(&mut reducer, &bundled("zstd-before.heaplab")));
+    *after.figures.get_mut(&Figure::EndBytes).unwrap() += 500_000;
+    let lines = after.stacks.values_mut().next().unwrap();
+    lines.values_mut().next().unwrap().end_bytes += 500_000;
+    let leak = reducer.compare(vec![before], vec![after], "peak");
+    let first = &leak.verdict.sentences[0];
+    assert!(first.starts_with("No difference: before and after need "), "{first}");
+    assert!(
+        first.contains(" at the peak, but 488 KiB more is live at the end, because "),
+        "{first}"
+    );
+    assert!(first.ends_with(" holds 488 KiB more."), "{first}");
+    let look = heaplab_text::paint::Look { width: 80, listing_width: 80, colour: false, top: 10 };
+    let text = crate::text::comparison(&leak, &look);
+    assert!(text.contains("By function that asks: live at the end\n"), "{text}");
+    assert!(!text.contains("No function differs.\n"), "{text}");
+}
+
+#[test]
+fn a_run_that_is_given_twice_is_no_second_run() {
+    let twice = compared(&["zstd-before.heaplab"; 2], &["zstd-after.heaplab"]);
+    assert!(twice.warnings.iter().any(|warning| warning.contains("is given more than once")));
+    assert!(twice.verdict.sentences.last().unwrap().starts_with("2 recordings before and 1 after"));
+    let back = compared(&["zstd-after.heaplab"], &["zstd-before.heaplab", "sqlite-before.heaplab"]);
+    assert!(back.verdict.sentences.last().unwrap().starts_with("1 recording before and 2 after"));
+}
+
 proptest! {
     /// Whatever two sides have, each stack of either is in one row, and the way back is the same
     /// matching.

@@ -2,7 +2,7 @@
 //! sizes.
 
 use crate::change::Change;
-use crate::comparison::{Comparison, HeldChange, LineChange, Presence, StackChange};
+use crate::comparison::{Comparison, FunctionChange, LineChange, Presence, StackChange};
 use crate::findings::{Became, FindingChange};
 use crate::run::{Figure, Recorded};
 use crate::verdict::{signed, signed_percent};
@@ -181,25 +181,14 @@ fn findings(paint: &mut Paint, of: &Comparison, top: usize) {
     }
 }
 
-fn differs(held: &HeldChange) -> bool {
-    let is = |change: &Change| change.difference != 0 && change.is_beyond_spread();
-    is(&held.live_bytes) || is(&held.requests) || is(&held.requested_bytes)
-}
-
 fn functions(paint: &mut Paint, of: &Comparison, top: usize) {
-    let rows: Vec<_> = of.functions.iter().filter(|row| differs(&row.held)).collect();
+    let rows: Vec<_> = of.functions.iter().filter(|row| row.held.differs()).collect();
     paint
         .heading(&format!("By function that asks: {}", figure_name(Figure::LiveBytes, &of.moment)));
     if rows.is_empty() {
         paint.line("No function differs.");
         return;
     }
-    let named = |name: &str, presence: Presence| match (name, presence) {
-        ("", _) => "(no stack recorded)".to_owned(),
-        (name, Presence::New) => format!("{name} (new)"),
-        (name, Presence::Gone) => format!("{name} (gone)"),
-        (name, Presence::Both) => name.to_owned(),
-    };
     let mut table = Changes::new(of, "function");
     let live: Vec<_> = rows.iter().filter(|row| row.held.live_bytes.difference != 0).collect();
     for row in live.iter().take(top) {
@@ -210,6 +199,9 @@ fn functions(paint: &mut Paint, of: &Comparison, top: usize) {
     } else {
         table.print(paint);
         more(paint, live.len(), top, "function");
+    }
+    if of.moment != "end" {
+        functions_at_end(paint, of, &rows, top.min(5));
     }
     let mut by_requests = rows;
     by_requests.retain(|row| row.held.requests.difference != 0);
@@ -224,6 +216,33 @@ fn functions(paint: &mut Paint, of: &Comparison, top: usize) {
     }
     table.print(paint);
     more(paint, by_requests.len(), top.min(5), "function");
+}
+
+fn named(name: &str, presence: Presence) -> String {
+    match (name, presence) {
+        ("", _) => "(no stack recorded)".to_owned(),
+        (name, Presence::New) => format!("{name} (new)"),
+        (name, Presence::Gone) => format!("{name} (gone)"),
+        (name, Presence::Both) => name.to_owned(),
+    }
+}
+
+/// What a leak is found by: the peak may be the same.
+fn functions_at_end(paint: &mut Paint, of: &Comparison, rows: &[&FunctionChange], top: usize) {
+    let end = |row: &FunctionChange| row.held.end_bytes;
+    let differs = |row: &FunctionChange| end(row).difference != 0 && end(row).is_beyond_spread();
+    let mut rows: Vec<_> = rows.iter().filter(|row| differs(row)).collect();
+    if rows.is_empty() {
+        return;
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(end(row).difference.unsigned_abs()));
+    paint.heading("By function that asks: live at the end");
+    let mut table = Changes::new(of, "function");
+    for row in rows.iter().take(top) {
+        table.row(&end(row), bytes, &named(&row.function, row.presence));
+    }
+    table.print(paint);
+    more(paint, rows.len(), top, "function");
 }
 
 fn stacks(paint: &mut Paint, of: &Comparison, top: usize) {

@@ -1,7 +1,7 @@
 //! The first sentence.
 
 use crate::change::Change;
-use crate::comparison::{Comparison, FunctionChange};
+use crate::comparison::{Comparison, FunctionChange, HeldChange};
 use crate::run::Figure;
 use heaplab_text::words::{bytes, count, percent, plural};
 use serde::Serialize;
@@ -45,6 +45,17 @@ pub(crate) fn verdict(of: &Comparison) -> Verdict {
     let live = figure(Figure::LiveBytes);
     let outcome = outcome(&live, of.confidence.is_some());
     let mut sentences = vec![first(of, &live, outcome)];
+    if let Some(kept) = kept(of, &live, &figure(Figure::EndBytes)) {
+        if outcome == Outcome::Same {
+            // A leak is no "no difference".
+            let held = because(of, &kept, |held| &held.end_bytes);
+            let first = sentences[0].trim_end_matches('.');
+            let (needs, word) = (bytes(kept.difference.unsigned_abs()), more_or_less(&kept));
+            sentences[0] = format!("{first}, but {needs} {word} is live at the end{held}.");
+        } else {
+            sentences.push(format!("At the end {} is live.", amount(&kept)));
+        }
+    }
     sentences.extend(over_the_run(&figure(Figure::Allocations), &figure(Figure::RequestedBytes)));
     sentences.push(worth(of));
     Verdict { outcome, sentences }
@@ -58,6 +69,34 @@ pub(crate) fn outcome(live: &Change, spread_is_known: bool) -> Outcome {
         ..0 => Outcome::Less,
         _ => Outcome::More,
     }
+}
+
+/// What is live at the end, where that differs and is neither the moment that is compared nor
+/// little beside it.
+fn kept(of: &Comparison, live: &Change, end: &Change) -> Option<Change> {
+    let least = live.before.max(live.after) as f64 * SMALL;
+    let is_kept = of.moment != "end"
+        && is_worth_a_sentence(end)
+        && end.difference.unsigned_abs() as f64 >= least;
+    is_kept.then_some(*end)
+}
+
+fn is_worth_a_sentence(change: &Change) -> bool {
+    change.is_beyond_spread() && change.share().is_none_or(|share| share.abs() >= WORTH_A_SENTENCE)
+}
+
+fn more_or_less(change: &Change) -> &'static str {
+    if change.difference < 0 { "less" } else { "more" }
+}
+
+/// `1.2 MiB more (+23 %)`.
+fn amount(change: &Change) -> String {
+    let number = bytes(change.difference.unsigned_abs());
+    format!("{number} {}{}", more_or_less(change), share(change))
+}
+
+fn share(change: &Change) -> String {
+    change.share().map_or(String::new(), |share| format!(" ({})", signed_percent(share)))
 }
 
 fn first(of: &Comparison, live: &Change, outcome: Outcome) -> String {
@@ -90,7 +129,7 @@ fn first(of: &Comparison, live: &Change, outcome: Outcome) -> String {
         Outcome::Less => "less",
         Outcome::More => "more",
     };
-    let share = live.share().map_or(String::new(), |share| format!(" ({})", signed_percent(share)));
+    let share = share(live);
     let interval = if of.confidence.is_some() && live.low != live.high {
         let (low, high) = (live.low.unsigned_abs(), live.high.unsigned_abs());
         format!(", {} to {}", bytes(low.min(high)), bytes(low.max(high)))
@@ -98,21 +137,25 @@ fn first(of: &Comparison, live: &Change, outcome: Outcome) -> String {
         String::new()
     };
     let needs = bytes(live.difference.unsigned_abs());
-    format!("After needs {needs} {word} {at}{share}{interval}{}.", because(of, live))
+    format!(
+        "After needs {needs} {word} {at}{share}{interval}{}.",
+        because(of, live, |held| &held.live_bytes)
+    )
 }
 
 /// The functions that have most of the difference, in its direction; where few do not, how many it
 /// is spread over.
-fn because(of: &Comparison, live: &Change) -> String {
+fn because(of: &Comparison, live: &Change, at: fn(&HeldChange) -> &Change) -> String {
     let wanted = live.difference.signum();
-    let word = if wanted > 0 { "more" } else { "less" };
+    let word = more_or_less(live);
     let is_reason = |row: &&FunctionChange| {
-        row.held.live_bytes.difference.signum() == wanted
-            && row.held.live_bytes.is_beyond_spread()
+        at(&row.held).difference.signum() == wanted
+            && at(&row.held).is_beyond_spread()
             && !row.function.is_empty()
     };
-    let all: Vec<&FunctionChange> = of.functions.iter().filter(is_reason).collect();
-    let holds = |row: &FunctionChange| row.held.live_bytes.difference.unsigned_abs();
+    let holds = |row: &FunctionChange| at(&row.held).difference.unsigned_abs();
+    let mut all: Vec<&FunctionChange> = of.functions.iter().filter(is_reason).collect();
+    all.sort_by_key(|row| std::cmp::Reverse(holds(row)));
     let goal = live.difference.unsigned_abs() as f64 * EXPLAINED;
     let mut named = 0;
     let mut explained = 0u64;
@@ -134,31 +177,12 @@ fn because(of: &Comparison, live: &Change) -> String {
 
 /// What changed of the requests of the whole run.
 fn over_the_run(allocations: &Change, requested: &Change) -> Option<String> {
-    let is_worth = |change: &Change| {
-        change.is_beyond_spread()
-            && change.share().is_none_or(|share| share.abs() >= WORTH_A_SENTENCE)
-    };
-    let direction =
-        |change: &Change, less: &'static str| if change.difference < 0 { less } else { "more" };
-    let share = |change: &Change| {
-        change.share().map_or(String::new(), |share| format!(" ({})", signed_percent(share)))
-    };
-    let allocates = is_worth(allocations).then(|| {
-        format!(
-            "makes {} {} allocations{}",
-            count(allocations.difference.unsigned_abs()),
-            direction(allocations, "fewer"),
-            share(allocations)
-        )
+    let allocates = is_worth_a_sentence(allocations).then(|| {
+        let word = if allocations.difference < 0 { "fewer" } else { "more" };
+        let number = count(allocations.difference.unsigned_abs());
+        format!("makes {number} {word} allocations{}", share(allocations))
     });
-    let asks = is_worth(requested).then(|| {
-        format!(
-            "asks for {} {}{}",
-            bytes(requested.difference.unsigned_abs()),
-            direction(requested, "less"),
-            share(requested)
-        )
-    });
+    let asks = is_worth_a_sentence(requested).then(|| format!("asks for {}", amount(requested)));
     let parts: Vec<String> = allocates.into_iter().chain(asks).collect();
     (!parts.is_empty()).then(|| format!("Over the run it {}.", parts.join(" and ")))
 }
@@ -168,14 +192,14 @@ fn worth(of: &Comparison) -> String {
     match of.confidence {
         None => "One recording a side: by how much runs differ by themselves is not known. Give several: heaplab compare a1 a2 a3 a4 -- b1 b2 b3 b4.".into(),
         Some(confidence) if confidence < 0.949 => format!(
-            "{} recordings before and {} after: an interval holds with {}. Four a side give 95 %.",
-            of.before.len(),
+            "{} before and {} after: an interval holds with {}. Four a side give 95 %.",
+            plural(of.before.len() as u64, "recording"),
             of.after.len(),
             percent(confidence)
         ),
         Some(confidence) => format!(
-            "{} recordings before and {} after: an interval holds with {}.",
-            of.before.len(),
+            "{} before and {} after: an interval holds with {}.",
+            plural(of.before.len() as u64, "recording"),
             of.after.len(),
             percent(confidence)
         ),

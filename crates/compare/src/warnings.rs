@@ -26,7 +26,17 @@ pub(crate) fn warnings(sides: [&[Run]; 2]) -> Vec<String> {
     if differ(&|run| run.sampled_every_words.to_string()).is_some() {
         warnings.push("Some are sampled profiles and some are not, or at different rates: their numbers cannot be compared as they are.".into());
     }
+    for runs in sides {
+        let mut paths: Vec<&str> = runs.iter().map(|run| run.recorded.path.as_str()).collect();
+        paths.sort_unstable();
+        if let Some(twice) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
+            warnings.push(format!("{} is given more than once on one side: the same run again says nothing of how runs differ, so that intervals are too narrow.", twice[0]));
+        }
+    }
     for run in all() {
+        if !run.recorded.process.is_empty() {
+            warnings.push(format!("{} has several processes: this is about {} alone (--process chooses, `all` adds them up).", run.recorded.path, run.recorded.process));
+        }
         if let Some(cut) = &run.recorded.cut {
             warnings.push(format!("{} was cut: {cut}", run.recorded.path));
         }
