@@ -60,6 +60,8 @@ const SHARED_FROM: f64 = 1.10;
 const CANARY_SPREAD: f64 = 1.10;
 /// Looks of a run below which its anonymous memory is roughly known.
 const LOOKS_MIN: f64 = 10.0;
+/// Reasons of failures that are told.
+const REASONS_MAX: usize = 3;
 
 /// Seconds, with three digits or so.
 pub fn seconds(value: f64) -> String {
@@ -141,16 +143,35 @@ fn no_effect(variant: &VariantResult, results: &Results) -> Option<String> {
 fn failures(variant: &VariantResult) -> Option<String> {
     let failed: Vec<&PointResult> =
         variant.points.iter().filter(|point| point.runs == 0 && point.failures > 0).collect();
-    let last = failed.last()?;
-    let names: Vec<&str> = failed.iter().map(|point| point.setting.as_str()).collect();
-    let names = match names.len() {
-        0..=3 => names.join(", "),
-        count => {
-            format!("{} to {} ({})", names[0], names[count - 1], plural(count as u64, "setting"))
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for point in failed {
+        let why = point.failure.as_deref().unwrap_or_default();
+        match reasons.last_mut() {
+            Some((last, settings)) if *last == why => settings.push(&point.setting),
+            _ => reasons.push((why, vec![&point.setting])),
         }
-    };
-    let why = last.failure.clone().unwrap_or_default();
-    Some(format!("No answer at {names}{}: {why}.", of(variant)))
+    }
+    let left = reasons.iter().skip(REASONS_MAX);
+    let settings_left = left.map(|(_, settings)| settings.len() as u64).sum();
+    let mut sentences: Vec<String> = reasons
+        .iter()
+        .take(REASONS_MAX)
+        .map(|(why, settings)| {
+            let settings = match settings.as_slice() {
+                [first, .., last] if settings.len() > 3 => {
+                    let count = plural(settings.len() as u64, "setting");
+                    format!("{first} to {last} ({count})")
+                }
+                all => all.join(", "),
+            };
+            format!("No answer at {settings}{}: {why}.", of(variant))
+        })
+        .collect();
+    if settings_left > 0 {
+        sentences
+            .push(format!("{} more fail, for other reasons.", plural(settings_left, "setting")));
+    }
+    (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
 fn compared(comparison: &Comparison) -> Vec<String> {
@@ -481,6 +502,29 @@ mod tests {
         for wrong in ["", "MB", "300", "-3s", "3 parsecs", "infs"] {
             assert!(Budget::parse(wrong).unwrap_err().contains("300MB"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn settings_that_fail_keep_their_own_reasons() {
+        let variant = |statuses: &[u8]| {
+            let point = |(number, status): (usize, &u8)| PointResult {
+                setting: format!("X={}", number + 1),
+                failures: 1,
+                failure: Some(format!("it ended with status {status}")),
+                ..PointResult::default()
+            };
+            let points = statuses.iter().enumerate().map(point).collect();
+            failures(&VariantResult { points, ..VariantResult::default() }).unwrap()
+        };
+        assert_eq!(
+            variant(&[1, 2, 2]),
+            "No answer at X=1: it ended with status 1. No answer at X=2, X=3: it ended with status 2."
+        );
+        assert_eq!(
+            variant(&[3, 3, 3, 3]),
+            "No answer at X=1 to X=4 (4 settings): it ended with status 3."
+        );
+        assert!(variant(&[1, 2, 3, 4, 5]).ends_with(" 2 settings more fail, for other reasons."));
     }
 
     #[test]
