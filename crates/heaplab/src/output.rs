@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use std::{
     fmt,
     fs::{self, File},
-    io::{self, BufWriter, IsTerminal, Write},
+    io::{self, BufWriter, IsTerminal, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::Path,
 };
@@ -110,6 +110,20 @@ fn written(result: io::Result<()>) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ReaderGone.into()),
         other => other.context("cannot write to standard output"),
     }
+}
+
+/// Whether the file is there and holds something, but not `mark` in its first bytes: another
+/// program's file, or a person's.
+pub fn holds_other_than(file: &Path, mark: &[u8]) -> bool {
+    const HEAD_BYTES: u64 = 4096;
+    // A pipe is written to, and reading it would wait.
+    if !fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let mut head = Vec::new();
+    let is_read =
+        File::open(file).is_ok_and(|there| there.take(HEAD_BYTES).read_to_end(&mut head).is_ok());
+    is_read && !head.is_empty() && !head.windows(mark.len()).any(|window| window == mark)
 }
 
 /// Gives `write` a place to write to, and puts what it wrote where `path` says: standard output for

@@ -105,6 +105,49 @@ fn what_cannot_be_checked_is_no_pass() {
     assert_eq!(code(&missing).0, 2, "no gate passes for want of a file");
 }
 
+#[test]
+fn a_junit_file_replaces_no_other_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("app.c");
+    std::fs::write(&source, "int main(void) { return 0; }").unwrap();
+    let name = source.to_str().unwrap();
+    for assertion in ["peak > 0", "peak <"] {
+        let (is, notes) =
+            code(&check("zstd-before.heaplab", &["--junit", name, "--assert", assertion]));
+        assert_eq!(is, 1, "{notes}");
+        assert!(notes.contains("app.c: exists already and is no JUnit file"), "{notes}");
+    }
+    assert!(std::fs::read_to_string(&source).unwrap().starts_with("int main"));
+}
+
+#[test]
+fn assertions_may_begin_with_a_minus() {
+    assert_eq!(code(&check("zstd-before.heaplab", &["--assert", "-1 < peak"])).0, 0);
+    let (is, notes) = code(&check("zstd-before.heaplab", &["--assert", "--json"]));
+    assert_eq!(is, 2);
+    assert!(notes.contains("expected a comparison"), "{notes}");
+}
+
+/// Of nothing every upper bound holds: that is noted, and no pass where one is strict.
+#[test]
+fn an_empty_recording_is_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let heaplab = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_heaplab"));
+        command.args(arguments).current_dir(folder.path()).output().unwrap()
+    };
+    let record = heaplab(&["record", "-o", "true.heaplab", "--", "/bin/true"]);
+    assert!(record.status.success(), "{}", code(&record).1);
+    let asked = ["check", "true.heaplab", "--assert", "peak < 1MB"];
+    let (is, notes) = code(&heaplab(&asked));
+    assert_eq!(is, 0, "{notes}");
+    assert!(notes.contains("true.heaplab: no allocation was recorded"), "{notes}");
+    let strict = [&asked[..], &["--strict", "--junit", "heap.xml"]].concat();
+    assert_eq!(code(&heaplab(&strict)).0, 1);
+    let xml = std::fs::read_to_string(folder.path().join("heap.xml")).unwrap();
+    assert!(xml.contains("failures=\"1\""), "{xml}");
+}
+
 /// The same file comes of a check of a snapshot.
 #[test]
 fn snapshots_are_checked_in_the_same_language_with_the_same_files() {

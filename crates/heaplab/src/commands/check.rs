@@ -2,7 +2,7 @@
 
 use super::report::progress;
 use crate::{choose, output, terminal};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use heaplab_expression::Misread;
 use heaplab_gate::junit::{self, Case, Outcome};
 use heaplab_gate::{Asked, Assertion, Checked, Measured, Unmeasured};
@@ -40,8 +40,8 @@ goes without arguments; * stands for any letters. Units are B, kB, MB, GB
 (powers of 1000) and KiB, MiB, GiB (of 1024); + - * / and or not && || ! ( ).
 
 Exit code: 0 where all assertions hold, 1 where one does not, 2 where they
-could not be checked. A function that no stack has is noted; --strict: exit
-code 1, since a name that was mistyped holds for ever.";
+could not be checked. A function that no stack has is noted, and an empty
+recording; --strict: exit code 1, since a mistyped name holds for ever.";
 
 /// Arguments of `heaplab check`.
 #[derive(Debug, clap::Args)]
@@ -50,7 +50,7 @@ pub struct Args {
     /// The recording
     bundle: PathBuf,
     /// What has to hold (may be repeated)
-    #[arg(long = "assert", value_name = "ASSERTION", required = true)]
+    #[arg(long = "assert", value_name = "ASSERTION", required = true, allow_hyphen_values = true)]
     assertions: Vec<String>,
     /// The recording that `baseline` is of
     #[arg(long, value_name = "BUNDLE")]
@@ -59,7 +59,7 @@ pub struct Args {
     /// largest peak]
     #[arg(long, value_name = "PID|NAME|all")]
     process: Option<String>,
-    /// Fail where a function is named that no stack has
+    /// Fail where a function is named that no stack has, or a recording is empty
     #[arg(long)]
     strict: bool,
     /// Write a JUnit file, too, for a CI server
@@ -73,6 +73,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     crate::signals::bus::exits_with(2);
+    may_write_junit(args.junit.as_deref())?;
     let read: Result<Vec<Assertion>, Misread> =
         args.assertions.iter().map(|text| Assertion::read(text)).collect();
     let assertions = match read {
@@ -83,7 +84,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     };
     match checked(&args, &assertions) {
-        Ok((checked, unknown)) => told(&args, &checked, &unknown),
+        Ok((checked, doubts)) => told(&args, &checked, &doubts),
         Err(error) => {
             eprintln!("heaplab check: {error:#}");
             unchecked(&args, &format!("{error:#}"))
@@ -91,9 +92,23 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
 }
 
-/// What came of each assertion, and the functions that no stack has.
-fn checked(args: &Args, assertions: &[Assertion]) -> Result<(Vec<Checked>, Vec<String>)> {
+/// Why assertions may hold that mean nothing.
+struct Doubts {
+    /// Functions that no stack has, a sentence each.
+    unknown_functions: Vec<String>,
+    /// The recording has no allocation: a sentence.
+    empty: Option<String>,
+}
+
+/// What came of each assertion, and what to doubt of them.
+fn checked(args: &Args, assertions: &[Assertion]) -> Result<(Vec<Checked>, Doubts)> {
     let (bundle, analysis) = looked_at(args, &args.bundle)?;
+    let empty = (analysis.profile.totals.requests == 0).then(|| {
+        format!(
+            "{}: no allocation was recorded, so that every upper bound holds",
+            args.bundle.display()
+        )
+    });
     let measured = Measured::of(&bundle, &analysis);
     let baseline = args.baseline.as_ref().map(|path| looked_at(args, path)).transpose()?;
     let baseline = baseline.as_ref().map(|(bundle, analysis)| Measured::of(bundle, analysis));
@@ -108,9 +123,10 @@ fn checked(args: &Args, assertions: &[Assertion]) -> Result<(Vec<Checked>, Vec<S
         baseline.as_ref().is_some_and(|baseline| baseline.unknown(function).is_none())
     };
     let unknown = functions.iter().filter(|function| !is_known(function));
-    let unknown: Vec<String> = unknown.filter_map(|function| measured.unknown(function)).collect();
+    let unknown_functions = unknown.filter_map(|function| measured.unknown(function)).collect();
     let checked = assertions.iter().map(|assertion| assertion.check(&measured, baseline.as_ref()));
-    Ok((checked.collect::<Result<Vec<Checked>, Unmeasured>>()?, unknown))
+    let checked = checked.collect::<Result<Vec<Checked>, Unmeasured>>()?;
+    Ok((checked, Doubts { unknown_functions, empty }))
 }
 
 fn looked_at(args: &Args, path: &Path) -> Result<(Bundle, Analysis)> {
@@ -135,8 +151,9 @@ fn looked_at(args: &Args, path: &Path) -> Result<(Bundle, Analysis)> {
 }
 
 /// Prints what came of the assertions.
-fn told(args: &Args, checked: &[Checked], unknown: &[String]) -> Result<ExitCode> {
-    unknown.iter().for_each(|note| eprintln!("heaplab check: note: {note}"));
+fn told(args: &Args, checked: &[Checked], doubts: &Doubts) -> Result<ExitCode> {
+    let unknown = &doubts.unknown_functions;
+    unknown.iter().chain(&doubts.empty).for_each(|note| eprintln!("heaplab check: note: {note}"));
     let failed = checked.iter().filter(|checked| !checked.holds).count();
     if args.json {
         let answer = json!({"format": "heaplab-check", "version": 1, "failed": failed,
@@ -157,9 +174,14 @@ fn told(args: &Args, checked: &[Checked], unknown: &[String]) -> Result<ExitCode
             name: note.clone(),
             result: Outcome::Fails("a function is named that no stack has".into()),
         }));
+        cases.extend(doubts.empty.iter().map(|note| Case {
+            name: note.clone(),
+            result: Outcome::Fails("the recording is empty".into()),
+        }));
     }
     written(args, &cases)?;
-    Ok(ExitCode::from(u8::from(failed > 0 || (args.strict && !unknown.is_empty()))))
+    let is_doubted = !unknown.is_empty() || doubts.empty.is_some();
+    Ok(ExitCode::from(u8::from(failed > 0 || (args.strict && is_doubted))))
 }
 
 /// Nothing could be checked: each assertion is an error of the JUnit file, so that a server shows
@@ -173,6 +195,17 @@ fn unchecked(args: &Args, why: &str) -> Result<ExitCode> {
 fn written(args: &Args, cases: &[Case]) -> Result<()> {
     let suite = format!("heaplab check {}", args.bundle.display());
     junit_file(args.junit.as_deref(), &suite, cases)
+}
+
+/// Refuses to replace what is no JUnit file: a mistyped name is a recording or a source file.
+pub fn may_write_junit(file: Option<&Path>) -> Result<()> {
+    if let Some(file) = file.filter(|file| output::holds_other_than(file, b"<testsuite")) {
+        bail!(
+            "{}: exists already and is no JUnit file: choose another name for --junit, or delete the file",
+            file.display()
+        );
+    }
+    Ok(())
 }
 
 /// Writes the JUnit file where one was asked for.

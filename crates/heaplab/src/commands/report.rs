@@ -18,8 +18,6 @@ use heaplab_text::paint::Look;
 use heaplab_text::shell::quoted;
 use heaplab_trace::bundle::{Bundle, Selection};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -294,6 +292,7 @@ fn heap_at(args: &Args, bundle: &Bundle, selection: Selection) -> Result<Option<
 
 /// Refuses to replace what is no page of heaplab.
 pub fn may_write_page(file: Option<&Path>, force: bool) -> Result<()> {
+    let is_of_others = |file: &&Path| output::holds_other_than(file, b"nonce-heaplab");
     if let Some(file) = file.filter(|file| !force && is_of_others(file)) {
         bail!(
             "{}: exists already and is no page of heaplab: choose another name, or replace it with --force",
@@ -301,18 +300,4 @@ pub fn may_write_page(file: Option<&Path>, force: bool) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// Whether the file is there and holds something else than a page that heaplab wrote.
-fn is_of_others(file: &Path) -> bool {
-    const HEAD_BYTES: u64 = 4096;
-    const MARK: &[u8] = b"nonce-heaplab";
-    // A pipe is written to, and reading it would wait.
-    if !std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
-        return false;
-    }
-    let mut head = Vec::new();
-    let is_read =
-        File::open(file).is_ok_and(|there| there.take(HEAD_BYTES).read_to_end(&mut head).is_ok());
-    is_read && !head.is_empty() && !head.windows(MARK.len()).any(|window| window == MARK)
 }

@@ -2,7 +2,7 @@
 
 use super::file::{self, Open, Reading};
 use super::only::moment;
-use crate::commands::check::junit_file;
+use crate::commands::check::{junit_file, may_write_junit};
 use crate::signals::bus;
 use crate::terminal;
 use anyhow::{Result, bail, ensure};
@@ -61,7 +61,7 @@ pub struct Args {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// What has to hold (may be repeated)
-    #[arg(long = "assert", value_name = "ASSERTION", required = true)]
+    #[arg(long = "assert", value_name = "ASSERTION", required = true, allow_hyphen_values = true)]
     assertions: Vec<String>,
     /// An older snapshot, for grew(CLASS), added(...) and leaked(...)
     #[arg(long, value_name = "OLDER")]
@@ -88,6 +88,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args, open: Open) -> Result<ExitCode> {
     bus::exits_with(2);
+    may_write_junit(args.junit.as_deref())?;
     let read: Result<Vec<Assertion>, Misread> =
         args.assertions.iter().map(|text| Assertion::read(text)).collect();
     let assertions = match read {
