@@ -24,16 +24,18 @@ fi
 
 arguments=()
 while IFS= read -r assertion; do
-  if [ -n "${assertion//[[:space:]]/}" ]; then arguments+=(--assert "$assertion"); fi
+  if [ -n "${assertion//[[:space:]]/}" ]; then arguments+=("--assert=$assertion"); fi
 done <<< "$GATE_ASSERT"
-if [ -n "${GATE_BASELINE:-}" ]; then arguments+=(--baseline "$GATE_BASELINE"); fi
-if [ -n "${GATE_JUNIT:-}" ]; then arguments+=(--junit "$GATE_JUNIT"); fi
-if [ -n "${GATE_PROCESS:-}" ]; then arguments+=(--process "$GATE_PROCESS"); fi
+if [ -n "${GATE_BASELINE:-}" ]; then arguments+=("--baseline=$GATE_BASELINE"); fi
+if [ -n "${GATE_JUNIT:-}" ]; then arguments+=("--junit=$GATE_JUNIT"); fi
+if [ -n "${GATE_PROCESS:-}" ]; then arguments+=("--process=$GATE_PROCESS"); fi
 if [ "${GATE_STRICT:-false}" = true ]; then arguments+=(--strict); fi
 
 code=0
-text=$("$heaplab" check "$GATE_RECORDING" "${arguments[@]}" 2>&1) || code=$?
-echo "$text"
+text=$("$heaplab" check "${arguments[@]}" -- "$GATE_RECORDING" 2>&1) || code=$?
+# Names of functions come of the recorded program. None of them is a command to the runner.
+token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+printf '::stop-commands::%s\n%s\n::%s::\n' "$token" "$text" "$token"
 if [ -n "${GITHUB_STEP_SUMMARY:-}" ]; then
   { echo "### heaplab check"; echo '```'; echo "$text"; echo '```'; } >> "$GITHUB_STEP_SUMMARY"
 fi

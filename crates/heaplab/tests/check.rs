@@ -148,6 +148,43 @@ fn an_empty_recording_is_noted() {
     assert!(xml.contains("failures=\"1\""), "{xml}");
 }
 
+/// The step of the workflow takes no input for an option or for shell, and what it prints of a
+/// recording is no command to the runner.
+#[test]
+fn the_action_takes_inputs_for_nothing_but_inputs() {
+    let binary = Path::new(env!("CARGO_BIN_EXE_heaplab")).parent().unwrap();
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let gate = |recording: &Path, assertions: &str| {
+        Command::new("bash")
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../action/gate.sh"))
+            .env("PATH", &path)
+            .env("GATE_RECORDING", recording)
+            .env("GATE_ASSERT", assertions)
+            .env_remove("GITHUB_STEP_SUMMARY")
+            .current_dir(folder.path())
+            .output()
+            .unwrap()
+    };
+    let recording = trace("zstd-before.heaplab");
+    for (assertions, is) in [
+        ("-1 < peak\r\n\nend >= 0\r\n", 0),
+        ("peak < 1", 1),
+        ("--json", 2),
+        ("$(touch x) `touch x`; touch x", 2),
+        ("", 2),
+    ] {
+        let output = gate(&recording, assertions);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(is), "{assertions}: {text}");
+        let token = text.lines().next().unwrap().strip_prefix("::stop-commands::").unwrap();
+        assert!(token.len() == 32 && text.contains(&format!("\n::{token}::\n")), "{text}");
+    }
+    let option = gate(Path::new("--help"), "peak > 0");
+    assert_eq!(option.status.code(), Some(2), "{}", String::from_utf8_lossy(&option.stdout));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
 /// The same file comes of a check of a snapshot.
 #[test]
 fn snapshots_are_checked_in_the_same_language_with_the_same_files() {
