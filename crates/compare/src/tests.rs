@@ -2,6 +2,7 @@
 
 use crate::{Became, Comparison, Figure, Outcome, Presence, Reducer, Run};
 use heaplab_report::{Shown, analyse};
+use heaplab_text::paint::Look;
 use heaplab_trace::bundle::{Bundle, Selection};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
@@ -122,10 +123,27 @@ fn a_leak_is_in_the_first_sentence_though_the_peak_is_the_same() {
         "{first}"
     );
     assert!(first.ends_with(" holds 488 KiB more."), "{first}");
-    let look = heaplab_text::paint::Look { width: 80, listing_width: 80, colour: false, top: 10 };
+    let look = Look { width: 80, listing_width: 80, colour: false, top: 10 };
     let text = crate::text::comparison(&leak, &look);
     assert!(text.contains("By function that asks: live at the end\n"), "{text}");
     assert!(!text.contains("No function differs.\n"), "{text}");
+}
+
+#[test]
+fn intervals_take_no_name_away_where_the_terminal_is_narrow() {
+    let both = ["zstd-before.heaplab", "zstd-after.heaplab"];
+    let mixed = compared(&both, &["zstd-after.heaplab", "zstd-before.heaplab"]);
+    for (width, interval) in [
+        (60, "          between -364 KiB and +364 KiB\n"),
+        (80, "          between -364 KiB and +364 KiB\n"),
+        (120, "  -364 KiB to +364 KiB  most resident\n"),
+    ] {
+        let look = Look { width, listing_width: width, colour: false, top: 10 };
+        let text = crate::text::comparison(&mixed, &look);
+        assert!(text.contains(interval), "{text}");
+        assert!(width < 80 || text.contains("  freed before another was asked for\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+    }
 }
 
 #[test]

@@ -48,20 +48,27 @@ fn recordings(paint: &mut Paint, side: &str, runs: &[Recorded]) {
     }
 }
 
+/// A name has so many columns beside an interval; else the interval has a line of its own.
+const NAME_WIDTH_MIN: usize = 34;
+
 /// A table of changes: what differs, and its name.
 struct Changes {
-    table: Table,
+    name: String,
     has_spread: bool,
+    rows: Vec<Row>,
+}
+
+/// What stands in a row, as text.
+struct Row {
+    numbers: [String; 4],
+    /// Empty: the runs do not differ.
+    interval: String,
+    name: String,
 }
 
 impl Changes {
     fn new(of: &Comparison, name: &str) -> Changes {
-        let mut headings = vec!["before", "after", "difference", ""];
-        if of.confidence.is_some() {
-            headings.push("interval");
-        }
-        headings.push(name);
-        Changes { table: Table::new(headings), has_spread: of.confidence.is_some() }
+        Changes { name: name.to_owned(), has_spread: of.confidence.is_some(), rows: Vec::new() }
     }
 
     fn row(&mut self, change: &Change, number: fn(u64) -> String, name: &str) {
@@ -77,22 +84,41 @@ impl Changes {
         } else {
             change.share().map_or("new".into(), signed_percent)
         };
-        let mut cells = vec![number(change.before), number(change.after), difference, share];
-        if self.has_spread {
-            let interval = if change.low == change.high {
-                String::new()
-            } else {
-                format!("{} to {}", sign(change.low), sign(change.high))
-            };
-            cells.push(interval);
+        let interval = if change.low == change.high {
+            String::new()
+        } else {
+            format!("{} to {}", sign(change.low), sign(change.high))
+        };
+        let numbers = [number(change.before), number(change.after), difference, share];
+        self.rows.push(Row { numbers, interval, name: name.to_owned() });
+    }
+
+    fn table(&self, with_intervals: bool) -> Table {
+        let interval = |text: &str| with_intervals.then(|| text.to_owned());
+        let headings = ["before", "after", "difference", ""].map(str::to_owned);
+        let mut table =
+            Table::new(headings.into_iter().chain(interval("interval")).chain([self.name.clone()]));
+        for row in &self.rows {
+            let numbers = row.numbers.iter().cloned();
+            table.row(numbers.chain(interval(&row.interval)).chain([row.name.clone()]));
         }
-        cells.push(name.to_owned());
-        self.table.row(cells);
+        table
     }
 
     fn print(self, paint: &mut Paint) {
-        for line in self.table.text(paint.width()).lines() {
+        let width = |text: &dyn Fn(&Row) -> usize| self.rows.iter().map(text).max().unwrap_or(0);
+        let numbers: usize =
+            (0..4).map(|at| 2 + width(&|row| row.numbers[at].chars().count())).sum();
+        let interval = 2 + width(&|row| row.interval.chars().count());
+        let name = width(&|row| row.name.chars().count()).min(NAME_WIDTH_MIN);
+        let fits = numbers + interval + name <= paint.width();
+        let text = self.table(self.has_spread && fits).text(paint.width());
+        let intervals = self.rows.iter().map(|row| row.interval.as_str());
+        for (line, interval) in text.lines().zip(std::iter::once("").chain(intervals)) {
             paint.line(line);
+            if self.has_spread && !fits && !interval.is_empty() {
+                paint.dim(&format!("          between {}", interval.replace(" to ", " and ")));
+            }
         }
     }
 }
