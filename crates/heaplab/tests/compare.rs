@@ -98,6 +98,13 @@ fn growth_is_an_exit_code_and_a_spread_takes_it_back() {
     let sentence = text.replace('\n', " ");
     assert!(sentence.contains("because parse_header holds 19.5 KiB more."), "{text}");
     assert_eq!(code(&["before.heaplab", "after.heaplab", "--fail-over", "2%"]).0, 1);
+    let over =
+        heaplab(folder, &["compare", "before.heaplab", "after.heaplab", "--fail-over", "10kB"]);
+    let why = String::from_utf8(over.stderr).unwrap();
+    assert!(
+        why.contains("live bytes (peak) grew by 19.5 KiB; --fail-over allows 9.77 KiB"),
+        "{why}"
+    );
     assert_eq!(code(&["before.heaplab", "after.heaplab", "--fail-over", "64kB"]).0, 0);
     assert_eq!(code(&["after.heaplab", "before.heaplab", "--fail-over", "0"]).0, 0);
     let mixed = [

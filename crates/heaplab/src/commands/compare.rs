@@ -7,6 +7,7 @@ use heaplab_compare::{Comparison, Figure, Outcome, Reducer, Run, json, page, tex
 use heaplab_findings::Basis;
 use heaplab_report::{analyse, moments, select};
 use heaplab_text::paint::Look;
+use heaplab_text::words::bytes;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -180,6 +181,14 @@ fn exit_code(limit: Option<Limit>, comparison: &Comparison) -> ExitCode {
     };
     let is_over =
         comparison.verdict.outcome == Outcome::More && live.change.difference as f64 > allowed;
+    if is_over {
+        eprintln!(
+            "heaplab compare: live bytes ({}) grew by {}; --fail-over allows {}",
+            comparison.moment,
+            bytes(live.change.difference.unsigned_abs()),
+            bytes(allowed as u64)
+        );
+    }
     ExitCode::from(u8::from(is_over))
 }
 
