@@ -144,4 +144,11 @@ test('Statistics add up, and the map opens', async () => {
   await picture('treemap');
 });
 
+test('on a phone every view is in reach', async () => {
+  await tab.setViewportSize({ width: 400, height: 800 });
+  const right = await tab.$$eval('nav button', (buttons) => Math.max(...buttons.map((button) => button.getBoundingClientRect().right)));
+  assert.ok(right <= 400, `a view ends at ${right}`);
+  await picture('phone');
+});
+
 test('the page made no error', () => assert.deepEqual(problems, []));
