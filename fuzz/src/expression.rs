@@ -14,7 +14,7 @@ pub fn run(data: &[u8]) {
                 (1, _) => Value::Number(0.5),
                 (length, _) => Value::from(u64::MAX - length as u64),
             };
-            expression.divides_by_zero(&mut { value });
+            expression.is_undefined(&mut { value });
             // Computed twice it is the same.
             let holds = expression.is_true(&mut { value });
             assert_eq!(holds, expression.is_true(&mut { value }));

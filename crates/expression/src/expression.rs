@@ -195,25 +195,25 @@ impl Expression {
         }
     }
 
-    /// Whether something in it is divided by zero.
-    pub fn divides_by_zero(&self, name: &mut impl FnMut(&str, Option<&str>) -> Value) -> bool {
+    /// Whether something in it has no value: it is divided by zero, or too large for a number.
+    pub fn is_undefined(&self, name: &mut impl FnMut(&str, Option<&str>) -> Value) -> bool {
         match self {
             Expression::Constant(_) | Expression::Name(..) => false,
             Expression::Compared(_, left, right) => {
-                left.divides_by_zero(name) || right.divides_by_zero(name)
+                left.is_undefined(name) || right.is_undefined(name)
             }
             Expression::Computed(first, steps) => {
-                let mut zero = first.divides_by_zero(name);
+                let mut undefined = first.is_undefined(name);
                 for (sign, value) in steps {
                     let is_zero = *sign == "/" && value.evaluate(name).is_zero();
-                    zero |= is_zero || value.divides_by_zero(name);
+                    undefined |= is_zero || value.is_undefined(name);
                 }
-                zero
+                undefined || !self.evaluate(name).is_finite()
             }
             Expression::Every(all) | Expression::Any(all) => {
-                all.iter().any(|one| one.divides_by_zero(name))
+                all.iter().any(|one| one.is_undefined(name))
             }
-            Expression::Not(one) => one.divides_by_zero(name),
+            Expression::Not(one) => one.is_undefined(name),
         }
     }
 
@@ -287,6 +287,16 @@ mod tests {
         ));
         assert!(holds("1 / 2 = 0.5 and 4 / 2 = 2 and 10 / 4 * 2 = 5 and 2TiB > 2TB"));
         assert!(holds("170141183460469231731687303715884105727 + 1 > 1e38"));
+    }
+
+    #[test]
+    fn what_has_no_value_is_told() {
+        let undefined = |text: &str| {
+            Expression::read(text).unwrap().is_undefined(&mut |_, _| Value::Integer(0))
+        };
+        assert!(undefined("1 / 0 = 1") && undefined("not (1 < 2 / count)"));
+        assert!(undefined("0 * (1e308 * 1e308) != 1") && undefined("1e308 * 1e308 > 1"));
+        assert!(!undefined("1 / 2 = 0.5 and 1e308 > 1"));
     }
 
     #[test]

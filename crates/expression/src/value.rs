@@ -54,6 +54,11 @@ impl Value {
         Value::Integer(is.into())
     }
 
+    /// Whether it is no number beyond all.
+    pub(crate) fn is_finite(&self) -> bool {
+        !matches!(self, Value::Number(number) if !number.is_finite())
+    }
+
     /// Whether it is a number and not zero.
     pub(crate) fn is_true(&self) -> bool {
         match self {

@@ -152,9 +152,9 @@ impl Assertion {
             let call = (name.to_owned(), argument.unwrap_or_default().to_owned());
             Value::from(values.get(&call).copied().unwrap_or(0))
         };
-        if self.expression.divides_by_zero(&mut ask) {
+        if self.expression.is_undefined(&mut ask) {
             return Err(Unmeasured(format!(
-                "{}: something is divided by zero, which is neither more nor less than anything",
+                "{}: something is divided by zero or too large, which is neither more nor less than anything",
                 self.text
             )));
         }

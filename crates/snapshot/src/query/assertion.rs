@@ -73,8 +73,10 @@ pub struct Checked {
 
 /// Something is divided by zero, which is neither more nor less than anything.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{0}: something is divided by zero, which is neither more nor less than anything")]
-pub struct DividesByZero(String);
+#[error(
+    "{0}: something is divided by zero or too large, which is neither more nor less than anything"
+)]
+pub struct Undefined(String);
 
 impl Assertion {
     /// Reads an assertion and checks that every name in it is known, and that it compares numbers:
@@ -153,7 +155,7 @@ impl Assertion {
     ///
     /// # Errors
     /// It divides by zero.
-    pub fn check(&self, heap: &Heap) -> Result<Checked, DividesByZero> {
+    pub fn check(&self, heap: &Heap) -> Result<Checked, Undefined> {
         let mut asked: Vec<Asked> = Vec::new();
         let mut ask = |name: &str, argument: Option<&str>| {
             let class = argument.unwrap_or_default();
@@ -167,8 +169,8 @@ impl Assertion {
             asked.push(Asked { call, value, is_bytes });
             Value::from(value)
         };
-        if self.expression.divides_by_zero(&mut ask) {
-            return Err(DividesByZero(self.text.clone()));
+        if self.expression.is_undefined(&mut ask) {
+            return Err(Undefined(self.text.clone()));
         }
         let holds = self.expression.is_true(&mut ask);
         Ok(Checked { holds, asked })

@@ -39,7 +39,7 @@ impl<'q, 's, 'a> Objects<'q, 's, 'a> {
             },
             None => Value::Integer(0),
         };
-        !condition.divides_by_zero(&mut field) && condition.is_true(&mut field)
+        !condition.is_undefined(&mut field) && condition.is_true(&mut field)
     }
 
     /// A field of an object.
