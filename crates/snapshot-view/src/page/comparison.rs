@@ -6,6 +6,7 @@ use super::{Opened, Page};
 use crate::diff;
 use heaplab_snapshot::Node;
 use heaplab_snapshot::diff::ClassDiff;
+use heaplab_text::lines::cut;
 use heaplab_text::words::{bytes, count};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -55,7 +56,7 @@ pub(super) fn classes(page: &Page, file: usize, asked: &Asked) -> Result<Value, 
     let row = |(number, class): &(usize, &ClassDiff)| {
         json!({
             "changed": number,
-            "label": diff::name(&class.name),
+            "label": cut(&diff::name(&class.name), rows::CLASS_CHARACTERS),
             "added": count(class.added.len() as u64),
             "removed": count(class.removed.len() as u64),
             "delta": signed(class.count_delta(), count),

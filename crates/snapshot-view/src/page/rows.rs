@@ -4,8 +4,13 @@ use super::asked::{Asked, Problem};
 use crate::rows::{distance, edge_json, label};
 use heaplab_snapshot::analysis::{Analysis, Class, NO_DISTANCE};
 use heaplab_snapshot::{Edge, Node};
+use heaplab_text::lines::cut;
 use heaplab_text::words::{bytes, count};
 use serde_json::{Value, json};
+use std::cmp::Reverse;
+
+/// Characters of a class's name.
+pub(super) const CLASS_CHARACTERS: usize = 300;
 
 /// What rows are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,8 +101,12 @@ pub(super) fn objects_window(
     window(nodes, (from, rows), |node| order.key(analysis, *node))
 }
 
-/// Sorts classes; those with equal numbers by their names.
-pub(super) fn sort_classes(classes: &mut [(u32, &Class)], order: Order) {
+/// Classes in view, in their order; those with equal numbers by their names.
+pub(super) fn classes_window(
+    classes: Vec<(u32, &Class)>,
+    order: Order,
+    in_view: (usize, usize),
+) -> Vec<(u32, &Class)> {
     let number = |class: &Class| match order.column {
         Column::Retained => class.retained_size as i64,
         Column::Shallow => class.self_size as i64,
@@ -105,11 +114,16 @@ pub(super) fn sort_classes(classes: &mut [(u32, &Class)], order: Order) {
         Column::Count => class.count as i64,
         Column::Name => 0,
     };
-    let sign = if order.is_descending { -1 } else { 1 };
-    classes.sort_by_cached_key(|(_, class)| (sign * number(class), class.text()));
     if order.column == Column::Name && order.is_descending {
-        classes.reverse();
+        return window(classes, in_view, |(_, class)| Reverse(&class.name[..]));
     }
+    let sign = if order.is_descending { -1 } else { 1 };
+    window(classes, in_view, |(_, class)| (sign * number(class), &class.name[..]))
+}
+
+/// A class's name, which may have megabytes.
+pub(super) fn class_label(class: &Class) -> String {
+    cut(&class.text(), CLASS_CHARACTERS)
 }
 
 /// A size: as text, as its share of all, and exactly.
@@ -126,7 +140,7 @@ pub(super) fn object(analysis: &Analysis, node: Node) -> Value {
         "node": node,
         "label": label(analysis, node),
         "type": snapshot.node_type_name(snapshot.graph.node_type(node)),
-        "class": analysis.classes()[analysis.class_of(node) as usize].text(),
+        "class": class_label(&analysis.classes()[analysis.class_of(node) as usize]),
         "distance": distance(analysis.distance(node)),
         "shallow": size(analysis.self_size(node), total),
         "retained": size(analysis.retained_size(node), total),

@@ -20,17 +20,18 @@ pub(super) fn classes(page: &Page, file: usize, asked: &Asked) -> Result<Value, 
     };
     let all = filtered.as_ref().map_or(analysis.classes(), |filtered| &filtered.classes);
     let text = asked.text("text").to_lowercase();
-    let mut classes: Vec<(u32, &Class)> = (0..)
+    let classes: Vec<(u32, &Class)> = (0..)
         .zip(all)
         .filter(|(_, class)| class.count > 0 && !class.shadowed)
         .filter(|(_, class)| text.is_empty() || class.text().to_lowercase().contains(&text))
         .collect();
-    rows::sort_classes(&mut classes, Order::of(asked)?);
+    let found = classes.len();
+    let shown = rows::classes_window(classes, Order::of(asked)?, asked.window()?);
     let total = analysis.total_bytes();
     let row = |(number, class): &(u32, &Class)| {
         json!({
             "class": number,
-            "label": class.text(),
+            "label": rows::class_label(class),
             "place": class.place.map(|(script, line, column)| {
                 format!("script {script}:{}:{}", line + 1, column + 1)
             }),
@@ -40,8 +41,7 @@ pub(super) fn classes(page: &Page, file: usize, asked: &Asked) -> Result<Value, 
             "retained": rows::size(class.retained_size, total),
         })
     };
-    let (from, many) = asked.window()?;
-    Ok(rows::answer(classes.len(), classes.iter().skip(from).take(many).map(row).collect()))
+    Ok(rows::answer(found, shown.iter().map(row).collect()))
 }
 
 /// The objects of a class, under `filter`.
