@@ -3,9 +3,10 @@
 
 use crate::markdown::remark;
 use crate::results::{PointResult, Results, VariantResult};
-use crate::svg::{escaped, names, picture};
+use crate::svg::{names, picture};
 use crate::verdict::seconds;
 use heaplab_experiment::results::Estimate;
+use heaplab_text::markup::escaped;
 use heaplab_text::words::{bytes, count};
 use std::fmt::Write;
 

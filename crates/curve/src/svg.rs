@@ -7,6 +7,7 @@
 use crate::results::{PointResult, Results, VariantResult};
 use crate::verdict::seconds;
 use heaplab_experiment::results::Estimate;
+use heaplab_text::markup::escaped;
 use heaplab_text::words::bytes;
 use std::fmt::Write;
 
@@ -370,23 +371,6 @@ fn short(name: &str) -> String {
         None => name.into(),
         Some((end, _)) => format!("{}…", &name[..end]),
     }
-}
-
-/// Text as XML takes it.
-pub fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' => out.push('\n'),
-            letter if letter.is_control() => out.push('\u{fffd}'),
-            letter => out.push(letter),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

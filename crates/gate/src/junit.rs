@@ -3,6 +3,7 @@
 //! Source: the schema that Jenkins, GitLab and GitHub's reporters read (`testsuite`, `testcase`,
 //! `failure`, `error`). Text is escaped, and what XML 1.0 cannot hold is replaced.
 
+use heaplab_text::markup::escaped;
 use std::fmt::Write;
 
 /// One assertion.
@@ -50,25 +51,6 @@ pub fn document(suite: &str, cases: &[Case]) -> String {
         out.push_str("    </testcase>\n");
     }
     out.push_str("  </testsuite>\n</testsuites>\n");
-    out
-}
-
-/// Text in which nothing is markup.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' => out.push('\n'),
-            '\t' => out.push(' '),
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            control if control.is_control() => out.push('\u{fffd}'),
-            other => out.push(other),
-        }
-    }
     out
 }
 

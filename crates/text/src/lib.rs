@@ -1,7 +1,8 @@
 //! What text for a person is made of, the same in every command, page and study: numbers in
 //! sentences ([`words`]), lines that fit a width ([`lines`]), tables ([`table`]), sections with
 //! colours ([`paint`]), what stands below the options of a command ([`help`]), numbers as a JVM
-//! writes them ([`jcmd`]), and words of a command that a shell takes ([`shell`]).
+//! writes them ([`jcmd`]), words of a command that a shell takes ([`shell`]), and text within HTML
+//! and XML ([`markup`]).
 //!
 //! It writes nothing and asks no terminal: who prints knows the columns.
 //!
@@ -13,6 +14,7 @@
 pub mod help;
 pub mod jcmd;
 pub mod lines;
+pub mod markup;
 pub mod paint;
 pub mod shell;
 pub mod table;

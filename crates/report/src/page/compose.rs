@@ -7,6 +7,7 @@
 //! anywhere.
 
 use crate::page::model::Page;
+use heaplab_text::markup::escaped;
 
 const TEMPLATE: &str = include_str!("../../assets/page.html");
 /// How pages look.
@@ -60,7 +61,7 @@ pub fn composed(
         let (place, after) = after.split_once("}}").expect("the template closes what it opens");
         out.push_str(before);
         match place {
-            "title" => push_text(&mut out, &format!("{} - heaplab", shorten(name, 80))),
+            "title" => out.push_str(&escaped(&format!("{} - heaplab", shorten(name, 80)))),
             "css" => styles.iter().for_each(|style| out.push_str(style)),
             "js" => scripts.iter().for_each(|script| out.push_str(script)),
             "data" => push_json(&mut out, data),
@@ -81,17 +82,6 @@ fn push_json(out: &mut String, json: &str) {
             '&' => out.push_str("\\u0026"),
             '\u{2028}' => out.push_str("\\u2028"),
             '\u{2029}' => out.push_str("\\u2029"),
-            other => out.push(other),
-        }
-    }
-}
-
-fn push_text(out: &mut String, text: &str) {
-    for character in text.chars() {
-        match character {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
             other => out.push(other),
         }
     }
