@@ -111,7 +111,7 @@ fn title(results: &Results, measure: Measure) -> &'static str {
 fn peak(space: &Space) -> String {
     let value = bytes(space.peak_resident_bytes);
     match space.peak_resident_range_bytes {
-        (low, high) if low == high => value,
+        (low, high) if bytes(low) == bytes(high) => value,
         (low, high) => format!("{value}\n{}", bytes_range(low, high)),
     }
 }

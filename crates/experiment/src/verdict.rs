@@ -1,6 +1,8 @@
 //! The verdict in words. A sentence claims no more than its interval does: less, more, equivalent
 //! within the stated margin, or no difference shown.
 
+mod collected;
+
 use crate::results::{
     Comparison, HeapResult, HugePages, Measure, Outcome, Results, Space, Workload,
 };
@@ -382,6 +384,7 @@ pub fn cautions(results: &Results) -> Vec<String> {
     cautions.extend(huge_page_setting(results));
     cautions.extend(huge_pages(results));
     cautions.extend(beyond_committed(results));
+    cautions.extend(collected::never_whole(&results.heaps));
     cautions.extend(below_requested(results));
     cautions.extend(too_few(results));
     cautions.extend(corrected(results));
