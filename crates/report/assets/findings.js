@@ -7,13 +7,19 @@ function kindOf(page, finding) {
   return page.kinds.find((kind) => kind.kind === finding.kind);
 }
 
+// Whether a collector frees what the program drops: then nothing that malloc's users change is looked for.
+function isCollected({ recording }) {
+  return ['noticed at a collection', 'by reachability'].includes(recording.death_rule);
+}
+
 // Findings on the first screen.
 const FIRST = 10;
 
 function findingsSection(page) {
   const { findings } = page;
   const parts = findings.length === 0
-    ? [empty('Nothing was found that would be worth changing: no requests just over a size class, no slow buffer growth, no heavy churn and no leaks above the thresholds.')]
+    ? [empty(isCollected(page) ? 'A collector frees what this program drops: slop, slow growth, churn and leaks of malloc do not apply. Who holds the peak, and what other heaps would need, stand below.'
+      : 'Nothing was found that would be worth changing: no requests just over a size class, no slow buffer growth, no heavy churn and no leaks above the thresholds.')]
     : findingsList(page);
   if (page.uses_its_slop.length > 0) parts.push(usesItsSlop(page));
   return parts;

@@ -33,7 +33,7 @@ function leadSentence(totals) {
   else if (first) {
     parts.push(page.findings.length === 1 ? 'One finding: ' : `${plural(page.findings.length, 'finding')}; the first: `, el('a', { href: '#findings' }, first.title), '.');
   }
-  else parts.push('Nothing was found that would be worth changing.');
+  else if (!isCollected(page)) parts.push('Nothing was found that would be worth changing.');
   return parts;
 }
 
