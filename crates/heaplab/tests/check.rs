@@ -214,3 +214,16 @@ fn snapshots_are_checked_in_the_same_language_with_the_same_files() {
         assert!(std::fs::read_to_string(&junit).unwrap().contains(&counts), "{assertion}");
     }
 }
+
+#[test]
+fn a_baseline_of_another_program_is_noted() {
+    let against = |baseline: &str| {
+        let baseline = trace(baseline);
+        let baseline = baseline.to_str().unwrap();
+        let assertion = ["--assert", "peak < 9000 * baseline"];
+        code(&check("gawk-after.heaplab", &[&["--baseline", baseline], &assertion[..]].concat()))
+    };
+    let (is, notes) = against("zstd-before.heaplab");
+    assert!(is == 0 && notes.contains("the baseline is of another program"), "{is} {notes}");
+    assert_eq!(against("gawk-before.heaplab"), (0, String::new()));
+}

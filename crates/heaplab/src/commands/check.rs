@@ -102,7 +102,7 @@ struct Doubts {
 
 /// What came of each assertion, and what to doubt of them.
 fn checked(args: &Args, assertions: &[Assertion]) -> Result<(Vec<Checked>, Doubts)> {
-    let (bundle, analysis) = looked_at(args, &args.bundle)?;
+    let (bundle, analysis, program) = looked_at(args, &args.bundle)?;
     let empty = (analysis.profile.totals.requests == 0).then(|| {
         format!(
             "{}: no allocation was recorded, so that every upper bound holds",
@@ -111,7 +111,14 @@ fn checked(args: &Args, assertions: &[Assertion]) -> Result<(Vec<Checked>, Doubt
     });
     let measured = Measured::of(&bundle, &analysis);
     let baseline = args.baseline.as_ref().map(|path| looked_at(args, path)).transpose()?;
-    let baseline = baseline.as_ref().map(|(bundle, analysis)| Measured::of(bundle, analysis));
+    if let Some((_, _, other)) = baseline.as_ref().filter(|(_, _, other)| *other != program) {
+        eprintln!(
+            "heaplab check: note: the baseline is of another program: {}, here {}",
+            named(other),
+            named(&program)
+        );
+    }
+    let baseline = baseline.as_ref().map(|(bundle, analysis, _)| Measured::of(bundle, analysis));
     if baseline.is_some() && !assertions.iter().any(Assertion::asks_baseline) {
         eprintln!("heaplab check: note: no assertion asks for `baseline`");
     }
@@ -129,7 +136,12 @@ fn checked(args: &Args, assertions: &[Assertion]) -> Result<(Vec<Checked>, Doubt
     Ok((checked, Doubts { unknown_functions, empty }))
 }
 
-fn looked_at(args: &Args, path: &Path) -> Result<(Bundle, Analysis)> {
+fn named(program: &str) -> &str {
+    if program.is_empty() { "an unnamed program" } else { program }
+}
+
+/// A recording, what is to be known of the process that is looked at, and its program's name.
+fn looked_at(args: &Args, path: &Path) -> Result<(Bundle, Analysis, String)> {
     let bundle = choose::open(path)?;
     let (selection, peaks) = progress(&bundle, "looking for the largest process", |read| {
         select(&bundle, args.process.as_deref(), read)
@@ -145,9 +157,11 @@ fn looked_at(args: &Args, path: &Path) -> Result<(Bundle, Analysis)> {
             peaks.len()
         );
     }
+    let program = processes.get(selection.process.unwrap_or(0) as usize);
+    let program = program.map_or("", |process| process.program_name()).to_owned();
     let analysis =
         progress(&bundle, "reading", |read| analyse(&bundle, selection, None, Vec::new(), read))?;
-    Ok((bundle, analysis))
+    Ok((bundle, analysis, program))
 }
 
 /// Prints what came of the assertions.
