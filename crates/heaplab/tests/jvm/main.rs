@@ -155,7 +155,8 @@ fn all_jvms_of_a_program_are_recorded() {
     let classes = classes(&built);
     std::fs::write(
         &script,
-        format!("(sleep 1; java -cp {classes} Loaders 40 5 0 </dev/null >/dev/null) &\njava -cp {classes} Loaders 20 5 0 </dev/null\n"),
+        // The second begins when the first has long opened its log, however busy the machine is.
+        format!("java -cp {classes} Loaders 40 5 0 </dev/null >/dev/null &\nsleep 1\njava -cp {classes} Loaders 20 5 0 </dev/null\n"),
     )
     .unwrap();
     let output = heaplab()
