@@ -4,7 +4,7 @@ use super::callgrind::{self, Cost, Profile};
 use super::probe::BLOCK_BYTES;
 use super::{NODE, RULES, node, workload};
 use crate::bounds::Bounds;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use heaplab_trace::program::Program;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -75,6 +75,7 @@ pub fn measure(births: u64, folder: &Path, bounds: &mut Bounds) -> Result<()> {
     println!("| mechanism | here, each | times | V8, each | times |\n|---|---|---|---|---|");
     for Mechanism { name, ours: our, theirs: their, own } in MECHANISMS {
         let theirs = theirs.cost(their).less(started.cost(their));
+        ensure!(theirs.calls > 0, "{name}: no call of V8's {their:?} in the profile");
         if our.is_empty() {
             let each = each(theirs, own);
             println!("| {name} | {linear:.1} | | {each:.1} | {} |", theirs.calls);
@@ -82,6 +83,7 @@ pub fn measure(births: u64, folder: &Path, bounds: &mut Bounds) -> Result<()> {
             continue;
         }
         let ours = ours.cost(our);
+        ensure!(ours.calls > 0, "{name}: no call of {our:?} in the profile, was it inlined?");
         let (mine, real) = (each(ours, own), each(theirs, own));
         println!("| {name} | {mine:.0} | {} | {real:.0} | {} |", ours.calls, theirs.calls);
         bounds.at_most(&format!("{name}, V8's"), mine, "instructions", real);

@@ -17,6 +17,7 @@ use crate::spec::Compact;
 use heaplab_heap::{Origin, Work, World};
 
 /// Runs a full collection.
+#[inline(never)] // Profiles tell it apart.
 pub fn run<W: World>(parts: &mut Parts, world: &mut W) -> Result<Work, NoRoom> {
     let mut work = Work::default();
     if let Some(log) = &mut parts.old.refills {

@@ -66,6 +66,7 @@ pub struct NoRoom;
 
 impl<'heap> Scavenger<'heap> {
     /// Empties new space.
+    #[inline(never)] // Profiles tell it apart.
     pub fn run<W: World>(parts: &'heap mut Parts, world: &mut W) -> Result<Work, NoRoom> {
         parts.new.flip(&mut parts.old.pages);
         let space = parts.old.pages.of(&parts.old.spaces[MAIN].list);
