@@ -12,6 +12,7 @@ use heaplab_text::words::{bytes, count};
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::tables::process_label;
 use serde_json::json;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -111,7 +112,10 @@ fn checked(args: &Args, assertions: &[Assertion]) -> Result<(Vec<Checked>, Doubt
     });
     let measured = Measured::of(&bundle, &analysis);
     let baseline = args.baseline.as_ref().map(|path| looked_at(args, path)).transpose()?;
-    if let Some((_, _, other)) = baseline.as_ref().filter(|(_, _, other)| *other != program) {
+    let is_another = |(other_bundle, _, other): &&(Bundle, Analysis, String)| {
+        *other != program && share_few_functions(&bundle, other_bundle)
+    };
+    if let Some((_, _, other)) = baseline.as_ref().filter(is_another) {
         eprintln!(
             "heaplab check: note: the baseline is of another program: {}, here {}",
             named(other),
@@ -134,6 +138,16 @@ fn checked(args: &Args, assertions: &[Assertion]) -> Result<(Vec<Checked>, Doubt
     let checked = assertions.iter().map(|assertion| assertion.check(&measured, baseline.as_ref()));
     let checked = checked.collect::<Result<Vec<Checked>, Unmeasured>>()?;
     Ok((checked, Doubts { unknown_functions, empty }))
+}
+
+/// Whether under half of the functions of one recording are in the other: builds of one program have
+/// other names, too.
+fn share_few_functions(one: &Bundle, other: &Bundle) -> bool {
+    let [one, other] = [one, other].map(|bundle| {
+        let frames = bundle.tables().frames.iter();
+        frames.filter_map(|frame| frame.function.as_deref()).collect::<HashSet<&str>>()
+    });
+    one.intersection(&other).count() * 2 <= one.len().min(other.len())
 }
 
 fn named(program: &str) -> &str {
