@@ -202,7 +202,7 @@ fn raised(estimate: Estimate) -> Estimate {
 /// the same differ by chance, and some of many differ in nearly all resamplings.
 const LESS_BY: f64 = 0.01;
 
-/// The first of `others` that needs less of both than the point at `index`, by [`LESS_BY`] and in
+/// The first of `others` that needs less of both than the point at `index`, by `LESS_BY` and in
 /// nearly all resamplings. None with few blocks.
 pub fn dominating(samples: &Samples, index: usize, others: &[usize]) -> Option<usize> {
     if samples.blocks() < DOMINATION_BLOCKS_MIN {
