@@ -140,8 +140,8 @@ fn checked(args: &Args, assertions: &[Assertion]) -> Result<(Vec<Checked>, Doubt
     Ok((checked, Doubts { unknown_functions, empty }))
 }
 
-/// Whether under half of the functions of one recording are in the other: builds of one program have
-/// other names, too.
+/// Whether under half of the functions of one recording are in the other: builds of one program
+/// have other names, too.
 fn share_few_functions(one: &Bundle, other: &Bundle) -> bool {
     let [one, other] = [one, other].map(|bundle| {
         let frames = bundle.tables().frames.iter();
