@@ -161,7 +161,7 @@ struct Both<'a> {
 }
 
 impl Reducer {
-    /// Compares the runs of both sides, none of which is empty.
+    /// Compares the runs of both sides. No side is empty.
     pub fn compare(&self, before: Vec<Run>, after: Vec<Run>, moment: &str) -> Comparison {
         let names = &self.names;
         let sides = [&before[..], &after[..]];

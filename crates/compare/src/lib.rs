@@ -9,7 +9,7 @@
 //! as a page ([`page`]).
 //!
 //! With several recordings a side every difference has the interval of the rank-sum test
-//! (`heaplab_experiment::statistics::shift_apart`), and one that has zero in it is said to be none.
+//! (`heaplab_experiment::statistics::shift_apart`). An interval that holds zero is no difference.
 //! Intervals of single functions are not corrected for how many functions there are: one of many
 //! that is just beyond its spread may be chance.
 //!

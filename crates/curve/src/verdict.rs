@@ -60,7 +60,7 @@ const SHARED_FROM: f64 = 1.10;
 const CANARY_SPREAD: f64 = 1.10;
 /// Looks of a run below which its anonymous memory is roughly known.
 const LOOKS_MIN: f64 = 10.0;
-/// Reasons of failures that are told.
+/// Reasons of failures, as the text names them.
 const REASONS_MAX: usize = 3;
 
 /// Seconds, with three digits or so.

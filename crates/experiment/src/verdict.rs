@@ -9,7 +9,7 @@ use crate::results::{
 use crate::summary::{RESOLUTION_NS, blocks_needed, blocks_needed_for};
 use heaplab_text::words;
 
-/// What is said of times of heaps that a debug build ran.
+/// The warning about times of a debug build.
 pub const DEBUG_BUILD: &str = "heaplab was built without optimisation (a debug build): its times mean nothing. Build it with --release.";
 
 /// The verdict's sentences, space before time.

@@ -1,4 +1,4 @@
-//! Names of which a part is left open.
+//! Names with an open part.
 
 /// A name in which `*` stands for any text.
 #[derive(Clone, Debug, PartialEq, Eq)]

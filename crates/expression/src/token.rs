@@ -167,7 +167,7 @@ fn number(rest: &str) -> Result<(Token, usize), String> {
     }
     if rest[digits..].starts_with(['e', 'E']) {
         let signed = digits + 1 + usize::from(rest[digits + 1..].starts_with(['+', '-']));
-        // An e without digits behind it is a unit that there is none of.
+        // An e without digits behind it reads as a unit, and no unit has that name.
         if rest[signed..].starts_with(|next: char| next.is_ascii_digit()) {
             digits = end(signed);
         }
