@@ -5,8 +5,7 @@
 //! distinct stacks and sizes ([`Reducer::reduce`]), so that a comparison of long recordings needs
 //! the memory of one pass. [`Reducer::compare`] matches them over builds: by function names and not
 //! by addresses, through lines that moved and functions that were inlined. The result
-//! ([`Comparison`]) is rendered as text ([`text`]), as JSON ([`json`]) and as a page ([`page`]) and
-//! as a page ([`page`]).
+//! ([`Comparison`]) is rendered as text ([`text`]), as JSON ([`json`]) and as a page ([`page`]).
 //!
 //! With several recordings a side every difference has the interval of the rank-sum test
 //! (`heaplab_experiment::statistics::shift_apart`). An interval that holds zero is no difference.
