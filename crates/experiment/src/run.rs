@@ -123,7 +123,7 @@ pub fn cells(plan: &Plan) -> u32 {
     total
 }
 
-/// Runs what is missing of `plan` and summarizes all of it. `report` is told before each cell.
+/// Runs the missing cells of `plan` and summarizes all. Calls `report` before each cell.
 pub fn run(
     plan: &Plan,
     runner: &dyn CellRunner,

@@ -693,7 +693,7 @@ fn output_goes_where_the_user_wants() {
     let output = with(&["--output", "missing/of.txt"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("--output: missing/of.txt"), "{}", text(&output.stderr));
-    // What throws output away is told by its name to programs that look.
+    // Some programs look whether their output is /dev/null.
     let arguments = ["--vary", "N={1,2}", "--reps", "1", "--no-default", "--json"];
     let is_null = ["--", "sh", "-c", "test \"$(readlink /proc/$$/fd/1)\" = /dev/null"];
     let runs = |options: &[&str]| {

@@ -56,9 +56,9 @@ fn space_of_real_heaps() {
         |heap: usize| results["heaps"][heap]["space"]["peak_resident_bytes"].as_u64().unwrap();
     for heap in [0, 1] {
         // glibc has some pages left from the cell's own beginning, which the program uses and which
-        // do not count. How many depends on what the environment is.
+        // do not count. Their number differs between runs: a busy machine gave 3,899,392 bytes.
         assert!(
-            (3_800_000..8_000_000).contains(&peak(heap)),
+            (3_890_000..8_000_000).contains(&peak(heap)),
             "{}: {}",
             results["heaps"][heap]["heap"],
             peak(heap)

@@ -159,7 +159,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let aliases = alias::names(&specs, aliases)?;
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
     let names = many::names(&args.bundles)?;
-    // All of them before the first cell: a mistake is told at once.
+    // All of them before the first cell, so that a mistake ends the command at once.
     let plans: Vec<(&Path, Plan)> = args
         .bundles
         .iter()

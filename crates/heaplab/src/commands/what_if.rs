@@ -107,7 +107,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         select(&bundle, args.process.as_deref(), read)
     })?;
     let asked = rules(&args)?;
-    // What is asked of a function that there is not is told before the recording is read.
+    // Refuse unknown functions before reading the recording.
     Changer::new(bundle.tables(), &asked, selection.process).map_err(misasked)?;
     let analysis = analysed(&bundle, selection, args.allocator)?;
     if analysis.profile.totals.requests == 0 {

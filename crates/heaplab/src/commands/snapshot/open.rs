@@ -2,7 +2,7 @@
 //! `--serve` as a page in a browser, of several files.
 //!
 //! In a terminal a line is a command of `heaplab snapshot` without the file: `path Session`,
-//! `object @4711`. A line that fails is said, and the next one is asked for.
+//! `object @4711`. A failed line prints its error, and the session goes on.
 
 mod serve;
 
