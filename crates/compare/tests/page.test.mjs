@@ -1,11 +1,14 @@
 // The page of a comparison in a real browser: every section is filled, nothing fails, the graph answers.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { openBrowser, PATIENCE_MS } from '../../report/tests/browser/browser.mjs';
 
+let browser;
+before(async () => { browser = await openBrowser(); });
+after(() => browser?.close());
+
 test('every section of the comparison is drawn, on a desk and on a phone', { timeout: PATIENCE_MS }, async () => {
-  const browser = await openBrowser();
   for (const [width, height] of [[1366, 900], [390, 844]]) {
     const tab = await browser.newPage({ viewport: { width, height } });
     const errors = [];
@@ -29,5 +32,4 @@ test('every section of the comparison is drawn, on a desk and on a phone', { tim
     assert.deepEqual(errors, []);
     await tab.close();
   }
-  await browser.close();
 });
