@@ -2,6 +2,7 @@
 
 use crate::Says;
 use crate::rows::{distance, edge_json, label, node_json, step};
+use crate::summary::place_json;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::{Edge, Node};
 use heaplab_text::lines::{self, cut};
@@ -37,13 +38,7 @@ impl Says for References {
     ) -> fmt::Result {
         let snapshot = analysis.snapshot();
         if let Some(place) = place(analysis, node) {
-            writeln!(
-                out,
-                "made at script {}, line {}, column {}",
-                place.script_id,
-                place.line + 1,
-                place.column + 1
-            )?;
+            writeln!(out, "made at {}", analysis.scripts().place(place))?;
         }
         for frame in allocated_by(analysis, node) {
             writeln!(
@@ -87,7 +82,7 @@ impl Says for References {
         let graph = &analysis.snapshot().graph;
         let reference = |edge: Edge| json!({"edge": edge_json(analysis, edge), "to": node_json(analysis, graph.target(edge))});
         let place = place(analysis, node);
-        let place = place.map(|place| json!({"script_id": place.script_id, "line": place.line, "column": place.column}));
+        let place = place.map(|place| place_json(place, analysis.scripts()));
         Map::from_iter([
             ("place".to_owned(), json!(place)),
             ("allocated_by".to_owned(), json!(allocated_by(analysis, node))),
@@ -100,9 +95,10 @@ impl Says for References {
     }
 }
 
-/// Where it stands in a script.
-pub(crate) fn place(analysis: &Analysis, node: Node) -> Option<heaplab_snapshot::Location> {
-    analysis.snapshot().locations.iter().find(|location| location.node == node).copied()
+/// Where it stands in a script: the script's number, line and column, both from 0.
+pub(crate) fn place(analysis: &Analysis, node: Node) -> Option<(u32, u32, u32)> {
+    let place = analysis.snapshot().locations.iter().find(|location| location.node == node)?;
+    Some((place.script_id, place.line, place.column))
 }
 
 /// The functions that allocated it, the innermost first; empty unless allocations were tracked.

@@ -3,6 +3,7 @@
 use crate::rows::{distance, share};
 use heaplab_snapshot::analysis::Class;
 use heaplab_snapshot::index::Summary;
+use heaplab_snapshot::scripts::Scripts;
 use heaplab_snapshot::strings::to_text;
 use heaplab_text::lines;
 use heaplab_text::table::Table;
@@ -10,11 +11,13 @@ use heaplab_text::words::{bytes, count as number};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// A class's name, and its place where it has one: two classes of one name are then told apart.
-fn label(class: &Class) -> String {
+/// A class's name, and its place where it has one, without folders: two classes of one name are
+/// then told apart.
+fn label(class: &Class, scripts: &Scripts) -> String {
     match class.place {
-        Some((script, line, column)) => {
-            format!("{}  (script {script}:{}:{})", class.text(), line + 1, column + 1)
+        Some(place) => {
+            let place = scripts.place(place);
+            format!("{}  ({})", class.text(), place.rsplit('/').next().unwrap_or(&place))
         }
         None => class.text(),
     }
@@ -62,7 +65,7 @@ pub fn text(
             share(class.self_size, total),
             share(class.retained_size, total),
             distance(class.distance),
-            label(class),
+            label(class, &summary.scripts),
         ];
         table.row(cells);
     }
@@ -78,7 +81,8 @@ pub fn text(
 
 /// The classes as JSON.
 pub fn json(summary: &Summary, classes: &[(u32, &Class)]) -> Value {
-    let classes: Vec<Value> = classes.iter().map(|(_, class)| class_json(class)).collect();
+    let classes: Vec<Value> =
+        classes.iter().map(|(_, class)| class_json(class, &summary.scripts)).collect();
     let sums = &summary.statistics;
     json!({
         "format": "heaplab-snapshot-summary",
@@ -98,12 +102,17 @@ pub fn json(summary: &Summary, classes: &[(u32, &Class)]) -> Value {
     })
 }
 
-/// A class as every command writes it.
-pub fn class_json(class: &Class) -> Value {
+/// A place in a script; lines and columns count from 0.
+pub(crate) fn place_json(place: (u32, u32, u32), scripts: &Scripts) -> Value {
+    let (script_id, line, column) = place;
+    json!({"script_id": script_id, "script": scripts.name(script_id), "line": line, "column": column})
+}
+
+fn class_json(class: &Class, scripts: &Scripts) -> Value {
     json!({
         "key": to_text(Cow::Owned(class.key())),
         "name": class.text(),
-        "place": class.place.map(|(script_id, line, column)| json!({"script_id": script_id, "line": line, "column": column})),
+        "place": class.place.map(|place| place_json(place, scripts)),
         "count": class.count,
         "shallow_bytes": class.self_size,
         "retained_bytes": class.retained_size,

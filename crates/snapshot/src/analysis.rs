@@ -42,6 +42,7 @@ use crate::columns::{Bits, Pool};
 use crate::graph::{Node, Retainers};
 use crate::meta::NodeType;
 use crate::phase::{OnPhase, ended};
+use crate::scripts::Scripts;
 use crate::snapshot::Snapshot;
 use attachment::Attachment;
 use classes::{Classification, Counting};
@@ -56,7 +57,7 @@ use std::sync::OnceLock;
 
 /// The version of the rules in this folder. Who changes an answer (a class, a size, a distance)
 /// counts it up, so that indices written before are written anew; `tests/rules_version.rs` notices.
-pub const RULES_VERSION: u32 = 2;
+pub const RULES_VERSION: u32 = 3;
 
 /// How to analyse.
 #[derive(Clone, Debug)]
@@ -92,6 +93,7 @@ pub struct Analysis<'s, 'a> {
     classes: Classification,
     concatenated: OnceLock<Concatenated>,
     backward: OnceLock<Retainers>,
+    scripts: OnceLock<Scripts>,
 }
 
 /// Own sizes after owned internals went to their owners.
@@ -197,6 +199,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
             classes,
             concatenated: OnceLock::new(),
             backward: OnceLock::new(),
+            scripts: OnceLock::new(),
         }
     }
 
@@ -208,6 +211,11 @@ impl<'s, 'a> Analysis<'s, 'a> {
     /// Which edges refer to each node; made when it is asked for first, and kept.
     pub fn backward(&self) -> &Retainers {
         self.backward.get_or_init(|| Retainers::of(&self.snapshot.graph))
+    }
+
+    /// Names of the scripts that places are in; made when it is asked for first, and kept.
+    pub fn scripts(&self) -> &Scripts {
+        self.scripts.get_or_init(|| Scripts::of(self.snapshot))
     }
 
     /// The classes, in the order of their first node. Those that are `shadowed` or have no node

@@ -4,20 +4,21 @@
 //! What is kept is small (a row a class), not the graph: questions about objects read the file
 //! again, which takes as long as reading it ever did.
 //!
-//! Format, version 3, little-endian: the magic `HLSNAPIX`, version (u32), the version of the rules
+//! Format, version 4, little-endian: the magic `HLSNAPIX`, version (u32), the version of the rules
 //! that made the answers (u32, since format 2), the key of the file (its length u64, and since
 //! format 3 the hash of its content u128: a copy has the same key, and a file that was changed has
-//! not, whatever its times say), then the summary (counts u64, strings as length u64 and bytes),
-//! then the xxh3 of all before. An index is refused, and then to be written anew, if any of it
+//! not, whatever its times say), then the summary (counts u64, strings as length u64 and bytes;
+//! since format 4 the names of scripts at the end), then the xxh3 of all before. An index is refused, and then to be written anew, if any of it
 //! differs: another version, another file, a damaged or cut index. Lengths are bounded by the
 //! index's own.
 
 use crate::analysis::{Analysis, Class, RULES_VERSION, Statistics};
 use crate::graph::Graph;
+use crate::scripts::Scripts;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 const MAGIC: &[u8; 8] = b"HLSNAPIX";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Why an index is not to be used. Its file is to be written anew.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,6 +79,8 @@ pub struct Summary {
     pub statistics: Statistics,
     /// The classes that DevTools shows.
     pub classes: Vec<Class>,
+    /// Names of the scripts that the places of the classes are in.
+    pub scripts: Scripts,
 }
 
 impl Summary {
@@ -89,6 +92,7 @@ impl Summary {
             edge_count: graph.edge_count() as u64,
             statistics: analysis.statistics(),
             classes: analysis.shown_classes().map(|(_, class)| class.clone()).collect(),
+            scripts: analysis.scripts().clone(),
         }
     }
 
@@ -121,6 +125,11 @@ impl Summary {
                 .chain([class.name.len() as u64])
                 .for_each(|number| out.extend(number.to_le_bytes()));
             out.extend(&class.name);
+        }
+        out.extend((self.scripts.names().len() as u64).to_le_bytes());
+        for (script, name) in self.scripts.names() {
+            out.extend([u64::from(script), name.len() as u64].map(u64::to_le_bytes).as_flattened());
+            out.extend(name.as_bytes());
         }
         let checksum = xxh3_64(&out);
         out.extend(checksum.to_le_bytes());
@@ -234,7 +243,18 @@ impl<'i> Reader<'i> {
         for _ in 0..self.number()? {
             classes.push(self.class()?);
         }
-        Some(Summary { node_count, edge_count, statistics, classes })
+        let mut scripts = Vec::new();
+        for _ in 0..self.number()? {
+            let script = u32::try_from(self.number()?).ok()?;
+            scripts.push((script, String::from_utf8(self.string()?.to_vec()).ok()?));
+        }
+        let scripts = Scripts::from_names(scripts);
+        Some(Summary { node_count, edge_count, statistics, classes, scripts })
+    }
+
+    fn string(&mut self) -> Option<&'i [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        self.take(length)
     }
 
     fn class(&mut self) -> Option<Class> {
@@ -243,8 +263,7 @@ impl<'i> Reader<'i> {
         let has_place = self.number()? != 0;
         let mut place = || self.number().and_then(|number| u32::try_from(number).ok());
         let place = (place()?, place()?, place()?);
-        let length = usize::try_from(self.number()?).ok()?;
-        let name = self.take(length)?.to_vec();
+        let name = self.string()?.to_vec();
         Some(Class {
             name,
             place: has_place.then_some(place),
@@ -275,6 +294,7 @@ mod tests {
             node_count: 5,
             edge_count: 6,
             classes: vec![class(b"A", None), class(b"\xed\xa0\x80", Some((1, 2, 3)))],
+            scripts: Scripts::from_names([(1, "app.js".into())]),
             ..Summary::default()
         }
     }
@@ -309,8 +329,8 @@ mod tests {
             assert!(Summary::from_index(&good[..at], &key).is_err(), "cut at {at}");
         }
         let mut newer = good;
-        newer[8] = 4;
-        assert_eq!(Summary::from_index(&newer, &key), Err(IndexError::Version { found: 4 }));
+        newer[8] = 5;
+        assert_eq!(Summary::from_index(&newer, &key), Err(IndexError::Version { found: 5 }));
     }
 
     #[test]

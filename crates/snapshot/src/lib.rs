@@ -40,6 +40,7 @@ pub mod query;
 mod reader;
 pub mod rewrite;
 pub mod rows;
+pub mod scripts;
 pub mod session;
 pub mod shortest_ways;
 mod snapshot;

@@ -16,9 +16,7 @@ pub(super) fn object(analysis: &Analysis, asked: &Asked) -> Result<Value, Proble
     let node = asked.node(analysis)?;
     let mut row = rows::object(analysis, node);
     row["name"] = cut(&analysis.name(node), NAME_CHARACTERS).into();
-    row["place"] = json!(place(analysis, node).map(|place| {
-        format!("script {}:{}:{}", place.script_id, place.line + 1, place.column + 1)
-    }));
+    row["place"] = json!(place(analysis, node).map(|place| analysis.scripts().place(place)));
     row["allocated_by"] = json!(allocated_by(analysis, node));
     let above = analysis.dominator_chain(node);
     row["dominators"] =

@@ -32,9 +32,7 @@ pub(super) fn classes(page: &Page, file: usize, asked: &Asked) -> Result<Value, 
         json!({
             "class": number,
             "label": rows::class_label(class),
-            "place": class.place.map(|(script, line, column)| {
-                format!("script {script}:{}:{}", line + 1, column + 1)
-            }),
+            "place": class.place.map(|place| analysis.scripts().place(place)),
             "count": count(class.count),
             "distance": distance(class.distance),
             "shallow": rows::size(class.self_size, total),
