@@ -8,9 +8,9 @@
 //! that made the answers (u32, since format 2), the key of the file (its length u64, and since
 //! format 3 the hash of its content u128: a copy has the same key, and a file that was changed has
 //! not, whatever its times say), then the summary (counts u64, strings as length u64 and bytes;
-//! since format 4 the names of scripts at the end), then the xxh3 of all before. An index is refused, and then to be written anew, if any of it
-//! differs: another version, another file, a damaged or cut index. Lengths are bounded by the
-//! index's own.
+//! since format 4 the names of scripts at the end), then the xxh3 of all before. An index is
+//! refused, and then to be written anew, if any of it differs: another version, another file, a
+//! damaged or cut index. Lengths are bounded by the index's own.
 
 use crate::analysis::{Analysis, Class, RULES_VERSION, Statistics};
 use crate::graph::Graph;

@@ -55,3 +55,7 @@ pub use phase::OnPhase;
 pub use reader::{Instructions, ReadOptions};
 pub use snapshot::{Location, Sample, Snapshot, TraceFunction, TraceNode, Traces};
 pub use strings::{StringId, Strings};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
