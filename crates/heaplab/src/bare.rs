@@ -1,6 +1,6 @@
 //! What a command line means that names no command: nothing at all, or a recording alone.
 
-use crate::terminal;
+use heaplab_terminal as terminal;
 use heaplab_text::lines;
 use std::env;
 use std::ffi::{OsStr, OsString};

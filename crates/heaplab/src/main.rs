@@ -5,23 +5,23 @@
 //! reason is on standard error.
 
 #[macro_use]
-mod output;
+extern crate heaplab_terminal;
+#[macro_use]
+mod misasked;
 
+mod answer;
 mod bare;
 mod bundled;
 mod choose;
 mod commands;
 mod heaps;
-mod help;
-
-mod signals;
-
-mod terminal;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use heaplab_heap::FamilyError;
 use heaplab_profile::choose::ChooseError;
 use heaplab_report::HeapAtError;
+use heaplab_terminal::{self as terminal, OutputError, help};
+use misasked::Misasked;
 use std::process::ExitCode;
 
 /// A laboratory for memory managers: record what a program allocates, see where the bytes go,
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
         None => welcome(),
     };
     done.unwrap_or_else(|error| {
-        if error.is::<output::ReaderGone>() {
+        if matches!(error.downcast_ref(), Some(OutputError::ReaderGone)) {
             return ExitCode::SUCCESS;
         }
         eprintln!("heaplab: {}", message(&error));
@@ -122,10 +122,11 @@ fn refuse(error: &clap::Error) {
 
 /// Whether what was asked for is wrong.
 fn is_misasked(error: &anyhow::Error) -> bool {
-    error.is::<output::Misasked>()
+    error.is::<Misasked>()
         || error.is::<clap::Error>()
         || error.chain().any(|cause| {
-            cause.is::<output::Misasked>()
+            cause.is::<Misasked>()
+                || matches!(cause.downcast_ref(), Some(OutputError::BinaryOnTerminal))
                 || cause.is::<heaplab_snapshot::query::NotThere>()
                 || matches!(cause.downcast_ref(), Some(ChooseError::NotThere(_)))
                 || matches!(cause.downcast_ref(), Some(FamilyError::Wrong(_)))

@@ -14,6 +14,7 @@
 //! - [`diagnose`], [`unrecorded`], [`execs`]: the unrecorded programs, and why.
 //! - [`output`]: the place of a recording, and what it may replace.
 //! - [`settings`], [`summary`]: what a person asks for and is told, in words.
+//! - [`interrupts`]: work that a signal may end.
 //! - [`mark`]: naming a moment from outside.
 //! - [`jvm`]: recordings of a JVM's metaspace by its own log, without the preload object.
 //! - [`node`]: recordings of a Node's JavaScript heaps by an addon, without the preload object.
@@ -28,6 +29,7 @@ pub mod execs;
 pub mod finish;
 pub mod image;
 pub mod inherited;
+pub mod interrupts;
 pub mod jvm;
 pub mod mark;
 pub mod node;

@@ -3,13 +3,10 @@
 use crate::{Outcome, Study, table};
 use anyhow::{Result, bail};
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{IsTerminal, Write};
+use heaplab_terminal::{columns, progress};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// Columns where standard output is no terminal, and the least and most that a table has.
-const COLUMNS: [usize; 3] = [80, 60, 120];
 
 /// Measures the claims of a published document again and prints them beside what was claimed
 #[derive(Debug, Parser)]
@@ -102,8 +99,7 @@ pub fn run(
 fn measure(study: &Study, only: &[String]) -> Result<Vec<Outcome>> {
     let mut claims = study.claims()?;
     claims.retain(|claim| only.is_empty() || only.contains(&claim.id));
-    let progress = ProgressBar::new(claims.len() as u64)
-        .with_style(ProgressStyle::with_template("{pos}/{len} {msg}")?);
+    let progress = progress::bar(false, claims.len() as u64, "{pos}/{len} {msg}");
     let mut outcomes = Vec::new();
     for claim in claims {
         progress.set_message(claim.id.clone());
@@ -112,12 +108,4 @@ fn measure(study: &Study, only: &[String]) -> Result<Vec<Outcome>> {
     }
     progress.finish_and_clear();
     Ok(outcomes)
-}
-
-/// Columns of the terminal that standard output is, or else 80.
-fn columns() -> usize {
-    let [default, least, most] = COLUMNS;
-    let out = std::io::stdout();
-    let size = out.is_terminal().then(|| rustix::termios::tcgetwinsize(&out).ok()).flatten();
-    size.map_or(default, |size| usize::from(size.ws_col)).clamp(least, most)
 }

@@ -1,12 +1,14 @@
 //! `heaplab check`: what has to hold of a recording, for CI.
 
 use super::report::progress;
-use crate::{choose, output, terminal};
+use crate::choose;
 use anyhow::{Context, Result, bail};
 use heaplab_expression::Misread;
 use heaplab_gate::junit::{self, Case, Outcome};
 use heaplab_gate::{Asked, Assertion, Checked, Measured, Unmeasured};
 use heaplab_report::{Analysis, analyse, select};
+use heaplab_terminal as terminal;
+use heaplab_terminal::whole_file;
 use heaplab_text::lines;
 use heaplab_text::words::{bytes, count};
 use heaplab_trace::bundle::Bundle;
@@ -73,7 +75,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    crate::signals::bus::exits_with(2);
+    heaplab_terminal::bus::exits_with(2);
     may_write_junit(args.junit.as_deref())?;
     let read: Result<Vec<Assertion>, Misread> =
         args.assertions.iter().map(|text| Assertion::read(text)).collect();
@@ -227,7 +229,7 @@ fn written(args: &Args, cases: &[Case]) -> Result<()> {
 
 /// Refuses to replace what is no JUnit file: a mistyped name is a recording or a source file.
 pub fn may_write_junit(file: Option<&Path>) -> Result<()> {
-    if let Some(file) = file.filter(|file| output::holds_other_than(file, b"<testsuite")) {
+    if let Some(file) = file.filter(|file| whole_file::holds_other_than(file, b"<testsuite")) {
         bail!(
             "{}: exists already and is no JUnit file: choose another name for --junit, or delete the file",
             file.display()
@@ -240,7 +242,7 @@ pub fn may_write_junit(file: Option<&Path>) -> Result<()> {
 pub fn junit_file(file: Option<&Path>, suite: &str, cases: &[Case]) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
     let document = junit::document(suite, cases);
-    output::write(file, false, |out| Ok(out.write_all(document.as_bytes())?))
+    Ok(whole_file::write_bytes(file, false, document.as_bytes())?)
 }
 
 fn case(of: &Checked) -> Case {

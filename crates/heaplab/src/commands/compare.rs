@@ -1,12 +1,12 @@
 //! `heaplab compare`: whether a change helped.
 
 use super::report::{may_write_page, progress};
-use crate::{choose, output, terminal};
+use crate::{answer, choose};
 use anyhow::{Context, Result, bail};
 use heaplab_compare::{Comparison, Figure, Outcome, Reducer, Run, json, page, text};
 use heaplab_findings::Basis;
 use heaplab_report::{analyse, moments, select};
-use heaplab_text::paint::Look;
+use heaplab_terminal as terminal;
 use heaplab_text::words::bytes;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -101,21 +101,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let comparison = reducer.compare(before, after, &args.at);
     if let Some(file) = &args.html {
         let page = page::html(&comparison);
-        output::write(file, false, |out| Ok(out.write_all(page.as_bytes())?))?;
-        if file != Path::new("-") {
-            eprintln!("{} written", file.display());
-        }
+        answer::write_page(file, &page)?;
     }
     if args.json {
         print!("{}", json::document(&comparison)?)?;
     } else if args.html.is_none() {
-        let look = Look {
-            width: terminal::columns(),
-            listing_width: terminal::width(),
-            colour: terminal::has_colours(),
-            top: args.top,
-        };
-        print!("{}", text::comparison(&comparison, &look))?;
+        print!("{}", text::comparison(&comparison, &terminal::look(args.top)))?;
     }
     Ok(exit_code(args.fail_over, &comparison))
 }

@@ -2,9 +2,8 @@
 
 mod lab;
 
-use crate::output::{self, Misasked};
-use crate::signals::interrupts;
-use crate::terminal;
+use crate::answer;
+use crate::misasked::Misasked;
 use anyhow::{Context, Result, bail};
 use heaplab_curve::handling::{IgnoredStatuses, Output};
 use heaplab_curve::minimum::{self, MinimumError};
@@ -13,19 +12,20 @@ use heaplab_curve::plan::{
     variants,
 };
 use heaplab_curve::results::Results;
-use heaplab_curve::run::{Ended, Measured, Progress, run as run_plan};
+use heaplab_curve::run::{Ended, Measured, run as run_plan};
 use heaplab_curve::runtimes::Runtime;
 use heaplab_curve::source::{CellSource, Commands, Hooks, Stopped};
 use heaplab_curve::summary::{Asked, summarize};
 use heaplab_curve::vary::Vary;
 use heaplab_curve::verdict::Budget;
-use heaplab_curve::{markdown, measure, page, svg, table};
+use heaplab_curve::{markdown, measure, page, svg, table, text};
 use heaplab_experiment::process;
 use heaplab_experiment::results::{HugePages, Touch};
+use heaplab_record::interrupts;
+use heaplab_terminal as terminal;
+use heaplab_terminal::{progress, whole_file};
 use heaplab_text::shell;
 use heaplab_text::words::plural;
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -307,11 +307,11 @@ fn commands(args: &Args, mut plan: Plan, source: &Commands) -> Result<ExitCode> 
 /// Runs the plan, with progress.
 fn measure_all(plan: &Plan, source: &dyn CellSource) -> Measured {
     // A bar would stand in the middle of the output that is shown.
-    let bar = match plan.settings.output {
-        Output::Inherit => ProgressBar::hidden(),
-        _ => progress_bar(),
-    };
-    let measured = run_plan(plan, source, |progress| show_progress(&bar, progress));
+    let is_hidden = matches!(plan.settings.output, Output::Inherit);
+    let bar = progress::bar(is_hidden, 0, "{bar:20} {pos}/{len} runs, {eta} left  {wide_msg}");
+    let measured = run_plan(plan, source, |now| {
+        progress::show(&bar, now.done.into(), now.total.into(), &now.now)
+    });
     bar.finish_and_clear();
     measured
 }
@@ -330,11 +330,7 @@ fn show_curves(
         bail!(ended);
     }
     let results = summarize(plan, &measured, asked);
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&results)?)?;
-    } else {
-        print!("{}", heaplab_curve::text::results(&results, terminal::columns()))?;
-    }
+    answer::print_pretty(args.json, &results, || text::results(&results, terminal::columns()))?;
     let unwritten = write_files(args, plan, &measured, &results);
     // The first of several errors is the one that ended the measuring; of a full disk files may
     // follow.
@@ -360,22 +356,21 @@ fn write_files(
     measured: &Measured,
     results: &Results,
 ) -> Vec<anyhow::Error> {
-    let text = |path: &Path, text: String| {
-        output::write(path, false, |out| Ok(out.write_all(text.as_bytes())?))
-    };
+    let written =
+        |path: &Path, text: String| Ok(whole_file::write_bytes(path, false, text.as_bytes())?);
     let rows = |path: &Path| {
         let bytes = table::parquet(plan, &measured.blocks)
             .with_context(|| format!("cannot write {}", path.display()))?;
-        output::write(path, true, |out| Ok(out.write_all(&bytes)?))
+        Ok(whole_file::write_bytes(path, true, &bytes)?)
     };
     let json = |path: &Path| Ok(heaplab_experiment::run::write_json(path, results)?);
     let folder = args.results.as_deref();
     let in_folder = |name: &str| folder.map(|folder| folder.join(name));
     let written = [
-        args.csv.as_deref().map(|path| text(path, table::csv(plan, &measured.blocks))),
-        args.svg.as_deref().map(|path| text(path, svg::picture(results))),
-        args.html.as_deref().map(|path| text(path, page::html(results))),
-        args.markdown.as_deref().map(|path| text(path, markdown::text(results))),
+        args.csv.as_deref().map(|path| written(path, table::csv(plan, &measured.blocks))),
+        args.svg.as_deref().map(|path| written(path, svg::picture(results))),
+        args.html.as_deref().map(|path| written(path, page::html(results))),
+        args.markdown.as_deref().map(|path| written(path, markdown::text(results))),
         args.parquet.as_deref().map(rows),
         in_folder("runs.parquet").as_deref().map(rows),
         in_folder("results.json").as_deref().map(json),
@@ -384,11 +379,7 @@ fn write_files(
 }
 
 fn find_minimum(args: &Args, plan: &Plan, source: &dyn CellSource) -> Result<ExitCode> {
-    let bar = progress_bar();
-    bar.set_style(
-        ProgressStyle::with_template("{spinner} {msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_spinner()),
-    );
+    let bar = progress::line(false, "{spinner} {msg}");
     let found = minimum::find(plan, source, |now| {
         bar.set_message(format!("{now} ({} tries at most)", minimum::TRIES))
     });
@@ -397,11 +388,7 @@ fn find_minimum(args: &Args, plan: &Plan, source: &dyn CellSource) -> Result<Exi
         Err(error @ MinimumError::NoNumber(_)) => return Err(Misasked(error.to_string()).into()),
         other => other?,
     };
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&found)?)?;
-    } else {
-        print!("{}", heaplab_curve::text::minima(&found, terminal::columns()))?;
-    }
+    answer::print_pretty(args.json, &found, || text::minima(&found, terminal::columns()))?;
     Ok(ExitCode::from(u8::from(found.iter().all(|found| found.least.is_none()))))
 }
 
@@ -524,23 +511,4 @@ fn named(mut variants: Vec<Variant>, names: &[String]) -> Result<Vec<Variant>> {
         }
     }
     Ok(variants)
-}
-
-fn progress_bar() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(0);
-    if let Ok(style) =
-        ProgressStyle::with_template("{bar:20} {pos}/{len} runs, {eta} left  {wide_msg}")
-    {
-        bar.set_style(style);
-    }
-    bar
-}
-
-fn show_progress(bar: &ProgressBar, progress: &Progress) {
-    bar.set_length(progress.total.into());
-    bar.set_position(progress.done.into());
-    bar.set_message(progress.now.clone());
 }

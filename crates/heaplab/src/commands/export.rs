@@ -2,7 +2,7 @@
 
 use crate::choose::open;
 use crate::heaps::{self, Heap};
-use crate::output::{self, Misasked};
+use crate::misasked::Misasked;
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_export::{
@@ -14,6 +14,7 @@ use heaplab_jvm::{has_chunks, shadow_at};
 use heaplab_profile::choose;
 use heaplab_profile::{At, MomentRequest, NoObserver, Observer, Options, Profile, profile};
 use heaplab_report::metaspace;
+use heaplab_terminal::whole_file;
 use heaplab_trace::bundle::{Bundle, EVENTS_FILE, Selection};
 use heaplab_trace::{EventSink, EventSource};
 use std::{
@@ -166,7 +167,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (profile, moment) = profiled(&args, &bundle, selection, moment, &mut detail)?;
     let export =
         Export { tables: bundle.tables(), profile: &profile, detail: &detail, moment, about };
-    output::write(&args.output, format == Format::Pprof, |mut out| {
+    whole_file::write(&args.output, format == Format::Pprof, |mut out| -> Result<()> {
         Ok(export.write(format, &mut out)?)
     })?;
     Ok(ExitCode::SUCCESS)
@@ -278,7 +279,7 @@ fn written(
     write: impl FnOnce(&mut &mut dyn Write) -> Result<Written, ExportError>,
 ) -> Result<ExitCode> {
     let mut written = None;
-    output::write(&args.output, false, |mut out| {
+    whole_file::write(&args.output, false, |mut out| -> Result<()> {
         written = Some(write(&mut out)?);
         Ok(())
     })?;
@@ -311,7 +312,7 @@ fn workload(args: &Args) -> Result<ExitCode> {
     }
     let source = bundle.path().join(EVENTS_FILE);
     let mut written = None;
-    output::write(&args.output, false, |out| {
+    whole_file::write(&args.output, false, |out| -> Result<()> {
         let mut writer = Writer::new(
             out,
             args.output.clone(),
@@ -325,9 +326,10 @@ fn workload(args: &Args) -> Result<ExitCode> {
     })?;
     let Some(written) = written else { return Ok(ExitCode::FAILURE) };
     match args.output.to_string_lossy().strip_suffix(".trace") {
-        Some(stem) => output::write(Path::new(&format!("{stem}.arenas.csv")), false, |out| {
-            Ok(out.write_all(written.kinds.as_bytes())?)
-        })?,
+        Some(stem) => {
+            let table = PathBuf::from(format!("{stem}.arenas.csv"));
+            whole_file::write_bytes(&table, false, written.kinds.as_bytes())?;
+        }
         None => eprintln!(
             "heaplab: kinds of loaders are left out: a table of them is written beside a file that is called X.trace"
         ),

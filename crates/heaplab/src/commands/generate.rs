@@ -1,10 +1,11 @@
 //! `heaplab generate`: a workload from stated distributions, as a bundle.
 
+use crate::answer;
 use anyhow::{Context, Result, anyhow};
 use heaplab_generate::{Generator, Spec, SpecError, Statement};
+use heaplab_terminal::progress;
 use heaplab_trace::bundle::BundleWriter;
 use heaplab_trace::{EventSink, EventSource};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
@@ -59,9 +60,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let births = spec.births;
     let mut generator = Generator::new(spec);
     let mut writer = BundleWriter::create(&args.output)?;
-    let bar = ProgressBar::new(births).with_style(ProgressStyle::with_template(
-        "{wide_bar} {human_pos} of {human_len} births, {eta} left",
-    )?);
+    let template = "{wide_bar} {human_pos} of {human_len} births, {eta} left";
+    let bar = progress::bar(false, births, template);
     let mut batch = Vec::new();
     loop {
         generator.next_batch(&mut batch)?;
@@ -76,12 +76,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     bar.finish_and_clear();
     writer.finish(&generator.tables(), generator.meta())?;
     let statement = Statement::of(&generator);
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&statement)?)?;
-    } else {
-        println!("{}: {}", args.output.display(), generator.meta().program)?;
-        print!("{statement}")?;
-    }
+    answer::print_pretty(args.json, &statement, || {
+        format!("{}: {}\n{statement}", args.output.display(), generator.meta().program)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

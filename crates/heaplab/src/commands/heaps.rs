@@ -1,9 +1,9 @@
 //! `heaplab heaps`: list every heap there is, with its parameters.
 
-use crate::heaps;
-use crate::terminal;
+use crate::{answer, heaps};
 use anyhow::Result;
 use heaplab_heap::Row;
+use heaplab_terminal as terminal;
 use heaplab_text::lines::paragraph;
 use std::process::ExitCode;
 
@@ -26,11 +26,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let table = heaps::FAMILIES.rows();
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&table)?)?;
-    } else {
-        print!("{}", text(&table, terminal::columns()))?;
-    }
+    answer::print_pretty(args.json, &table, || text(&table, terminal::columns()))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,10 +2,10 @@
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
+use heaplab_terminal::progress::{self, ProgressBar};
 use heaplab_text::words::plural;
 use heaplab_trace::bundle::{Bundle, BundleWriter};
 use heaplab_trace::import::{self, Options};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -191,8 +191,7 @@ fn name_kinds(imported: &mut import::Imported, trace: &Path) -> Result<()> {
 fn open(input: &Path) -> Result<(Box<dyn BufRead>, ProgressBar)> {
     if input.as_os_str() == "-" {
         // How much will come is not known: a spinner of bytes.
-        let bar = ProgressBar::no_length()
-            .with_style(ProgressStyle::with_template("{spinner} {bytes} read")?);
+        let bar = progress::line(false, "{spinner} {bytes} read");
         return Ok((
             Box::new(BufReader::with_capacity(1 << 16, bar.wrap_read(std::io::stdin()))),
             bar,
@@ -206,9 +205,7 @@ fn open(input: &Path) -> Result<(Box<dyn BufRead>, ProgressBar)> {
             input.display()
         );
     }
-    let bar = ProgressBar::new(data.len()).with_style(ProgressStyle::with_template(
-        "{wide_bar} {bytes} of {total_bytes}, {eta} left",
-    )?);
+    let bar = progress::bar(false, data.len(), "{wide_bar} {bytes} of {total_bytes}, {eta} left");
     let input: Box<dyn Read> = Box::new(bar.wrap_read(file));
     Ok((Box::new(BufReader::with_capacity(1 << 16, input)), bar))
 }

@@ -3,12 +3,12 @@
 mod ocaml;
 
 use super::recording::{self, Finishing};
-use crate::signals::bus::{self, Mapped};
 use anyhow::{Context, Result, bail};
 use heaplab_record::summary::Summary;
 use heaplab_record::{finish, mark::spool_of, node, output, session, settings};
+use heaplab_terminal::bus::{self, Mapped};
+use heaplab_terminal::progress::{self, ProgressBar};
 use heaplab_text::words::{bytes, count, plural};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -131,12 +131,10 @@ impl Args {
 
     /// The line of progress while the program runs. Heaplab knows nothing of what the program
     /// writes, which a line between would spoil: an editor's screen, or a prompt.
-    fn bar(&self) -> Result<ProgressBar> {
+    fn bar(&self) -> ProgressBar {
         let is_hidden =
             self.is_quiet() || (self.progress == When::Auto && std::io::stdout().is_terminal());
-        let bar = if is_hidden { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-        bar.set_style(ProgressStyle::with_template("{msg}")?);
-        Ok(bar)
+        progress::line(is_hidden, "{msg}")
     }
 }
 
@@ -168,7 +166,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         detach_children: args.detach_children,
         spool_limit_bytes: args.spool_limit,
     };
-    let bar = args.bar()?;
+    let bar = args.bar();
     let mut last = session_rate();
     let recorded = session::record(&options, &mut |progress| match progress {
         session::Progress::Obstacle(text) => eprintln!("heaplab: note: {text}"),
@@ -232,7 +230,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// Records a JVM's metaspace.
 fn jvm(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result<ExitCode> {
-    let bar = args.bar()?;
+    let bar = args.bar();
     let (command, detach_children, jvm_children) =
         (args.command.clone(), args.detach_children, args.jvm_children);
     let options = heaplab_record::jvm::Options {
@@ -258,7 +256,7 @@ fn jvm(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result
 
 /// Records Nodes' heaps.
 fn nodes(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result<ExitCode> {
-    let bar = args.bar()?;
+    let bar = args.bar();
     let options = node::Options {
         command: args.command.clone(),
         output,

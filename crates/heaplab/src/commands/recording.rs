@@ -1,14 +1,14 @@
 //! What `record` and `recover` share: finishing a spool into a bundle and telling what came of it.
 
-use crate::signals::interrupts;
 use anyhow::Result;
 use heaplab_record::finish::{self, Finished, Options, Progress};
+use heaplab_record::interrupts;
 use heaplab_record::summary::Summary;
 use heaplab_record::{RecordError, output};
+use heaplab_terminal::progress;
 use heaplab_text::shell::quoted;
 use heaplab_text::words::count;
 use heaplab_trace::bundle::abandon;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -50,8 +50,7 @@ pub struct Finishing {
 
 /// Finishes a spool; removes it once the bundle is there.
 pub fn finish(finishing: &Finishing) -> Result<Finished> {
-    let bar = if finishing.quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-    bar.set_style(ProgressStyle::with_template("{msg}")?);
+    let bar = progress::line(finishing.quiet, "{msg}");
     let finished = interrupts::watched(
         || {
             finish::finish(&finishing.spool, &finishing.output, &finishing.options, &mut |progress| {

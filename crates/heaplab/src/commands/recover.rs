@@ -1,12 +1,11 @@
 //! `heaplab recover`: finish a recording whose heaplab died.
 
 use super::recording::{self, Finishing};
-use crate::signals::bus::{self, Mapped};
 use anyhow::{Result, bail};
 use heaplab_record::summary::Summary;
 use heaplab_record::{control, finish::Options, jvm, mark::spool_of, node, output};
+use heaplab_terminal::bus::{self, Mapped};
 use heaplab_text::shell::quoted;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -74,7 +73,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         recording::report(&Summary::of_nodes(&recorded), args.json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let quiet = args.json || !std::io::stderr().is_terminal();
+    let quiet = args.json;
     let finished = recording::finish(&Finishing {
         spool,
         output,

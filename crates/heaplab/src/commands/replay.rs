@@ -2,23 +2,24 @@
 
 mod many;
 
-use crate::output::Misasked;
-use crate::signals::bus::{self, Mapped};
-use crate::signals::interrupts;
-use crate::{choose, heaps, terminal};
+use crate::misasked::Misasked;
+use crate::{answer, choose, heaps};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::grid::{self, Named};
 use heaplab_experiment::prepare::{self, How};
 use heaplab_experiment::results::{HugePages, Measure, Results, Touch};
 use heaplab_experiment::run::Measured;
-use heaplab_experiment::{Plan, Processes, Progress, alias, kept, table};
+use heaplab_experiment::{Plan, Processes, Progress, alias, kept, table, text};
+use heaplab_record::interrupts;
 use heaplab_replay::threads::STARTED_MAX;
 use heaplab_replay::{CellReport, CellRequest};
+use heaplab_terminal as terminal;
+use heaplab_terminal::bus::{self, Mapped};
+use heaplab_terminal::progress::{self, ProgressBar};
 use heaplab_text::words::count;
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::program::{self, Program};
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{IsTerminal, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -276,24 +277,18 @@ fn kept_results(
 
 /// Prints what was found: of one recording all, of several their table.
 fn show(args: &Args, names: &[String], measured: &[Shown]) -> Result<()> {
-    if args.json {
-        let results: Vec<&Results> = measured.iter().map(|shown| &shown.results).collect();
-        match results[..] {
-            [one] => println!("{}", serde_json::to_string_pretty(one)?)?,
-            _ => println!("{}", serde_json::to_string_pretty(&results)?)?,
-        }
-        return Ok(());
-    }
     let columns = terminal::columns();
     if let [one] = measured {
-        return print!("{}", heaplab_experiment::text::results(&one.all, columns));
+        return answer::print_pretty(args.json, &one.results, || text::results(&one.all, columns));
     }
-    let grid: Vec<Named> = names
-        .iter()
-        .zip(measured)
-        .map(|(name, shown)| Named { name: name.clone(), results: shown.results.clone() })
-        .collect();
-    print!("{}", grid::text(&grid, columns))
+    let results: Vec<&Results> = measured.iter().map(|shown| &shown.results).collect();
+    answer::print_pretty(args.json, &results, || {
+        let named = |(name, results): (&String, &&Results)| Named {
+            name: name.clone(),
+            results: (*results).clone(),
+        };
+        grid::text(&names.iter().zip(&results).map(named).collect::<Vec<_>>(), columns)
+    })
 }
 
 /// The recording at `path` and the replay program of its process.
@@ -356,23 +351,10 @@ fn serve_cell() -> Result<ExitCode> {
 
 /// A bar of cells, where a person looks.
 pub fn progress_bar(quiet: bool) -> ProgressBar {
-    if quiet || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(0);
-    // The message gets the columns that are left, and is cut there: a line that wraps is drawn anew
-    // below itself.
-    if let Ok(style) =
-        ProgressStyle::with_template("{bar:15} {pos}/{len} cells, {eta} left  {wide_msg}")
-    {
-        bar.set_style(style);
-    }
-    bar
+    progress::bar(quiet, 0, "{bar:15} {pos}/{len} cells, {eta} left  {wide_msg}")
 }
 
 /// How far an experiment is.
-pub fn show_progress(bar: &ProgressBar, progress: &Progress) {
-    bar.set_length(progress.total.into());
-    bar.set_position(progress.done.into());
-    bar.set_message(progress.now.clone());
+pub fn show_progress(bar: &ProgressBar, now: &Progress) {
+    progress::show(bar, now.done.into(), now.total.into(), &now.now);
 }

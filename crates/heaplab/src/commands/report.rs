@@ -6,7 +6,7 @@
 mod savings;
 
 use crate::heaps::FAMILIES;
-use crate::{choose, output, terminal};
+use crate::{answer, choose};
 use anyhow::{Result, bail};
 use heaplab_experiment::kept;
 use heaplab_findings::Basis;
@@ -14,10 +14,10 @@ use heaplab_report::{
     Analysis, DEFAULT_MODEL, HeapAt, JvmMetaspace, Report, Saved, analyse, json, metaspace,
     moments, on_model, page, select, text,
 };
+use heaplab_terminal::{self as terminal, progress, whole_file};
 use heaplab_text::paint::Look;
 use heaplab_text::shell::quoted;
 use heaplab_trace::bundle::{Bundle, Selection};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -117,12 +117,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let wanted: Vec<String> =
         at.iter().cloned().chain(args.between.iter().flatten().cloned()).collect();
     verify(&args, &bundle)?;
-    let look = Look {
-        width: terminal::columns(),
-        listing_width: terminal::width(),
-        colour: terminal::has_colours(),
-        top: args.top,
-    };
+    let look = terminal::look(args.top);
     let jvms = metaspace::jvms(&bundle, selection);
     if !args.model.is_empty() {
         return print_models(&args, &bundle, &jvms);
@@ -170,10 +165,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 eprintln!("heaplab: the page has no replay: {error}; run heaplab replay again");
             })?;
         let page = page::html(&page::page(&Report { replays: &replays, ..report }));
-        output::write(file, false, |out| Ok(out.write_all(page.as_bytes())?))?;
-        if file != Path::new("-") {
-            eprintln!("{} written", file.display());
-        }
+        answer::write_page(file, &page)?;
         if !args.json {
             return Ok(ExitCode::SUCCESS);
         }
@@ -197,11 +189,8 @@ pub fn progress<T>(
     what: &'static str,
     read: impl FnOnce(&mut dyn FnMut(u64)) -> T,
 ) -> T {
-    // The bar hides itself where standard error is no terminal.
-    let bar = ProgressBar::new(bundle.meta().events).with_message(what).with_style(
-        ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len} events")
-            .expect("the template is right"),
-    );
+    let template = "{msg} {wide_bar} {human_pos} of {human_len} events";
+    let bar = progress::bar(false, bundle.meta().events, template).with_message(what);
     read(&mut |events| bar.inc(events))
 }
 
@@ -210,7 +199,7 @@ fn print_between(bundle: &Bundle, jvm: u32, moments: &[String], look: &Look) -> 
     let [from, to] = moments else { return Ok(()) };
     let both = (metaspace::look(bundle, jvm, Some(from))?, metaspace::look(bundle, jvm, Some(to))?);
     let (Some(before), Some(after)) = both else { return Ok(()) };
-    print!("{}", text::metaspace::between((from, &before), (to, &after), look))
+    Ok(print!("{}", text::metaspace::between((from, &before), (to, &after), look))?)
 }
 
 /// Checks the whole recording and says so, where that was asked for.
@@ -292,7 +281,7 @@ fn heap_at(args: &Args, bundle: &Bundle, selection: Selection) -> Result<Option<
 
 /// Refuses to replace what is no page of heaplab.
 pub fn may_write_page(file: Option<&Path>, force: bool) -> Result<()> {
-    let is_of_others = |file: &&Path| output::holds_other_than(file, b"nonce-heaplab");
+    let is_of_others = |file: &&Path| whole_file::holds_other_than(file, b"nonce-heaplab");
     if let Some(file) = file.filter(|file| !force && is_of_others(file)) {
         bail!(
             "{}: exists already and is no page of heaplab: choose another name, or replace it with --force",

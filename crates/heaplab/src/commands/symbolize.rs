@@ -4,11 +4,11 @@
 //! were installed later, or a recording that came from another machine.
 
 use crate::choose;
-use crate::signals::bus::{self, Mapped};
-use crate::terminal;
 use anyhow::Result;
 use heaplab_record::symbolize::{SymbolizedModule, symbolize};
 use heaplab_symbols::Options;
+use heaplab_terminal as terminal;
+use heaplab_terminal::bus::{self, Mapped};
 use heaplab_text::lines::{cut_middle, paragraph};
 use serde_json::json;
 use std::{path::PathBuf, process::ExitCode};

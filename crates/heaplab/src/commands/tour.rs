@@ -4,8 +4,9 @@
 //! It prints each command as a user would type it and runs that command, so that what the tour
 //! shows is what the commands do.
 
-use crate::{bundled, terminal};
+use crate::bundled;
 use anyhow::{Context, Result};
+use heaplab_terminal as terminal;
 use heaplab_text::lines;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -4,9 +4,8 @@
 
 use super::replay;
 use super::report::progress;
-use crate::output::Misasked;
-use crate::signals::bus::{self, Mapped};
-use crate::{choose, heaps, terminal};
+use crate::misasked::Misasked;
+use crate::{answer, choose, heaps};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::Processes;
 use heaplab_experiment::pair::{Pair, PairResults, run_pair};
@@ -14,9 +13,11 @@ use heaplab_experiment::prepare::How;
 use heaplab_experiment::results::{HugePages, Touch};
 use heaplab_findings::Basis;
 use heaplab_report::{Analysis, WhatIf, advice, analyse_with, profile_of, select};
+use heaplab_terminal as terminal;
+use heaplab_terminal::bus::{self, Mapped};
+use heaplab_terminal::progress;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_what_if::{Changed, Changer, Rule, WhatIfError, change};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -123,11 +124,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Replay { space_only: args.space, reps: args.reps, limit_s: args.limit, quiet: args.quiet };
     let replay = replayed([&bundle, &after], selection, &specs, &how)?;
     let whatif = WhatIf::new(&path, &rules, changed, [&analysis.profile, &profile_after], replay);
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&whatif)?)?;
-    } else {
-        print!("{}", whatif.text(&path, terminal::columns()))?;
-    }
+    answer::print_pretty(args.json, &whatif, || whatif.text(&path, terminal::columns()))?;
     let measured = whatif.replay.after.heaps.iter().any(|heap| heap.space.is_some());
     Ok(if measured { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -187,10 +184,8 @@ fn write(
     path: &Path,
     quiet: bool,
 ) -> Result<Changed> {
-    let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(bundle.meta().events) };
-    bar.set_style(ProgressStyle::with_template(
-        "changing {wide_bar} {human_pos} of {human_len} events",
-    )?);
+    let template = "changing {wide_bar} {human_pos} of {human_len} events";
+    let bar = progress::bar(quiet, bundle.meta().events, template);
     let changed = change(bundle, rules, selection.process, path, |read| bar.set_position(read));
     bar.finish_and_clear();
     changed.map_err(|error| match error {

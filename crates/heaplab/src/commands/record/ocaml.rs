@@ -4,8 +4,8 @@
 //! The stream stays where it is when heaplab is killed, or finds it damaged: `heaplab import` reads
 //! it.
 
-use crate::signals::interrupts;
 use anyhow::{Context, Result, bail};
+use heaplab_record::interrupts;
 use heaplab_text::words::plural;
 use heaplab_trace::bundle::{Bundle, BundleWriter};
 use heaplab_trace::import::{self, Format, Options};

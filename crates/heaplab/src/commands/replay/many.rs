@@ -1,6 +1,6 @@
 //! Several recordings, one after the other, as one job: one bar, one table.
 
-use crate::output::Misasked;
+use crate::misasked::Misasked;
 use anyhow::Result;
 use heaplab_experiment::run::{Measured, cells, run as run_plan};
 use heaplab_experiment::{Plan, Processes, Progress, Results};

@@ -2,9 +2,8 @@
 
 use super::file::{self, Open, Reading};
 use super::only::moment;
+use crate::answer;
 use crate::commands::check::{junit_file, may_write_junit};
-use crate::signals::bus;
-use crate::terminal;
 use anyhow::{Result, bail, ensure};
 use heaplab_expression::{Misread, Pattern};
 use heaplab_gate::junit::{Case, Outcome};
@@ -15,6 +14,8 @@ use heaplab_snapshot::query::filter::Wanted;
 use heaplab_snapshot::query::subject::{classes, suggestion};
 use heaplab_snapshot::session::Moment;
 use heaplab_snapshot_view::check as view;
+use heaplab_terminal as terminal;
+use heaplab_terminal::bus;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -129,13 +130,12 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
     for (class, near) in &unknown {
         eprintln!("heaplab snapshot check: note: no object is of a class {class:?}{near}");
     }
-    if args.json {
-        let unknown: Vec<&str> = unknown.iter().map(|(class, _)| class.as_str()).collect();
-        let answer = view::json(&assertions, &checked, &unknown);
-        println!("{}", serde_json::to_string(&answer)?)?;
-    } else {
-        print!("{}", view::text(&assertions, &checked, terminal::columns()))?;
-    }
+    let classes: Vec<&str> = unknown.iter().map(|(class, _)| class.as_str()).collect();
+    answer::print(
+        args.json,
+        || view::json(&assertions, &checked, &classes),
+        || view::text(&assertions, &checked, terminal::columns()),
+    )?;
     let mut cases: Vec<Case> = assertions.iter().zip(&checked).map(case).collect();
     if args.strict {
         cases.extend(unknown.iter().map(|(class, near)| Case {

@@ -1,15 +1,13 @@
 //! `heaplab snapshot convert`: the same heap in the columns of another writer.
 
-use super::file::{self, Source};
-use super::rewriting::{may_write, rewritten};
-use crate::{output, terminal};
+use super::rewriting::Rewriting;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use heaplab_snapshot::rewrite::{Converted, Target, convert};
 use heaplab_snapshot_view::convert as view;
+use heaplab_terminal as terminal;
 use heaplab_text::lines;
 use serde_json::json;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot convert`.
@@ -35,18 +33,11 @@ standard error, and with --json in `lost`:
 DevTools answers about the new file as about the old one without all that, and
 nothing else changes: objects, ids, references, names, own bytes in the file.")]
 pub struct Args {
-    /// The snapshot
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[command(flatten)]
+    rewriting: Rewriting,
     /// Whose columns, or how many rows a line
     #[arg(long, value_name = "TARGET", value_parser = PossibleValuesParser::new(Target::ALL.map(|(name, _)| name)))]
     to: String,
-    /// The file to write; - is standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
-    /// Write what was done as JSON; not with -o -
-    #[arg(long)]
-    json: bool,
     /// Take a file in which objects have the same id: the first keeps it, the others get new ones,
     /// larger than any
     #[arg(long)]
@@ -58,42 +49,21 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    may_write(args.json, &args.file, &args.output)?;
-    let source = Source::open(&args.file, args.quiet)?;
+    let source = args.rewriting.open(args.quiet)?;
     let rows = source.rows(args.allow_duplicate_ids)?;
     let (_, target) =
         Target::ALL.into_iter().find(|(name, _)| *name == args.to).context("no such target")?;
-    let bar = file::bar(args.quiet, "converting")?;
-    let mut converted = None;
-    output::write_private(&args.output, false, |out| {
-        let (_, written) = convert(&rows, target, out, &mut |done, all| {
-            bar.set_length(all);
-            bar.set_position(done);
-        })
-        .map_err(|error| source.not_rewritten(error))?;
-        converted = Some(written);
-        Ok(())
-    })?;
-    bar.finish_and_clear();
-    if let Some(Converted { written, lost }) = converted {
-        rewritten(
-            args.json,
-            "heaplab-snapshot-convert",
-            &args.output,
-            &written,
-            json!({"to": args.to, "lost": view::json(&lost)}),
-        )?;
-        let losses = view::losses(&lost);
-        if !losses.is_empty() {
-            let text = format!(
-                "not in the new file: {}. --help says what that changes",
-                losses.join("; ")
-            );
-            eprintln!(
-                "{}",
-                lines::paragraph(&text, "heaplab: ", 2, terminal::columns()).trim_end()
-            );
-        }
+    let progress = (args.quiet, "converting");
+    let Converted { written, lost } =
+        args.rewriting.write(&source, progress, true, |out, progress| {
+            convert(&rows, target, out, progress).map(|(_, done)| done)
+        })?;
+    let told = json!({"to": args.to, "lost": view::json(&lost)});
+    args.rewriting.tell("heaplab-snapshot-convert", &written, told)?;
+    let losses = view::losses(&lost).join("; ");
+    if !losses.is_empty() {
+        let text = format!("not in the new file: {losses}. --help says what that changes");
+        eprintln!("{}", lines::paragraph(&text, "heaplab: ", 2, terminal::columns()).trim_end());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,7 @@
 //! over a series, what grows every time.
 
 use super::file::{Reading, Source, analysed};
-use crate::terminal;
+use crate::answer;
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_expression::Pattern;
@@ -11,6 +11,7 @@ use heaplab_snapshot::diff::{Point, compare, growing};
 use heaplab_snapshot::growth::Candidates;
 use heaplab_snapshot::session::{Moment, Session};
 use heaplab_snapshot_view::diff as view;
+use heaplab_terminal as terminal;
 use heaplab_text::lines;
 use heaplab_text::words::count as number;
 use std::cmp::Reverse;
@@ -82,7 +83,7 @@ fn two(args: &Args, first: &Path, second: &Path) -> Result<()> {
     let (first, second) = (Source::open(first, quiet)?, Source::open(second, quiet)?);
     let (first, second) = (first.read(&args.reading)?, second.read(&args.reading)?);
     let session = warned(&Moment::of(&first), &Moment::of(&second));
-    let bar = args.reading.spinner("comparing".into())?;
+    let bar = args.reading.spinner("comparing".into());
     let (older, newer) = (
         Analysis::of(&first, &args.reading.options()),
         Analysis::of(&second, &args.reading.options()),
@@ -98,14 +99,12 @@ fn two(args: &Args, first: &Path, second: &Path) -> Result<()> {
         Sort::Added => Reverse(diff.added.len() as i64),
         Sort::Removed => Reverse(diff.removed.len() as i64),
     });
-    if args.json {
-        return println!(
-            "{}",
-            serde_json::to_string(&view::json(&older, &newer, &diffs, session))?
-        );
-    }
     let objects_of = args.class.is_some();
-    print!("{}", view::text(&older, &newer, &diffs, args.top, objects_of, terminal::columns()))
+    answer::print(
+        args.json,
+        || view::json(&older, &newer, &diffs, session),
+        || view::text(&older, &newer, &diffs, args.top, objects_of, terminal::columns()),
+    )
 }
 
 /// Whether equal ids are equal objects; where they are not, that is said.
@@ -137,7 +136,7 @@ fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
     for path in files.iter().rev() {
         let source = Source::open(path, args.reading.is_quiet())?;
         let snapshot = source.read(&args.reading)?;
-        let bar = args.reading.spinner(format!("analysing {}", path.display()))?;
+        let bar = args.reading.spinner(format!("analysing {}", path.display()));
         let analysis = Analysis::of(&snapshot, &args.reading.options());
         points.push(Point::of(
             &analysis,
@@ -163,13 +162,15 @@ fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
     }
     let newest = files.last().unwrap_or(&files[0]);
     let holders = if one_session { holders(args, newest, candidates)? } else { Vec::new() };
-    if args.json {
-        let answer = view::series_json(&totals, &growing, one_session, &holders);
-        return println!("{}", serde_json::to_string(&answer)?);
-    }
     let columns = terminal::columns();
-    let text = view::series_text(&totals, &growing, args.top, columns);
-    print!("{text}{}", view::holders_text(&holders, args.top, columns))
+    answer::print(
+        args.json,
+        || view::series_json(&totals, &growing, one_session, &holders),
+        || {
+            view::series_text(&totals, &growing, args.top, columns)
+                + &view::holders_text(&holders, args.top, columns)
+        },
+    )
 }
 
 /// Reads the newest snapshot once more, to name the objects that retain more each time.

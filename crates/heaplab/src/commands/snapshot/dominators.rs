@@ -2,10 +2,11 @@
 //! goes.
 
 use super::file::{self, Open, Reading};
-use crate::terminal;
+use crate::answer;
 use anyhow::Result;
 use heaplab_snapshot::query::subject::Subject;
 use heaplab_snapshot_view::dominators::Tree;
+use heaplab_terminal as terminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -50,12 +51,12 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
         let top = if args.top == 0 { usize::MAX } else { args.top };
         let least_bytes = (analysis.total_bytes() as f64 * args.least / 100.0) as u64;
         let tree = Tree::of(analysis, top, least_bytes);
-        if args.json {
-            let answer = tree.answer(node, args.depth.into());
-            println!("{}", serde_json::to_string(&answer)?)
-        } else {
-            print!("{}", tree.lines(node, args.depth.into(), terminal::columns()))
-        }
+        let depth = args.depth.into();
+        answer::print(
+            args.json,
+            || tree.answer(node, depth),
+            || tree.lines(node, depth, terminal::columns()).to_string(),
+        )
     })?;
     Ok(ExitCode::SUCCESS)
 }

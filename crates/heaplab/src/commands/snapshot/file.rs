@@ -1,20 +1,18 @@
 //! Snapshots from files: mapped, read, analysed, with a line on the terminal while that lasts.
 
 use super::packed::unpack;
-use crate::signals::bus::{self, Mapped};
 use anyhow::{Context, Result};
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::packed::Packing;
 use heaplab_snapshot::rewrite::RewriteError;
 use heaplab_snapshot::rows::Rows;
 use heaplab_snapshot::{ReadError, ReadOptions, Snapshot};
+use heaplab_terminal::bus::{self, Mapped};
+use heaplab_terminal::progress::{self, ProgressBar, spinner};
 use heaplab_text::words::bytes;
-use indicatif::{ProgressBar, ProgressStyle};
 use memmap2::Mmap;
 use std::fs::File;
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// How files are read, the same for every command.
 #[derive(Clone, Debug, clap::Args)]
@@ -63,31 +61,14 @@ impl Reading {
     }
 
     /// A line that moves while something lasts.
-    pub fn spinner(&self, message: String) -> Result<ProgressBar> {
+    pub fn spinner(&self, message: String) -> ProgressBar {
         spinner(self.quiet, message)
     }
 }
 
-/// A line that moves on a terminal; nothing elsewhere.
-pub fn spinner(quiet: bool, message: String) -> Result<ProgressBar> {
-    if quiet || !std::io::stderr().is_terminal() {
-        return Ok(ProgressBar::hidden());
-    }
-    let bar = ProgressBar::new_spinner()
-        .with_style(ProgressStyle::with_template("{spinner} {msg}")?)
-        .with_message(message);
-    bar.enable_steady_tick(Duration::from_millis(100));
-    Ok(bar)
-}
-
-/// A bar from 0 to all on a terminal; nothing elsewhere.
-pub fn bar(quiet: bool, message: &str) -> Result<ProgressBar> {
-    if quiet || !std::io::stderr().is_terminal() {
-        return Ok(ProgressBar::hidden());
-    }
-    Ok(ProgressBar::new(1)
-        .with_style(ProgressStyle::with_template("{msg} {wide_bar} {percent} %")?)
-        .with_message(message.to_string()))
+/// A bar from 0 to all.
+pub fn bar(quiet: bool, message: &'static str) -> ProgressBar {
+    progress::bar(quiet, 1, "{msg} {wide_bar} {percent} %").with_message(message)
 }
 
 /// A file's bytes: mapped, or unpacked where it is packed.
@@ -123,7 +104,7 @@ impl Source {
         let map = map.transpose().with_context(|| format!("cannot map {}", path.display()))?;
         let packed = map.as_deref().and_then(|bytes| Some((Packing::of(bytes)?, bytes)));
         let unpacked = packed.map(|(packing, packed)| {
-            let bar = spinner(quiet, format!("unpacking {}", path.display()))?;
+            let bar = spinner(quiet, format!("unpacking {}", path.display()));
             let unpacked = unpack(packing, path, packed, &mut |there| {
                 bar.set_message(format!("unpacking {}: {}", path.display(), bytes(there)))
             });
@@ -145,7 +126,7 @@ impl Source {
             "reading {} ({})",
             self.path.display(),
             bytes(self.bytes().len() as u64)
-        ))?;
+        ));
         let snapshot = Snapshot::read_with(self.bytes(), &reading.read_options());
         bar.finish_and_clear();
         snapshot.map_err(|error| self.damaged(&error))
@@ -197,7 +178,7 @@ pub fn analysed<T>(
     let bar = reading.spinner(format!(
         "analysing {} objects",
         heaplab_text::words::count(snapshot.graph.node_count() as u64)
-    ))?;
+    ));
     let analysis = Analysis::of(&snapshot, &reading.options());
     bar.finish_and_clear();
     with(&analysis)

@@ -3,8 +3,8 @@
 
 use super::file::{self, Reading};
 use super::only::{Only, moment};
-use crate::output::Misasked;
-use crate::terminal;
+use crate::answer;
+use crate::misasked::Misasked;
 use anyhow::{Context, Result};
 use heaplab_expression::Expression;
 use heaplab_snapshot::leaks::{Born, Cut, Leaks};
@@ -12,6 +12,7 @@ use heaplab_snapshot::query::object::Objects;
 use heaplab_snapshot::query::plan::read_condition;
 use heaplab_snapshot::session::Moment;
 use heaplab_snapshot_view::leaks::Told;
+use heaplab_terminal as terminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -81,7 +82,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let born = Born::between(&base, &target, &last)
             .map_err(|error| Misasked(format!("{}: {error}", files[error.file()].display())))?;
         drop((base, target, last));
-        let spinner = args.reading.spinner("looking for leaks".into())?;
+        let spinner = args.reading.spinner("looking for leaks".into());
         let chosen = args.only.chosen(&args.reading, analysis)?;
         let objects = Objects::of(analysis);
         let leaks = Leaks::of(analysis, &born, |node| {
@@ -94,11 +95,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         spinner.finish_and_clear();
         let columns = terminal::columns();
         let told = Told { analysis, leaks: &leaks, steps_max: args.steps, columns };
-        if args.json {
-            println!("{}", serde_json::to_string(&told.json(&cuts, born.count()))?)
-        } else {
-            print!("{}", told.text(&cuts, born.count()))
-        }
+        let born = born.count();
+        answer::print(args.json, || told.json(&cuts, born), || told.text(&cuts, born))
     })
     .context("no leaks were looked for")?;
     Ok(ExitCode::SUCCESS)

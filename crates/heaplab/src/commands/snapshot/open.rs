@@ -8,10 +8,10 @@ mod serve;
 
 use super::file::{self, Reading};
 use super::{check, dominators, object, path, query, retainers, strings, summary};
-use crate::output::ReaderGone;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use heaplab_snapshot::analysis::Analysis;
+use heaplab_terminal::OutputError;
 use heaplab_text::words::{bytes, count};
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -103,7 +103,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
             match ask(&line?, path, analysis) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(error) if error.is::<ReaderGone>() => return Err(error),
+                Err(error) if matches!(error.downcast_ref(), Some(OutputError::ReaderGone)) => {
+                    return Err(error);
+                }
                 Err(error) => {
                     failed = true;
                     eprintln!("heaplab: {error:#}");
@@ -146,7 +148,7 @@ fn ask(line: &str, file: &Path, analysis: &Analysis) -> Result<bool> {
     let asked = match Line::try_parse_from(words) {
         Ok(Line { asked }) => asked,
         Err(error) if error.use_stderr() => misasked!("{error}"),
-        Err(help) => return print!("{help}").map(|()| true),
+        Err(help) => return Ok(print!("{help}").map(|()| true)?),
     };
     let open = Some((file, analysis));
     match asked {

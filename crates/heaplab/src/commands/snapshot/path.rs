@@ -7,11 +7,12 @@
 
 use super::file::{self, Open, Reading};
 use super::only::Only;
-use crate::terminal;
+use crate::answer;
 use anyhow::Result;
 use heaplab_snapshot::query::subject::Subject;
 use heaplab_snapshot::shortest_ways::Ways;
 use heaplab_snapshot_view::path as view;
+use heaplab_terminal as terminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -55,12 +56,11 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
         let mut ways = Ways::new(analysis, analysis.backward(), args.steps);
         let groups = ways.groups(&nodes);
         let shown = if args.top == 0 { groups.len() } else { args.top.min(groups.len()) };
-        if args.json {
-            let answer = view::json(&ways, &nodes, &groups, shown);
-            println!("{}", serde_json::to_string(&answer)?)
-        } else {
-            print!("{}", view::text(&ways, &nodes, &groups, shown, terminal::columns()))
-        }
+        answer::print(
+            args.json,
+            || view::json(&ways, &nodes, &groups, shown),
+            || view::text(&ways, &nodes, &groups, shown, terminal::columns()),
+        )
     })?;
     Ok(ExitCode::SUCCESS)
 }

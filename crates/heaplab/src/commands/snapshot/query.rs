@@ -2,11 +2,12 @@
 
 use super::file::{self, Open, Reading};
 use super::only::Only;
-use crate::{output, terminal};
 use anyhow::Result;
 use heaplab_snapshot::query::answer::Answer;
 use heaplab_snapshot::query::plan::Plan;
 use heaplab_snapshot_view::query as view;
+use heaplab_terminal as terminal;
+use heaplab_terminal::{output, whole_file};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -76,10 +77,10 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
         let answer = Answer::of(analysis, &plan, chosen);
         match &args.output {
             Some(path) => {
-                output::write_private(path, true, |out| Ok(view::parquet::write(&answer, out)?))
+                whole_file::write_private(path, true, |out| Ok(view::parquet::write(&answer, out)?))
             }
-            None if args.json => output::printed(|out| view::write_json(&answer, out)),
-            None => print!("{}", view::text(&answer, terminal::columns())),
+            None if args.json => Ok(output::printed(|out| view::write_json(&answer, out))?),
+            None => Ok(print!("{}", view::text(&answer, terminal::columns()))?),
         }
     })?;
     Ok(ExitCode::SUCCESS)

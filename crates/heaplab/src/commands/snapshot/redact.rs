@@ -1,8 +1,6 @@
 //! `heaplab snapshot redact`: the same heap without what strings say.
 
-use super::file::{self, Source};
-use super::rewriting::{may_write, rewritten};
-use crate::output;
+use super::rewriting::Rewriting;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use heaplab_snapshot::rewrite::{Identifiers, Keep, Key, Redaction, redact};
@@ -31,9 +29,8 @@ and numbers of up to six digits where the runtime names references of its own
 by them (V8's slots). A string of the program with the same digits is replaced;
 a writer other than V8 may call internal references by digits that mean more.")]
 pub struct Args {
-    /// The snapshot
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[command(flatten)]
+    rewriting: Rewriting,
     /// Which names stay
     #[arg(long, value_enum, value_name = "NAMES", default_value = "identifiers")]
     keep: KeepNames,
@@ -48,12 +45,6 @@ pub struct Args {
     /// A file with that secret
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// The file to write; - is standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
-    /// Write what was done as JSON; not with -o -
-    #[arg(long)]
-    json: bool,
     /// Take a file in which objects have the same id: the first keeps it, the others get new ones,
     /// larger than any
     #[arg(long)]
@@ -76,8 +67,7 @@ enum KeepNames {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    may_write(args.json, &args.file, &args.output)?;
-    let source = Source::open(&args.file, args.quiet)?;
+    let source = args.rewriting.open(args.quiet)?;
     let rows = source.rows(args.allow_duplicate_ids)?;
     let mut identifiers = Identifiers::own();
     for path in &args.source {
@@ -101,22 +91,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let redaction =
         Redaction { keep, identifiers, key: key(args.key.as_deref(), args.key_file.as_deref())? };
-    let bar = file::bar(args.quiet, "redacting")?;
-    let mut redacted = None;
-    output::write(&args.output, false, |out| {
-        let (_, done) = redact(&rows, redaction, out, &mut |done, all| {
-            bar.set_length(all);
-            bar.set_position(done);
-        })
-        .map_err(|error| source.not_rewritten(error))?;
-        redacted = Some(done);
-        Ok(())
+    let progress = (args.quiet, "redacting");
+    let redacted = args.rewriting.write(&source, progress, false, |out, progress| {
+        redact(&rows, redaction, out, progress).map(|(_, done)| done)
     })?;
-    bar.finish_and_clear();
-    if let Some(redacted) = redacted.filter(|_| args.json) {
-        let told = json!({"strings": redacted.strings, "kept": redacted.kept});
-        rewritten(args.json, "heaplab-snapshot-redact", &args.output, &redacted.written, told)?;
-    } else if let Some(redacted) = redacted {
+    let told = json!({"strings": redacted.strings, "kept": redacted.kept});
+    args.rewriting.tell("heaplab-snapshot-redact", &redacted.written, told)?;
+    if !args.rewriting.json {
         let (strings, kept) = (number(redacted.strings as u64), number(redacted.kept as u64));
         eprintln!(
             "heaplab: {kept} of {strings} strings are kept somewhere as names; the others cannot be read any more"

@@ -1,11 +1,11 @@
 //! `heaplab snapshot strings`: strings that are on the heap more than once, or all of them.
 
 use super::file::{self, Open, Reading};
-use crate::output;
-use crate::terminal;
 use anyhow::Result;
 use heaplab_snapshot::strings::to_text;
 use heaplab_snapshot_view::strings::{Row, all, text, write_json};
+use heaplab_terminal as terminal;
+use heaplab_terminal::output;
 use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,10 +57,11 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
         }
         rows.sort_by_key(|row| Reverse((row.saving_bytes, row.retained_bytes)));
         if args.json {
-            output::printed(|out| write_json(analysis, &rows, out))
+            output::printed(|out| write_json(analysis, &rows, out))?;
         } else {
-            print!("{}", text(analysis, &rows, args.all, args.top, terminal::columns()))
+            print!("{}", text(analysis, &rows, args.all, args.top, terminal::columns()))?;
         }
+        Ok(())
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,11 +1,12 @@
 //! What the commands about one object share: which object of which file, and how an answer begins.
 
 use super::file::{self, Open, Reading};
-use crate::{output, terminal};
 use anyhow::Result;
 use heaplab_snapshot::query::subject::Subject;
 use heaplab_snapshot_view::Says;
 use heaplab_snapshot_view::rows::{heading, node_json};
+use heaplab_terminal as terminal;
+use heaplab_terminal::output;
 use serde::ser::{SerializeMap, Serializer};
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -34,27 +35,29 @@ impl OfObject {
         file::analysed(&self.file, &self.reading, open, |analysis| {
             let node = self.subject.node(analysis)?;
             let columns = terminal::columns();
-            if !self.json {
-                return output::printed(|out| {
+            if self.json {
+                output::printed(|out| {
+                    let mut serializer = serde_json::Serializer::new(&mut *out);
+                    let mut map = serializer.serialize_map(None)?;
+                    map.serialize_entry("format", format)?;
+                    map.serialize_entry("version", &1)?;
+                    map.serialize_entry("object", &node_json(analysis, node))?;
+                    for (name, value) in says.json(analysis, node) {
+                        map.serialize_entry(&name, &value)?;
+                    }
+                    says.stream(analysis, node, &mut map)?;
+                    map.end()?;
+                    writeln!(out)
+                })?;
+            } else {
+                output::printed(|out| {
                     let mut text = Text { out, failure: None };
                     let _ = write!(text, "{}", heading(analysis, node, columns))
                         .and_then(|()| says.text(analysis, node, columns, &mut text));
                     text.failure.map_or(Ok(()), Err)
-                });
+                })?;
             }
-            output::printed(|out| {
-                let mut serializer = serde_json::Serializer::new(&mut *out);
-                let mut map = serializer.serialize_map(None)?;
-                map.serialize_entry("format", format)?;
-                map.serialize_entry("version", &1)?;
-                map.serialize_entry("object", &node_json(analysis, node))?;
-                for (name, value) in says.json(analysis, node) {
-                    map.serialize_entry(&name, &value)?;
-                }
-                says.stream(analysis, node, &mut map)?;
-                map.end()?;
-                writeln!(out)
-            })
+            Ok(())
         })?;
         Ok(ExitCode::SUCCESS)
     }

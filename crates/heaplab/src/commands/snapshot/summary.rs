@@ -2,7 +2,6 @@
 
 use super::file::{self, Open, Reading, Source};
 use super::only::since;
-use crate::{output, terminal};
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_expression::Pattern;
@@ -10,6 +9,8 @@ use heaplab_snapshot::analysis::{Analysis, Class};
 use heaplab_snapshot::index::{Key, Summary};
 use heaplab_snapshot::query::filter::Wanted;
 use heaplab_snapshot_view::summary as view;
+use heaplab_terminal as terminal;
+use heaplab_terminal::{output, whole_file};
 use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -164,7 +165,9 @@ fn summary(args: &Args, open: Open) -> Result<(Summary, usize)> {
         Ok((Summary::of(analysis), overwritten(analysis)))
     })?;
     if overwritten == 0 {
-        output::write_private(&path, true, |out| Ok(out.write_all(&summary.to_index(&key))?))?;
+        whole_file::write_private(&path, true, |out| -> Result<()> {
+            Ok(out.write_all(&summary.to_index(&key))?)
+        })?;
     }
     Ok((summary, overwritten))
 }

@@ -2,17 +2,17 @@
 
 use super::target::Target;
 use super::watch::interval;
-use crate::terminal;
 use anyhow::{Result, bail};
 use heaplab_capture::take::{self, Progress, Request, Taken};
 use heaplab_capture::told;
 use heaplab_capture::workers::{self, Worker};
 use heaplab_capture::{CaptureError, Connection};
+use heaplab_terminal as terminal;
+use heaplab_terminal::progress;
 use heaplab_text::lines;
 use heaplab_text::lines::one_line;
 use heaplab_text::words::{bytes, count};
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -191,17 +191,9 @@ pub fn with_progress(
     request: Request,
     quiet: bool,
 ) -> Result<Taken, CaptureError> {
-    let bar = if quiet || !std::io::stderr().is_terminal() {
-        ProgressBar::hidden()
-    } else {
-        ProgressBar::new(1)
-    };
-    let walking = ProgressStyle::with_template("{msg} {wide_bar} {percent} %")
-        .expect("the template is right");
-    let receiving = ProgressStyle::with_template("{spinner} {msg}").expect("the template is right");
-    bar.set_style(receiving.clone());
-    bar.set_message("the target collects garbage");
-    bar.enable_steady_tick(Duration::from_millis(100));
+    let [walking, receiving] =
+        ["{msg} {wide_bar} {percent} %", "{spinner} {msg}"].map(progress::style);
+    let bar = progress::spinner(quiet, "the target collects garbage".into());
     let mut began = None;
     let taken = take::take(connection, path, request, &mut |progress| match progress {
         Progress::Walking { done, total } => {

@@ -1,10 +1,9 @@
 //! `heaplab snapshot trim`: what some objects retain and what leads to them, small enough for a bug
 //! report.
 
-use super::file::{self, Reading, Source};
+use super::file::Reading;
 use super::only::Only;
-use super::rewriting::{may_write, rewritten};
-use crate::output;
+use super::rewriting::Rewriting;
 use anyhow::Result;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::query::subject::Subject;
@@ -12,7 +11,6 @@ use heaplab_snapshot::rewrite::{Trimming, trim};
 use heaplab_text::words::bytes;
 use heaplab_text::words::count as number;
 use serde_json::json;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot trim`.
@@ -27,9 +25,8 @@ Ids and sizes stay, and with them what the other commands answer; but an object
 may retain more than before: what it shared with holders that are gone. Strings
 stay too: redact the file to share it.")]
 pub struct Args {
-    /// The snapshot
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[command(flatten)]
+    rewriting: Rewriting,
     /// An object such as @4711, or a class; * stands for any text
     #[arg(value_name = "OBJECT|CLASS")]
     subject: Subject,
@@ -41,23 +38,16 @@ pub struct Args {
     /// Referrers of each object that are kept, with their ways from a root
     #[arg(long, value_name = "N", default_value_t = 3)]
     referrers: usize,
-    /// The file to write; - is standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
-    /// Write what was done as JSON; not with -o -
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     reading: Reading,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    may_write(args.json, &args.file, &args.output)?;
-    let source = Source::open(&args.file, args.reading.is_quiet())?;
+    let source = args.rewriting.open(args.reading.is_quiet())?;
     let snapshot = source.read(&args.reading)?;
     let rows = source.rows(args.reading.allows_duplicate_ids())?;
-    let spinner = args.reading.spinner("analysing".into())?;
+    let spinner = args.reading.spinner("analysing".into());
     let analysis = Analysis::of(&snapshot, &args.reading.options());
     let mut objects = args.only.of(args.subject.nodes(&analysis)?, &args.reading, &analysis)?;
     spinner.finish_and_clear();
@@ -65,29 +55,21 @@ pub fn run(args: Args) -> Result<ExitCode> {
         objects.truncate(args.objects);
     }
     let trimming = Trimming { objects: &objects, referrers_max: args.referrers };
-    let bar = file::bar(args.reading.is_quiet(), "trimming")?;
-    let mut trimmed = None;
-    output::write_private(&args.output, false, |out| {
-        let (_, done) = trim(&rows, &analysis, &trimming, out, &mut |done, all| {
-            bar.set_length(all);
-            bar.set_position(done);
-        })
-        .map_err(|error| source.not_rewritten(error))?;
-        trimmed = Some(done);
-        Ok(())
+    let progress = (args.reading.is_quiet(), "trimming");
+    let trimmed = args.rewriting.write(&source, progress, true, |out, progress| {
+        trim(&rows, &analysis, &trimming, out, progress).map(|(_, done)| done)
     })?;
-    bar.finish_and_clear();
-    if let Some(trimmed) = trimmed {
-        let (nodes, edges) = (trimmed.nodes, trimmed.edges);
-        let told = json!({"nodes": nodes.0, "nodes_before": nodes.1, "edges": edges.0, "edges_before": edges.1});
-        rewritten(args.json, "heaplab-snapshot-trim", &args.output, &trimmed.written, told)?;
-        let ((kept, all), was) = (trimmed.nodes, bytes(source.bytes().len() as u64));
-        eprintln!(
-            "heaplab: kept {} of {} objects; {} of {was}",
-            number(kept),
-            number(all),
-            bytes(trimmed.written.bytes)
-        );
-    }
+    let ((nodes, nodes_before), (edges, edges_before)) = (trimmed.nodes, trimmed.edges);
+    let told = json!({
+        "nodes": nodes, "nodes_before": nodes_before, "edges": edges, "edges_before": edges_before,
+    });
+    args.rewriting.tell("heaplab-snapshot-trim", &trimmed.written, told)?;
+    eprintln!(
+        "heaplab: kept {} of {} objects; {} of {}",
+        number(nodes),
+        number(nodes_before),
+        bytes(trimmed.written.bytes),
+        bytes(source.bytes().len() as u64)
+    );
     Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,8 @@
 //! `heaplab snapshot watch`: a snapshot each time the heap nears its limit.
 
+use super::file;
 use super::take::{line, with_progress};
 use super::target::Target;
-use crate::terminal;
 use anyhow::{Context, Result, bail};
 use heaplab_capture::own_files::OwnFiles;
 use heaplab_capture::take::Request;
@@ -10,10 +10,9 @@ use heaplab_capture::told;
 use heaplab_capture::watch::{Trigger, Usage, limit_bytes, used_bytes};
 use heaplab_capture::{CaptureError, Connection};
 use heaplab_profile::choose::nanoseconds;
+use heaplab_terminal as terminal;
 use heaplab_text::lines;
 use heaplab_text::words::bytes;
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -187,9 +186,7 @@ impl Watch<'_> {
     }
 
     fn wait(&self, connection: &mut Connection) -> Result<()> {
-        let hidden = self.args.quiet || self.args.json || !std::io::stderr().is_terminal();
-        let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new(1) };
-        bar.set_style(ProgressStyle::with_template("{msg} {wide_bar} {percent} %")?);
+        let bar = file::bar(self.args.quiet || self.args.json, "watching");
         loop {
             let usage = Usage {
                 used_bytes: used_bytes(connection)?,

@@ -21,7 +21,7 @@ pub fn run(paths: &[PathBuf], port: u16, reading: &Reading) -> Result<ExitCode> 
     for source in &sources {
         snapshots.push(source.read(reading)?);
     }
-    let bar = reading.spinner("analysing".into())?;
+    let bar = reading.spinner("analysing".into());
     let analyses: Vec<Analysis> =
         snapshots.iter().map(|snapshot| Analysis::of(snapshot, &reading.options())).collect();
     bar.finish_and_clear();

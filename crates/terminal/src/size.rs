@@ -1,6 +1,7 @@
 //! How wide the reader's terminal is, and whether it takes colours.
 
 use clap::ColorChoice;
+use heaplab_text::paint::Look;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
@@ -39,6 +40,11 @@ pub fn error_width() -> Option<usize> {
     };
     let told = || std::env::var("COLUMNS").ok()?.parse().ok();
     Some(asked.filter(|columns| *columns > 0).or_else(told)?.clamp(COLUMNS_MIN, COLUMNS_MAX))
+}
+
+/// How a report looks on standard output, with `top` rows a list.
+pub fn look(top: usize) -> Look {
+    Look { width: columns(), listing_width: width(), colour: has_colours(), top }
 }
 
 /// What `--color` says.

@@ -1,7 +1,7 @@
 //! Work that a signal may end, and that tidies up behind itself and says what is left when one
 //! does.
 
-use heaplab_record::signals::Signals;
+use crate::signals::{self, Signals};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
 use std::sync::Mutex;
@@ -75,7 +75,7 @@ fn next(signals: &Signals, over: &OwnedFd) -> Option<i32> {
             return None;
         }
         while let Some(arrived) = signals.next() {
-            if !heaplab_record::signals::is_ignored(arrived.signal) {
+            if !signals::is_ignored(arrived.signal) {
                 return Some(arrived.signal);
             }
         }

@@ -1,0 +1,21 @@
+//! What was asked for is wrong: exit code 2.
+
+use std::fmt;
+
+/// A word that heaplab does not know, or a name (of a process, a moment, a class) that is not in
+/// the file it was asked of. Asking differently helps, whereas a failure would happen again.
+#[derive(Debug)]
+pub struct Misasked(pub String);
+
+impl fmt::Display for Misasked {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misasked {}
+
+/// Returns [`Misasked`] with these words.
+macro_rules! misasked {
+    ($($text:tt)*) => { return Err($crate::misasked::Misasked(format!($($text)*)).into()) };
+}
