@@ -1,9 +1,9 @@
 //! An answer for a machine or for a person.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use heaplab_terminal::whole_file;
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Prints JSON on a line where a machine asks, or else text.
 pub fn print<J: Serialize>(
@@ -29,6 +29,53 @@ pub fn print_pretty<J: Serialize>(
         println!("{}", serde_json::to_string_pretty(json)?)?;
     } else {
         print!("{}", text())?;
+    }
+    Ok(())
+}
+
+/// Where an answer goes as an HTML file.
+#[derive(Debug, clap::Args)]
+pub struct HtmlFile {
+    /// Write the answer as an HTML file, to attach to a bug; -: to standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    html: Option<PathBuf>,
+    /// Replace the file of --html whatever it holds
+    #[arg(long, requires = "html")]
+    force: bool,
+}
+
+impl HtmlFile {
+    /// Refuses, before any work, to replace what is no page of heaplab.
+    pub fn check(&self) -> Result<()> {
+        may_write_page(self.html.as_deref(), self.force)
+    }
+
+    /// Whether there is to be one.
+    pub fn is_asked_for(&self) -> bool {
+        self.html.is_some()
+    }
+
+    /// Writes the file if there is to be one, and says whether there was.
+    pub fn write(&self, page: impl FnOnce() -> String) -> Result<bool> {
+        let Some(file) = &self.html else { return Ok(false) };
+        write_page(file, &page())?;
+        Ok(true)
+    }
+}
+
+/// A file's name without its folders, as it stands in an answer that leaves this machine.
+pub fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// Refuses to replace what is no page of heaplab.
+pub fn may_write_page(file: Option<&Path>, force: bool) -> Result<()> {
+    let is_of_others = |file: &&Path| whole_file::holds_other_than(file, b"nonce-heaplab");
+    if let Some(file) = file.filter(|file| !force && is_of_others(file)) {
+        bail!(
+            "{}: exists already and is no page of heaplab: choose another name, or replace it with --force",
+            file.display()
+        );
     }
     Ok(())
 }

@@ -146,6 +146,39 @@ in 1 way.
 }
 
 #[test]
+fn answers_are_files_to_attach_in_which_no_name_is_markup() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    write(MOMENTS[0], &file(&[(3, "App")]));
+    write(MOMENTS[1], &file(&[(3, "App"), (7, "<script>"), (9, "<script>")]));
+    write(MOMENTS[2], &file(&[(3, "App"), (7, "<script>"), (9, "<script>")]));
+    let commands: [(&[&str], &str); 3] = [
+        (&["leaks", MOMENTS[0], MOMENTS[1], MOMENTS[2]], "cut 2 references like this one"),
+        (&["diff", MOMENTS[0], MOMENTS[1]], "<td class=\"n\">+2</td>"),
+        (&["summary", MOMENTS[1]], "title=\"2000 bytes\""),
+    ];
+    for (words, holds) in commands {
+        let output = heaplab(folder.path(), &[words, &["--html", "page.html"]].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        assert_eq!(said(&output), "page.html written\n");
+        let page = read("page.html");
+        assert!(page.contains(holds) && page.contains("&lt;script&gt;"), "{page}");
+        assert!(!page.contains("<script") && page.contains("default-src 'none'"), "{page}");
+        // A file of someone else's stays, unless it may go.
+        write("notes.html", "mine");
+        let refused = heaplab(folder.path(), &[words, &["--html", "notes.html"]].concat());
+        assert!(!refused.status.success() && said(&refused).contains("--force"));
+        assert_eq!(read("notes.html"), "mine");
+        let forced =
+            heaplab(folder.path(), &[words, &["--html", "notes.html", "--force"]].concat());
+        assert!(forced.status.success() && read("notes.html") == page, "{}", said(&forced));
+    }
+    let series = heaplab(folder.path(), &[&["diff"], &MOMENTS[..], &["--html", "x.html"]].concat());
+    assert_eq!(series.status.code(), Some(2));
+}
+
+#[test]
 fn files_that_say_nothing_of_leaks_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, objects: &[(u32, &str)]| {

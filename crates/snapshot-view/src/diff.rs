@@ -1,6 +1,7 @@
 //! What two snapshots of a process differ in, as DevTools' Comparison; over a series, what grows
 //! every time.
 
+use crate::attachment::{Attachment, Cell, Column};
 use crate::rows::{edge_json, label, label_within, node_json, step};
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::Analysis;
@@ -15,6 +16,9 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt::Write;
+
+/// New objects in the HTML file.
+const NEW_IN_HTML: usize = 100;
 
 /// The classes, `top` of them (0: all), and their new objects where these are asked for.
 pub fn text(
@@ -86,6 +90,59 @@ fn new_objects(
     if shown < added.len() {
         let _ = writeln!(text, "... and {} more", number((added.len() - shown) as u64));
     }
+}
+
+/// The same as an HTML file about two snapshots.
+pub fn html(
+    (older, newer): (&Analysis, &Analysis),
+    names: (&str, &str),
+    diffs: &[ClassDiff],
+    session: Session,
+) -> String {
+    let delta = newer.total_bytes() as i64 - older.total_bytes() as i64;
+    let mut about = vec![
+        format!("{}: {}", names.0, bytes(older.total_bytes())),
+        format!("{}: {} ({})", names.1, bytes(newer.total_bytes()), signed_bytes(delta)),
+    ];
+    if session.is_broken() {
+        about.push(
+            "The snapshots are not of one session: new and gone objects are not true here.".into(),
+        );
+    }
+    let mut page = Attachment::new("What two snapshots differ in", &about);
+    let columns = [
+        Column::Text("class"),
+        Column::Number("new"),
+        Column::Number("gone"),
+        Column::Number("delta"),
+        Column::Number("allocated"),
+        Column::Number("freed"),
+        Column::Number("size delta"),
+    ];
+    let row = |diff: &ClassDiff| {
+        vec![
+            Cell::of(name(&diff.name)),
+            Cell::of(number(diff.added.len() as u64)),
+            Cell::of(number(diff.removed.len() as u64)),
+            Cell::of(signed(diff.count_delta())),
+            Cell::of(bytes(diff.added_size)),
+            Cell::of(bytes(diff.removed_size)),
+            Cell::of(signed_bytes(diff.size_delta())),
+        ]
+    };
+    page.heading("Classes");
+    page.table(&columns, diffs.iter().map(row));
+    let mut added: Vec<_> = diffs.iter().flat_map(|diff| diff.added.iter().copied()).collect();
+    added.sort_by_key(|node| Reverse(newer.retained_size(*node)));
+    added.truncate(NEW_IN_HTML);
+    page.heading("New, by what they retain");
+    let total = newer.total_bytes();
+    let row = |node: &Node| {
+        let retained = newer.retained_size(*node);
+        vec![Cell::of(label(newer, *node)), Cell::size(bytes(retained), retained, total)]
+    };
+    page.table(&[Column::Text("object"), Column::Number("retained")], added.iter().map(row));
+    page.html()
 }
 
 /// The same as JSON.

@@ -1,9 +1,10 @@
 //! What an action leaked: by the way that holds it, with the references to cut.
 
-use crate::path::write_step;
-use crate::rows::{edge_json, label_within, node_json, share, step};
+use crate::attachment::Attachment;
+use crate::path::{step_line, write_step};
+use crate::rows::{edge_json, label, label_within, node_json, share, step};
 use heaplab_snapshot::analysis::Analysis;
-use heaplab_snapshot::leaks::{Cut, Leak, Leaks};
+use heaplab_snapshot::leaks::{Cut, Holder, Leak, Leaks};
 use heaplab_snapshot::shortest_ways::is_numbered;
 use heaplab_snapshot::{Edge, Node};
 use heaplab_text::lines;
@@ -24,6 +25,18 @@ pub struct Told<'t, 's, 'a> {
     pub columns: usize,
 }
 
+/// A line about a way.
+enum WayLine {
+    /// Where the way begins, unless that is the root of all.
+    From(Node),
+    /// A reference; the one to cut is marked.
+    Step { edge: Edge, is_cut: bool },
+    /// So many steps follow that are like the one before.
+    Alike(u64),
+    /// So many steps are not shown.
+    LeftOut(u64),
+}
+
 /// A way with its middle left out where it is long.
 struct Way {
     head: Vec<Edge>,
@@ -35,14 +48,7 @@ impl Told<'_, '_, '_> {
     /// The first of them, as many as there are `cuts`. `born` objects were.
     pub fn text(&self, cuts: &[Cut], born: usize) -> String {
         let leaks = self.leaks;
-        let what = format!(
-            "Of {} born between the first two, {} of the program live in the third: {} retained, held in {}.",
-            plural(born as u64, "object"),
-            number(leaks.objects),
-            bytes(leaks.retained_bytes()),
-            plural(leaks.groups.len() as u64, "way"),
-        );
-        let mut text = lines::paragraph(&what, "", 0, self.columns);
+        let mut text = lines::paragraph(&self.lead(born), "", 0, self.columns);
         if leaks.groups.is_empty() {
             text.push_str("Nothing leaked.\n");
         }
@@ -62,9 +68,52 @@ impl Told<'_, '_, '_> {
         text
     }
 
-    fn write_leak(&self, place: usize, leak: &Leak, cut: &Cut, text: &mut String) {
-        let analysis = self.analysis;
-        let share = share(leak.retained_bytes, analysis.total_bytes());
+    fn lead(&self, born: usize) -> String {
+        let leaks = self.leaks;
+        format!(
+            "Of {} born between the first two, {} of the program live in the third: {} retained, held in {}.",
+            plural(born as u64, "object"),
+            number(leaks.objects),
+            bytes(leaks.retained_bytes()),
+            plural(leaks.groups.len() as u64, "way"),
+        )
+    }
+
+    /// The same as an HTML file; `files` are the three snapshots.
+    pub fn html(&self, cuts: &[Cut], born: usize, files: &str) -> String {
+        let mut page = Attachment::new("What an action leaked", &[files.into(), self.lead(born)]);
+        for (place, (leak, cut)) in self.leaks.groups.iter().zip(cuts).enumerate() {
+            page.heading(&format!("{}. {}", place + 1, self.what(leak)));
+            let several = cut.references > 1;
+            let step = |line: WayLine| match line {
+                WayLine::From(node) => (label(self.analysis, node), false),
+                WayLine::Step { edge, is_cut } => {
+                    (step_line(self.analysis, edge, several && is_cut), is_cut)
+                }
+                WayLine::Alike(steps) => {
+                    (format!("... and {} like it ...", plural(steps, "step")), false)
+                }
+                WayLine::LeftOut(steps) => (format!("... {} steps more ...", number(steps)), false),
+            };
+            let way: Vec<_> = self.way_lines(leak).into_iter().map(step).collect();
+            page.steps(&way);
+            page.paragraph(&self.verdict(leak, cut));
+            let others: Vec<_> =
+                cut.others.iter().map(|holder| (self.holder(holder, usize::MAX), false)).collect();
+            if !others.is_empty() {
+                page.steps(&others);
+            }
+        }
+        if cuts.len() < self.leaks.groups.len() {
+            let more = plural((self.leaks.groups.len() - cuts.len()) as u64, "way");
+            page.paragraph(&format!("... and {more} more (--top 0 writes all)"));
+        }
+        page.html()
+    }
+
+    /// What a leak holds: `5.21 MiB 30 % of the heap: 500 Page, ...`.
+    fn what(&self, leak: &Leak) -> String {
+        let share = share(leak.retained_bytes, self.analysis.total_bytes());
         let classes = self.classes(leak);
         let named: Vec<String> = classes
             .iter()
@@ -72,20 +121,28 @@ impl Told<'_, '_, '_> {
             .map(|(class, count, _)| format!("{} {class}", number(*count)))
             .collect();
         let more = if classes.len() > named.len() { ", ..." } else { "" };
+        format!("{share} of the heap: {}{more}", named.join(", "))
+    }
+
+    /// Another object that holds what a cut leaves, in so many columns.
+    fn holder(&self, holder: &Holder, columns: usize) -> String {
+        let references = if holder.references == 1 {
+            String::new()
+        } else {
+            format!("  ({} such references)", number(holder.references))
+        };
+        let from = label_within(self.analysis, holder.from, columns);
+        format!("{from} {}{references}", step(self.analysis, holder.edge))
+    }
+
+    fn write_leak(&self, place: usize, leak: &Leak, cut: &Cut, text: &mut String) {
         let first = format!("{place}. ");
-        let what = format!("{share} of the heap: {}{more}", named.join(", "));
-        let _ = write!(text, "\n{}", lines::paragraph(&what, &first, 3, self.columns));
+        let _ = write!(text, "\n{}", lines::paragraph(&self.what(leak), &first, 3, self.columns));
         self.write_way(leak, cut.references > 1, text);
         let _ =
             write!(text, "{}", lines::paragraph(&self.verdict(leak, cut), "   ", 3, self.columns));
         for holder in cut.others.iter().take(3) {
-            let from = label_within(analysis, holder.from, self.columns - 30);
-            let references = if holder.references == 1 {
-                String::new()
-            } else {
-                format!("  ({} such references)", number(holder.references))
-            };
-            let _ = writeln!(text, "     {from} {}{references}", step(analysis, holder.edge));
+            let _ = writeln!(text, "     {}", self.holder(holder, self.columns - 30));
         }
     }
 
@@ -152,14 +209,37 @@ impl Told<'_, '_, '_> {
     }
 
     fn write_way(&self, leak: &Leak, several: bool, text: &mut String) {
-        let analysis = self.analysis;
-        let graph = &analysis.snapshot().graph;
+        for line in self.way_lines(leak) {
+            match line {
+                WayLine::From(node) => {
+                    let label = label_within(self.analysis, node, self.columns - 5);
+                    let _ = writeln!(text, "     {label}");
+                }
+                WayLine::Step { edge, is_cut } => {
+                    let before = if is_cut { "   > " } else { "     " };
+                    let room = (before, self.columns);
+                    write_step(self.analysis, edge, several && is_cut, room, text);
+                }
+                WayLine::Alike(steps) => {
+                    let _ = writeln!(text, "     ... and {} like it ...", plural(steps, "step"));
+                }
+                WayLine::LeftOut(steps) => {
+                    let steps = number(steps);
+                    let _ = writeln!(text, "     ... {steps} steps more (--steps 0 shows all) ...");
+                }
+            }
+        }
+    }
+
+    /// The way to a leak from a root, as lines.
+    fn way_lines(&self, leak: &Leak) -> Vec<WayLine> {
+        let graph = &self.analysis.snapshot().graph;
         let way = self.leaks.way(leak.entry);
-        let Some(first) = way.first() else { return };
+        let Some(first) = way.first() else { return Vec::new() };
+        let mut lines = Vec::new();
         let from = graph.source(*first);
         if from != graph.root() {
-            let label = label_within(analysis, from, self.columns - 5);
-            let _ = writeln!(text, "     {label}");
+            lines.push(WayLine::From(from));
         }
         let shown = self.alike(&way, leak.step);
         let (head, tail) = match self.steps_max {
@@ -167,20 +247,17 @@ impl Told<'_, '_, '_> {
             most if shown.len() <= most => (&shown[..], &shown[..0]),
             most => (&shown[..most / 2], &shown[shown.len() - most.div_ceil(2)..]),
         };
-        let write = |(edge, alike): &(Edge, u64), text: &mut String| {
-            let is_cut = Some(*edge) == leak.step;
-            let before = if is_cut { "   > " } else { "     " };
-            write_step(analysis, *edge, several && is_cut, (before, self.columns), text);
-            if *alike > 0 {
-                let _ = writeln!(text, "     ... and {} like it ...", plural(*alike, "step"));
+        let left_out = shown.len() - head.len() - tail.len();
+        for (place, (edge, alike)) in head.iter().chain(tail).enumerate() {
+            if place == head.len() && left_out > 0 {
+                lines.push(WayLine::LeftOut(left_out as u64));
             }
-        };
-        head.iter().for_each(|line| write(line, text));
-        if head.len() + tail.len() < shown.len() {
-            let left_out = number((shown.len() - head.len() - tail.len()) as u64);
-            let _ = writeln!(text, "     ... {left_out} steps more (--steps 0 shows all) ...");
+            lines.push(WayLine::Step { edge: *edge, is_cut: Some(*edge) == leak.step });
+            if *alike > 0 {
+                lines.push(WayLine::Alike(*alike));
+            }
         }
-        tail.iter().for_each(|line| write(line, text));
+        lines
     }
 
     /// Steps, and how many like each one follow it: a chain is shown once.
@@ -255,7 +332,6 @@ impl Told<'_, '_, '_> {
                 "references": cut.references,
                 "holders": cut.holders,
                 "freed_bytes": cut.freed_bytes,
-                "freed_with_others_bytes": cut.freed_with_others_bytes,
                 "freed_with_others_bytes": cut.freed_with_others_bytes,
                 "others": others,
             },

@@ -81,6 +81,33 @@ fn write_way(ways: &Ways, group: &Group, columns: usize, text: &mut String) {
     }
 }
 
+/// A step on one line, however long; `several`: the reference stands for others like it.
+pub fn step_line(analysis: &Analysis, edge: Edge, several: bool) -> String {
+    let target = analysis.snapshot().graph.target(edge);
+    format!(
+        "{} = {}{}{}",
+        step(analysis, edge),
+        label(analysis, target),
+        class_beside(analysis, target),
+        alike(analysis, edge, several)
+    )
+}
+
+fn alike(analysis: &Analysis, edge: Edge, several: bool) -> &'static str {
+    if several && is_numbered(analysis, edge) { "  (and others alike)" } else { "" }
+}
+
+/// An object's class where its label lacks it: the class says more than the properties of a plain
+/// object do.
+fn class_beside(analysis: &Analysis, node: Node) -> String {
+    let class = analysis.classes()[analysis.class_of(node) as usize].text();
+    if label(analysis, node).starts_with(&class) || class.starts_with('(') {
+        String::new()
+    } else {
+        format!("  {}", one_line(&class))
+    }
+}
+
 /// A step, behind what stands before it, in so many columns.
 pub fn write_step(
     analysis: &Analysis,
@@ -89,22 +116,14 @@ pub fn write_step(
     (before, columns): (&str, usize),
     text: &mut String,
 ) {
-    let target = analysis.snapshot().graph.target(edge);
-    let class = analysis.classes()[analysis.class_of(target) as usize].text();
-    let label = label(analysis, target);
-    // The class says more than the properties of a plain object do.
-    let class = if label.starts_with(&class) || class.starts_with('(') {
-        String::new()
-    } else {
-        format!("  {}", one_line(&class))
-    };
-    let any = if several && is_numbered(analysis, edge) { "  (and others alike)" } else { "" };
-    let step = step(analysis, edge);
-    let line = format!("{before}{step} = {label}{class}{any}");
+    let line = format!("{before}{}", step_line(analysis, edge, several));
     if line.chars().count() <= columns {
         let _ = writeln!(text, "{line}");
         return;
     }
+    let target = analysis.snapshot().graph.target(edge);
+    let (step, class, any) =
+        (step(analysis, edge), class_beside(analysis, target), alike(analysis, edge, several));
     let what = cut(&class, CLASS_COLUMNS) + any;
     let label = label_within(analysis, target, columns - 8 - what.chars().count());
     let _ = writeln!(text, "{before}{} =\n        {label}{what}", cut(&step, columns - 6));

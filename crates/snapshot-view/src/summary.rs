@@ -1,7 +1,8 @@
 //! Classes, as DevTools' Summary.
 
+use crate::attachment::{Attachment, Cell, Column};
 use crate::rows::{distance, share};
-use heaplab_snapshot::analysis::Class;
+use heaplab_snapshot::analysis::{Class, Statistics};
 use heaplab_snapshot::index::Summary;
 use heaplab_snapshot::scripts::Scripts;
 use heaplab_snapshot::strings::to_text;
@@ -77,6 +78,54 @@ pub fn text(
         ));
     }
     text
+}
+
+/// Bytes by kind, as DevTools' Statistics names them: they add up to all.
+pub(crate) fn kinds(sums: &Statistics) -> [(&'static str, u64); 7] {
+    let v8 = sums.v8_heap_bytes();
+    let known = sums.code_bytes + sums.string_bytes + sums.js_array_bytes + sums.system_bytes;
+    [
+        ("Code", sums.code_bytes),
+        ("Strings", sums.string_bytes),
+        ("JS arrays", sums.js_array_bytes),
+        ("Other JS objects", v8.saturating_sub(known)),
+        ("System objects", sums.system_bytes),
+        ("Typed arrays", sums.typed_array_bytes),
+        ("Other non-JS objects", sums.native_bytes.saturating_sub(sums.typed_array_bytes)),
+    ]
+}
+
+/// The classes as an HTML file about `file`; `filtered` as in [`text`].
+pub fn html(file: &str, summary: &Summary, classes: &[(u32, &Class)], filtered: bool) -> String {
+    let total = summary.statistics.total_bytes;
+    let (nodes, edges) = (number(summary.node_count), number(summary.edge_count));
+    let mut about = format!("{} in {nodes} objects with {edges} references.", bytes(total));
+    if filtered {
+        about.push_str(" Count and shallow size are of the objects that pass the filter.");
+    }
+    let mut page = Attachment::new(&format!("Summary of {file}"), &[about]);
+    let kinds = kinds(&summary.statistics).into_iter();
+    let kind = |(name, size)| vec![Cell::of(name), Cell::size(share(size, total), size, total)];
+    page.table(&[Column::Text("kind"), Column::Number("bytes")], kinds.map(kind));
+    let columns = [
+        Column::Text("class"),
+        Column::Number("distance"),
+        Column::Number("count"),
+        Column::Number("shallow"),
+        Column::Number("retained"),
+    ];
+    let row = |(_, class): &(u32, &Class)| {
+        vec![
+            Cell::of(label(class, &summary.scripts)),
+            Cell::of(distance(class.distance)),
+            Cell::of(number(class.count)),
+            Cell::size(share(class.self_size, total), class.self_size, total),
+            Cell::size(share(class.retained_size, total), class.retained_size, total),
+        ]
+    };
+    page.heading("Classes");
+    page.table(&columns, classes.iter().map(row));
+    page.html()
 }
 
 /// The classes as JSON.

@@ -1,6 +1,6 @@
 //! `heaplab compare`: whether a change helped.
 
-use super::report::{may_write_page, progress};
+use super::report::progress;
 use crate::{answer, choose};
 use anyhow::{Context, Result, bail};
 use heaplab_compare::{Comparison, Figure, Outcome, Reducer, Run, json, page, text};
@@ -94,7 +94,7 @@ fn parse_limit(text: &str) -> Result<Limit, String> {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let (before, after) = sides(&args)?;
-    may_write_page(args.html.as_deref(), args.force)?;
+    answer::may_write_page(args.html.as_deref(), args.force)?;
     let mut reducer = Reducer::default();
     let before = reduced(&args, &mut reducer, before)?;
     let after = reduced(&args, &mut reducer, after)?;

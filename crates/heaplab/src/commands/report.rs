@@ -7,14 +7,14 @@ mod savings;
 
 use crate::heaps::FAMILIES;
 use crate::{answer, choose};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use heaplab_experiment::kept;
 use heaplab_findings::Basis;
 use heaplab_report::{
     Analysis, DEFAULT_MODEL, HeapAt, JvmMetaspace, Report, Saved, analyse, json, metaspace,
     moments, on_model, page, select, text,
 };
-use heaplab_terminal::{self as terminal, progress, whole_file};
+use heaplab_terminal::{self as terminal, progress};
 use heaplab_text::paint::Look;
 use heaplab_text::shell::quoted;
 use heaplab_trace::bundle::{Bundle, Selection};
@@ -108,7 +108,7 @@ pub fn parse_basis(text: &str) -> Result<Basis, String> {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let bundle = choose::open(&args.bundle)?;
-    may_write_page(args.html.as_deref(), args.force)?;
+    answer::may_write_page(args.html.as_deref(), args.force)?;
     let (selection, peaks) = progress(&bundle, "looking for the largest process", |read| {
         select(&bundle, args.process.as_deref(), read)
     })?;
@@ -277,16 +277,4 @@ fn heap_at(args: &Args, bundle: &Bundle, selection: Selection) -> Result<Option<
     FAMILIES.walked(heap.as_ref())?;
     let at = args.at.as_deref();
     Ok(Some(HeapAt::run(bundle, selection, heap.as_ref(), at, args.html.is_some())?))
-}
-
-/// Refuses to replace what is no page of heaplab.
-pub fn may_write_page(file: Option<&Path>, force: bool) -> Result<()> {
-    let is_of_others = |file: &&Path| whole_file::holds_other_than(file, b"nonce-heaplab");
-    if let Some(file) = file.filter(|file| !force && is_of_others(file)) {
-        bail!(
-            "{}: exists already and is no page of heaplab: choose another name, or replace it with --force",
-            file.display()
-        );
-    }
-    Ok(())
 }

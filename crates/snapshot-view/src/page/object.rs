@@ -3,6 +3,7 @@
 use super::asked::{Asked, Problem};
 use super::rows;
 use crate::object::{allocated_by, place};
+use crate::summary::kinds;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_text::lines::cut;
 use heaplab_text::words::bytes;
@@ -27,21 +28,10 @@ pub(super) fn object(analysis: &Analysis, asked: &Asked) -> Result<Value, Proble
 /// Bytes by kind, as DevTools' Statistics: names and sizes that add up to all.
 pub(super) fn statistics(analysis: &Analysis) -> Value {
     let sums = analysis.statistics();
-    let v8 = sums.v8_heap_bytes();
-    let known = sums.code_bytes + sums.string_bytes + sums.js_array_bytes + sums.system_bytes;
-    let kinds = [
-        ("Code", sums.code_bytes),
-        ("Strings", sums.string_bytes),
-        ("JS arrays", sums.js_array_bytes),
-        ("Other JS objects", v8.saturating_sub(known)),
-        ("System objects", sums.system_bytes),
-        ("Typed arrays", sums.typed_array_bytes),
-        ("Other non-JS objects", sums.native_bytes.saturating_sub(sums.typed_array_bytes)),
-    ];
     let total = sums.total_bytes;
     let row = |(name, size): &(&str, u64)| {
         let share = if total == 0 { 0.0 } else { *size as f64 / total as f64 };
         json!({"name": name, "text": bytes(*size), "share": share})
     };
-    kinds.iter().map(row).collect()
+    kinds(&sums).iter().map(row).collect()
 }

@@ -2,7 +2,7 @@
 //! over a series, what grows every time.
 
 use super::file::{Reading, Source, analysed};
-use crate::answer;
+use crate::answer::{self, HtmlFile, file_name};
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_expression::Pattern;
@@ -53,6 +53,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    html: HtmlFile,
+    #[command(flatten)]
     reading: Reading,
 }
 
@@ -71,16 +73,18 @@ enum Sort {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
+    args.html.check()?;
     match &args.files[..] {
         [first, second] => two(&args, first, second)?,
+        _ if args.html.is_asked_for() => misasked!("--html is for two snapshots"),
         files => series(&args, files)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn two(args: &Args, first: &Path, second: &Path) -> Result<()> {
+fn two(args: &Args, first_path: &Path, second_path: &Path) -> Result<()> {
     let quiet = args.reading.is_quiet();
-    let (first, second) = (Source::open(first, quiet)?, Source::open(second, quiet)?);
+    let (first, second) = (Source::open(first_path, quiet)?, Source::open(second_path, quiet)?);
     let (first, second) = (first.read(&args.reading)?, second.read(&args.reading)?);
     let session = warned(&Moment::of(&first), &Moment::of(&second));
     let bar = args.reading.spinner("comparing".into());
@@ -99,6 +103,11 @@ fn two(args: &Args, first: &Path, second: &Path) -> Result<()> {
         Sort::Added => Reverse(diff.added.len() as i64),
         Sort::Removed => Reverse(diff.removed.len() as i64),
     });
+    let names = (file_name(first_path), file_name(second_path));
+    let names = (&*names.0, &*names.1);
+    if args.html.write(|| view::html((&older, &newer), names, &diffs, session))? {
+        return Ok(());
+    }
     let objects_of = args.class.is_some();
     answer::print(
         args.json,

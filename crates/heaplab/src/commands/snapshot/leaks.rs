@@ -3,7 +3,7 @@
 
 use super::file::{self, Reading};
 use super::only::{Only, moment};
-use crate::answer;
+use crate::answer::{self, HtmlFile, file_name};
 use crate::misasked::Misasked;
 use anyhow::{Context, Result};
 use heaplab_expression::Expression;
@@ -26,6 +26,8 @@ Examples:
   # detached elements alone
   heaplab snapshot leaks base.heapsnapshot target.heapsnapshot \\
       final.heapsnapshot --where 'detached = 1'
+  heaplab snapshot leaks base.heapsnapshot target.heapsnapshot \\
+      final.heapsnapshot --html leaks.html
   heaplab snapshot leaks base.heapsnapshot target.heapsnapshot \\
       final.heapsnapshot --json | jq '.leaks[0].cut'
 
@@ -62,6 +64,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    html: HtmlFile,
+    #[command(flatten)]
     reading: Reading,
 }
 
@@ -71,6 +75,7 @@ fn condition(text: &str) -> Result<Expression, String> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
+    args.html.check()?;
     let files = [&args.base, &args.target, &args.last];
     if let Some(twice) = twice(&files) {
         misasked!("{} is named twice: three snapshots are compared", twice.display());
@@ -96,6 +101,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let columns = terminal::columns();
         let told = Told { analysis, leaks: &leaks, steps_max: args.steps, columns };
         let born = born.count();
+        let names = files.map(|file| file_name(file)).join(", ");
+        if args.html.write(|| told.html(&cuts, born, &names))? {
+            return Ok(());
+        }
         answer::print(args.json, || told.json(&cuts, born), || told.text(&cuts, born))
     })
     .context("no leaks were looked for")?;

@@ -2,6 +2,7 @@
 
 use super::file::{self, Open, Reading, Source};
 use super::only::since;
+use crate::answer::{HtmlFile, file_name};
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_expression::Pattern;
@@ -30,6 +31,8 @@ use std::process::ExitCode;
   heaplab snapshot summary a.heapsnapshot --filter detached
   # what is new since a
   heaplab snapshot summary b.heapsnapshot --since a.heapsnapshot
+  # a file to attach to a bug
+  heaplab snapshot summary a.heapsnapshot --html summary.html
   heaplab snapshot summary a.heapsnapshot --json | \\
       jq '.classes[] | select(.name == \"Session\")'
 
@@ -64,6 +67,8 @@ pub struct Args {
     /// Write JSON, of all classes unless --class chooses
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    html: HtmlFile,
     #[command(flatten)]
     reading: Reading,
 }
@@ -100,6 +105,7 @@ pub enum Sort {
 
 /// Runs the command.
 pub fn run(args: Args, open: Open) -> Result<ExitCode> {
+    args.html.check()?;
     let (summary, overwritten) = summary(&args, open)?;
     if overwritten > 0 && !args.overwritten {
         let (are, classes) = if overwritten == 1 { ("is", "class") } else { ("are", "classes") };
@@ -112,20 +118,15 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
     let fits = |class: &&Class| pattern.as_ref().is_none_or(|pattern| pattern.fits(&class.text()));
     let mut classes: Vec<(u32, &Class)> = (0..).zip(summary.classes.iter().filter(fits)).collect();
     sort(&mut classes, args.sort);
+    let filtered = args.filter.is_some() || args.since.is_some();
     if args.json {
         println!("{}", serde_json::to_string(&view::json(&summary, &classes))?)?;
-    } else {
+    } else if !args
+        .html
+        .write(|| view::html(&file_name(&args.file), &summary, &classes, filtered))?
+    {
         let shown = if args.top == 0 { classes.len() } else { args.top.min(classes.len()) };
-        print!(
-            "{}",
-            view::text(
-                &summary,
-                &classes,
-                shown,
-                args.filter.is_some() || args.since.is_some(),
-                terminal::columns()
-            )
-        )?;
+        print!("{}", view::text(&summary, &classes, shown, filtered, terminal::columns()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
