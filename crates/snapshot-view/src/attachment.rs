@@ -1,5 +1,5 @@
-//! An answer as one HTML file, to attach to a bug: no script, nothing that is loaded, and nothing of
-//! the snapshot's text is markup.
+//! An answer as one HTML file, to attach to a bug: no script, nothing that is loaded, and nothing
+//! of the snapshot's text is markup.
 
 use heaplab_text::lines::cut;
 use heaplab_text::markup::escaped;

@@ -1,6 +1,6 @@
 //! Answers about a heap snapshot as a person and as a machine reads them: each module has one
-//! answer of `heaplab_snapshot`, as text of so many columns and as JSON (docs/snapshot-json.md), some
-//! as an HTML file, too.
+//! answer of `heaplab_snapshot`, as text of so many columns and as JSON (docs/snapshot-json.md);
+//! some have it as an HTML file, too.
 //!
 //! It reads no file and prints nothing.
 
