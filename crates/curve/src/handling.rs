@@ -1,5 +1,5 @@
-//! Which exit statuses count as success, and where a command's output goes. The words are
-//! hyperfine's.
+//! Which exit statuses count as success, where a command's output goes (the words are hyperfine's),
+//! and on which processors it runs.
 
 use serde::{Deserialize, Serialize};
 
@@ -78,9 +78,43 @@ impl Output {
     }
 }
 
+/// Processors that a command runs on; empty: all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cores(pub Vec<u32>);
+
+impl Cores {
+    /// `all`, or numbers and ranges between commas: `0,2-3`.
+    ///
+    /// # Errors
+    /// Says what is expected.
+    pub fn parse(text: &str) -> Result<Cores, String> {
+        if text == "all" {
+            return Ok(Cores(Vec::new()));
+        }
+        let mut cores = Vec::new();
+        for part in text.split(',') {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            match (first.parse::<u32>(), last.parse::<u32>()) {
+                (Ok(first), Ok(last)) if first <= last && last < 4096 => cores.extend(first..=last),
+                _ => return Err("numbers of processors such as 0,2-3, or all".into()),
+            }
+        }
+        Ok(Cores(cores))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processors_are_all_or_a_list() {
+        assert_eq!(Cores::parse("0,2-3"), Ok(Cores(vec![0, 2, 3])));
+        assert_eq!(Cores::parse("all"), Ok(Cores(Vec::new())));
+        for wrong in ["", "3-2", "a", "5000"] {
+            assert!(Cores::parse(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn statuses_are_all_or_a_list() {

@@ -5,7 +5,8 @@
 //! curve against curve: space at equal time, time at equal space, never at an equal parameter.
 //! Source: "Modelling the major GC" of Jane Street's post on OCaml's best-fit allocator.
 //!
-//! - [`vary`]: the range of a parameter. [`plan`]: variants, settings, blocks. [`handling`]: what
+//! - [`vary`]: the range of a parameter. [`question`]: what a user asks.
+//!   [`plan`]: variants, settings, blocks. [`handling`]: what
 //!   counts as success, where output goes. [`launch`]: from a cell to a command line.
 //! - [`source`]: where measurements come from. [`measure`]: one run, in a process of its
 //!   own. [`tree`]: its processes' memory. [`lab`]: the lab's own heaps.
@@ -29,6 +30,7 @@ pub mod measure;
 pub mod minimum;
 pub mod page;
 pub mod plan;
+pub mod question;
 pub mod results;
 pub mod run;
 pub mod runtimes;

@@ -21,6 +21,7 @@ use heaplab_experiment::statistics::Random;
 use heaplab_text::shell;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::str::FromStr;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Most variants of one comparison.
@@ -197,6 +198,18 @@ pub enum TimeMeasure {
     Cpu,
 }
 
+impl FromStr for TimeMeasure {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<TimeMeasure, &'static str> {
+        match text {
+            "wall" => Ok(TimeMeasure::Wall),
+            "cpu" => Ok(TimeMeasure::Cpu),
+            _ => Err("wall or cpu"),
+        }
+    }
+}
+
 /// Which space is meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -210,6 +223,20 @@ pub enum SpaceMeasure {
     Mean,
     /// The most committed, as a heap of the lab says.
     Committed,
+}
+
+impl FromStr for SpaceMeasure {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<SpaceMeasure, &'static str> {
+        match text {
+            "peak" => Ok(SpaceMeasure::Peak),
+            "anonymous" => Ok(SpaceMeasure::Anonymous),
+            "mean" => Ok(SpaceMeasure::Mean),
+            "committed" => Ok(SpaceMeasure::Committed),
+            _ => Err("peak, anonymous, mean or committed"),
+        }
+    }
 }
 
 /// How to measure.

@@ -17,6 +17,7 @@ mod commands;
 mod heaps;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use heaplab_curve::question::AskedWrongly;
 use heaplab_heap::FamilyError;
 use heaplab_profile::choose::ChooseError;
 use heaplab_report::HeapAtError;
@@ -126,6 +127,7 @@ fn is_misasked(error: &anyhow::Error) -> bool {
         || error.is::<clap::Error>()
         || error.chain().any(|cause| {
             cause.is::<Misasked>()
+                || cause.is::<AskedWrongly>()
                 || matches!(cause.downcast_ref(), Some(OutputError::BinaryOnTerminal))
                 || cause.is::<heaplab_snapshot::query::NotThere>()
                 || matches!(cause.downcast_ref(), Some(ChooseError::NotThere(_)))

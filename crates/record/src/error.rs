@@ -28,6 +28,21 @@ pub enum RecordError {
         "{0} holds an unfinished recording: finish it with `heaplab recover`, or replace it with --force"
     )]
     SpoolExists(PathBuf),
+    /// An OCaml program's recording was not finished.
+    #[error(
+        "{0}: a recording that was not finished lies here; `heaplab import` makes it a bundle, or remove it"
+    )]
+    StreamExists(PathBuf),
+    /// An OCaml program lacks the recorder.
+    #[error(
+        "{program} wrote no recording ({status}): link heaplab's recorder into it (ocamlfind ocamlopt -package heaplab.auto -linkpkg ...; OCaml 4.11 to 4.14; docs/recording-ocaml.md)"
+    )]
+    NotLinked {
+        /// The program's file.
+        program: PathBuf,
+        /// How it ended.
+        status: std::process::ExitStatus,
+    },
     /// Another heaplab is using this spool.
     #[error("{0} belongs to a recording that is still running")]
     SpoolInUse(PathBuf),

@@ -18,6 +18,7 @@
 //! - [`mark`]: naming a moment from outside.
 //! - [`jvm`]: recordings of a JVM's metaspace by its own log, without the preload object.
 //! - [`node`]: recordings of a Node's JavaScript heaps by an addon, without the preload object.
+//! - [`ocaml`]: recordings of an OCaml program with the recorder linked in.
 
 pub mod clock;
 pub mod control;
@@ -33,6 +34,7 @@ pub mod interrupts;
 pub mod jvm;
 pub mod mark;
 pub mod node;
+pub mod ocaml;
 pub mod output;
 pub mod preload;
 pub mod proc_fs;

@@ -1,7 +1,7 @@
 //! What a recording amounted to: for a person in lines, for a machine as JSON.
 
 use crate::finish::{Finished, tables::text_of};
-use crate::{jvm, node, session};
+use crate::{jvm, node, ocaml, session};
 use heaplab_text::shell::quoted;
 use heaplab_text::words::{bytes, plural};
 use heaplab_trace::bundle::Meta;
@@ -117,6 +117,26 @@ impl Summary {
             "{} noticed the deaths, with at most {} of births between two",
             plural(counts.collections, "full collection"),
             bytes(counts.interval_bytes_max)
+        ));
+        Summary::ending(json, lines, output)
+    }
+
+    /// Of a recording of an OCaml program.
+    pub fn of_ocaml(recorded: &ocaml::Recorded) -> Summary {
+        let (meta, output) = (recorded.bundle.meta(), recorded.bundle.path());
+        let processes = recorded.bundle.tables().processes.len();
+        let mut json = common_json(output, meta, processes, Some(recorded.status));
+        json["events"] = json!(meta.events);
+        json["objects"] = json!(meta.objects);
+        json["granularity_bytes"] = json!(meta.granularity_bytes);
+        json["signal"] = json!(recorded.status.signal());
+        let mut lines = missing(meta, None);
+        lines.push(format!(
+            "recorded {}, {} in {}; {}",
+            plural(meta.events, "event"),
+            plural(meta.objects, "object"),
+            output.display(),
+            meta.allocator
         ));
         Summary::ending(json, lines, output)
     }

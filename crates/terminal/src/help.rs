@@ -7,7 +7,7 @@ use heaplab_text::help::lay_out;
 pub fn laid_out(command: Command, columns: usize) -> Command {
     let text = command.get_after_help().map(ToString::to_string);
     let command = match text {
-        Some(text) => command.after_help(lay_out(&text, columns)),
+        Some(text) => command.after_help(lay_out(text.trim_end(), columns)),
         None => command,
     };
     let command = command.term_width(columns);

@@ -18,37 +18,9 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const EXAMPLES: &str = "\
-Examples:
-  heaplab check app.heaplab --assert 'peak < 50MB'
-  heaplab check app.heaplab --assert 'leaked(\"parse_*\") == 0'
-  heaplab check app.heaplab --baseline main.heaplab \\
-      --assert 'allocations(render) < 1.1 * baseline' --assert 'peak <= baseline + 64kB'
-  heaplab check app.heaplab --assert 'live(loaded) < 20MiB && findings(leak) = 0' \\
-      --junit heap.xml
-
-peak, peak(F)         bytes live at the peak; those that F asked for
-end, leaked, with F   bytes live at the end
-live(MARK)            bytes live at a mark
-objects, with F       objects live at the peak
-allocations, with F   objects born;  reallocations, temporary likewise
-requested, with F     bytes of all requests;  copied: by reallocations
-slop                  usable less requested bytes at the peak
-resident              most resident bytes
-findings, (KIND)      findings of heaplab report: clownshoes, growth, churn, leak
-baseline              the other side of its comparison, in --baseline
-
-F is a function that stands on the stack: what it calls is meant, too. Its name
-goes without arguments; * stands for any letters. Units are B, kB, MB, GB
-(powers of 1000) and KiB, MiB, GiB (of 1024); + - * / and or not && || ! ( ).
-
-Exit code: 0 where all assertions hold, 1 where one does not, 2 where they
-could not be checked. A function that no stack has is noted, and an empty
-recording; --strict: exit code 1, since a mistyped name holds for ever.";
-
 /// Arguments of `heaplab check`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../help/check.txt"))]
 pub struct Args {
     /// The recording
     bundle: PathBuf,

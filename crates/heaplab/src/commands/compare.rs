@@ -11,26 +11,9 @@ use heaplab_text::words::bytes;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const EXAMPLES: &str = "\
-Examples:
-  heaplab compare before.heaplab after.heaplab                   what a change did
-  heaplab compare before.heaplab after.heaplab --at loaded       to what is live at a mark
-  heaplab compare a1.heaplab a2.heaplab a3.heaplab a4.heaplab -- b1.heaplab b2.heaplab \\
-      b3.heaplab b4.heaplab                                      with intervals
-  heaplab compare before.heaplab after.heaplab --html diff.html  with a differential flame graph
-  heaplab compare main.heaplab branch.heaplab --fail-over 2%     for CI: exit code 1 for growth
-
-Stacks are matched by the names of functions, not by addresses: the two may be of different builds.
-A moment is the name of a mark, a time (12ms, 1.5s, 2min), `peak` or `end`. With several recordings
-a side, what lies inside of the spread of the runs is said to be no difference.
-
-Exit code: 0 where both were compared, whatever came of that; with --fail-over, 1 where the live
-bytes at the moment grew by more than allowed (with several a side: and beyond the spread of the
-runs); 2 where it was asked wrongly. A file that cannot be read gives 1 and a message.";
-
 /// Arguments of `heaplab compare`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, override_usage = "heaplab compare [OPTIONS] <BEFORE>... [--] <AFTER>...")]
+#[command(after_help = include_str!("../../help/compare.txt"), override_usage = "heaplab compare [OPTIONS] <BEFORE>... [--] <AFTER>...")]
 pub struct Args {
     /// The recordings before the change: one, or several before `--`
     #[arg(required = true, value_name = "BEFORE")]

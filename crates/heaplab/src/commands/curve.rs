@@ -5,18 +5,14 @@ mod lab;
 use crate::answer;
 use crate::misasked::Misasked;
 use anyhow::{Context, Result, bail};
-use heaplab_curve::handling::{IgnoredStatuses, Output};
+use heaplab_curve::handling::{Cores, IgnoredStatuses, Output};
 use heaplab_curve::minimum::{self, MinimumError};
-use heaplab_curve::plan::{
-    Plan, Settings, SpaceMeasure, TimeMeasure, VARIANTS_MAX, Variant, commands_as_variants,
-    variants,
-};
+use heaplab_curve::plan::{Plan, Settings, SpaceMeasure, TimeMeasure};
+use heaplab_curve::question::Question;
 use heaplab_curve::results::Results;
 use heaplab_curve::run::{Ended, Measured, run as run_plan};
-use heaplab_curve::runtimes::Runtime;
 use heaplab_curve::source::{CellSource, Commands, Hooks, Stopped};
 use heaplab_curve::summary::{Asked, summarize};
-use heaplab_curve::vary::Vary;
 use heaplab_curve::verdict::Budget;
 use heaplab_curve::{markdown, measure, page, svg, table, text};
 use heaplab_experiment::process;
@@ -25,52 +21,12 @@ use heaplab_record::interrupts;
 use heaplab_terminal as terminal;
 use heaplab_terminal::{progress, whole_file};
 use heaplab_text::shell;
-use heaplab_text::words::plural;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Arguments of `heaplab curve`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  # OCaml's next-fit against its best-fit
-  heaplab curve --vary OCAMLRUNPARAM=o={20..320x10} --compare a=0,a=2 -- ./bench 50000
-  heaplab curve --vary GOGC=25..800x8 --budget 300MB -- ./server-bench
-  heaplab curve --vary 'JAVA_TOOL_OPTIONS=-Xmx{64..1024x8}m' --compare=-XX:+UseSerialGC,-XX:+UseParallelGC -- java -jar app.jar
-  heaplab curve --vary 'NODE_OPTIONS=--max-semi-space-size={1,2,4,8,16,32}' -- node app.js
-  # a range in the command itself
-  heaplab curve -- java '-Xmx{64..1024x8}m' -jar app.jar
-  # two commits
-  heaplab curve --vary GOGC=25..800x8 --compare v1,v2 --setup 'git worktree add -f {compare} {compare} && cd {compare} && go build' -- './{compare}/app'
-  # two binaries
-  heaplab curve --vary GOGC=25..800x8 --compare-command './app.new 10' -- ./app 10
-  # the lab's own heaps, on a recording
-  heaplab curve app.heaplab --on ocaml:next-fit,ocaml:best-fit,v8:many --vary overhead=20..320x10
-  # the least heap that it runs in
-  heaplab curve --min-heap --vary 'JAVA_TOOL_OPTIONS=-Xmx{8..1024x2}m' -- java -jar app.jar
-
-A range stands in braces with any text around it; where it is a variable's whole value it needs none.
-Quote it where your shell has a use for braces.
-  20..320x10   10 values from 20 to 320, each larger than the one before by the same factor; of whole numbers, rounded
-  20..320+20   every 20
-  1,2,4,8   these
-
-NAME=RANGE is an environment variable; where the command has {NAME} in a word, the value stands there.
-
-Each variant of --compare has a curve of its own. It goes where the first of these says:
-  1.  the command has {compare} in a word: there
-  2.  it is NAME=VALUE with a NAME of two capitals or more: an environment variable
-  3.  the varied variable has its parts between commas (OCAMLRUNPARAM, GODEBUG, MALLOC_CONF): one more part
-  4.  the varied variable holds arguments (*_OPTIONS, *OPTS, *FLAGS, GHCRTS): one more argument
-An empty variant leaves the command as it is (--compare ,a=2).
-
-With a recording in place of a command the heaps of --on run its workload, and NAME is a parameter that each of them has
-(heaplab heaps lists them). Each heap has a curve.
-
-Settings are run in blocks, each a fresh process, all of them in random order; each variant also without the
-varied value (its default). docs/curve.md says what is measured and what figures mean.
-
-Exit status: 0 measured; 1 nothing could be measured, or a file not written; 2 asked wrongly, also where six blocks
-show no effect of the varied value on anything; 128 + N where signal N ended it, after showing what was measured. A setting that fails is a result.")]
+#[command(after_help = include_str!("../../help/curve.txt"))]
 pub struct Args {
     /// A recording: heaps of the lab run its workload (--on), and no command
     #[arg(value_name = "BUNDLE", requires = "on", conflicts_with_all = [
@@ -102,11 +58,11 @@ pub struct Args {
     warmup: u32,
     /// The time: wall, or cpu (user and system), which other processes do not lengthen
     /// [default: wall; of heaps cpu]
-    #[arg(long, value_name = "WHICH", value_parser = time)]
+    #[arg(long, value_name = "WHICH")]
     time: Option<TimeMeasure>,
     /// The space: peak (resident), anonymous (its peak), mean (of anonymous memory over the run);
     /// of heaps also committed (the most, as they say)
-    #[arg(long, value_name = "WHICH", default_value = "peak", value_parser = space)]
+    #[arg(long, value_name = "WHICH", default_value = "peak")]
     space: SpaceMeasure,
     /// Say what to take for so much space or time: 300MB, 1.5GiB, 12s
     #[arg(long, value_name = "BUDGET", value_parser = Budget::parse)]
@@ -149,7 +105,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "output")]
     show_output: bool,
     /// Processors that the command runs on: numbers (0,2-3) or all [default: the last one]
-    #[arg(long, value_name = "LIST", value_parser = cores)]
+    #[arg(long, value_name = "LIST", value_parser = Cores::parse)]
     cores: Option<Cores>,
     /// Milliseconds between two looks at memory
     #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60_000))]
@@ -200,48 +156,11 @@ pub struct Args {
     command: Vec<String>,
 }
 
-/// Processors; none: all.
-#[derive(Clone, Debug)]
-struct Cores(Vec<u32>);
-
-fn time(text: &str) -> Result<TimeMeasure, String> {
-    match text {
-        "wall" => Ok(TimeMeasure::Wall),
-        "cpu" => Ok(TimeMeasure::Cpu),
-        _ => Err("wall or cpu".into()),
-    }
-}
-
-fn space(text: &str) -> Result<SpaceMeasure, String> {
-    match text {
-        "peak" => Ok(SpaceMeasure::Peak),
-        "anonymous" => Ok(SpaceMeasure::Anonymous),
-        "mean" => Ok(SpaceMeasure::Mean),
-        "committed" => Ok(SpaceMeasure::Committed),
-        _ => Err("peak, anonymous, mean or committed".into()),
-    }
-}
-
 fn timeout(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|seconds| (0.001..=31_536_000.0).contains(seconds))
         .ok_or_else(|| "seconds from 0.001 to 31536000".into())
-}
-
-fn cores(text: &str) -> Result<Cores, String> {
-    if text == "all" {
-        return Ok(Cores(Vec::new()));
-    }
-    let mut cores = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        match (first.parse::<u32>(), last.parse::<u32>()) {
-            (Ok(first), Ok(last)) if first <= last && last < 4096 => cores.extend(first..=last),
-            _ => return Err("numbers of processors such as 0,2-3, or all".into()),
-        }
-    }
-    Ok(Cores(cores))
 }
 
 /// Runs the command.
@@ -253,7 +172,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(bundle) = &args.bundle {
         return lab::run(&args, bundle);
     }
-    let plan = plan(&args)?;
+    let question = question(&args);
+    let vary = question.varied();
+    let plan = question.of_commands()?;
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
     let hooks = Hooks {
         setup: args.setup.clone(),
@@ -264,7 +185,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (ended, signal) = interrupts::flagged(|stop| {
         let arguments = vec![String::from("curve"), String::from("--cell")];
         let source = Commands { executable, arguments, hooks, input: args.input.clone(), stop };
-        commands(&args, plan, &source)
+        commands(&args, plan, vary, &source)
     });
     exit_code(ended, signal)
 }
@@ -278,7 +199,7 @@ fn exit_code(ended: Result<ExitCode>, signal: Option<i32>) -> Result<ExitCode> {
 }
 
 /// Measures commands, with what runs before and after all of them.
-fn commands(args: &Args, mut plan: Plan, source: &Commands) -> Result<ExitCode> {
+fn commands(args: &Args, mut plan: Plan, vary: String, source: &Commands) -> Result<ExitCode> {
     source.set_up(&plan)?;
     if args.min_heap {
         let code = find_minimum(args, &plan, source)?;
@@ -295,7 +216,7 @@ fn commands(args: &Args, mut plan: Plan, source: &Commands) -> Result<ExitCode> 
     };
     let asked = Asked {
         command: shell::line(&args.command),
-        vary: vary_text(args),
+        vary,
         budget: args.budget.clone(),
         workload: None,
     };
@@ -392,65 +313,18 @@ fn find_minimum(args: &Args, plan: &Plan, source: &dyn CellSource) -> Result<Exi
     Ok(ExitCode::from(u8::from(found.iter().all(|found| found.least.is_none()))))
 }
 
-fn vary_text(args: &Args) -> String {
-    let in_words = || {
-        args.command
-            .iter()
-            .find(|word| word.contains('{') && (word.contains("..") || word.contains(',')))
-            .cloned()
-    };
-    args.vary.clone().or_else(in_words).unwrap_or_default()
-}
-
-fn plan(args: &Args) -> Result<Plan> {
-    let misasked = |error: String| Misasked(error);
-    let vary = match &args.vary {
-        Some(text) => {
-            Vary::of_variable(text).map_err(|error| misasked(format!("--vary: {error}")))?
-        }
-        None => match Vary::of_words(&args.command)
-            .map_err(|error| misasked(format!("the command: {error}")))?
-        {
-            Some(vary) => vary,
-            None => misasked!(
-                "nothing is varied: name a range with --vary NAME=20..320x10, or put one in braces into the command"
-            ),
-        },
-    };
+/// What is asked, of commands or of heaps.
+fn question(args: &Args) -> Question {
     let cores = match &args.cores {
         Some(Cores(cores)) => cores.clone(),
         None => process::last_processor().into_iter().collect(),
     };
-    if args.space == SpaceMeasure::Committed {
-        misasked!(
-            "--space committed: heaps of the lab say it, commands do not: peak, anonymous or mean"
-        );
-    }
-    let settings = settings(args, args.time.unwrap_or_default(), cores);
-    let variants = named(variants_of(args, &vary)?, &args.command_name)?;
-    let runtime = Runtime::of(&vary, &variants[0].words);
-    // A line of a shell may do more than the runtime's program, and what its output is for nobody
-    // knows.
-    let runtime = runtime.filter(|runtime| !(args.shell && matches!(runtime, Runtime::Node)));
-    let shard = args.shard.unwrap_or((0, 1));
-    Ok(Plan {
-        vary,
-        variants,
-        settings,
-        runtime,
-        shard,
-        results: args.results.clone(),
-        code_version: String::new(),
-    })
-}
-
-fn settings(args: &Args, time: TimeMeasure, cores: Vec<u32>) -> Settings {
-    Settings {
+    let settings = Settings {
         reps: args.reps,
         warmup: args.warmup,
         seed: args.seed,
         confidence: 0.95,
-        time,
+        time: TimeMeasure::default(),
         space: args.space,
         default: !args.no_default,
         timeout_ms: (args.timeout * 1e3) as u64,
@@ -459,56 +333,16 @@ fn settings(args: &Args, time: TimeMeasure, cores: Vec<u32>) -> Settings {
         ignore_failure: args.ignore_failure.clone().unwrap_or_default(),
         output: if args.show_output { Output::Inherit } else { args.output.clone() },
         shell: args.shell,
+    };
+    Question {
+        command: args.command.clone(),
+        vary: args.vary.clone(),
+        compare: args.compare.clone(),
+        compare_commands: args.compare_command.clone(),
+        names: args.command_name.clone(),
+        time: args.time,
+        settings,
+        shard: args.shard,
+        results: args.results.clone(),
     }
-}
-
-fn variants_of(args: &Args, vary: &Vary) -> Result<Vec<Variant>> {
-    if args.compare_command.is_empty() {
-        let texts: Vec<String> = match &args.compare[..] {
-            [one] => one.split(',').map(String::from).collect(),
-            several => several.to_vec(),
-        };
-        return variants(&args.command, vary, &texts)
-            .map_err(|error| Misasked(format!("--compare: {error}")).into());
-    }
-    if args.compare_command.len() >= VARIANTS_MAX {
-        misasked!("--compare-command: a comparison has at most {VARIANTS_MAX} variants");
-    }
-    if args.vary.is_none() {
-        misasked!(
-            "--compare-command needs --vary: a range in the words of one command is none in another's"
-        );
-    }
-    let mut all = vec![args.command.clone()];
-    for command in &args.compare_command {
-        let words = shlex::split(command).filter(|words| !words.is_empty());
-        let Some(words) = words else {
-            misasked!(
-                "--compare-command: {command}: this is no command, or a quote in it is not closed"
-            )
-        };
-        all.push(words);
-    }
-    commands_as_variants(all)
-        .map_err(|error| Misasked(format!("--compare-command: {error}")).into())
-}
-
-/// Variants, called as the user wants.
-fn named(mut variants: Vec<Variant>, names: &[String]) -> Result<Vec<Variant>> {
-    if names.len() > variants.len() {
-        misasked!(
-            "--command-name: {} for {}",
-            plural(names.len() as u64, "name"),
-            plural(variants.len() as u64, "variant")
-        );
-    }
-    for (variant, name) in variants.iter_mut().zip(names) {
-        variant.name.clone_from(name);
-    }
-    for (at, variant) in variants.iter().enumerate() {
-        if variants[..at].iter().any(|known| known.name == variant.name) {
-            misasked!("--command-name: {} is there twice", variant.name);
-        }
-    }
-    Ok(variants)
 }

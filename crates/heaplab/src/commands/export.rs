@@ -23,37 +23,9 @@ use std::{
     process::ExitCode,
 };
 
-const EXAMPLES: &str = "\
-Examples:
-  heaplab export app.heaplab --format pprof -o app.pb.gz          # go tool pprof app.pb.gz
-  heaplab export app.heaplab --format speedscope -o app.json      # drop it on speedscope.app
-  heaplab export app.heaplab --format firefox -o app.json         # load it in profiler.firefox.com
-  heaplab export app.heaplab --format dhat -o app.json            # open it in valgrind's dh_view.html
-  heaplab export app.heaplab --format collapsed --at loaded -o - | flamegraph.pl > app.svg
-  heaplab export app.heaplab --format heapsnapshot -o app.heapsnapshot   # load it in DevTools' Memory panel
-  heaplab export app.heaplab --format heapsnapshot --on elastic -o elastic.heapsnapshot   # where a heap's committed bytes are
-  heaplab export jvm.heaplab --format metaspace-trace -o jvm.trace    # heaplab import jvm.trace -o again.heaplab
-
-Every format but the last three shows what was in use at the moment --at, and what was allocated over the whole
-run; dhat holds the peak and the end both. Sums are those of `heaplab report`.
-
-heapsnapshot holds what was live at the moment, block by block: a node each, of the bytes asked for, retained by
-the innermost frame of its stack, that by its caller, and so on, so that the retained size of a frame is what is
-live beneath it. The Summary has a row for each function that allocated. `heaplab snapshot` reads it too, and
-`heaplab snapshot diff` compares two moments of a recording, block by block. Memory: some 100 bytes a live block.
---profile says on standard error what the two phases took, walking and writing, with counts.
-Of a JVM's metaspace it holds loaders, their arenas, their chunks, and the blocks in these: what is retained is what
-is committed, and the peak is when the most was. What import metaspace-trace made says nothing of chunks: its blocks stand
-by their kinds alone.
-
-metaspace-trace is no profile: it is the workload of one JVM's metaspace as text, a line an event, for
-bundles of record --jvm-metaspace and of imports. Kinds of loaders go to X.arenas.csv beside X.trace,
-where import looks for them. Addresses, threads, names of loaders, chunks and marks other than purges
-have no place in it.";
-
 /// Arguments of `heaplab export`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../help/export.txt"))]
 pub struct Args {
     /// The recording
     #[arg(value_name = "BUNDLE")]

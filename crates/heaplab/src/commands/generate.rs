@@ -14,29 +14,9 @@ use std::process::ExitCode;
 /// Largest file of sizes that is read, bytes.
 const SIZES_BYTES_MAX: u64 = 64 << 20;
 
-const EXAMPLES: &str = "\
-Examples:
-  heaplab generate sizes=web,lifetimes=phase,seed=7 -o w.heaplab
-  heaplab generate sizes=octane,lifetimes=generational,births=10000000,slots=200000 -o g.heaplab
-  heaplab generate sizes=file:sizes.csv,lifetimes=cache,collect=0 -o c.heaplab    lines: size,weight
-  heaplab generate lifetimes=fragmentation,births=30000 -o f.heaplab    Dart's fragmentation test
-
-What can be stated:
-  sizes=  octane, web, uniform:LEAST-MOST, fixed:BYTES or file:PATH; web where none are named
-  lifetimes=  phase, random, queue, cache, generational or fragmentation; random where none are named
-  births=  objects born; 1000000
-  slots=  objects that random, queue, cache and generational keep; 20000
-  phases=  phases of lifetimes=phase, of which each asks for other sizes of the mix; 10
-  die=  per cent of what lives at the end of a phase that die there (70); of the young of generational (90)
-  same=  per cent of births that are followed by one of the same size; web 35, octane 50, others as it happens
-  collect=  a full collection is forced after every so many births; a tenth of births; 0: none
-  seed=  which of all workloads of this statement; 1
-
-The same words give the same workload for all time. What is printed says how it differs from its statement.";
-
 /// Arguments of `heaplab generate`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../help/generate.txt"))]
 pub struct Args {
     /// What to generate, as KEY=VALUE,KEY=VALUE
     #[arg(value_name = "STATEMENT", default_value = "")]

@@ -9,14 +9,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab heaps`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  # every heap, its version and parameters
-  heaplab heaps
-  # the same for a program
-  heaplab heaps --json | jq '.[].name'
-  heaplab replay app.heaplab --on glibc,jemalloc:narenas=1,dirty_decay_ms=0
-  heaplab replay app.heaplab --on glibc,lib:/usr/lib/libjemalloc.so.2
-  heaplab replay jvm.heaplab --on metaspace:jdk17,metaspace:jdk11,elastic,malloc")]
+#[command(after_help = include_str!("../../help/heaps.txt"))]
 pub struct Args {
     /// Write JSON
     #[arg(long)]

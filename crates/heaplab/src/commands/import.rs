@@ -11,24 +11,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const EXAMPLES: &str = "\
-Examples:
-  heaplab import trace.txt.zst -o trace.heaplab            the format is told from the first line
-  heaptrack --raw -o ls ls; heaplab import ls.raw.zst -o ls.heaplab
-  zcat log.gz | heaplab import --format logalloc - -o firefox.heaplab
-  heaplab import --lenient record_allocs.txt -o app.heaplab
-  java -Xlog:metaspace*=trace:file=jvm.log:uptimenanos,tid:filecount=0 ...
-  heaplab import traces/metaspace/churn.trace.gz -o churn.heaplab    with churn.arenas.csv.gz beside it
-  heaplab import jvm-log jvm.log.gz -o app.heaplab         a JVM's metaspace (JDK 17 to 25)
-  heaplab import jvm-log a.log.0 a.log.1 a.log -o a.heaplab    the same, rotated: the oldest first
-  MEMTRACE=app.ctf MEMTRACE_RATE=1 ./app; heaplab import app.ctf -o app.heaplab    an OCaml program with memtrace
-
-Exit status 1 where nothing could be imported, and where a JVM's log broke off or contradicted itself:
-the bundle then holds what came before.";
-
 /// Arguments of `heaplab import`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, override_usage = "heaplab import [OPTIONS] --output <BUNDLE> [FORMAT] <FILE>...")]
+#[command(after_help = include_str!("../../help/import.txt"), override_usage = "heaplab import [OPTIONS] --output <BUNDLE> [FORMAT] <FILE>...")]
 pub struct Args {
     /// The trace, plain or compressed by zstd or gzip; - reads standard input. Its format may stand
     /// before it; a JVM's rotated log is several files, the oldest first

@@ -7,15 +7,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab mark`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab mark loaded                        in the only recording that runs
-  heaplab mark --recording app.heaplab 'all closed'   in the one that will write app.heaplab
-  heaplab mark --pid 4711 loaded             in the one that process 4711 belongs to
-  heaplab mark --header > heaplab.h          for a program that names its moments itself: HEAPLAB_MARK(\"loaded\"); in C or C++
-
-`heaplab report --at loaded` then shows that moment, `--between loaded closed` the time between two.
-
-The header needs nothing to link against, and where the program does not run under `heaplab record` the macro is one branch.")]
+#[command(after_help = include_str!("../../help/mark.txt"))]
 pub struct Args {
     /// The moment's name
     #[arg(required_unless_present = "header")]

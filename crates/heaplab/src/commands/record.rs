@@ -1,9 +1,8 @@
 //! `heaplab record`: record what a program allocates.
 
-mod ocaml;
-
 use super::recording::{self, Finishing};
 use anyhow::{Context, Result, bail};
+use heaplab_record::ocaml::OcamlOptions;
 use heaplab_record::summary::Summary;
 use heaplab_record::{finish, mark::spool_of, node, output, session, settings};
 use heaplab_terminal::bus::{self, Mapped};
@@ -17,43 +16,7 @@ use std::time::Duration;
 
 /// Arguments of `heaplab record`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab record -- sqlite3 app.db < script.sql      writes sqlite3.heaplab
-  heaplab record -o app.heaplab -- ./app --serve     its children are recorded too
-  heaplab record --stack-depth 0 -- ./app            no call stacks: the cheapest recording
-  heaplab record --mark-signal USR2 -- ./app         `kill -USR2 PID` names a moment
-  heaplab record --jvm-metaspace -o app.heaplab -- java -jar app.jar
-  heaplab record --jvm-metaspace -- mvn -q test      any program that starts a JVM of 17 or later
-  heaplab record --jvm-metaspace --jvm-children -- java -jar server.jar       and the JVMs that it starts
-  heaplab record --node -o app.heaplab -- node app.js                         a JavaScript heap: every object, its function, its death
-  heaplab record --node -- npx tsc --noEmit                                   any program that starts a Node of 18 to 24
-  heaplab record --ocaml -o app.heaplab -- ./app       an OCaml program linked with heaplab.auto (docs/recording-ocaml.md)
-  heaplab record --ocaml --granularity 1M -- ./app     the same, dead objects found after at most 1 MB of new ones
-
-The program keeps its standard input, output and error, and its signals: Ctrl-C ends the
-program, and then the recording is finished. The recording ends when the program and all recorded
-descendants have ended. Ctrl-C while only descendants run, or a third one at any time, ends the
-recording; they run on.
-
-While the program runs its terminal is its own: progress (events, live bytes, the spool's size) is shown
-where standard error is a terminal and standard output, on which a program has its screen and its prompts,
-is none. What finishing does is shown wherever standard error is a terminal.
-
-With --jvm-metaspace the JVM's own log is recorded, through a pipe, instead of malloc: what its metaspace
-allocates, commits and wastes, by kind of class loader. A program that is not `java` itself gets the option
-through JAVA_TOOL_OPTIONS, which its JVMs mention on standard error. All JVMs that start with it are recorded, each as
-a process of the recording; `heaplab report --process PID` shows another than the largest. Where the program
-is `java` itself, that JVM alone is asked, by an argument, and says no more than ever; --jvm-children asks
-those that it starts as well, as if it were a script. JVMs that were seen and not recorded are named at the end.
-
-With --node the JavaScript heaps of a stock Node (18 to 24) are recorded instead of malloc: of its main thread, its workers and the Nodes
-that it starts, each as a process of the recording. An addon that Node loads by NODE_OPTIONS has V8 tell each object's size and
-functions. A full collection after every --granularity bytes finds the dead, so that an object is live in the recording for at most that
-many bytes too long; above 1M node itself must be the program. The program runs some ten to thirty times as long. docs/recording-node.md says what is exact and what changes.
-
-Exit status: the program's own (128 + N where signal N ended it), as with perf, strace and
-heaptrack; 1 where nothing could be recorded or finished, or nothing of the program itself or of the largest
-process, with a line \"heaplab: ...\" on standard error.")]
+#[command(after_help = include_str!("../../help/record.txt"))]
 pub struct Args {
     /// The bundle to write [default: PROGRAM.heaplab]
     #[arg(short, long, value_name = "BUNDLE")]
@@ -154,7 +117,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return nodes(&args, output, claim);
     }
     if args.ocaml {
-        return ocaml::record(&args.command, &output, args.force, args.granularity, args.json);
+        return ocaml(&args, output);
     }
     let options = session::Options {
         command: args.command.clone(),
@@ -251,6 +214,18 @@ fn jvm(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result
     })?;
     bar.finish_and_clear();
     recording::report(&Summary::of_jvms(&recorded), args.json)?;
+    Ok(ExitCode::from(recorded.exit_code()))
+}
+
+/// Records an OCaml program with heaplab's recorder in it.
+fn ocaml(args: &Args, output: PathBuf) -> Result<ExitCode> {
+    let recorded = heaplab_record::ocaml::record(&OcamlOptions {
+        command: args.command.clone(),
+        output,
+        replace: args.force,
+        granularity_bytes: args.granularity,
+    })?;
+    recording::report(&Summary::of_ocaml(&recorded), args.json)?;
     Ok(ExitCode::from(recorded.exit_code()))
 }
 

@@ -11,11 +11,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab recover`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab recover app.heaplab.spool                  writes app.heaplab and removes the spool
-  heaplab recover app.heaplab.spool -o other.heaplab --keep-spool
-
-Everything that the program had published is in the bundle, which says where the recording was cut.")]
+#[command(after_help = include_str!("../../help/recover.txt"))]
 pub struct Args {
     /// The spool folder that was left (or the bundle's name)
     spool: PathBuf,

@@ -26,19 +26,7 @@ use std::time::Duration;
 
 /// Arguments of `heaplab replay`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab replay app.heaplab                                 glibc, jemalloc and mimalloc
-  heaplab replay app.heaplab --on glibc,glibc:arena_max=1    one heap with two settings
-  heaplab replay app.heaplab --on glibc,lib:/opt/libmine.so  a heap of one's own
-  heaplab replay app.heaplab --on mine=lib:/opt/libmine.so   the same, shown as `mine`
-  heaplab replay app.heaplab --space                         space only: seconds
-  heaplab replay app.heaplab --verify --space                check every block on the way
-  heaplab replay app.heaplab --results out --shard 0/4       a quarter of the blocks, on this machine
-  heaplab replay a.heaplab b.heaplab --space --on v8:legacy,v8:many    two workloads, one table
-
-The first heap is what the others are compared with. Each cell runs in a process of its own, on one
-processor; time is measured in blocks of all heaps in random order. What Ctrl-C interrupts goes on
-where it was with the same command. docs/measuring.md says how.")]
+#[command(after_help = include_str!("../../help/replay.txt"))]
 pub struct Args {
     /// The recordings; several share a table
     #[arg(value_name = "BUNDLE", required_unless_present_any = ["cell", "load"])]

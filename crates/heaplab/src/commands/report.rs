@@ -21,24 +21,9 @@ use heaplab_trace::bundle::{Bundle, Selection};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const EXAMPLES: &str = "\
-Examples:
-  heaplab report app.heaplab                          where the bytes go, what to change
-  heaplab report app.heaplab --allocator jemalloc     judge the slop as jemalloc would have it
-  heaplab report app.heaplab --at loaded              what is live at the mark `loaded`
-  heaplab report app.heaplab --verify-savings         each finding's saving, measured
-  heaplab report app.heaplab --between 1s 2.5s        what came and went between two moments
-  heaplab report app.heaplab --html report.html       the same and more, to look at in a browser
-  heaplab report jvm.heaplab --at 1.5s                a JVM's metaspace, as jcmd VM.metaspace says it
-  heaplab report jvm.heaplab --model metaspace:jdk11  what its workload would hold in JDK 11's
-  heaplab report app.heaplab --on v8:many --at collection:7 --html p.html   that heap's pages, drawn
-  heaplab report app.heaplab --json | jq '.findings.findings[0].title'
-
-A moment is the name of a mark, a time (12ms, 1.5s, 2min), `peak` or `end`.";
-
 /// Arguments of `heaplab report`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../help/report.txt"))]
 pub struct Args {
     /// The recording
     bundle: PathBuf,

@@ -13,20 +13,9 @@ use heaplab_text::lines::{cut_middle, paragraph};
 use serde_json::json;
 use std::{path::PathBuf, process::ExitCode};
 
-const EXAMPLES: &str = "\
-Examples:
-  heaplab symbolize app.heaplab
-  heaplab symbolize app.heaplab --debug-dir ~/debug     # holds .build-id/xx/yyyy.debug, app.debug or app.dwp
-
-Read are DWARF 2 to 5 in the file or in a separate debug file, what dwz shares between files, split DWARF (.dwo, .dwp), and
-symbol tables, those packed into the file (.gnu_debugdata) among them; all are looked for where gdb does.
-A file is used only when its build id is the recorded one. Where none was recorded (the module was linked without one, or an
-import knows none) the file is taken by its name: nothing then tells whether it is still what ran, and names may be wrong
-where it was built again. Frames that get no names keep those they had.";
-
 /// Arguments of `heaplab symbolize`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../help/symbolize.txt"))]
 pub struct Args {
     /// The recording
     #[arg(value_name = "BUNDLE")]

@@ -13,10 +13,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab tour`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab tour                   the tour, into ./heaplab-tour
-  heaplab tour --into /tmp/tour  somewhere else
-  heaplab tour --reps 20         more repetitions: narrower intervals")]
+#[command(after_help = include_str!("../../help/tour.txt"))]
 pub struct Args {
     /// The folder for the recording and the page; made where it is missing
     #[arg(long, default_value = "heaplab-tour", value_name = "DIR")]

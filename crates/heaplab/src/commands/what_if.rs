@@ -22,26 +22,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-const EXAMPLES: &str = "\
-Examples:
-  heaplab what-if app.heaplab --fix 1                       the first finding of heaplab report
-  heaplab what-if app.heaplab --fix all-clownshoes --space  all of a kind; space only: seconds
-  heaplab what-if app.heaplab --grow read_line=2x           buffers double
-  heaplab what-if app.heaplab --size load:4368=4096         requests of 4,368 bytes ask for 4,096
-  heaplab what-if app.heaplab --size load:4368=4096+272     for two blocks that live together
-  heaplab what-if app.heaplab --size '*:-8'                 every request is 8 bytes less
-  heaplab what-if app.heaplab --cap cache_put=64k           the oldest goes when 64 KiB are live
-  heaplab what-if app.heaplab --reuse parse_line            blocks are kept and used again
-  heaplab what-if app.heaplab --arena parse=16k             blocks from chunks, freed together
-  heaplab what-if app.heaplab --drop thumbnails             nothing of it is asked for
-
-A FUNCTION is one that stands on the stack of a request: what it calls is concerned, too. Its name
-goes without arguments; * stands for any letters. Several changes are made at once; where two of
---grow, --cap, --reuse, --drop and --arena concern a request, the first in that order holds.";
-
 /// Arguments of `heaplab what-if`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../help/what-if.txt"))]
 pub struct Args {
     /// The recording
     bundle: PathBuf,

@@ -20,43 +20,9 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const EXAMPLES: &str = "\
-Examples:
-  heaplab snapshot check a.heapsnapshot --assert 'retained(\"Detached *\") < 1MB'
-  heaplab snapshot check a.heapsnapshot --assert 'count(Session) <= 10' \\
-      --assert 'total() < 200MB'
-  heaplab snapshot check a.heapsnapshot \\
-      --assert 'shallow(\"(string)\") / total() < 0.5'
-  heaplab snapshot check b.heapsnapshot --since a.heapsnapshot \\
-      --assert 'grew(Session) < 10' --assert 'added(Session) < 50'
-  # what an action leaked, as `leaks` finds it
-  heaplab snapshot check final.heapsnapshot --base base.heapsnapshot \\
-      --since target.heapsnapshot --assert 'leaked() < 100kB'
-
-count(CLASS)      objects of the class; * in its name stands for any text
-shallow(CLASS)    their own bytes
-retained(CLASS)   bytes that would go with all of them
-distance(CLASS)   references from a root to the nearest
-grew(CLASS)       objects more than in the file of --since (counts are compared:
-                  any two snapshots of the program will do)
-largest(CLASS)    own bytes of the largest; largest(): of the largest of all
-added(CLASS)      objects that the file of --since has not, by their ids, which
-                  are of one session; added(): of all classes
-leaked(CLASS)     bytes that leaks retain: born between the files of --base and
-                  --since and alive; leaked(): of all classes
-duplicates()      bytes that strings which are there twice and more cost
-total()           all bytes;  nodes(), edges(): all objects, all references
-
-Units are B, kB, MB, GB (powers of 1000) and KiB, MiB, GiB (of 1024);
-+ - * / and or not ( ) as usual.
-
-Exit code: 0 where all assertions hold, 1 where one does not, 2 where they
-could not be checked. A class that no object is of is noted; --strict: exit
-code 1, since a name that was mistyped holds for ever.";
-
 /// Arguments of `heaplab snapshot check`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../../help/snapshot-check.txt"))]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]

@@ -12,26 +12,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot convert`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab snapshot convert python.heapsnapshot --to node20 -o b.heapsnapshot
-  # a row a line
-  heaplab snapshot convert a.heapsnapshot --to lines -o - | grep ...
-  heaplab snapshot convert a.heapsnapshot --to compact -o small.heapsnapshot
-
-same: as it is, with every list, in DevTools' order, each string once.
-Another writer may have no place for something. What is lost is counted on
-standard error, and with --json in `lost`:
-  to node12, node16  nodes of types `object shape` and `wasm object` are hidden
-  to node24          `wasm object` too; DevTools counts what is hidden with what
-                     alone refers to it, or in (system)
-  to node12          which nodes are attached, detached: Detached <div> is <div>
-  to node12 .. 20    bytes outside of the heap: the total is less by so many
-  to node24          where nodes were allocated, if no function is named
-  to any Node        Chromium's scopes, and the nodes of locations' scripts
-  from node12        nodes that only their names call detached are so no more
-  always             columns and lists that heaplab does not know
-DevTools answers about the new file as about the old one without all that, and
-nothing else changes: objects, ids, references, names, own bytes in the file.")]
+#[command(after_help = include_str!("../../../help/snapshot-convert.txt"))]
 pub struct Args {
     #[command(flatten)]
     rewriting: Rewriting,

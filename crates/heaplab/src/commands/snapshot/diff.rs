@@ -20,22 +20,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot diff`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  # what b has that a has not
-  heaplab snapshot diff a.heapsnapshot b.heapsnapshot
-  # and which objects
-  heaplab snapshot diff a.heapsnapshot b.heapsnapshot --class Session
-  # a series: what grows every time
-  heaplab snapshot diff leak.*.heapsnapshot
-  heaplab snapshot diff a.heapsnapshot b.heapsnapshot --json | \\
-      jq '.classes[] | select(.added > 100)'
-
-Two snapshots are compared by object: the same id is the same object, in files
-of one session alone: what one `take` with several -o, one `watch`, one DevTools
-window or one process by itself has written. V8 numbers objects anew in the next
-session. Of a series classes are compared by counts, whatever wrote it; objects
-that retain more each time are told where it is of one session. What an action
-leaked (before, after, undone) is asked of `leaks`.")]
+#[command(after_help = include_str!("../../../help/snapshot-diff.txt"))]
 pub struct Args {
     /// The snapshots, the oldest first; of three and more, what grows in each is shown
     #[arg(value_name = "FILE", required = true, num_args = 2..)]

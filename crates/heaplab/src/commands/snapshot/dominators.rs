@@ -12,14 +12,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot dominators`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  # what holds most, from the root down
-  heaplab snapshot dominators a.heapsnapshot
-  heaplab snapshot dominators a.heapsnapshot --depth 5 --top 3
-  # what @4711 holds, and what holds it
-  heaplab snapshot dominators a.heapsnapshot @4711
-  heaplab snapshot dominators a.heapsnapshot --json | \\
-      jq '.dominated[0].object.name'")]
+#[command(after_help = include_str!("../../../help/snapshot-dominators.txt"))]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]

@@ -16,29 +16,9 @@ use heaplab_terminal as terminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const EXAMPLES: &str = "\
-Examples:
-  # three of one session: press Enter after the action, and after undoing it
-  heaplab snapshot take --node 4711 -o base.heapsnapshot \\
-      -o target.heapsnapshot -o final.heapsnapshot
-  heaplab snapshot leaks base.heapsnapshot target.heapsnapshot \\
-      final.heapsnapshot
-  # detached elements alone
-  heaplab snapshot leaks base.heapsnapshot target.heapsnapshot \\
-      final.heapsnapshot --where 'detached = 1'
-  heaplab snapshot leaks base.heapsnapshot target.heapsnapshot \\
-      final.heapsnapshot --html leaks.html
-  heaplab snapshot leaks base.heapsnapshot target.heapsnapshot \\
-      final.heapsnapshot --json | jq '.leaks[0].cut'
-
-What was born between the first two and is alive in the third has leaked, unless
-it is a cache that fills once: do the action once before the first. The line with
-> is the reference to cut; below stands what goes with it, and who else holds
-what stays. Exit code 0 whatever is found: `check` with leaked() fails.";
-
 /// Arguments of `heaplab snapshot leaks`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../../help/snapshot-leaks.txt"))]
 pub struct Args {
     /// Before the action
     #[arg(value_name = "BASE")]

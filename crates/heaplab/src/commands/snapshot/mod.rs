@@ -29,26 +29,9 @@ use anyhow::Result;
 use clap::Subcommand;
 use std::process::ExitCode;
 
-const EXAMPLES: &str = "\
-Examples:
-  # from a running Node, straight to disk
-  heaplab snapshot take --node 4711 -o a.heapsnapshot
-  # classes, as DevTools' Summary
-  heaplab snapshot summary a.heapsnapshot
-  # what keeps the sessions
-  heaplab snapshot path a.heapsnapshot Session
-  # as DevTools' Comparison
-  heaplab snapshot diff a.heapsnapshot b.heapsnapshot
-  # what an action leaked: before it, after it, after it was undone
-  heaplab snapshot leaks a.heapsnapshot b.heapsnapshot c.heapsnapshot
-  heaplab snapshot check a.heapsnapshot --assert 'count(Session) <= 10'
-
-Answers are those of Chrome DevTools, object by object. docs/snapshot-json.md
-describes --json. A file that is packed (.gz, .zst) is unpacked into memory.";
-
 /// Arguments of `heaplab snapshot`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../../help/snapshot.txt"))]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

@@ -8,13 +8,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot object`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  # ids are what every command shows behind @
-  heaplab snapshot object a.heapsnapshot @4711
-  # the session that retains most
-  heaplab snapshot object a.heapsnapshot Session
-  heaplab snapshot object a.heapsnapshot @4711 --json | \\
-      jq '.references[].to.id'")]
+#[command(after_help = include_str!("../../../help/snapshot-object.txt"))]
 pub struct Args {
     #[command(flatten)]
     object: OfObject,

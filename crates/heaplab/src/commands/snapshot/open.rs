@@ -19,22 +19,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot open`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab snapshot open a.heapsnapshot
-  > summary --top 10
-  > path Session
-  > retainers @4711 --depth 3
-  > query 'where retained > 1MB | sort retained'
-  # from a script, a question a line
-  printf 'object @4711 --json\\npath @4711 --json\\n' | \\
-      heaplab snapshot open a.heapsnapshot
-
-  # as a page, with what changed between two files
-  heaplab snapshot open --serve a.heapsnapshot b.heapsnapshot
-
-A file is read and analysed once, whatever is asked then. Exit code 1 where a
-line failed and nobody types them. --serve answers on this machine alone, under
-an address that nobody can guess, until it is interrupted.")]
+#[command(after_help = include_str!("../../../help/snapshot-open.txt"))]
 pub struct Args {
     /// The snapshot; with --serve the snapshots of one program, the oldest first
     #[arg(value_name = "FILE", required = true)]

@@ -18,15 +18,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot path`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  # from a root to @4711
-  heaplab snapshot path a.heapsnapshot @4711
-  # the ways to all sessions, equal ones together
-  heaplab snapshot path a.heapsnapshot Session
-  heaplab snapshot path a.heapsnapshot 'Detached *' --top 3
-  # to those that are new since a
-  heaplab snapshot path b.heapsnapshot Session --since a.heapsnapshot
-  heaplab snapshot path a.heapsnapshot Session --json | jq '.paths[0]'")]
+#[command(after_help = include_str!("../../../help/snapshot-path.txt"))]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]

@@ -13,33 +13,9 @@ use std::process::ExitCode;
 
 /// Rows of text where the query does not say.
 const ROWS_SHOWN: usize = 20;
-const EXAMPLES: &str = "\
-Examples:
-  heaplab snapshot query a.heapsnapshot \\
-      'where class = \"Session\" | sort retained | top 10'
-  heaplab snapshot query a.heapsnapshot \\
-      'where type = \"string\" and shallow > 1MB | select id, shallow, name'
-  heaplab snapshot query a.heapsnapshot \\
-      'where class ~ \"Detached *\" | group class | sort count'
-  heaplab snapshot query b.heapsnapshot 'group class' --since a.heapsnapshot
-  heaplab snapshot query a.heapsnapshot 'group type' --json
-  heaplab snapshot query a.heapsnapshot \\
-      'select id, class, retained, dominator' -o rows.parquet
-
-Clauses, in this order, each as needed:
-  where CONDITION | group FIELD, ... | sort FIELD [asc|desc] | top N |
-  select FIELD, ...
-
-Fields: id, type, class, name, shallow, retained, distance, detached (1 or 0),
-references, dominator. Groups have their fields and count, shallow (sum),
-retained (by all of them together) and distance (the least).
-
-Conditions: = != < <= > >= on numbers and texts, ~ for a pattern with *,
-+ - * / and or not ( ), units B kB MB GB KiB MiB GiB.";
-
 /// Arguments of `heaplab snapshot query`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("../../../help/snapshot-query.txt"))]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]

@@ -11,23 +11,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot redact`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab snapshot redact a.heapsnapshot -o shared.heapsnapshot
-  heaplab snapshot redact a.heapsnapshot --source src/app.js \\
-      --source src/api.js -o shared.heapsnapshot
-  heaplab snapshot redact a.heapsnapshot --keep names -o shared.heapsnapshot
-  # the same key keeps two files comparable
-  heaplab snapshot redact a.heapsnapshot --key-file key -o a1.heapsnapshot
-
-Contents of strings, numbers and patterns are replaced; length stays, and what
-was equal is equal. Names of properties are kept only where they are
-identifiers of source code that is in the file or given, or the runtime's own:
-a map keyed by e-mail addresses has secrets for names. --keep names keeps those
-too. Addresses of scripts and pages never stay, unless a property is called so
-and --keep names was asked for. Sizes, ids, indices, lines and columns stay,
-and numbers of up to six digits where the runtime names references of its own
-by them (V8's slots). A string of the program with the same digits is replaced;
-a writer other than V8 may call internal references by digits that mean more.")]
+#[command(after_help = include_str!("../../../help/snapshot-redact.txt"))]
 pub struct Args {
     #[command(flatten)]
     rewriting: Rewriting,

@@ -10,17 +10,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot repair`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  # what a target that died had sent
-  heaplab snapshot repair a.heapsnapshot.part -o a.heapsnapshot
-  heaplab snapshot repair a.heapsnapshot -o b.heapsnapshot --json | \\
-      jq '.edges, .lost_names'
-
-A snapshot has its objects first, then references, then names. What is not in
-the file any more is said on standard error: references, without which retained
-sizes and distances are those of what there is; names, which are called
-`(lost name 17)` then, equal ones alike. With only the last brackets gone nothing
-is missing. Ids and own sizes stay.")]
+#[command(after_help = include_str!("../../../help/snapshot-repair.txt"))]
 pub struct Args {
     #[command(flatten)]
     rewriting: Rewriting,

@@ -9,17 +9,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot retainers`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab snapshot retainers a.heapsnapshot @4711
-  # and what refers to those
-  heaplab snapshot retainers a.heapsnapshot Session --depth 4
-  heaplab snapshot retainers a.heapsnapshot @4711 --json | \\
-      jq '.retainers[].from.id'
-
-A line reads: the object, and by what reference it holds the one above. The
-order is DevTools': by distance from the roots, so that the first is on a
-shortest path. An object is followed once, where it is nearest to the one asked
-for; elsewhere stands (above), (below), or (again) where it is on the way.")]
+#[command(after_help = include_str!("../../../help/snapshot-retainers.txt"))]
 pub struct Args {
     #[command(flatten)]
     object: OfObject,

@@ -12,18 +12,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot strings`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  # what one copy of each would save
-  heaplab snapshot strings a.heapsnapshot
-  # the largest strings
-  heaplab snapshot strings a.heapsnapshot --all --top 20
-  heaplab snapshot strings a.heapsnapshot --all --json | jq \\
-      -r '.strings[].value'
-  heaplab snapshot strings a.heapsnapshot --containing @example.org
-
-V8 cuts strings in a snapshot at 1024 characters; others of the same beginning
-are told apart by length and hash where the file has them. Where it has not, only
-the beginnings are known to be the same: the saving is at most that (<=).")]
+#[command(after_help = include_str!("../../../help/snapshot-strings.txt"))]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]

@@ -18,26 +18,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot summary`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  # the 30 classes that retain most
-  heaplab snapshot summary a.heapsnapshot
-  # all of them, by count
-  heaplab snapshot summary a.heapsnapshot --top 0 --sort count
-  # only these
-  heaplab snapshot summary a.heapsnapshot --class 'Detached *'
-  # at once, the next time
-  heaplab snapshot summary a.heapsnapshot --index
-  # what only detached elements keep
-  heaplab snapshot summary a.heapsnapshot --filter detached
-  # what is new since a
-  heaplab snapshot summary b.heapsnapshot --since a.heapsnapshot
-  # a file to attach to a bug
-  heaplab snapshot summary a.heapsnapshot --html summary.html
-  heaplab snapshot summary a.heapsnapshot --json | \\
-      jq '.classes[] | select(.name == \"Session\")'
-
-Distance is the number of references from a root; - where only the engine's
-internals lead there.")]
+#[command(after_help = include_str!("../../../help/snapshot-summary.txt"))]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]

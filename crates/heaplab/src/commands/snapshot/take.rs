@@ -19,37 +19,7 @@ use std::time::Duration;
 
 /// Arguments of `heaplab snapshot take`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab snapshot take --node 4711 -o a.heapsnapshot
-  # two that can be compared: the second one when Enter is pressed
-  heaplab snapshot take --node 4711 -o before.heapsnapshot \\
-      -o after.heapsnapshot
-  # or after a minute
-  heaplab snapshot take --node 4711 --every 1min -o before.heapsnapshot \\
-      -o after.heapsnapshot
-  heaplab snapshot take --node ws://127.0.0.1:9229/5c3f... -o a.heapsnapshot
-  heaplab snapshot take --chromium 9222 --page shop -o a.heapsnapshot
-  # a worker thread, whose heap is its own; and all of them beside the main one
-  heaplab snapshot take --node 4711 --worker 2 -o worker.heapsnapshot
-  heaplab snapshot take --node 4711 --worker all -o a.heapsnapshot
-
-To compare snapshots take them with one command: the ids of objects are those of
-one connection, and V8 begins anew with the next. (`watch` takes a series.)
-
-heaplab sends nothing to a process whose executable is not Node. A Node that does
-not listen yet is asked to (SIGUSR1), and its inspector is closed again in the
-end, since who can reach it can run code in the process; it stays open only if
-heaplab is killed. One that was open stays so. Give a Node program that handles
-SIGUSR1 itself --inspect instead, and name the inspector's address.
-
-Worker threads have heaps of their own, which are not in a snapshot of the main
-thread; where there are any, heaplab lists them, those that workers started too.
-A browser's shared and service workers are not listed: --page has those.
-
-The program stands still meanwhile. heaplab writes what it receives, so that its own memory stays small;
-the target's does not: V8 needs several times the heap. What came before the
-target died is kept as FILE.part; `heaplab snapshot validate` says how far that
-is good.")]
+#[command(after_help = include_str!("../../../help/snapshot-take.txt"))]
 pub struct Args {
     #[command(flatten)]
     target: Target,

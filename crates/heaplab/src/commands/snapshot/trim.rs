@@ -15,15 +15,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot trim`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab snapshot trim a.heapsnapshot Session -o bug.heapsnapshot
-  heaplab snapshot trim a.heapsnapshot 'Detached *' --objects 20 \\
-      -o bug.heapsnapshot
-  heaplab snapshot trim a.heapsnapshot @4711 --referrers 10 -o bug.heapsnapshot
-
-Ids and sizes stay, and with them what the other commands answer; but an object
-may retain more than before: what it shared with holders that are gone. Strings
-stay too: redact the file to share it.")]
+#[command(after_help = include_str!("../../../help/snapshot-trim.txt"))]
 pub struct Args {
     #[command(flatten)]
     rewriting: Rewriting,

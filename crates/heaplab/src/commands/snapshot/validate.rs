@@ -11,14 +11,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot validate`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab snapshot validate a.heapsnapshot
-  # what a target that died had sent
-  heaplab snapshot validate a.heapsnapshot.part
-  heaplab snapshot validate a.heapsnapshot --json | jq .good_bytes
-
-Exit code 0 where readers will take the file, 1 where it is damaged, cut, or no
-snapshot.")]
+#[command(after_help = include_str!("../../../help/snapshot-validate.txt"))]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]

@@ -19,26 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Arguments of `heaplab snapshot watch`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab snapshot watch --node 4711 --near-heap-limit 3 -o leak.heapsnapshot
-  heaplab snapshot watch --node 4711 --near-heap-limit 5 --near 60 \\
-      -o leak.heapsnapshot
-  heaplab snapshot watch --node 4711 --every 30s --at-most 3 \\
-      -o leak.heapsnapshot
-  heaplab snapshot diff leak.1.heapsnapshot leak.2.heapsnapshot \\
-      leak.3.heapsnapshot
-
-Writes leak.1.heapsnapshot, leak.2.heapsnapshot, ... The next one is due when
-the heap is near its limit again and has grown. Ends after the last one, or
-with the target: exit code 1 where fewer were taken than asked for. An inspector
-that had to be opened is closed in the end. V8 needs memory of its own beside
-the heap to make a snapshot.
-
-What grows faster than heaplab looks, V8 itself takes when the heap is full
-(Node 16.18, 18.10 and later): heaplab arranges that as the option
---heapsnapshot-near-heap-limit would, and gives such files its own names when
-the program has ended. Until then, and if heaplab ends before, they are in the
-program's folder. An older Node has to be started with that option.")]
+#[command(after_help = include_str!("../../../help/snapshot-watch.txt"))]
 pub struct Args {
     #[command(flatten)]
     target: Target,
