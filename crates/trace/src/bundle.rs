@@ -9,6 +9,7 @@
 mod columns;
 mod left;
 mod read_events;
+mod resident_codec;
 mod tables_codec;
 mod tables_file;
 mod write_events;
@@ -54,7 +55,8 @@ macro_rules! array {
     ($($name:literal),+) => { [$($name),+] };
 }
 
-/// The files of every bundle. A recording with chunks has `chunks.parquet` as well.
+/// The files of every bundle. A recording with chunks has `chunks.parquet` as well, one
+/// that knows the parts of resident memory `resident.parquet`.
 pub const FILES: [&str; 10] = with_bundle_files!(array);
 /// The first of [`FILES`]; marks a folder as a bundle.
 pub const META_FILE: &str = FILES[0];
@@ -111,6 +113,9 @@ pub struct Meta {
     /// Rows in `chunks.parquet`; 0: no such file.
     #[serde(skip_serializing_if = "is_zero")]
     pub chunks: u64,
+    /// Rows in `resident.parquet`; 0: no such file.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub resident: u64,
     /// Some reallocations may have moved their object without a word in the trace: the events'
     /// `moved` is a lower bound.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -177,7 +182,7 @@ impl Bundle {
             return Err(TraceError::Io { path: path.into(), action: "open", source });
         }
         let meta = read_meta(&path.join(META_FILE))?;
-        let tables = tables_codec::read_all(path, meta.chunks)?;
+        let tables = tables_codec::read_all(path, meta.chunks, meta.resident)?;
         Ok(Bundle { path: path.into(), meta, tables })
     }
 
@@ -398,6 +403,7 @@ impl BundleWriter {
         }
         (meta.events, meta.objects, meta.chunks) =
             (counts.events, counts.objects, tables.chunks.len() as u64);
+        meta.resident = tables.resident.len() as u64;
         meta.duration_ns = meta.duration_ns.max(counts.end_ns);
         let file = folder.0.join(META_FILE);
         let mut text = serde_json::to_vec_pretty(&meta)

@@ -5,9 +5,11 @@
 
 mod called;
 mod processes;
+mod resident;
 mod site;
 
 pub use processes::{process_label, recorded_first};
+pub use resident::{ResidentKind, ResidentPart};
 pub use site::bare_name;
 
 use crate::StackId;
@@ -270,6 +272,8 @@ pub struct Tables {
     pub samples: Vec<Sample>,
     /// What became of chunks, in order; empty where the recording does not show it.
     pub chunks: Vec<ChunkEvent>,
+    /// What resident memory consisted of, in order of time; empty where nobody asked.
+    pub resident: Vec<ResidentPart>,
 }
 
 impl Tables {

@@ -65,7 +65,11 @@ pub fn change(
     }
     let origin = origin(bundle, rules);
     // The system's view of the process is of the program as it was.
-    let tables = heaplab_trace::tables::Tables { samples: Vec::new(), ..tables.clone() };
+    let tables = heaplab_trace::tables::Tables {
+        samples: Vec::new(),
+        resident: Vec::new(),
+        ..tables.clone()
+    };
     let meta = Meta {
         writer: String::new(),
         origin: Some(origin.clone()),

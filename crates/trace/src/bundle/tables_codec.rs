@@ -3,6 +3,7 @@
 //! References between tables are checked here: a parent is a smaller row, every other reference
 //! exists.
 
+use super::resident_codec;
 use super::tables_file::{Rows, write};
 use crate::TraceError;
 use crate::parquet::schema::{Column, Encoding::*, Kind::*};
@@ -160,6 +161,7 @@ pub fn write_all(folder: &Path, tables: &Tables) -> Result<(), TraceError> {
             (_, sample) => unless_zero(sample.resident_peak_bytes),
         }
     })?;
+    resident_codec::write_parts(folder, &tables.resident)?;
     if tables.chunks.is_empty() {
         return Ok(());
     }
@@ -241,29 +243,19 @@ fn process_value(row: usize, process: &Process, column: usize) -> Value<'_> {
     }
 }
 
-/// Reads all tables from `folder`; `chunks_expected` rows about chunks must be there.
-pub fn read_all(folder: &Path, chunks_expected: u64) -> Result<Tables, TraceError> {
+/// Reads all tables from `folder`; so many rows about chunks and about resident memory must be
+/// there.
+pub fn read_all(
+    folder: &Path,
+    chunks_expected: u64,
+    resident_expected: u64,
+) -> Result<Tables, TraceError> {
     let open = |file: usize, columns: &[Column]| Rows::read(&folder.join(FILES[file]), columns);
     let (stacks, frames, modules) = (open(0, &STACKS)?, open(1, &FRAMES)?, open(2, &MODULES)?);
     let (processes, threads, arenas) =
         (open(3, &PROCESSES)?, open(4, &THREADS)?, open(5, &ARENAS)?);
     let (marks, samples) = (open(6, &MARKS)?, open(7, &SAMPLES)?);
-    let chunks = if chunks_expected > 0 {
-        Some(Rows::read(&folder.join(CHUNKS_FILE), &CHUNKS)?)
-    } else {
-        None
-    };
-    let chunk_rows = chunks.as_ref().map_or(0, Rows::len) as u64;
-    if chunk_rows != chunks_expected {
-        let (path, expected) =
-            (folder.join(CHUNKS_FILE), format!("{chunks_expected} rows, as meta.json says"));
-        return Err(TraceError::Malformed {
-            path,
-            place: "footer".into(),
-            expected,
-            found: chunk_rows.to_string(),
-        });
-    }
+    let chunks = optional(folder, CHUNKS_FILE, &CHUNKS, chunks_expected)?;
     let counts = Counts {
         frames: frames.len() as u64,
         modules: modules.len() as u64,
@@ -281,7 +273,37 @@ pub fn read_all(folder: &Path, chunks_expected: u64) -> Result<Tables, TraceErro
         samples: rows(&samples, |row| sample(&samples, row, &counts))?,
         chunks: chunks
             .map_or(Ok(Vec::new()), |chunks| rows(&chunks, |row| chunk(&chunks, row, &counts)))?,
+        resident: resident_codec::read_parts(
+            folder,
+            resident_expected,
+            counts.processes,
+            stacks.len() as u64,
+        )?,
     })
+}
+
+/// A file that only some recordings have; `None`: no rows are expected. It must have as many rows
+/// as expected.
+pub(super) fn optional(
+    folder: &Path,
+    file: &str,
+    columns: &[Column],
+    expected_rows: u64,
+) -> Result<Option<Rows>, TraceError> {
+    if expected_rows == 0 {
+        return Ok(None);
+    }
+    let path = folder.join(file);
+    let table = Rows::read(&path, columns)?;
+    if table.len() as u64 != expected_rows {
+        return Err(TraceError::Malformed {
+            path,
+            place: "footer".into(),
+            expected: format!("{expected_rows} rows, as meta.json says"),
+            found: table.len().to_string(),
+        });
+    }
+    Ok(Some(table))
 }
 
 struct Counts {

@@ -2,11 +2,26 @@
 
 use super::*;
 use crate::tables::{
-    Arena, Began, ChunkEvent, ChunkOp, Ended, Frame, Mark, Module, Process, Sample, StackNode,
-    Thread,
+    Arena, Began, ChunkEvent, ChunkOp, Ended, Frame, Mark, Module, Process, ResidentKind,
+    ResidentPart, Sample, StackNode, Thread,
 };
 use crate::{Family, Flags, Op, Origin};
 use proptest::prelude::*;
+
+fn resident() -> Vec<ResidentPart> {
+    let part = ResidentPart { time_ns: 7, process: 1, bytes: 4096, ..ResidentPart::default() };
+    vec![
+        ResidentPart { kind: ResidentKind::Code, name: "/lib/x.so".into(), ..part.clone() },
+        ResidentPart {
+            kind: ResidentKind::Mapped,
+            stack: 2,
+            bytes: 3 << 20,
+            huge_bytes: 2 << 20,
+            mappings: 3,
+            ..part
+        },
+    ]
+}
 
 /// Tables with every optional value present once and missing once.
 pub(super) fn tables() -> Tables {
@@ -18,6 +33,7 @@ pub(super) fn tables() -> Tables {
         ..Process::default()
     };
     Tables {
+        resident: resident(),
         stacks: vec![
             StackNode::default(),
             StackNode { parent: 0, frame: 0 },
@@ -446,8 +462,8 @@ fn a_bundle_of_format_version_1_is_read() {
     let bundle = Bundle::open(&data("version-1.bundle")).unwrap();
     bundle.verify().unwrap();
     assert_eq!(all(&bundle, Selection::default()), sample());
-    // Chunks and the kernel's peak came later, without a new version.
-    let mut expected = Tables { chunks: Vec::new(), ..tables() };
+    // Chunks, the kernel's peak and parts of resident memory came later, without a new version.
+    let mut expected = Tables { chunks: Vec::new(), resident: Vec::new(), ..tables() };
     expected.samples.iter_mut().for_each(|sample| sample.resident_peak_bytes = 0);
     assert_eq!(bundle.tables(), &expected);
     assert_eq!(
