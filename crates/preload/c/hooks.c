@@ -96,6 +96,7 @@ static struct range code_of(void *function)
 static bool in_range(struct range range, uintptr_t address) { return address >= range.start && address < range.end; }
 
 static void resolve_operators(void);
+static void resolve_maps(void);
 static void resolve_starters(void);
 
 /* In a block's properties: the allocator does not know the block's usable size. */
@@ -167,6 +168,7 @@ static bool resolve(void)
     TAKE(malloc);
     resolve_operators();
     resolve_starters();
+    resolve_maps();
     resolving = 2;
     errno = error;
     return true;

@@ -72,7 +72,7 @@
 
 #include <stdint.h>
 
-#define HL_VERSION 3u
+#define HL_VERSION 4u
 #define HL_CONTROL_MAGIC 0x31304c5254434c48ull /* "HLCTRL01" */
 #define HL_PROCESS_MAGIC 0x3130434f52504c48ull /* "HLPROC01" */
 #define HL_RING_MAGIC 0x3130474e49524c48ull    /* "HLRING01" */
@@ -272,6 +272,8 @@ struct hl_unloaded {
 #define HL_NODE 10u          /* 3 words: 0, ip, node|parent (node in the low 32 bits) */
 #define HL_NODES_MAX (1u << 20) /* node numbers are below this */
 #define HL_PAD 11u           /* 1 word: only the stamp */
+#define HL_MAP 12u           /* 4 words: 0, address and owner, bytes, node: the range is mapped */
+#define HL_UNMAP 13u         /* 3 words: 0 (before), address, bytes: the range is not any more */
 #define HL_COUNTER_BITS 60u
 
 /* A block word: address in the low 52 bits, then log2 of the requested alignment (0: none), zeroed,
@@ -284,6 +286,11 @@ struct hl_unloaded {
 #define HL_FAMILY_MALLOC 0u
 #define HL_FAMILY_ALIGNED 1u
 #define HL_FAMILY_NEW 2u
+
+/* Above the address of HL_MAP: who asked for the range. */
+#define HL_MAP_OWNER_SHIFT 52u
+#define HL_MAP_PROGRAM 0u
+#define HL_MAP_ALLOCATOR 1u
 
 /* node|slack: node in the low 32 bits, usable size less size above; HL_SLACK_UNKNOWN if unknown or
    too large. */

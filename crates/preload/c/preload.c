@@ -32,6 +32,7 @@
 #include "nested.c"
 #include "hooks.c"
 #include "plain.c"
+#include "maps.c"
 #include "operators.c"
 #include "exec.c"
 #include "sanitizer.c"

@@ -59,6 +59,8 @@ static void *map_private(size_t bytes, int advice)
         return NULL;
     if (advice)
         sys(SYS_madvise, result, (long)bytes, advice, 0, 0, 0);
+    /* readers of /proc/PID/smaps tell the recorder's memory by this flag and MAP_NORESERVE's */
+    sys(SYS_madvise, result, (long)bytes, MADV_DONTDUMP, 0, 0, 0);
     return (void *)result;
 }
 

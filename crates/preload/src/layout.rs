@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Version of this layout; a file of another version cannot be read.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// First word of the control page.
 pub const CONTROL_MAGIC: u64 = 0x3130_4c52_5443_4c48;
 /// First word of a process file.
@@ -354,6 +354,16 @@ pub const NODE: u8 = 10;
 /// 1 word: only a stamp. Fills the end of a ring's data if the next records would not fit in one
 /// piece.
 pub const PAD: u8 = 11;
+/// 4 words: stamp, address and owner, bytes, node: the range is mapped.
+pub const MAP: u8 = 12;
+/// 3 words: stamp (before), address, bytes: the range is mapped no more.
+pub const UNMAP: u8 = 13;
+/// Where the owner of [`MAP`] stands above the address.
+pub const MAP_OWNER_SHIFT: u32 = 52;
+/// The program mapped the range.
+pub const MAP_PROGRAM: u32 = 0;
+/// The allocator mapped it.
+pub const MAP_ALLOCATOR: u32 = 1;
 /// Node numbers are below this.
 pub const NODES_MAX: u32 = 1 << 20;
 /// Bits of the counter that a stamp keeps.
@@ -384,10 +394,10 @@ pub const fn stamp(word: u64) -> (u8, u64) {
 /// record.
 pub const fn record_words(kind: u8, second: u64) -> Option<u64> {
     match kind {
-        ALLOC | ALLOC_FAILED | THREAD_BEGIN | THREAD_END => Some(4),
+        ALLOC | ALLOC_FAILED | THREAD_BEGIN | THREAD_END | MAP => Some(4),
         PAD => Some(1),
         FREE | USABLE_SIZE => Some(2),
-        NODE => Some(3),
+        NODE | UNMAP => Some(3),
         REALLOC | REALLOC_FAILED => Some(6),
         MARK if second <= MARK_BYTES_MAX => Some(2 + second.div_ceil(8)),
         _ => None,
@@ -476,7 +486,7 @@ mod tests {
             LOST_REASONS, RECORD_EXECUTABLE, RECORD_COMMAND_LINE, RECORD_MODULE, RECORD_MODULE_UNLOADED, RING_FREE,
             RING_IN_USE, ALLOC, ALLOC_FAILED, FREE, REALLOC, REALLOC_FAILED, USABLE_SIZE, THREAD_BEGIN, THREAD_END, MARK,
             MARK_BYTES_MAX, NODE, PAD, NODES_MAX, COUNTER_BITS, ADDRESS_BITS, ALIGN_SHIFT, ZEROED_SHIFT, FAMILY_SHIFT, FAMILY_MALLOC,
-            FAMILY_ALIGNED, FAMILY_NEW, SLACK_UNKNOWN);
+            FAMILY_ALIGNED, FAMILY_NEW, SLACK_UNKNOWN, MAP, UNMAP, MAP_OWNER_SHIFT, MAP_PROGRAM, MAP_ALLOCATOR);
         all
     }
 

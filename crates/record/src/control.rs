@@ -316,7 +316,7 @@ mod tests {
         let error = ControlFacts::parse(&page).unwrap_err();
         assert!(
             error.starts_with(
-                "its layout has version 2; this heaplab reads version 3: finish it with the heaplab"
+                "its layout has version 3; this heaplab reads version 4: finish it with the heaplab"
             ),
             "{error}"
         );

@@ -7,6 +7,7 @@
 use crate::clock;
 use crate::discover::{self, Arrivals};
 use crate::image::{Image, ImageDamage};
+use crate::mappings::sampler::Sampler;
 use crate::proc_fs::{self, Memory};
 use crate::ring::{self, Change, Parsed, Part, ProcessFile, Ring};
 use crate::session;
@@ -288,6 +289,7 @@ pub struct Drainer {
     lost: HashSet<(u32, u32)>,
     /// Their reports, until taken.
     losses: Vec<Lost>,
+    mappings: Sampler,
 }
 
 /// A process image with an unreadable file: nothing of it is recorded.
@@ -319,6 +321,7 @@ impl Drainer {
             holders: Holders { spool: spool.to_owned(), looked: None, found: HashSet::new() },
             lost: HashSet::new(),
             losses: Vec::new(),
+            mappings: Sampler::default(),
         }
     }
 
@@ -538,6 +541,7 @@ impl Drainer {
     /// the end is noted all the same.
     fn end(&mut self, key: (u32, u32), how: How) -> io::Result<()> {
         let Some(mut tracked) = self.living.remove(&key) else { return Ok(()) };
+        self.mappings.forget(key);
         self.cut.extend(tracked.newly_cut().map(|reason| (key.0, reason)));
         let discovered =
             all(tracked.open_rings(&self.spool, key), |text| self.note(&Note::Loss { text }));
@@ -555,7 +559,7 @@ impl Drainer {
         discovered.and(emptied).and(noted)
     }
 
-    /// Notes the memory of every living image.
+    /// Notes the memory of every living image, and now and then what it lies in.
     pub fn sample(&mut self) -> io::Result<()> {
         // Leave out images with a number that is another process's, or unconfirmed.
         let is_own = |(key, tracked): (&(u32, u32), &mut Tracked)| {
@@ -581,6 +585,9 @@ impl Drainer {
                     resident_peak_bytes,
                     without_huge_pages,
                 })?;
+                if let Some(note) = self.mappings.read((pid, seq), resident_bytes, &self.spool) {
+                    self.note(&note)?;
+                }
             }
         }
         Ok(())

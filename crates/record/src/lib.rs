@@ -15,6 +15,7 @@
 //! - [`output`]: the place of a recording, and what it may replace.
 //! - [`settings`], [`summary`]: what a person asks for and is told, in words.
 //! - [`interrupts`]: work that a signal may end.
+//! - [`mappings`]: what a process's resident memory lies in, by the kernel's word.
 //! - [`mark`]: naming a moment from outside.
 //! - [`jvm`]: recordings of a JVM's metaspace by its own log, without the preload object.
 //! - [`node`]: recordings of a Node's JavaScript heaps by an addon, without the preload object.
@@ -32,6 +33,7 @@ pub mod image;
 pub mod inherited;
 pub mod interrupts;
 pub mod jvm;
+pub mod mappings;
 pub mod mark;
 pub mod node;
 pub mod ocaml;

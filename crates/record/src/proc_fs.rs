@@ -149,6 +149,25 @@ fn memory_of(status: &str) -> Option<Memory> {
     })
 }
 
+/// The numbers of the process's threads, at most `limit` of them.
+pub fn threads(pid: u32, limit: usize) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.take(limit).collect()
+}
+
+/// The stack pointer of a thread that waits in the kernel; `None`: it runs, or may not be asked.
+pub fn stack_pointer(pid: u32, thread: u32) -> Option<u64> {
+    stack_pointer_of(&text(format!("/proc/{pid}/task/{thread}/syscall"))?)
+}
+
+/// "number arguments... stack-pointer instruction-pointer", or "-1 stack-pointer
+/// instruction-pointer", or "running".
+fn stack_pointer_of(line: &str) -> Option<u64> {
+    let stack = line.split_ascii_whitespace().rev().nth(1)?;
+    u64::from_str_radix(stack.strip_prefix("0x")?, 16).ok().filter(|stack| *stack != 0)
+}
+
 /// The user that the process acts as (its effective user id).
 pub fn user(pid: u32) -> Option<u32> {
     user_of(&text(format!("/proc/{pid}/status"))?)
@@ -296,6 +315,12 @@ mod tests {
             memory_of("VmHWM:\t    20 kB\nVmRSS:\t    12 kB\nRssAnon:\t     4 kB\n"),
             Some(peak)
         );
+        assert_eq!(
+            stack_pointer_of("230 0x0 0x0 0x1 0x2 0x0 0x0 0x7ffc10 0x7fb5\n"),
+            Some(0x7ffc10)
+        );
+        assert_eq!(stack_pointer_of("-1 0x7ffc20 0x7fb5\n"), Some(0x7ffc20));
+        assert_eq!(stack_pointer_of("running\n"), None);
         assert_eq!(memory_of("VmRSS:\t    12 kB\n"), None);
         assert_eq!(user_of("Umask:\t0022\nUid:\t0\t65534\t0\t65534\n"), Some(65534));
     }

@@ -427,7 +427,7 @@ fn encode_other(
     let record = record_of(kind, stamp, words);
     encoder.push(&record);
     match kind {
-        layout::THREAD_BEGIN | layout::THREAD_END => {}
+        layout::THREAD_BEGIN | layout::THREAD_END | layout::MAP | layout::UNMAP => {}
         layout::REALLOC => {
             each(Change { gone: record.old_address, born: record.address, size: record.size })
         }
@@ -466,6 +466,22 @@ fn record_of(kind: u8, stamp: u64, words: &[u64]) -> Record {
                 ..Record::default()
             }
         }
+        layout::MAP => Record {
+            kind: Kind::Map,
+            flags: (second >> layout::MAP_OWNER_SHIFT) as u8,
+            stamp,
+            address: address_of(second),
+            size: words[2],
+            stack: words[3] as u32,
+            ..Record::default()
+        },
+        layout::UNMAP => Record {
+            kind: Kind::Unmap,
+            stamp,
+            address: address_of(second),
+            size: words[2],
+            ..Record::default()
+        },
         _ => Record {
             kind: Kind::UsableSizeRead,
             stamp,
@@ -473,6 +489,10 @@ fn record_of(kind: u8, stamp: u64, words: &[u64]) -> Record {
             ..Record::default()
         },
     }
+}
+
+fn address_of(word: u64) -> u64 {
+    word & ((1 << layout::ADDRESS_BITS) - 1)
 }
 
 /// A birth, from the words behind the stamp.

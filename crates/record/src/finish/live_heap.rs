@@ -68,6 +68,23 @@ impl LiveHeap {
         None
     }
 
+    /// Calls `visit` with the address and the requested bytes of every live block.
+    pub fn each(&self, mut visit: impl FnMut(u64, u64)) {
+        self.top.iter().for_each(|(address, live)| visit(address, live.size));
+        for (index, layer) in self.layers.iter().enumerate() {
+            let above = &self.layers[index + 1..];
+            for (address, live) in layer.map.iter() {
+                let has = |map: &AddressMap| map.get(address).is_some();
+                let is_gone = has(&self.top)
+                    || has(&self.released)
+                    || above.iter().any(|layer| has(&layer.map) || has(&layer.released));
+                if !is_gone {
+                    visit(address, live.size);
+                }
+            }
+        }
+    }
+
     /// Puts a new object of this process at `address`, which must be free (see [`LiveHeap::get`]).
     #[inline]
     pub fn insert(&mut self, address: u64, live: Live) {
@@ -240,6 +257,12 @@ mod tests {
                 for address in (1..30).map(|n| n * 16) {
                     prop_assert_eq!(heap.get(address), model.get(&address).copied());
                 }
+                let mut each = Vec::new();
+                heap.each(|address, _| each.push(address));
+                each.sort_unstable();
+                let mut expected: Vec<u64> = model.keys().copied().collect();
+                expected.sort_unstable();
+                prop_assert_eq!(each, expected);
             }
         }
     }

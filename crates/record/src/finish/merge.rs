@@ -27,11 +27,13 @@ mod plain;
 mod rows;
 
 use super::live_heap::LiveHeap;
+use super::residence::{Moment, Residence};
 use super::streams::{Files, Stream};
 use super::tables::{ImageTables, TableBuilder};
 use super::waits::Waits;
 use crate::clock::Clock;
 use crate::image::Image;
+use heaplab_trace::tables::ResidentPart;
 use heaplab_trace::{Event, EventSink, Op, TraceError};
 use plain::Ended;
 use std::cmp::Reverse;
@@ -69,6 +71,8 @@ pub enum Action {
     Begin(usize),
     /// A mark from outside: its name and process.
     Mark(String, Option<u32>),
+    /// The resident memory of the image (by its index in the list).
+    Resident(usize, Box<Moment>),
 }
 
 /// An image with its streams, the input of merging.
@@ -86,6 +90,7 @@ pub struct ImageInput {
 struct ProcessState {
     tables: ImageTables,
     heap: LiveHeap,
+    residence: Residence,
     cut_at: u64,
     live_bytes: u64,
 }
@@ -141,6 +146,10 @@ pub struct Merge<'a, S> {
     processes: Vec<Option<ProcessState>>,
     streams_left: Vec<usize>,
     children_left: Vec<usize>,
+    /// Moments to come of each image's resident memory.
+    moments_left: Vec<usize>,
+    /// Parts of resident memory so far.
+    pub resident: Vec<ResidentPart>,
     streams: Vec<Stream>,
     states: Vec<StreamState>,
     queue: BinaryHeap<Reverse<(u64, usize)>>,
@@ -167,6 +176,7 @@ impl<'a, S: EventSink> Merge<'a, S> {
         streams: Vec<(usize, Stream)>,
     ) -> Self {
         let mut streams_left = vec![0; images.len()];
+        let moments_left = vec![0; images.len()];
         let mut children_left = vec![0; images.len()];
         for parent in images.iter().filter_map(|image| image.parent) {
             children_left[parent] += 1;
@@ -210,6 +220,8 @@ impl<'a, S: EventSink> Merge<'a, S> {
             images: images.into_iter().map(Some).collect(),
             streams_left,
             children_left,
+            moments_left,
+            resident: Vec::new(),
             streams: streams.into_iter().map(|(_, stream)| stream).collect(),
             states,
             queue,
@@ -230,6 +242,11 @@ impl<'a, S: EventSink> Merge<'a, S> {
         mut actions: Vec<(u64, Action)>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), TraceError> {
+        for (_, action) in &actions {
+            if let Action::Resident(place, _) = action {
+                self.moments_left[*place] += 1;
+            }
+        }
         actions.reverse();
         let mut told = 0;
         loop {
@@ -277,6 +294,10 @@ impl<'a, S: EventSink> Merge<'a, S> {
                 self.begin(place);
                 Ok(())
             }
+            Action::Resident(place, moment) => {
+                self.divide(place, &moment);
+                Ok(())
+            }
             Action::Mark(name, pid) => {
                 let process = pid
                     .and_then(|pid| {
@@ -297,23 +318,46 @@ impl<'a, S: EventSink> Merge<'a, S> {
         }
     }
 
+    /// Divides the resident memory of a process at this moment.
+    fn divide(&mut self, place: usize, moment: &Moment) {
+        self.moments_left[place] -= 1;
+        if let Some(process) = &mut self.processes[place] {
+            let time_ns = self.clock.ns(moment.counter);
+            let parts = process.residence.divide(moment, &process.heap);
+            for ((kind, name, stack), figures) in parts.by_key {
+                self.resident.push(ResidentPart {
+                    time_ns,
+                    process: process.tables.row,
+                    kind,
+                    name,
+                    stack: self.builder.stack_row(stack),
+                    bytes: figures.bytes,
+                    huge_bytes: figures.huge_bytes,
+                    mappings: figures.mappings,
+                });
+            }
+        }
+        self.drop_if_over(place);
+    }
+
     fn begin(&mut self, place: usize) {
         let Some(input) = self.images[place].take() else { return };
-        let heap = match input.parent {
+        let (heap, residence) = match input.parent {
             Some(parent) => {
                 self.children_left[parent] -= 1;
-                let heap = self.processes[parent]
+                let copies = self.processes[parent]
                     .as_mut()
-                    .map(|parent| parent.heap.fork())
+                    .map(|parent| (parent.heap.fork(), parent.residence.clone()))
                     .unwrap_or_default();
                 self.drop_if_over(parent);
-                heap
+                copies
             }
-            None => LiveHeap::default(),
+            None => Default::default(),
         };
         let cut_at = input.image.cut.map_or(u64::MAX, |(counter, _)| counter);
         let tables = self.builder.add_image(input.image, input.is_first);
-        self.processes[place] = Some(ProcessState { tables, heap, cut_at, live_bytes: 0 });
+        self.processes[place] =
+            Some(ProcessState { tables, heap, residence, cut_at, live_bytes: 0 });
         self.drop_if_over(place);
     }
 
@@ -321,6 +365,7 @@ impl<'a, S: EventSink> Merge<'a, S> {
     fn drop_if_over(&mut self, place: usize) {
         if self.streams_left[place] == 0
             && self.children_left[place] == 0
+            && self.moments_left[place] == 0
             && self.images[place].is_none()
         {
             self.processes[place] = None;

@@ -11,6 +11,7 @@ pub mod facts;
 pub mod live_heap;
 pub mod merge;
 pub mod node_table;
+pub mod residence;
 pub mod stack_map;
 pub mod streams;
 pub mod tables;
@@ -35,6 +36,7 @@ use heaplab_trace::EventSink;
 use heaplab_trace::bundle::{BundleWriter, Meta};
 use heaplab_trace::tables::{Sample, Tables};
 use merge::{Action, Counts, ImageInput, Merge};
+use residence::Moment;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -190,6 +192,18 @@ pub fn merge_spool<S: EventSink>(
             .into_iter()
             .map(|mark| (mark.counter, Action::Mark(mark.name, mark.pid))),
     );
+    let places: HashMap<(u32, u32), usize> = inputs
+        .iter()
+        .enumerate()
+        .map(|(place, input)| ((input.image.pid, input.image.seq), place))
+        .collect();
+    for moment in moments(&content.index.notes) {
+        if let Some(place) = places.get(&moment.key) {
+            // Nothing happens to a process before it begins.
+            let counter = moment.counter.max(inputs[*place].image.begin_counter);
+            actions.push((counter, Action::Resident(*place, Box::new(moment))));
+        }
+    }
     actions.sort_by_key(|(counter, action)| (*counter, matches!(action, Action::Mark(..))));
     let mut merge = Merge::new(files, clock, content.control.stack_depth, sink, inputs, streams);
     merge.run(actions, &mut |rows| progress(Progress::Rows(rows, expected)))?;
@@ -202,11 +216,28 @@ pub fn merge_spool<S: EventSink>(
     let ends = facts.ends(&content.index, rows);
     let without_huge_pages = facts::Facts::without_huge_pages(&content.index, rows);
     let mut tables = merge.builder.tables;
+    tables.resident = merge.resident;
     tables.samples = samples;
     facts.complete(&mut tables, ends, &content.index);
     let meta =
         Meta { without_huge_pages, ..facts.meta(&content, &counts, unknown_stacks, &tables) };
     Ok((tables, meta, counts))
+}
+
+/// The moments at which the resident memory of an image is divided.
+fn moments(notes: &[Note]) -> Vec<Moment> {
+    let mut of_images: BTreeMap<(u32, u32), Vec<Moment>> = BTreeMap::new();
+    for note in notes {
+        let Note::Mappings { counter, pid, seq, files, anonymous } = note else { continue };
+        let key = (*pid, *seq);
+        let of_image = of_images.entry(key).or_default();
+        let files = files
+            .clone()
+            .or_else(|| of_image.last().map(|before| before.files.clone()))
+            .unwrap_or_default();
+        of_image.push(Moment { counter: *counter, key, files, anonymous: anonymous.clone() });
+    }
+    of_images.into_values().flat_map(residence::thin).collect()
 }
 
 fn read_content(files: &Files, index: Option<Index>) -> Result<SpoolContent, RecordError> {

@@ -1,5 +1,6 @@
 //! Notes: the rare facts that a spool keeps beside records, each a JSON object in its own block.
 
+use crate::mappings::{AnonymousRow, FilePart};
 use serde::{Deserialize, Serialize};
 
 /// One note.
@@ -38,6 +39,20 @@ pub enum Note {
         /// It has switched transparent huge pages off (`PR_SET_THP_DISABLE`).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         without_huge_pages: bool,
+    },
+    /// What lies in a process's resident memory.
+    Mappings {
+        /// Counter right before the reading.
+        counter: u64,
+        /// Process number.
+        pid: u32,
+        /// The image's `seq`.
+        seq: u32,
+        /// Pages of files; `None`: as in the image's note before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        files: Option<Vec<FilePart>>,
+        /// Anonymous mappings by address.
+        anonymous: Vec<AnonymousRow>,
     },
     /// A process image ended.
     Ended {

@@ -15,7 +15,7 @@ use super::widths::{Put, ROOM, Take, Widths};
 pub use short::TakeShort;
 use short::{SHORT_ALLOC_BYTES, SHORT_FREE_BYTES, word_of};
 
-/// The kind of a record, in the low three bits of its head.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Kind {
@@ -39,6 +39,10 @@ pub enum Kind {
     /// From here on in this ring, node `stack` is return address `address`, called from node
     /// `size`.
     Node = 7,
+    /// `size` bytes at `address` are mapped; `flags`: by whom; `stack`: from where.
+    Map = 8,
+    /// They are mapped no more.
+    Unmap = 9,
 }
 
 /// The low three bits of a head.
@@ -48,7 +52,7 @@ mod code {
     pub const FREE: u32 = 1;
     pub const REALLOC: u32 = 2;
     pub const USABLE_SIZE_READ: u32 = 3;
-    /// Beginnings and ends of threads, and marks; the next bits tell them apart.
+    /// Beginnings and ends of threads, marks, mappings; the next bits tell them apart.
     pub const RARE: u32 = 4;
     /// An allocation with short fields, as nearly all: see [`super::short`].
     pub const SHORT_ALLOC: u32 = 5;
@@ -200,6 +204,8 @@ impl Encoder {
             Kind::ThreadBegin => self.rare(0, record, [record.address, record.size, record.usable]),
             Kind::ThreadEnd => self.rare(1, record, [record.address, record.size, record.usable]),
             Kind::Mark => self.rare(2, record, [record.size]),
+            Kind::Map => self.rare(3, record, [record.address, record.size, record.stack.into()]),
+            Kind::Unmap => self.rare(4, record, [record.address, record.size]),
         }
     }
 
@@ -516,7 +522,7 @@ impl Decoder {
         )
     }
 
-    /// Beginnings and ends of threads, and marks.
+    /// Beginnings and ends of threads, marks, and mappings.
     #[cold]
     fn rare(&mut self, room: &[u8; ROOM], head: u32) -> Result<(Record, usize), BlockDamage> {
         let mut take = Take::new(room, 2);
@@ -526,6 +532,8 @@ impl Decoder {
             0 => Kind::ThreadBegin,
             1 => Kind::ThreadEnd,
             2 => Kind::Mark,
+            3 => Kind::Map,
+            4 => Kind::Unmap,
             _ => return Err(BlockDamage::Record),
         };
         if record.kind == Kind::Mark {
@@ -536,9 +544,14 @@ impl Decoder {
                 .ok()
                 .filter(|bytes| *bytes <= MARK_BYTES_MAX)
                 .ok_or(BlockDamage::Record)?;
+        } else if record.kind == Kind::Unmap {
+            (record.address, record.size) = (take.whole(8), take.whole(8));
         } else {
             (record.address, record.size, record.usable) =
                 (take.whole(8), take.whole(8), take.whole(8));
+        }
+        if record.kind == Kind::Map {
+            record.stack = std::mem::take(&mut record.usable) as u32;
         }
         Ok((record, take.at))
     }

@@ -39,7 +39,7 @@ impl<S: EventSink> Merge<'_, S> {
         }
         let Some(process) = &mut self.processes[state.process] else { return Ok(Ended::Special) };
         let (row, limit) = (state.row, self.limit);
-        let ProcessState { tables, heap, cut_at, live_bytes } = process;
+        let ProcessState { tables, heap, cut_at, live_bytes, .. } = process;
         let mut cursor = self.streams[place].take_out();
         let mut run = Run {
             sink: &mut *self.sink,

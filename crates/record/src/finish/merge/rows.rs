@@ -2,11 +2,19 @@
 
 use super::super::address_map::Live;
 use super::super::live_heap::{Found, LiveHeap};
+use super::super::residence::claims::Owner;
 use super::super::streams::Stream;
 use super::super::tables::{ImageTables, TableBuilder};
 use super::{Merge, NO_THREAD, ReallocState, Step};
 use crate::spool::record::{FAILED, FAMILY_SHIFT, Kind, Record, ZEROED};
+use heaplab_preload::layout;
 use heaplab_trace::{Event, EventSink, Family, Flags, Op, TraceError};
+
+/// The end of a range that the kernel rounds up to whole pages.
+fn page_end(start: u64, bytes: u64) -> u64 {
+    let page_bytes = rustix::param::page_size() as u64;
+    start.saturating_add(bytes).checked_next_multiple_of(page_bytes).unwrap_or(u64::MAX)
+}
 
 impl<S: EventSink> Merge<'_, S> {
     #[inline]
@@ -16,8 +24,10 @@ impl<S: EventSink> Merge<'_, S> {
         let process = self.states[place].process;
         let Some(state) = &mut self.processes[process] else { return Ok(Step::Done) };
         if record.stamp > state.cut_at {
-            self.counts.after_cut +=
-                u64::from(!matches!(record.kind, Kind::ThreadBegin | Kind::ThreadEnd | Kind::Node));
+            self.counts.after_cut += u64::from(!matches!(
+                record.kind,
+                Kind::ThreadBegin | Kind::ThreadEnd | Kind::Node | Kind::Map | Kind::Unmap
+            ));
             return Ok(Step::Done);
         }
         match record.kind {
@@ -55,6 +65,24 @@ impl<S: EventSink> Merge<'_, S> {
                     &mut self.streams[place],
                     &record,
                 );
+                Ok(Step::Done)
+            }
+            Kind::Map => {
+                let owner = if u32::from(record.flags) == layout::MAP_ALLOCATOR {
+                    Owner::Allocator
+                } else {
+                    Owner::Program(self.streams[place].stack_of(record.stack).unwrap_or(0))
+                };
+                state.residence.claims.claim(
+                    record.address,
+                    page_end(record.address, record.size),
+                    owner,
+                );
+                Ok(Step::Done)
+            }
+            Kind::Unmap => {
+                let end = page_end(record.address, record.size);
+                state.residence.claims.release(record.address, end);
                 Ok(Step::Done)
             }
             Kind::Mark => {

@@ -8,7 +8,7 @@ fn some_u64() -> impl Strategy<Value = u64> {
 }
 
 fn record() -> impl Strategy<Value = Record> {
-    (0_u8..7, 0_u8..32, 0_u8..64, prop::array::uniform6(some_u64()), any::<u32>()).prop_map(
+    (0_u8..9, 0_u8..32, 0_u8..64, prop::array::uniform6(some_u64()), any::<u32>()).prop_map(
         |(kind, flags, align, v, stack)| {
             let kinds = [
                 Kind::Alloc,
@@ -18,6 +18,8 @@ fn record() -> impl Strategy<Value = Record> {
                 Kind::ThreadBegin,
                 Kind::ThreadEnd,
                 Kind::Node,
+                Kind::Map,
+                Kind::Unmap,
             ];
             let kind = kinds[usize::from(kind)];
             let plain = Record { kind, flags, stamp: v[0], address: v[1], ..Record::default() };
@@ -34,6 +36,8 @@ fn record() -> impl Strategy<Value = Record> {
                 },
                 Kind::ThreadBegin | Kind::ThreadEnd => Record { size: v[2], usable: v[3], ..plain },
                 Kind::Node => Record { size: v[2], stack, flags: 0, ..plain },
+                Kind::Map => Record { size: v[2], stack, ..plain },
+                Kind::Unmap => Record { size: v[2], ..plain },
                 _ => plain,
             }
         },

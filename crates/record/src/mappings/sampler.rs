@@ -1,0 +1,103 @@
+//! When to read a process's mappings, and what of a reading is new.
+//!
+//! A reading takes the kernel some ms for a program with hundreds of mappings and some 100 MB. So
+//! readings take at most 1 part in [`PART_MAX`] of the time, and the time between two grows with
+//! their number: a recording of a day has some thousands. A process whose resident bytes have grown
+//! since its last reading is read sooner, so that the largest reading is close to the peak.
+
+use super::{FilePart, Reading, pages, smaps};
+use crate::spool::note::Note;
+use crate::{clock, proc_fs};
+use hashbrown::HashMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Reading takes at most this part of the time: one in so many.
+const PART_MAX: u32 = 50;
+/// The time between two readings of a process whose resident bytes do not grow.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Readings after which the pauses double, and then each time as many.
+const DOUBLES_AFTER: u32 = 256;
+/// Growth that makes a reading due: so many bytes, and one part in so many of the last reading.
+const GROWTH: (u64, u64) = (256 << 10, 64);
+/// Most threads whose stack pointers are read.
+const THREADS_MAX: usize = 512;
+
+/// What is known of one image from its readings.
+#[derive(Debug, Default)]
+struct Followed {
+    files: Vec<FilePart>,
+    /// Stack pointers by thread, as last seen.
+    stacks: HashMap<u32, u64>,
+    bytes: u64,
+    readings: u32,
+    next: Option<(Instant, Instant)>,
+}
+
+/// Reads the mappings of the images of a recording.
+#[derive(Debug, Default)]
+pub struct Sampler {
+    images: HashMap<(u32, u32), Followed>,
+}
+
+impl Sampler {
+    /// Forgets an image that has ended.
+    pub fn forget(&mut self, key: (u32, u32)) {
+        self.images.remove(&key);
+    }
+
+    /// A note of the image's mappings, if a reading is due and possible. `resident_bytes` is what
+    /// the process has now, cheaply known.
+    pub fn read(&mut self, key: (u32, u32), resident_bytes: u64, spool: &Path) -> Option<Note> {
+        let followed = self.images.entry(key).or_default();
+        let began = Instant::now();
+        let grown = GROWTH.0.max(followed.bytes / GROWTH.1);
+        let has_grown = resident_bytes > followed.bytes.saturating_add(grown);
+        let is_due = followed
+            .next
+            .is_none_or(|(if_grown, anyway)| began >= if has_grown { if_grown } else { anyway });
+        if !is_due {
+            return None;
+        }
+        let counter = clock::counter();
+        let reading = followed.take(key.0, spool);
+        let took = began.elapsed();
+        followed.readings += 1;
+        let doublings = (followed.readings / DOUBLES_AFTER).min(16);
+        let pause = took * PART_MAX;
+        followed.next = Some((
+            began + pause.max(Duration::from_millis(1) * ((1 << doublings) - 1)),
+            began + pause.max(PAUSE * (1 << doublings)),
+        ));
+        let reading = reading?;
+        followed.bytes = reading.bytes();
+        let files = (followed.files != reading.files).then(|| reading.files.clone());
+        followed.files = reading.files;
+        let anonymous = reading.anonymous;
+        Some(Note::Mappings { counter, pid: key.0, seq: key.1, files, anonymous })
+    }
+}
+
+impl Followed {
+    fn take(&mut self, pid: u32, spool: &Path) -> Option<Reading> {
+        self.look_at_stacks(pid);
+        let stacks: Vec<u64> = self.stacks.values().copied().collect();
+        let text = fs::read(format!("/proc/{pid}/smaps")).ok().filter(|text| !text.is_empty())?;
+        let text = String::from_utf8_lossy(&text);
+        let mut reading = smaps::parse(&text, &spool.to_string_lossy(), &stacks);
+        pages::look(pid, &mut reading.anonymous);
+        Some(reading)
+    }
+
+    /// A running thread's stack pointer is not shown: its last one counts, until it has ended.
+    fn look_at_stacks(&mut self, pid: u32) {
+        let threads = proc_fs::threads(pid, THREADS_MAX);
+        for thread in &threads {
+            if let Some(stack) = proc_fs::stack_pointer(pid, *thread) {
+                self.stacks.insert(*thread, stack);
+            }
+        }
+        self.stacks.retain(|thread, _| threads.contains(thread));
+    }
+}
