@@ -2,9 +2,9 @@
 //! worth changing.
 
 use crate::{Found, Options, Rank, model::share};
-use heaplab_profile::{Profile, resident_peak};
-use heaplab_text::words::{bytes, percent};
-use heaplab_trace::tables::Tables;
+use heaplab_profile::{NamedPart, Profile, ResidentParts, resident_parts, resident_peak};
+use heaplab_text::words::{bytes, duration, percent, plural};
+use heaplab_trace::tables::{ResidentKind, Tables};
 
 /// A process without a heap to speak of has so much beside it: libraries' data, stacks, the
 /// recorder's own pages.
@@ -38,6 +38,9 @@ fn coverage(tables: &Tables, profile: &Profile, options: &Options) -> Option<Str
     if explained.saturating_mul(2) >= heap || heap - explained < BESIDE_BYTES {
         return None;
     }
+    if let Some(parts) = resident_parts(tables, options.process) {
+        return Some(named(tables, &parts, options.process));
+    }
     let (of, what) = match resident.anonymous_bytes {
         0 => (resident.bytes, "resident at its peak"),
         anonymous => (anonymous, "resident beside code and files"),
@@ -50,6 +53,49 @@ fn coverage(tables: &Tables, profile: &Profile, options: &Options) -> Option<Str
         remedy(tables, options.process)
     ))
 }
+
+/// Parts that the sentence names beside the blocks of malloc.
+const NAMED_MAX: usize = 4;
+
+/// What the resident memory was made of, the largest parts first, and how to see into them.
+fn named(tables: &Tables, parts: &ResidentParts, process: Option<u32>) -> String {
+    let of_malloc = |part: &&NamedPart| part.kind == ResidentKind::Blocks;
+    let blocks: u64 = parts.parts.iter().filter(of_malloc).map(|part| part.bytes).sum();
+    let others: Vec<&NamedPart> = parts.parts.iter().filter(|part| !of_malloc(part)).collect();
+    let (large, small) = others.split_at(others.len().min(NAMED_MAX));
+    let mut words: Vec<String> =
+        large.iter().map(|part| format!("{} {}", bytes(part.bytes), part.label)).collect();
+    if !small.is_empty() {
+        let rest = small.iter().map(|part| part.bytes).sum();
+        words.push(format!("{} in {}", bytes(rest), plural(small.len() as u64, "smaller part")));
+    }
+    let row = process.unwrap_or(0) as usize;
+    let program = tables.processes.get(row).map_or("", |process| process.program_name());
+    let inside =
+        INSIDE.iter().find(|(names, _)| names.iter().any(|name| program.starts_with(name)));
+    format!(
+        "Of {} resident at {}, blocks of malloc are {} ({}). The rest: {}.{}",
+        bytes(parts.bytes),
+        duration(parts.time_ns),
+        bytes(blocks),
+        percent(share(blocks, parts.bytes)),
+        words.join("; "),
+        inside.map_or(String::new(), |(_, words)| format!(" {words}"))
+    )
+}
+
+/// Starts of programs' names, and how to see into the memory of such a runtime.
+const INSIDE: [(&[&str], &str); 3] = [
+    (
+        &["python", "pypy"],
+        "To see objects in pymalloc's arenas, record with PYTHONMALLOC=malloc in the environment.",
+    ),
+    (
+        &["node", "chrom", "electron", "deno"],
+        "To see objects in V8's heap, record with --node, or take a heap snapshot (heaplab snapshot take).",
+    ),
+    (&["java"], "To see the JVM's metaspace, record with --jvm-metaspace."),
+];
 
 /// How to see more of this program.
 fn remedy(tables: &Tables, process: Option<u32>) -> &'static str {

@@ -140,6 +140,10 @@ if (page.metaspaces.length) {
   byId('metaspace').hidden = false;
   byId('findings').hidden = byId('slop').hidden = true;
 }
+if (page.resident) {
+  SECTIONS.splice(SECTIONS.findIndex(([id]) => id === 'time') + 1, 0, ['resident', 'Resident', residentSection]);
+  byId('resident').hidden = false;
+}
 theme();
 headline();
 figures();

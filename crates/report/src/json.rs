@@ -2,7 +2,7 @@
 
 use crate::{JvmMetaspace, Report, Saved, Shown, frames};
 use heaplab_findings::Found;
-use heaplab_profile::{ProcessPeak, Profile, ResidentPeak};
+use heaplab_profile::{KindsAt, ProcessPeak, Profile, ResidentParts, ResidentPeak};
 use heaplab_trace::bundle::Meta;
 use heaplab_trace::tables::{Frame, Module, Process, StackNode};
 use serde::Serialize;
@@ -24,6 +24,10 @@ struct Document<'a> {
     findings: Value,
     moments: &'a Shown,
     resident: Option<ResidentPeak>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resident_parts: Option<ResidentParts>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    resident_kinds: Vec<KindsAt>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metaspace: Option<Metaspace<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -120,6 +124,8 @@ pub fn document(report: &Report<'_>) -> serde_json::Result<String> {
         findings,
         moments: report.shown,
         resident: heaplab_profile::resident_peak(tables, report.process),
+        resident_parts: heaplab_profile::resident_parts(tables, report.process),
+        resident_kinds: heaplab_profile::resident_kinds(tables, report.process),
         metaspace: if let [one] = report.metaspaces { Some(Metaspace::of(one)) } else { None },
         metaspaces: if report.metaspaces.len() > 1 {
             report

@@ -3,6 +3,7 @@
 
 mod findings;
 pub mod metaspace;
+mod parts;
 mod places;
 
 use crate::analysis::{is_collected, is_mallocs};
@@ -21,6 +22,7 @@ pub fn report(report: &Report<'_>, look: &Look) -> String {
     header(&mut paint, report);
     warnings(&mut paint, report);
     live(&mut paint, report);
+    parts::parts(&mut paint, report, look.top);
     places::marks(&mut paint, report, look.top);
     if report.profile.totals.requests == 0 {
         paint.line("");
@@ -274,6 +276,11 @@ fn resident(paint: &mut Paint, report: &Report<'_>) {
     else {
         return;
     };
+    let has_parts = report
+        .tables
+        .resident
+        .iter()
+        .any(|part| report.process.is_none_or(|process| process == part.process));
     let peak = report.profile.peak.live.bytes;
     let most = if resident.is_kernels {
         format!("resident at most {}, as the kernel counted", bytes(resident.bytes))
@@ -284,6 +291,10 @@ fn resident(paint: &mut Paint, report: &Report<'_>) {
             plural(resident.samples, "sample")
         )
     };
+    if has_parts {
+        paint.wrapped("", &format!("{most}; its parts stand below"));
+        return;
+    }
     let Some(others) = resident.bytes.checked_sub(peak) else {
         paint.wrapped(
             "",

@@ -5,7 +5,7 @@ use heaplab_findings::{
     CHURN, CLOWNSHOES, Churn, ChurnPattern, Found, Kind, LEAK, Leak, LeakClock, LeakPattern, Level,
     Options, Rank,
 };
-use heaplab_trace::tables::{Module, Process, Sample};
+use heaplab_trace::tables::{Module, Process, ResidentKind, ResidentPart, Sample};
 
 fn of(program: &Program, kind: Kind, options: Options) -> Vec<Found> {
     program
@@ -450,6 +450,28 @@ fn that_most_of_a_process_was_not_seen_is_said_first_with_the_remedy() {
     let lead = sampled(&mut program, "/usr/libexec/cc1plus", 213, 0);
     assert!(lead[0].starts_with("Only 18.0 MiB of 213 MiB (8.5 %) are explained"), "{lead:?}");
     assert!(lead[0].contains("GCC maps the pages"), "{lead:?}");
+    // A recording with readings of the parts names them.
+    let part = |kind, name: &str, mebibytes: u64| ResidentPart {
+        time_ns: 1500,
+        kind,
+        name: name.into(),
+        bytes: mebibytes << 20,
+        ..ResidentPart::default()
+    };
+    program.tables.resident = vec![
+        part(ResidentKind::Blocks, "", 18),
+        part(ResidentKind::Allocator, "", 2),
+        part(ResidentKind::Mapped, "", 40),
+        part(ResidentKind::Code, "/usr/bin/python3.11", 9),
+        part(ResidentKind::Data, "/usr/bin/python3.11", 3),
+        part(ResidentKind::Stack, "main", 1),
+    ];
+    let lead = sampled(&mut program, "/usr/bin/python3.11", 77, 60);
+    assert_eq!(
+        lead[0],
+        "Of 73.0 MiB resident at 1.5 us, blocks of malloc are 18.0 MiB (24.7 %). The rest: 40.0 MiB mapped past malloc, without a stack; 9.00 MiB code of python3.11; 3.00 MiB written data of python3.11; 2.00 MiB malloc's free memory and tables; 1.00 MiB in 1 smaller part. To see objects in pymalloc's arenas, record with PYTHONMALLOC=malloc in the environment."
+    );
+    program.tables.resident.clear();
     // Code is no heap, and half is enough.
     for (resident, anonymous) in [(77, 30), (36, 0), (200, 20)] {
         let lead = sampled(&mut program, "/usr/bin/app", resident, anonymous);

@@ -22,11 +22,12 @@ pub const SHARED_SCRIPTS: [&str; 5] = [
     include_str!("../../assets/flame.js"),
 ];
 /// What is a report's alone, behind these.
-const SCRIPTS: [&str; 7] = [
+const SCRIPTS: [&str; 8] = [
     include_str!("../../assets/findings.js"),
     include_str!("../../assets/tables.js"),
     include_str!("../../assets/heap-map.js"),
     include_str!("../../assets/collections.js"),
+    include_str!("../../assets/resident.js"),
     include_str!("../../assets/replay.js"),
     include_str!("../../assets/metaspace.js"),
     include_str!("../../assets/main.js"),

@@ -5,6 +5,10 @@
 pub const TIMELINE_POINTS: usize = 2048;
 /// Samples of resident memory.
 pub const SAMPLES: usize = 2048;
+/// Readings of the parts of resident memory.
+pub const READINGS: usize = 256;
+/// Parts of resident memory at the largest reading.
+pub const RESIDENT_PARTS: usize = 200;
 /// Named moments.
 pub const MARKS: usize = 200;
 /// Rows of each counts table.

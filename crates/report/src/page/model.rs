@@ -9,10 +9,12 @@
 mod heap_map;
 mod metaspace;
 mod replay;
+mod resident;
 
 pub use heap_map::{FreeKind, HeapMap, HeapPages, MappedPage, MappedSpace};
 pub use metaspace::{Metaspace, MetaspaceKind};
 pub use replay::{FreeCategories, Ratio, Replay, ReplayCollections, ReplayHeap, ReplaySpace};
+pub use resident::{Resident, ResidentKindRow, ResidentPartRow};
 use serde::Serialize;
 
 /// The whole page.
@@ -30,6 +32,8 @@ pub struct Page {
     pub threads: Vec<Thread>,
     /// Live bytes over time.
     pub timeline: Timeline,
+    /// What resident memory was made of; `None`: the recording has no readings.
+    pub resident: Option<Resident>,
     /// Requests by size.
     pub sizes: Sizes,
     /// What each allocator's rounding costs on these requests; the first is the one recorded under

@@ -149,6 +149,16 @@ describe('live bytes over time', PARALLEL, () => {
     assert.ok(await tab.getByRole('button', { name: 'Whole run' }).isDisabled());
   }));
 
+  test('the parts of what was resident add up', () => open('full', async (tab, model) => {
+    const { resident } = model;
+    assert.equal(resident.parts.reduce((sum, part) => sum + part.bytes, 0), resident.bytes);
+    assert.equal(Math.max(...resident.time_ns.map((_, at) => resident.kinds.reduce((sum, kind) => sum + kind.bytes[at], 0))), resident.bytes);
+    assert.equal(await tab.locator('#resident svg path').count(), resident.kinds.length);
+    assert.equal(await tab.locator('#resident tbody tr').count(), resident.parts.length);
+    const shown = await titles(tab, '#resident');
+    for (const part of resident.parts) assert.ok(shown.includes(exact(part.bytes)), part.label);
+  }));
+
   test('resident memory can be hidden', () => open('full', async (tab) => {
     assert.notEqual(await tab.locator('.line.resident').getAttribute('d'), '');
     await tab.getByLabel('resident memory').uncheck();

@@ -15,7 +15,10 @@ use heaplab_trace::{
     Event, Flags, Op, StackId,
     bundle::Meta,
     source::Slice,
-    tables::{Began, Ended, Frame, Mark, Module, Process, Sample, StackNode, Tables, Thread},
+    tables::{
+        Began, Ended, Frame, Mark, Module, Process, ResidentKind, ResidentPart, Sample, StackNode,
+        Tables, Thread,
+    },
 };
 
 /// A name that would run a script, were it taken for markup.
@@ -364,6 +367,21 @@ impl Generator {
             resident_bytes: 3_400_000 + live_bytes * 11 / 10,
             ..Sample::default()
         });
+        let part = |kind, name: &str, stack, bytes| ResidentPart {
+            time_ns: self.now_ns,
+            kind,
+            name: name.into(),
+            stack,
+            bytes,
+            mappings: 1,
+            ..ResidentPart::default()
+        };
+        self.tables.resident.extend([
+            part(ResidentKind::Blocks, "", 0, live_bytes),
+            part(ResidentKind::Allocator, "", 0, live_bytes / 10),
+            part(ResidentKind::Mapped, "", 1, 2_000_000),
+            part(ResidentKind::Code, "/usr/bin/catalogue", 0, 1_400_000),
+        ]);
     }
 
     fn run(&mut self) {

@@ -7,6 +7,7 @@ mod metaspace;
 mod names;
 mod processes;
 mod replay;
+mod resident;
 mod sizes;
 mod timeline;
 
@@ -29,6 +30,7 @@ pub fn page(sources: &Report<'_>) -> model::Page {
     let uses_its_slop = findings::uses_its_slop(tables, findings, &mut names);
     let live_at_end = live_at_end(sources, &mut names, &mut left_out);
     left_out.extend(findings.limits.iter().cloned());
+    let resident = resident::resident(sources, &mut names, &mut left_out);
     let metaspaces = metaspace::metaspaces(sources, &mut names, &mut left_out);
     let heap_pages = sources.heap_at.map(|heap| heap_map::pages(heap, &mut left_out));
     model::Page {
@@ -38,6 +40,7 @@ pub fn page(sources: &Report<'_>) -> model::Page {
         processes: processes::processes(sources, &mut left_out),
         threads: processes::threads(sources, &mut left_out),
         timeline,
+        resident,
         sizes: sizes::sizes(profile),
         slop: sizes::slop(meta, profile, findings),
         flame,
