@@ -5,7 +5,7 @@ const KIND_NAMES = {
   data: 'written data of files', file: 'other pages of files', shared: 'shared memory', recorder: 'heaplab’s recorder', kernel: 'the kernel’s pages', unknown: 'unknown',
 };
 
-function residentSection({ resident, frames }) {
+function residentSection({ resident, frames, timeline }) {
   const columns = [
     { title: 'Part', class: 'wide', value: (row) => row.label, cell: (row) => (row.frames.length ? [row.label, ' ', stackCell(frames, row.frames)] : row.label) },
     { title: 'Resident', numeric: true, value: (row) => row.bytes, cell: (row) => bytesNode(row.bytes) },
@@ -14,17 +14,17 @@ function residentSection({ resident, frames }) {
     { title: 'Mappings', numeric: true, value: (row) => row.mappings, cell: (row) => formatCount(row.mappings) },
   ];
   return [
-    residentChart(resident),
+    residentChart(resident, timeline.axis === 'time' ? timeline.end : 0),
     el('p', { class: 'note' }, 'Each resident page is in one part: the parts add up to what the kernel counts (the Rss lines of /proc/PID/smaps). A block that is not written is not resident. The largest reading: ', bytesNode(resident.bytes), ` at ${formatTime(resident.at_ns)}.`),
     sortable('Parts at the largest reading', columns, resident.parts, { first: 14, noun: 'part' }),
   ].filter(Boolean);
 }
 
-function residentChart({ time_ns: times, kinds }) {
+function residentChart({ time_ns: times, kinds }, end) {
   if (times.length < 2) return null;
   const top = Math.max(1, ...times.map((_, at) => kinds.reduce((sum, kind) => sum + kind.bytes[at], 0)));
   const { width, height, left, bottom } = CHART;
-  const [first, last] = [times[0], Math.max(times.at(-1), times[0] + 1)];
+  const [first, last] = [times[0], Math.max(times.at(-1), end, times[0] + 1)];
   const x = (time) => left + ((time - first) / (last - first)) * (width - left - 8);
   const y = (value) => height - bottom - (value / top) * (height - bottom - CHART.top);
   const axis = [0, 0.5, 1].flatMap((part) => [

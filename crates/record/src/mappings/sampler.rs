@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Reading takes at most this part of the time: one in so many.
-const PART_MAX: u32 = 50;
+const PART_MAX: u32 = 20;
 /// The time between two readings of a process whose resident bytes do not grow.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Readings after which the pauses double, and then each time as many.
