@@ -457,7 +457,7 @@ fn empty(ring: &mut Ring, image: &mut Image, keep: bool) -> bool {
                 });
             } else if keep && kind != PAD {
                 let mut words: Vec<u64> = (1..words).map(|i| word(at + i)).collect();
-                if matches!(kind, ALLOC..=REALLOC_FAILED) && kind != FREE {
+                if matches!(kind, ALLOC..=REALLOC_FAILED | MAP) && kind != FREE {
                     words[2] = words[2] >> 32 << 32
                         | u64::from(ring.nodes[nested][&node_and_slack(words[2]).0]);
                 }

@@ -27,6 +27,7 @@ macro_rules! tests {
 
 mod handlers;
 mod harm;
+mod maps;
 mod sandboxes;
 mod stacks;
 
