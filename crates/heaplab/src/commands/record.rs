@@ -52,7 +52,7 @@ pub struct Args {
     /// A signal that names a moment in the program that gets it (a number, or a name such as USR2)
     #[arg(long, value_name = "SIGNAL", value_parser = settings::signal_number)]
     mark_signal: Option<u32>,
-    /// Milliseconds between two samples of each process's resident memory; 0: none
+    /// Milliseconds between two looks at each process's resident memory and its parts; 0: none
     #[arg(long, value_name = "MS", default_value_t = 100)]
     samples: u32,
     /// End when the program has ended, whatever its descendants do

@@ -40,6 +40,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 const NO_THREAD: u32 = u32::MAX;
+/// Most resident bytes of a part; addresses of programs have fewer bits.
+const RESIDENT_BYTES_MAX: u64 = (1 << 48) - 1;
 
 /// Counts of records that could not be ordered or did not fit together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -331,8 +333,9 @@ impl<'a, S: EventSink> Merge<'a, S> {
                     kind,
                     name,
                     stack: self.builder.stack_row(stack),
-                    bytes: figures.bytes,
-                    huge_bytes: figures.huge_bytes,
+                    // What no kernel says would make the bundle unreadable.
+                    bytes: figures.bytes.min(RESIDENT_BYTES_MAX),
+                    huge_bytes: figures.huge_bytes.min(RESIDENT_BYTES_MAX),
                     mappings: figures.mappings,
                 });
             }
