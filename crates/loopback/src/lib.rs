@@ -26,14 +26,24 @@ mod request;
 pub use request::Request;
 
 use request::Refused;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
-/// Connections that are answered at a time. Browsers open some ahead that ask nothing.
-const CONNECTIONS: usize = 8;
+/// Connections that are answered at a time.
+const ANSWERED: usize = 8;
+/// Connections that may wait without having asked: browsers open some ahead. Beyond, the one that
+/// has waited longest is closed.
+const WAITING: usize = 256;
 /// How long a client may take to ask, and to take its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A pause where the system has no more of something.
+const PAUSE: Duration = Duration::from_millis(50);
 /// The page loads nothing from elsewhere and is shown in no other page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -86,6 +96,8 @@ impl Server {
     /// The port is taken, or the system has no random numbers.
     pub fn bind(port: u16) -> io::Result<Server> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        // A client that leaves between being seen and being accepted keeps nobody waiting.
+        listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
         Ok(Server { listener, port, token: token()? })
     }
@@ -95,23 +107,56 @@ impl Server {
         format!("http://127.0.0.1:{}/{}/", self.port, self.token)
     }
 
-    /// Answers requests until the program ends.
+    /// Answers requests until the program ends. A connection takes a thread from its first byte
+    /// on, so that those which ask nothing keep nobody waiting.
     pub fn serve(&self, answer: &(dyn Fn(&Request) -> Answer + Sync)) -> ! {
+        let (asking, asked) = mpsc::channel::<TcpStream>();
+        let asked = Mutex::new(asked);
         std::thread::scope(|scope| {
-            for _ in 1..CONNECTIONS {
-                scope.spawn(|| self.accept(answer));
+            for _ in 0..ANSWERED {
+                scope.spawn(|| {
+                    loop {
+                        let next = asked.lock().ok().and_then(|asked| asked.recv().ok());
+                        // The sender lives as long as the program.
+                        let Some(connection) = next else { return };
+                        // A client that goes away in the middle harms nobody else.
+                        drop(self.converse(connection, answer));
+                    }
+                });
             }
-            self.accept(answer)
+            let mut waiting = VecDeque::new();
+            loop {
+                self.wait(&mut waiting, &asking);
+            }
         })
     }
 
-    fn accept(&self, answer: &(dyn Fn(&Request) -> Answer + Sync)) -> ! {
-        loop {
+    /// Waits until somebody connects or asks: who has asked goes to the threads.
+    fn wait(&self, waiting: &mut VecDeque<TcpStream>, asking: &Sender<TcpStream>) {
+        let sockets = std::iter::once(self.listener.as_fd()).chain(waiting.iter().map(AsFd::as_fd));
+        let mut polled: Vec<PollFd> =
+            sockets.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)).collect();
+        if poll(&mut polled, None).is_err() {
+            std::thread::sleep(PAUSE);
+            return;
+        }
+        let ready: Vec<bool> = polled.iter().map(|socket| !socket.revents().is_empty()).collect();
+        drop(polled);
+        for (connection, is_ready) in std::mem::take(waiting).into_iter().zip(&ready[1..]) {
+            if *is_ready {
+                drop(asking.send(connection));
+            } else {
+                waiting.push_back(connection);
+            }
+        }
+        if ready[0] {
             match self.listener.accept() {
-                // A client that goes away in the middle harms nobody else.
-                Ok((connection, _)) => drop(self.converse(connection, answer)),
-                // Out of file descriptors: others may close theirs.
-                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+                Ok((connection, _)) => waiting.push_back(connection),
+                // The client left, or there are no file descriptors: others may close theirs.
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+            if waiting.len() > WAITING {
+                waiting.pop_front();
             }
         }
     }

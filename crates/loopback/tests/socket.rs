@@ -3,6 +3,7 @@
 use heaplab_loopback::{Answer, Server};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 /// Starts a server that says each request's path; gives its address and its token.
 fn started() -> (String, String) {
@@ -43,8 +44,19 @@ fn a_page_is_answered_under_its_token_only() {
 #[test]
 fn connections_that_ask_nothing_stop_nobody() {
     let (address, token) = started();
-    let idle: Vec<TcpStream> = (0..5).map(|_| TcpStream::connect(&address).unwrap()).collect();
-    let answer = ask(&address, &format!("GET /{token}/x HTTP/1.1\r\nHost: {address}\r\n\r\n"));
+    // More than the server keeps: those that came first are closed.
+    let mut idle: Vec<TcpStream> =
+        (0..300).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let began = Instant::now();
+    let request = format!("GET /{token}/x HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    let answer = ask(&address, &request);
     assert!(answer.ends_with("<x>"), "{answer}");
-    drop(idle);
+    assert!(began.elapsed() < Duration::from_secs(8), "idle connections were waited for");
+    assert_eq!(idle[0].read(&mut [0]).unwrap(), 0, "the oldest is closed");
+    // One that has waited is answered when it asks.
+    let late = idle.last_mut().unwrap();
+    late.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    late.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("<x>"), "{answer}");
 }
