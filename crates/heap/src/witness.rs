@@ -121,6 +121,15 @@ impl Witness {
         // SAFETY: the heap reports a live object of `size` bytes here. A lying heap comes only from
         // tests of this crate, on memory that stays mapped.
         let content = unsafe { std::slice::from_raw_parts(object.address.as_ptr(), object.size) };
+        // All bytes are the first one where each is as the one before it: one comparison of memory,
+        // which builds that watch each comparison (fuzzing) and unoptimised ones need.
+        let holds = match content {
+            [] => true,
+            [first, rest @ ..] => *first == expected && *rest == content[..rest.len()],
+        };
+        if holds {
+            return;
+        }
         if let Some(offset) = content.iter().position(|byte| *byte != expected) {
             let (address, size, found) =
                 (object.address.as_ptr() as usize, object.size, content[offset]);
