@@ -4,7 +4,7 @@
 //!   counted by callgrind: the mechanisms alone, beside mimalloc, and the same workload in Node.
 //! - [`replay`]: processor time of ten million births beside Node.
 //! - [`memory`]: what the heap keeps beside its pages.
-//! - [`grid`]: thirty strategies on five recorded programs by one command.
+//! - [`grid`]: thirty strategies on five workloads by one command.
 //!
 //! Both sides place every object alike (docs/collected-heaps.md), so that they have the same
 //! collections and refills. What differs in kind: V8 keeps books for more than one thread, and its
@@ -59,7 +59,7 @@ enum Part {
     Replay,
     /// Bytes beside the pages
     Memory,
-    /// Thirty strategies on five programs
+    /// Thirty strategies on five workloads
     Grid,
 }
 

@@ -3,11 +3,15 @@
 //!
 //! Everything else that was found is in each workload's own results.
 
-use crate::results::{Comparison, Measure, Outcome, Results};
+mod measured;
+
+use crate::results::Results;
 use crate::text::parameter_lines;
+use crate::verdict::never_whole;
 use heaplab_text::lines::{cut, paragraph};
 use heaplab_text::table::{Ruled, Ruling, ruled};
-use heaplab_text::words::{bytes, plural};
+use heaplab_text::words::plural;
+use measured::Measured;
 
 /// Workloads that stand side by side in a terminal of 80 columns.
 const WORKLOADS_MAX: usize = 5;
@@ -37,10 +41,7 @@ pub fn text(grid: &[Named], columns: usize) -> String {
         baseline.heap
     );
     let mut out = paragraph(&heading, "", 0, columns).trim_start().to_owned();
-    for measure in [Measure::Space, Measure::Time] {
-        if !grid.iter().any(|named| named.results.heaps.iter().any(|heap| heap.has(measure))) {
-            continue;
-        }
+    for measure in Measured::ALL.into_iter().filter(|measure| measure.is_told(grid)) {
         for part in grid.chunks(WORKLOADS_MAX) {
             out += &format!("\n{}\n", table(part, grid, measure, columns));
         }
@@ -49,6 +50,9 @@ pub fn text(grid: &[Named], columns: usize) -> String {
             out += paragraph(&sentence, "", 2, columns).trim_start();
         }
     }
+    for caution in young_alone(grid) {
+        out += &paragraph(&caution, "Note: ", 2, columns);
+    }
     for failure in failures(grid) {
         out += &paragraph(&failure, "Not measured: ", 2, columns);
     }
@@ -56,12 +60,8 @@ pub fn text(grid: &[Named], columns: usize) -> String {
 }
 
 /// Rows of heaps, columns of the workloads of `part`, and the mean over the whole grid.
-fn table(part: &[Named], grid: &[Named], measure: Measure, columns: usize) -> Ruled {
-    let title = match measure {
-        Measure::Space => "peak resident",
-        Measure::Time => "ns an event",
-    };
-    let mut headings = vec![title.to_owned()];
+fn table(part: &[Named], grid: &[Named], measure: Measured, columns: usize) -> Ruled {
+    let mut headings = vec![measure.title().to_owned()];
     headings.extend(part.iter().map(|named| cut(&named.name, NAME_COLUMNS_MAX)));
     headings.push("geometric\nmean".into());
     let heaps = &grid[0].results.heaps;
@@ -75,44 +75,30 @@ fn table(part: &[Named], grid: &[Named], measure: Measure, columns: usize) -> Ru
 }
 
 /// The first heap's own figure, another heap's ratio to it.
-fn cell(named: &Named, heap: usize, measure: Measure) -> String {
+fn cell(named: &Named, heap: usize, measure: Measured) -> String {
     let found = &named.results.heaps[heap];
-    if !found.has(measure) {
+    if !measure.is_in(found) {
         return String::from("failed");
     }
     if heap == 0 {
-        return match measure {
-            Measure::Space => found
-                .space
-                .as_ref()
-                .map_or_else(String::new, |space| bytes(space.peak_resident_bytes)),
-            Measure::Time => found
-                .time
-                .as_ref()
-                .map_or_else(String::new, |time| format!("{:.1}", time.ns_per_event.value)),
-        };
+        return measure.figure(found);
     }
-    comparison(named, heap, measure).map_or_else(String::new, |comparison| {
-        let ratio = format!("{:.3}", comparison.ratio.value);
-        if comparison.outcome == Outcome::NotShown { format!("({ratio})") } else { ratio }
+    measure.ratio(named, heap).map_or_else(String::new, |ratio| {
+        let text = format!("{:.3}", ratio.value);
+        if ratio.is_shown { text } else { format!("({text})") }
     })
-}
-
-fn comparison(named: &Named, heap: usize, measure: Measure) -> Option<&Comparison> {
-    let heap = &named.results.heaps[heap].heap;
-    named.results.comparisons.iter().find(|one| one.heap == *heap && one.measure == measure)
 }
 
 /// The geometric mean of a heap's ratios; `None` where a workload has none, so that means of
 /// different workloads are never compared.
-fn mean(grid: &[Named], heap: usize, measure: Measure) -> Option<f64> {
+fn mean(grid: &[Named], heap: usize, measure: Measured) -> Option<f64> {
     if heap == 0 {
-        return grid.iter().all(|named| named.results.heaps[0].has(measure)).then_some(1.0);
+        return grid.iter().all(|named| measure.is_in(&named.results.heaps[0])).then_some(1.0);
     }
     let logarithms: Option<Vec<f64>> = grid
         .iter()
         .map(|named| {
-            let ratio = comparison(named, heap, measure)?.ratio.value;
+            let ratio = measure.ratio(named, heap)?.value;
             (ratio > 0.0).then(|| ratio.ln())
         })
         .collect();
@@ -121,8 +107,8 @@ fn mean(grid: &[Named], heap: usize, measure: Measure) -> Option<f64> {
 }
 
 /// Which heap needs least in the mean, and which in each workload.
-fn least(grid: &[Named], measure: Measure) -> Vec<String> {
-    let what = if measure == Measure::Space { "space" } else { "time" };
+fn least(grid: &[Named], measure: Measured) -> Vec<String> {
+    let what = measure.what();
     let heaps = &grid[0].results.heaps;
     let means = (0..heaps.len()).filter_map(|heap| Some((heap, mean(grid, heap, measure)?)));
     let best = means.min_by(|one, other| one.1.total_cmp(&other.1));
@@ -135,10 +121,10 @@ fn least(grid: &[Named], measure: Measure) -> Vec<String> {
     let by_workload: Vec<String> = grid
         .iter()
         .filter_map(|named| {
-            let ratios = (1..heaps.len())
-                .filter_map(|heap| Some((heap, comparison(named, heap, measure)?.ratio.value)));
+            let ratios =
+                (1..heaps.len()).filter_map(|heap| Some((heap, measure.ratio(named, heap)?.value)));
             let (heap, ratio) = ratios
-                .chain(named.results.heaps[0].has(measure).then_some((0, 1.0)))
+                .chain(measure.is_in(&named.results.heaps[0]).then_some((0, 1.0)))
                 .min_by(|one, other| one.1.total_cmp(&other.1))?;
             Some(format!("{}: {} ({ratio:.3})", named.name, heaps[heap].heap))
         })
@@ -147,6 +133,13 @@ fn least(grid: &[Named], measure: Measure) -> Vec<String> {
         sentences.push(format!("Least {what} by workload: {}.", by_workload.join("; ")));
     }
     sentences
+}
+
+/// A sentence a workload in which some heap collected young objects alone.
+fn young_alone(grid: &[Named]) -> Vec<String> {
+    grid.iter()
+        .filter_map(|named| Some(format!("{}: {}", named.name, never_whole(&named.results.heaps)?)))
+        .collect()
 }
 
 /// A sentence a heap and workload with failed cells.
@@ -163,6 +156,8 @@ fn failures(grid: &[Named]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::Measure;
+    use heaplab_heap::{Collection, SpaceState};
 
     fn results() -> Results {
         serde_json::from_str(include_str!("../tests/data/results.json")).unwrap()
@@ -191,12 +186,12 @@ mod tests {
     #[test]
     fn the_mean_is_of_all_workloads_or_of_none() {
         let mut grid = grid();
-        let one = comparison(&grid[0], 1, Measure::Space).unwrap().ratio.value;
-        let halved = mean(&grid, 1, Measure::Space).unwrap();
+        let one = Measured::Resident.ratio(&grid[0], 1).unwrap().value;
+        let halved = mean(&grid, 1, Measured::Resident).unwrap();
         assert!((halved - one / 2.0).abs() < 1e-12, "of a ratio and a quarter of it: {halved}");
         grid[1].results.comparisons.clear();
-        assert_eq!(mean(&grid, 1, Measure::Space), None);
-        assert_eq!(mean(&grid, 0, Measure::Space), Some(1.0));
+        assert_eq!(mean(&grid, 1, Measured::Resident), None);
+        assert_eq!(mean(&grid, 0, Measured::Resident), Some(1.0));
     }
 
     #[test]
@@ -212,5 +207,32 @@ mod tests {
         grid[1].results.comparisons.retain(|one| one.measure != Measure::Space);
         let text = text(&grid, 80);
         assert!(text.contains("failed") && text.contains("out of memory"), "{text}");
+    }
+
+    #[test]
+    fn heaps_that_collect_are_compared_by_their_main_space_too() {
+        let mut grid = grid();
+        let resident = |grid: &[Named]| !text(grid, 80).contains("main space");
+        assert!(resident(&grid), "no heap collects");
+        let collection = |kind: &'static str, committed_bytes| Collection {
+            kind: kind.into(),
+            before: SpaceState { committed_bytes, ..SpaceState::default() },
+            ..Collection::default()
+        };
+        for named in &mut grid {
+            for (at, heap) in named.results.heaps.iter_mut().enumerate() {
+                let most = 1 << (20 + at);
+                heap.collections = vec![collection("scavenge", most), collection("mark-sweep", 1)];
+            }
+        }
+        grid[1].results.heaps[1].collections.pop();
+        let ratio = mean(&grid, 1, Measured::Main).unwrap();
+        assert!((ratio - 2.0).abs() < 1e-12, "{ratio}");
+        let all = text(&grid, 80);
+        assert!(all.contains("main space") && all.contains("Least main space in the mean: glibc"));
+        assert!(all.contains("Note: a-long-name-of-a-workload: No collection of"), "{all}");
+        assert!(!all.contains("Note: sqlite: No collection"), "{all}");
+        grid[0].results.heaps[2].collections.clear();
+        assert!(resident(&grid), "one heap does not collect");
     }
 }

@@ -3,6 +3,8 @@
 
 mod collected;
 
+pub(crate) use collected::never_whole;
+
 use crate::results::{
     Comparison, HeapResult, HugePages, Measure, Outcome, Results, Space, Workload,
 };
@@ -384,7 +386,7 @@ pub fn cautions(results: &Results) -> Vec<String> {
     cautions.extend(huge_page_setting(results));
     cautions.extend(huge_pages(results));
     cautions.extend(beyond_committed(results));
-    cautions.extend(collected::never_whole(&results.heaps));
+    cautions.extend(never_whole(&results.heaps));
     cautions.extend(below_requested(results));
     cautions.extend(too_few(results));
     cautions.extend(corrected(results));

@@ -6,7 +6,7 @@ use crate::results::HeapResult;
 const YOUNG: [&str; 2] = ["scavenge", "minor"];
 
 /// Whose old objects were never looked at, so that nothing of the old space was ever free.
-pub(super) fn never_whole(heaps: &[HeapResult]) -> Option<String> {
+pub(crate) fn never_whole(heaps: &[HeapResult]) -> Option<String> {
     let is_young = |heap: &&HeapResult| {
         let collections = &heap.collections;
         !collections.is_empty()

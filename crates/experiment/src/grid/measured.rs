@@ -1,0 +1,114 @@
+//! What a grid compares: the whole process, of heaps that all collect their main space too, and
+//! time.
+//!
+//! A collector's designs differ in the space that its free lists serve; a process has new space,
+//! tables and the like besides, which hide half of a difference.
+
+use super::Named;
+use crate::results::{HeapResult, Measure, Outcome};
+use heaplab_text::words::bytes;
+
+/// A figure of each heap on each workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measured {
+    /// Resident bytes at most.
+    Resident,
+    /// Committed bytes of the main space (old space, major heap) at most, before and after
+    /// collections.
+    Main,
+    /// Nanoseconds an event.
+    Time,
+}
+
+/// How much of the first heap's figure another heap has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ratio {
+    pub value: f64,
+    /// The cells show a difference.
+    pub is_shown: bool,
+}
+
+impl Measured {
+    /// All, in the order of their tables.
+    pub const ALL: [Measured; 3] = [Measured::Resident, Measured::Main, Measured::Time];
+
+    /// The heading of its table.
+    pub fn title(self) -> &'static str {
+        match self {
+            Measured::Resident => "peak resident",
+            Measured::Main => "main space\ncommitted at most",
+            Measured::Time => "ns an event",
+        }
+    }
+
+    /// What a sentence calls it.
+    pub fn what(self) -> &'static str {
+        match self {
+            Measured::Resident => "space",
+            Measured::Main => "main space",
+            Measured::Time => "time",
+        }
+    }
+
+    /// Whether a table of it says something: some heap has it, and of main spaces every heap that
+    /// did not fail.
+    pub fn is_told(self, grid: &[Named]) -> bool {
+        let mut heaps = grid.iter().flat_map(|named| &named.results.heaps);
+        match self {
+            Measured::Main => {
+                let collects = |heap: &HeapResult| main_bytes(heap).is_some();
+                heaps.clone().any(collects)
+                    && heaps.all(|heap| collects(heap) || !heap.failures.is_empty())
+            }
+            _ => heaps.any(|heap| self.is_in(heap)),
+        }
+    }
+
+    /// Whether this heap has it.
+    pub fn is_in(self, heap: &HeapResult) -> bool {
+        match self {
+            Measured::Resident => heap.has(Measure::Space),
+            Measured::Main => main_bytes(heap).is_some(),
+            Measured::Time => heap.has(Measure::Time),
+        }
+    }
+
+    /// The figure itself; empty where there is none.
+    pub fn figure(self, heap: &HeapResult) -> String {
+        let text = match self {
+            Measured::Resident => heap.space.as_ref().map(|space| bytes(space.peak_resident_bytes)),
+            Measured::Main => main_bytes(heap).map(bytes),
+            Measured::Time => {
+                heap.time.as_ref().map(|time| format!("{:.1}", time.ns_per_event.value))
+            }
+        };
+        text.unwrap_or_default()
+    }
+
+    /// The figure of one heap over that of the first.
+    pub fn ratio(self, named: &Named, heap: usize) -> Option<Ratio> {
+        let heaps = &named.results.heaps;
+        let measure = match self {
+            // Bytes by a rule, the same in each run: no interval.
+            Measured::Main => {
+                let [first, this] = [heaps.first()?, &heaps[heap]].map(main_bytes);
+                let value = this? as f64 / first.filter(|first| *first > 0)? as f64;
+                return Some(Ratio { value, is_shown: true });
+            }
+            Measured::Resident => Measure::Space,
+            Measured::Time => Measure::Time,
+        };
+        let found = named
+            .results
+            .comparisons
+            .iter()
+            .find(|one| one.heap == heaps[heap].heap && one.measure == measure)?;
+        Some(Ratio { value: found.ratio.value, is_shown: found.outcome != Outcome::NotShown })
+    }
+}
+
+/// The most that the main space had committed at a collection; `None` where none ran.
+fn main_bytes(heap: &HeapResult) -> Option<u64> {
+    let moments = heap.collections.iter().flat_map(|one| [one.before, one.after]);
+    moments.map(|state| state.committed_bytes).max()
+}
