@@ -3,11 +3,12 @@
 //! both sides where it is not.
 //!
 //! `cargo run --release -p heaplab-v8 --example against_node -- SHAPE BIRTHS EVERY SEED NODE
-//! COMPACT STRATEGIES [lines] [own]`
+//! COMPACT STRATEGIES [lines] [own] [limit=MB]`
 //!
 //! SHAPE is one of `tests/shapes`, or `all`; NODE a version (`14.0.0`), COMPACT `never`, `regular`
 //! or `always`, STRATEGIES numbers without anything between (`025`). `lines` prints both sides also
-//! where they are equal, `own` leaves collections to V8.
+//! where they are equal, `own` leaves collections to V8,
+//! `limit` is what its old generation may take at most, Node's own objects included.
 
 #[path = "../tests/oracle/mod.rs"]
 mod oracle;
@@ -21,7 +22,8 @@ use shapes::{Length, SHAPES, workload};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [shape, births, every, seed, node, compact, strategies, rest @ ..] = &arguments[..] else {
-        let usage = "against_node SHAPE BIRTHS EVERY SEED NODE COMPACT STRATEGIES [lines] [own]";
+        let usage =
+            "against_node SHAPE BIRTHS EVERY SEED NODE COMPACT STRATEGIES [lines] [own] [limit=MB]";
         return Err(format!("usage: {usage}").into());
     };
     let length = Length { births: births.parse()?, every: every.parse()?, seed: seed.parse()? };
@@ -33,16 +35,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err(format!("no shape {shape:?}; there are {SHAPES:?} and \"all\"").into());
     }
     let gc = if rest.iter().any(|word| word == "own") { "own" } else { "forced" };
+    let limit = rest.iter().find_map(|word| word.strip_prefix("limit="));
+    let limit_mb = limit.map_or(Ok(0), str::parse)?;
     let (mut same, mut all) = (0, 0);
     for shape in chosen {
         let steps = workload(shape, length);
         for &strategy in &numbers {
-            let setting = Setting { node, compact, strategy, gc };
-            let (real, percents) = setting.real(&steps)?;
+            let setting = Setting { node, compact, strategy, gc, limit_mb };
+            let ran = setting.real(&steps)?;
             if compact == "regular" {
+                let percents = &ran.thresholds;
                 println!("{shape} {strategy}: pages emptied from {percents:?} % free on");
             }
-            let ours = setting.ours(&steps, percents);
+            let ours = setting.ours(&steps, &ran);
+            let real = ran.collections;
             let pairs = || real.iter().zip(&ours);
             let differ = pairs().position(|(real, ours)| !equal(real, ours));
             all += 1;

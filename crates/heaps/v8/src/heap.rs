@@ -101,6 +101,7 @@ impl Parts {
         for page in std::mem::take(&mut self.young_large) {
             if self.take_mark(page) {
                 self.old.pages[page].owner = Owner::OldLarge;
+                self.old.old_large_bytes += self.old.pages[page].large_bytes as usize;
                 self.old_large.push(page);
             } else {
                 self.release_large(page);
@@ -114,10 +115,18 @@ impl Parts {
             if self.take_mark(page) {
                 self.old_large.push(page);
             } else {
+                self.old.old_large_bytes -= self.old.pages[page].large_bytes as usize;
                 self.release_large(page);
             }
         }
         self.promote_young_large();
+    }
+
+    /// Whether all that is young may become old: no scavenge begins otherwise, but a full
+    /// collection (`SelectGarbageCollector`).
+    fn can_promote_all(&self) -> bool {
+        let large = self.young_large.iter().map(|&page| self.large_committed(page));
+        self.old.has_room_for(self.new.capacity_pages * PAGE_BYTES + large.sum::<usize>())
     }
 
     fn take_mark(&mut self, page: u32) -> bool {
@@ -209,8 +218,12 @@ impl V8Heap {
             align_bytes: PAGE_BYTES,
         };
         let new = NewSpace::new(&mut pages, capacity_pages).ok_or_else(shape)?;
-        let mut old =
-            OldGeneration::new(pages, spec.strategy.clone(), spec.version, spec.limit_bytes);
+        let mut old = OldGeneration::new(
+            pages,
+            spec.strategy.clone(),
+            spec.version,
+            [spec.limit_bytes, spec.semi_space_bytes],
+        );
         // The runtime's own full pages wait to be swept, as after the collection that ended its
         // start.
         for (live_bytes, remembered) in spec.base_pages() {
@@ -394,9 +407,9 @@ impl V8Heap {
         result.map(|_: Work| ()).map_err(|NoRoom| self.out_of_memory(0))
     }
 
-    /// The old generation: old space and large objects.
+    /// Bytes of old objects (`OldGenerationSizeOfObjects`).
     fn old_bytes(&self) -> usize {
-        self.parts.old.used_bytes() + self.parts.old.large_bytes
+        self.parts.old.used_bytes() + self.parts.old.old_large_bytes
     }
 
     fn out_of_memory(&self, size: usize) -> OutOfMemory {
@@ -430,8 +443,7 @@ impl V8Heap {
     ) -> Result<usize, OutOfMemory> {
         for full in [false, false, true, true] {
             // A scavenge must be able to promote everything.
-            let young = self.parts.new.capacity_pages * PAGE_BYTES;
-            let full = full || !self.parts.old.has_room_for(young);
+            let full = full || !self.parts.can_promote_all();
             self.run(full, "allocation", world)?;
             if let Some(address) = allocate(self) {
                 return Ok(address);
@@ -458,10 +470,7 @@ impl V8Heap {
         let young: usize =
             parts.young_large.iter().map(|&page| parts.old.pages[page].large_bytes as usize).sum();
         let capacity = parts.new.capacity_pages * parts.old.pages.area_bytes();
-        if !parts.old.has_room_for(young)
-            || young > 0 && bytes + young > capacity
-            || !parts.old.has_room_for(bytes)
-        {
+        if !parts.old.has_room_for(young) || young > 0 && bytes + young > capacity {
             return None;
         }
         let page = parts.old.pages.take_large(Owner::YoungLarge, bytes)?;
@@ -618,8 +627,7 @@ impl Collected for V8Heap {
         if self.spec.own_collections {
             return Ok(());
         }
-        let young = self.parts.new.capacity_pages * PAGE_BYTES;
-        let full = ask == Ask::Full || !self.parts.old.has_room_for(young);
+        let full = ask == Ask::Full || !self.parts.can_promote_all();
         self.run(full, "forced", world)
     }
 

@@ -7,8 +7,7 @@
 //!
 //! Deviations: V8 begins to mark in steps where the limit is reached, and ends a while later; here
 //! the whole collection runs there. The first limit is that of an empty heap; V8 begins with a
-//! larger one, which it lowers by how much survives scavenges. Large objects count with their
-//! pages.
+//! larger one, which it lowers by how much survives scavenges.
 
 /// `kRegularAllocationLimitGrowingStep`: a heap may grow by this much, however small it is.
 const GROWING_STEP_BYTES: usize = 8 << 20;

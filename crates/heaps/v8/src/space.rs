@@ -59,10 +59,14 @@ pub struct OldGeneration {
     pub sweeper: Sweeper,
     /// Spans in place of the spaces' pages, where the strategy is one of size classes.
     pub segregated: Option<Segregated>,
-    /// Old space and large objects may take so many bytes.
+    /// Old space and old large objects may take so many bytes.
     pub limit_bytes: usize,
+    /// Bytes of one semi-space.
+    semi_space_bytes: usize,
     /// Committed for large objects, old and young.
     pub large_bytes: usize,
+    /// Bytes of old large objects themselves.
+    pub old_large_bytes: usize,
     /// The strategy's other search is on.
     pub switched: bool,
     /// Bytes that linear areas took and did not give back in this cycle, and live ones of whole
@@ -84,7 +88,7 @@ impl OldGeneration {
         pages: Pages,
         mut strategy: Strategy,
         version: Version,
-        limit_bytes: usize,
+        [limit_bytes, semi_space_bytes]: [usize; 2],
     ) -> OldGeneration {
         strategy.prepare();
         let spaces = vec![Space::new(strategy.categories())];
@@ -97,7 +101,9 @@ impl OldGeneration {
             sweeper: Sweeper::default(),
             segregated,
             limit_bytes,
+            semi_space_bytes,
             large_bytes: 0,
+            old_large_bytes: 0,
             switched: false,
             taken_bytes: 0,
             base: (0, 0),
@@ -353,14 +359,20 @@ impl OldGeneration {
         (pages - self.base.0) * PAGE_BYTES + self.large_bytes + self.span_bytes()
     }
 
-    /// Whether the limit leaves room for so many bytes.
+    /// Whether the limit leaves room for so many bytes (`Heap::CanExpandOldGeneration`): in what
+    /// pages of the main space may hold and old large objects, and in the whole heap, pages of
+    /// compaction spaces and semi-spaces included, for which the limit has three semi-spaces more.
     pub fn has_room_for(&self, bytes: usize) -> bool {
-        self.committed_bytes() + bytes <= self.limit_bytes
+        let area = self.pages.area_bytes();
+        let capacity = self.spaces[MAIN].list.length * area + self.old_large_bytes;
+        // The runtime's pages are beside the limit, and may be in a compaction space.
+        capacity + self.span_bytes() + bytes <= self.limit_bytes + self.base.0 * area
+            && self.committed_bytes() + bytes <= self.limit_bytes + self.semi_space_bytes
     }
 
     /// Adds a new page, if the limit allows.
     pub fn expand(&mut self, space: usize) -> bool {
-        if !self.has_room_for(PAGE_BYTES) {
+        if !self.has_room_for(self.pages.area_bytes()) {
             return false;
         }
         let Some(page) = self.pages.take(Owner::Old, self.strategy.categories()) else {

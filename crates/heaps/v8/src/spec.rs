@@ -217,6 +217,19 @@ impl Spec {
             spec.set(name, value)?;
             spec.given.push((name.into(), value.into()));
         }
+        // Not before the version is known.
+        let area = spec.version.area_bytes;
+        let over = |(size, _): &&(u32, bool)| *size as usize > area;
+        if let Some((size, _)) = spec.base.iter().flatten().find(over) {
+            return Err(SpecError {
+                what: "base",
+                expected: format!(
+                    "at most {area} live bytes a page, the area of version {}",
+                    spec.version.name
+                ),
+                found: size.to_string(),
+            });
+        }
         if spec.every > 0 && spec.own_collections {
             return Err(SpecError {
                 what: "every",
@@ -284,7 +297,7 @@ impl Spec {
             "base" => {
                 let sizes: Option<Vec<(u32, bool)>> = value.split('+').map(base_page).collect();
                 self.base = Some(sizes.ok_or_else(|| {
-                    wrong("base", "live bytes of pages, each 1 to 261856, with an r behind where it has a remembered set, joined by +")
+                    wrong("base", "live bytes of pages, with an r behind where it has a remembered set, joined by +")
                 })?);
             }
             "every" => {
@@ -349,7 +362,7 @@ impl Spec {
 /// A page's live bytes, with an `r` behind where it has a remembered set.
 fn base_page(text: &str) -> Option<(u32, bool)> {
     let size = text.strip_suffix('r').unwrap_or(text).parse().ok()?;
-    (1..=PAGE_BYTES as u32).contains(&size).then_some((size, text.ends_with('r')))
+    (size > 0).then_some((size, text.ends_with('r')))
 }
 
 /// The strategy that the TOML file at `path` describes. Its size is bounded: a table of boundaries
@@ -397,6 +410,10 @@ mod tests {
         assert!(error("semi_space=100k").contains("whole pages"));
         assert!(Spec::parse("gc=own").unwrap().own_collections);
         assert!(error("gc=some").contains("expected forced or own"));
+        assert!(Spec::parse("base=261864,version=7.8").is_ok());
+        let error_of_area = error("base=24r+261864,version=7.9");
+        assert!(error_of_area.contains("at most 261856 live bytes a page"), "{error_of_area}");
+        assert!(error("base=0").contains("joined by +"));
         assert!(error("gc=own,every=5").contains("every forces collections"));
         assert!(error("size=1").starts_with("v8: parameter: expected version, file, compact"));
         assert!(

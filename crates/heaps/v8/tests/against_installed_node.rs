@@ -38,9 +38,11 @@ fn old_space_is_equal_to_the_byte_in_each_version() {
         for shape in SHAPES.into_iter().step_by(3) {
             let steps = workload(shape, Length { births: 15_000, every: 5_000, seed: 31 });
             for strategy in 0..6 {
-                let setting = Setting { node, compact: "never", strategy, gc: "forced" };
-                let (real, _) = setting.real(&steps).unwrap();
-                let ours = setting.ours(&steps, Vec::new());
+                let setting =
+                    Setting { node, compact: "never", strategy, gc: "forced", limit_mb: 0 };
+                let ran = setting.real(&steps).unwrap();
+                let ours = setting.ours(&steps, &ran);
+                let real = ran.collections;
                 assert_eq!((real.len(), ours.len()), (3, 3));
                 for (real, ours) in real.iter().zip(&ours) {
                     assert_eq!(line(ours), line(real), "{shape} {setting:?}");
@@ -54,14 +56,17 @@ fn old_space_is_equal_to_the_byte_in_each_version() {
 }
 
 /// What is free at the ends of the pages that a compaction fills depends on the sizes of Node's own
-/// objects, which the real V8 moves behind the workload's.
+/// objects, which the real V8 moves behind the workload's. Its rule is known, these sizes are not.
+/// The first compaction of a workload is equal to the byte.
 const AVAILABLE_MAX_BYTES: u64 = 300;
-/// So a page more or less is taken where less than this is left of all.
-const ALL_BUT_FULL_BYTES: u64 = 4096;
+/// Where all pages but some hundred bytes are full, these sizes decide over a page: the only such
+/// collections of what is compared, by shape, strategy, Node and number. A page more is taken
+/// here.
+const A_PAGE_MORE: [(&str, usize, &str, usize); 2] =
+    [("mixed", 0, "14.21.3", 1), ("mixed", 5, "14.21.3", 1)];
 
 #[test]
 fn pages_are_those_of_each_version_when_all_are_emptied() {
-    let (mut equal, mut all) = (0, 0);
     for node in facts::VERSIONS.map(|version| version.node) {
         if !have(node) {
             continue;
@@ -69,50 +74,54 @@ fn pages_are_those_of_each_version_when_all_are_emptied() {
         for shape in ["mixed", "phases"] {
             let steps = workload(shape, Length { births: 15_000, every: 5_000, seed: 37 });
             for strategy in [0, 5] {
-                let setting = Setting { node, compact: "always", strategy, gc: "forced" };
-                let (real, _) = setting.real(&steps).unwrap();
-                let ours = setting.ours(&steps, Vec::new());
+                let setting =
+                    Setting { node, compact: "always", strategy, gc: "forced", limit_mb: 0 };
+                let ran = setting.real(&steps).unwrap();
+                let ours = setting.ours(&steps, &ran);
+                let real = ran.collections;
                 assert_eq!((real.len(), ours.len()), (3, 3));
-                for (real, ours) in real.iter().zip(&ours) {
-                    let ([_, real], [_, ours]) = (line(real), line(ours));
-                    assert_eq!(ours[1], real[1], "{shape} {setting:?}: used");
-                    let is_equal = ours[0] == real[0];
-                    (equal, all) = (equal + u32::from(is_equal), all + 1);
-                    let off = ours[2].abs_diff(real[2]);
-                    assert!(
-                        if is_equal {
-                            off <= AVAILABLE_MAX_BYTES
-                        } else {
-                            ours[0].abs_diff(real[0]) == facts::PAGE_BYTES as u64
-                                && ours[2].min(real[2]) < ALL_BUT_FULL_BYTES
-                        },
-                        "{shape} {setting:?}: {real:?} in Node, {ours:?} here"
-                    );
+                for (at, (real, ours)) in real.iter().zip(&ours).enumerate() {
+                    let [_, [committed, used, available]] = line(real);
+                    let [_, found] = line(ours);
+                    let is_known = A_PAGE_MORE.contains(&(shape, strategy, node, at));
+                    let more = if is_known { facts::PAGE_BYTES as u64 } else { 0 };
+                    let place = format!("{shape} {setting:?}, collection {at}");
+                    assert_eq!(found[..2], [committed + more, used], "{place}: committed, used");
+                    if !is_known {
+                        let off = found[2].abs_diff(available);
+                        let most = if at == 0 { 0 } else { AVAILABLE_MAX_BYTES };
+                        assert!(off <= most, "{place}: available off by {off}");
+                    }
                 }
             }
         }
     }
-    assert!(equal * 10 >= all * 8, "{equal} of {all} collections left as many pages");
 }
 
+/// Without a limit there are scavenges alone; close to it, with Node's own objects counted as V8
+/// does, full collections come at the same births too.
 #[test]
 fn collections_of_its_own_are_those_of_each_version() {
     for node in facts::VERSIONS.map(|version| version.node) {
         if !have(node) {
             continue;
         }
-        let steps = workload("mixed", Length { births: 20_000, every: 7_000, seed: 41 });
-        for strategy in [0, 5] {
-            let setting = Setting { node, compact: "never", strategy, gc: "own" };
-            let (mut real, _) = setting.real(&steps).unwrap();
-            let ours = setting.ours(&steps, Vec::new());
-            // The driver forces one at the end.
-            assert_eq!(real.pop().map(|last| last.cause).as_deref(), Some("forced"));
-            assert!(ours.len() > 4 && ours.iter().all(|one| one.kind == "scavenge"));
-            assert_eq!(ours.len(), real.len(), "{setting:?}");
-            for (real, ours) in real.iter().zip(&ours) {
-                assert_eq!((ours.births, line(ours)), (real.births, line(real)), "{setting:?}");
-                assert!(equal(real, ours), "{setting:?}");
+        for (births, limit_mb, fulls) in [(20_000, 0, 0), (80_000, 28, 1)] {
+            let steps = workload("mixed", Length { births, every: 700_000, seed: 41 });
+            for strategy in [0, 5] {
+                let setting = Setting { node, compact: "never", strategy, gc: "own", limit_mb };
+                let ran = setting.real(&steps).unwrap();
+                let ours = setting.ours(&steps, &ran);
+                let mut real = ran.collections;
+                // The driver forces one at the end.
+                assert_eq!(real.pop().map(|last| last.cause).as_deref(), Some("forced"));
+                let full = ours.iter().filter(|one| one.kind == "mark-sweep").count();
+                assert!(ours.len() > 4 && full >= fulls, "{setting:?}: {full} of {}", ours.len());
+                assert_eq!(ours.len(), real.len(), "{setting:?}");
+                for (real, ours) in real.iter().zip(&ours) {
+                    assert_eq!((ours.births, line(ours)), (real.births, line(real)), "{setting:?}");
+                    assert!(equal(real, ours), "{setting:?}");
+                }
             }
         }
     }
