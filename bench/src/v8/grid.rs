@@ -1,5 +1,5 @@
-//! Thirty strategies on five workloads, as one command of `heaplab replay`: how long the grid takes,
-//! and that a second run of the same command runs no cell again.
+//! Thirty strategies on five workloads, as one command of `heaplab replay`: how long the grid
+//! takes, and that a second run of the same command runs no cell again.
 //!
 //! Each heap collects when the old generation has grown by what V8 lets it grow by under
 //! `--predictable-gc-schedule` ([`PACING`]): without whole collections no free list has anything to

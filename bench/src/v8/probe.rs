@@ -79,7 +79,7 @@ fn old_space() -> Result<OldGeneration> {
     let [_, version, ..] = VERSIONS;
     let many = strategy::released().swap_remove(2);
     let pages = Pages::new(1 << 32, version.header_bytes())?;
-    Ok(OldGeneration::new(pages, many, version, 1 << 32))
+    Ok(OldGeneration::new(pages, many, version, [1 << 32, facts::SEMI_SPACE_BYTES]))
 }
 
 /// Blocks of one page at most: none of the counted allocations is a refill.
