@@ -38,7 +38,8 @@ fn coverage(tables: &Tables, profile: &Profile, options: &Options) -> Option<Str
     if explained.saturating_mul(2) >= heap || heap - explained < BESIDE_BYTES {
         return None;
     }
-    if let Some(parts) = resident_parts(tables, options.process) {
+    let parts = resident_parts(tables, options.process);
+    if let Some(parts) = parts.filter(|parts| parts.is_near(resident.bytes)) {
         return Some(named(tables, &parts, options.process));
     }
     let (of, what) = match resident.anonymous_bytes {

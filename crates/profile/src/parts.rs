@@ -38,6 +38,14 @@ pub struct ResidentParts {
     pub parts: Vec<NamedPart>,
 }
 
+impl ResidentParts {
+    /// Whether the reading stands for the peak: it has at least three quarters of it. Readings miss
+    /// a peak of some milliseconds.
+    pub fn is_near(&self, peak_bytes: u64) -> bool {
+        self.bytes >= peak_bytes - peak_bytes / 4
+    }
+}
+
 /// Resident bytes by kind at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KindsAt {

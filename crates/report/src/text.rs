@@ -9,7 +9,7 @@ mod places;
 use crate::analysis::{is_collected, is_mallocs};
 use crate::{Report, frames};
 use heaplab_findings::{Basis, CountsTable};
-use heaplab_profile::{ProcessPeak, Timeline, TimelineAxis, resident_peak};
+use heaplab_profile::{ProcessPeak, Timeline, TimelineAxis, resident_parts, resident_peak};
 use heaplab_text::lines;
 use heaplab_text::paint::{Look, Paint};
 use heaplab_text::words::{bytes, copied, count, duration, percent, plural};
@@ -276,11 +276,7 @@ fn resident(paint: &mut Paint, report: &Report<'_>) {
     else {
         return;
     };
-    let has_parts = report
-        .tables
-        .resident
-        .iter()
-        .any(|part| report.process.is_none_or(|process| process == part.process));
+    let parts = resident_parts(report.tables, report.process);
     let peak = report.profile.peak.live.bytes;
     let most = if resident.is_kernels {
         format!("resident at most {}, as the kernel counted", bytes(resident.bytes))
@@ -291,7 +287,7 @@ fn resident(paint: &mut Paint, report: &Report<'_>) {
             plural(resident.samples, "sample")
         )
     };
-    if has_parts {
+    if parts.is_some_and(|parts| parts.is_near(resident.bytes)) {
         paint.wrapped("", &format!("{most}; its parts stand below"));
         return;
     }
