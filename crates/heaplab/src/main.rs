@@ -22,6 +22,7 @@ use heaplab_heap::FamilyError;
 use heaplab_profile::choose::ChooseError;
 use heaplab_report::HeapAtError;
 use heaplab_terminal::{self as terminal, OutputError, help};
+use heaplab_track::TrackError;
 use misasked::Misasked;
 use std::process::ExitCode;
 
@@ -47,6 +48,8 @@ enum Command {
     Check(commands::check::Args),
     /// What a change did: recordings before and after it
     Compare(commands::compare::Args),
+    /// What a program needed over the commits of its project: history, steps, bisect
+    Track(Box<commands::track::Args>),
     /// Run a recorded workload on other heaps
     Replay(commands::replay::Args),
     /// What a change of the program would save, before any code is touched
@@ -133,6 +136,7 @@ fn is_misasked(error: &anyhow::Error) -> bool {
                 || matches!(cause.downcast_ref(), Some(ChooseError::NotThere(_)))
                 || matches!(cause.downcast_ref(), Some(FamilyError::Wrong(_)))
                 || matches!(cause.downcast_ref(), Some(HeapAtError::Moment(_)))
+                || cause.downcast_ref::<TrackError>().is_some_and(TrackError::is_misasked)
         })
 }
 
@@ -175,6 +179,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Export(args) => commands::export::run(args),
         Command::Check(args) => commands::check::run(args),
         Command::Compare(args) => commands::compare::run(args),
+        Command::Track(args) => commands::track::run(*args),
         Command::Heaps(args) => commands::heaps::run(args),
         Command::Tour(args) => commands::tour::run(args),
         Command::Mark(args) => commands::mark::run(args),

@@ -71,6 +71,10 @@ pub fn find(which: &Which) -> Result<PathBuf, RecordError> {
                 none(format!("process {pid} is not being recorded (or is another user's)"))
             }),
         Which::Only => {
+            // What a recorded program starts knows its recording, whatever else runs.
+            if let Some(spool) = own() {
+                return Ok(spool);
+            }
             let spools: BTreeSet<PathBuf> = proc_fs::all()
                 .into_iter()
                 .filter_map(|pid| proc_fs::environment(pid, SPOOL_VARIABLE))
@@ -90,6 +94,12 @@ pub fn find(which: &Which) -> Result<PathBuf, RecordError> {
             }
         }
     }
+}
+
+/// The recording that this process is a part of.
+fn own() -> Option<PathBuf> {
+    let spool = PathBuf::from(std::env::var_os(SPOOL_VARIABLE)?);
+    control::is_running(&spool).then_some(spool)
 }
 
 /// Sets a mark now in the recording of this spool.

@@ -17,4 +17,5 @@ pub mod shell;
 pub mod snapshot;
 pub mod symbolize;
 pub mod tour;
+pub mod track;
 pub mod what_if;
