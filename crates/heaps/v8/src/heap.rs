@@ -96,6 +96,20 @@ impl Parts {
             + large(&self.old_large)
     }
 
+    /// Bytes of the objects that the world has, wherever they are.
+    fn live_bytes<W: World>(&self, world: &W) -> u64 {
+        let bytes = |body: NonNull<u8>| {
+            let start = self.start_of(body);
+            let large_bytes = self.old.pages[self.old.pages.number(start)].large_bytes;
+            // SAFETY: the world's objects are this heap's, and have headers.
+            let header = unsafe { object::header(start) };
+            let array = if header.kind == Kind::Elements { ARRAY_BYTES as u64 } else { 0 };
+            array + if large_bytes == 0 { header.bytes as u64 } else { large_bytes }
+        };
+        let objects = (0..world.slots()).filter_map(|slot| world.object(slot));
+        objects.map(|object| bytes(object.address)).sum()
+    }
+
     /// After a scavenge: marked young large objects are old, the others are given back.
     pub fn promote_young_large(&mut self) {
         for page in std::mem::take(&mut self.young_large) {
@@ -403,7 +417,10 @@ impl V8Heap {
             pause_ns,
         };
         self.collections.push(collection);
-        self.ended |= result.is_err();
+        if result.is_err() {
+            self.ended = true;
+            self.live_bytes = self.parts.live_bytes(world);
+        }
         result.map(|_: Work| ()).map_err(|NoRoom| self.out_of_memory(0))
     }
 

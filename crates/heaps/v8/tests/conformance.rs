@@ -2,6 +2,8 @@
 
 use heaplab_heap::Ask;
 use heaplab_heap::collected_conformance::{Operation, drive, operations, pseudo_random};
+use heaplab_heap::witness::{Objects, Witness};
+use heaplab_heap::{Birth, Collected, Origin};
 use heaplab_v8::{Spec, V8Heap};
 use proptest::prelude::*;
 
@@ -109,5 +111,29 @@ fn pages_that_cannot_be_emptied_stay() {
         let driven = drive(heap(&name), &list).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((driven.births, driven.refused), (60, 0), "{name}: {driven:?}");
         assert!(driven.collections >= 6, "{name}: it went on to the end: {driven:?}");
+    }
+}
+
+#[test]
+fn a_limit_below_what_lives_is_told_with_what_lives() {
+    for limit in ["1m", "2m"] {
+        let mut heap = heap(&format!("many,limit={limit},semi_space=512k"));
+        let mut world = Witness::new(60);
+        let mut born_bytes = 0;
+        let refused = (0..60).find_map(|slot| {
+            let birth =
+                Birth { slot, size: 100_000, align: 1, origin: Origin::Generated, old: false };
+            match heap.allocate(birth, &mut world) {
+                Err(error) => Some(error),
+                Ok(address) => {
+                    world.born(slot, address, birth.size);
+                    heap.stored(slot, None, Some(address));
+                    born_bytes += birth.size as u64;
+                    None
+                }
+            }
+        });
+        let live = refused.expect("6 MB do not fit").live_bytes;
+        assert!((born_bytes..born_bytes + 60 * 64).contains(&live), "{live} of {born_bytes}");
     }
 }
