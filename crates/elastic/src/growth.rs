@@ -43,8 +43,8 @@ impl Growth {
     /// First chunks have 256 bytes to a granule; every shard of a space begins with 512 and learns
     /// for itself. Arenas that are born by the thousand and then filled in turns teach nothing
     /// before all have their first chunk. They are seen by that many outgrow it with no birth in
-    /// between, and their next chunks are larger: as large as what the arena has, from the fourth
-    /// on half of that, a granule at most. A size that is known serves them better.
+    /// between, and their chunks become larger: the fourth and fifth as large as what the arena
+    /// has, later ones half of that, a granule at most. A size that is known serves them better.
     pub const LEARNED: Growth = {
         let mut codes = Growth::new(&[512, LEARNED_BYTES_MIN]).codes;
         codes[7] = LEARNS;

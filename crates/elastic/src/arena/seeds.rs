@@ -111,11 +111,13 @@ impl Seed {
     /// What the n-th chunk of an arena that owns `owned_bytes` should have at least, because arenas
     /// are filled in turns: then none can be lengthened in place, and small chunks of many arenas
     /// would share each page, so that hardly a page is free when most arenas are dead. 0 where
-    /// arenas are filled one after another.
+    /// arenas are filled one after another, and for the second and third chunk: an arena that stays
+    /// tiny would take as much again for a block of a few dozen bytes.
     pub fn in_turns_bytes(&self, nth: usize, owned_bytes: usize, granule_bytes: usize) -> usize {
         match self.outgrown.load(Ordering::Relaxed) {
             ..IN_TURNS_FROM => 0,
-            _ if nth <= 2 => owned_bytes.min(granule_bytes),
+            _ if nth < 3 => 0,
+            _ if nth <= 4 => owned_bytes.min(granule_bytes),
             _ => (owned_bytes / 2).min(granule_bytes),
         }
     }
