@@ -35,6 +35,7 @@ mod change;
 mod comparison;
 mod findings;
 pub mod json;
+mod limit;
 mod matching;
 mod names;
 pub mod page;
@@ -51,5 +52,6 @@ pub use comparison::{
     SizeChange, StackChange,
 };
 pub use findings::{Became, FindingChange};
+pub use limit::Limit;
 pub use run::{Figure, Recorded, Reducer, Run};
 pub use verdict::{Outcome, Verdict};

@@ -15,6 +15,7 @@
 //! - [`statistics`]: signed rank, Hodges-Lehmann, bootstrap, false discovery rate.
 //! - [`summary`] and [`verdict`]: from cells to [`results`], and to sentences.
 //! - [`grid`]: the results of several workloads on the same heaps, side by side.
+//! - [`many`]: several recordings as one job. [`heap_list`]: every heap there is, with parameters.
 //! - [`kept`]: the replays of a recording, kept beside it for its report.
 //! - [`text`]: results as a person reads them, in a terminal.
 //! - [`table`]: every cell as a row of a Parquet file.
@@ -23,7 +24,9 @@ pub mod alias;
 #[cfg(test)]
 mod drift;
 pub mod grid;
+pub mod heap_list;
 pub mod kept;
+pub mod many;
 pub mod own;
 pub mod pair;
 pub mod plan;

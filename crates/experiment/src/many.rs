@@ -1,10 +1,16 @@
 //! Several recordings, one after the other, as one job: one bar, one table.
 
-use crate::misasked::Misasked;
-use anyhow::Result;
-use heaplab_experiment::run::{Measured, cells, run as run_plan};
-use heaplab_experiment::{Plan, Processes, Progress, Results};
+use crate::run::{ExperimentError, Measured, cells, run as run_plan};
+use crate::{CellRunner, Plan, Progress, Results};
 use std::path::{Path, PathBuf};
+
+/// Two recordings have one name, by which neither their columns nor their folders could be told
+/// apart.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{0} names two recordings, whose results could not be told apart: rename one, or replay each by itself"
+)]
+pub struct SameName(String);
 
 /// What a recording is called beside others: its folder's name without `.heaplab`.
 pub fn name(path: &Path) -> String {
@@ -15,14 +21,12 @@ pub fn name(path: &Path) -> String {
 /// The names of all recordings.
 ///
 /// # Errors
-/// Two have one name, by which neither their columns nor their folders could be told apart.
-pub fn names(paths: &[PathBuf]) -> Result<Vec<String>, Misasked> {
+/// Two have one name.
+pub fn names(paths: &[PathBuf]) -> Result<Vec<String>, SameName> {
     let names: Vec<String> = paths.iter().map(|path| name(path)).collect();
     for (place, name) in names.iter().enumerate() {
         if names[..place].contains(name) {
-            return Err(Misasked(format!(
-                "{name} names two recordings, whose results could not be told apart: rename one, or replay each by itself"
-            )));
+            return Err(SameName(name.clone()));
         }
     }
     Ok(names)
@@ -32,13 +36,13 @@ pub fn names(paths: &[PathBuf]) -> Result<Vec<String>, Misasked> {
 ///
 /// # Errors
 /// One cannot be run, or `done` fails.
-pub fn run<T>(
+pub fn run<T, E: From<ExperimentError>>(
     plans: &[(&Path, Plan)],
     names: &[String],
-    runner: &Processes,
+    runner: &dyn CellRunner,
     mut report: impl FnMut(&Progress),
-    mut done: impl FnMut(&Path, (Results, Measured)) -> Result<T>,
-) -> Result<Vec<T>> {
+    mut done: impl FnMut(&Path, (Results, Measured)) -> Result<T, E>,
+) -> Result<Vec<T>, E> {
     let total = plans.iter().map(|(_, plan)| cells(plan)).sum();
     let mut before = 0;
     let mut all = Vec::new();

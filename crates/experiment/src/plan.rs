@@ -43,6 +43,19 @@ impl HeapCell {
     }
 }
 
+/// `I/N`: this machine's part of the blocks.
+///
+/// # Errors
+/// Says what is expected.
+pub fn shard(text: &str) -> Result<(u32, u32), String> {
+    let parts = text
+        .split_once('/')
+        .and_then(|(part, parts)| Some((part.parse::<u32>().ok()?, parts.parse::<u32>().ok()?)));
+    parts
+        .filter(|(part, parts)| part < parts)
+        .ok_or_else(|| "I/N with I below N, for example 0/4".into())
+}
+
 /// An experiment: one program, several heaps.
 #[derive(Clone, Debug)]
 pub struct Plan {

@@ -7,6 +7,8 @@ use crate::process;
 use crate::results::{HugePages, Settings, Touch, Workload};
 use heaplab_heap::FamilyError;
 use heaplab_replay::Selected;
+use heaplab_replay::threads::STARTED_MAX;
+use heaplab_text::words::count;
 use heaplab_trace::TraceError;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::program::{self, Program};
@@ -28,6 +30,28 @@ pub enum PrepareError {
     /// A changed workload asks for nothing.
     #[error("{}: nothing is left to replay", .0.display())]
     Empty(PathBuf),
+    /// Arenas are replayed on one thread.
+    #[error(
+        "{}: its blocks live in {} arenas, which are replayed in recorded order on one thread only: leave out --threads",
+        path.display(), count((*arenas).into())
+    )]
+    ArenasOnThreads {
+        /// The recording.
+        path: PathBuf,
+        /// Its arenas.
+        arenas: u32,
+    },
+    /// More threads than a cell can start in time.
+    #[error(
+        "{}: {} threads ran, and --threads starts no more than {} of them, which takes twenty seconds a cell: replay it in recorded order (without --threads), or one process of it (--process)",
+        path.display(), count((*threads).into()), count(STARTED_MAX.into())
+    )]
+    TooManyThreads {
+        /// The recording.
+        path: PathBuf,
+        /// Its threads.
+        threads: u32,
+    },
     /// A file cannot be read or started.
     #[error("{what}: {source}")]
     Io {
@@ -67,6 +91,21 @@ pub fn are_ready(
     for heap in heaps {
         heap.suits(program)?;
         loads(&**heap, executable)?;
+    }
+    Ok(())
+}
+
+/// Whether each recorded thread can have a thread of its own.
+///
+/// # Errors
+/// The workload of the recording at `path` has arenas, or too many threads.
+pub fn can_thread(path: &Path, program: &Program) -> Result<(), PrepareError> {
+    let (arenas, threads) = (program.facts().regions, program.facts().threads);
+    if arenas > 0 {
+        return Err(PrepareError::ArenasOnThreads { path: path.to_path_buf(), arenas });
+    }
+    if threads > STARTED_MAX {
+        return Err(PrepareError::TooManyThreads { path: path.to_path_buf(), threads });
     }
     Ok(())
 }

@@ -116,6 +116,18 @@ pub enum HugePages {
     System,
 }
 
+impl std::str::FromStr for HugePages {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<HugePages, &'static str> {
+        match text {
+            "none" => Ok(HugePages::None),
+            "system" => Ok(HugePages::System),
+            _ => Err("none or system"),
+        }
+    }
+}
+
 impl HugePages {
     /// The setting that stands beside it.
     pub fn other(self) -> HugePages {

@@ -3,7 +3,7 @@
 //! computed again.
 
 use crate::results::{HeapResult, Results};
-use crate::run::{ExperimentError, Measured, write_whole};
+use crate::run::{ExperimentError, Measured, write_json, write_whole};
 use heaplab_heap::SpaceState;
 use heaplab_replay::CellReport;
 use heaplab_trace::parquet::schema::{Column, Encoding::*, Kind::*};
@@ -119,6 +119,24 @@ fn rows(measured: &Measured) -> Vec<Row> {
         rows.extend(block.cells.iter().map(|cell| row(&cell.heap, block.block, &cell.report)));
     }
     rows
+}
+
+/// Writes what a replay found into a folder: `results.json`, `cells.parquet` and, of heaps that
+/// collect, `collections.parquet`.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_folder(
+    folder: &Path,
+    results: &Results,
+    measured: &Measured,
+) -> Result<(), ExperimentError> {
+    write_json(&folder.join("results.json"), results)?;
+    write(measured, &folder.join("cells.parquet"))?;
+    if results.heaps.iter().any(|heap| !heap.collections.is_empty()) {
+        write_collections(results, &folder.join("collections.parquet"))?;
+    }
+    Ok(())
 }
 
 /// Writes every cell of `measured` to a Parquet file at `path`, whole or not at all.

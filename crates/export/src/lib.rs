@@ -48,6 +48,7 @@ pub use heap_snapshot::{HeapSnapshot, MetaspaceSnapshot, StandingHeap, Stood, Wr
 pub use live::{LiveBlock, LiveBlocks};
 
 use heaplab_profile::Profile;
+use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::tables::Tables;
 use std::io::Write;
 
@@ -75,6 +76,23 @@ pub struct About {
     pub pid: u32,
     /// Start of the recording, seconds since 1970 UTC; 0: unknown.
     pub began_unix_s: u64,
+}
+
+impl About {
+    /// The process's own command, or the recording's where all are shown.
+    pub fn of(bundle: &Bundle, selection: Selection) -> About {
+        let processes = &bundle.tables().processes;
+        let only = selection.process.or(if processes.len() == 1 { Some(0) } else { None });
+        let process = only.and_then(|row| processes.get(row as usize));
+        let command = process
+            .map(|process| process.arguments.join(" "))
+            .filter(|command| !command.is_empty());
+        About {
+            program: command.unwrap_or_else(|| bundle.meta().program.clone()),
+            pid: process.map_or(0, |process| process.pid),
+            began_unix_s: bundle.meta().began_unix_s,
+        }
+    }
 }
 
 /// The moment of memory in use.

@@ -2,9 +2,11 @@
 //! fails.
 
 use crate::baseline::{replaced, split};
+use crate::junit::{Case, Outcome};
 use crate::measured::{Measured, Unmeasured};
 use crate::names::{Takes, known, wrong};
 use heaplab_expression::{Expression, Misread, Tokens, Value};
+use heaplab_text::words::{bytes, count};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,6 +53,35 @@ pub struct Checked {
     pub holds: bool,
     /// The values that it asked for, each once.
     pub values: Vec<Asked>,
+}
+
+impl Checked {
+    /// For a CI server.
+    pub fn case(&self) -> Case {
+        let values = self.values_text().join("\n");
+        let result = if self.holds { Outcome::Holds(values) } else { Outcome::Fails(values) };
+        Case { name: self.assertion.clone(), result }
+    }
+
+    /// The values, a line each, and the functions with most of those that fail.
+    pub fn values_text(&self) -> Vec<String> {
+        let number = |asked: &Asked, value: u64| {
+            if asked.is_bytes { bytes(value) } else { count(value) }
+        };
+        let line = |asked: &Asked| {
+            let is_rounded = asked.is_bytes && asked.value >= 1024;
+            let exact =
+                if is_rounded { format!(" ({} bytes)", count(asked.value)) } else { String::new() };
+            let baseline = if asked.of_baseline { " of the baseline" } else { "" };
+            let largest = asked.largest.iter();
+            let largest = largest.map(|of| format!("{} {}", of.function, number(asked, of.value)));
+            let largest = largest.collect::<Vec<_>>().join(", ");
+            let most =
+                if largest.is_empty() { String::new() } else { format!("; most of it: {largest}") };
+            format!("{}{baseline} is {}{exact}{most}", asked.call, number(asked, asked.value))
+        };
+        self.values.iter().map(line).collect()
+    }
 }
 
 impl Assertion {

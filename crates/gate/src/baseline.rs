@@ -5,6 +5,8 @@
 //! nobody is misled, a side has either `baseline` or names of the recording, and never both.
 
 use heaplab_expression::Expression;
+use heaplab_trace::tables::Tables;
+use std::collections::HashSet;
 
 /// In front of a name: of the baseline. No name that is written has a space.
 const OF_BASELINE: &str = "baseline ";
@@ -106,4 +108,14 @@ fn each(
         Expression::Any(all) => Expression::Any(all.iter().map(one).collect()),
         Expression::Not(inner) => Expression::Not(one(inner).into()),
     }
+}
+
+/// Whether under half of the functions of one recording are in the other: builds of one program
+/// have other names, too.
+pub fn share_few_functions(one: &Tables, other: &Tables) -> bool {
+    let [one, other] = [one, other].map(|tables| {
+        let functions = tables.frames.iter().filter_map(|frame| frame.function.as_deref());
+        functions.collect::<HashSet<&str>>()
+    });
+    one.intersection(&other).count() * 2 <= one.len().min(other.len())
 }

@@ -15,6 +15,15 @@ pub struct Case {
     pub result: Outcome,
 }
 
+impl Case {
+    /// Cases of assertions of which none could be checked.
+    pub fn unchecked(assertions: &[String], why: &str) -> Vec<Case> {
+        let case =
+            |name: &String| Case { name: name.clone(), result: Outcome::Unchecked(why.into()) };
+        assertions.iter().map(case).collect()
+    }
+}
+
 /// What came of an assertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {

@@ -22,4 +22,5 @@ mod measured;
 mod names;
 
 pub use assertion::{Asked, Assertion, Checked, Largest};
+pub use baseline::share_few_functions;
 pub use measured::{Measured, Unmeasured};

@@ -104,7 +104,7 @@ fn main() -> ExitCode {
         if matches!(error.downcast_ref(), Some(OutputError::ReaderGone)) {
             return ExitCode::SUCCESS;
         }
-        eprintln!("heaplab: {}", message(&error));
+        eprintln!("heaplab: {}", terminal::output::message(error.chain()));
         ExitCode::from(if is_misasked(&error) { 2 } else { 1 })
     })
 }
@@ -140,28 +140,6 @@ fn is_misasked(error: &anyhow::Error) -> bool {
         })
 }
 
-/// An error and its causes, but for those that the error before them has said already. Nothing in
-/// it moves the cursor: the name of a file may hold anything.
-fn message(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
-            text = cause;
-        } else if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text.chars()
-        .flat_map(|letter| {
-            if letter.is_control() && letter != '\n' {
-                letter.escape_default().collect()
-            } else {
-                vec![letter]
-            }
-        })
-        .collect()
-}
-
 /// Runs a command line given as words, the program's name first, as if a user had typed it.
 fn run_line(words: &[&str]) -> anyhow::Result<ExitCode> {
     run(CommandLine::try_parse_from(words)?.command.expect("a command is named"))
@@ -188,21 +166,5 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Snapshot(args) => commands::snapshot::run(args),
         Command::Completions(args) => commands::shell::completions(&args, CommandLine::command()),
         Command::Man(args) => commands::shell::man(&args, CommandLine::command()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::message;
-    use anyhow::anyhow;
-
-    #[test]
-    fn an_error_says_everything_once_and_moves_no_cursor() {
-        let error = anyhow!("no such file")
-            .context("cannot open a\x1b[2Jb: no such file")
-            .context("reading\nfailed");
-        assert_eq!(message(&error), "reading\nfailed: cannot open a\\u{1b}[2Jb: no such file");
-        let error = anyhow!("refused").context("nobody answers: refused; is it on?");
-        assert_eq!(message(&error), "nobody answers: refused; is it on?");
     }
 }

@@ -377,6 +377,30 @@ impl<S: EventSink> Importer<'_, S> {
     }
 }
 
+/// Names the kinds of arenas by the table that lies beside a trace: `X.arenas.csv[.gz]` beside
+/// `X.trace[.gz]`. Without such a table nothing is named.
+///
+/// # Errors
+/// The table cannot be read, or a line of it is wrong.
+pub fn name_kinds_beside(
+    imported: &mut Imported,
+    trace: &std::path::Path,
+) -> Result<(), TraceError> {
+    let name = trace.to_string_lossy();
+    let Some(stem) = name.strip_suffix(".trace.gz").or_else(|| name.strip_suffix(".trace")) else {
+        return Ok(());
+    };
+    for table in [format!("{stem}.arenas.csv.gz"), format!("{stem}.arenas.csv")] {
+        let table = std::path::Path::new(&table);
+        let Ok(file) = std::fs::File::open(table) else { continue };
+        let text = heaplab_trace::import::text(std::io::BufReader::new(file))
+            .map_err(TraceError::io(table, "read"))?;
+        name_kinds(imported, &text, table)?;
+        return Ok(());
+    }
+    Ok(())
+}
+
 /// Sets the kinds of loaders from the table that lies beside a trace, `arena,clms,space,kind,...`,
 /// a line an arena. Returns how many arenas it named. `name` is the table's, for messages. The
 /// table of a whole trace may lie beside a part of it: arenas that the part does not reach are

@@ -6,6 +6,8 @@
 //! order). Rows of frames keep their numbers, so stacks and a bundle's other files stay unchanged.
 //! Running it again is safe: a frame of a missing module keeps its names.
 
+pub mod listing;
+
 use heaplab_symbols::{ModuleReport, Options, Place, resolve_module};
 use heaplab_trace::tables::{Frame, Tables};
 use std::{borrow::Cow, collections::BTreeMap, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};

@@ -4,6 +4,7 @@
 use heaplab_heap::Request;
 use serde::{Deserialize, Serialize};
 use std::ptr::NonNull;
+use std::str::FromStr;
 
 /// The blocks that the driver writes to; decides what becomes resident.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -26,6 +27,19 @@ impl Touch {
     pub const KNOWN: u8 = 1;
     /// As [`Touch::ALL`].
     pub const NONE: u8 = 2;
+}
+
+impl FromStr for Touch {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Touch, &'static str> {
+        match text {
+            "all" => Ok(Touch::All),
+            "known" => Ok(Touch::Known),
+            "none" => Ok(Touch::None),
+            _ => Err("all, known or none"),
+        }
+    }
 }
 
 const PAGE_BYTES: usize = 4096;

@@ -41,6 +41,7 @@ mod reader;
 pub mod rewrite;
 pub mod rows;
 pub mod scripts;
+pub mod series;
 pub mod session;
 pub mod shortest_ways;
 mod snapshot;

@@ -5,6 +5,7 @@
 //! [`println!`](crate::println) and [`print!`](crate::print) give a `Result`,
 //! [`eprintln!`](crate::eprintln) gives up in silence.
 
+use std::error::Error;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -95,6 +96,28 @@ pub fn note(text: fmt::Arguments) {
     };
 }
 
+/// An error and its causes, but for those that the error before them has said already. Nothing in
+/// it moves the cursor: the name of a file may hold anything.
+pub fn message<'e>(causes: impl Iterator<Item = &'e (dyn Error + 'static)>) -> String {
+    let mut text = String::new();
+    for cause in causes.map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text.chars()
+        .flat_map(|letter| {
+            if letter.is_control() && letter != '\n' {
+                letter.escape_default().collect()
+            } else {
+                vec![letter]
+            }
+        })
+        .collect()
+}
+
 /// Breaks every line that is too long; its rest is indented like its beginning.
 fn fitted(text: &str, width: usize) -> String {
     let line = |line: &str| {
@@ -120,6 +143,29 @@ pub(crate) fn to_standard_output(error: io::Error) -> OutputError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, Error)]
+    #[error("{0}")]
+    struct Said(&'static str, #[source] Option<Box<Said>>);
+
+    #[test]
+    fn an_error_says_everything_once_and_moves_no_cursor() {
+        let whole = |words: &[&'static str]| {
+            let first =
+                words.iter().rev().fold(None, |below, word| Some(Box::new(Said(word, below))));
+            let mut causes: Vec<&(dyn Error + 'static)> = vec![first.as_deref().unwrap()];
+            while let Some(cause) = causes[causes.len() - 1].source() {
+                causes.push(cause);
+            }
+            message(causes.into_iter())
+        };
+        assert_eq!(
+            whole(&["reading\nfailed", "cannot open a\x1b[2Jb: no such file", "no such file"]),
+            "reading\nfailed: cannot open a\\u{1b}[2Jb: no such file"
+        );
+        let refused = "nobody answers: refused; is it on?";
+        assert_eq!(whole(&[refused, "refused"]), refused);
+    }
 
     #[test]
     fn long_lines_are_broken_and_indented_as_they_began() {

@@ -4,7 +4,7 @@ use crate::{Change, Changer, Done, Rule, WhatIfError};
 use heaplab_trace::bundle::{Bundle, BundleWriter, Meta, Origin, Selection};
 use heaplab_trace::order::LiveSet;
 use heaplab_trace::{EventSource, FREED_BY_PROGRAM, Op};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a change came to.
 #[derive(Clone, Debug)]
@@ -123,6 +123,18 @@ fn never_freed(
         Ok(())
     })?;
     Ok(live)
+}
+
+/// `app.what-if.heaplab` of `app.heaplab`.
+pub fn beside(bundle: &Path) -> PathBuf {
+    let mut name = bundle.file_stem().unwrap_or(bundle.as_os_str()).to_owned();
+    name.push(".what-if.heaplab");
+    bundle.with_file_name(name)
+}
+
+/// Whether a bundle lies there that is no changed one: it must not be replaced.
+pub fn is_recording(path: &Path) -> bool {
+    path.exists() && Bundle::open(path).is_ok_and(|there| there.meta().origin.is_none())
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ mod sizes;
 mod successor;
 mod written;
 
-pub use bundle::{Changed, change};
+pub use bundle::{Changed, beside, change, is_recording};
 pub use changer::{Changer, Done};
 pub use error::WhatIfError;
 pub use place::Place;

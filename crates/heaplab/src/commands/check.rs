@@ -5,16 +5,14 @@ use crate::choose;
 use anyhow::{Context, Result, bail};
 use heaplab_expression::Misread;
 use heaplab_gate::junit::{self, Case, Outcome};
-use heaplab_gate::{Asked, Assertion, Checked, Measured, Unmeasured};
+use heaplab_gate::{Assertion, Checked, Measured, Unmeasured, share_few_functions};
 use heaplab_report::{Analysis, analyse, select};
 use heaplab_terminal as terminal;
 use heaplab_terminal::whole_file;
 use heaplab_text::lines;
-use heaplab_text::words::{bytes, count};
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::tables::process_label;
 use serde_json::json;
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -87,7 +85,7 @@ fn checked(args: &Args, assertions: &[Assertion]) -> Result<(Vec<Checked>, Doubt
     let measured = Measured::of(&bundle, &analysis);
     let baseline = args.baseline.as_ref().map(|path| looked_at(args, path)).transpose()?;
     let is_another = |(other_bundle, _, other): &&(Bundle, Analysis, String)| {
-        *other != program && share_few_functions(&bundle, other_bundle)
+        *other != program && share_few_functions(bundle.tables(), other_bundle.tables())
     };
     if let Some((_, _, other)) = baseline.as_ref().filter(is_another) {
         eprintln!(
@@ -112,16 +110,6 @@ fn checked(args: &Args, assertions: &[Assertion]) -> Result<(Vec<Checked>, Doubt
     let checked = assertions.iter().map(|assertion| assertion.check(&measured, baseline.as_ref()));
     let checked = checked.collect::<Result<Vec<Checked>, Unmeasured>>()?;
     Ok((checked, Doubts { unknown_functions, empty }))
-}
-
-/// Whether under half of the functions of one recording are in the other: builds of one program
-/// have other names, too.
-fn share_few_functions(one: &Bundle, other: &Bundle) -> bool {
-    let [one, other] = [one, other].map(|bundle| {
-        let frames = bundle.tables().frames.iter();
-        frames.filter_map(|frame| frame.function.as_deref()).collect::<HashSet<&str>>()
-    });
-    one.intersection(&other).count() * 2 <= one.len().min(other.len())
 }
 
 fn named(program: &str) -> &str {
@@ -165,12 +153,12 @@ fn told(args: &Args, checked: &[Checked], doubts: &Doubts) -> Result<ExitCode> {
         for of in checked {
             let word = if of.holds { "holds   " } else { "FAILED  " };
             print!("{}", lines::paragraph(&of.assertion, word, word.len(), terminal::columns()))?;
-            for line in values(of) {
+            for line in of.values_text() {
                 print!("{}", lines::paragraph(&line, "        ", 10, terminal::columns()))?;
             }
         }
     }
-    let mut cases: Vec<Case> = checked.iter().map(case).collect();
+    let mut cases: Vec<Case> = checked.iter().map(Checked::case).collect();
     if args.strict {
         cases.extend(unknown.iter().map(|note| Case {
             name: note.clone(),
@@ -189,8 +177,7 @@ fn told(args: &Args, checked: &[Checked], doubts: &Doubts) -> Result<ExitCode> {
 /// Nothing could be checked: each assertion is an error of the JUnit file, so that a server shows
 /// that.
 fn unchecked(args: &Args, why: &str) -> Result<ExitCode> {
-    let case = |text: &String| Case { name: text.clone(), result: Outcome::Unchecked(why.into()) };
-    written(args, &args.assertions.iter().map(case).collect::<Vec<_>>())?;
+    written(args, &Case::unchecked(&args.assertions, why))?;
     Ok(ExitCode::from(2))
 }
 
@@ -215,30 +202,4 @@ pub fn junit_file(file: Option<&Path>, suite: &str, cases: &[Case]) -> Result<()
     let Some(file) = file else { return Ok(()) };
     let document = junit::document(suite, cases);
     Ok(whole_file::write_bytes(file, false, document.as_bytes())?)
-}
-
-fn case(of: &Checked) -> Case {
-    let values = values(of).join("\n");
-    let result = if of.holds { Outcome::Holds(values) } else { Outcome::Fails(values) };
-    Case { name: of.assertion.clone(), result }
-}
-
-/// The values of an assertion, a line each, and who has most of those that fail.
-fn values(of: &Checked) -> Vec<String> {
-    let number = |asked: &Asked, value: u64| {
-        if asked.is_bytes { bytes(value) } else { count(value) }
-    };
-    let line = |asked: &Asked| {
-        let is_rounded = asked.is_bytes && asked.value >= 1024;
-        let exact =
-            if is_rounded { format!(" ({} bytes)", count(asked.value)) } else { String::new() };
-        let baseline = if asked.of_baseline { " of the baseline" } else { "" };
-        let largest = asked.largest.iter();
-        let largest = largest.map(|of| format!("{} {}", of.function, number(asked, of.value)));
-        let largest = largest.collect::<Vec<_>>().join(", ");
-        let most =
-            if largest.is_empty() { String::new() } else { format!("; most of it: {largest}") };
-        format!("{}{baseline} is {}{exact}{most}", asked.call, number(asked, asked.value))
-    };
-    of.values.iter().map(line).collect()
 }

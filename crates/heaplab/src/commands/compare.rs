@@ -3,11 +3,10 @@
 use super::report::progress;
 use crate::{answer, choose};
 use anyhow::{Context, Result, bail};
-use heaplab_compare::{Comparison, Figure, Outcome, Reducer, Run, json, page, text};
+use heaplab_compare::{Limit, Reducer, Run, json, page, text};
 use heaplab_findings::Basis;
 use heaplab_report::{analyse, moments, select};
 use heaplab_terminal as terminal;
-use heaplab_text::words::bytes;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -32,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_parser = super::report::parse_basis)]
     allocator: Option<Basis>,
     /// Fail (exit code 1) if live bytes grow by more: `2%`, `64kB`, `0`
-    #[arg(long, value_name = "PERCENT|BYTES", value_parser = parse_limit)]
+    #[arg(long, value_name = "PERCENT|BYTES", value_parser = Limit::parse)]
     fail_over: Option<Limit>,
     /// How many findings, functions, stacks and sizes to show
     #[arg(long, value_name = "N", default_value_t = 10)]
@@ -47,31 +46,6 @@ pub struct Args {
     /// Replace the file of --html whatever it holds
     #[arg(long, requires = "html")]
     force: bool,
-}
-
-/// How much growth is allowed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Limit {
-    /// As a share of what was before.
-    Share(f64),
-    /// In bytes.
-    Bytes(f64),
-}
-
-fn parse_limit(text: &str) -> Result<Limit, String> {
-    let limit = match text.trim().strip_suffix('%') {
-        Some(percent) => {
-            percent.trim().parse().ok().map(|percent: f64| Limit::Share(percent / 100.0))
-        }
-        None => heaplab_expression::bytes(text).map(Limit::Bytes),
-    };
-    let is_limit = |limit: &Limit| {
-        let (Limit::Share(value) | Limit::Bytes(value)) = limit;
-        *value >= 0.0 && value.is_finite()
-    };
-    limit
-        .filter(is_limit)
-        .ok_or_else(|| "expected a share such as 2%, or bytes such as 64kB or 1MiB".to_owned())
 }
 
 /// Runs the command.
@@ -91,7 +65,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     } else if args.html.is_none() {
         print!("{}", text::comparison(&comparison, &terminal::look(args.top)))?;
     }
-    Ok(exit_code(args.fail_over, &comparison))
+    let Some(excess) = args.fail_over.and_then(|limit| limit.excess(&comparison)) else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    eprintln!("heaplab compare: {excess}");
+    Ok(ExitCode::FAILURE)
 }
 
 /// Two recordings, or those before `--` and those behind.
@@ -143,40 +121,4 @@ fn reduced_one(args: &Args, reducer: &mut Reducer, path: &Path) -> Result<Run> {
     }
     let shown = moments::shown(&wanted, false, &analysis.profile)?;
     Ok(reducer.reduce(&bundle, &analysis, &shown))
-}
-
-/// 1 where more grew than is allowed.
-fn exit_code(limit: Option<Limit>, comparison: &Comparison) -> ExitCode {
-    let live = comparison.figures.iter().find(|row| row.figure == Figure::LiveBytes);
-    let (Some(limit), Some(live)) = (limit, live) else { return ExitCode::SUCCESS };
-    let allowed = match limit {
-        Limit::Share(share) => share * live.change.before as f64,
-        Limit::Bytes(bytes) => bytes,
-    };
-    let is_over =
-        comparison.verdict.outcome == Outcome::More && live.change.difference as f64 > allowed;
-    if is_over {
-        eprintln!(
-            "heaplab compare: live bytes ({}) grew by {}; --fail-over allows {}",
-            comparison.moment,
-            bytes(live.change.difference.unsigned_abs()),
-            bytes(allowed as u64)
-        );
-    }
-    ExitCode::from(u8::from(is_over))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_are_shares_or_bytes() {
-        assert_eq!(parse_limit("2%"), Ok(Limit::Share(0.02)));
-        assert_eq!(parse_limit("1.5 MiB"), Ok(Limit::Bytes(1_572_864.0)));
-        assert_eq!(parse_limit("0"), Ok(Limit::Bytes(0.0)));
-        for wrong in ["", "-1", "2 %%", "5 apples", "nan", "inf%"] {
-            assert!(parse_limit(wrong).is_err(), "{wrong}");
-        }
-    }
 }

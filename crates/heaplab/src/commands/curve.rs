@@ -15,6 +15,7 @@ use heaplab_curve::source::{CellSource, Commands, Hooks, Stopped};
 use heaplab_curve::summary::{Asked, summarize};
 use heaplab_curve::verdict::Budget;
 use heaplab_curve::{markdown, measure, page, svg, table, text};
+use heaplab_experiment::plan::shard;
 use heaplab_experiment::process;
 use heaplab_experiment::results::{HugePages, Touch};
 use heaplab_record::interrupts;
@@ -115,7 +116,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Run only blocks I, I + N, I + 2 N, ... (with --results)
-    #[arg(long, value_name = "I/N", value_parser = super::replay::shard, requires = "results")]
+    #[arg(long, value_name = "I/N", value_parser = shard, requires = "results")]
     shard: Option<(u32, u32)>,
     /// Seed of the order and of resampling
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -139,14 +140,14 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Which blocks heaps have written: all, known (not those asked for zeroed), none
-    #[arg(long, value_name = "WHICH", default_value = "known", value_parser = super::replay::touch, requires = "bundle")]
+    #[arg(long, value_name = "WHICH", default_value = "known", requires = "bundle")]
     touch: Touch,
     /// Whose workload: a process by its pid (PID#2: its second program) or its program's name, or
     /// all [default: the largest]
     #[arg(long, value_name = "PROCESS", requires = "bundle")]
     process: Option<String>,
     /// Huge pages under heaps: none, or system (as the system is set and as each heap asks)
-    #[arg(long, value_name = "WHICH", default_value = "none", value_parser = super::replay::huge_pages, requires = "bundle")]
+    #[arg(long, value_name = "WHICH", default_value = "none", requires = "bundle")]
     huge_pages: HugePages,
     /// Serve one run: its request as JSON on standard input, its report on standard output
     #[arg(long, hide = true)]

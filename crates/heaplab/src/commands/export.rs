@@ -131,7 +131,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let bundle = open(&args.bundle)?;
     let selection = choose::process(&bundle, args.process.as_deref())?;
     let moment = choose::moment(bundle.tables(), selection, &args.at)?;
-    let about = about(&bundle, selection);
+    let about = About::of(&bundle, selection);
     let Some(format) = format else {
         return heap_snapshot(&args, on.as_ref(), &bundle, selection, moment, &about);
     };
@@ -330,20 +330,6 @@ fn format(args: &Args) -> Option<Format> {
         FormatName::Firefox => Some(Format::Firefox),
         FormatName::Dhat => Some(Format::Dhat),
         FormatName::Heapsnapshot | FormatName::MetaspaceTrace => None,
-    }
-}
-
-/// The title: the process's own command, or the recording's where all are shown.
-fn about(bundle: &Bundle, selection: Selection) -> About {
-    let processes = &bundle.tables().processes;
-    let only = selection.process.or(if processes.len() == 1 { Some(0) } else { None });
-    let process = only.and_then(|row| processes.get(row as usize));
-    let command =
-        process.map(|process| process.arguments.join(" ")).filter(|command| !command.is_empty());
-    About {
-        program: command.unwrap_or_else(|| bundle.meta().program.clone()),
-        pid: process.map_or(0, |process| process.pid),
-        began_unix_s: bundle.meta().began_unix_s,
     }
 }
 

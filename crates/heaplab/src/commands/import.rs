@@ -134,7 +134,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let imported = heaplab_jvm::import(input, format, &options, &mut writer);
     progress.finish_and_clear();
     let mut imported = imported?;
-    name_kinds(&mut imported, &options.name)?;
+    heaplab_jvm::workload::name_kinds_beside(&mut imported, &options.name)?;
     if writer.is_empty() {
         bail!("{}: the trace holds no events; nothing was written", options.name.display());
     }
@@ -153,24 +153,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::from(1));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What a metaspace trace does not say of its arenas stands in a table beside it:
-/// `X.arenas.csv[.gz]` beside `X.trace[.gz]`.
-fn name_kinds(imported: &mut import::Imported, trace: &Path) -> Result<()> {
-    let name = trace.to_string_lossy();
-    let Some(stem) = name.strip_suffix(".trace.gz").or_else(|| name.strip_suffix(".trace")) else {
-        return Ok(());
-    };
-    for table in [format!("{stem}.arenas.csv.gz"), format!("{stem}.arenas.csv")].map(PathBuf::from)
-    {
-        let Ok(file) = File::open(&table) else { continue };
-        let text = import::text(BufReader::new(file))
-            .with_context(|| format!("{}: cannot read", table.display()))?;
-        heaplab_jvm::workload::name_kinds(imported, &text, &table)?;
-        return Ok(());
-    }
-    Ok(())
 }
 
 fn open(input: &Path) -> Result<(Box<dyn BufRead>, ProgressBar)> {

@@ -1,22 +1,19 @@
 //! `heaplab replay`: run a recorded workload on other heaps.
 
-mod many;
-
 use crate::misasked::Misasked;
 use crate::{answer, choose, heaps};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::grid::{self, Named};
+use heaplab_experiment::plan::shard;
 use heaplab_experiment::prepare::{self, How};
 use heaplab_experiment::results::{HugePages, Measure, Results, Touch};
 use heaplab_experiment::run::Measured;
-use heaplab_experiment::{Plan, Processes, Progress, alias, kept, table, text};
+use heaplab_experiment::{Plan, Processes, Progress, alias, kept, many, table, text};
 use heaplab_record::interrupts;
-use heaplab_replay::threads::STARTED_MAX;
 use heaplab_replay::{CellReport, CellRequest};
 use heaplab_terminal as terminal;
 use heaplab_terminal::bus::{self, Mapped};
 use heaplab_terminal::progress::{self, ProgressBar};
-use heaplab_text::words::count;
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::program::{self, Program};
 use std::io::Read;
@@ -49,7 +46,7 @@ pub struct Args {
     #[arg(long)]
     threads: bool,
     /// Which blocks are written: all, known (not those asked for zeroed), none
-    #[arg(long, value_name = "WHICH", default_value = "known", value_parser = touch)]
+    #[arg(long, value_name = "WHICH", default_value = "known")]
     touch: Touch,
     /// The process: its pid (PID#2: its second program), its program's name, or all as if they
     /// shared a heap [default: the largest]
@@ -57,7 +54,7 @@ pub struct Args {
     process: Option<String>,
     /// Huge pages in space cells, alike for all heaps: none, or system (as the system is set and as
     /// each heap asks); the peaks of the other stand beside
-    #[arg(long, value_name = "WHICH", default_value = "none", value_parser = huge_pages)]
+    #[arg(long, value_name = "WHICH", default_value = "none")]
     huge_pages: HugePages,
     /// Check that blocks are aligned, do not overlap, and keep their contents
     #[arg(long)]
@@ -93,40 +90,11 @@ pub struct Args {
     load: Option<PathBuf>,
 }
 
-/// `--touch`.
-pub fn touch(text: &str) -> Result<Touch, String> {
-    match text {
-        "all" => Ok(Touch::All),
-        "known" => Ok(Touch::Known),
-        "none" => Ok(Touch::None),
-        _ => Err("all, known or none".into()),
-    }
-}
-
-/// `--huge-pages`.
-pub fn huge_pages(text: &str) -> Result<HugePages, String> {
-    match text {
-        "none" => Ok(HugePages::None),
-        "system" => Ok(HugePages::System),
-        _ => Err("none or system".into()),
-    }
-}
-
 fn percent(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|number| (0.0..=100.0).contains(number))
         .ok_or_else(|| "a number from 0 to 100".into())
-}
-
-/// `I/N`: this machine's part.
-pub fn shard(text: &str) -> Result<(u32, u32), String> {
-    let parts = text
-        .split_once('/')
-        .and_then(|(part, parts)| Some((part.parse::<u32>().ok()?, parts.parse::<u32>().ok()?)));
-    parts
-        .filter(|(part, parts)| part < parts)
-        .ok_or_else(|| "I/N with I below N, for example 0/4".into())
 }
 
 /// Runs the command.
@@ -147,7 +115,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         .map_err(|error| Misasked(format!("--on: {error:#}{}", library_hint(&list))))?;
     let aliases = alias::names(&specs, aliases)?;
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
-    let names = many::names(&args.bundles)?;
+    let names = many::names(&args.bundles).map_err(|error| Misasked(error.to_string()))?;
     // All of them before the first cell, so that a mistake ends the command at once.
     let plans: Vec<(&Path, Plan)> = args
         .bundles
@@ -200,22 +168,8 @@ fn prepared(
     executable: &Path,
 ) -> Result<Plan> {
     let (bundle, program) = workload(path, args.process.as_deref())?;
-    if args.threads && program.facts().regions > 0 {
-        bail!(
-            "{}: its blocks live in {} arenas, which are replayed in recorded order on one thread only: leave out --threads",
-            path.display(),
-            count(program.facts().regions.into())
-        );
-    }
-    let threads = program.facts().threads;
-    if args.threads && threads > STARTED_MAX {
-        bail!(
-            "{}: {} threads ran, and --threads starts no more than {} of them, which takes twenty seconds a cell: replay it in recorded \
-             order (without --threads), or one process of it (--process)",
-            path.display(),
-            count(threads.into()),
-            count(STARTED_MAX.into())
-        );
+    if args.threads {
+        prepare::can_thread(path, &program)?;
     }
     prepare::are_ready(specs, &program, executable)?;
     let plan = asked(args, Plan::of(&bundle, &program, specs, executable, &how(args))?);
@@ -239,11 +193,7 @@ fn kept_results(
             1 => folder.clone(),
             _ => folder.join(many::name(path)),
         };
-        heaplab_experiment::run::write_json(&folder.join("results.json"), &results)?;
-        table::write(&measured, &folder.join("cells.parquet"))?;
-        if results.heaps.iter().any(|heap| !heap.collections.is_empty()) {
-            table::write_collections(&results, &folder.join("collections.parquet"))?;
-        }
+        table::write_folder(&folder, &results, &measured)?;
     }
     // A machine gets what it asked for; a person, and the page, what is known.
     let missing =

@@ -8,10 +8,7 @@ use std::process::ExitCode;
 
 /// Arguments of `heaplab completions`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab completions bash > ~/.local/share/bash-completion/completions/heaplab
-  heaplab completions zsh > ~/.zfunc/_heaplab
-  heaplab completions fish > ~/.config/fish/completions/heaplab.fish")]
+#[command(after_help = include_str!("../../help/completions.txt"))]
 pub struct Completions {
     /// The shell
     shell: clap_complete::Shell,
@@ -19,9 +16,7 @@ pub struct Completions {
 
 /// Arguments of `heaplab man`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  heaplab man ~/.local/share/man/man1
-  heaplab man . && man ./heaplab-record.1")]
+#[command(after_help = include_str!("../../help/man.txt"))]
 pub struct Man {
     /// The folder for heaplab.1, heaplab-record.1, ...; made where it is missing
     #[arg(value_name = "DIR")]

@@ -17,7 +17,7 @@ use heaplab_terminal as terminal;
 use heaplab_terminal::bus::{self, Mapped};
 use heaplab_terminal::progress;
 use heaplab_trace::bundle::{Bundle, Selection};
-use heaplab_what_if::{Changed, Changer, Rule, WhatIfError, change};
+use heaplab_what_if::{Changed, Changer, Rule, WhatIfError, beside, change, is_recording};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -99,7 +99,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let rules = [advice::rules(&args.fix, &analysis.findings)?, asked].concat();
     let path = args.output.clone().unwrap_or_else(|| beside(&args.bundle));
-    may_replace(&path)?;
+    if is_recording(&path) {
+        bail!("{}: is a recording and would be replaced; name another with -o", path.display());
+    }
     let changed = write(&bundle, &rules, selection, &path, args.quiet)?;
     let after = Bundle::open(&path)?;
     let profile_after = progress(&after, "reading", |read| profile_of(&after, selection, read))?;
@@ -142,22 +144,6 @@ fn rules(args: &Args) -> Result<Vec<Rule>> {
         );
     }
     Ok(rules)
-}
-
-/// `app.what-if.heaplab` of `app.heaplab`.
-fn beside(bundle: &Path) -> PathBuf {
-    let name = bundle.file_stem().unwrap_or(bundle.as_os_str()).to_owned();
-    let mut name = name;
-    name.push(".what-if.heaplab");
-    bundle.with_file_name(name)
-}
-
-/// Refuses to replace a recording.
-fn may_replace(path: &Path) -> Result<()> {
-    if path.exists() && Bundle::open(path).is_ok_and(|there| there.meta().origin.is_none()) {
-        bail!("{}: is a recording and would be replaced; name another with -o", path.display());
-    }
-    Ok(())
 }
 
 fn write(
@@ -222,15 +208,4 @@ pub fn replayed(
     let results = run_pair(&pair, &runner, |progress| replay::show_progress(&bar, progress));
     bar.finish_and_clear();
     Ok(results?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_changed_bundle_stands_beside_the_recording() {
-        assert_eq!(beside(Path::new("a/b.heaplab")), Path::new("a/b.what-if.heaplab"));
-        assert_eq!(beside(Path::new("b.v2.heaplab/")), Path::new("b.v2.what-if.heaplab"));
-    }
 }

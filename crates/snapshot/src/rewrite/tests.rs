@@ -495,3 +495,13 @@ fn shared_ids_are_refused_at_their_byte_or_made_new() {
         [1, 4, 10, 7, 9]
     );
 }
+
+#[test]
+fn a_secret_ends_before_its_line_end() {
+    for line_end in ["", "\n", "\r\n"] {
+        let text = format!("a secret{line_end}");
+        assert_eq!(Key::of_secret(text.as_bytes()), Some((Key::of_text(b"a secret"), 8)));
+        assert_eq!(Key::of_secret(line_end.as_bytes()), None);
+    }
+    assert_ne!(Key::of_text(b"a secret"), Key::of_text(b"a secres"));
+}

@@ -122,8 +122,7 @@ fn case((assertion, checked): (&Assertion, &Checked)) -> Case {
 
 /// Nothing could be checked: each assertion is an error of the JUnit file.
 fn unchecked(args: &Args, why: &str) -> Result<ExitCode> {
-    let case = |text: &String| Case { name: text.clone(), result: Outcome::Unchecked(why.into()) };
-    written(args, &args.assertions.iter().map(case).collect::<Vec<_>>())?;
+    written(args, &Case::unchecked(&args.assertions, why))?;
     Ok(ExitCode::from(2))
 }
 

@@ -6,9 +6,10 @@ use crate::answer::{self, HtmlFile, file_name};
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_expression::Pattern;
-use heaplab_snapshot::analysis::{Analysis, Interface};
-use heaplab_snapshot::diff::{Point, compare, growing};
+use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::diff::compare;
 use heaplab_snapshot::growth::Candidates;
+use heaplab_snapshot::series::{Ended, Series};
 use heaplab_snapshot::session::{Moment, Session};
 use heaplab_snapshot_view::diff as view;
 use heaplab_terminal as terminal;
@@ -119,33 +120,15 @@ pub fn warned(older: &Moment, newer: &Moment) -> Session {
 }
 
 fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
-    // The newest first: its interfaces group plain objects in all of them. Of each, only counts are
-    // kept.
-    let mut interfaces: Option<Vec<Interface>> = None;
-    let mut points: Vec<Point> = Vec::new();
-    let mut totals = Vec::new();
-    let mut candidates = Candidates::default();
-    let mut newer: Option<Moment> = None;
-    let mut one_session = true;
+    let mut series = Series::default();
     for path in files.iter().rev() {
         let source = Source::open(path, args.reading.is_quiet())?;
         let snapshot = source.read(&args.reading)?;
         let bar = args.reading.spinner(format!("analysing {}", path.display()));
-        let analysis = Analysis::of(&snapshot, &args.reading.options());
-        points.push(Point::of(
-            &analysis,
-            interfaces.get_or_insert_with(|| analysis.interfaces().to_vec()),
-        ));
-        totals.push(analysis.total_bytes());
-        candidates.older(&analysis);
-        let moment = Moment::of(&snapshot);
-        one_session &= newer.is_none_or(|newer| !Session::of(&moment, &newer).is_broken());
-        newer = Some(moment);
+        series.older(&Analysis::of(&snapshot, &args.reading.options()));
         bar.finish_and_clear();
     }
-    points.reverse();
-    totals.reverse();
-    let mut growing = growing(&points);
+    let Ended { totals, mut growing, candidates, one_session } = series.end();
     if let Some(pattern) = args.class.as_deref().map(Pattern::new) {
         growing.retain(|class| pattern.fits(&view::class_of_key(&class.key)));
     }

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use heaplab_snapshot::rewrite::{Identifiers, Keep, Key, Redaction, redact};
 use heaplab_text::words::count as number;
+use rustix::rand::GetRandomFlags;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -90,66 +91,38 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A shorter key can be guessed.
-const KEY_BYTES_MIN: usize = 16;
-
 /// Made of a text, or of the system's randomness.
 fn key(text: Option<&str>, file: Option<&Path>) -> Result<Key> {
-    let given = match (text, file) {
-        (Some(text), _) => Some((text.as_bytes().to_vec(), "the key".to_owned())),
+    let (secret, from) = match (text, file) {
+        (Some(text), _) => (text.as_bytes().to_vec(), String::from("the key")),
         (None, Some(path)) => {
-            let path_shown = path.display().to_string();
-            Some((
-                std::fs::read(path).with_context(|| format!("cannot read {path_shown}"))?,
-                path_shown,
-            ))
+            let from = path.display().to_string();
+            (std::fs::read(path).with_context(|| format!("cannot read {from}"))?, from)
         }
-        (None, None) => None,
+        (None, None) => {
+            let mut random = [0; 32];
+            let filled = rustix::rand::getrandom(&mut random, GetRandomFlags::empty())
+                .context("no randomness for a key")?;
+            ensure!(filled == random.len(), "no randomness for a key: {filled} bytes of 32");
+            return Ok(Key::new(random));
+        }
     };
-    if let Some((text, from)) = given {
-        // An editor's line end is no part of a secret.
-        let text = text.strip_suffix(b"\r\n").or_else(|| text.strip_suffix(b"\n")).unwrap_or(&text);
-        ensure!(!text.is_empty(), "{from} is empty: a key that everybody has protects nothing");
-        if text.len() < KEY_BYTES_MIN {
-            eprintln!(
-                "heaplab: {from} has {} bytes, and who guesses it can try what strings were; take {KEY_BYTES_MIN} and more",
-                text.len()
-            );
-        }
-        return Ok(Key::of_text(text));
+    let (key, bytes) = Key::of_secret(&secret)
+        .with_context(|| format!("{from} is empty: a key that everybody has protects nothing"))?;
+    if bytes < Key::SECRET_BYTES_MIN {
+        eprintln!(
+            "heaplab: {from} has {bytes} bytes, and who guesses it can try what strings were; take {} and more",
+            Key::SECRET_BYTES_MIN
+        );
     }
-    let mut random = [0; 32];
-    let filled = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
-        .context("no randomness for a key")?;
-    ensure!(filled == random.len(), "no randomness for a key: {filled} bytes of {}", random.len());
-    Ok(Key::new(random))
+    Ok(key)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
-    fn a_key_is_the_same_for_the_same_text_and_new_without_one() {
-        let of = |text| key(Some(text), None).unwrap();
-        assert_eq!(of("a secret"), of("a secret"));
-        assert_ne!(of("a secret"), of("a secres"));
-        let random = || key(None, None).unwrap();
+    fn a_key_that_nobody_gave_is_new_each_time() {
+        let random = || super::key(None, None).unwrap();
         assert_ne!(random(), random());
-        let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(key(None, Some(file.path())).unwrap_err().to_string().contains("is empty"));
-        for line_end in ["", "\n", "\r\n"] {
-            std::fs::write(file.path(), line_end).unwrap();
-            assert!(
-                key(None, Some(file.path())).unwrap_err().to_string().contains("is empty"),
-                "{line_end:?}"
-            );
-            assert!(
-                key(Some(line_end), None).unwrap_err().to_string().contains("the key is empty"),
-                "{line_end:?}"
-            );
-            std::fs::write(file.path(), format!("a secret{line_end}")).unwrap();
-            assert_eq!(key(None, Some(file.path())).unwrap(), of("a secret"));
-        }
     }
 }

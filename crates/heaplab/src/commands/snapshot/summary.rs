@@ -54,20 +54,8 @@ pub struct Args {
     reading: Reading,
 }
 
-/// What `--filter` takes.
-pub const FILTER_HELP: &str = "\
-Count only some objects, as DevTools' filters do:
-  contexts            kept alive by closures' contexts alone
-  detached            by detached elements alone
-  console             by the developer tools' console alone
-  event-handlers      by event handlers alone
-  duplicates          strings that are there more than once
-  context:@ID         of one native context (a page, a frame, a realm)
-  shared-context      of several
-  no-context          of none
-  ids:AFTER..UNTIL    with ids above the first and up to the second
-  allocated-by:NAME   allocated by a function (NAME, NAME:LINE:COLUMN or
-                      'NAME SCRIPT:LINE:COLUMN'), where allocations were tracked";
+/// What `--filter` takes. The file has no line end.
+pub const FILTER_HELP: &str = include_str!("../../../help/snapshot-filter.txt");
 
 /// What classes are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -73,6 +73,17 @@ impl Key {
         Key(random)
     }
 
+    /// A shorter secret can be guessed.
+    pub const SECRET_BYTES_MIN: usize = 16;
+
+    /// From a secret as a file has it, and the secret's bytes: an editor's line end is no part of
+    /// it. `None`: it is empty.
+    pub fn of_secret(text: &[u8]) -> Option<(Key, usize)> {
+        let line = text.strip_suffix(b"\n");
+        let secret = line.map_or(text, |line| line.strip_suffix(b"\r").unwrap_or(line));
+        (!secret.is_empty()).then(|| (Key::of_text(secret), secret.len()))
+    }
+
     /// From a text. It is as secret as the text is long and unlikely: nothing here makes guessing
     /// it slow.
     pub fn of_text(text: &[u8]) -> Key {

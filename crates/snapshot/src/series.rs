@@ -1,0 +1,58 @@
+//! Snapshots of one program over time, looked at from the newest to the oldest, of which each is
+//! gone before the next is read: its interfaces group the plain objects of all, and of the others
+//! only counts are kept.
+
+use crate::analysis::{Analysis, Interface};
+use crate::diff::{Growth, Point, growing};
+use crate::growth::Candidates;
+use crate::session::{Moment, Session};
+
+/// A series while it is read.
+#[derive(Default)]
+pub struct Series {
+    interfaces: Option<Vec<Interface>>,
+    points: Vec<Point>,
+    totals: Vec<u64>,
+    candidates: Candidates,
+    newer: Option<Moment>,
+    is_broken: bool,
+}
+
+/// What a series shows.
+#[derive(Debug)]
+pub struct Ended {
+    /// All bytes of each snapshot, the oldest first.
+    pub totals: Vec<u64>,
+    /// The classes that grow each time.
+    pub growing: Vec<Growth>,
+    /// The objects that may retain more each time; of one session only.
+    pub candidates: Candidates,
+    /// Whether equal ids are equal objects in all of them.
+    pub one_session: bool,
+}
+
+impl Series {
+    /// Looks at the next snapshot, which is older than the one before.
+    pub fn older(&mut self, analysis: &Analysis) {
+        let interfaces = self.interfaces.get_or_insert_with(|| analysis.interfaces().to_vec());
+        self.points.push(Point::of(analysis, interfaces));
+        self.totals.push(analysis.total_bytes());
+        self.candidates.older(analysis);
+        let moment = Moment::of(analysis.snapshot());
+        let newer = self.newer.take();
+        self.is_broken |= newer.is_some_and(|newer| Session::of(&moment, &newer).is_broken());
+        self.newer = Some(moment);
+    }
+
+    /// What all of them show.
+    pub fn end(mut self) -> Ended {
+        self.points.reverse();
+        self.totals.reverse();
+        Ended {
+            totals: self.totals,
+            growing: growing(&self.points),
+            candidates: self.candidates,
+            one_session: !self.is_broken,
+        }
+    }
+}
