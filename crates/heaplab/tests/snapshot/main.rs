@@ -140,7 +140,7 @@ fn a_summary_has_devtools_classes() {
     );
     let shown = text(&heaplab(&["summary"], &path, &["--class", "Twin", "--sort", "count"]));
     assert_eq!(
-        shown.lines().filter(|line| line.contains("Twin  (script")).count(),
+        shown.lines().filter(|line| line.contains("Twin  (file")).count(),
         2,
         "two classes of one name: {shown}"
     );
