@@ -109,7 +109,7 @@ pub fn message<'e>(causes: impl Iterator<Item = &'e (dyn Error + 'static)>) -> S
     }
     text.chars()
         .flat_map(|letter| {
-            if letter.is_control() && letter != '\n' {
+            if heaplab_text::lines::misleads(letter) && letter != '\n' {
                 letter.escape_default().collect()
             } else {
                 vec![letter]

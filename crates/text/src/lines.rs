@@ -6,9 +6,16 @@ pub fn one_line(text: &str) -> String {
     shown(text).collect()
 }
 
+/// Whether a letter moves the cursor, or turns the direction in which others are shown, so that a
+/// name can pass for another one (Boucher and Anderson 2021).
+pub fn misleads(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 fn shown(text: &str) -> impl Iterator<Item = char> {
     text.chars().flat_map(|letter| {
-        let (plain, escaped) = if letter.is_control() {
+        let (plain, escaped) = if misleads(letter) {
             (None, Some(letter.escape_default()))
         } else {
             (Some(letter), None)
@@ -72,7 +79,8 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 pub fn paragraph(text: &str, first: &str, hanging: usize, width: usize) -> String {
     let indent = hanging.max(first.chars().count());
     let mut out = String::new();
-    for (row, line) in wrap(text, width.saturating_sub(indent)).iter().enumerate() {
+    let lines = wrap(&one_line(text), width.saturating_sub(indent));
+    for (row, line) in lines.iter().enumerate() {
         let before = if row == 0 { format!("{first:<hanging$}") } else { " ".repeat(hanging) };
         out.push_str(format!("{before}{line}").trim_end());
         out.push('\n');
@@ -108,6 +116,8 @@ mod tests {
     fn what_is_too_long_is_cut_and_nothing_moves_the_cursor() {
         assert_eq!([cut("abcdef", 4), cut("abcd", 4), cut("äöü", 3)], ["abc…", "abcd", "äöü"]);
         assert_eq!([one_line("a\nb"), one_line("\u{1b}[31m")], ["a\\nb", "\\u{1b}[31m"]);
+        assert_eq!(cut("gpj.\u{202e}exe", 20), "gpj.\\u{202e}exe");
+        assert_eq!(paragraph("a \u{2067}b", "", 0, 40), "a \\u{2067}b\n");
         assert_eq!(cut("\u{1b}red", 6), "\\u{1b…");
         assert_eq!(cut_middle("/usr/lib/debug/libc.so", 80), "/usr/lib/debug/libc.so");
         assert_eq!(cut_middle("/usr/lib/debug/libc.so", 13), "/usr…/libc.so");

@@ -2,7 +2,8 @@
 
 /// Text in which nothing is markup: as content, and as an attribute between double quotes.
 ///
-/// What XML 1.0 forbids (controls, U+FFFE, U+FFFF) becomes U+FFFD; tabs become spaces.
+/// What XML 1.0 forbids (controls, U+FFFE, U+FFFF) becomes U+FFFD, and so does what turns the
+/// direction of text; tabs become spaces.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -14,7 +15,7 @@ pub fn escaped(text: &str) -> String {
             '\n' => out.push('\n'),
             '\t' => out.push(' '),
             '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            control if control.is_control() => out.push('\u{fffd}'),
+            other if crate::lines::misleads(other) => out.push('\u{fffd}'),
             other => out.push(other),
         }
     }

@@ -11,7 +11,7 @@ pub fn quoted(path: &Path) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(byte);
     match std::str::from_utf8(bytes) {
         Ok(text) if !bytes.is_empty() && bytes.iter().all(is_plain) => text.to_owned(),
-        Ok(text) if !text.chars().any(char::is_control) => {
+        Ok(text) if !text.chars().any(crate::lines::misleads) => {
             format!("'{}'", text.replace('\'', r"'\''"))
         }
         _ => {
