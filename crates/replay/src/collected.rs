@@ -233,7 +233,9 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
 
     fn collect(&mut self, ask: Ask, word: usize) -> Result<(), ReplayError> {
         let done = self.heap.collect(ask, &mut self.world);
-        done.map_err(|error| ReplayError::OutOfMemory { word, error: error.to_string() })
+        done.map_err(|error| ReplayError::OutOfMemory { word, error: error.to_string() })?;
+        // What the collection asked for in its turn runs before the program's next step.
+        self.safepoint(word)
     }
 
     /// Everything dies, and the driver is at the beginning again. Collections here are no part of a

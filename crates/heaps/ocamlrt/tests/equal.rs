@@ -115,3 +115,15 @@ fn compactions_are_equal() {
         150_000,
     );
 }
+
+/// A cycle that ends within a collection that was asked for begins the next one before the
+/// program's next store.
+#[test]
+fn the_loop_polls_after_a_collection_that_was_asked_for() {
+    let Some(driver) = driver() else { return };
+    for (steps, seed) in [(25_000, 1), (30_000, 1), (35_000, 1), (40_000, 1)] {
+        let workload = generate(Shape::Forced, steps, 3000, seed);
+        compare(&driver, spec(&driver, "first-fit,o=80,s=8k"), 3000, &workload)
+            .unwrap_or_else(|difference| panic!("{steps} steps: {difference}"));
+    }
+}

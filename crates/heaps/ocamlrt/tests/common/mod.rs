@@ -160,10 +160,12 @@ pub fn run(heap: &mut OCaml, slots: u32, steps: &[Step]) -> Vec<(Counters, u64)>
             Step::Collect(ask) => {
                 heap.collect(ask, &mut table).expect("there is memory");
                 reports.push((heap.counters(), heap.placement()));
+                heap.safepoint(&mut table).expect("there is memory");
             }
             Step::Compact => {
                 heap.compact_now(&mut table).expect("there is memory");
                 reports.push((heap.counters(), heap.placement()));
+                heap.safepoint(&mut table).expect("there is memory");
             }
         }
     }
