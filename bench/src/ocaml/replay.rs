@@ -25,6 +25,12 @@ struct Source {
     name: &'static str,
     path: &'static str,
     arguments: fn(u64) -> [String; 2],
+    /// The minor heap with which it is recorded, K words: the recorder's own objects taken off, it
+    /// collects as often as without the recorder (`heaplab record` names this number).
+    minor_kilo_words: u32,
+    /// Words between two forced collections of the recording, a few for each cycle: no death is
+    /// noticed later.
+    granularity_words: u32,
 }
 
 /// A cache of strings of mixed sizes, of which an operation makes four blocks; a map of numbers, of
@@ -34,11 +40,15 @@ const SOURCES: [Source; 2] = [
         name: "strcache",
         path: "crates/heaplab/tests/data/strcache.ml",
         arguments: |millions| ["20000".into(), (millions * 253_000).to_string()],
+        minor_kilo_words: 512,
+        granularity_words: 500_000,
     },
     Source {
         name: "mapchurn",
         path: "studies/ocaml-best-fit/programs/mapchurn.ml",
         arguments: |millions| ["30000".into(), (millions * 56_200).to_string()],
+        minor_kilo_words: 617,
+        granularity_words: 200_000,
     },
 ];
 
@@ -122,7 +132,12 @@ fn command(source: &Source, millions: u64, parameters: &str, folder: &Path) -> C
 /// The program's recording as a replay program.
 fn recorded(source: &Source, millions: u64, folder: &Path) -> Result<Program> {
     let stream = folder.join("stream");
-    measure::run(command(source, millions, PARAMETERS, folder).env("HEAPLAB_OCAML", &stream))?;
+    let parameters = format!("{PARAMETERS},s={}k", source.minor_kilo_words);
+    measure::run(
+        command(source, millions, &parameters, folder)
+            .env("HEAPLAB_OCAML", &stream)
+            .env("HEAPLAB_OCAML_GRANULARITY", source.granularity_words.to_string()),
+    )?;
     let path = folder.join(format!("{}.heaplab", source.name));
     let mut writer = BundleWriter::create(&path)?;
     let options = Options { name: stream.clone(), lenient: false };

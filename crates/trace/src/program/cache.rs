@@ -7,10 +7,11 @@
 
 use super::compiler::{Standing, compile, compile_and_standing};
 use super::file::{Facts, Program, VERSION};
-use crate::TraceError;
+use super::young::{AtBirth, DiedYoung};
 use crate::bundle::{Bundle, EVENTS_FILE, META_FILE, Selection};
 use crate::regular;
 use crate::source::First;
+use crate::{NOTICED_AT_COLLECTION, TraceError};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,8 @@ pub fn cached(bundle: &Bundle, selection: Selection) -> Result<Program, TraceErr
 }
 
 /// The program of a bundle's first `rows` rows (of `selection`), and the live objects at its end.
-/// The program is not kept: its temporary file has no name when this returns.
+/// The program is not kept: its temporary file has no name when this returns. Objects live until
+/// the rows of their deaths, as in a report.
 ///
 /// # Errors
 /// The events cannot be read, or the program does not fit on the disk.
@@ -132,8 +134,13 @@ fn write(
     let unfinished = Unfinished(path.with_extension(format!("unfinished-{}", std::process::id())));
     let mut file =
         File::create_new(&unfinished.0).map_err(TraceError::io(&unfinished.0, "create"))?;
+    let young = if bundle.meta().death_rule == NOTICED_AT_COLLECTION {
+        DiedYoung::read(&mut bundle.events(Selection::default())?)?
+    } else {
+        DiedYoung::default()
+    };
     compile(
-        &mut bundle.events(selection)?,
+        &mut AtBirth { source: bundle.events(selection)?, young: &young },
         bundle.tables(),
         facts(bundle, selection),
         key,
@@ -155,8 +162,9 @@ impl Drop for Unfinished {
     }
 }
 
-/// Raised when the same recording is compiled into another program: 1, purges of a metaspace.
-const COMPILED_AS: u32 = 1;
+/// Raised when the same recording is compiled into another program: 1, purges of a metaspace; 2,
+/// objects that died young.
+const COMPILED_AS: u32 = 2;
 
 fn key(folder: &Path, selection: Selection) -> Result<u64, TraceError> {
     let mut hash = Xxh3::new();

@@ -18,6 +18,7 @@ mod compiler;
 mod encoding;
 mod file;
 mod slots;
+mod young;
 
 pub use cache::{cached, until, with_moments};
 pub use compiler::{Standing, compile, compile_and_standing};
