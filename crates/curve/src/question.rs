@@ -59,7 +59,7 @@ impl Question {
             {
                 Some(vary) => vary,
                 None => wrongly!(
-                    "nothing is varied: name a range with --vary NAME=20..320x10, or put one in braces into the command"
+                    "nothing is varied: name a range with --vary NAME=20..320x10, or put one in braces into the command, between quotes, because a shell expands {{1,2}} and {{1..4}}"
                 ),
             },
         };

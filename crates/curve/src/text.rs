@@ -6,7 +6,7 @@ use crate::results::{PointResult, Results, VariantResult};
 use crate::svg::names;
 use crate::verdict::seconds;
 use heaplab_experiment::results::Estimate;
-use heaplab_text::lines::{cut, paragraph};
+use heaplab_text::lines::{cut, one_line, paragraph};
 use heaplab_text::table::{Ruled, Ruling, ruled};
 use heaplab_text::words::{bytes, count};
 
@@ -141,7 +141,8 @@ pub fn minima(found: &[Minimum], columns: usize) -> String {
     found.iter().map(|found| wrapped(&sentence(found), "", columns)).collect()
 }
 
-/// `text` in lines that fit, the first behind `label`.
+/// `text` in lines that fit, the first behind `label`. A variant may be called anything: nothing in
+/// it moves the cursor.
 fn wrapped(text: &str, label: &str, columns: usize) -> String {
-    paragraph(text, label, 2, columns).trim_start().into()
+    paragraph(&one_line(text), label, 2, columns).trim_start().into()
 }

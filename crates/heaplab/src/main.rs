@@ -85,13 +85,16 @@ fn main() -> ExitCode {
     let words = bare::with_command(std::env::args_os().collect(), |word| {
         commands.find_subcommand(word).is_some()
     });
-    let words = help::laid_out(commands, terminal::columns()).try_get_matches_from(words);
-    let line = match words.and_then(|words| CommandLine::from_arg_matches(&words)) {
+    let parsed = help::laid_out(commands, terminal::columns()).try_get_matches_from(&words);
+    let line = match parsed.and_then(|words| CommandLine::from_arg_matches(&words)) {
         Ok(line) => line,
         // Help and the version were asked for, and are laid out.
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
-            refuse(&error);
+            match commands::curve::expanded::explanation(&words) {
+                Some(reason) => eprintln!("heaplab: {reason}"),
+                None => refuse(&error),
+            }
             return ExitCode::from(2);
         }
     };

@@ -1,5 +1,6 @@
 //! `heaplab curve`: space against time for any garbage-collected command.
 
+pub mod expanded;
 mod lab;
 
 use crate::answer;
@@ -21,6 +22,7 @@ use heaplab_experiment::results::{HugePages, Touch};
 use heaplab_record::interrupts;
 use heaplab_terminal as terminal;
 use heaplab_terminal::{progress, whole_file};
+use heaplab_text::lines;
 use heaplab_text::shell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -232,7 +234,8 @@ fn measure_all(plan: &Plan, source: &dyn CellSource) -> Measured {
     let is_hidden = matches!(plan.settings.output, Output::Inherit);
     let bar = progress::bar(is_hidden, 0, "{bar:20} {pos}/{len} runs, {eta} left  {wide_msg}");
     let measured = run_plan(plan, source, |now| {
-        progress::show(&bar, now.done.into(), now.total.into(), &now.now)
+        // Variants may be called anything.
+        progress::show(&bar, now.done.into(), now.total.into(), &lines::one_line(&now.now))
     });
     bar.finish_and_clear();
     measured
@@ -303,6 +306,7 @@ fn write_files(
 fn find_minimum(args: &Args, plan: &Plan, source: &dyn CellSource) -> Result<ExitCode> {
     let bar = progress::line(false, "{spinner} {msg}");
     let found = minimum::find(plan, source, |now| {
+        let now = lines::one_line(&now.to_string());
         bar.set_message(format!("{now} ({} tries at most)", minimum::TRIES))
     });
     bar.finish_and_clear();
