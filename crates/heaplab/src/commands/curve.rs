@@ -306,7 +306,7 @@ fn write_files(
 fn find_minimum(args: &Args, plan: &Plan, source: &dyn CellSource) -> Result<ExitCode> {
     let bar = progress::line(false, "{spinner} {msg}");
     let found = minimum::find(plan, source, |now| {
-        let now = lines::one_line(&now.to_string());
+        let now = lines::one_line(now);
         bar.set_message(format!("{now} ({} tries at most)", minimum::TRIES))
     });
     bar.finish_and_clear();

@@ -113,7 +113,13 @@ mod tests {
         let young = DiedYoung::read(&mut Slice(events)).unwrap();
         let mut rows = Vec::new();
         let mut source = AtBirth { source: Slice(events), young: &young };
-        source.for_each(|event| Ok(rows.push((event.op, event.object)))).unwrap();
+        let mut note = |event: &Event| rows.push((event.op, event.object));
+        source
+            .for_each(|event| {
+                note(event);
+                Ok(())
+            })
+            .unwrap();
         rows
     }
 
