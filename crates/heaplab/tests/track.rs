@@ -90,7 +90,10 @@ impl Project {
     fn is_untouched(&self) {
         assert_eq!(self.git(&["status", "--porcelain"]), "");
         assert_eq!(self.git(&["worktree", "list"]).lines().count(), 1);
-        assert!(!self.store().join("tree").exists());
+        for left in fs::read_dir(self.store()).unwrap() {
+            let name = left.unwrap().file_name().into_string().unwrap();
+            assert!(name != "tree" && !name.starts_with("scratch-"), "{name} is left");
+        }
     }
 }
 
@@ -180,6 +183,9 @@ fn an_interruption_keeps_what_was_measured_and_leaves_no_tree() {
     let slow = project.run("HEAD~1", &["--timeout", "0.5"]);
     assert_eq!(slow.status.code(), Some(1), "nothing was measured: {}", text(&slow.stderr));
     assert!(text(&slow.stdout).contains("longer than 0.5 s"), "{}", text(&slow.stdout));
+    assert!(text(&slow.stdout).contains("no commit was measured"), "{}", text(&slow.stdout));
+    // A killed heaplab leaves its recordings that are not kept.
+    fs::create_dir_all(project.store().join("scratch-left/run.heaplab")).unwrap();
 
     let arguments = project.run_arguments("HEAD~2..HEAD", &["--retry"]);
     let mut child =

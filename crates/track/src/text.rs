@@ -68,7 +68,9 @@ fn steps(out: &mut Paint, history: &History, lines: &[&Series], least: f64, top:
     shown.truncate(top);
     shown.sort_by_key(|(_, step)| step.commit);
     out.heading("Steps");
-    if all.is_empty() {
+    if lines.iter().all(|series| series.points.is_empty()) {
+        out.wrapped("  ", "None can be told: no commit was measured.");
+    } else if all.is_empty() {
         out.wrapped("  ", "None: what differs is within the noise of an unchanged program.");
     }
     let mut last = None;
@@ -179,7 +181,7 @@ fn gaps(out: &mut Paint, history: &History, lines: &[&Series]) {
     let undecided = lines.iter().map(|series| series.undecided).max().unwrap_or(0);
     if undecided > 0 {
         out.wrapped_dim("  ", &format!(
-            "Runs of one commit differ, or each was made once: of the newest {} only a large step can be told (more --runs tell more).",
+            "Runs of one commit differ, each was made once, or commits are few: of the newest {} only a large step can be told (more --runs tell more).",
             plural(undecided as u64, "commit")
         ));
     }

@@ -29,6 +29,22 @@ pub struct Bench<'a> {
     stop: &'a AtomicBool,
 }
 
+/// What the folders of recordings that are not kept begin with, in a store.
+const SCRATCH: &str = "scratch-";
+
+/// Removes the recordings that a killed heaplab left in its store. A folder has a name of its own
+/// each time, so that a recorder that outlived its heaplab cannot write into that of the next.
+fn remove_left(store: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(store).context("cannot read the store")?.flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(SCRATCH.as_bytes()) {
+            let path = entry.path();
+            std::fs::remove_dir_all(&path)
+                .with_context(|| format!("{}: cannot remove", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
 /// What came of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Built {
@@ -60,6 +76,8 @@ impl<'a> Bench<'a> {
         let folder = store.folder().canonicalize().context("the store is gone")?;
         let tree = folder.join("tree");
         repository.clear(&tree)?;
+        remove_left(&folder)?;
+        let scratch = tempfile::Builder::new().prefix(SCRATCH).tempdir_in(&folder);
         let recordings = keep.then(|| folder.join("recordings"));
         if let Some(recordings) = &recordings {
             std::fs::create_dir_all(recordings).context("cannot keep recordings")?;
@@ -68,7 +86,7 @@ impl<'a> Bench<'a> {
             repository,
             subject: store.subject().clone(),
             tree,
-            scratch: tempfile::tempdir().context("cannot make a folder for recordings")?,
+            scratch: scratch.context("cannot make a folder for recordings")?,
             recordings,
             executable: std::env::current_exe().context("cannot find this program's own file")?,
             machine: heaplab_experiment::run::machine(),
