@@ -18,6 +18,7 @@ mod heaps;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use heaplab_curve::question::AskedWrongly;
+use heaplab_experiment::own::CELL;
 use heaplab_heap::FamilyError;
 use heaplab_profile::choose::ChooseError;
 use heaplab_report::HeapAtError;
@@ -81,6 +82,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Before anything else: glibc's heap under test is this process's own, and memory that the
+    // command line leaves behind would serve the workload uncounted.
+    if std::env::args_os().nth(1).is_some_and(|word| word == CELL) {
+        return serve_cell();
+    }
     let commands = CommandLine::command();
     let words = bare::with_command(std::env::args_os().collect(), |word| {
         commands.find_subcommand(word).is_some()
@@ -110,6 +116,17 @@ fn main() -> ExitCode {
         eprintln!("heaplab: {}", terminal::output::message(error.chain()));
         ExitCode::from(if is_misasked(&error) { 2 } else { 1 })
     })
+}
+
+/// Serves the cell of an experiment that standard input asks for.
+fn serve_cell() -> ExitCode {
+    match heaplab_experiment::own::serve(&heaps::FAMILIES) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("heaplab: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn welcome() -> anyhow::Result<ExitCode> {

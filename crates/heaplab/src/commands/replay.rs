@@ -4,19 +4,18 @@ use crate::misasked::Misasked;
 use crate::{answer, choose, heaps};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::grid::{self, Named};
+use heaplab_experiment::own::CELL;
 use heaplab_experiment::plan::shard;
 use heaplab_experiment::prepare::{self, How};
 use heaplab_experiment::results::{HugePages, Measure, Results, Touch};
 use heaplab_experiment::run::Measured;
 use heaplab_experiment::{Plan, Processes, Progress, alias, kept, many, table, text};
 use heaplab_record::interrupts;
-use heaplab_replay::{CellReport, CellRequest};
 use heaplab_terminal as terminal;
 use heaplab_terminal::bus::{self, Mapped};
 use heaplab_terminal::progress::{self, ProgressBar};
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::program::{self, Program};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -26,7 +25,7 @@ use std::time::Duration;
 #[command(after_help = include_str!("../../help/replay.txt"))]
 pub struct Args {
     /// The recordings; several share a table
-    #[arg(value_name = "BUNDLE", required_unless_present_any = ["cell", "load"])]
+    #[arg(value_name = "BUNDLE", required_unless_present = "load")]
     bundles: Vec<PathBuf>,
     /// The heaps, with parameters (heaplab heaps lists them)
     #[arg(long, value_name = "HEAPS", default_value = "glibc,jemalloc,mimalloc")]
@@ -82,9 +81,6 @@ pub struct Args {
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
-    /// Serve one cell: its request as JSON on standard input, its report on standard output
-    #[arg(long, hide = true)]
-    cell: bool,
     /// Load this library as a cell would, and say what is wrong with it
     #[arg(long, hide = true, value_name = "LIBRARY")]
     load: Option<PathBuf>,
@@ -99,9 +95,6 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    if args.cell {
-        return serve_cell();
-    }
     if let Some(library) = &args.load {
         let Err(error) = heaplab_system::library::Library::load(library) else {
             return Ok(ExitCode::SUCCESS);
@@ -125,7 +118,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         .collect::<Result<_>>()?;
     let bar = progress_bar(args.quiet);
     let (measured, signal) = interrupts::flagged(|stop| {
-        let arguments = vec![String::from("replay"), String::from("--cell")];
+        let arguments = vec![String::from(CELL)];
         let limit = Duration::from_secs(args.limit);
         let runner = Processes { executable, arguments, limit, stop: Some(stop) };
         many::run(
@@ -272,19 +265,6 @@ fn asked(args: &Args, all: Plan) -> Plan {
 fn how(args: &Args) -> How {
     let Args { touch, threads, reps, seed, huge_pages, margin, .. } = *args;
     How { touch, threads, reps, seed, margin: margin / 100.0, huge_pages }
-}
-
-/// Reads a request, measures, prints the report.
-fn serve_cell() -> Result<ExitCode> {
-    let mut question = String::new();
-    std::io::stdin().read_to_string(&mut question).context("cannot read the cell's request")?;
-    let request: CellRequest =
-        serde_json::from_str(&question).context("standard input is not a cell's request")?;
-    let report = heaps::FAMILIES
-        .serve(&request)
-        .unwrap_or_else(|error| CellReport::Failed { reason: format!("{error:#}") });
-    println!("{}", serde_json::to_string(&report)?)?;
-    Ok(ExitCode::from(u8::from(matches!(report, CellReport::Failed { .. }))))
 }
 
 /// A bar of cells, where a person looks.

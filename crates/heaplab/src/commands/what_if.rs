@@ -8,6 +8,7 @@ use crate::misasked::Misasked;
 use crate::{answer, choose, heaps};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::Processes;
+use heaplab_experiment::own::CELL;
 use heaplab_experiment::pair::{Pair, PairResults, run_pair};
 use heaplab_experiment::prepare::How;
 use heaplab_experiment::results::{HugePages, Touch};
@@ -200,7 +201,7 @@ pub fn replayed(
     (pair.before.time, pair.after.time) = (!asked.space_only, !asked.space_only);
     let runner = Processes {
         executable,
-        arguments: vec![String::from("replay"), String::from("--cell")],
+        arguments: vec![String::from(CELL)],
         limit: Duration::from_secs(asked.limit_s),
         stop: None,
     };

@@ -7,6 +7,7 @@ use crate::misasked::Misasked;
 use anyhow::{Context, Result};
 use heaplab_curve::lab::Replays;
 use heaplab_curve::summary::Asked;
+use heaplab_experiment::own::CELL;
 use heaplab_experiment::prepare::{self, How};
 use heaplab_experiment::{Plan as Replay, Processes};
 use heaplab_record::interrupts;
@@ -40,7 +41,7 @@ pub fn run(args: &Args, path: &Path) -> Result<ExitCode> {
         workload: Some(replay.workload.clone()),
     };
     let (ended, signal) = interrupts::flagged(|stop| {
-        let arguments = vec![String::from("replay"), String::from("--cell")];
+        let arguments = vec![String::from(CELL)];
         let limit = Duration::from_secs_f64(args.timeout);
         let runner = Processes { executable, arguments, limit, stop: None };
         let source = Replays::new(FAMILIES, replay, runner, stop);
