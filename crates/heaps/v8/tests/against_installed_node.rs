@@ -57,7 +57,8 @@ fn old_space_is_equal_to_the_byte_in_each_version() {
 
 /// What is free at the ends of the pages that a compaction fills depends on the sizes of Node's own
 /// objects, which the real V8 moves behind the workload's. Its rule is known, these sizes are not.
-/// The first compaction of a workload is equal to the byte.
+/// The first compaction is equal to the byte in the shapes that are compared here; in others it is
+/// not (docs/collected-heaps.md).
 const AVAILABLE_MAX_BYTES: u64 = 300;
 /// Where all pages but some hundred bytes are full, these sizes decide over a page: the only such
 /// collections of what is compared, by shape, strategy, Node and number. A page more is taken
