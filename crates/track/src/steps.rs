@@ -8,7 +8,7 @@
 //!    neighbours that is more than [`JUMP`] times the largest one between repetitions is a change
 //!    of the program, be it of the newest commit. That repetitions agree must itself be no chance:
 //!    of all ways to hand out the runs to commits, at most one in 500 may agree so.
-//! 2. **By ranks**, in what the first rule leaves together: [`noise`](crate::noise), repeated in
+//! 2. **By ranks**, in what the first rule leaves together: `noise.rs`, repeated in
 //!    both parts while steps are found (binary segmentation). Only a series' first test decides
 //!    whether there is any alarm, so that the parts add no false ones to an unchanged program.
 

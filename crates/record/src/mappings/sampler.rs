@@ -1,7 +1,7 @@
 //! When to read a process's mappings, and what of a reading is new.
 //!
 //! A reading takes the kernel some ms for a program with hundreds of mappings and some 100 MB. So
-//! readings take at most 1 part in [`PART_MAX`] of the time, and the time between two grows with
+//! readings take at most 1 part in `PART_MAX` of the time, and the time between two grows with
 //! their number: a recording of a day has some thousands. A process whose resident bytes have grown
 //! since its last reading is read sooner, so that the largest reading is close to the peak.
 

@@ -9,7 +9,7 @@
 //! nobody is known.
 //!
 //! The parts of a mapping add up to its `Rss`: they are differences of one function of the address,
-//! the resident bytes below it ([`Residency::below`]), which ends at `Rss`.
+//! the resident bytes below it (`Residency::below`), which ends at `Rss`.
 
 pub mod claims;
 
