@@ -21,6 +21,8 @@ impl DiedYoung {
     pub(super) fn read(source: &mut impl EventSource) -> Result<DiedYoung, TraceError> {
         let (mut births, mut promotions) = (0, 0_u64);
         let (mut old, mut died) = (DiedYoung::default(), DiedYoung::default());
+        // Of an object that dies twice each row stays, so that the compiler refuses the recording.
+        let mut again = DiedYoung::default();
         source.for_each(|event| {
             // Ids are dense in birth order: one that is not yet born belongs to a damaged file.
             let is_known = event.object < births;
@@ -35,12 +37,17 @@ impl DiedYoung {
                     promotions += 1;
                     old.insert(event.object);
                 }
+                Op::Free if is_known && died.contains(event.object) => again.insert(event.object),
                 Op::Free if is_known && !old.contains(event.object) => died.insert(event.object),
                 _ => {}
             }
             Ok(())
         })?;
-        Ok(if promotions == 0 { DiedYoung::default() } else { died })
+        if promotions == 0 {
+            return Ok(DiedYoung::default());
+        }
+        died.0.iter_mut().zip(&again.0).for_each(|(word, again)| *word &= !again);
+        Ok(died)
     }
 
     fn insert(&mut self, object: ObjectId) {
@@ -157,6 +164,19 @@ mod tests {
     #[test]
     fn without_promotions_deaths_stay_where_they_were_noticed() {
         let events = [event(Op::Alloc, 0), event(Op::Alloc, 1), event(Op::Free, 0)];
+        let rows: Vec<_> = events.iter().map(|event| (event.op, event.object)).collect();
+        assert_eq!(at_birth(&events), rows);
+    }
+
+    #[test]
+    fn an_object_that_dies_twice_is_left_to_the_compiler() {
+        let events = [
+            event(Op::Alloc, 0),
+            event(Op::Alloc, 1),
+            event(Op::Promote, 0),
+            event(Op::Free, 1),
+            event(Op::Free, 1),
+        ];
         let rows: Vec<_> = events.iter().map(|event| (event.op, event.object)).collect();
         assert_eq!(at_birth(&events), rows);
     }
