@@ -14,7 +14,8 @@ use heaplab_trace::TraceError;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::program;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// The argument that makes a program serve a cell.
@@ -56,6 +57,12 @@ pub fn serve(families: &Families) -> Result<(), OwnError> {
         .unwrap_or_else(|error| CellReport::Failed { reason: error.to_string() });
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&report)?)?;
     Ok(())
+}
+
+/// Cells in processes of `executable`, a program that serves them when its first argument is
+/// [`CELL`].
+pub fn cells(executable: PathBuf, limit: Duration, stop: Option<&AtomicBool>) -> Processes<'_> {
+    Processes { executable, arguments: vec![CELL.into()], limit, stop }
 }
 
 /// Compares the heaps of a list, `glibc,mine:limit=64m`, on a recording by space and by time in
@@ -100,7 +107,7 @@ pub fn compare(
         code_version: process::content_version([executable.as_path(), program.path()].into_iter())?,
         core: process::last_processor(),
     };
-    let runner = Processes { executable, arguments: vec![CELL.into()], limit: LIMIT, stop: None };
+    let runner = cells(executable, LIMIT, None);
     let (results, _) = run(&plan, &runner, |_| ())?;
     Ok(results)
 }

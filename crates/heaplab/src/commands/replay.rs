@@ -4,12 +4,12 @@ use crate::misasked::Misasked;
 use crate::{answer, choose, heaps};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::grid::{self, Named};
-use heaplab_experiment::own::CELL;
+use heaplab_experiment::own::cells;
 use heaplab_experiment::plan::shard;
 use heaplab_experiment::prepare::{self, How};
 use heaplab_experiment::results::{HugePages, Measure, Results, Touch};
 use heaplab_experiment::run::Measured;
-use heaplab_experiment::{Plan, Processes, Progress, alias, kept, many, table, text};
+use heaplab_experiment::{Plan, Progress, alias, kept, many, table, text};
 use heaplab_record::interrupts;
 use heaplab_terminal as terminal;
 use heaplab_terminal::bus::{self, Mapped};
@@ -118,9 +118,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         .collect::<Result<_>>()?;
     let bar = progress_bar(args.quiet);
     let (measured, signal) = interrupts::flagged(|stop| {
-        let arguments = vec![String::from(CELL)];
-        let limit = Duration::from_secs(args.limit);
-        let runner = Processes { executable, arguments, limit, stop: Some(stop) };
+        let runner = cells(executable, Duration::from_secs(args.limit), Some(stop));
         many::run(
             &plans,
             &names,

@@ -7,8 +7,7 @@ use super::report::progress;
 use crate::misasked::Misasked;
 use crate::{answer, choose, heaps};
 use anyhow::{Context, Result, bail};
-use heaplab_experiment::Processes;
-use heaplab_experiment::own::CELL;
+use heaplab_experiment::own::cells;
 use heaplab_experiment::pair::{Pair, PairResults, run_pair};
 use heaplab_experiment::prepare::How;
 use heaplab_experiment::results::{HugePages, Touch};
@@ -199,12 +198,7 @@ pub fn replayed(
     };
     let mut pair = Pair::of(bundles, selection, specs, &executable, &how)?;
     (pair.before.time, pair.after.time) = (!asked.space_only, !asked.space_only);
-    let runner = Processes {
-        executable,
-        arguments: vec![String::from(CELL)],
-        limit: Duration::from_secs(asked.limit_s),
-        stop: None,
-    };
+    let runner = cells(executable, Duration::from_secs(asked.limit_s), None);
     let bar = replay::progress_bar(asked.quiet);
     let results = run_pair(&pair, &runner, |progress| replay::show_progress(&bar, progress));
     bar.finish_and_clear();

@@ -7,9 +7,9 @@ use crate::misasked::Misasked;
 use anyhow::{Context, Result};
 use heaplab_curve::lab::Replays;
 use heaplab_curve::summary::Asked;
-use heaplab_experiment::own::CELL;
+use heaplab_experiment::Plan as Replay;
+use heaplab_experiment::own::cells;
 use heaplab_experiment::prepare::{self, How};
-use heaplab_experiment::{Plan as Replay, Processes};
 use heaplab_record::interrupts;
 use heaplab_terminal::bus::{self, Mapped};
 use std::path::Path;
@@ -41,9 +41,7 @@ pub fn run(args: &Args, path: &Path) -> Result<ExitCode> {
         workload: Some(replay.workload.clone()),
     };
     let (ended, signal) = interrupts::flagged(|stop| {
-        let arguments = vec![String::from(CELL)];
-        let limit = Duration::from_secs_f64(args.timeout);
-        let runner = Processes { executable, arguments, limit, stop: None };
+        let runner = cells(executable, Duration::from_secs_f64(args.timeout), None);
         let source = Replays::new(FAMILIES, replay, runner, stop);
         if args.min_heap {
             return find_minimum(args, &plan, &source);
