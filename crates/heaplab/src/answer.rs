@@ -36,8 +36,9 @@ pub fn print_pretty<J: Serialize>(
 /// Where an answer goes as an HTML file.
 #[derive(Debug, clap::Args)]
 pub struct HtmlFile {
-    /// Write the answer as an HTML file, to attach to a bug; -: to standard output
-    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    /// Write one HTML page to this file (`-`: standard output) instead of printing; an earlier page
+    /// is replaced
+    #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Replace the file of --html whatever it holds
     #[arg(long, requires = "html")]
@@ -47,7 +48,14 @@ pub struct HtmlFile {
 impl HtmlFile {
     /// Refuses, before any work, to replace what is no page of heaplab.
     pub fn check(&self) -> Result<()> {
-        may_write_page(self.html.as_deref(), self.force)
+        let is_of_others = |file: &&PathBuf| whole_file::holds_other_than(file, b"nonce-heaplab");
+        if let Some(file) = self.html.as_ref().filter(|file| !self.force && is_of_others(file)) {
+            bail!(
+                "{}: exists already and is no page of heaplab: choose another name, or replace it with --force",
+                file.display()
+            );
+        }
+        Ok(())
     }
 
     /// Whether there is to be one.
@@ -55,10 +63,14 @@ impl HtmlFile {
         self.html.is_some()
     }
 
-    /// Writes the file if there is to be one, and says whether there was.
+    /// Writes the file if there is to be one, says so unless that is standard output, and returns
+    /// whether there was one.
     pub fn write(&self, page: impl FnOnce() -> String) -> Result<bool> {
         let Some(file) = &self.html else { return Ok(false) };
-        write_page(file, &page())?;
+        whole_file::write_bytes(file, false, page().as_bytes())?;
+        if file != Path::new("-") {
+            eprintln!("{} written", file.display());
+        }
         Ok(true)
     }
 }
@@ -66,25 +78,4 @@ impl HtmlFile {
 /// A file's name without its folders, as it stands in an answer that leaves this machine.
 pub fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-}
-
-/// Refuses to replace what is no page of heaplab.
-pub fn may_write_page(file: Option<&Path>, force: bool) -> Result<()> {
-    let is_of_others = |file: &&Path| whole_file::holds_other_than(file, b"nonce-heaplab");
-    if let Some(file) = file.filter(|file| !force && is_of_others(file)) {
-        bail!(
-            "{}: exists already and is no page of heaplab: choose another name, or replace it with --force",
-            file.display()
-        );
-    }
-    Ok(())
-}
-
-/// Writes a page to a file and says so, or to standard output (`-`).
-pub fn write_page(path: &Path, page: &str) -> Result<()> {
-    whole_file::write_bytes(path, false, page.as_bytes())?;
-    if path != Path::new("-") {
-        eprintln!("{} written", path.display());
-    }
-    Ok(())
 }

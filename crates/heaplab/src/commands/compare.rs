@@ -1,7 +1,8 @@
 //! `heaplab compare`: whether a change helped.
 
 use super::report::progress;
-use crate::{answer, choose};
+use crate::answer::HtmlFile;
+use crate::choose;
 use anyhow::{Context, Result, bail};
 use heaplab_compare::{Limit, Reducer, Run, json, page, text};
 use heaplab_findings::Basis;
@@ -39,30 +40,22 @@ pub struct Args {
     /// Write everything as one JSON document (docs/compare-json.md)
     #[arg(long)]
     json: bool,
-    /// Write one HTML page to this file (`-`: standard output) instead of printing; an earlier page
-    /// is replaced
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Replace the file of --html whatever it holds
-    #[arg(long, requires = "html")]
-    force: bool,
+    #[command(flatten)]
+    html: HtmlFile,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let (before, after) = sides(&args)?;
-    answer::may_write_page(args.html.as_deref(), args.force)?;
+    args.html.check()?;
     let mut reducer = Reducer::default();
     let before = reduced(&args, &mut reducer, before)?;
     let after = reduced(&args, &mut reducer, after)?;
     let comparison = reducer.compare(before, after, &args.at);
-    if let Some(file) = &args.html {
-        let page = page::html(&comparison);
-        answer::write_page(file, &page)?;
-    }
+    let written = args.html.write(|| page::html(&comparison))?;
     if args.json {
         print!("{}", json::document(&comparison)?)?;
-    } else if args.html.is_none() {
+    } else if !written {
         print!("{}", text::comparison(&comparison, &terminal::look(args.top)))?;
     }
     let Some(excess) = args.fail_over.and_then(|limit| limit.excess(&comparison)) else {

@@ -5,8 +5,9 @@
 
 mod savings;
 
+use crate::answer::HtmlFile;
+use crate::choose;
 use crate::heaps::FAMILIES;
-use crate::{answer, choose};
 use anyhow::Result;
 use heaplab_experiment::kept;
 use heaplab_findings::Basis;
@@ -30,13 +31,8 @@ pub struct Args {
     /// Write everything as one JSON document (docs/report-json.md)
     #[arg(long)]
     json: bool,
-    /// Write the report as one HTML page to this file (`-`: standard output) instead of printing
-    /// it; an earlier page is replaced
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Replace the file of --html whatever it holds
-    #[arg(long, requires = "html")]
-    force: bool,
+    #[command(flatten)]
+    html: HtmlFile,
     /// The replay that the page shows: a file of `replay --json`, or a folder of `replay --results`
     /// [default: the recording's last replay, and earlier ones that measured what it did not]
     #[arg(long, value_name = "RESULTS", requires = "html")]
@@ -93,7 +89,7 @@ pub fn parse_basis(text: &str) -> Result<Basis, String> {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let bundle = choose::open(&args.bundle)?;
-    answer::may_write_page(args.html.as_deref(), args.force)?;
+    args.html.check()?;
     let (selection, peaks) = progress(&bundle, "looking for the largest process", |read| {
         select(&bundle, args.process.as_deref(), read)
     })?;
@@ -107,11 +103,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if !args.model.is_empty() {
         return print_models(&args, &bundle, &jvms);
     }
-    if let (Some(heap_at), None) = (&heap_at, &args.html) {
+    if let Some(heap_at) = heap_at.as_ref().filter(|_| !args.html.is_asked_for()) {
         print!("{}", heap_at.text(look.width))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let is_text = !args.json && args.html.is_none() && !args.blocks;
+    let is_text = !args.json && !args.html.is_asked_for() && !args.blocks;
     let is_metaspace = heaplab_jvm::is_metaspace(bundle.tables());
     if is_text && args.between.is_none() && is_metaspace {
         return print_metaspaces(&args, &bundle, &jvms, &look);
@@ -144,13 +140,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
         heap_at: heap_at.as_ref(),
         ..Report::new(&bundle, &analysis, &shown)
     };
-    if let Some(file) = &args.html {
+    if args.html.is_asked_for() {
         let replays =
             kept::load(&args.bundle, analysis.process, args.replay.as_deref(), |error| {
                 eprintln!("heaplab: the page has no replay: {error}; run heaplab replay again");
             })?;
-        let page = page::html(&page::page(&Report { replays: &replays, ..report }));
-        answer::write_page(file, &page)?;
+        args.html.write(|| page::html(&page::page(&Report { replays: &replays, ..report })))?;
         if !args.json {
             return Ok(ExitCode::SUCCESS);
         }
@@ -261,5 +256,5 @@ fn heap_at(args: &Args, bundle: &Bundle, selection: Selection) -> Result<Option<
     let heap = FAMILIES.parse(name)?;
     FAMILIES.walked(heap.as_ref())?;
     let at = args.at.as_deref();
-    Ok(Some(HeapAt::run(bundle, selection, heap.as_ref(), at, args.html.is_some())?))
+    Ok(Some(HeapAt::run(bundle, selection, heap.as_ref(), at, args.html.is_asked_for())?))
 }

@@ -3,7 +3,7 @@
 mod bisect;
 mod measure;
 
-use crate::answer;
+use crate::answer::HtmlFile;
 use anyhow::Result;
 use heaplab_record::interrupts;
 use heaplab_terminal::{self as terminal, progress};
@@ -132,13 +132,8 @@ struct ShowArgs {
     /// Write the whole history as one JSON document (docs/track.md)
     #[arg(long)]
     json: bool,
-    /// Write one HTML page to this file (`-`: standard output) instead of printing; an earlier page
-    /// is replaced
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Replace the file of --html whatever it holds
-    #[arg(long, requires = "html")]
-    force: bool,
+    #[command(flatten)]
+    html: HtmlFile,
 }
 
 #[derive(Debug, clap::Args)]
@@ -334,14 +329,12 @@ fn told(store: &Store, commit: &Commit) {
 }
 
 fn show(args: &ShowArgs) -> Result<ExitCode> {
-    answer::may_write_page(args.html.as_deref(), args.force)?;
+    args.html.check()?;
     let history = History::of(&Store::open(&args.place.store()?)?)?;
-    if let Some(file) = &args.html {
-        answer::write_page(file, &page::html(&history, args.shown.least))?;
-    }
+    let written = args.html.write(|| page::html(&history, args.shown.least))?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&history)?)?;
-    } else if args.html.is_none() {
+    } else if !written {
         print_history(&history, args.shown.of, args.shown.least, args.top)?;
     }
     Ok(ExitCode::SUCCESS)

@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long, value_name = "PATTERN")]
     class: Option<String>,
     /// Write JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "html")]
     json: bool,
     #[command(flatten)]
     html: HtmlFile,

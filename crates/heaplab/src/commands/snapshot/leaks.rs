@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 20)]
     steps: usize,
     /// Write JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "html")]
     json: bool,
     #[command(flatten)]
     html: HtmlFile,

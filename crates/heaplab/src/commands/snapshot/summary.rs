@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["index", "filter", "since"])]
     overwritten: bool,
     /// Write JSON, of all classes unless --class chooses
-    #[arg(long)]
+    #[arg(long, conflicts_with = "html")]
     json: bool,
     #[command(flatten)]
     html: HtmlFile,
