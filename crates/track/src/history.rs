@@ -2,9 +2,8 @@
 
 use crate::TrackError;
 use crate::run::{Commit, Failure, Figures, Outcome, Run};
-use crate::steps::{Step, steps, undecided};
+use crate::steps::{Shift, Step, steps, undecided};
 use crate::store::{Store, Subject};
-use heaplab_experiment::results::Estimate;
 use heaplab_experiment::statistics::median;
 use serde::Serialize;
 
@@ -145,16 +144,9 @@ pub struct Stepped {
     pub earliest: usize,
     /// See there.
     pub latest: usize,
-    /// The level before.
-    pub before: f64,
-    /// The level after.
-    pub after: f64,
-    /// The difference with its interval.
-    pub change: Estimate,
-    /// The confidence of the interval; 1: repetitions of each commit agree, and it is exact.
-    pub confidence: f64,
-    /// Whether repetitions leave no doubt of it.
-    pub is_certain: bool,
+    /// What changed.
+    #[serde(flatten)]
+    pub shift: Shift,
     /// Commits that may have made it: 1, or more where commits between were not measured.
     pub candidates: u64,
 }
@@ -162,7 +154,8 @@ pub struct Stepped {
 impl Stepped {
     /// The change as a share of the level before.
     pub fn share(&self) -> f64 {
-        if self.before == 0.0 { f64::INFINITY } else { self.change.value / self.before }
+        let Shift { before, change, .. } = &self.shift;
+        if *before == 0.0 { f64::INFINITY } else { change.value / before }
     }
 }
 
@@ -312,11 +305,7 @@ fn stepped(step: &Step, numbers: &[usize], commits: &[Place]) -> Stepped {
         last_before: numbers[step.at - 1],
         earliest: first,
         latest: last,
-        before: step.before,
-        after: step.after,
-        change: step.change,
-        confidence: step.confidence,
-        is_certain: step.is_certain,
+        shift: step.shift,
         candidates: commits[last].commit.place.saturating_sub(commits[first].commit.place).max(1),
     }
 }

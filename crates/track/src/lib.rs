@@ -12,7 +12,7 @@
 //! let series: Vec<Vec<f64>> =
 //!     (0..20).map(|at| vec![if at < 13 { 1048576.0 } else { 1114112.0 }; 3]).collect();
 //! let steps = heaplab_track::steps::steps(&series);
-//! assert_eq!((steps[0].at, steps[0].change.value), (13, 65536.0));
+//! assert_eq!((steps[0].at, steps[0].shift.change.value), (13, 65536.0));
 //! ```
 
 pub mod bisect;

@@ -15,6 +15,7 @@
 use crate::noise::{STRETCH_MIN, centred_ranks, chances, largest, lengths};
 use heaplab_experiment::results::Estimate;
 use heaplab_experiment::statistics::{Random, median, shift_apart};
+use serde::Serialize;
 
 /// How many times the spread of repetitions a difference has to be.
 pub const JUMP: f64 = 10.0;
@@ -28,15 +29,9 @@ pub const SERIES_MIN: usize = 12;
 const RESAMPLED: usize = 400;
 const CONFIDENCE: f64 = 0.95;
 
-/// A change between two neighbours of a series.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
-    /// The first value of the new level.
-    pub at: usize,
-    /// The earliest and the latest that it may be.
-    pub earliest: usize,
-    /// See there.
-    pub latest: usize,
+/// From one level to another.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Shift {
     /// What came before: the median since the step before.
     pub before: f64,
     /// What came after, until the next one.
@@ -47,6 +42,19 @@ pub struct Step {
     pub confidence: f64,
     /// Whether repetitions say so, and the commit is certain; else ranks do.
     pub is_certain: bool,
+}
+
+/// A change between two neighbours of a series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The first value of the new level.
+    pub at: usize,
+    /// The earliest and the latest that it may be.
+    pub earliest: usize,
+    /// See there.
+    pub latest: usize,
+    /// What changed.
+    pub shift: Shift,
 }
 
 /// The steps of a series: of each commit its runs, none of them empty.
@@ -176,11 +184,7 @@ fn described(series: &[Vec<f64>], middles: &[f64], cuts: &[(usize, bool)]) -> Ve
             at: *at,
             earliest,
             latest,
-            before,
-            after,
-            change,
-            confidence,
-            is_certain: *is_certain,
+            shift: Shift { before, after, change, confidence, is_certain: *is_certain },
         })
     };
     cuts.iter().enumerate().filter_map(step).collect()
@@ -245,8 +249,8 @@ mod tests {
         let places: Vec<usize> = found.iter().map(|step| step.at).collect();
         assert_eq!(places, [17, 29]);
         let first = &found[0];
-        assert_eq!((first.change.low, first.change.high), (200.0, 200.0));
-        assert!(first.is_certain && (first.earliest, first.latest) == (17, 17));
+        assert_eq!((first.shift.change.low, first.shift.change.high), (200.0, 200.0));
+        assert!(first.shift.is_certain && (first.earliest, first.latest) == (17, 17));
         assert!(steps(&exact(&[(30, 5.0)])).is_empty());
         assert!(steps(&[]).is_empty() && steps(&exact(&[(1, 5.0)])).is_empty());
     }
@@ -272,8 +276,8 @@ mod tests {
         assert!(steps(&series).is_empty());
         series[24] = noisy(24, 1500.0);
         let found = steps(&series);
-        assert_eq!((found.len(), found[0].at, found[0].is_certain), (1, 24, true));
-        assert!(found[0].change.low >= 496.0 && found[0].change.high <= 504.0);
+        assert_eq!((found.len(), found[0].at, found[0].shift.is_certain), (1, 24, true));
+        assert!(found[0].shift.change.low >= 496.0 && found[0].shift.change.high <= 504.0);
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub fn made_by(history: &History, step: &Stepped) -> String {
     }
     let between =
         format!("behind {}, up to {}", place(step.earliest).short(), place(step.latest).short());
-    if step.is_certain {
+    if step.shift.is_certain {
         return format!(
             "{named} or one of the {} before it that were not measured ({between}): heaplab track bisect finds it",
             step.candidates - 1
@@ -118,7 +118,7 @@ pub fn made_by(history: &History, step: &Stepped) -> String {
 /// What a step changed.
 pub fn changed(series: &Series, step: &Stepped) -> String {
     let value = |value: f64| amount(series.figure, value);
-    let change = &step.change;
+    let change = &step.shift.change;
     let interval = if change.low == change.high {
         "exact".into()
     } else {
@@ -127,10 +127,10 @@ pub fn changed(series: &Series, step: &Stepped) -> String {
             signed(series.figure, change.low),
             signed(series.figure, change.high)
         );
-        if step.confidence >= 1.0 {
+        if step.shift.confidence >= 1.0 {
             format!("{text} between single runs")
         } else {
-            format!("{text} with {:.0} %", step.confidence * 100.0)
+            format!("{text} with {:.0} %", step.shift.confidence * 100.0)
         }
     };
     let share = step.share();
@@ -139,8 +139,8 @@ pub fn changed(series: &Series, step: &Stepped) -> String {
     format!(
         "{}: {} to {} ({}{share}; {interval})",
         name(series),
-        value(step.before),
-        value(step.after),
+        value(step.shift.before),
+        value(step.shift.after),
         signed(series.figure, change.value)
     )
 }
