@@ -16,7 +16,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Cases of assertions of which none could be checked.
+    /// Cases of assertions where no assertion could be checked.
     pub fn unchecked(assertions: &[String], why: &str) -> Vec<Case> {
         let case =
             |name: &String| Case { name: name.clone(), result: Outcome::Unchecked(why.into()) };

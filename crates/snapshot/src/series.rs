@@ -1,6 +1,6 @@
-//! Snapshots of one program over time, looked at from the newest to the oldest, of which each is
-//! gone before the next is read: its interfaces group the plain objects of all, and of the others
-//! only counts are kept.
+//! Snapshots of one program over time, read from the newest to the oldest, one in memory at a time:
+//! the newest one's interfaces group the plain objects of all, and of the others only counts are
+//! kept.
 
 use crate::analysis::{Analysis, Interface};
 use crate::diff::{Growth, Point, growing};

@@ -52,7 +52,7 @@ pub mod facts {
 /// An anonymous mapping with resident pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnonymousRow {
-    /// Where it begins; 0, as `end`: several mappings, of which the places were not kept.
+    /// First address. 0, with an `end` of 0: several mappings whose places were not kept.
     pub start: u64,
     /// Where it ends.
     pub end: u64,

@@ -1,7 +1,7 @@
 //! The resident pages of anonymous mappings, from `/proc/PID/pagemap`.
 //!
-//! A word a page, of which bit 63 says that the page is present. Mappings that are resident as a
-//! whole need no look. A page of zeros that was only read counts as present here and not in
+//! The file has a word a page; bit 63 says that the page is present. Mappings that are resident as
+//! a whole need no look. A page of zeros that was only read counts as present here and not in
 //! `smaps`; whoever uses the stretches scales them to the row's bytes.
 
 use super::AnonymousRow;

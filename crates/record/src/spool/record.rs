@@ -39,7 +39,7 @@ pub enum Kind {
     /// From here on in this ring, node `stack` is return address `address`, called from node
     /// `size`.
     Node = 7,
-    /// `size` bytes at `address` are mapped; `flags`: by whom; `stack`: from where.
+    /// Somebody maps `size` bytes at `address`: `flags` say who, `stack` says where.
     Map = 8,
     /// They are mapped no more.
     Unmap = 9,

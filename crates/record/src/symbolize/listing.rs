@@ -3,7 +3,7 @@
 use super::SymbolizedModule;
 use heaplab_text::lines::{cut_middle, paragraph};
 
-/// Before what is said of a module.
+/// Indent of the lines about a module.
 const NOTE: &str = "      ";
 /// Columns of the four counts and what parts them from the module.
 const COUNTS: usize = 38;

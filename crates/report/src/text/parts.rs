@@ -22,7 +22,7 @@ pub(super) fn parts(paint: &mut Paint, report: &Report<'_>, most: usize) {
         .map_or(String::new(), |peak| {
             format!(" (the kernel's peak between readings: {})", bytes(peak.bytes))
         });
-    let huge: u64 = all.parts.iter().map(|part| part.huge_bytes).sum();
+    let huge = all.parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.huge_bytes));
     let huge = if huge > 0 { format!(", {} in huge pages", bytes(huge)) } else { String::new() };
     paint
         .wrapped("", &format!("{} at {}{kernels}{huge}:", bytes(all.bytes), duration(all.time_ns)));
@@ -40,7 +40,7 @@ pub(super) fn parts(paint: &mut Paint, report: &Report<'_>, most: usize) {
     let mut by_kind: BTreeMap<ResidentKind, (u64, u64)> = BTreeMap::new();
     for part in small {
         let (sum, parts) = by_kind.entry(part.kind).or_default();
-        *sum += part.bytes;
+        *sum = sum.saturating_add(part.bytes);
         *parts += 1;
     }
     let mut rest: Vec<_> = by_kind.into_iter().collect();

@@ -44,7 +44,7 @@ pub fn write_parts(folder: &Path, parts: &[ResidentPart]) -> Result<(), TraceErr
     })
 }
 
-/// Reads the file, of which `expected` rows must be there.
+/// Reads the file, which must have `expected` rows.
 pub fn read_parts(
     folder: &Path,
     expected: u64,

@@ -183,7 +183,7 @@ impl Residence {
         }
     }
 
-    /// The kind and name of what nobody was seen to map.
+    /// The kind and name of a mapping whose caller the recorder did not see.
     fn unclaimed_kind<'a>(
         &mut self,
         row: &'a AnonymousRow,

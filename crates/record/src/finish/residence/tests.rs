@@ -34,7 +34,7 @@ fn blocks_come_first_and_the_rest_goes_to_whom_the_evidence_names() {
     residence.claims.claim(100 * PAGE, 110 * PAGE, Owner::Program(7));
     residence.claims.claim(110 * PAGE, 112 * PAGE, Owner::Allocator);
     let mut heap = LiveHeap::default();
-    // In what nobody was seen to map, over three pages of which the second is absent.
+    // In a mapping without a caller: three pages, the second is absent.
     heap.insert(120 * PAGE + 16, Live { object: 0, size: 2 * PAGE + 100 });
     // In the program's own mapping: an allocator that it brought along.
     heap.insert(101 * PAGE, Live { object: 1, size: 1000 });
