@@ -119,6 +119,7 @@ fn a_step_has_its_commit_and_what_fails_is_a_gap() {
     project.is_untouched();
     let printed = text(&output.stdout);
     assert!(printed.contains("exit code 3") && printed.contains("commit 6"), "{printed}");
+    assert!(printed.contains("      main.c:"), "the compiler's last lines: {printed}");
 
     let history = project.history();
     let commits = history["commits"].as_array().unwrap();
@@ -178,6 +179,50 @@ fn a_bisection_measures_only_some_and_finds_the_commit() {
 }
 
 #[test]
+fn a_bisection_that_cannot_tell_has_a_code_of_its_own() {
+    let project = Project::new(&[SMALL, "-DCACHE= -DWAIT=0", LARGE]);
+    assert!(project.run("HEAD~2..HEAD", &[]).status.success());
+    let found = project.heaplab(&["track", "bisect", "--between", "HEAD~2..HEAD"]);
+    assert_eq!(found.status.code(), Some(3), "{}", text(&found.stderr));
+    assert!(text(&found.stdout).starts_with("One of the 2 commits behind"), "{found:?}");
+}
+
+#[test]
+fn a_killed_heaplab_leaves_nothing_running() {
+    let project = Project::new(&["-DCACHE=65536 -DWAIT=sleep(600)"]);
+    let arguments = project.run_arguments("HEAD", &[]);
+    let mut child = project.command(&arguments).stdout(Stdio::null()).spawn().unwrap();
+    let tree = project.store().canonicalize().unwrap_or(project.store()).join("tree");
+    let running = || {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let folders =
+            processes.filter_map(|process| fs::read_link(process.path().join("cwd")).ok());
+        folders.filter(|folder| folder.starts_with(&tree)).count()
+    };
+    let wait = |is_reached: &dyn Fn() -> bool| {
+        let began = Instant::now();
+        while !is_reached() {
+            assert!(began.elapsed() < Duration::from_secs(60), "{} run", running());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    // The recorder and the program itself: the build is over.
+    wait(&|| {
+        fs::read_dir(project.store()).is_ok_and(|mut all| {
+            all.any(|entry| {
+                let path = entry.unwrap().path();
+                fs::read_dir(path).is_ok_and(|mut inner| {
+                    inner.any(|entry| entry.unwrap().file_name() == "run.log")
+                })
+            })
+        }) && running() >= 2
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait(&|| running() == 0);
+}
+
+#[test]
 fn an_interruption_keeps_what_was_measured_and_leaves_no_tree() {
     let project = Project::new(&[SMALL, "-DCACHE=65536 -DWAIT=sleep(600)", SMALL]);
     let slow = project.run("HEAD~1", &["--timeout", "0.5"]);
@@ -227,6 +272,7 @@ fn what_cannot_be_measured_is_said() {
         .output()
         .unwrap();
     said(&outside, 1, "not a git repository");
+    said(&outside, 1, "name one by --repository");
     assert!(project.run("HEAD", &["--runs", "1"]).status.success());
     fs::write(project.path().join("main.c"), "not committed").unwrap();
     let other = project.heaplab(&["track", "run", "--commits", "HEAD", "--", "./small", "2"]);

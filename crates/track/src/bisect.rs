@@ -5,6 +5,10 @@
 //! larger one is followed and that is said. A middle that cannot be built is stepped around, as
 //! `git bisect skip` does.
 
+mod step;
+
+pub use step::{SoughtStep, recordings};
+
 use heaplab_experiment::results::Estimate;
 use heaplab_experiment::statistics::{median, shift_apart};
 

@@ -48,6 +48,9 @@ pub enum TrackError {
     /// git says no.
     #[error("{0}")]
     Git(String),
+    /// Somebody interrupted the measurement.
+    #[error("interrupted; what was measured is kept, and asking again goes on")]
+    Interrupted,
     /// What was asked of the history is not there.
     #[error("{0}")]
     NotThere(String),

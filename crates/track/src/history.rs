@@ -166,6 +166,8 @@ pub struct Gap {
     pub commits: Vec<usize>,
     /// Why.
     pub reason: String,
+    /// The last lines that the command of the first one wrote.
+    pub output: String,
 }
 
 impl History {
@@ -214,7 +216,7 @@ impl History {
                 Some(gap) if gap.reason == reason && gap.commits.last() == Some(&(at - 1)) => {
                     gap.commits.push(at);
                 }
-                _ => gaps.push(Gap { commits: vec![at], reason }),
+                _ => gaps.push(Gap { commits: vec![at], reason, output: failure.output }),
             }
         }
         gaps

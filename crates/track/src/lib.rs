@@ -15,10 +15,12 @@
 //! assert_eq!((steps[0].at, steps[0].shift.change.value), (13, 65536.0));
 //! ```
 
+pub mod bench;
 pub mod bisect;
 mod error;
 pub mod figures;
 mod history;
+pub mod measure;
 mod noise;
 pub mod page;
 pub mod plan;
@@ -27,8 +29,7 @@ pub mod run;
 pub mod steps;
 pub mod store;
 pub mod text;
-mod work;
+pub mod work;
 
 pub use error::TrackError;
 pub use history::{Figure, Gap, History, Place, Point, Series, Stepped};
-pub use work::{Ended, Limit, ran};

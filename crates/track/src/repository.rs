@@ -25,7 +25,15 @@ impl Repository {
     /// It is in none, or git is not there.
     pub fn of(folder: &Path) -> Result<Repository, TrackError> {
         let repository = Repository { folder: folder.to_owned() };
-        let top = repository.lines(&["rev-parse", "--show-toplevel"])?;
+        let top = repository.lines(&["rev-parse", "--show-toplevel"]).map_err(|error| match error {
+            TrackError::Git(said) if folder.is_dir() && said.contains("not a git repository") => {
+                TrackError::Git(format!(
+                    "{said}\n{} is in no checkout of a project: go to one, or name one by --repository",
+                    folder.display()
+                ))
+            }
+            other => other,
+        })?;
         let top = top.first().filter(|top| !top.is_empty()).ok_or_else(|| {
             TrackError::Git(format!(
                 "{} is in a repository without a checkout: go to a clone of it, or name one by --repository",

@@ -5,7 +5,7 @@
 //! a lock; readers need none.
 
 use crate::TrackError;
-use crate::run::{FORMAT, Run, VERSION};
+use crate::run::{Commit, FORMAT, Run, VERSION};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -18,6 +18,8 @@ const STORE_FORMAT: &str = "heaplab-track";
 const FILE_BYTES_MAX: u64 = 4 << 20;
 /// Runs of a store: a thousand commits, a hundred times.
 const RUNS_MAX: usize = 100_000;
+/// Commits of a project: the largest have some millions.
+const PLACE_MAX: u64 = 1_000_000_000;
 
 /// What a store's runs have in common.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -289,14 +291,27 @@ fn read_head(path: &Path) -> Result<Subject, TrackError> {
     Ok(parsed::<Head>(path, STORE_FORMAT)?.subject)
 }
 
+/// A run whose commit can be believed: its place is counted with, and its name is a part of the
+/// run's file name.
 fn read_run(path: &Path) -> Result<Run, TrackError> {
-    parsed(path, FORMAT)
+    let run: Run = parsed(path, FORMAT)?;
+    let Commit { id, place, .. } = &run.commit;
+    if !(1..=PLACE_MAX).contains(place) {
+        let reason = format!("expected a commit's place from 1 to {PLACE_MAX}, found {place}");
+        return Err(misread(path, reason));
+    }
+    if !(7..=64).contains(&id.len()) || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        let reason =
+            format!("expected a commit's name in 7 to 64 hexadecimal digits, found {id:?}");
+        return Err(misread(path, reason));
+    }
+    Ok(run)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{Commit, Failure, Figures, Outcome};
+    use crate::run::{Failure, Figures, Outcome};
     use heaplab_experiment::results::Machine;
 
     fn subject() -> Subject {
@@ -361,6 +376,13 @@ mod tests {
             fs::write(path.join("runs/1.json"), text).unwrap();
             let error = Store::open(path).unwrap_err().to_string();
             assert!(error.contains(said) && error.contains("1.json"), "{error}");
+        }
+        let mut edited = run(1 << 63, 1, Outcome::Measured(Figures::default()));
+        for said in ["from 1 to 1000000000, found 9223372036854775808", "hexadecimal digits"] {
+            fs::write(path.join("runs/1.json"), serde_json::to_vec(&edited).unwrap()).unwrap();
+            let error = Store::open(path).unwrap_err().to_string();
+            assert!(error.contains(said) && error.contains("1.json"), "{error}");
+            edited.commit = Commit { id: "../../../secret".into(), place: 1, ..edited.commit };
         }
     }
 }

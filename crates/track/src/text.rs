@@ -1,6 +1,11 @@
-//! A history as a person reads it in a terminal.
+//! A history as a person reads it in a terminal, and what a measurement and a bisection say on
+//! their way.
 
+use crate::bisect::{Decision, Found, Side, SoughtStep};
 use crate::history::{Figure, History, Series, Stepped};
+use crate::run::{Commit, Outcome};
+use crate::store::Store;
+use heaplab_experiment::results::Estimate;
 use heaplab_text::paint::{Look, Paint};
 use heaplab_text::words::{bytes, count, percent, plural};
 
@@ -169,6 +174,9 @@ fn gaps(out: &mut Paint, history: &History, lines: &[&Series]) {
             [] => continue,
         };
         out.wrapped("  ", &format!("{names}: {}", gap.reason));
+        for line in gap.output.lines() {
+            out.wrapped_dim("      ", &heaplab_text::lines::one_line(line));
+        }
     }
     partly.iter().for_each(|text| out.wrapped("  ", text));
     if unmeasured > 0 {
@@ -239,4 +247,75 @@ pub fn signed(figure: Figure, value: f64) -> String {
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// An error and its causes.
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
+    let all = std::iter::successors(Some(error), |error| error.source());
+    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// A line about a commit that was measured, for logs; `None`: the store has no run of it.
+pub fn measured(store: &Store, commit: &Commit) -> Option<String> {
+    let mut runs = store.runs().iter().filter(|run| run.commit.id == commit.id);
+    let what = match &runs.next_back()?.outcome {
+        Outcome::Failed(failure) => {
+            format!("{} failed: {}", failure.stage.text(), failure.reason)
+        }
+        Outcome::Measured(figures) => {
+            format!("peak {}", bytes(Figure::Live.of(figures, "peak").unwrap_or(0)))
+        }
+    };
+    let subject = heaplab_text::lines::cut(&commit.subject, 50);
+    Some(format!("{} {subject}: {what}", commit.short()))
+}
+
+/// `3 commits`, for sentences about a search.
+pub fn commits(number: usize) -> String {
+    plural(number as u64, "commit")
+}
+
+/// A line about a step of a bisection.
+pub fn decision(decision: &Decision, commit: &Commit, figure: Figure) -> String {
+    let range = |of: &Estimate| {
+        let value = signed(figure, of.value);
+        if of.low == of.high {
+            return value;
+        }
+        format!("{value} ({} to {})", signed(figure, of.low), signed(figure, of.high))
+    };
+    let side = match decision.side {
+        Side::Before => "has the old level",
+        Side::After => "has the new level",
+        Side::Between(true) => "has a level of its own; the larger part of the step is behind it",
+        Side::Between(false) => "has a level of its own; the larger part of the step is before it",
+    };
+    format!(
+        "{} {side}: {} from the one before, {} to the one after; {} left",
+        commit.short(),
+        range(&decision.from_before),
+        range(&decision.to_after),
+        commits(decision.left)
+    )
+}
+
+/// What a bisection of `all` found, in a sentence.
+pub fn found(found: Found, all: &[Commit], sought: &SoughtStep) -> String {
+    let title = sought.title();
+    match found {
+        Found::NoStep => format!(
+            "{} and {} do not differ in {title} beyond their runs.",
+            all[0].short(),
+            all[all.len() - 1].short()
+        ),
+        Found::Commit(at) => {
+            format!("{} {} makes the step of {title}.", all[at].short(), all[at].subject)
+        }
+        Found::OneOf(low, high) => format!(
+            "One of the {} behind {}, up to {}, makes the step of {title}; those between cannot be measured.",
+            commits(high - low),
+            all[low].short(),
+            all[high].short()
+        ),
+    }
 }

@@ -1,16 +1,16 @@
 //! A command that is run to its end, for a while at most, and ended as a whole.
 //!
-//! It leads a process group of its own: what it started ends with it when its time is over or
-//! somebody interrupts the measurement. Its output goes into a file, so that a build that writes
-//! megabytes neither fills memory nor waits for a reader.
+//! It leads a process group of its own: what it started ends with it when its time is over,
+//! somebody interrupts the measurement, or heaplab is killed. Its output goes into a file, so that
+//! a build that writes megabytes neither fills memory nor waits for a reader.
 
 use crate::TrackError;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -62,6 +62,7 @@ pub fn ran(command: &mut Command, log: &Path, limit: Limit) -> Result<Ended, Tra
             return Ok(Ended::Badly { reason, output: String::new() });
         }
     };
+    let guard = Guard::of(child.id());
     let began = Instant::now();
     let ended = loop {
         if let Some(status) =
@@ -77,6 +78,7 @@ pub fn ran(command: &mut Command, log: &Path, limit: Limit) -> Result<Ended, Tra
         }
         std::thread::sleep(PAUSE);
     };
+    drop(guard);
     // Ctrl-C on a terminal may end the command before the flag is seen.
     let is_interrupt = |status: &ExitStatus| {
         matches!(status.signal(), Some(2 | 15)) || matches!(status.code(), Some(130 | 143))
@@ -91,6 +93,32 @@ pub fn ran(command: &mut Command, log: &Path, limit: Limit) -> Result<Ended, Tra
             output: tail(&mut file),
         },
     })
+}
+
+/// A shell that ends a process group should heaplab be killed: it waits for a word on a pipe, and
+/// the kernel closes the pipe of a dead heaplab without one.
+struct Guard(Option<Child>);
+
+impl Guard {
+    fn of(group: u32) -> Guard {
+        let text = format!("read -r word || kill -s KILL -- -{group}");
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &text]).stdin(Stdio::piped()).process_group(0);
+        // Without the guard a killed heaplab leaves its command running, and nothing else.
+        Guard(shell.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(shell) = &mut self.0 {
+            let pipe = shell.stdin.as_mut();
+            if pipe.is_none_or(|pipe| pipe.write_all(b"done\n").is_err()) {
+                let _ = shell.kill();
+            }
+            let _ = shell.wait();
+        }
+    }
 }
 
 fn is_set_soon(stop: &AtomicBool) -> bool {

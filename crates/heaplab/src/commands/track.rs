@@ -1,22 +1,21 @@
 //! `heaplab track`: what a program needed over the commits of its project.
 
-mod bisect;
-mod measure;
-
 use crate::answer::HtmlFile;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use heaplab_record::interrupts;
 use heaplab_terminal::{self as terminal, progress};
-use heaplab_text::words::plural;
-use heaplab_track::plan::{coarse_to_fine, spread};
+use heaplab_text::shell;
+use heaplab_track::bench::How;
+use heaplab_track::bisect::{Decision, Found, SoughtStep, recordings, search};
+use heaplab_track::measure::{Measurement, some};
 use heaplab_track::repository::Repository;
-use heaplab_track::run::{Commit, Outcome};
+use heaplab_track::run::Commit;
 use heaplab_track::store::{Store, Subject, Writer};
 use heaplab_track::{Figure, History, TrackError, page, text};
-use measure::{Bench, Built};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Arguments of `heaplab track`.
 #[derive(Debug, clap::Args)]
@@ -114,6 +113,17 @@ struct Limits {
     build_timeout: f64,
 }
 
+impl Limits {
+    fn how(&self, keep: bool) -> Result<How> {
+        Ok(How {
+            heaplab: std::env::current_exe().context("cannot find this program's own file")?,
+            run_limit: Duration::from_secs_f64(self.timeout),
+            build_limit: Duration::from_secs_f64(self.build_timeout),
+            keep,
+        })
+    }
+}
+
 fn seconds(text: &str) -> Result<f64, String> {
     let parsed = text.parse().ok().filter(|seconds| (0.001..=31_536_000.0).contains(seconds));
     parsed.ok_or_else(|| "seconds from 0.001 to 31536000".into())
@@ -189,7 +199,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     match args.command {
         Action::Run(args) => interrupted(|stop| measure_all(&args, stop)),
         Action::Show(args) => show(&args),
-        Action::Bisect(args) => interrupted(|stop| bisect::run(&args, stop)),
+        Action::Bisect(args) => interrupted(|stop| bisect(&args, stop)),
     }
 }
 
@@ -220,53 +230,34 @@ fn subject(args: &RunArgs, repository: &Repository) -> Result<Subject, TrackErro
 fn measure_all(args: &RunArgs, stop: &AtomicBool) -> Result<ExitCode> {
     let repository = args.place.repository()?;
     let all = repository.commits(&args.commits)?;
-    let chosen = spread(all.len(), args.at_most.map_or(usize::MAX, |most| most as usize));
-    let commits: Vec<&Commit> = chosen.into_iter().map(|at| &all[at]).collect();
+    let commits = some(&all, args.at_most);
     let mut writer = Writer::open(&args.place.store()?, &subject(args, &repository)?)?;
     notes(&repository)?;
     if args.retry {
         writer.forget_failures(&|id| commits.iter().any(|commit| commit.id == id))?;
     }
-    let order =
-        if args.incremental { (0..commits.len()).collect() } else { coarse_to_fine(commits.len()) };
-    let missing = |writer: &Writer, commit: &Commit| match writer.store().of_commit(&commit.id) {
-        (0, true) => 0,
-        (measured, _) => args.runs.saturating_sub(measured),
-    };
-    let todo: Vec<&Commit> = order
-        .into_iter()
-        .map(|at| commits[at])
-        .filter(|commit| missing(&writer, commit) > 0)
-        .collect();
-    let bench = Bench::new(repository, writer.store(), args.limits, args.keep, stop)?;
-    let bar = progress::bar(
-        false,
-        todo.len() as u64,
-        "{bar:20} {pos}/{len} commits, {eta} left  {wide_msg}",
-    );
-    for commit in todo {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
+    let how = args.limits.how(args.keep)?;
+    let mut measurement = Measurement::new(repository, writer, args.runs, &how, stop)?;
+    let missing = measurement.to_measure(&commits);
+    let template = "{bar:20} {pos}/{len} commits, {eta} left  {wide_msg}";
+    let bar = progress::bar(false, missing.len() as u64, template);
+    for commit in missing {
         bar.set_message(format!("{} {}", commit.short(), commit.subject));
-        let runs = missing(&writer, commit);
-        let built = measure_one(&bench, &mut writer, commit, runs)?;
-        if built == Built::Stopped {
+        if stop.load(Ordering::Relaxed) || !measurement.commit(commit)? {
             break;
         }
-        bar.suspend(|| told(writer.store(), commit));
+        let line = text::measured(measurement.store(), commit);
+        bar.suspend(|| line.iter().for_each(|line| eprintln!("{line}")));
         bar.inc(1);
     }
     bar.finish_and_clear();
-    drop(bench);
+    let folder = measurement.store().folder().to_owned();
+    cleared(&measurement);
+    drop(measurement);
     if stop.load(Ordering::Relaxed) {
-        eprintln!(
-            "heaplab track: interrupted; what was measured is kept, and asking again goes on"
-        );
+        eprintln!("heaplab track: {}", TrackError::Interrupted);
         return Ok(ExitCode::SUCCESS);
     }
-    let folder = writer.store().folder().to_owned();
-    drop(writer);
     let history = History::of(&Store::open(&folder)?)?;
     print_history(&history, Figure::Live, 0.001, 20)?;
     let is_measured = |commit: &&Commit| {
@@ -290,42 +281,70 @@ fn notes(repository: &Repository) -> Result<(), TrackError> {
     Ok(())
 }
 
-/// Builds a commit and adds its runs, or why there are none.
-fn measure_one(bench: &Bench, writer: &mut Writer, commit: &Commit, runs: u32) -> Result<Built> {
-    let (measured, _) = writer.store().of_commit(&commit.id);
-    let built = bench.build(commit)?;
-    if let Built::Failed(failure) = &built {
-        writer.add(bench.run_of(commit, measured + 1, Outcome::Failed(failure.clone())))?;
+fn cleared(measurement: &Measurement) {
+    if let Err(error) = measurement.clear() {
+        eprintln!("heaplab track: note: {error}");
     }
-    if built != Built::Well {
-        return Ok(built);
-    }
-    for repetition in measured + 1..=measured + runs {
-        let Some(outcome) = bench.once(commit, repetition)? else { return Ok(Built::Stopped) };
-        let has_failed = matches!(outcome, Outcome::Failed(_));
-        writer.add(bench.run_of(commit, repetition, outcome))?;
-        if has_failed {
-            break;
-        }
-    }
-    Ok(Built::Well)
 }
 
-/// A line about a commit that was measured, for logs.
-fn told(store: &Store, commit: &Commit) {
-    let runs = || store.runs().iter().filter(|run| run.commit.id == commit.id);
-    let what = match runs().next_back().map(|run| &run.outcome) {
-        Some(Outcome::Failed(failure)) => {
-            format!("{} failed: {}", failure.stage.text(), failure.reason)
-        }
-        Some(Outcome::Measured(figures)) => {
-            let peak = Figure::Live.of(figures, "peak").unwrap_or(0);
-            format!("peak {}", heaplab_text::words::bytes(peak))
-        }
-        None => return,
+fn bisect(args: &BisectArgs, stop: &AtomicBool) -> Result<ExitCode> {
+    let folder = args.place.store()?;
+    let store = Store::open(&folder)?;
+    let repository = match &args.place.repository {
+        None => Repository::of(store.subject().repository.as_ref())?,
+        Some(_) => args.place.repository()?,
     };
-    let subject = heaplab_text::lines::cut(&commit.subject, 50);
-    eprintln!("{} {subject}: {what}", commit.short());
+    let (between, phase) = (args.between.as_deref(), args.phase.as_deref());
+    let sought = SoughtStep::of(&History::of(&store)?, args.of, between, phase)?;
+    let writer = Writer::open(&folder, store.subject())?;
+    let all = repository.commits(&sought.range)?;
+    let how = args.limits.how(args.keep)?;
+    let mut measurement = Measurement::new(repository, writer, args.runs, &how, stop)?;
+    eprintln!(
+        "looking for the step of {} among {}, about {} to measure",
+        sought.title(),
+        text::commits(all.len() - 1),
+        text::commits(all.len().ilog2() as usize)
+    );
+    let mut measure = |at: usize| {
+        let commit: &Commit = &all[at];
+        if measurement.missing(commit) > 0 {
+            eprintln!("measuring {} {}", commit.short(), commit.subject);
+        }
+        let values = sought.values(&mut measurement, commit)?;
+        if values.is_none() {
+            eprintln!("{} cannot be measured (heaplab track show says why)", commit.short());
+        }
+        Ok(values)
+    };
+    let mut tell = |decision: &Decision| {
+        eprintln!("{}", text::decision(decision, &all[decision.at], args.of));
+    };
+    let found = search(all.len(), &mut measure, &mut tell);
+    cleared(&measurement);
+    let found = match found {
+        Err(error @ TrackError::Interrupted) => {
+            eprintln!("heaplab track: {error}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        other => other?,
+    };
+    println!("{}", text::found(found, &all, &sought))?;
+    match recordings(found, &all, &measurement) {
+        _ if found == Found::NoStep => {}
+        Some(both) => {
+            let [before, after] = both.map(|path| shell::quoted(&path));
+            println!("heaplab compare {before} {after} says why.")?
+        }
+        None => {
+            println!("With --keep, recordings stay in the store, and heaplab compare says why.")?
+        }
+    }
+    Ok(ExitCode::from(match found {
+        Found::Commit(_) => 0,
+        Found::NoStep => 1,
+        Found::OneOf(..) => 3,
+    }))
 }
 
 fn show(args: &ShowArgs) -> Result<ExitCode> {
@@ -342,9 +361,4 @@ fn show(args: &ShowArgs) -> Result<ExitCode> {
 
 fn print_history(history: &History, figure: Figure, least: f64, top: usize) -> Result<()> {
     Ok(print!("{}", text::history(history, figure, least, &terminal::look(top)))?)
-}
-
-/// `3 commits`, for sentences about a search.
-fn commits(number: usize) -> String {
-    plural(number as u64, "commit")
 }

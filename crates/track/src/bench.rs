@@ -1,21 +1,34 @@
-//! Building one commit in its tree and recording its command there.
+//! Builds one commit in its tree and records its command there.
 
-use super::Limits;
-use crate::choose;
-use anyhow::{Context, Result};
+use crate::figures::figures;
+use crate::repository::{Repository, without_git};
+use crate::run::{Commit, Failure, Figures, Outcome, Run, Stage};
+use crate::store::{Store, Subject};
+use crate::work::{Ended, Limit, ran};
+use crate::{TrackError, text};
 use heaplab_experiment::results::Machine;
 use heaplab_report::{analyse, select};
-use heaplab_track::figures::figures;
-use heaplab_track::repository::{Repository, without_git};
-use heaplab_track::run::{Commit, Failure, Figures, Outcome, Run, Stage};
-use heaplab_track::store::{Store, Subject};
-use heaplab_track::{Ended, Limit, TrackError, ran};
+use heaplab_trace::bundle::Bundle;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How commits are measured. Its tree is removed with it.
+/// How commits are measured.
+#[derive(Clone, Debug)]
+pub struct How {
+    /// The heaplab that records.
+    pub heaplab: PathBuf,
+    /// After so long a run is ended and counts as failed.
+    pub run_limit: Duration,
+    /// The same for a build.
+    pub build_limit: Duration,
+    /// Whether the first recording of each commit stays in the store's `recordings`.
+    pub keep: bool,
+}
+
+/// Where commits are built and recorded. Its tree is removed with it.
 pub struct Bench<'a> {
     repository: Repository,
     subject: Subject,
@@ -23,26 +36,9 @@ pub struct Bench<'a> {
     scratch: tempfile::TempDir,
     /// Where recordings are kept.
     recordings: Option<PathBuf>,
-    executable: PathBuf,
     machine: Machine,
-    limits: Limits,
+    how: &'a How,
     stop: &'a AtomicBool,
-}
-
-/// What the folders of recordings that are not kept begin with, in a store.
-const SCRATCH: &str = "scratch-";
-
-/// Removes the recordings that a killed heaplab left in its store. A folder has a name of its own
-/// each time, so that a recorder that outlived its heaplab cannot write into that of the next.
-fn remove_left(store: &Path) -> Result<()> {
-    for entry in std::fs::read_dir(store).context("cannot read the store")?.flatten() {
-        if entry.file_name().as_encoded_bytes().starts_with(SCRATCH.as_bytes()) {
-            let path = entry.path();
-            std::fs::remove_dir_all(&path)
-                .with_context(|| format!("{}: cannot remove", path.display()))?;
-        }
-    }
-    Ok(())
 }
 
 /// What came of a build.
@@ -56,43 +52,68 @@ pub enum Built {
     Stopped,
 }
 
+/// What the folders of recordings that are not kept begin with, in a store.
+const SCRATCH: &str = "scratch-";
+
+/// Removes the recordings that a killed heaplab left in its store. A folder has a name of its own
+/// each time, so that a recorder that outlived its heaplab cannot write into that of the next.
+fn remove_leftovers(store: &Path) -> Result<(), TrackError> {
+    let entries = std::fs::read_dir(store).map_err(TrackError::io(store, "read"))?;
+    for entry in entries.flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(SCRATCH.as_bytes()) {
+            let path = entry.path();
+            std::fs::remove_dir_all(&path).map_err(TrackError::io(&path, "remove"))?;
+        }
+    }
+    Ok(())
+}
+
 impl Drop for Bench<'_> {
     fn drop(&mut self) {
-        if let Err(error) = self.repository.clear(&self.tree) {
-            eprintln!("heaplab track: note: {error}");
-        }
+        // What is left is removed by the next bench, which says so if it can't.
+        let _ = self.clear();
     }
 }
 
 impl<'a> Bench<'a> {
-    /// For the subject of a store.
+    /// For the subject of a store. Whoever sets `stop` ends what runs.
+    ///
+    /// # Errors
+    /// The store's folder cannot be written to, or something else lies where the tree is to be.
     pub fn new(
         repository: Repository,
         store: &Store,
-        limits: Limits,
-        keep: bool,
+        how: &'a How,
         stop: &'a AtomicBool,
-    ) -> Result<Bench<'a>> {
-        let folder = store.folder().canonicalize().context("the store is gone")?;
+    ) -> Result<Bench<'a>, TrackError> {
+        let folder = store.folder();
+        let folder = folder.canonicalize().map_err(TrackError::io(folder, "find"))?;
         let tree = folder.join("tree");
         repository.clear(&tree)?;
-        remove_left(&folder)?;
+        remove_leftovers(&folder)?;
         let scratch = tempfile::Builder::new().prefix(SCRATCH).tempdir_in(&folder);
-        let recordings = keep.then(|| folder.join("recordings"));
+        let recordings = how.keep.then(|| folder.join("recordings"));
         if let Some(recordings) = &recordings {
-            std::fs::create_dir_all(recordings).context("cannot keep recordings")?;
+            std::fs::create_dir_all(recordings).map_err(TrackError::io(recordings, "make"))?;
         }
         Ok(Bench {
             repository,
             subject: store.subject().clone(),
             tree,
-            scratch: scratch.context("cannot make a folder for recordings")?,
+            scratch: scratch.map_err(TrackError::io(&folder, "write to"))?,
             recordings,
-            executable: std::env::current_exe().context("cannot find this program's own file")?,
             machine: heaplab_experiment::run::machine(),
-            limits,
+            how,
             stop,
         })
+    }
+
+    /// Removes the tree.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn clear(&self) -> Result<(), TrackError> {
+        self.repository.clear(&self.tree)
     }
 
     /// A run of this machine.
@@ -101,7 +122,10 @@ impl<'a> Bench<'a> {
     }
 
     /// Puts a commit's files into the tree and builds them.
-    pub fn build(&self, commit: &Commit) -> Result<Built> {
+    ///
+    /// # Errors
+    /// git or a shell cannot be started, or the tree cannot be written to.
+    pub fn build(&self, commit: &Commit) -> Result<Built, TrackError> {
         match self.repository.check_out(&self.tree, &commit.id, self.subject.incremental) {
             // A file that one commit has in the way of another.
             Err(TrackError::Git(reason)) => {
@@ -113,7 +137,7 @@ impl<'a> Bench<'a> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", build]).current_dir(&self.tree);
         without_git(&mut command);
-        let limit = self.limit(self.limits.build_timeout);
+        let limit = Limit { time: self.how.build_limit, stop: self.stop };
         Ok(match ran(&mut command, &self.scratch.path().join("build.log"), limit)? {
             Ended::Well => Built::Well,
             Ended::Stopped => Built::Stopped,
@@ -123,17 +147,16 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn limit(&self, seconds: f64) -> Limit<'_> {
-        Limit { time: Duration::from_secs_f64(seconds), stop: self.stop }
-    }
-
     /// Records the command once; `None`: somebody interrupted it.
-    pub fn once(&self, commit: &Commit, repetition: u32) -> Result<Option<Outcome>> {
+    ///
+    /// # Errors
+    /// The log cannot be written.
+    pub fn once(&self, commit: &Commit, repetition: u32) -> Result<Option<Outcome>, TrackError> {
         let bundle = match &self.recordings {
             Some(kept) if repetition == 1 => kept.join(format!("{}.heaplab", commit.short())),
             _ => self.scratch.path().join("run.heaplab"),
         };
-        let mut command = Command::new(&self.executable);
+        let mut command = Command::new(&self.how.heaplab);
         command.args(["record", "--progress", "never", "--force", "-o"]).arg(&bundle);
         match self.subject.recorder.as_str() {
             // Often enough for what is resident at a mark.
@@ -142,12 +165,14 @@ impl<'a> Bench<'a> {
         };
         command.arg("--").args(&self.subject.command).current_dir(&self.tree);
         without_git(&mut command);
-        let limit = self.limit(self.limits.timeout);
+        let limit = Limit { time: self.how.run_limit, stop: self.stop };
         Ok(Some(match ran(&mut command, &self.scratch.path().join("run.log"), limit)? {
             Ended::Stopped => return Ok(None),
             Ended::Well => match self.read(&bundle) {
                 Ok(figures) => Outcome::Measured(figures),
-                Err(error) => Outcome::Failed(failure(Stage::Recording, &format!("{error:#}"), "")),
+                Err(error) => {
+                    Outcome::Failed(failure(Stage::Recording, &text::causes(&*error), ""))
+                }
             },
             Ended::Badly { reason, output } => {
                 let stage = if bundle.exists() { Stage::Command } else { Stage::Recording };
@@ -156,8 +181,8 @@ impl<'a> Bench<'a> {
         }))
     }
 
-    fn read(&self, bundle: &Path) -> Result<Figures> {
-        let bundle = choose::open(bundle)?;
+    fn read(&self, bundle: &Path) -> Result<Figures, Box<dyn Error>> {
+        let bundle = Bundle::open(bundle)?;
         let (selection, _) = select(&bundle, self.subject.process.as_deref(), &mut |_| {})?;
         let analysis = analyse(&bundle, selection, None, Vec::new(), &mut |_| {})?;
         Ok(figures(&bundle, &analysis))
