@@ -1,0 +1,157 @@
+//! Reporters and what they report.
+
+use crate::entry::{self, Entry, List};
+use crate::{measure, system};
+use std::sync::{Arc, Mutex};
+
+/// Reports a collection takes; more are counted and said.
+const REPORTS_MAX: usize = 1 << 20;
+/// Bytes of a path or of a description; what is longer is said and left out.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+
+/// Whose memory a report counts (Firefox's numbers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Mapped by the program itself, past its allocator.
+    NonHeap = 0,
+    /// Blocks of the program's allocator.
+    Heap = 1,
+    /// Anything else: files, counts, what other reports count already.
+    Other = 2,
+}
+
+/// What an amount counts (Firefox's numbers).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Units {
+    /// Bytes.
+    Bytes = 0,
+    /// Things that are there.
+    Count = 1,
+    /// Things that have happened since the program began.
+    CountCumulative = 2,
+    /// Hundredths of a percent.
+    Percentage = 3,
+}
+
+/// One line of what a program says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Names from the outside in, with `/` between them; a `\` is shown as `/` and does not divide.
+    /// Below `explicit/` stand bytes that are heap or non-heap, each byte once.
+    pub path: String,
+    /// Whose memory.
+    pub kind: Kind,
+    /// Of what.
+    pub units: Units,
+    /// How much.
+    pub amount: i64,
+    /// A sentence on what is measured.
+    pub description: String,
+}
+
+/// All that the reporters said at a moment.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// What they reported, and what the system and the allocator say (`resident`, `vsize`,
+    /// `heap-allocated`).
+    pub reports: Vec<Report>,
+    /// What went wrong, as sentences: reporters that panicked or skipped, reports that are none.
+    pub errors: Vec<String>,
+}
+
+/// Where a reporter puts what it reports.
+#[derive(Debug)]
+pub struct Sink {
+    collected: Collected,
+    left_out: usize,
+}
+
+impl Sink {
+    /// Reports bytes. Those on the heap are best measured by [`crate::Measure::block`].
+    pub fn bytes(&mut self, path: &str, kind: Kind, amount: i64, description: &str) {
+        self.report(path, kind, Units::Bytes, amount, description);
+    }
+
+    /// Reports an amount of anything. A report that about:memory would refuse (below `explicit/`
+    /// something else than bytes of the heap or non-heap, an empty path) is an error of the answer
+    /// instead.
+    pub fn report(&mut self, path: &str, kind: Kind, units: Units, amount: i64, description: &str) {
+        let is_explicit = path == "explicit" || path.starts_with("explicit/");
+        let wrong = if path.is_empty() {
+            "its path is empty"
+        } else if path.len().max(description.len()) > TEXT_BYTES_MAX {
+            "its path or description is longer than 16 KiB"
+        } else if is_explicit && (kind == Kind::Other || units != Units::Bytes) {
+            "below explicit/ only bytes of kind heap or non-heap are added up"
+        } else if self.collected.reports.len() >= REPORTS_MAX {
+            self.left_out += 1;
+            return;
+        } else {
+            let (path, description) = (path.to_owned(), description.to_owned());
+            self.collected.reports.push(Report { path, kind, units, amount, description });
+            return;
+        };
+        let shown: String = path.chars().take(80).collect();
+        self.collected
+            .errors
+            .push(format!("the report {shown:?} of {amount} is left out: {wrong}"));
+    }
+
+    /// Says that a reporter could not report, and why.
+    pub fn skip(&mut self, why: &str) {
+        self.collected.errors.push(why.to_owned());
+    }
+}
+
+static REPORTERS: List<Sink> = Mutex::new(Vec::new());
+
+/// A registered reporter; dropping it unregisters.
+#[must_use = "dropping the handle unregisters the reporter"]
+pub struct Handle(Option<Arc<Entry<Sink>>>);
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Handle")
+    }
+}
+
+impl Handle {
+    /// Keeps the reporter until the program ends.
+    pub fn forever(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(entry) = self.0.take() {
+            entry::remove(&REPORTERS, &entry);
+        }
+    }
+}
+
+/// Adds a reporter, which may report as many paths as it likes.
+pub fn register(reporter: impl FnMut(&mut Sink) + Send + 'static) -> Handle {
+    measure::watch_marks();
+    Handle(Some(entry::add(&REPORTERS, Box::new(reporter))))
+}
+
+/// Asks all reporters on this thread, as `heaplab about` does on the server's. Paths stand in the
+/// order in which reporters were registered; equal paths are not added up.
+pub fn collect() -> Collected {
+    let mut sink = Sink { collected: Collected::default(), left_out: 0 };
+    measure::pass(|| {
+        entry::run_all(&REPORTERS, &mut sink, |sink, panic| {
+            sink.skip(&format!("a reporter panicked: {panic}"));
+        });
+    });
+    if sink.left_out > 0 {
+        let left_out = sink.left_out;
+        sink.skip(&format!("{left_out} reports beyond {REPORTS_MAX} are left out"));
+    }
+    // The last, so that what was reported is still allocated.
+    system::report(&mut sink);
+    sink.collected
+}

@@ -1,0 +1,32 @@
+//! Where a program's socket lies and what is said over it.
+//!
+//! One question a connection: a line, [`REPORT`] or [`PRESSURE`]. The answer is one JSON object, in
+//! the form that about:memory saves and loads, with a key `heaplab` of our own (`errors`, and
+//! `callbacks` after pressure); then the program closes. An answer that does not end in a whole
+//! object is one whose program died.
+//!
+//! The place depends on the program's user alone, not on variables of its environment, which the
+//! asker does not share.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Asks for reports.
+pub const REPORT: &str = "report";
+/// Runs the pressure callbacks, then asks for reports.
+pub const PRESSURE: &str = "pressure";
+
+/// The socket of process `pid` of user `uid`, both as the program itself sees them. `root` is the
+/// root folder as the program sees it: `/`, or `/proc/PID/root` for an asker outside its container.
+pub fn socket_path(root: &Path, uid: u32, pid: u32) -> PathBuf {
+    folder(root, uid).join(format!("reporters-{pid}"))
+}
+
+/// The folder of a user's sockets, which only this user may enter.
+pub(crate) fn folder(root: &Path, uid: u32) -> PathBuf {
+    let runtime = root.join(format!("run/user/{uid}"));
+    match std::fs::symlink_metadata(&runtime) {
+        Ok(found) if found.is_dir() && found.uid() == uid => runtime.join("heaplab"),
+        _ => root.join(format!("tmp/heaplab-{uid}")),
+    }
+}

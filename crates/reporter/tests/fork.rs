@@ -1,0 +1,48 @@
+//! A forked child has no server, and its parent's socket ends with the parent.
+
+use heaplab_reporter::{REPORT, serve};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+#[test]
+fn a_child_neither_serves_nor_takes_the_socket_along() {
+    let serving = serve().unwrap();
+    let path = serving.path().to_owned();
+    assert!(serve().is_err(), "one server a process");
+    // Those of the test's own harness are in both.
+    let before = sockets(std::process::id());
+    // SAFETY: the child calls what may be called after a fork of a process with threads: it asks to
+    // end with its parent, and waits in the kernel.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            libc::pause();
+            libc::_exit(0);
+        }
+    }
+    let mut connection = UnixStream::connect(&path).unwrap();
+    connection.write_all(format!("{REPORT}\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains(&format!("(pid {})", std::process::id())), "{answer}");
+    let of_child = sockets(u32::try_from(child).unwrap());
+    assert_eq!(of_child + 1, before, "the child still listens");
+    drop(connection);
+    drop(serving);
+    assert!(!path.exists());
+    // SAFETY: our own child.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    drop(serve().unwrap());
+}
+
+/// How many sockets a process has open.
+fn sockets(pid: u32) -> usize {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+}
