@@ -1,0 +1,124 @@
+//! What changed between two readings, path by path, as about:memory's "Load and diff".
+//!
+//! Numbers that differ from run to run (process and thread ids, addresses) are equal for this, so
+//! that a process is compared with its successor.
+
+use crate::{Report, Saved};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+/// `after` less `before`. Reports without a difference are left out.
+pub fn between(before: &Saved, after: &Saved) -> Saved {
+    let (mut first, mut second) = (by_path(before), by_path(after));
+    let mut reports = Vec::new();
+    for (key, mut report) in std::mem::take(&mut first) {
+        match second.remove(&key) {
+            // Another kind or other units: a new report under an old name.
+            Some(other) if (other.kind, other.units) != (report.kind, report.units) => {
+                second.insert(key, other);
+                report.presence = Some(1);
+                report.amount = report.amount.saturating_neg();
+            }
+            Some(other) => report.amount = other.amount.saturating_sub(report.amount),
+            None => {
+                report.presence = Some(1);
+                report.amount = report.amount.saturating_neg();
+            }
+        }
+        reports.push(report);
+    }
+    reports.extend(second.into_values().map(|report| Report { presence: Some(2), ..report }));
+    reports.retain(|report| report.amount != 0);
+    let mut difference = Saved::new(after.has_usable_size, reports);
+    difference.said = after.said.clone();
+    difference
+}
+
+fn by_path(saved: &Saved) -> BTreeMap<(String, String), Report> {
+    let mut all: BTreeMap<(String, String), Report> = BTreeMap::new();
+    for report in &saved.reports {
+        let (process, path) = (steady(&report.process), steady(&report.path));
+        match all.entry((process.clone(), path.clone())) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Report { process, path, ..report.clone() });
+            }
+            Entry::Occupied(mut sum) => {
+                let sum = sum.get_mut();
+                sum.amount = sum.amount.saturating_add(report.amount);
+            }
+        }
+    }
+    all
+}
+
+/// The text with `NNN` for numbers that differ from run to run: behind `pid `, `pid=`, `tid=`, and
+/// all digits behind `0x`.
+fn steady(text: &str) -> String {
+    /// What stands before the number, and the number's base.
+    const BEFORE: [(&str, u32); 5] =
+        [("pid ", 10), ("pid=", 10), ("pid: ", 10), ("tid=", 10), ("0x", 16)];
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
+        let found = BEFORE.iter().find_map(|(word, base)| {
+            let behind = rest.strip_prefix(word)?;
+            let after = behind.trim_start_matches(|letter: char| letter.is_digit(*base));
+            (after.len() < behind.len()).then_some((*word, after))
+        });
+        match found {
+            Some((word, after)) => {
+                out.push_str(word);
+                out.push_str("NNN");
+                rest = after;
+            }
+            None => {
+                out.push(letter);
+                rest = &rest[letter.len_utf8()..];
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heaplab_reporter::{Kind, Units};
+
+    fn saved(process: &str, reports: &[(&str, i64)]) -> Saved {
+        let report = |(path, amount): &(&str, i64)| Report {
+            process: process.into(),
+            path: (*path).into(),
+            kind: Kind::Heap,
+            units: Units::Bytes,
+            amount: *amount,
+            description: "Bytes.".into(),
+            presence: None,
+        };
+        Saved::new(true, reports.iter().map(report).collect())
+    }
+
+    #[test]
+    fn a_process_is_compared_with_its_successor() {
+        let before = saved("app (pid 7)", &[("explicit/a(0x7f3a)", 10), ("explicit/gone", 5)]);
+        let after = saved(
+            "app (pid 88)",
+            &[("explicit/a(0xb2)", 4), ("explicit/a(0xb2)", 9), ("explicit/new", 1)],
+        );
+        let found: Vec<_> = between(&before, &after)
+            .reports
+            .into_iter()
+            .map(|report| (report.process, report.path, report.amount, report.presence))
+            .collect();
+        let process = || "app (pid NNN)".to_owned();
+        assert_eq!(
+            found,
+            [
+                (process(), "explicit/a(0xNNN)".into(), 3, None),
+                (process(), "explicit/gone".into(), -5, Some(1)),
+                (process(), "explicit/new".into(), 1, Some(2)),
+            ]
+        );
+        assert!(between(&after, &after).reports.is_empty());
+    }
+}

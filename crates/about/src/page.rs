@@ -1,0 +1,152 @@
+//! The model as a page: trees that open and close, percentages, descriptions on hovering.
+//!
+//! One file with style and script inside, or the same parts for a page that is served and asks for
+//! the next reading itself ([`script`]).
+
+use crate::text::amount;
+use crate::{Model, Node, Process};
+use heaplab_text::lines::one_line;
+use heaplab_text::markup::escaped;
+use heaplab_text::words;
+use std::fmt::Write;
+
+/// The style.
+pub const STYLE: &str = include_str!("../assets/about.css");
+const SCRIPT: &str = include_str!("../assets/about.js");
+/// Nodes below this share of their tree are closed at first.
+const OPEN_SHARE: f64 = 0.01;
+/// And so is what lies deeper.
+const OPEN_DEPTH: usize = 6;
+
+/// The script of a served page.
+pub fn script() -> &'static str {
+    SCRIPT
+}
+
+/// One file that needs no other. `title` says what it is of.
+pub fn file(model: &Model, title: &str) -> String {
+    let head = format!(
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
+         'nonce-heaplab'; base-uri 'none'; form-action 'none'\">\n\
+         <style nonce=\"heaplab\">\n{STYLE}</style>"
+    );
+    whole(&head, title, &body(model))
+}
+
+/// The page that `heaplab about --serve` shows: it loads `about.css` and `about.js`, and these load
+/// the `body`.
+pub fn served(title: &str) -> String {
+    let head =
+        "<link rel=\"stylesheet\" href=\"about.css\">\n<script src=\"about.js\" defer></script>";
+    whole(head, title, "<p>Measuring …</p>")
+}
+
+fn whole(head: &str, title: &str, body: &str) -> String {
+    let title = escaped(&one_line(title));
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width\">\n{head}\n<title>{title}</title>\n<header><h1>{title}</h1>\
+         <p id=\"state\"></p></header>\n<main>{body}</main>\n</html>\n"
+    )
+}
+
+/// All processes of the model.
+pub fn body(model: &Model) -> String {
+    let mut out = String::new();
+    for process in &model.processes {
+        section(&mut out, model, process);
+    }
+    if model.processes.is_empty() {
+        out.push_str("<p>There is nothing to show.</p>");
+    }
+    sentences(&mut out, &model.errors);
+    if !model.has_usable_size {
+        out.push_str(
+            "<p>Usable sizes could not be asked: bytes on the heap are what was asked for, and slop \
+             is in heap-unclassified.</p>",
+        );
+    }
+    out
+}
+
+fn section(out: &mut String, model: &Model, process: &Process) {
+    push(out, format_args!("<section><h2>{}</h2>", escaped(&one_line(&process.name))));
+    sentences(out, &process.warnings);
+    if let Some(explicit) = &process.explicit {
+        out.push_str("<h3>Explicit allocations</h3>");
+        tree(out, model, explicit, &process.name);
+    }
+    if !process.other.is_empty() {
+        out.push_str("<h3>Other measurements</h3>");
+        for root in &process.other {
+            tree(out, model, root, &process.name);
+        }
+    }
+    out.push_str("</section>");
+}
+
+fn sentences(out: &mut String, all: &[String]) {
+    for sentence in all {
+        push(out, format_args!("<p class=\"warning\">{}</p>", escaped(&one_line(sentence))));
+    }
+}
+
+fn tree(out: &mut String, model: &Model, root: &Node, process: &str) {
+    out.push_str("<div class=\"tree\">");
+    node(out, model, root, root.weight(), process, 0);
+    out.push_str("</div>");
+}
+
+fn node(out: &mut String, model: &Model, of: &Node, whole: u64, above: &str, depth: usize) {
+    if of.children.is_empty() {
+        push(out, format_args!("<div class=\"row\">{}</div>", row(model, of, whole)));
+        return;
+    }
+    let key = format!("{above}/{}", of.name);
+    let is_open = depth < OPEN_DEPTH && of.weight() as f64 >= whole as f64 * OPEN_SHARE;
+    push(
+        out,
+        format_args!(
+            "<details data-key=\"{}\"{}><summary class=\"row\">{}</summary><div class=\"below\">",
+            escaped(&one_line(&key)),
+            if is_open { " open" } else { "" },
+            row(model, of, whole)
+        ),
+    );
+    for child in &of.children {
+        node(out, model, child, whole, &key, depth + 1);
+    }
+    out.push_str("</div></details>");
+}
+
+fn row(model: &Model, node: &Node, whole: u64) -> String {
+    let share = node.amount.unsigned_abs() as f64 / whole.max(1) as f64;
+    let sign = if node.amount < 0 { "-" } else { "" };
+    let mut row = format!(
+        "<span class=\"amount\">{}</span><span class=\"share\">{sign}{}</span>",
+        amount(node, node.amount, model.is_difference),
+        words::percent(share)
+    );
+    if model.readings > 1 {
+        let (min, max) = (amount(node, node.min, false), amount(node, node.max, false));
+        push(&mut row, format_args!("<span class=\"range\">{min} to {max}</span>"));
+    }
+    let (name, description) =
+        (escaped(&one_line(&node.name)), escaped(&one_line(&node.description)));
+    push(&mut row, format_args!("<span class=\"name\" title=\"{description}\">{name}</span>"));
+    if node.reports > 1 {
+        let reports = words::plural(node.reports, "report");
+        push(&mut row, format_args!("<span class=\"note\">{reports} added up</span>"));
+    }
+    match node.presence {
+        Some(1) => row.push_str("<span class=\"note\">gone</span>"),
+        Some(2) => row.push_str("<span class=\"note\">new</span>"),
+        _ => {}
+    }
+    row
+}
+
+fn push(out: &mut String, arguments: std::fmt::Arguments<'_>) {
+    // A string takes whatever is written.
+    let _ = out.write_fmt(arguments);
+}
