@@ -69,6 +69,10 @@ enum Command {
     Tour(commands::tour::Args),
     /// Name this moment in a running recording
     Mark(commands::mark::Args),
+    /// Show what a running program says of its memory, as about:memory does
+    About(commands::about::Args),
+    /// Ask a running program to drop its caches, and show what that freed
+    Pressure(commands::pressure::Args),
     /// Finish a recording whose heaplab died
     Recover(commands::recover::Args),
     /// Resolve functions, files and lines of a bundle again
@@ -181,6 +185,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Heaps(args) => commands::heaps::run(args),
         Command::Tour(args) => commands::tour::run(args),
         Command::Mark(args) => commands::mark::run(args),
+        Command::About(args) => commands::about::run(args),
+        Command::Pressure(args) => commands::pressure::run(args),
         Command::Recover(args) => commands::recover::run(args),
         Command::Symbolize(args) => commands::symbolize::run(args),
         Command::Snapshot(args) => commands::snapshot::run(args),

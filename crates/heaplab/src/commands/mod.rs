@@ -1,5 +1,6 @@
 //! One file a command: its arguments, a call into the libraries, and what it prints.
 
+pub mod about;
 pub mod check;
 pub mod compare;
 pub mod curve;
@@ -8,6 +9,7 @@ pub mod generate;
 pub mod heaps;
 pub mod import;
 pub mod mark;
+pub mod pressure;
 pub mod record;
 pub mod recording;
 pub mod recover;

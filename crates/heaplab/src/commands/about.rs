@@ -1,0 +1,173 @@
+//! `heaplab about`: what a running program says of its memory.
+
+use crate::answer::{self, HtmlFile};
+use anyhow::{Context, Result};
+use heaplab_about::{AboutError, Model, Saved, ask, difference, page, text};
+use heaplab_loopback::{Answer, Server};
+use heaplab_terminal as terminal;
+use heaplab_terminal::whole_file;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Arguments of `heaplab about`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = include_str!("../../help/about.txt"))]
+pub struct Args {
+    /// A process with reporters, or a file that heaplab or about:memory saved
+    #[arg(value_name = "PID|FILE")]
+    subject: String,
+    /// What changed since this reading (a process or a file, too)
+    #[arg(long, value_name = "PID|FILE")]
+    diff: Option<String>,
+    /// Take readings until the process ends, and show the least and the most
+    #[arg(long, conflicts_with = "diff")]
+    live: bool,
+    /// Take this many readings, and show the least and the most
+    #[arg(long, value_name = "N", conflicts_with = "diff", value_parser = clap::value_parser!(u64).range(1..))]
+    readings: Option<u64>,
+    /// Seconds between readings
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    every: f64,
+    /// Show a page in a browser that asks again every second
+    #[arg(long, conflicts_with_all = ["diff", "live", "readings", "save", "html", "json"])]
+    serve: bool,
+    /// The page's port on the loopback address; 0: a free one
+    #[arg(long, value_name = "PORT", default_value_t = 0, requires = "serve")]
+    port: u16,
+    /// Write the reading, or the difference, as about:memory loads it; FILE.gz is compressed
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    #[command(flatten)]
+    html: HtmlFile,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// How a program is asked and its answer shown.
+#[derive(Debug, clap::Args)]
+pub struct Show {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Show also what is below 1 % of its tree
+    #[arg(long)]
+    all: bool,
+    /// How long a process may take to answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    timeout: f64,
+}
+
+impl Show {
+    /// Seconds to wait for an answer.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs_f64(self.timeout)
+    }
+
+    /// Prints a model.
+    pub fn print(&self, model: &Model) -> Result<()> {
+        answer::print_pretty(self.json, model, || text::render(model, self.shown()))
+    }
+
+    fn shown(&self) -> text::Shown {
+        let (width, colour) = (terminal::width(), terminal::has_colours());
+        text::Shown { width, colour, all: self.all }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    args.html.check()?;
+    let patience = args.show.patience();
+    let pid = args.subject.parse::<u32>().ok();
+    let title = match pid {
+        Some(pid) => format!("Memory of process {pid}"),
+        None => format!("Memory: {}", args.subject),
+    };
+    if args.serve {
+        return serve(&args.subject, patience, args.port, &title);
+    }
+    let mut saved = read(&args.subject, patience)?;
+    let mut model = Model::of(&saved);
+    if let Some(before) = &args.diff {
+        saved = difference::between(&read(before, patience)?, &saved);
+        model = Model::of_difference(&saved);
+    } else if args.live || args.readings.is_some() {
+        let Some(pid) = pid else { misasked!("{}: a file is one reading", args.subject) };
+        watch(&args, pid, &mut saved, &mut model)?;
+    }
+    if let Some(file) = &args.save {
+        let is_packed = file.extension().is_some_and(|extension| extension == "gz");
+        whole_file::write_bytes(file, is_packed, &saved.write(is_packed)?)?;
+    }
+    if !args.html.write(|| page::file(&model, &title))? && (args.save.is_none() || args.show.json) {
+        args.show.print(&model)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Takes readings until there are enough or the process ends, and shows each in a terminal.
+fn watch(args: &Args, pid: u32, saved: &mut Saved, model: &mut Model) -> Result<()> {
+    let is_shown = std::io::stdout().is_terminal() && !args.show.json && !args.html.is_asked_for();
+    while args.readings.is_none_or(|wanted| model.readings < wanted) {
+        if is_shown {
+            let text = text::render(model, args.show.shown());
+            print!("\x1b[H\x1b[2J{text}")?;
+        }
+        std::thread::sleep(Duration::from_secs_f64(args.every));
+        *saved = match ask::report(pid, args.show.patience()) {
+            Ok(next) => next,
+            // It has ended: what was seen is shown.
+            Err(
+                AboutError::NoProcess(_) | AboutError::NoReporters(_) | AboutError::Died { .. },
+            ) => {
+                break;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let earlier = std::mem::replace(model, Model::of(saved));
+        model.widen(&earlier);
+    }
+    if is_shown {
+        print!("\x1b[H\x1b[2J")?;
+    }
+    Ok(())
+}
+
+/// A reading of a process, or the one of a file.
+fn read(subject: &str, patience: Duration) -> Result<Saved> {
+    if let Ok(pid) = subject.parse() {
+        return Ok(ask::report(pid, patience)?);
+    }
+    let bytes = std::fs::read(subject).with_context(|| subject.to_owned())?;
+    Saved::read(&bytes).with_context(|| subject.to_owned())
+}
+
+/// Shows a page that asks again and again, until the command is interrupted.
+fn serve(subject: &str, patience: Duration, port: u16, title: &str) -> Result<ExitCode> {
+    let server = Server::bind(port)
+        .with_context(|| format!("cannot listen on port {port} of the loopback address"))?;
+    // What cannot be asked is said here, before a browser is opened.
+    read(subject, patience)?;
+    println!("{}", server.url())?;
+    eprintln!("heaplab: open this address in a browser; ctrl-C ends the page");
+    server.serve(&|request| match request.path.as_str() {
+        "" => Answer::html(page::served(title)),
+        "about.css" => Answer::ok("text/css", page::STYLE),
+        "about.js" => Answer::ok("text/javascript", page::script()),
+        "body" => match read(subject, patience) {
+            Ok(saved) => Answer::html(page::body(&Model::of(&saved))),
+            Err(error) => Answer::error(404, terminal::output::message(error.chain())),
+        },
+        _ => Answer::not_found(),
+    })
+}
+
+/// A time that a person waits.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("seconds from 0.01 to 86400 are expected".into()),
+    }
+}
