@@ -7,7 +7,7 @@
 use crate::process::{self, Limits};
 use crate::{NodeError, Spec};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The environment variable that names the folder.
@@ -97,7 +97,7 @@ fn version_of(node: &Path) -> Result<String, NodeError> {
         output_bytes: 4096,
         expected: 0,
     };
-    let ended = process::run(command, node, None, &limits)?;
+    let ended = process::run(command, node, Stdio::null(), &limits, &mut |_, _| ())?;
     let said = String::from_utf8_lossy(&ended.stdout).trim().to_string();
     match said.strip_prefix('v').filter(|_| ended.succeeded()) {
         Some(version) => Ok(version.into()),

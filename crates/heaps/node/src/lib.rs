@@ -21,6 +21,7 @@
 //!
 //! - [`spec`]: the parameters. [`find`]: where Node is looked for. [`known`]: sizes and limits,
 //!   with sources.
+//! - [`own`]: where Node's own objects lie when a workload begins.
 //! - [`workload`]: the binary file that the driver reads. [`results`] and [`traces`]: what comes
 //!   back (no I/O).
 
@@ -28,6 +29,7 @@ pub mod error;
 mod family;
 pub mod find;
 pub mod known;
+pub mod own;
 mod process;
 pub mod results;
 mod run;

@@ -2,18 +2,20 @@
 //! outlives us.
 
 use crate::NodeError;
-use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The descriptor that the driver writes its results to.
 const RESULTS: i32 = 3;
 /// Bytes kept of standard error: its end says why.
 const ERROR_BYTES: usize = 64 << 10;
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// What a program may take.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +67,9 @@ impl Ended {
     }
 }
 
+/// What is called again and again while a program runs, with its process and its results so far.
+pub type Watch<'a> = &'a mut dyn FnMut(libc::pid_t, &[u8]);
+
 /// Runs `command`, whose program is `path`, with `input` as standard input.
 ///
 /// # Errors
@@ -72,17 +77,15 @@ impl Ended {
 pub fn run(
     mut command: Command,
     path: &Path,
-    input: Option<File>,
+    input: Stdio,
     limits: &Limits,
+    watch: Watch<'_>,
 ) -> Result<Ended, NodeError> {
     let failed = |action| move |source| NodeError::Start { path: path.into(), action, source };
     let (results, theirs) = std::io::pipe().map_err(failed("make a pipe for"))?;
     let theirs: OwnedFd = theirs.into();
     let number = theirs.as_raw_fd();
-    command
-        .stdin(input.map_or_else(Stdio::null, Stdio::from))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
     let parent = std::process::id() as i32;
     // SAFETY: between fork and exec only calls that are safe in a signal handler are made, on
     // integers.
@@ -108,14 +111,19 @@ pub fn run(
     let mut child = command.spawn().map_err(failed("start"))?;
     drop(theirs);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let so_far = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        let results = scope.spawn(move || read_first(results, limits.results_bytes));
+        let results = scope.spawn(|| read_first(results, limits.results_bytes, &so_far));
+        let said = Mutex::new(Vec::new());
         let stdout = scope.spawn(move || {
-            stdout.map_or_else(Vec::new, |stdout| read_first(stdout, limits.output_bytes))
+            stdout.map_or_else(Vec::new, |stdout| read_first(stdout, limits.output_bytes, &said))
         });
         let stderr = scope.spawn(move || stderr.map_or_else(Vec::new, read_last));
         let (status, cpu_ns, timed_out) =
-            wait(child.id() as libc::pid_t, limits.timeout).map_err(failed("wait for"))?;
+            wait(child.id() as libc::pid_t, limits.timeout, &mut |pid| {
+                watch(pid, &so_far.lock().unwrap_or_else(PoisonError::into_inner));
+            })
+            .map_err(failed("wait for"))?;
         let joined =
             |thread: std::thread::ScopedJoinHandle<Vec<u8>>| thread.join().unwrap_or_default();
         let (results, stdout, stderr) = (joined(results), joined(stdout), joined(stderr));
@@ -124,18 +132,23 @@ pub fn run(
     })
 }
 
-/// The first bytes; a writer of more gets a broken pipe.
-fn read_first(from: impl Read, most: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
+/// The first bytes, which others see in `so_far` before all are there; a writer of more gets a
+/// broken pipe.
+fn read_first(from: impl Read, most: usize, so_far: &Mutex<Vec<u8>>) -> Vec<u8> {
+    let mut from = from.take(most as u64);
+    let mut piece = vec![0; PIECE_BYTES];
+    let lock = || so_far.lock().unwrap_or_else(PoisonError::into_inner);
     // What was read before an error stays; a result that is too short is refused by who reads it.
-    let _ = from.take(most as u64).read_to_end(&mut bytes);
-    bytes
+    while let Ok(read @ 1..) = from.read(&mut piece) {
+        lock().extend_from_slice(&piece[..read]);
+    }
+    std::mem::take(&mut lock())
 }
 
 /// The last bytes.
 fn read_last(mut from: impl Read) -> Vec<u8> {
     let mut kept = Vec::new();
-    let mut piece = vec![0; ERROR_BYTES];
+    let mut piece = vec![0; PIECE_BYTES];
     while let Ok(read @ 1..) = from.read(&mut piece) {
         kept.extend_from_slice(&piece[..read]);
         if kept.len() > 2 * ERROR_BYTES {
@@ -148,7 +161,11 @@ fn read_last(mut from: impl Read) -> Vec<u8> {
 
 /// Waits for the child, and kills it at the limit. Gives its status, CPU time in ns, and whether it
 /// was killed.
-fn wait(pid: libc::pid_t, timeout: Duration) -> std::io::Result<(i32, u64, bool)> {
+fn wait(
+    pid: libc::pid_t,
+    timeout: Duration,
+    watch: &mut dyn FnMut(libc::pid_t),
+) -> std::io::Result<(i32, u64, bool)> {
     let deadline = Instant::now() + timeout;
     let mut pause = Duration::from_micros(500);
     let mut killed = false;
@@ -180,6 +197,7 @@ fn wait(pid: libc::pid_t, timeout: Duration) -> std::io::Result<(i32, u64, bool)
             unsafe { libc::kill(pid, libc::SIGKILL) };
             killed = true;
         } else {
+            watch(pid);
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));
         }
@@ -196,8 +214,9 @@ mod tests {
         run(
             command,
             Path::new("/bin/sh"),
-            None,
+            Stdio::null(),
             &Limits { timeout, results_bytes: bytes, output_bytes: bytes, expected: 0 },
+            &mut |_, _| (),
         )
         .unwrap()
     }

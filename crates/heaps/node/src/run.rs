@@ -9,7 +9,7 @@ use crate::{NodeError, Spec, find, known};
 use heaplab_heap::{Collection, FreeLists, SpaceChange, SpaceState, Work};
 use std::borrow::Cow;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const DRIVER: &str = include_str!("driver.js");
@@ -54,19 +54,15 @@ pub fn run(spec: &Spec, slots: u32, feed: Feed<'_>) -> Result<Run, NodeError> {
     let most = if spec.gc == Gc::Own { least + known::OWN_COLLECTIONS_MAX } else { least };
     let timeout =
         spec.timeout.unwrap_or(Duration::from_secs(SECONDS_MIN + workload.steps / STEPS_A_SECOND));
-    let limits = Limits {
-        timeout,
-        results_bytes: results::bytes_max(most),
-        output_bytes: traces::BYTES_MAX,
-        expected: least,
-    };
+    let limits = limits(timeout, least, most);
     let input = workload.file.try_clone().map_err(|source| NodeError::Start {
         path: node.clone(),
         action: "give the workload to",
         source,
     })?;
-    let ended = process::run(command(spec, &node, slots), &node, Some(input), &limits)?;
-    refuse(spec, &node, &workload, &ended, &limits)?;
+    let command = command(spec, &node, slots, Purpose::Run);
+    let ended = process::run(command, &node, Stdio::from(input), &limits, &mut |_, _| ())?;
+    refuse(spec, &node, workload.peak_bytes, &ended, &limits)?;
     let (head, records) =
         results::parse(&ended.results, least, most).map_err(|(expected, found)| {
             NodeError::Output { place: "the results".into(), expected, found }
@@ -80,7 +76,39 @@ pub fn run(spec: &Spec, slots: u32, feed: Feed<'_>) -> Result<Run, NodeError> {
     assemble(spec, &workload, head, &records, traces, ended.cpu_ns)
 }
 
-fn command(spec: &Spec, node: &Path, slots: u32) -> Command {
+/// What a run may take that has so many records.
+pub fn limits(timeout: Duration, least: usize, most: usize) -> Limits {
+    Limits {
+        timeout,
+        results_bytes: results::bytes_max(most),
+        output_bytes: traces::BYTES_MAX,
+        expected: least,
+    }
+}
+
+/// What Node is started for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To run a workload.
+    Run,
+    /// To have its memory looked at before the workload.
+    Look,
+}
+
+impl Purpose {
+    /// Who collects, as the driver reads it. Both purposes have names of one length, so that Node's
+    /// own objects are of the same sizes.
+    fn collector(self, gc: Gc) -> &'static str {
+        match (self, gc) {
+            (Purpose::Run, gc) => gc.name(),
+            (Purpose::Look, Gc::Forced) => "looked",
+            (Purpose::Look, Gc::Own) => "see",
+        }
+    }
+}
+
+/// Node with the driver.
+pub fn command(spec: &Spec, node: &Path, slots: u32, purpose: Purpose) -> Command {
     let mut traced = vec!["--trace-gc", "--trace-gc-nvp"];
     if spec.gc == Gc::Own {
         traced.push("--trace-gc-verbose");
@@ -95,7 +123,7 @@ fn command(spec: &Spec, node: &Path, slots: u32) -> Command {
     command.args(spec.flags()).args(["-e", DRIVER, "--"]).arg(format!(
         "{slots},{},{},{}",
         spec.compact.name(),
-        spec.gc.name(),
+        purpose.collector(spec.gc),
         traced.join(",")
     ));
     // The environment and the folder become strings in the heap; a library path may be what makes
@@ -108,10 +136,10 @@ fn command(spec: &Spec, node: &Path, slots: u32) -> Command {
 }
 
 /// Whether Node ended in another way than by finishing.
-fn refuse(
+pub fn refuse(
     spec: &Spec,
     node: &Path,
-    workload: &Workload,
+    workload_bytes: u64,
     ended: &Ended,
     limits: &Limits,
 ) -> Result<(), NodeError> {
@@ -138,7 +166,7 @@ fn refuse(
             .unwrap_or_else(|| "an unknown number of bytes".into());
         return Err(NodeError::OutOfMemory {
             live,
-            workload_bytes: workload.peak_bytes,
+            workload_bytes,
             limit: spec.named_limit().map_or_else(String::new, |limit| format!(" ({limit})")),
         });
     }

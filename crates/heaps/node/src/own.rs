@@ -1,0 +1,362 @@
+//! Where Node's own objects lie in old space when a workload begins.
+//!
+//! A compaction moves these objects as it moves the workload's, so that the place of each of the
+//! workload's objects depends on their sizes. V8 tells the sum alone; its memory tells the rest. A
+//! run of its own ends its start with a collection that moves nothing: then each object that lives
+//! is marked in its page's bitmap, and what lies behind an object is a filler. The run stops there,
+//! and its pages are read from outside (`/proc/PID/mem`).
+//!
+//! Source: `MemoryChunk`, `Marking` and `HeapObject` in V8's spaces.h, marking.h and objects.h at
+//! the four versions.
+
+use crate::process::Watch;
+use crate::results::{self, Head, OLD_SPACE};
+use crate::spec::Spec;
+use crate::{NodeError, find, known, run};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::PipeWriter;
+use std::os::unix::fs::FileExt;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// A page of old space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnPage {
+    /// Offset in the page's area and bytes of each object, upwards.
+    pub objects: Vec<(u32, u32)>,
+    /// Bytes of all objects.
+    pub live_bytes: u32,
+    /// Bytes of the area, which is shorter where Node's snapshot ends.
+    pub area_bytes: u32,
+    /// It comes from Node's snapshot, and no compaction empties it.
+    pub stays: bool,
+    /// It has a remembered set.
+    pub remembered: bool,
+}
+
+/// Where a version of V8 keeps what on a page, as numbers of words from its start.
+struct Layout {
+    node: &'static str,
+    area: usize,
+    /// The page's own address; behind it come its size, the high-water mark's place and its space.
+    own_address: usize,
+    owner: usize,
+    live_bytes: usize,
+    next: usize,
+    /// Instance types of what is no object: fillers of one and two words, and longer ones.
+    filler: u16,
+    free_space: u16,
+}
+
+const SIZE: usize = 0;
+const FLAGS: usize = 1;
+const BITMAP: usize = 2;
+/// `MemoryChunk::IS_EXECUTABLE`.
+const IS_EXECUTABLE: u64 = 1;
+/// `MemoryChunk::NEVER_EVACUATE`.
+const NEVER_EVACUATE: u64 = 1 << 7;
+/// Words of a page's header that are read.
+const HEADER_WORDS: usize = 34;
+const WORD: usize = known::WORD_BYTES as usize;
+/// `Map::kInstanceSizeInWordsOffset` and `kInstanceTypeOffset`.
+const MAP_WORDS: usize = 8;
+const MAP_TYPE: usize = 12;
+/// Time that the start takes at most.
+const START: Duration = Duration::from_secs(120);
+/// Pages that old space has at the start at most.
+const PAGES_MAX: usize = 1000;
+
+const LAYOUTS: [Layout; 4] = [
+    Layout {
+        node: "12.22.1",
+        area: 5,
+        own_address: 8,
+        owner: 10,
+        live_bytes: 12,
+        next: 28,
+        filler: 76,
+        free_space: 73,
+    },
+    Layout {
+        node: "13.14.0",
+        area: 5,
+        own_address: 10,
+        owner: 12,
+        live_bytes: 14,
+        next: 29,
+        filler: 160,
+        free_space: 161,
+    },
+    Layout {
+        node: "14.0.0",
+        area: 4,
+        own_address: 9,
+        owner: 11,
+        live_bytes: 13,
+        next: 28,
+        filler: 162,
+        free_space: 163,
+    },
+    Layout {
+        node: "14.21.3",
+        area: 4,
+        own_address: 9,
+        owner: 11,
+        live_bytes: 13,
+        next: 28,
+        filler: 165,
+        free_space: 166,
+    },
+];
+
+/// Node's own objects when a workload begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Own {
+    /// Their pages in old space, in its order.
+    pub pages: Vec<OwnPage>,
+    /// Bytes on pages of code that are too small for any list, as their last sweep found them.
+    pub code_waste_bytes: u64,
+}
+
+/// Node's own objects when a workload on so many slots begins.
+///
+/// # Errors
+/// See [`NodeError`]; the version is none of the four, or its memory is not as expected.
+pub fn objects(spec: &Spec, slots: u32) -> Result<Own, NodeError> {
+    let node = find::node(spec)?;
+    let layout = LAYOUTS.iter().find(|layout| layout.node == spec.version);
+    let layout = layout.ok_or_else(|| {
+        unread(
+            "a version whose pages are known, 12.22.1, 13.14.0, 14.0.0 or 14.21.3",
+            &spec.version,
+        )
+    })?;
+    let failed =
+        |source| NodeError::Start { path: node.clone(), action: "make a pipe for", source };
+    let (input, hold) = std::io::pipe().map_err(failed)?;
+    let mut hold = Some(hold);
+    let mut found = None;
+    let mut watch = |pid, results: &[u8]| read_once(layout, pid, results, &mut hold, &mut found);
+    let limits = run::limits(START, 2, 2);
+    let watch: Watch<'_> = &mut watch;
+    let command = run::command(spec, &node, slots, run::Purpose::Look);
+    let ended = crate::process::run(command, &node, Stdio::from(input), &limits, watch)?;
+    match found {
+        Some(found) => found,
+        None => {
+            run::refuse(spec, &node, 0, &ended, &limits)?;
+            Err(unread("two records before it ends", &format!("{} bytes", ended.results.len())))
+        }
+    }
+}
+
+fn unread(expected: &str, found: &str) -> NodeError {
+    NodeError::Output { place: "its pages".into(), expected: expected.into(), found: found.into() }
+}
+
+/// Reads the pages once both records of the start are there, and lets the run go.
+fn read_once(
+    layout: &Layout,
+    pid: libc::pid_t,
+    results: &[u8],
+    hold: &mut Option<PipeWriter>,
+    found: &mut Option<Result<Own, NodeError>>,
+) {
+    if hold.is_none() || results::count(results) < 2 {
+        return;
+    }
+    *found = Some(
+        results::parse(results, 2, 2)
+            .map_err(|(expected, said)| unread(&expected, &said))
+            .and_then(|(head, records)| {
+                read(layout, pid, old_space_bytes(&head, &records[1].after))
+            }),
+    );
+    *hold = None;
+}
+
+fn old_space_bytes(head: &Head, spaces: &[heaplab_heap::SpaceState]) -> u64 {
+    let mut all = head.spaces.iter().zip(spaces);
+    all.find(|(name, _)| *name == OLD_SPACE).map_or(0, |(_, state)| state.committed_bytes)
+}
+
+/// The memory of a process.
+struct Memory {
+    file: File,
+    /// Of maps that were looked at: instance type and size in words.
+    maps: HashMap<u64, Option<(u16, u8)>>,
+}
+
+impl Memory {
+    fn bytes(&self, address: u64, bytes: usize) -> Option<Vec<u8>> {
+        let mut read = vec![0; bytes];
+        self.file.read_exact_at(&mut read, address).ok()?;
+        Some(read)
+    }
+
+    fn words(&self, address: u64, words: usize) -> Option<Vec<u64>> {
+        let bytes = self.bytes(address, words * WORD)?;
+        let word =
+            |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        Some(bytes.chunks_exact(WORD).map(word).collect())
+    }
+
+    /// What a word is as an object's map: instance type and size in words.
+    fn map(&mut self, word: u64) -> Option<(u16, u8)> {
+        if word & 3 != 1 {
+            return None;
+        }
+        if let Some(known) = self.maps.get(&word) {
+            return *known;
+        }
+        let read = self.bytes(word - 1, MAP_TYPE + 2);
+        let map = read
+            .map(|map| (u16::from_le_bytes([map[MAP_TYPE], map[MAP_TYPE + 1]]), map[MAP_WORDS]));
+        self.maps.insert(word, map);
+        map
+    }
+}
+
+/// A chunk of V8's memory: its address and its header.
+type Chunk = (u64, Vec<u64>);
+
+fn read(layout: &Layout, pid: libc::pid_t, committed_bytes: u64) -> Result<Own, NodeError> {
+    let failed = |action| {
+        move |source| NodeError::Start { path: format!("/proc/{pid}").into(), action, source }
+    };
+    let file = File::open(format!("/proc/{pid}/mem")).map_err(failed("read the memory of"))?;
+    let mut memory = Memory { file, maps: HashMap::new() };
+    let ranges =
+        std::fs::read_to_string(format!("/proc/{pid}/maps")).map_err(failed("read the maps of"))?;
+    let chunks = chunks(layout, &memory, &ranges);
+    let mut owners: Vec<u64> = chunks.values().map(|header| header[layout.owner]).collect();
+    owners.sort_unstable();
+    owners.dedup();
+    let old = owners
+        .into_iter()
+        .map(|owner| in_order(layout, &chunks, owner))
+        .find(|pages| pages.iter().map(|(_, header)| header[SIZE]).sum::<u64>() == committed_bytes);
+    let old = old.ok_or_else(|| {
+        unread("a space of the size of old space", &format!("{} chunks", chunks.len()))
+    })?;
+    let code = chunks.values().filter(|header| header[FLAGS] & IS_EXECUTABLE != 0);
+    Ok(Own {
+        // A page counts its waste before it links others.
+        code_waste_bytes: code.map(|header| header[layout.next - 1]).sum(),
+        pages: old
+            .iter()
+            .map(|page| own_page(layout, &mut memory, page))
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+/// All chunks.
+fn chunks(layout: &Layout, memory: &Memory, ranges: &str) -> HashMap<u64, Vec<u64>> {
+    let mut chunks = HashMap::new();
+    for line in ranges.lines() {
+        let range = line.split_once(' ').filter(|(_, rest)| rest.starts_with('r'));
+        let ends = range.and_then(|(range, _)| range.split_once('-'));
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let Some((start, end)) = ends.and_then(|(start, end)| Some((number(start)?, number(end)?)))
+        else {
+            continue;
+        };
+        let mut at = start.next_multiple_of(known::PAGE_BYTES);
+        while at < end {
+            let header = memory.words(at, HEADER_WORDS).filter(|header| {
+                header[layout.own_address] == at && header[SIZE] == header[layout.own_address + 1]
+            });
+            if let Some(header) = header {
+                chunks.insert(at, header);
+            }
+            at += known::PAGE_BYTES;
+        }
+    }
+    chunks
+}
+
+/// The chunks of a space as it links them.
+fn in_order(layout: &Layout, chunks: &HashMap<u64, Vec<u64>>, owner: u64) -> Vec<Chunk> {
+    let first = chunks
+        .iter()
+        .find(|(_, header)| header[layout.owner] == owner && header[layout.next + 1] == 0);
+    let mut next = first.map_or(0, |(address, _)| *address);
+    let mut ordered = Vec::new();
+    while let Some(header) = chunks.get(&next).filter(|_| ordered.len() < PAGES_MAX) {
+        ordered.push((next, header.clone()));
+        next = header[layout.next];
+    }
+    ordered
+}
+
+fn own_page(
+    layout: &Layout,
+    memory: &mut Memory,
+    (address, header): &Chunk,
+) -> Result<OwnPage, NodeError> {
+    let gone = || unread("memory that stays", &format!("none at {address:#x}"));
+    let size = header[SIZE].min(known::PAGE_BYTES) as usize;
+    let words = memory.words(*address, size / WORD).ok_or_else(gone)?;
+    let bitmap =
+        memory.words(header[BITMAP], known::PAGE_BYTES as usize / WORD / 64).ok_or_else(gone)?;
+    let area = header[layout.area].checked_sub(*address).ok_or_else(gone)? as usize / WORD;
+    if area > words.len() {
+        return Err(gone());
+    }
+    let marked = |at: usize| bitmap[at / 64] >> (at % 64) & 1 == 1;
+    let mut starts = Vec::new();
+    let mut at = area;
+    // An object that lives has two bits, at its first two words.
+    while at + 1 < words.len() {
+        if marked(at) {
+            starts.push(at);
+            at += 1;
+        }
+        at += 1;
+    }
+    let ends = starts.iter().skip(1).copied().chain([words.len()]);
+    let mut objects = Vec::with_capacity(starts.len());
+    for (&start, next) in starts.iter().zip(ends) {
+        let end = end_of(layout, memory, &words, start, next);
+        objects.push((((start - area) * WORD) as u32, ((end - start) * WORD) as u32));
+    }
+    let live_bytes: u32 = objects.iter().map(|(_, bytes)| bytes).sum();
+    if u64::from(live_bytes) != header[layout.live_bytes] {
+        return Err(unread(
+            &format!("{} live bytes at {address:#x}", header[layout.live_bytes]),
+            &format!("objects of {live_bytes}"),
+        ));
+    }
+    Ok(OwnPage {
+        objects,
+        live_bytes,
+        area_bytes: ((words.len() - area) * WORD) as u32,
+        stays: header[FLAGS] & NEVER_EVACUATE != 0,
+        remembered: header[layout.live_bytes + 1] != 0,
+    })
+}
+
+/// Where the object ends that begins at a word: where its map says, or, where objects of its map
+/// have many sizes, before the fillers that lead to the next one. Fields that an object has to
+/// spare hold fillers too.
+fn end_of(layout: &Layout, memory: &mut Memory, words: &[u64], start: usize, next: usize) -> usize {
+    if let Some((_, size @ 1..)) = memory.map(words[start]) {
+        return next.min(start + usize::from(size));
+    }
+    let mut leads = |mut at: usize| {
+        while at < next {
+            at += match memory.map(words[at]) {
+                Some((kind, words)) if kind == layout.filler && words > 0 => usize::from(words),
+                Some((kind, _)) if kind == layout.free_space => {
+                    // A small integer in the upper half of a word.
+                    let bytes = words.get(at + 1).map_or(0, |word| word >> 32) as usize;
+                    (bytes / WORD).max(1)
+                }
+                _ => return false,
+            };
+        }
+        at == next
+    };
+    (start + 2..next).find(|&at| leads(at)).unwrap_or(next)
+}
