@@ -44,11 +44,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let setting = Setting { node, compact, strategy, gc, limit_mb };
             let ran = setting.real(&steps)?;
             if compact == "regular" {
-                let percents = &ran.thresholds;
+                let percents = &ran.run.thresholds;
                 println!("{shape} {strategy}: pages emptied from {percents:?} % free on");
             }
             let ours = setting.ours(&steps, &ran);
-            let real = ran.collections;
+            let real = ran.run.collections;
             let pairs = || real.iter().zip(&ours);
             let differ = pairs().position(|(real, ours)| !equal(real, ours));
             all += 1;

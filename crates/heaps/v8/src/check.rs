@@ -63,7 +63,7 @@ fn walk_page(parts: &Parts, page: u32) -> Result<Vec<(usize, usize, Kind)>, Chec
     let pages = &parts.old.pages;
     let main = &parts.old.spaces[MAIN];
     let mut found = Vec::new();
-    let (mut at, end) = (pages.area(page), pages.end(page));
+    let (mut at, end) = (pages.area(page), pages.area_end(page));
     while at < end {
         if at == main.top && main.top != main.limit {
             found.push((at, main.limit - at, Kind::Filler));

@@ -46,6 +46,8 @@ pub struct Parts {
     pub parted: bool,
     /// An array object whose elements are being allocated.
     pub pending_array: Option<usize>,
+    /// Addresses of the runtime's own objects, where they are known.
+    pub own: Vec<usize>,
     /// Which pages a full collection empties.
     pub compact: Compact,
     /// Tasks of a scavenge.
@@ -238,12 +240,11 @@ impl V8Heap {
             spec.version,
             [spec.limit_bytes, spec.semi_space_bytes],
         );
-        // The runtime's own full pages wait to be swept, as after the collection that ended its
-        // start.
-        for (live_bytes, remembered) in spec.base_pages() {
-            old.add_base_page(live_bytes, remembered);
+        let mut own = Vec::new();
+        for page in spec.base_pages() {
+            own.extend(old.add_own_page(&page, own.len()));
         }
-        old.sweeper.start(&old.pages);
+        old.begin(spec.compact == Compact::Always);
         let parts = Parts {
             old,
             new,
@@ -253,6 +254,7 @@ impl V8Heap {
             remembered_arrays: BTreeSet::new(),
             parted: false,
             pending_array: None,
+            own,
             compact: spec.compact,
             tasks: spec.tasks,
             free_percents: spec.free_percents.iter().rev().copied().collect(),

@@ -8,8 +8,8 @@
 //! - [`facts`]: constants, and what differs between versions; [`strategy`]: free lists as plain
 //!   data, [`documented`]: those that never shipped, and one's own from a file; [`spec`]:
 //!   parameters.
-//! - [`page`], [`object`]: what lies in memory; [`free_list`], [`space`], [`sweeper`]: old space;
-//!   [`segregated`]: old space by size classes instead.
+//! - [`page`], [`object`]: what lies in memory; [`own`]: the runtime's own objects; [`free_list`],
+//!   [`space`], [`sweeper`]: old space; [`segregated`]: old space by size classes instead.
 //! - [`new_space`], [`scavenger`], [`worklist`], [`slot_set`]: the young
 //!   generation; [`mark_compact`]: the full collection, [`pacing`]: when it is due.
 //! - [`heap`]: the heap; [`check`], [`walk`]: its invariants and its parts; [`counts`]: what
@@ -26,6 +26,7 @@ mod losses;
 pub mod mark_compact;
 pub mod new_space;
 pub mod object;
+pub mod own;
 pub mod pacing;
 pub mod page;
 pub mod refills;

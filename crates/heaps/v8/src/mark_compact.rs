@@ -57,6 +57,7 @@ fn choose_candidates(parts: &mut Parts) -> Vec<u32> {
         let allocated = old.pages[page].allocated_bytes as usize;
         if Some(page) != allocating
             && old.pages[page].base_bytes == 0
+            && !old.pages[page].stays
             && (always || area - allocated >= least_free)
         {
             pages.push((allocated, page));
@@ -83,6 +84,7 @@ fn choose_candidates(parts: &mut Parts) -> Vec<u32> {
 
 /// Marks everything that lives: roots, then what they reach; tells the world what they do not.
 fn mark<W: World>(parts: &mut Parts, world: &mut W, work: &mut Work) {
+    mark_own(parts);
     let mut roots = Vec::new();
     let mut others = false;
     if let Some(array) = parts.pending_array {
@@ -118,6 +120,18 @@ fn mark<W: World>(parts: &mut Parts, world: &mut W, work: &mut Work) {
                 world.reclaimed(slot);
             }
         }
+    }
+}
+
+/// Marks the runtime's own objects, which are no work of the workload's.
+fn mark_own(parts: &mut Parts) {
+    for &start in &parts.own {
+        let page = parts.old.pages.number(start);
+        let offset = start - parts.old.pages.start(page);
+        let books = &mut parts.old.pages[page];
+        books.mark(offset);
+        // SAFETY: the runtime's own objects have headers.
+        books.live_bytes += unsafe { object::bytes(start) } as u32;
     }
 }
 
@@ -387,6 +401,9 @@ fn evacuate_page<W: World>(
             parts.parted = true;
         }
         move_object(from, to, header, world);
+        if header.kind == Kind::Own {
+            parts.own[header.slot as usize] = to;
+        }
         if parts.pending_array == Some(from) {
             parts.pending_array = Some(to);
         }

@@ -21,6 +21,8 @@ pub enum Kind {
     Free = 4,
     /// Neither free nor an object: the memento behind an array, the rest of a buffer.
     Filler = 5,
+    /// The runtime's own object; its slot is its number among them.
+    Own = 6,
 }
 
 /// A header word, taken apart.
@@ -64,6 +66,7 @@ pub unsafe fn header(address: usize) -> Header {
         2 => Kind::Elements,
         3 => Kind::Plain,
         4 => Kind::Free,
+        6 => Kind::Own,
         _ => Kind::Filler,
     };
     let bytes = (word >> 8 & ((1 << WORDS_BITS) - 1)) as usize * WORD_BYTES;

@@ -71,6 +71,10 @@ pub struct Page {
     /// Live bytes of a page of the runtime's own objects, which is full and has no memory here; 0
     /// on other pages.
     pub base_bytes: u32,
+    /// No collection empties it.
+    pub stays: bool,
+    /// Bytes at the end of the area that the page does not have: a page of the runtime's own.
+    pub cut_bytes: u32,
     /// Has a remembered set, perhaps an empty one: an object on it referred to a young one once.
     pub remembered: bool,
     /// Bytes in objects, dead ones included, as the last sweep and allocations since have it; a
@@ -218,6 +222,12 @@ impl Pages {
     #[inline]
     pub fn end(&self, page: u32) -> usize {
         self.start(page) + PAGE_BYTES
+    }
+
+    /// End of what objects of a page may take.
+    #[inline]
+    pub fn area_end(&self, page: u32) -> usize {
+        self.end(page) - self[page].cut_bytes as usize
     }
 
     /// Bytes for objects.

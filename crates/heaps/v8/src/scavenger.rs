@@ -339,6 +339,7 @@ pub fn move_object<W: World>(from: usize, to: usize, header: Header, world: &mut
                 return;
             }
             Kind::Elements => object::set_link(object::link(to), to),
+            Kind::Own => return,
             _ => {}
         }
     }

@@ -73,7 +73,7 @@ pub struct OldGeneration {
     /// pages that became old. No linear area is open when a cycle ends.
     pub taken_bytes: u64,
     /// Pages of the runtime's own objects, and the bytes of these objects.
-    base: (usize, usize),
+    pub(crate) base: (usize, usize),
     /// Pages that were added before this cycle.
     pages_before: u64,
     /// Each refill, where it was asked for.
@@ -302,7 +302,7 @@ impl OldGeneration {
     }
 
     /// Takes pages over that were swept.
-    fn adopt(&mut self, space: usize) {
+    pub(crate) fn adopt(&mut self, space: usize) {
         let mut added = 0;
         while let Some(page) = self.sweeper.swept.pop() {
             self.refine(page);

@@ -2,6 +2,7 @@
 
 use crate::documented;
 use crate::facts::{PAGE_BYTES, SEMI_SPACE_BYTES, VERSIONS, Version};
+use crate::own::OwnPage;
 use crate::strategy::{self, Strategy};
 use heaplab_heap::Parameter;
 use heaplab_heap::parameter::bytes;
@@ -45,9 +46,8 @@ pub struct Spec {
     pub limit_bytes: usize,
     /// Tasks of a scavenge.
     pub tasks: usize,
-    /// Live bytes of the pages that the runtime's own objects fill, in the order of their space,
-    /// and whether the page has a remembered set.
-    pub base: Option<Vec<(u32, bool)>>,
+    /// The pages that the runtime's own objects fill, in the order of their space.
+    pub base: Option<Vec<OwnPage>>,
     /// A full collection after each so many births; 0: only those of the workload.
     pub every: u64,
     /// A full collection when the old generation has grown by this much, percent.
@@ -219,15 +219,15 @@ impl Spec {
         }
         // Not before the version is known.
         let area = spec.version.area_bytes;
-        let over = |(size, _): &&(u32, bool)| *size as usize > area;
-        if let Some((size, _)) = spec.base.iter().flatten().find(over) {
+        let over = |page: &&OwnPage| page.live_bytes as usize > area;
+        if let Some(page) = spec.base.iter().flatten().find(over) {
             return Err(SpecError {
                 what: "base",
                 expected: format!(
                     "at most {area} live bytes a page, the area of version {}",
                     spec.version.name
                 ),
-                found: size.to_string(),
+                found: page.live_bytes.to_string(),
             });
         }
         if spec.every > 0 && spec.own_collections {
@@ -295,7 +295,7 @@ impl Spec {
                 self.tasks = tasks.ok_or_else(|| wrong("tasks", "1 to 8"))?;
             }
             "base" => {
-                let sizes: Option<Vec<(u32, bool)>> = value.split('+').map(base_page).collect();
+                let sizes: Option<Vec<OwnPage>> = value.split('+').map(base_page).collect();
                 self.base = Some(sizes.ok_or_else(|| {
                     wrong("base", "live bytes of pages, with an r behind where it has a remembered set, joined by +")
                 })?);
@@ -340,13 +340,13 @@ impl Spec {
     }
 
     /// The pages that the runtime's own objects fill: as given, else as the version has them.
-    pub fn base_pages(&self) -> Vec<(u32, bool)> {
+    pub fn base_pages(&self) -> Vec<OwnPage> {
         let keeps_small_blocks = self.strategy.minimum_block() < 2040;
         let base =
             if keeps_small_blocks { self.version.base } else { self.version.base_with_holes };
         let known = || {
             base.iter().flat_map(|&(live, remembered, count)| {
-                std::iter::repeat_n((live, remembered), count)
+                std::iter::repeat_n(OwnPage::of_bytes(live, remembered), count)
             })
         };
         self.base.clone().unwrap_or_else(|| known().collect())
@@ -360,9 +360,9 @@ impl Spec {
 }
 
 /// A page's live bytes, with an `r` behind where it has a remembered set.
-fn base_page(text: &str) -> Option<(u32, bool)> {
+fn base_page(text: &str) -> Option<OwnPage> {
     let size = text.strip_suffix('r').unwrap_or(text).parse().ok()?;
-    (size > 0).then_some((size, text.ends_with('r')))
+    (size > 0).then(|| OwnPage::of_bytes(size, text.ends_with('r')))
 }
 
 /// The strategy that the TOML file at `path` describes. Its size is bounded: a table of boundaries

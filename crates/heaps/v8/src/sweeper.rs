@@ -91,9 +91,9 @@ fn sweep_page(pages: &mut Pages, strategy: &Strategy, page: u32) -> usize {
     if pages[page].base_bytes > 0 {
         return 0;
     }
-    pages[page].allocated_bytes = pages.area_bytes() as u32;
+    let (start, end) = (pages.start(page), pages.area_end(page));
+    pages[page].allocated_bytes = (end - pages.area(page)) as u32;
     pages[page].wasted_bytes = 0;
-    let (start, end) = (pages.start(page), pages.end(page));
     let mut free_start = pages.area(page);
     let mut most = 0;
     while let Some(offset) = pages[page].next_mark(free_start - start) {

@@ -3,6 +3,7 @@
 use super::shapes::{self, Step};
 use heaplab_heap::{Ask, Collected, Collection, FreeBlocks, SpaceState};
 use heaplab_node::Run;
+use heaplab_v8::own::OwnPage;
 use heaplab_v8::{Spec, V8Heap, facts, strategy};
 
 /// Committed, used and available bytes of old space, before and after a collection.
@@ -51,15 +52,10 @@ fn own_capacity_bytes(real: &Run, header_bytes: usize) -> u64 {
 
 impl Setting<'_> {
     /// The run in the real Node.
-    pub fn real(&self, steps: &[Step]) -> Result<Run, heaplab_node::NodeError> {
-        let Setting { node, compact, strategy, gc, limit_mb } = self;
-        let mut text =
-            format!("version={node},strategy={strategy},compact={compact},categories=true,gc={gc}");
-        if *limit_mb > 0 {
-            text += &format!(",limit={limit_mb}m");
-        }
-        let spec = heaplab_node::Spec::parse(&text).expect("a spec of the real Node");
-        heaplab_node::run(&spec, shapes::slots(steps), &mut |visit| {
+    pub fn real(&self, steps: &[Step]) -> Result<Real, heaplab_node::NodeError> {
+        let (spec, slots) = (self.spec(), shapes::slots(steps));
+        let own = heaplab_node::own::objects(&spec, slots)?;
+        let run = heaplab_node::run(&spec, slots, &mut |visit| {
             steps.iter().try_for_each(|step| {
                 visit(match *step {
                     Step::Birth(slot, words) => {
@@ -69,13 +65,35 @@ impl Setting<'_> {
                     Step::Collect => heaplab_node::Step::Collect(Ask::Full),
                 })
             })
-        })
+        })?;
+        Ok(Real { run, own })
+    }
+
+    fn spec(&self) -> heaplab_node::Spec {
+        let Setting { node, compact, strategy, gc, limit_mb } = self;
+        let mut text =
+            format!("version={node},strategy={strategy},compact={compact},categories=true,gc={gc}");
+        if *limit_mb > 0 {
+            text += &format!(",limit={limit_mb}m");
+        }
+        heaplab_node::Spec::parse(&text).expect("a spec of the real Node")
+    }
+
+    /// A page of Node's own as this heap has it.
+    fn own(page: &heaplab_node::own::OwnPage, area_bytes: usize) -> OwnPage {
+        OwnPage {
+            live_bytes: page.live_bytes,
+            remembered: page.remembered,
+            objects: page.objects.clone(),
+            cut_bytes: area_bytes as u32 - page.area_bytes,
+            stays: page.stays,
+        }
     }
 
     /// The forced collections on this heap, or all of its own, as the real run had them: with the
     /// same free percentages from which pages are emptied, and the limit less what Node's own
     /// objects take of it.
-    pub fn ours(&self, steps: &[Step], real: &Run) -> Vec<Collection> {
+    pub fn ours(&self, steps: &[Step], real: &Real) -> Vec<Collection> {
         let version = facts::VERSIONS.iter().find(|version| version.node == self.node);
         let version = version.expect("a version that this heap has");
         let strategy = &strategy::released()[self.strategy].name;
@@ -83,16 +101,38 @@ impl Setting<'_> {
         let text = format!("{text},gc={},categories=true", self.gc);
         let mut spec = Spec::parse(&text).expect("a spec of this heap");
         // Where no page is as free as the percentage V8 says nothing: it is over 100.
-        spec.free_percents = real.thresholds.iter().map(|one| one.unwrap_or(101)).collect();
+        spec.free_percents = real.run.thresholds.iter().map(|one| one.unwrap_or(101)).collect();
+        spec.base = Some(
+            real.own.pages.iter().map(|page| Setting::own(page, version.area_bytes)).collect(),
+        );
         if self.limit_mb > 0 {
-            let own = own_capacity_bytes(real, version.header_bytes()) as usize;
+            let own = own_capacity_bytes(&real.run, version.header_bytes()) as usize;
             spec.limit_bytes = (self.limit_mb << 20).saturating_sub(own);
         }
         let mut heap = V8Heap::new(spec).expect("memory for a heap");
         shapes::run(&mut heap, steps, false);
         let all = heap.collections().iter();
-        all.filter(|one| self.gc == "own" || one.cause == "forced").cloned().collect()
+        let all = all.filter(|one| self.gc == "own" || one.cause == "forced").cloned();
+        let mut all: Vec<Collection> = all.collect();
+        for (ours, theirs) in all.iter_mut().zip(&real.run.collections) {
+            // What V8 says is of all spaces: its pages of code were swept too, or not yet.
+            let with_code = waste(ours).map(|bytes| bytes + real.own.code_waste_bytes);
+            if waste(theirs) == with_code {
+                ours.free_lists.iter_mut().for_each(|lists| {
+                    lists.waste_bytes += real.own.code_waste_bytes;
+                });
+            }
+        }
+        all
     }
+}
+
+/// What a real Node made of a workload.
+pub struct Real {
+    /// Its collections.
+    pub run: Run,
+    /// Its own objects when the workload began.
+    pub own: heaplab_node::own::Own,
 }
 
 /// Free blocks of each category, before and when swept.
@@ -100,10 +140,15 @@ pub fn blocks(one: &Collection) -> Option<[&[FreeBlocks]; 2]> {
     one.free_lists.as_ref().map(|lists| [&lists.before[..], &lists.swept[..]])
 }
 
-/// Whether both sides are equal to the byte. Waste on Node's own pages, which only the real V8
-/// counts, is not looked at.
+/// Waste in free lists; where V8 collects of its own accord it does not say how much.
+pub fn waste(one: &Collection) -> Option<u64> {
+    one.free_lists.as_ref().map(|lists| lists.waste_bytes)
+}
+
+/// Whether both sides are equal to the byte.
 pub fn equal(real: &Collection, ours: &Collection) -> bool {
     (&real.kind, real.births) == (&ours.kind, ours.births)
         && line(real) == line(ours)
         && blocks(real) == blocks(ours)
+        && (real.cause != "forced" || waste(real) == waste(ours))
 }
