@@ -21,7 +21,9 @@ pub(crate) fn lead(
         return Vec::new();
     }
     let nothing = nothing_worth(profile, findings, options);
-    coverage(tables, profile, options).into_iter().chain(nothing).collect()
+    let unseen =
+        coverage(tables, profile, options).or_else(|| unseen_python(tables, options.process));
+    unseen.into_iter().chain(nothing).collect()
 }
 
 /// Where less than half of what the process had resident was asked of the allocator: how much, and
@@ -53,6 +55,19 @@ fn coverage(tables: &Tables, profile: &Profile, options: &Options) -> Option<Str
         percent(share(explained, of)),
         remedy(tables, options.process)
     ))
+}
+
+/// Where stacks show a Python interpreter's own functions only: how to see Python's.
+fn unseen_python(tables: &Tables, process: Option<u32>) -> Option<String> {
+    let row = process.unwrap_or(0) as usize;
+    let is_python = tables.processes.get(row)?.program_name().starts_with("python");
+    let has_frames =
+        tables.frames.iter().any(|frame| frame.module.is_none() && frame.function.is_some());
+    (is_python && tables.stacks.len() > 1 && !has_frames).then(|| {
+        String::from(
+            "Stacks show the interpreter's functions only: record with --python to see Python's functions and lines.",
+        )
+    })
 }
 
 /// Parts that the sentence names beside the blocks of malloc.
@@ -88,8 +103,8 @@ fn named(tables: &Tables, parts: &ResidentParts, process: Option<u32>) -> String
 /// Starts of programs' names, and how to see into the memory of such a runtime.
 const INSIDE: [(&[&str], &str); 3] = [
     (
-        &["python", "pypy"],
-        "To see objects in pymalloc's arenas, record with PYTHONMALLOC=malloc in the environment.",
+        &["python"],
+        "To see objects in pymalloc's arenas, and Python's functions, record with --python.",
     ),
     (
         &["node", "chrom", "electron", "deno"],
@@ -103,8 +118,8 @@ fn remedy(tables: &Tables, process: Option<u32>) -> &'static str {
     let row = process.unwrap_or(0) as usize;
     let program = tables.processes.get(row).map_or("", |process| process.program_name());
     let is = |names: &[&str]| names.iter().any(|name| program.starts_with(name));
-    if is(&["python", "pypy"]) {
-        "Python takes small objects from maps of its own: record with PYTHONMALLOC=malloc in the environment to see them."
+    if is(&["python"]) {
+        "Python takes small objects from maps of its own: record with --python to see them."
     } else if is(&["node", "chrom", "electron", "deno"]) {
         "V8 maps its heap itself: record with --node, or take a heap snapshot (heaplab snapshot take)."
     } else if is(&["java"]) {

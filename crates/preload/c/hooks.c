@@ -93,8 +93,6 @@ static struct range code_of(void *function)
     return (struct range){module.start, module.end};
 }
 
-static bool in_range(struct range range, uintptr_t address) { return address >= range.start && address < range.end; }
-
 static void resolve_operators(void);
 static void resolve_maps(void);
 static void resolve_starters(void);
@@ -104,7 +102,6 @@ static void resolve_starters(void);
 _Static_assert(HL_FAMILY_SHIFT + 2 < 63, "block words have no place for FOREIGN");
 
 static struct range code_of(void *function);
-static bool in_range(struct range range, uintptr_t address);
 
 /* The next definition of a function that the C library has had from its first version on. A
  * program's call names this version. The call binds to the first library in the search order that

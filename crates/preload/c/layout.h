@@ -72,7 +72,7 @@
 
 #include <stdint.h>
 
-#define HL_VERSION 4u
+#define HL_VERSION 5u
 #define HL_CONTROL_MAGIC 0x31304c5254434c48ull /* "HLCTRL01" */
 #define HL_PROCESS_MAGIC 0x3130434f52504c48ull /* "HLPROC01" */
 #define HL_RING_MAGIC 0x3130474e49524c48ull    /* "HLRING01" */
@@ -84,6 +84,8 @@
 
 /* hl_control.flags */
 #define HL_CONTROL_MEMORY 1u /* processes note their memory at exit() */
+#define HL_CONTROL_PYTHON 2u /* stacks have Python's frames (python.c) */
+#define HL_CONTROL_INTERPRETER 4u /* and all native frames of the interpreter between them */
 
 #define HL_STACK_DEPTH_MAX 1024u
 
@@ -233,6 +235,8 @@ struct hl_record {
 #define HL_RECORD_COMMAND_LINE 2u /* struct hl_text: arguments, each ended by a zero byte */
 #define HL_RECORD_MODULE 3u       /* struct hl_module */
 #define HL_RECORD_MODULE_UNLOADED 4u /* struct hl_unloaded */
+#define HL_RECORD_CODE 5u   /* struct hl_code */
+#define HL_RECORD_PYTHON 6u /* struct hl_python */
 
 struct hl_text {
     struct hl_record head;
@@ -256,6 +260,34 @@ struct hl_unloaded {
     uint32_t index;
     uint32_t unused;
 };
+
+/* A code object of Python. Numbers count from 1 in each process image; a forked child begins
+   anew. */
+struct hl_code {
+    struct hl_record head;
+    uint32_t number;
+    uint32_t line;       /* the first one */
+    uint32_t name_bytes; /* bytes of UTF-8 that follow: the qualified name, then the file */
+    uint32_t file_bytes;
+};
+
+/* What became of Python's frames in this image. */
+struct hl_python {
+    struct hl_record head;
+    uint32_t verdict; /* HL_PYTHON_... */
+    uint32_t version; /* 0x030b0200: 3.11.2 */
+};
+#define HL_PYTHON_READ 1u
+/* The frames are not read: */
+#define HL_PYTHON_VERSION 2u     /* a version that the recorder does not know */
+#define HL_PYTHON_SYMBOLS 3u     /* the interpreter exports too few symbols */
+#define HL_PYTHON_LAYOUT 4u      /* frames do not look as those of this version do */
+#define HL_PYTHON_NOT_CPYTHON 5u /* another implementation */
+
+/* In place of a node's return address: a Python frame. Above the line in the code's file lies the
+   number of the code (struct hl_code), 0 if it is not known, in 24 bits each. */
+#define HL_PYTHON_FRAME 0x8000000000000000ull
+#define HL_PYTHON_LINE_BITS 24u
 
 /* Ring records. Word 0: kind in the low 4 bits, the counter's low 60 bits above. Every kind has a
    fixed length; HL_MARK's depends on its second word. */

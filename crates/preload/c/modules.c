@@ -250,6 +250,8 @@ static struct module *module_of(uintptr_t ip)
     modules[slot] = found;
     module_numbers[slot] = modules_seen++;
     module_record(slot);
+    if (unlikely(recorder.control->flags & HL_CONTROL_PYTHON))
+        python_look_at(&modules[slot]);
     return &modules[slot];
 }
 

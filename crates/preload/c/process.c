@@ -300,6 +300,7 @@ static bool process_begin(uint32_t began)
     record_text(HL_RECORD_COMMAND_LINE, identity.command_line, identity.command_line_bytes);
     recorder.modules_lock = 0; /* another thread of the parent may have held the lock at the fork */
     modules_record_again();
+    python_record_again();
     store_release(&file->magic, HL_PROCESS_MAGIC);
     store_release(&p->alive, 1);
     announce();

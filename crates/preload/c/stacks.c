@@ -36,7 +36,7 @@ ALWAYS_INLINE struct known *known_places(const struct thread *t, uint32_t path) 
 #define KNOWN_FRAMES_SHIFT 48
 _Static_assert(KNOWN_WAYS == 4, "node_of looks at four");
 _Static_assert(3 * (HL_STACK_DEPTH_MAX + KEEP_MORE + 1) < UINT16_MAX, "checks are counted in 16 bits");
-_Static_assert(HL_STACK_DEPTH_MAX + KEEP_MORE < UINT16_MAX, "how many frames lie outside does not fit into a node's key");
+_Static_assert(HL_STACK_DEPTH_MAX + KEEP_MORE < INT16_MAX, "how many frames lie outside does not fit into a node's key");
 
 ALWAYS_INLINE uint64_t known_key(uint64_t ip, uint32_t outside) { return ip | (uint64_t)outside << KNOWN_FRAMES_SHIFT; }
 
@@ -44,10 +44,11 @@ ALWAYS_INLINE uint64_t known_key(uint64_t ip, uint32_t outside) { return ip | (u
    many frames outside. */
 static bool in_use(const struct thread *t, uint32_t frames, const struct known *place)
 {
-    uint32_t outside = place->key >> KNOWN_FRAMES_SHIFT;
+    /* the highest bit is a Python frame's */
+    uint32_t outside = place->key >> KNOWN_FRAMES_SHIFT & INT16_MAX;
     if (outside >= frames)
         /* an address of the kernel's half leaves no bits for the count */
-        return outside == UINT16_MAX;
+        return outside == INT16_MAX;
     return t->frames[outside].node.number == (uint32_t)(place - t->known) + 1;
 }
 
@@ -318,6 +319,10 @@ COLD static uint32_t lone_node(struct thread *t, uintptr_t ip, uint64_t words)
 }
 
 #include "traces.c"
+#include "python.c"
+#include "python_frames.c"
+#include "python_codes.c"
+#include "python_stacks.c"
 
 /* The node of the stack with innermost registers `at`, for an event of `words`. 0: recording was
  * cut. Sets t->stamp if t->stamp is 0. */
@@ -329,6 +334,7 @@ ALWAYS_INLINE uint32_t node_at(struct thread *t, struct registers at, uint64_t w
         t->generation = generation;
         t->frame_count = t->definitions = 0;
         traces_forget(&t->traces);
+        python_forget(t);
         memset(t->known, 0, sizeof *t->known << t->known_bits);
     }
     if (unlikely(!is_on(&t->stack, at.sp)) && !find_stack(t, at.sp))
@@ -366,8 +372,8 @@ static uint32_t stack_node(struct thread *t, struct registers at, uint64_t words
     t->step_count = UINT32_MAX; /* a walk restarts the count */
     uint32_t node = node_at(t, at, words);
     verify(t, at, node, t->step_count == UINT32_MAX);
-    return node;
 #else
-    return node_at(t, at, words);
+    uint32_t node = node_at(t, at, words);
 #endif
+    return unlikely(t->wants_python) ? with_python(t, at, node, words) : node;
 }

@@ -77,6 +77,7 @@ struct known {
 struct range {
     uintptr_t start, end;
 };
+ALWAYS_INLINE bool in_range(struct range range, uintptr_t address) { return address >= range.start && address < range.end; }
 
 /* A trace's name, and the place of its node among the known nodes (traces.c). */
 struct follower {
@@ -121,7 +122,7 @@ struct thread {
 
     uint64_t held_limit; /* value to restore to limit; equal to limit unless limit is 0 */
     bool plain, plain_free; /* plain.c may go its short way */
-    bool wants_stacks;
+    bool wants_stacks, wants_python;
     /* blocks left to compare their header with malloc_usable_size (plain.c) */
     uint16_t header_trials;
     uint64_t *nested_data;
@@ -154,6 +155,7 @@ struct thread {
     uint32_t definitions; /* definitions so far */
     uint64_t stamp; /* of the current event and of its nodes */
     bool overwritten; /* a node of the kept stack was defined anew */
+    struct python_thread *python; /* python.c; NULL until a stack has Python frames */
 #ifdef HEAPLAB_VERIFY
     uint32_t *verify_nodes;
 #endif
@@ -262,6 +264,10 @@ static struct module *module_of(uintptr_t ip);
 static void modules_record_again(void);
 static void modules_after_unload(void);
 static bool in_generated_code(uintptr_t ip, bool *sure);
+
+/* python.c */
+static void python_look_at(const struct module *module);
+static void python_record_again(void);
 
 /* dwarf.c */
 struct rule;

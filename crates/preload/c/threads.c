@@ -81,6 +81,7 @@ static struct thread *thread_make(struct process *p)
         .rest = TRACE_TRIES,
     };
     t->wants_stacks = recorder.depth != 0;
+    t->wants_python = t->wants_stacks && recorder.control->flags & HL_CONTROL_PYTHON;
     t->plain = recorder.plain && !recorder.depth;
     t->plain_free = recorder.plain;
     t->header_trials = HEADER_TRIALS;

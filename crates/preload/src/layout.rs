@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Version of this layout; a file of another version cannot be read.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// First word of the control page.
 pub const CONTROL_MAGIC: u64 = 0x3130_4c52_5443_4c48;
 /// First word of a process file.
@@ -23,6 +23,10 @@ pub const CONTROL_RECORDING: u32 = 1;
 pub const CONTROL_STOPPED: u32 = 2;
 /// [`Control::flags`]: processes note their memory at exit().
 pub const CONTROL_MEMORY: u32 = 1;
+/// [`Control::flags`]: stacks have Python's frames.
+pub const CONTROL_PYTHON: u32 = 2;
+/// [`Control::flags`]: and all native frames of the interpreter between them.
+pub const CONTROL_INTERPRETER: u32 = 4;
 /// Largest [`Control::stack_depth`].
 pub const STACK_DEPTH_MAX: u32 = 1024;
 
@@ -47,7 +51,7 @@ pub struct Control {
     pub mark_signal: u32,
     /// The drainer's process number.
     pub drainer_pid: u32,
-    /// [`CONTROL_MEMORY`].
+    /// [`CONTROL_MEMORY`], [`CONTROL_PYTHON`], [`CONTROL_INTERPRETER`].
     pub flags: AtomicU32,
     /// Time stamp counter at the start of the recording.
     pub origin_counter: u64,
@@ -226,6 +230,54 @@ pub const RECORD_COMMAND_LINE: u32 = 2;
 pub const RECORD_MODULE: u32 = 3;
 /// [`Record::kind`]: [`Unloaded`].
 pub const RECORD_MODULE_UNLOADED: u32 = 4;
+/// [`Record::kind`]: [`Code`].
+pub const RECORD_CODE: u32 = 5;
+/// [`Record::kind`]: [`Python`].
+pub const RECORD_PYTHON: u32 = 6;
+
+/// A code object of Python; its qualified name and its file follow.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Code {
+    /// The record's head.
+    pub head: Record,
+    /// Counts from 1 in each process image.
+    pub number: u32,
+    /// The code's first line.
+    pub line: u32,
+    /// Bytes of the qualified name that follow.
+    pub name_bytes: u32,
+    /// Bytes of the file's name that follow the name.
+    pub file_bytes: u32,
+}
+
+/// What became of Python's frames in an image.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Python {
+    /// The record's head.
+    pub head: Record,
+    /// `PYTHON_...`.
+    pub verdict: u32,
+    /// 0x030b0200: 3.11.2.
+    pub version: u32,
+}
+
+/// [`Python::verdict`]: stacks have its frames.
+pub const PYTHON_READ: u32 = 1;
+/// [`Python::verdict`]: the recorder does not know this version.
+pub const PYTHON_VERSION: u32 = 2;
+/// [`Python::verdict`]: the interpreter exports too few symbols.
+pub const PYTHON_SYMBOLS: u32 = 3;
+/// [`Python::verdict`]: frames do not look as those of this version do.
+pub const PYTHON_LAYOUT: u32 = 4;
+/// [`Python::verdict`]: another implementation of Python.
+pub const PYTHON_NOT_CPYTHON: u32 = 5;
+
+/// Marks a node's address as a Python frame: the line, and above it the number of the code.
+pub const PYTHON_FRAME: u64 = 0x8000_0000_0000_0000;
+/// Bits of the line; the number has as many.
+pub const PYTHON_LINE_BITS: u32 = 24;
 
 /// A text; `text_bytes` follow.
 #[repr(C)]
@@ -473,17 +525,20 @@ mod tests {
         same_names!("hl_text", Text, head, text_bytes);
         same_names!("hl_module", Module, head, bias, start, end, index, build_id_bytes, path_bytes);
         same_names!("hl_unloaded", Unloaded, head, index);
+        same_names!("hl_code", Code, head, number, line, name_bytes, file_bytes);
+        same_names!("hl_python", Python, head, verdict, version);
         #[rustfmt::skip]
         structure!("hl_ring", RingHeader, "magic" = magic, "version" = version, "number" = number, "pid" = pid, "seq" = seq,
             "data_offset" = data_offset, "data_bytes" = data_bytes, "nested_offset" = nested_offset, "nested_bytes" = nested_bytes,
             "state" = state, "tid" = tid, "head" = head.words, "tail" = tail.words, "nested_head" = nested_head.words,
             "nested_tail" = nested_tail.words);
         #[rustfmt::skip]
-        constants!(VERSION, CONTROL_MAGIC, PROCESS_MAGIC, RING_MAGIC, CONTROL_RECORDING, CONTROL_STOPPED, CONTROL_MEMORY, STACK_DEPTH_MAX,
+        constants!(VERSION, CONTROL_MAGIC, PROCESS_MAGIC, RING_MAGIC, CONTROL_RECORDING, CONTROL_STOPPED, CONTROL_MEMORY, CONTROL_PYTHON, CONTROL_INTERPRETER, STACK_DEPTH_MAX,
             STEP_PROCESS_FILE, STEP_RING_FILE, STEP_MAP, STEP_SANDBOX, BEGAN_STARTED, BEGAN_FORK, BEGAN_EXEC,
             PROCESS_RECORDING, PROCESS_CUT, CUT_DRAINER_DEAD, CUT_STOPPED, CUT_NO_SPACE, CUT_UNREAD, CUT_TIMELESS, CUT_LEFT, X86_64, AARCH64, LOST_NESTED_FULL,
             LOST_NESTED_DEEPER, LOST_NO_RING, LOST_RECORDS_FULL, LOST_STACK_BOUNDS, LOST_MARK_LONG, LOST_NESTED_STACK, LOST_IN_SANDBOX,
-            LOST_REASONS, RECORD_EXECUTABLE, RECORD_COMMAND_LINE, RECORD_MODULE, RECORD_MODULE_UNLOADED, RING_FREE,
+            LOST_REASONS, RECORD_EXECUTABLE, RECORD_COMMAND_LINE, RECORD_MODULE, RECORD_MODULE_UNLOADED, RECORD_CODE, RECORD_PYTHON, PYTHON_READ,
+            PYTHON_VERSION, PYTHON_SYMBOLS, PYTHON_LAYOUT, PYTHON_NOT_CPYTHON, PYTHON_FRAME, PYTHON_LINE_BITS, RING_FREE,
             RING_IN_USE, ALLOC, ALLOC_FAILED, FREE, REALLOC, REALLOC_FAILED, USABLE_SIZE, THREAD_BEGIN, THREAD_END, MARK,
             MARK_BYTES_MAX, NODE, PAD, NODES_MAX, COUNTER_BITS, ADDRESS_BITS, ALIGN_SHIFT, ZEROED_SHIFT, FAMILY_SHIFT, FAMILY_MALLOC,
             FAMILY_ALIGNED, FAMILY_NEW, SLACK_UNKNOWN, MAP, UNMAP, MAP_OWNER_SHIFT, MAP_PROGRAM, MAP_ALLOCATOR);

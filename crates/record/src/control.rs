@@ -27,6 +27,8 @@ pub struct Settings {
     pub nested_bytes: u32,
     /// A signal that sets a mark; 0: none.
     pub mark_signal: u32,
+    /// `CONTROL_...` flags of the layout.
+    pub flags: u32,
 }
 
 /// Size of a process's first ring as a multiple of the other rings, without call stacks and with
@@ -113,6 +115,7 @@ impl ControlPage {
             first_ring_bytes: settings.first_ring_bytes,
             nested_bytes: settings.nested_bytes,
             mark_signal: settings.mark_signal,
+            flags: settings.flags.into(),
             drainer_pid: std::process::id(),
             origin_counter: origin.counter,
             origin_ns: origin.monotonic_ns,
@@ -154,7 +157,7 @@ impl ControlPage {
 
     /// Asks processes to note their memory at exit(). Call before the first process starts.
     pub fn ask_for_memory(&self) {
-        self.page().flags.store(layout::CONTROL_MEMORY, Ordering::Release);
+        self.page().flags.fetch_or(layout::CONTROL_MEMORY, Ordering::Release);
     }
 
     /// Renews the later pair of clock readings, which recovery needs.
@@ -179,6 +182,8 @@ pub struct ControlFacts {
     pub later: Option<ClockReading>,
     /// Frames wanted of each stack.
     pub stack_depth: u32,
+    /// Whether stacks were to have Python's frames.
+    pub is_python: bool,
     /// The refusals and their reason.
     pub refused: Option<Refused>,
 }
@@ -255,6 +260,7 @@ impl ControlFacts {
                 monotonic_ns: u64_at(offset_of!(Control, end_ns)),
             }),
             stack_depth: u32_at(offset_of!(Control, stack_depth)),
+            is_python: u32_at(offset_of!(Control, flags)) & layout::CONTROL_PYTHON != 0,
             refused: (refused > 0).then(|| Refused {
                 count: refused,
                 pid: u32_at(offset_of!(Control, refused_pid)),
@@ -285,6 +291,7 @@ mod tests {
             first_ring_bytes: 1 << 20,
             nested_bytes: 4096,
             mark_signal: 10,
+            flags: 0,
         };
         let page = ControlPage::create(folder.path(), settings).unwrap();
         assert!(is_running(folder.path()));
@@ -309,6 +316,7 @@ mod tests {
             first_ring_bytes: 1 << 20,
             nested_bytes: 4096,
             mark_signal: 0,
+            flags: 0,
         };
         drop(ControlPage::create(folder.path(), settings).unwrap());
         let mut page = std::fs::read(folder.path().join(CONTROL_FILE)).unwrap();
@@ -316,7 +324,7 @@ mod tests {
         let error = ControlFacts::parse(&page).unwrap_err();
         assert!(
             error.starts_with(
-                "its layout has version 3; this heaplab reads version 4: finish it with the heaplab"
+                "its layout has version 4; this heaplab reads version 5: finish it with the heaplab"
             ),
             "{error}"
         );

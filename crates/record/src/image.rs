@@ -5,6 +5,7 @@
 //! may have written anything.
 
 use crate::proc_fs::Memory;
+use crate::python::{Code, Python, name_of};
 use heaplab_preload::layout::{self, ProcessHeader};
 use std::mem::{offset_of, size_of};
 
@@ -48,6 +49,8 @@ pub struct Image {
     pub arguments: Vec<Vec<u8>>,
     /// Modules, in the order in which they were loaded.
     pub modules: Vec<ImageModule>,
+    /// What it says of Python.
+    pub python: Python,
     /// The records end in damage.
     pub damaged: bool,
 }
@@ -261,6 +264,23 @@ impl Image {
                 {
                     module.unloaded = Some(counter);
                 }
+            }
+            layout::RECORD_CODE => {
+                let name = record.u32(offset_of!(layout::Code, name_bytes))? as usize;
+                let file = record.u32(offset_of!(layout::Code, file_bytes))? as usize;
+                let number = record.u32(offset_of!(layout::Code, number))?;
+                let head = size_of::<layout::Code>();
+                let code = Code {
+                    name: name_of(record.slice(head, name)?),
+                    file: name_of(record.slice(head.checked_add(name)?, file)?),
+                };
+                self.python.codes.insert(number, code);
+            }
+            layout::RECORD_PYTHON => {
+                self.python.verdict = Some((
+                    record.u32(offset_of!(layout::Python, verdict))?,
+                    record.u32(offset_of!(layout::Python, version))?,
+                ));
             }
             _ => {}
         }

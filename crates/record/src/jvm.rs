@@ -143,6 +143,7 @@ fn record_into(
             first_ring_bytes: 0,
             nested_bytes: 0,
             mark_signal: 0,
+            flags: 0,
         },
     )?;
     let pipe = pipe::LogPipe::create()?;
@@ -226,6 +227,7 @@ mod tests {
                     first_ring_bytes: 0,
                     nested_bytes: 0,
                     mark_signal: 0,
+                    flags: 0,
                 },
             )
             .unwrap(),

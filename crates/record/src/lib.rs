@@ -40,6 +40,7 @@ pub mod ocaml;
 pub mod output;
 pub mod preload;
 pub mod proc_fs;
+pub mod python;
 pub mod ring;
 pub mod session;
 pub mod settings;

@@ -169,6 +169,7 @@ mod tests {
             first_ring_bytes: 65536,
             nested_bytes: 4096,
             mark_signal: 0,
+            flags: 0,
         };
         let page = ControlPage::create(&spool, settings).unwrap();
         assert_eq!(find(&which).unwrap(), spool);

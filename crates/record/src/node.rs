@@ -156,6 +156,7 @@ fn record_into(
             first_ring_bytes: 0,
             nested_bytes: 0,
             mark_signal: 0,
+            flags: 0,
         },
     )?;
     let addon = preload::place_addon(spool)?;

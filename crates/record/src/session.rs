@@ -12,6 +12,7 @@ use crate::diagnose::{self, Obstacle};
 use crate::drain::{Drainer, Lost, Totals};
 use crate::error::RecordError;
 use crate::image::Image;
+use crate::python::Frames;
 use crate::signals::{self, Signals};
 use crate::spool::EVENTS_FILE;
 use crate::spool::note::{How, Note};
@@ -51,6 +52,8 @@ pub struct Options {
     pub spool: PathBuf,
     /// Innermost frames of each stack; 0: none.
     pub stack_depth: u32,
+    /// Python's frames in stacks; `None`: native frames only.
+    pub python: Option<Frames>,
     /// Bytes of a thread's ring: a power of two, at least 64 KiB. A process's first thread has more
     /// ([`control::first_ring_bytes`]).
     pub ring_bytes: u32,
@@ -192,6 +195,7 @@ fn begin<'a>(
             .max(16 * 1024)
             .max(rustix::param::page_size() as u32),
         mark_signal: options.mark_signal,
+        flags: options.python.map_or(0, Frames::flags),
     };
     let control = ControlPage::create(&spool, settings)?;
     let programs = spool.join(execs::EXECS_FILE);
@@ -212,7 +216,11 @@ fn begin<'a>(
         writer: format!("heaplab {}", env!("CARGO_PKG_VERSION")),
     };
     drainer.note(&began).map_err(RecordError::io("cannot write", &events))?;
-    let how = spawn::Preloading { object: preloads.then_some(object.as_path()), asan_is_told };
+    let how = spawn::Preloading {
+        object: preloads.then_some(object.as_path()),
+        asan_is_told,
+        sets_python: options.python.is_some(),
+    };
     let child = spawn::start(program, &options.command, how, &spool, &signals)?;
     let session = Session {
         options,

@@ -5,6 +5,7 @@ use crate::diagnose;
 use crate::error::RecordError;
 use crate::inherited::{self, Environment};
 use crate::preload;
+use crate::python;
 use crate::signals::Signals;
 use heaplab_preload::SPOOL_VARIABLE;
 use std::ffi::{OsStr, OsString};
@@ -22,6 +23,8 @@ pub struct Preloading<'a> {
     pub object: Option<&'a Path>,
     /// Whether `ASAN_OPTIONS` must tell AddressSanitizer to accept the recorder.
     pub asan_is_told: bool,
+    /// Whether Python must take objects from malloc.
+    pub sets_python: bool,
 }
 
 /// The program's file; an error if it cannot be started.
@@ -68,6 +71,9 @@ pub fn start(
     let mut environment = Environment::inherited();
     if how.asan_is_told {
         environment.set("ASAN_OPTIONS", asan_options);
+    }
+    if how.sets_python {
+        python::set_environment(&mut environment);
     }
     if let Some(object) = how.object {
         environment.set("LD_PRELOAD", |before| preload::variable(object, before));

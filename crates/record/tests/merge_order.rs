@@ -62,6 +62,7 @@ fn merged_tables(
         first_ring_bytes: 65536,
         nested_bytes: 4096,
         mark_signal: 0,
+        flags: 0,
     };
     let control = ControlPage::create(folder.path(), settings).unwrap();
     control.tick();

@@ -445,7 +445,7 @@ fn that_most_of_a_process_was_not_seen_is_said_first_with_the_remedy() {
     let lead = sampled(&mut program, "/usr/bin/python3.11", 77, 60);
     assert_eq!(
         lead[0],
-        "Only 18.0 MiB of 60.0 MiB (30.0 %) are explained: so much of what the process had resident beside code and files were blocks of malloc. Python takes small objects from maps of its own: record with PYTHONMALLOC=malloc in the environment to see them."
+        "Only 18.0 MiB of 60.0 MiB (30.0 %) are explained: so much of what the process had resident beside code and files were blocks of malloc. Python takes small objects from maps of its own: record with --python to see them."
     );
     let lead = sampled(&mut program, "/usr/libexec/cc1plus", 213, 0);
     assert!(lead[0].starts_with("Only 18.0 MiB of 213 MiB (8.5 %) are explained"), "{lead:?}");
@@ -469,9 +469,14 @@ fn that_most_of_a_process_was_not_seen_is_said_first_with_the_remedy() {
     let lead = sampled(&mut program, "/usr/bin/python3.11", 77, 60);
     assert_eq!(
         lead[0],
-        "Of 73.0 MiB resident at 1.5 us, blocks of malloc are 18.0 MiB (24.7 %). The rest: 40.0 MiB mapped past malloc, without a stack; 9.00 MiB code of python3.11; 3.00 MiB written data of python3.11; 2.00 MiB malloc's free memory and tables; 1.00 MiB in 1 smaller part. To see objects in pymalloc's arenas, record with PYTHONMALLOC=malloc in the environment."
+        "Of 73.0 MiB resident at 1.5 us, blocks of malloc are 18.0 MiB (24.7 %). The rest: 40.0 MiB mapped past malloc, without a stack; 9.00 MiB code of python3.11; 3.00 MiB written data of python3.11; 2.00 MiB malloc's free memory and tables; 1.00 MiB in 1 smaller part. To see objects in pymalloc's arenas, and Python's functions, record with --python."
     );
     program.tables.resident.clear();
+    // Enough is explained: by Python's functions, which have no module, or the interpreter's.
+    assert_eq!(sampled(&mut program, "/usr/bin/python3.11", 30, 20).len(), 1);
+    program.tables.frames.iter_mut().for_each(|frame| frame.module = Some(0));
+    let lead = sampled(&mut program, "/usr/bin/python3.11", 30, 20);
+    assert!(lead[0].ends_with("record with --python to see Python's functions and lines."));
     // Code is no heap, and half is enough.
     for (resident, anonymous) in [(77, 30), (36, 0), (200, 20)] {
         let lead = sampled(&mut program, "/usr/bin/app", resident, anonymous);

@@ -3,6 +3,7 @@
 use super::recording::{self, Finishing};
 use anyhow::{Context, Result, bail};
 use heaplab_record::ocaml::OcamlOptions;
+use heaplab_record::python::Frames;
 use heaplab_record::summary::Summary;
 use heaplab_record::{finish, mark::spool_of, node, output, session, settings};
 use heaplab_terminal::bus::{self, Mapped};
@@ -37,6 +38,11 @@ pub struct Args {
     /// Record the heap of an OCaml program (4.11 to 4.14) that heaplab's recorder is linked into
     #[arg(long, conflicts_with_all = ["node", "jvm_metaspace", "ring_size", "mark_signal", "samples", "spool_limit", "detach_children"])]
     ocaml: bool,
+    /// Give stacks the frames of Python (3.8 to 3.13), and let Python take its objects from malloc;
+    /// --python=all keeps the interpreter's own frames between them
+    #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "frames", hide_possible_values = true,
+        conflicts_with_all = ["ocaml", "node", "jvm_metaspace"])]
+    python: Option<Python>,
     /// Bytes of new objects between two full collections, which find the dead: a power of two from
     /// 1M to 512M. With --node 1M where none is named; with --ocaml none are forced then, and a
     /// death is when the program's own collections notice it
@@ -78,6 +84,22 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+/// Frames of a stack of Python.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Python {
+    Frames,
+    All,
+}
+
+impl Python {
+    fn frames(self) -> Frames {
+        match self {
+            Python::Frames => Frames::Python,
+            Python::All => Frames::All,
+        }
+    }
+}
+
 /// When progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum When {
@@ -108,6 +130,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.granularity.is_some() && !args.node && !args.ocaml {
         misasked!("--granularity is for heaps that collect: with --node or --ocaml");
     }
+    if args.python.is_some() && args.stack_depth == 0 {
+        misasked!("--python puts frames into stacks, of which --stack-depth 0 records none");
+    }
     let mut claim = Some(output::clear(&output, args.force)?);
     bus::is_an_error(Mapped::Spool);
     if args.jvm_metaspace {
@@ -123,6 +148,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         command: args.command.clone(),
         spool: spool_of(&output),
         stack_depth: args.stack_depth,
+        python: args.python.map(Python::frames),
         ring_bytes: args.ring_size,
         mark_signal: args.mark_signal.unwrap_or(0),
         samples: Duration::from_millis(args.samples.into()),

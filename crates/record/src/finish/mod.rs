@@ -25,6 +25,7 @@ use crate::error::RecordError;
 use crate::execs::{self, Exec, Unseen};
 use crate::image::{Image, ImageDamage};
 use crate::mark;
+use crate::python::Python;
 use crate::spool::EVENTS_FILE;
 use crate::spool::block::{BlockDamage, RingId};
 use crate::spool::note::Note;
@@ -179,6 +180,9 @@ pub fn merge_spool<S: EventSink>(
     let expected =
         content.index.rings.values().flatten().map(|block| u64::from(block.records)).sum();
     let (inputs, streams) = inputs(files, &mut content);
+    if content.control.is_python {
+        content.losses.extend(Python::loss(inputs.iter().map(|input| &input.image.python)));
+    }
     let facts = facts::Facts::new(&content.control, inputs.iter().map(|input| &input.image), clock);
     let mut actions: Vec<(u64, Action)> = Vec::new();
     for (place, input) in inputs.iter().enumerate() {

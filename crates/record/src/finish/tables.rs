@@ -9,6 +9,7 @@ use super::stack_map::StackMap;
 use crate::clock::Clock;
 use crate::image::Image;
 use crate::preload;
+use crate::python::{Code, Python};
 use hashbrown::HashMap;
 use heaplab_preload::layout;
 use heaplab_trace::tables::{
@@ -53,6 +54,7 @@ pub struct TableBuilder {
     clock: Clock,
     rows: HashMap<(u32, u32), u32>,
     stacks: CutStacks,
+    python_rows: HashMap<Frame, u32>,
     /// Records with an undefined stack.
     pub unknown_stacks: u64,
 }
@@ -86,6 +88,7 @@ impl TableBuilder {
             clock,
             rows: HashMap::new(),
             stacks: CutStacks::new(depth),
+            python_rows: HashMap::new(),
             unknown_stacks: 0,
         }
     }
@@ -195,6 +198,11 @@ impl TableBuilder {
     /// The row of `frames` of `ip` at `stamp`, cached; [`OWN_FRAME`] in the recorder.
     #[cold]
     fn frame(&mut self, image: &mut ImageTables, ip: u64, stamp: u64) -> u32 {
+        if let Some((number, line)) = Python::place(ip) {
+            let row = self.python_frame(image, number, line);
+            image.frames_by_ip.insert(ip, KnownFrame { row, module: NO_MODULE });
+            return row;
+        }
         let own = image
             .image
             .module_of(stamp, ip)
@@ -211,6 +219,25 @@ impl TableBuilder {
             None => None, // one was there, or will be
         };
         row
+    }
+
+    /// The row of `frames` of a line of Python code. It has neither module nor address.
+    fn python_frame(&mut self, image: &ImageTables, number: u32, line: u32) -> u32 {
+        let code = image.image.python.codes.get(&number);
+        let of =
+            |text: fn(&Code) -> &String| code.map(text).filter(|text| !text.is_empty()).cloned();
+        let frame = Frame {
+            function: Some(
+                of(|code| &code.name).unwrap_or_else(|| String::from("(unknown Python code)")),
+            ),
+            file: of(|code| &code.file),
+            line,
+            ..Frame::default()
+        };
+        *self.python_rows.entry(frame).or_insert_with_key(|frame| {
+            self.tables.frames.push(frame.clone());
+            self.tables.frames.len() as u32 - 1
+        })
     }
 
     /// The row of `frames` of `ip` at `stamp`, made if missing, and the index of its module.

@@ -51,6 +51,7 @@ pub fn options(folder: &Path, command: &[&dyn AsRef<std::ffi::OsStr>]) -> Option
         command: command.iter().map(|word| OsString::from(word.as_ref())).collect(),
         spool: folder.join("test.heaplab.spool"),
         stack_depth: 16,
+        python: None,
         ring_bytes: 1 << 20,
         mark_signal: 0,
         samples: Duration::from_millis(20),

@@ -1,0 +1,147 @@
+/* Reading the calling thread's Python frames in place (python.c says why). */
+#include "arch.h"
+
+/* The calling thread's state, NULL: it has none. The current state is another thread's where this
+   thread does not hold the lock of an interpreter before 3.12. */
+static const uint8_t *python_thread_state(void)
+{
+    const uint8_t *own = python.own_thread();
+    if ((python.version >> 16 & 255) < 12)
+        return own;
+    const uint8_t *current = python.current_thread();
+    return current ? current : own;
+}
+
+struct python_walk {
+    uintptr_t frame, chain;
+};
+
+static struct python_walk python_begin(const uint8_t *thread)
+{
+    struct python_walk w = {READ(uintptr_t, thread, python.layout.thread_frame), 0};
+    if (python.layout.has_chain) {
+        w.chain = w.frame;
+        w.frame = w.chain ? READ(uintptr_t, w.chain, python.layout.chain_frame) : 0;
+    }
+    return w;
+}
+
+ALWAYS_INLINE bool is_mark(uintptr_t frame)
+{
+    return python.layout.entry == ENTRY_FRAME && READ(uint8_t, frame, python.layout.owner) == OWNED_BY_C_STACK;
+}
+
+/* Reads the frame at w->frame and goes on to its caller. False: there is none, or it is no frame. */
+ALWAYS_INLINE bool python_next(struct python_walk *w, struct python_frame *out)
+{
+    const struct python_layout *l = &python.layout;
+    while (w->frame && is_mark(w->frame))
+        w->frame = READ(uintptr_t, w->frame, l->previous);
+    if (!w->frame)
+        return false;
+    out->code = READ(uintptr_t, w->frame, l->code);
+    if (unlikely(!out->code || READ(uintptr_t, out->code, 8) != python.code_type))
+        return false;
+    if (l->place_is_index) {
+        int32_t index = READ(int32_t, w->frame, l->place);
+        out->place = index < 0 ? 0 : (uint32_t)index * l->place_scale;
+    } else {
+        uintptr_t place = READ(uintptr_t, w->frame, l->place), start = out->code + l->instructions;
+        out->place = place < start ? 0 : (uint32_t)(place - start);
+    }
+    out->mark = 0;
+    out->is_entry = l->entry == ENTRY_EACH;
+    if (l->entry == ENTRY_FLAG && READ(uint8_t, w->frame, l->owner)) {
+        out->is_entry = true;
+        out->mark = w->chain;
+        w->chain = w->chain ? READ(uintptr_t, w->chain, l->chain_previous) : 0;
+    }
+    w->frame = READ(uintptr_t, w->frame, l->previous);
+    if (l->entry == ENTRY_FRAME && w->frame && is_mark(w->frame)) {
+        out->is_entry = true;
+        out->mark = w->frame;
+    }
+    return true;
+}
+
+ALWAYS_INLINE uint64_t python_mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * SPREAD;
+    return hash ^ hash >> 29;
+}
+
+/* What tells a code object from others that lie, or lay, at its address: its name's hash, the file's
+   name, the first line, and where its table of lines lies. */
+ALWAYS_INLINE uint64_t code_identity(uintptr_t code)
+{
+    const struct python_layout *l = &python.layout;
+    uintptr_t name = READ(uintptr_t, code, l->name);
+    uint64_t words = READ(uint64_t, name, 24) ^ READ(uint64_t, code, l->file) << 7 ^ READ(uint64_t, code, l->lines) << 19;
+    return words ^ (uint64_t)READ(uint32_t, code, l->line) << 40 ^ READ(uint64_t, code, l->qualname) << 3;
+}
+
+/* A hash of the innermost frames, as many as a stack has; 0: there are none. */
+static uint64_t python_hash(const uint8_t *thread)
+{
+    struct python_walk w = python_begin(thread);
+    struct python_frame frame;
+    uint64_t hash = 0;
+    for (uint32_t count = 0; count < recorder.depth && python_next(&w, &frame); count++)
+        hash = python_mix(hash, python_mix(frame.code ^ code_identity(frame.code), (uint64_t)frame.place << 1 | frame.is_entry)) | 1;
+    return hash;
+}
+
+/* Whether the words of one frame and of its code are there and look right. */
+static bool frame_is_plausible(const struct python_walk *w)
+{
+    const struct python_layout *l = &python.layout;
+    if (w->frame % 8 || !can_read(w->frame) || !can_read(w->frame + l->place) || !can_read(w->frame + l->previous))
+        return false;
+    if (l->entry == ENTRY_FLAG && (READ(uint8_t, w->frame, l->owner) > 1 || w->chain % 8 || !can_read(w->chain) || !can_read(w->chain + l->chain_previous)))
+        return false;
+    uintptr_t code = READ(uintptr_t, w->frame, l->code), names[2];
+    if (code % 8 || !can_read(code) || !can_read(code + l->lines) || READ(uintptr_t, code, 8) != python.code_type)
+        return false;
+    names[0] = READ(uintptr_t, code, l->file);
+    names[1] = READ(uintptr_t, code, l->qualname);
+    for (int i = 0; i < 2; i++)
+        if (names[i] % 8 || !can_read(names[i]) || !can_read(names[i] + l->ascii_bytes - 8) || READ(uintptr_t, names[i], 8) != python.text_type)
+            return false;
+    if (l->place_is_index)
+        return READ(int32_t, w->frame, l->place) >= -1;
+    uintptr_t place = READ(uintptr_t, w->frame, l->place), start = code + l->instructions;
+    return place + 2 >= start && place - start + 2 <= 2 * READ(uint64_t, code, 16) + 2;
+}
+
+/* Reads the first stack with Python frames carefully. */
+COLD static void python_try(const uint8_t *thread)
+{
+    const struct python_layout *l = &python.layout;
+    uint64_t signals;
+    if (load_relaxed(&recorder.sandboxed) || !can_read((uintptr_t)thread + l->thread_frame))
+        return;
+    struct python_walk w = python_begin(thread);
+    uint32_t count = 0;
+    bool good = true;
+    while (good && w.frame && count < HL_STACK_DEPTH_MAX) {
+        struct python_frame frame;
+        if (l->entry == ENTRY_FRAME && can_read(w.frame + l->owner) && is_mark(w.frame)) {
+            w.frame = READ(uintptr_t, w.frame, l->previous);
+            continue;
+        }
+        good = frame_is_plausible(&w) && python_next(&w, &frame);
+        count += good;
+    }
+    if (good && !count)
+        return;
+    block_signals(&signals);
+    lock(&python.lock);
+    if (python.found == 1 && good) {
+        python_record(HL_PYTHON_READ);
+        store_release(&python.found, 2);
+    } else if (python.found == 1) {
+        python_refuse(HL_PYTHON_LAYOUT);
+    }
+    unlock(&python.lock);
+    restore_signals(&signals);
+}

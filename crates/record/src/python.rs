@@ -1,0 +1,159 @@
+//! Python's frames in a recording: what a process image says of them, and of each code object.
+//!
+//! The recorder reads the frames (its `python.c` says how and why so); here are the records that it
+//! writes, and how a program is started for it. The spool is untrusted: names are bounded and their
+//! control characters escaped.
+
+use crate::inherited::Environment;
+use heaplab_preload::layout;
+use heaplab_text::words::plural;
+use std::collections::HashMap;
+
+/// What `record --python` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frames {
+    /// Python frames in place of the interpreter's own.
+    Python,
+    /// Python frames between all native ones.
+    All,
+}
+
+impl Frames {
+    /// As [`layout::Control::flags`].
+    pub fn flags(self) -> u32 {
+        match self {
+            Frames::Python => layout::CONTROL_PYTHON,
+            Frames::All => layout::CONTROL_PYTHON | layout::CONTROL_INTERPRETER,
+        }
+    }
+}
+
+/// Lets Python take objects from malloc instead of arenas of its own. A choice of the user that
+/// does so already (`malloc_debug`) stays.
+pub fn set_environment(environment: &mut Environment) {
+    environment.set("PYTHONMALLOC", |before| match before {
+        Some(value) if value.to_string_lossy().starts_with("malloc") => value.to_owned(),
+        _ => "malloc".into(),
+    });
+}
+
+/// A code object of Python.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Code {
+    /// Its qualified name.
+    pub name: String,
+    /// The file as the code names it.
+    pub file: String,
+}
+
+/// What an image says of Python.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Python {
+    /// `PYTHON_...` of the layout, and the version (0x030b0200 is 3.11.2); `None`: no interpreter
+    /// was seen.
+    pub verdict: Option<(u32, u32)>,
+    /// By number.
+    pub codes: HashMap<u32, Code>,
+}
+
+impl Python {
+    /// Code and line of a node's address; `None`: the address is a native frame's.
+    pub fn place(address: u64) -> Option<(u32, u32)> {
+        let below = (1 << layout::PYTHON_LINE_BITS) - 1;
+        let fields =
+            (address & !layout::PYTHON_FRAME).checked_shr(layout::PYTHON_LINE_BITS).unwrap_or(0);
+        (address & layout::PYTHON_FRAME != 0)
+            .then_some(((fields & below) as u32, (address & below) as u32))
+    }
+
+    /// Why frames are missing; `None`: they are there, or no interpreter was seen.
+    fn refusal(&self) -> Option<String> {
+        let (verdict, version) = self.verdict?;
+        let version =
+            format!("Python {}.{}.{}", version >> 24, version >> 16 & 255, version >> 8 & 255);
+        Some(match verdict {
+            layout::PYTHON_READ => return None,
+            layout::PYTHON_VERSION => {
+                format!("{version} is none of 3.8 to 3.13, whose frames heaplab can read")
+            }
+            layout::PYTHON_SYMBOLS => format!(
+                "the {version} of this program exports too few symbols (an interpreter linked into another program)"
+            ),
+            layout::PYTHON_NOT_CPYTHON => format!("{version} here is PyPy, not CPython"),
+            _ => format!(
+                "frames of this {version} do not look as those of that version do (a debug or free-threaded build?)"
+            ),
+        })
+    }
+
+    /// One sentence on missing frames for a recording with `--python`; `None`: they are there.
+    pub fn loss<'a>(images: impl Iterator<Item = &'a Python>) -> Option<String> {
+        let (mut read, mut refused, mut why) = (false, 0, None);
+        for python in images {
+            read |= matches!(python.verdict, Some((layout::PYTHON_READ, _)));
+            if let Some(reason) = python.refusal() {
+                refused += 1;
+                why.get_or_insert(reason);
+            }
+        }
+        match why {
+            Some(why) => Some(format!(
+                "stacks of {} have no Python frames: {why}",
+                plural(refused, "process")
+            )),
+            None if !read => Some(String::from(
+                "no stack has Python frames: no CPython was seen in any process (--python)",
+            )),
+            None => None,
+        }
+    }
+}
+
+/// A name from the program as text that a terminal can show.
+pub fn name_of(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    if !text.contains(char::is_control) {
+        return text.into_owned();
+    }
+    text.chars()
+        .flat_map(|letter| {
+            if letter.is_control() { letter.escape_default().collect() } else { vec![letter] }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_place_in_python_or_native() {
+        let address = layout::PYTHON_FRAME | 77 << layout::PYTHON_LINE_BITS | 1234;
+        assert_eq!(Python::place(address), Some((77, 1234)));
+        assert_eq!(Python::place(u64::MAX), Some((0xff_ffff, 0xff_ffff)));
+        assert_eq!(Python::place(0x7fff_1234_5678), None);
+    }
+
+    #[test]
+    fn missing_frames_have_their_reason() {
+        let python =
+            |verdict, version| Python { verdict: Some((verdict, version)), ..Python::default() };
+        let good = python(layout::PYTHON_READ, 0x030b_0200);
+        assert_eq!(Python::loss([&good, &Python::default()].into_iter()), None);
+        assert_eq!(
+            Python::loss([&good, &python(layout::PYTHON_VERSION, 0x0307_0300)].into_iter())
+                .unwrap(),
+            "stacks of 1 process have no Python frames: Python 3.7.3 is none of 3.8 to 3.13, whose frames heaplab can read"
+        );
+        assert_eq!(
+            Python::loss([&Python::default()].into_iter()).unwrap(),
+            "no stack has Python frames: no CPython was seen in any process (--python)"
+        );
+    }
+
+    #[test]
+    fn names_cannot_write_to_a_terminal() {
+        assert_eq!(name_of("Größe.<locals>.π".as_bytes()), "Größe.<locals>.π");
+        assert_eq!(name_of(b"a\x1b[31m\nb\xff"), "a\\u{1b}[31m\\nb\u{fffd}");
+    }
+}
