@@ -67,7 +67,7 @@ fn collections_of_its_own_are_those_of_each_version() {
         if !have(node) {
             continue;
         }
-        for (births, limit_mb, fulls) in [(20_000, 0, 0), (80_000, 28, 1)] {
+        for (births, limit_mb, fulls) in [(20_000, 0, 0), (80_000, 20, 5)] {
             let steps = workload("mixed", Length { births, every: 700_000, seed: 41 });
             for strategy in [0, 5] {
                 let setting = Setting { node, compact: "never", strategy, gc: "own", limit_mb };
