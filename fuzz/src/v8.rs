@@ -7,6 +7,7 @@
 
 use crate::operations::operations;
 use heaplab_heap::collected_conformance::drive;
+use heaplab_v8::own::OwnPage;
 use heaplab_v8::strategy::Strategy;
 use heaplab_v8::{Spec, V8Heap, documented};
 
@@ -46,8 +47,25 @@ pub fn run(input: &[u8]) {
     let text = PARAMETERS[usize::from(*parameters) % PARAMETERS.len()];
     let mut spec = Spec::parse(text).expect("known parameters");
     spec.strategy = strategy;
+    // In half of all lists the runtime's own objects are known, and move.
+    if *parameters > 127 {
+        spec.base = Some((0..3).map(own_page).collect());
+    }
     let operations = operations(rest, LARGEST_REGULAR_BYTES);
     drive(V8Heap::new(spec).expect("address space"), &operations).expect("a sound heap");
+}
+
+/// A page of the runtime's own objects with holes between: the first one is cut short, and stays.
+fn own_page(number: u32) -> OwnPage {
+    let step = 3_000 + 500 * number;
+    let objects = (0..40).map(|at| (at * step, 1_496 + 8 * number + 32 * at)).collect::<Vec<_>>();
+    OwnPage {
+        live_bytes: objects.iter().map(|(_, bytes)| bytes).sum(),
+        objects,
+        cut_bytes: if number == 0 { 100_000 } else { 0 },
+        stays: number == 0,
+        remembered: number == 1,
+    }
 }
 
 /// A strategy as a file describes it: categories that grow by a factor, and ways to search, to
