@@ -42,6 +42,9 @@ pub struct FreeBlocks {
 /// The free lists of a space around a full collection, by category.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreeLists {
+    /// The smallest block of each category, rising; empty: the heap does not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub smallest_bytes: Vec<u64>,
     /// At its start: pages that wait for sweeping have no block yet.
     pub before: Vec<FreeBlocks>,
     /// After sweeping every page, before the lists are cleared.

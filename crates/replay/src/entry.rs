@@ -339,8 +339,9 @@ impl Lab for WalkLab<'_> {
         Ok(())
     }
 
-    fn collected<H: Collected>(self, heap: H) -> Self::Output {
+    fn collected<H: Collected>(self, mut heap: H) -> Self::Output {
         let program = self.workload.0;
+        heap.measure_pauses();
         let mut driver = collected::Driver::new(program, heap, Slots::new(program.facts().slots)?);
         let moments: Vec<Option<usize>> = match self.wanted {
             None => vec![None],

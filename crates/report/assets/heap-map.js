@@ -22,10 +22,10 @@ function heapPagesParts(pages) {
 }
 
 function heapMapParts(map) {
-  const legend = el('p', { class: 'note' }, swatch('live'), ' in blocks  ', ...map.free.slice(0, FREE_COLOURS.length).flatMap((kind, index) => [swatch(colourOf(map, index)), ` ${kind.name}  `]));
+  const legend = el('p', { class: 'note' }, swatchKey('live', 'in blocks'), ...legendOf(map).map(([colour, text]) => swatchKey(colour, text)));
   const spaces = map.spaces.map((space) => el('div', {},
     el('h4', {}, `${space.name}: ${plural(space.pages.length + space.more_pages, 'page')}, ${formatBytes(space.live_bytes)} in blocks, ${formatBytes(space.vacant_bytes)} in none`),
-    el('div', { class: 'strips' }, ...space.pages.map((page, index) => pageStrip(map, page, index))),
+    ...stripsParts(map, space),
     space.more_pages ? note(`${plural(space.more_pages, 'page')} more are not drawn.`) : null));
   const kinds = sortable('Vacant bytes by what the heap calls them', [
     { title: 'Kind', class: 'wide', value: (row) => row.name },
@@ -35,6 +35,42 @@ function heapMapParts(map) {
     { title: 'Largest', numeric: true, value: (row) => row.largest_bytes, cell: (row) => bytesNode(row.largest_bytes) },
   ], map.free, { noun: 'kind' });
   return [el('ul', { class: 'verdicts' }, ...map.words.map((text) => el('li', {}, text))), legend, ...spaces, kinds];
+}
+
+// What each colour stands for: kinds that share one stand together.
+function legendOf(map) {
+  const groups = new Map();
+  map.free.forEach((kind, index) => groups.set(colourOf(map, index), [...(groups.get(colourOf(map, index)) ?? []), kind.name]));
+  return [...groups].map(([colour, names]) => [colour, names.length > 3 ? `${names[0]} and ${plural(names.length - 1, 'kind')} more` : names.join(', ')]);
+}
+
+// The strips of a space, and under them what the one at the pointer holds.
+function stripsParts(map, space) {
+  const begin = 'Each line is a page. Pointing at one tells its sizes.';
+  const readout = el('p', { class: 'readout', 'aria-live': 'polite' }, begin);
+  const strips = el('div', { class: 'strips' }, ...space.pages.map((page, index) => pageStrip(map, page, index)));
+  const move = (event) => {
+    const strip = event.target.closest('svg.strip');
+    const index = strip ? [...strips.children].indexOf(strip) : -1;
+    if (index < 0) return;
+    const { left, width } = strip.getBoundingClientRect();
+    const cell = Math.min(map.cells - 1, Math.max(0, Math.floor(((event.clientX - left) / width) * map.cells)));
+    const page = space.pages[index];
+    readout.textContent = `${pageText(map, page, index)}. Here, at ${formatBytes(Math.floor((page.bytes * cell) / map.cells))}: mostly ${letterText(map, page.strip[cell])}.`;
+  };
+  strips.addEventListener('pointermove', move);
+  strips.addEventListener('pointerdown', move);
+  return [strips, readout];
+}
+
+function pageText(map, page, index) {
+  return [`${page.name} ${index + 1}: ${formatBytes(page.bytes)}, ${formatBytes(page.live_bytes)} in blocks`, ...page.vacant.map(([kind, bytes]) => `${map.free[kind].name} ${formatBytes(bytes)}`)].join('; ');
+}
+
+function letterText(map, letter) {
+  if (letter === 'l') return 'blocks';
+  if (letter === 'w') return 'lost bytes';
+  return map.free[kindOfLetter(letter)]?.name ?? 'nothing that the heap names';
 }
 
 function isLost(name) {
@@ -49,9 +85,13 @@ function swatch(colour) {
   return svg('svg', { class: 'swatch', width: 11, height: 11, 'aria-hidden': 'true' }, svg('rect', { width: 11, height: 11, class: colour }));
 }
 
+function swatchKey(colour, text) {
+  return el('span', { class: 'swatch-key' }, swatch(colour), ` ${text}`);
+}
+
 // One page: neighbouring cells of one kind are one rectangle, and the whole says its sums.
 function pageStrip(map, page, index) {
-  const said = [`${page.name} ${index + 1}: ${formatBytes(page.bytes)}, ${formatBytes(page.live_bytes)} in blocks`, ...page.vacant.map(([kind, bytes]) => `${map.free[kind].name} ${formatBytes(bytes)}`)].join('; ');
+  const said = pageText(map, page, index);
   const rects = [];
   for (let from = 0; from < page.strip.length;) {
     let to = from + 1;
@@ -60,13 +100,17 @@ function pageStrip(map, page, index) {
     if (colour) rects.push(svg('rect', { x: from, width: to - from, height: STRIP_HEIGHT, class: colour }));
     from = to;
   }
-  return svg('svg', { class: 'strip', viewBox: `0 0 ${map.cells} ${STRIP_HEIGHT}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': said }, svg('title', {}, said), ...rects);
+  return svg('svg', { class: 'strip', viewBox: `0 0 ${map.cells} ${STRIP_HEIGHT}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': said }, ...rects);
+}
+
+function kindOfLetter(letter) {
+  return '0123456789abcdefghijkmnopqrstuvxyz'.indexOf(letter);
 }
 
 function colourOfLetter(map, letter) {
   if (letter === 'l') return 'live';
   if (letter === 'w') return 'lost';
   if (letter === ' ') return null;
-  const index = '0123456789abcdefghijkmnopqrstuvxyz'.indexOf(letter);
+  const index = kindOfLetter(letter);
   return index < 0 || index >= map.free.length ? null : colourOf(map, index);
 }

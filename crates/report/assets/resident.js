@@ -5,6 +5,8 @@ const KIND_NAMES = {
   data: 'written data of files', file: 'other pages of files', shared: 'shared memory', recorder: 'heaplab’s recorder', kernel: 'the kernel’s pages', unknown: 'unknown',
 };
 
+const RESIDENT_CHART = { width: 760, height: 190, left: 70, bottom: 24, top: 8 };
+
 function residentSection({ resident, frames, timeline }) {
   const columns = [
     { title: 'Part', class: 'wide', value: (row) => row.label, cell: (row) => (row.frames.length ? [row.label, ' ', stackCell(frames, row.frames)] : row.label) },
@@ -23,10 +25,10 @@ function residentSection({ resident, frames, timeline }) {
 function residentChart({ time_ns: times, kinds }, end) {
   if (times.length < 2) return null;
   const top = Math.max(1, ...times.map((_, at) => kinds.reduce((sum, kind) => sum + kind.bytes[at], 0)));
-  const { width, height, left, bottom } = CHART;
+  const { width, height, left, bottom, top: above } = RESIDENT_CHART;
   const [first, last] = [times[0], Math.max(times.at(-1), end, times[0] + 1)];
   const x = (time) => left + ((time - first) / (last - first)) * (width - left - 8);
-  const y = (value) => height - bottom - (value / top) * (height - bottom - CHART.top);
+  const y = (value) => height - bottom - (value / top) * (height - bottom - above);
   const axis = [0, 0.5, 1].flatMap((part) => [
     svg('line', { class: 'grid', x1: left, x2: width - 8, y1: y(part * top), y2: y(part * top) }),
     svg('text', { x: left - 6, y: y(part * top) + 4, 'text-anchor': 'end' }, formatBytes(part * top))]);
@@ -42,6 +44,6 @@ function residentChart({ time_ns: times, kinds }, end) {
   });
   const said = `What was resident in ${plural(times.length, 'reading')}, at most ${formatBytes(top)}: ${kinds.map(({ kind }) => KIND_NAMES[kind]).join(', ')}`;
   return el('figure', { class: 'collections kinds' },
-    svg('svg', { class: 'collection-chart', viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': said }, ...axis, ...areas),
+    svg('svg', { class: 'collection-chart scaled', viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': said }, ...axis, ...areas),
     el('figcaption', {}, ...kinds.flatMap(({ kind }) => [swatch(`kind-${kind}`), ` ${KIND_NAMES[kind]}  `])));
 }

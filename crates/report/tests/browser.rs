@@ -19,6 +19,7 @@ fn the_page_shows_what_it_should_in_chromium() {
         ("bare", sample::bare()),
         ("empty", sample::empty()),
         ("child", sample::child()),
+        ("collected", sample::collected()),
         ("large", sample::large(20_000)),
     ];
     for (name, sample) in samples {

@@ -135,3 +135,20 @@ fn a_child_is_named_as_the_command_line_names_it_and_has_the_marks_of_all() {
     assert_eq!(marks, expected);
     assert_eq!((page.timeline.begin, page.timeline.end), (2_000_000, 2_990_000));
 }
+
+#[test]
+fn pages_of_a_heap_are_its_walk_and_its_collections_are_numbered() {
+    let sample = sample::collected();
+    let page = sample.page();
+    let heap = page.heap_pages.expect("a heap ran the workload");
+    let collections = heap.collections.expect("it collects");
+    assert_eq!((collections.count, &collections.number[..]), (4, &[1, 2, 3, 4][..]));
+    let names = collections.categories.expect("it told its free lists").names;
+    assert_eq!(names, ["24 to 63 bytes", "64 to 2047 bytes", "2048 bytes and more"]);
+    assert_eq!(heap.moments.len(), 2);
+    for moment in &heap.moments {
+        let [space] = &moment.spaces[..] else { panic!("one space: {moment:?}") };
+        let bytes: u64 = space.pages.iter().map(|page| page.bytes).sum();
+        assert_eq!(space.live_bytes + space.vacant_bytes, bytes);
+    }
+}

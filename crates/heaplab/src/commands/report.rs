@@ -255,6 +255,11 @@ fn heap_at(args: &Args, bundle: &Bundle, selection: Selection) -> Result<Option<
     let Some(name) = &args.on else { return Ok(None) };
     let heap = FAMILIES.parse(name)?;
     FAMILIES.walked(heap.as_ref())?;
-    let at = args.at.as_deref();
-    Ok(Some(HeapAt::run(bundle, selection, heap.as_ref(), at, args.html.is_asked_for())?))
+    let (at, for_page) = (args.at.as_deref(), args.html.is_asked_for());
+    // The page draws free bytes by category, of a heap that tells them when asked.
+    let telling = for_page.then(|| FAMILIES.parse(&format!("{name},categories=true")).ok());
+    let runs = telling.flatten();
+    let runs = runs.as_deref().unwrap_or(heap.as_ref());
+    let shown = HeapAt::run(bundle, selection, runs, at, for_page)?;
+    Ok(Some(HeapAt { heap: heap.to_string(), ..shown }))
 }

@@ -205,7 +205,11 @@ mod tests {
             old: kb(1405, 11, 1420),
             new: kb(3, 4091, 8192),
             holes_bytes: 500,
-            free_lists: Some(FreeLists { before: free.clone(), swept: free, waste_bytes: 0 }),
+            free_lists: Some(FreeLists {
+                before: free.clone(),
+                swept: free,
+                ..FreeLists::default()
+            }),
             threshold_percent: Some(54),
         };
         assert_eq!(traces.collections, [expected]);

@@ -361,7 +361,14 @@ impl V8Heap {
         let waste_bytes = (old.spaces[MAIN].free.wasted() + old.sweeper.wasted) as u64;
         let before = crate::check::free_by_category(old);
         old.complete_sweeping();
-        FreeLists { before, swept: crate::check::free_by_category(old), waste_bytes }
+        let minimums = old.strategy.minimums.iter();
+        let smallest_bytes = minimums.map(|&minimum| minimum as u64).collect();
+        FreeLists {
+            smallest_bytes,
+            before,
+            swept: crate::check::free_by_category(old),
+            waste_bytes,
+        }
     }
 
     fn run<W: World>(

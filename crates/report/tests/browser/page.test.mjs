@@ -375,6 +375,44 @@ describe('replay', PARALLEL, () => {
   }));
 });
 
+describe('a heap that collects', PARALLEL, () => {
+  test('pointing and arrows tell each collection, in a chart as wide as there is room', () => {
+    const look = async (tab, model) => {
+      const { collections } = model.heap_pages;
+      const figure = tab.locator('figure.collections').first();
+      const chart = figure.locator('svg.collection-chart');
+      await chart.scrollIntoViewIfNeeded();
+      const box = await chart.boundingBox();
+      assert.ok(box.width > 250 && box.width <= (await tab.locator('#replay').boundingBox()).width, `${box.width}`);
+      await tab.mouse.move(box.x + box.width - 12, box.y + 60);
+      const said = () => figure.locator('.readout').textContent();
+      const last = collections.number.length - 1;
+      assert.match(await said(), new RegExp(`^Collection ${collections.number[last]}, ${collections.kind[last]} \\(${collections.cause[last]}\\), after 4,000 births, pause 6\\.00 ms: committed 1\\.00 MiB`));
+      await chart.focus();
+      await tab.keyboard.press('Home');
+      assert.match(await said(), /^Collection 1, scavenge \(allocation\)/);
+      const categories = tab.locator('figure.collections').nth(1);
+      await categories.locator('svg').first().focus();
+      await tab.keyboard.press('End');
+      assert.match(await categories.locator('.readout').textContent(), /128 KiB in blocks of 2048 bytes and more, 48 B in blocks of 24 to 63 bytes/);
+    };
+    return Promise.all([open('collected', look), open('collected', look, { viewport: PHONE })]);
+  });
+
+  test('pointing at a page tells its sizes and what lies there', () => open('collected', async (tab) => {
+    const strip = tab.locator('svg.strip').first();
+    await strip.scrollIntoViewIfNeeded();
+    const box = await strip.boundingBox();
+    const readout = tab.locator('.strips + .readout').first();
+    for (const [share, there] of [[0.25, 'blocks'], [0.75, '(free, 2048 bytes and more)']]) {
+      await tab.mouse.move(box.x + box.width * share, box.y + box.height / 2);
+      const said = await readout.textContent();
+      assert.ok(said.includes('page 1: 256 KiB, 128 KiB in blocks; (free, 2048 bytes and more) 128 KiB; (header) 256 B') && said.endsWith(`mostly ${there}.`), said);
+    }
+    assert.ok(await tab.getByText('128 KiB in one hole stay unused.').isVisible());
+  }));
+});
+
 describe('recordings with little in them', PARALLEL, () => {
   test('say in words what is not there', () => open('bare', async (tab) => {
     const words = { '#stacks': 'No stacks were recorded', '#replay': 'has not been replayed', '#time': 'was not sampled', '#end': 'everything that was allocated was freed', '#figures': 'not measured' };

@@ -3,6 +3,8 @@
 //! short-lived buffers, grows one buffer too slowly, closes, and forgets some of it. Names are as
 //! unfriendly as names get.
 
+mod collected;
+
 use heaplab_experiment::results::{
     CellFailure, Comparison, Estimate, HeapResult, Machine, Measure, Outcome, RESULTS_VERSION,
     Results, Settings, Space, SpaceMoment, Time, Touch, Workload,
@@ -10,7 +12,7 @@ use heaplab_experiment::results::{
 use heaplab_findings::{Detectors, Findings};
 use heaplab_profile::{Options, Profile, profile};
 use heaplab_report::page::model;
-use heaplab_report::{Report, Shown};
+use heaplab_report::{HeapAt, Report, Shown};
 use heaplab_trace::{
     Event, Flags, Op, StackId,
     bundle::Meta,
@@ -37,12 +39,14 @@ pub struct Recorded {
     pub replays: Vec<Results>,
     /// Row of the process that the page is about; `None`: all.
     pub process: Option<u32>,
+    /// A heap that ran it.
+    pub heap_at: Option<HeapAt>,
 }
 
 impl Recorded {
     /// The page of it.
     pub fn page(&self) -> model::Page {
-        let Recorded { meta, tables, profile, findings, replays, process } = self;
+        let Recorded { meta, tables, profile, findings, replays, process, heap_at } = self;
         heaplab_report::page::page(&Report {
             what_if: "",
             savings: &[],
@@ -56,7 +60,7 @@ impl Recorded {
             findings,
             replays,
             metaspaces: &[],
-            heap_at: None,
+            heap_at: heap_at.as_ref(),
         })
     }
 }
@@ -68,6 +72,11 @@ pub fn full() -> Recorded {
     let mut sample = analyse(workload.meta(), workload.tables, &workload.events);
     sample.replays = vec![results(), earlier_results()];
     sample
+}
+
+/// The bare one, run by a heap that collects.
+pub fn collected() -> Recorded {
+    Recorded { heap_at: Some(collected::heap_at()), ..bare() }
 }
 
 /// A recording without stacks, samples, marks, findings or a replay, cut and with losses.
@@ -217,7 +226,7 @@ fn analyse(meta: Meta, tables: Tables, events: &[Event]) -> Recorded {
     let profile = profile(&tables, &mut Slice(events), &Options::default(), &mut detectors)
         .expect("the sample is a legal recording");
     let findings = detectors.finish(&tables, &profile);
-    Recorded { meta, tables, profile, findings, replays: Vec::new(), process: None }
+    Recorded { meta, tables, profile, findings, replays: Vec::new(), process: None, heap_at: None }
 }
 
 struct Generator {

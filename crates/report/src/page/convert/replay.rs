@@ -98,7 +98,8 @@ pub(super) fn collections(all: &[Collection]) -> model::ReplayCollections {
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
     all.iter().for_each(|one| *kinds.entry(&one.kind).or_default() += 1);
     let shown = all.len().min(limits::COLLECTION_POINTS);
-    let nth = |row: usize| &all[if shown < 2 { 0 } else { row * (all.len() - 1) / (shown - 1) }];
+    let place = |row: usize| if shown < 2 { 0 } else { row * (all.len() - 1) / (shown - 1) };
+    let nth = |row: usize| &all[place(row)];
     let column = |of: fn(&Collection) -> u64| (0..shown).map(|row| of(nth(row))).collect();
     model::ReplayCollections {
         count: all.len() as u64,
@@ -107,6 +108,7 @@ pub(super) fn collections(all: &[Collection]) -> model::ReplayCollections {
             .map(|(kind, count)| format!("{} {kind}", words::count(*count)))
             .collect::<Vec<_>>()
             .join(", "),
+        number: (0..shown).map(|row| place(row) as u64 + 1).collect(),
         births: column(|one| one.births),
         committed_bytes: column(|one| one.after.committed_bytes),
         used_bytes: column(|one| one.after.used_bytes),
@@ -127,16 +129,22 @@ pub(super) fn collections(all: &[Collection]) -> model::ReplayCollections {
 /// Free bytes of each category at full collections, where the heap told them.
 fn categories(all: &[Collection]) -> Option<model::FreeCategories> {
     let told: Vec<_> =
-        all.iter().filter_map(|one| Some((one.births, &one.free_lists.as_ref()?.swept))).collect();
-    let count = told.iter().map(|(_, lists)| lists.len()).max()?;
+        all.iter().filter_map(|one| Some((one.births, one.free_lists.as_ref()?))).collect();
+    let count = told.iter().map(|(_, lists)| lists.swept.len()).max()?;
+    let smallest = told.first().map(|(_, lists)| &lists.smallest_bytes)?;
+    let name = |at: usize| match (smallest.get(at), smallest.get(at + 1)) {
+        (Some(from), Some(next)) => format!("{from} to {} bytes", next - 1),
+        (Some(from), None) => format!("{from} bytes and more"),
+        _ => format!("category {}", at + 1),
+    };
     let step = told.len().div_ceil(limits::COLLECTION_POINTS).max(1);
     let shown = || told.iter().step_by(step);
     Some(model::FreeCategories {
-        names: (1..=count).map(|category| format!("category {category}")).collect(),
+        names: (0..count).map(name).collect(),
         births: shown().map(|(births, _)| *births).collect(),
         bytes: shown()
             .map(|(_, lists)| {
-                (0..count).map(|at| lists.get(at).map_or(0, |blocks| blocks.bytes)).collect()
+                (0..count).map(|at| lists.swept.get(at).map_or(0, |blocks| blocks.bytes)).collect()
             })
             .collect(),
     })

@@ -56,6 +56,8 @@ pub struct ReplayCollections {
     pub count: u64,
     /// How many of each kind, in words: "12 scavenge, 7 mark-compact".
     pub kinds: String,
+    /// Of each, counted from 1 over all that ran.
+    pub number: Vec<u64>,
     /// Births before each.
     pub births: Vec<u64>,
     /// Committed bytes of the space that the heap is about, after each.
