@@ -94,7 +94,10 @@ fn measure(id: &str) -> Result<Option<String>> {
         "v8.end-of-cycle" => latency::row().map(Some),
         "v8.real.memory" => nodes::memory(),
         "v8.real.equal" => nodes::equal(),
-        _ => Ok(memory::row(id)?.or(times::row(id)?)),
+        _ => match memory::row(id)? {
+            None => times::row(id)?.with_context(|| format!("nothing measures {id}")).map(Some),
+            row => Ok(row),
+        },
     }
 }
 
