@@ -88,7 +88,7 @@ pub fn picture(results: &Results) -> String {
             for (index, variant) in results.variants.iter().enumerate() {
                 curve(&mut out, &scale, variant, colour(index));
             }
-            let mut labels = Labels::default();
+            let mut labels = Labels::beside(results, &scale);
             for (index, variant) in results.variants.iter().enumerate() {
                 points(&mut out, &scale, variant, index, &mut labels);
             }
@@ -218,15 +218,28 @@ fn curve(out: &mut String, scale: &Scale, variant: &VariantResult, colour: &str)
     );
 }
 
-/// Places of the names that stand beside points, so that none covers another one.
+/// Places of the names that stand beside points, so that none covers another one or a point.
 #[derive(Default)]
 struct Labels(Vec<[f64; 4]>);
 
 /// A line of a label, and about a letter's width.
 const LABEL_HEIGHT: f64 = 13.0;
 const LETTER_WIDTH: f64 = 6.6;
+/// Half of a point's mark.
+const MARK: f64 = 5.0;
 
 impl Labels {
+    /// No name yet, and the points that names leave free.
+    fn beside(results: &Results, scale: &Scale) -> Labels {
+        let points = results.variants.iter().flat_map(|variant| &variant.points);
+        let places = points.filter_map(|point| {
+            let (time, space) = point.time_s.zip(point.space_bytes)?;
+            let (x, y) = (scale.x(time.value), scale.y(space.value));
+            Some([x - MARK, x + MARK, y - MARK, y + MARK])
+        });
+        Labels(places.collect())
+    }
+
     /// The place nearest to `y` where a text that begins at `x` (ends there, of a negative width)
     /// covers no other one; `y` where there is none near.
     fn place(&mut self, x: f64, y: f64, width: f64) -> f64 {
