@@ -1,11 +1,19 @@
 //! The thread behind `Reclaim::Background`: it wakes up every interval and gives idle memory back.
 //!
 //! A forked child has no such thread. It starts one of its own when the first arena dies in it.
+//!
+//! The thread is the C library's and not std's. std notes each thread's stack in a list (for its
+//! message about overflows), whose lock a thread takes when it begins and when it ends. In a child
+//! that is forked meanwhile nobody lets the lock go, and a thread of std would wait for it before
+//! its first line. So no thread of a space ever holds this lock, and none waits for it.
 
 use crate::pool::reclaim::By;
 use crate::space::Shared;
 use crate::sync::{Kept, lock_std};
+use std::ffi::c_void;
 use std::io;
+use std::mem::MaybeUninit;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -43,25 +51,12 @@ impl Background {
     }
 
     pub(crate) fn start(&self) -> io::Result<()> {
-        let (signal, space, interval, keep_bytes) =
-            (self.signal.clone(), self.space.clone(), self.interval, self.keep_bytes);
-        let run = move || {
-            let mut stopped = lock_std(&signal.stopped);
-            while !*stopped {
-                stopped = signal
-                    .changed
-                    .wait_timeout(stopped, interval)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0;
-                drop(stopped);
-                let Some(space) = space.upgrade() else { return };
-                // What the kernel refuses stays idle until the next time.
-                let _ = space.reclaim(By::Background, keep_bytes);
-                drop(space);
-                stopped = lock_std(&signal.stopped);
-            }
-        };
-        std::thread::Builder::new().name("elastic-reclaim".into()).spawn(run).map(drop)
+        start_thread(Work {
+            space: self.space.clone(),
+            interval: self.interval,
+            keep_bytes: self.keep_bytes,
+            signal: self.signal.clone(),
+        })
     }
 
     /// Whether nobody gives idle memory back, because the thread is the parent's.
@@ -108,4 +103,79 @@ impl Background {
             self.orphaned.store(true, Ordering::Relaxed);
         }
     }
+}
+
+/// What the thread does, and all that it holds.
+struct Work {
+    space: Weak<Shared>,
+    interval: Duration,
+    keep_bytes: usize,
+    signal: Arc<Signal>,
+}
+
+impl Work {
+    fn run(&self) {
+        let mut stopped = lock_std(&self.signal.stopped);
+        while !*stopped {
+            stopped = self
+                .signal
+                .changed
+                .wait_timeout(stopped, self.interval)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+            drop(stopped);
+            let Some(space) = self.space.upgrade() else { return };
+            // What the kernel refuses stays idle until the next time.
+            let _ = space.reclaim(By::Background, self.keep_bytes);
+            drop(space);
+            stopped = lock_std(&self.signal.stopped);
+        }
+    }
+}
+
+/// Stack of the thread, bytes: a reclaim goes a few calls deep.
+const STACK_BYTES: usize = 256 << 10;
+
+fn start_thread(work: Work) -> io::Result<()> {
+    let refused = |code: i32| match code {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code)),
+    };
+    let mut attributes = MaybeUninit::uninit();
+    let mut thread = MaybeUninit::uninit();
+    let work = Box::into_raw(Box::new(work));
+    // SAFETY: the attributes are made before they are used and destroyed once; the new thread alone
+    // owns the work, unless there is none, and then it is taken back.
+    unsafe {
+        let attributes = attributes.as_mut_ptr();
+        let begun = refused(libc::pthread_attr_init(attributes)).and_then(|()| {
+            let started = refused(libc::pthread_attr_setstacksize(attributes, STACK_BYTES))
+                .and_then(|()| {
+                    let (thread, work) = (thread.as_mut_ptr(), work.cast());
+                    refused(libc::pthread_create(thread, attributes, begin, work))
+                });
+            libc::pthread_attr_destroy(attributes);
+            started
+        });
+        match begun {
+            Ok(()) => refused(libc::pthread_detach(thread.assume_init())),
+            Err(error) => {
+                drop(Box::from_raw(work));
+                Err(error)
+            }
+        }
+    }
+}
+
+extern "C" fn begin(work: *mut c_void) -> *mut c_void {
+    // SAFETY: `start_thread` gives its work to this thread alone.
+    let work = unsafe { Box::from_raw(work.cast::<Work>()) };
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: it names the calling thread, by a text that ends with a zero.
+    unsafe {
+        libc::pthread_setname_np(libc::pthread_self(), c"elastic-reclaim".as_ptr());
+    }
+    // A mistake ends this thread, as it would end one of std, and not the program.
+    let _ = std::panic::catch_unwind(AssertUnwindSafe(|| work.run()));
+    std::ptr::null_mut()
 }

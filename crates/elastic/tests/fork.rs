@@ -68,16 +68,38 @@ fn in_child(spaces: &[Space], mine: &Arena, nth: usize) -> Result<(), heaplab_el
     work(&own, 1)?;
     if nth.is_multiple_of(16) {
         let (space, other) = (spaces[nth / 16 % spaces.len()].clone(), own.clone());
-        let thread = std::thread::spawn(move || work(&space, 1).and_then(|()| work(&other, 1)));
-        thread.join().expect("no panic")?;
+        on_a_thread(&move || work(&space, 1).and_then(|()| work(&other, 1)))?;
     }
     Ok(())
 }
 
+type Act<'a> = &'a dyn Fn() -> Result<(), heaplab_elastic::Error>;
+
+/// Runs `act` on a thread of the C library. A thread of std takes a lock of std as it begins, which
+/// a thread of the parent that began or ended at the fork holds here for good.
+fn on_a_thread(act: Act) -> Result<(), heaplab_elastic::Error> {
+    extern "C" fn begin(act: *mut libc::c_void) -> *mut libc::c_void {
+        // SAFETY: the caller waits for this thread, and lends it this.
+        let (act, outcome) = unsafe { &mut *act.cast::<(Act, Option<_>)>() };
+        *outcome = Some(act());
+        std::ptr::null_mut()
+    }
+    let mut lent: (Act, Option<Result<(), heaplab_elastic::Error>>) = (act, None);
+    // SAFETY: what is lent outlives the thread, which is waited for.
+    unsafe {
+        let mut thread = std::mem::zeroed();
+        let attributes = std::ptr::null();
+        let began =
+            libc::pthread_create(&raw mut thread, attributes, begin, (&raw mut lent).cast());
+        assert_eq!((began, libc::pthread_join(thread, std::ptr::null_mut())), (0, 0));
+    }
+    lent.1.expect("the thread has ended")
+}
+
 /// Forks, runs `act` in the child, and returns how the child ended: 0, or its status.
 fn forked(act: impl FnOnce() -> Result<(), heaplab_elastic::Error>) -> i32 {
-    // SAFETY: the child runs `act` and ends; std's own locks are only those of the allocator, which
-    // forks.
+    // SAFETY: the child runs `act` and ends. Of std's locks it takes the allocator's alone, which
+    // forks; its threads are not std's ([`on_a_thread`]).
     unsafe {
         let child = libc::fork();
         assert!(child >= 0, "cannot fork: {}", std::io::Error::last_os_error());
