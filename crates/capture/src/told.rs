@@ -2,6 +2,8 @@
 
 use crate::take::{Taken, part_of};
 use crate::workers::Worker;
+use heaplab_text::lines::one_line;
+use heaplab_text::words::bytes;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,18 @@ pub fn json(taken: &Taken) -> Value {
         "walking_s": taken.walking.as_secs_f64(),
         "receiving_s": taken.receiving.as_secs_f64(),
     })
+}
+
+/// What was done, for a person; `title` is the target's.
+pub fn line(taken: &Taken, title: &str) -> String {
+    format!(
+        "{}: {} from {}; the target walked its heap for {:.1} s and sent for {:.1} s",
+        taken.path.display(),
+        bytes(taken.bytes),
+        one_line(title),
+        taken.walking.as_secs_f64(),
+        taken.receiving.as_secs_f64()
+    )
 }
 
 /// A snapshot that Node has written by itself: nobody measured how long that took.

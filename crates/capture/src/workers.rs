@@ -119,6 +119,32 @@ fn thread_number(title: &str) -> Option<u32> {
     rest.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
+/// The most workers that a message lists.
+const LISTED_MAX: usize = 20;
+
+/// The workers, a line each.
+pub fn list(workers: &[Worker]) -> String {
+    workers.iter().take(LISTED_MAX).map(|worker| format!("\n  {worker}")).collect()
+}
+
+/// The heaps that `wanted` means; `None` is the main thread's, and alone what nobody asks beside.
+///
+/// # Errors
+/// As [`choose`], with the workers that there are.
+pub fn heaps(workers: Vec<Worker>, wanted: Option<&str>) -> Result<Vec<Option<Worker>>, String> {
+    match wanted {
+        None => Ok(vec![None]),
+        Some("all") => Ok(std::iter::once(None).chain(workers.into_iter().map(Some)).collect()),
+        Some(wanted) => match choose(&workers, wanted) {
+            Ok(worker) => Ok(vec![Some(worker.clone())]),
+            Err(why) => {
+                let colon = if workers.is_empty() { "" } else { ":" };
+                Err(format!("--worker {wanted}: {why}{colon}{}", list(&workers)))
+            }
+        },
+    }
+}
+
 /// The worker that `wanted` names: by its number, or by a part of its title or address. What is
 /// wrong is said in words.
 ///

@@ -34,6 +34,14 @@ pub enum ExportError {
         "the requested moment (number {0}) is not in the selection; choose another moment, or all processes"
     )]
     MomentMissing(usize),
+    /// The recording has this mark, and the process does not.
+    #[error("the mark `{0}` did not pass in this process; try --process all")]
+    MarkElsewhere(String),
+    /// The metaspaces of so many JVMs.
+    #[error(
+        "a heap snapshot shows the metaspace of one JVM, and this recording has {0}: name one with --process"
+    )]
+    SeveralJvms(usize),
     /// The recording cannot be read, or compiled for a replay.
     #[error(transparent)]
     Unread(#[from] heaplab_trace::TraceError),
@@ -55,4 +63,11 @@ pub enum ExportError {
         /// Those of both that are the same.
         same: usize,
     },
+}
+
+impl ExportError {
+    /// Whether asking for another process or moment helps.
+    pub fn is_misasked(&self) -> bool {
+        matches!(self, ExportError::MarkElsewhere(_) | ExportError::SeveralJvms(_))
+    }
 }

@@ -39,13 +39,15 @@ mod heap_snapshot;
 mod live;
 mod pprof;
 mod pprof_messages;
+mod source;
 mod speedscope;
 mod stacks;
 
 pub use detail::Detail;
 pub use error::ExportError;
-pub use heap_snapshot::{HeapSnapshot, MetaspaceSnapshot, StandingHeap, Stood, Written};
+pub use heap_snapshot::{HeapAtMoment, HeapSnapshot, MetaspaceSnapshot, WalkedHeap, Written};
 pub use live::{LiveBlock, LiveBlocks};
+pub use source::Source;
 
 use heaplab_profile::Profile;
 use heaplab_trace::bundle::{Bundle, Selection};

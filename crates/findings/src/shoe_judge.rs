@@ -196,13 +196,7 @@ impl Judge<'_> {
 
     /// The table of the allocator recorded under, where there is one.
     fn recorded_table(&self) -> Option<Allocator> {
-        let name = self.options.recorded_under.as_str();
-        let tables = [
-            ("glibc", Allocator::Glibc),
-            ("jemalloc", Allocator::Jemalloc),
-            ("mimalloc", Allocator::Mimalloc),
-        ];
-        tables.into_iter().find(|(start, _)| name.starts_with(start)).map(|(_, table)| table)
+        Allocator::recorded(&self.options.recorded_under)
     }
 }
 

@@ -112,7 +112,7 @@ fn each(
 
 /// Whether under half of the functions of one recording are in the other: builds of one program
 /// have other names, too.
-pub fn share_few_functions(one: &Tables, other: &Tables) -> bool {
+pub(crate) fn share_few_functions(one: &Tables, other: &Tables) -> bool {
     let [one, other] = [one, other].map(|tables| {
         let functions = tables.frames.iter().filter_map(|frame| frame.function.as_deref());
         functions.collect::<HashSet<&str>>()

@@ -2,8 +2,9 @@
 //!
 //! For whoever wants a change of the program that costs memory to fail its build. An [`Assertion`]
 //! is a condition in the language of `heaplab_expression` over the names that [`Measured`] knows:
-//! bytes and counts of the whole run, of functions, of marks. [`junit`] writes what came of several
-//! for a CI server.
+//! bytes and counts of the whole run, of functions, of marks. [`Answer`] checks several against a
+//! recording. [`Decision`] is what a gate of any kind comes to (heap snapshots have one, too), and
+//! [`junit`] writes it for a CI server.
 //!
 //! ```
 //! use heaplab_gate::Assertion;
@@ -17,10 +18,13 @@
 
 mod assertion;
 mod baseline;
+mod decision;
 pub mod junit;
 mod measured;
 mod names;
+mod recording;
 
 pub use assertion::{Asked, Assertion, Checked, Largest};
-pub use baseline::share_few_functions;
+pub use decision::{Decision, Doubt};
 pub use measured::{Measured, Unmeasured};
+pub use recording::{Answer, Recording};

@@ -12,13 +12,14 @@ mod misasked;
 mod answer;
 mod bare;
 mod bundled;
-mod choose;
 mod commands;
+mod gate;
 mod heaps;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use heaplab_curve::question::AskedWrongly;
 use heaplab_experiment::own::CELL;
+use heaplab_export::ExportError;
 use heaplab_heap::FamilyError;
 use heaplab_profile::choose::ChooseError;
 use heaplab_report::HeapAtError;
@@ -111,7 +112,7 @@ fn main() -> ExitCode {
     terminal::choose_colours(line.color);
     let done = match line.command {
         Some(command) => run(command),
-        None => welcome(),
+        None => print!("{}", bare::welcome()).map(|()| ExitCode::SUCCESS).map_err(Into::into),
     };
     done.unwrap_or_else(|error| {
         if matches!(error.downcast_ref(), Some(OutputError::ReaderGone)) {
@@ -131,11 +132,6 @@ fn serve_cell() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn welcome() -> anyhow::Result<ExitCode> {
-    print!("{}", bare::welcome())?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Says why a command line is refused, in clap's colours where its lines fit: it breaks none
@@ -160,6 +156,7 @@ fn is_misasked(error: &anyhow::Error) -> bool {
                 || matches!(cause.downcast_ref(), Some(ChooseError::NotThere(_)))
                 || matches!(cause.downcast_ref(), Some(FamilyError::Wrong(_)))
                 || matches!(cause.downcast_ref(), Some(HeapAtError::Moment(_)))
+                || cause.downcast_ref::<ExportError>().is_some_and(ExportError::is_misasked)
                 || cause.downcast_ref::<TrackError>().is_some_and(TrackError::is_misasked)
         })
 }

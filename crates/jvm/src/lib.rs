@@ -26,6 +26,7 @@
 //! ```
 
 pub mod asked;
+mod chunk_op;
 pub mod display;
 pub mod granules;
 mod import;
@@ -37,8 +38,9 @@ pub mod shadow;
 pub mod statistics;
 pub mod workload;
 
+pub use chunk_op::ChunkOp;
 pub use import::{Format, import};
 pub use reclaim::Reclaim;
-pub use report::{At, Point, Report, has_chunks, is_metaspace, report, reports, shadow_at};
+pub use report::{At, Point, Report, has_chunks, is_metaspace, jvms, report, reports, shadow_at};
 pub use requests::Requests;
 pub use statistics::Statistics;

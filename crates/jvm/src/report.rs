@@ -1,8 +1,11 @@
 //! What the metaspace of a JVM held at a moment: one pass over the recording.
 
+use crate::chunk_op::{ChunkOp, all_are_known};
 use crate::shadow::Shadow;
 use crate::{Requests, Statistics};
-use heaplab_trace::tables::{ChunkOp, Tables};
+use heaplab_profile::{At as Place, choose};
+use heaplab_trace::bundle::Selection;
+use heaplab_trace::tables::Tables;
 use heaplab_trace::{Event, EventSource, TraceError};
 use serde::Serialize;
 
@@ -20,6 +23,31 @@ pub enum At {
     Time(u64),
     /// Before the event of this row.
     Row(u64),
+}
+
+impl At {
+    /// A moment as a user names it. The peak of a metaspace is when the most was committed.
+    pub fn of(tables: &Tables, moment: choose::Moment) -> At {
+        let time = |mark: u32| tables.marks.get(mark as usize).map_or(0, |mark| mark.time_ns);
+        match moment {
+            choose::Moment::End => At::End,
+            choose::Moment::Peak => At::Peak,
+            choose::Moment::At(Place::Time(time_ns)) => At::Time(time_ns),
+            choose::Moment::At(Place::Row(row)) => At::Row(row),
+            choose::Moment::At(Place::Mark(mark)) => At::Time(time(mark)),
+        }
+    }
+}
+
+/// The JVMs that a selection means: its process, or every process that was recorded.
+pub fn jvms(tables: &Tables, selection: Selection) -> Vec<u32> {
+    if let Some(process) = selection.process {
+        return vec![process];
+    }
+    let processes = &tables.processes;
+    let is_known =
+        |row: &u32| processes.get(*row as usize).is_none_or(|process| process.refused.is_none());
+    (0..processes.len().max(1) as u32).filter(is_known).collect()
 }
 
 /// One moment of the timeline.
@@ -91,6 +119,7 @@ pub fn reports(
     processes: &[u32],
     at: At,
 ) -> Result<Vec<Report>, TraceError> {
+    all_are_known(tables)?;
     let mut passes: Vec<Pass> =
         processes.iter().map(|process| Pass::new(tables, *process, at)).collect();
     events.for_each(|event| {
@@ -110,6 +139,7 @@ pub fn shadow_at(
     process: u32,
     at: At,
 ) -> Result<Shadow, TraceError> {
+    all_are_known(tables)?;
     let mut pass = Pass { keeps_shadow: true, ..Pass::new(tables, process, at) };
     events.for_each(|event| {
         pass.event(event);
@@ -126,7 +156,10 @@ fn peak(tables: &Tables, process: u32) -> Option<(u64, usize)> {
     let mut peak = (0, None);
     for (index, chunk) in tables.chunks.iter().enumerate() {
         if chunk.process == process
-            && matches!(chunk.op, ChunkOp::Granule | ChunkOp::Commit | ChunkOp::Uncommit)
+            && matches!(
+                ChunkOp::of(chunk),
+                Some(ChunkOp::Granule | ChunkOp::Commit | ChunkOp::Uncommit)
+            )
         {
             shadow.chunk(chunk);
             if shadow.committed_bytes() > peak.0 {

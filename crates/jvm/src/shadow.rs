@@ -10,10 +10,11 @@
 //! committed. Source: `metachunk.cpp`, `rootChunkArea.cpp`, `chunkManager.cpp`, `freeBlocks.cpp` of
 //! JDK 17; a test compares the result with `jcmd VM.metaspace` of a running JVM.
 
+use crate::ChunkOp;
 use crate::Reclaim;
 use crate::granules::Granules;
 use hashbrown::HashMap;
-use heaplab_trace::tables::{ChunkEvent, ChunkOp, Tables};
+use heaplab_trace::tables::{ChunkEvent, Tables};
 use heaplab_trace::{Event, ObjectId, Op};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
@@ -343,7 +344,8 @@ impl Shadow {
     /// What became of chunks.
     pub fn chunk(&mut self, event: &ChunkEvent) {
         let (address, bytes) = (event.address, event.bytes);
-        match event.op {
+        let Some(op) = ChunkOp::of(event) else { return };
+        match op {
             ChunkOp::Granule => {
                 self.reclaim = Reclaim::from_code(address);
                 if bytes.is_power_of_two()

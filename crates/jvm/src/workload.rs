@@ -449,9 +449,10 @@ pub fn name_kinds(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ChunkOp;
     use crate::import::{Format, detect, import};
     use heaplab_trace::import::Options;
-    use heaplab_trace::tables::{ChunkEvent, ChunkOp};
+    use heaplab_trace::tables::ChunkEvent;
     use std::path::Path;
 
     fn read(text: &str, lenient: bool) -> Result<(Vec<Event>, Imported), TraceError> {
@@ -731,7 +732,7 @@ mod tests {
     fn one_process_is_written_with_its_own_purges_and_numbers() {
         let (_, mut imported) = read(SMALL, false).unwrap();
         let purge = |row, process| ChunkEvent {
-            op: ChunkOp::Purge,
+            op: ChunkOp::Purge.into(),
             row,
             process,
             time_ns: 9_000,

@@ -35,7 +35,10 @@ impl Default for Options {
 /// the kernel move them (mremap). It may have raised this bound since, up to 32 MiB, and then such
 /// a block may have been copied as well: nobody recorded it. An unknown allocator may be glibc.
 pub fn remapped_from_bytes(allocator: &str) -> u64 {
-    if allocator.is_empty() || allocator.starts_with("glibc") { 128 * 1024 - 24 } else { u64::MAX }
+    match allocator.split(' ').next() {
+        None | Some("" | "glibc") => 128 * 1024 - 24,
+        Some(_) => u64::MAX,
+    }
 }
 
 /// A requested moment.

@@ -23,6 +23,22 @@ pub enum RecordError {
     /// The output's place is taken by something that is no bundle, and is not removed.
     #[error("{0} is no bundle, and is not replaced: choose another name with -o")]
     NotABundle(PathBuf),
+    /// No recording lies at the place that was named.
+    #[error("{0}: there is no such recording (No such file or directory)")]
+    NoRecording(PathBuf),
+    /// The recording will be there when its program has ended.
+    #[error("{0} is still being recorded: it is there when its program has ended")]
+    StillRecording(PathBuf),
+    /// The recording's spool is there, and nobody works on it.
+    #[error(
+        "{bundle}: its recording was not finished; `heaplab recover {spool}` makes {bundle} of what is there"
+    )]
+    Unfinished {
+        /// The place that was named.
+        bundle: PathBuf,
+        /// What is there.
+        spool: PathBuf,
+    },
     /// An unfinished recording left its spool.
     #[error(
         "{0} holds an unfinished recording: finish it with `heaplab recover`, or replace it with --force"

@@ -243,7 +243,7 @@ impl Unseen {
             execs.iter().filter(|exec| !exec.is_child).map(|exec| exec.pid).collect();
         let mut nameless: Vec<&str> = Vec::new();
         for note in notes {
-            if let Note::Unrecorded { pid, executable, reason } = note {
+            if let Note::Unrecorded { pid, executable, reason, .. } = note {
                 looked_at.entry(*pid).or_default().push(executable);
                 nameless.extend(Some(executable.as_str()).filter(|_| !numbered.contains(pid)));
                 unseen.add(executable.as_bytes(), reason.clone(), Who::Process(*pid));
@@ -419,6 +419,7 @@ mod tests {
             pid: 30,
             executable: String::from(shell),
             reason: String::from("is static"),
+            is_unread: false,
         }];
         let sentences = Unseen::new(&notes, &execs, &images, None).sentences();
         let one = format!(
@@ -455,6 +456,7 @@ mod tests {
             pid: 6,
             executable: String::from("/no/such/file"),
             reason: String::from("is static"),
+            is_unread: false,
         }];
         let unseen = Unseen::new(&notes, &execs, &BTreeMap::new(), None);
         let expected = [

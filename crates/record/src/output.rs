@@ -3,7 +3,7 @@
 use crate::control::{self, CONTROL_FILE};
 use crate::error::RecordError;
 use crate::mark::spool_of;
-use heaplab_trace::bundle::may_be_replaced;
+use heaplab_trace::bundle::{Bundle, may_be_replaced};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -16,6 +16,24 @@ pub fn default_output(program: &OsStr) -> PathBuf {
     let mut name = Path::new(program).file_name().unwrap_or(OsStr::new("recording")).to_owned();
     name.push(".heaplab");
     PathBuf::from(name)
+}
+
+/// The recording at `path`.
+///
+/// # Errors
+/// The recording is not there, is not finished (the error says what to do), or is no bundle.
+pub fn open(path: &Path) -> Result<Bundle, RecordError> {
+    // Only a folder that is known not to be there is missing: opening says why another cannot be
+    // looked into.
+    if !matches!(path.try_exists(), Ok(false)) {
+        return Ok(Bundle::open(path)?);
+    }
+    let spool = spool_of(path);
+    Err(match spool.exists() {
+        false => RecordError::NoRecording(path.into()),
+        true if control::is_running(&spool) => RecordError::StillRecording(path.into()),
+        true => RecordError::Unfinished { bundle: path.into(), spool },
+    })
 }
 
 /// The bundle that the spool will become: its name without ".spool".

@@ -550,7 +550,7 @@ impl Session<'_> {
             ),
             (None, None) => return,
         };
-        let missed = Unrecorded { pid: self.pid, executable, reason };
+        let missed = Unrecorded { pid: self.pid, executable, reason, is_unread: false };
         let note = missed.note();
         self.unrecorded.push(missed);
         if self.stopped.is_none()

@@ -1,18 +1,50 @@
 //! What a recording amounted to: for a person in lines, for a machine as JSON.
 
+use crate::drain::Totals;
 use crate::finish::{Finished, tables::text_of};
 use crate::{jvm, node, ocaml, session};
 use heaplab_text::shell::quoted;
-use heaplab_text::words::{bytes, plural};
+use heaplab_text::words::{bytes, count, plural};
 use heaplab_trace::bundle::Meta;
 use serde_json::{Value, json};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::time::Instant;
 
 /// Pids that are listed.
 const PIDS_MAX: usize = 8;
+
+/// The line of progress while a program runs, with the rate since the line before.
+#[derive(Debug)]
+pub struct Rate {
+    at: Instant,
+    events: u64,
+}
+
+impl Default for Rate {
+    fn default() -> Rate {
+        Rate { at: Instant::now(), events: 0 }
+    }
+}
+
+impl Rate {
+    /// The next line.
+    pub fn line(&mut self, totals: &Totals) -> String {
+        let now = Instant::now();
+        let seconds = now.duration_since(self.at).as_secs_f64().max(1e-3);
+        let rate = totals.events.saturating_sub(self.events) as f64 / seconds;
+        *self = Rate { at: now, events: totals.events };
+        format!(
+            "recording: {} events ({}/s), about {} live, spool {}",
+            count(totals.events),
+            count(rate as u64),
+            bytes(totals.live_bytes_estimate),
+            bytes(totals.spool_bytes)
+        )
+    }
+}
 
 /// What a recording amounted to.
 #[derive(Clone, Debug)]

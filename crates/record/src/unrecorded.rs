@@ -24,6 +24,8 @@ pub struct Unrecorded {
     pub executable: PathBuf,
     /// The reason.
     pub reason: String,
+    /// Whether that is a file in the spool that cannot be read.
+    pub is_unread: bool,
 }
 
 impl Unrecorded {
@@ -33,6 +35,7 @@ impl Unrecorded {
             pid: self.pid,
             executable: self.executable.to_string_lossy().into_owned(),
             reason: self.reason.clone(),
+            is_unread: self.is_unread,
         }
     }
 }
@@ -45,7 +48,7 @@ pub fn unread(pid: u32, reason: String, executable: Option<PathBuf>, execs: &[Ex
     };
     let executable =
         executable.or_else(noted).unwrap_or_else(|| PathBuf::from("an unknown program"));
-    Unrecorded { pid, executable, reason }
+    Unrecorded { pid, executable, reason, is_unread: true }
 }
 
 /// A process when first seen without the recorder.
@@ -109,7 +112,8 @@ impl Watch {
                 }
                 Some(_) => {
                     self.told.insert(pid);
-                    found.push(Unrecorded { pid, reason: reason(pid, &executable), executable });
+                    let reason = reason(pid, &executable);
+                    found.push(Unrecorded { pid, executable, reason, is_unread: false });
                 }
                 None => {
                     drop(suspected.insert(pid, Suspect { executable, cpu_ticks: stat.cpu_ticks }))

@@ -410,7 +410,7 @@ impl Families {
         let close =
             name::closest(&name.heap(), known.clone()).or_else(|| name::closest(&name.head, heads));
         let meant = close.map(|close| format!("did you mean {close}? ")).unwrap_or_default();
-        if name.head.starts_with(['/', '.']) {
+        if name.head.contains('/') || name.head.starts_with('.') || name.head.ends_with(".so") {
             return FamilyError::Wrong(format!(
                 "there is no heap {:?}; a library is named lib:{}",
                 name.head, name.text

@@ -106,12 +106,8 @@ pub fn rule(finding: &Found) -> Option<Rule> {
 
 /// The heap on which a finding was judged.
 pub fn heap_of(finding: &Found, recorded_under: &str) -> &'static str {
-    let by_name = |name: &str| {
-        ["jemalloc", "mimalloc"].into_iter().find(|heap| name.starts_with(heap)).unwrap_or("glibc")
-    };
     match finding.basis {
-        Basis::Measured => by_name(recorded_under),
-        Basis::Table(Allocator::Jemalloc | Allocator::Firefox2011) => "jemalloc",
-        Basis::Table(allocator) => by_name(allocator.name()),
+        Basis::Measured => Allocator::recorded(recorded_under).map_or("glibc", Allocator::heap),
+        Basis::Table(allocator) => allocator.heap(),
     }
 }

@@ -3,10 +3,8 @@
 use heaplab_findings::{Found, metaspace as wastes};
 use heaplab_jvm::asked::{Asked, asked};
 use heaplab_jvm::{At, Report, has_chunks, reports};
-use heaplab_profile::At as Mark;
 use heaplab_profile::choose::{self, ChooseError};
 use heaplab_trace::bundle::{Bundle, Selection};
-use heaplab_trace::tables::Tables;
 
 /// JVMs that are looked at in one pass over the recording: each needs memory for what its metaspace
 /// holds.
@@ -56,7 +54,7 @@ pub fn of_each(
         let at = wanted
             .map(|text| choose::moment(tables, selection, text))
             .transpose()?
-            .map_or(At::End, |moment| at(tables, moment));
+            .map_or(At::End, |moment| At::of(tables, moment));
         let mut events = bundle.events(Selection::default())?;
         let reports =
             reports(tables, &mut events, jvms, at).map_err(choose::of_recording(bundle))?;
@@ -68,33 +66,6 @@ pub fn of_each(
     Ok(found)
 }
 
-/// A moment as the report of a metaspace takes it: its peak is when the most was committed.
-pub fn at(tables: &Tables, moment: choose::Moment) -> At {
-    match moment {
-        choose::Moment::End => At::End,
-        choose::Moment::Peak => At::Peak,
-        choose::Moment::At(Mark::Time(time_ns)) => At::Time(time_ns),
-        choose::Moment::At(Mark::Row(row)) => At::Row(row),
-        choose::Moment::At(Mark::Mark(row)) => {
-            At::Time(tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns))
-        }
-    }
-}
-
-/// The JVMs that `--process` means: the one of `selection`, or all.
-pub fn jvms(bundle: &Bundle, selection: Selection) -> Vec<u32> {
-    match selection.process {
-        Some(process) => vec![process],
-        None => {
-            let processes = &bundle.tables().processes;
-            let is_known = |row: &u32| {
-                processes.get(*row as usize).is_none_or(|process| process.refused.is_none())
-            };
-            (0..processes.len().max(1) as u32).filter(is_known).collect()
-        }
-    }
-}
-
 /// What was asked of one JVM's metaspace until the moment `wanted` (the end).
 ///
 /// # Errors
@@ -103,7 +74,7 @@ pub fn asked_of(bundle: &Bundle, process: u32, wanted: Option<&str>) -> Result<A
     let tables = bundle.tables();
     let selection = Selection { process: Some(process) };
     let moment = wanted.map(|text| choose::moment(tables, selection, text)).transpose()?;
-    let moment = moment.map_or(At::End, |moment| at(tables, moment));
+    let moment = moment.map_or(At::End, |moment| At::of(tables, moment));
     let look_at = |moment| {
         asked(tables, &mut bundle.events(Selection::default())?, process, moment)
             .map_err(choose::of_recording(bundle))

@@ -59,6 +59,25 @@ impl Allocator {
         }
     }
 
+    /// The table of a recorded allocator: the first word of `allocator` in `meta.json`.
+    pub fn recorded(allocator: &str) -> Option<Allocator> {
+        match allocator.split(' ').next()? {
+            "glibc" => Some(Allocator::Glibc),
+            "jemalloc" => Some(Allocator::Jemalloc),
+            "mimalloc" => Some(Allocator::Mimalloc),
+            _ => None,
+        }
+    }
+
+    /// The heap of a replay that is nearest to it.
+    pub const fn heap(self) -> &'static str {
+        match self {
+            Allocator::Glibc => "glibc",
+            Allocator::Jemalloc | Allocator::Jemalloc530 | Allocator::Firefox2011 => "jemalloc",
+            Allocator::Mimalloc | Allocator::Mimalloc2 => "mimalloc",
+        }
+    }
+
     /// Its name in a sentence.
     pub const fn title(self) -> &'static str {
         match self {

@@ -1,24 +1,29 @@
 //! Assertions about a heap, and what they came to.
 
-use heaplab_snapshot::query::assertion::{Asked, Assertion, Checked};
+use heaplab_snapshot::query::assertion::{Asked, Assertion, Checked, Unit};
 use heaplab_text::lines;
 use heaplab_text::words::{bytes, count as number};
 use serde_json::{Value, json};
 
 /// A value as text.
-pub fn shown(asked: &Asked) -> String {
+fn shown(asked: &Asked) -> String {
     let whole = asked.value as u64;
-    if asked.is_bytes {
+    if asked.unit == Unit::Bytes {
         format!("{} ({} bytes)", bytes(whole), number(whole))
     } else if asked.value.is_infinite() {
         "infinite: there is no such object".into()
-    } else if asked.value < 0.0 && asked.call.starts_with("distance") {
+    } else if asked.value < 0.0 && asked.unit == Unit::Steps {
         format!("{}: nothing leads there", asked.value)
     } else if asked.value < 0.0 {
         format!("{}", asked.value)
     } else {
         number(whole)
     }
+}
+
+/// The values that an assertion asked for, a line each.
+pub fn values(checked: &Checked) -> Vec<String> {
+    checked.asked.iter().map(|asked| format!("{} is {}", asked.call, shown(asked))).collect()
 }
 
 /// A value for machines: a whole number where there is one, null for the distance of no object.
@@ -44,11 +49,11 @@ pub fn json(assertions: &[Assertion], checked: &[Checked], unknown: &[&str]) -> 
 /// For a terminal of so many columns.
 pub fn text(assertions: &[Assertion], checked: &[Checked], columns: usize) -> String {
     let mut text = String::new();
-    for (assertion, Checked { holds, asked }) in assertions.iter().zip(checked) {
-        let holds = if *holds { "holds   " } else { "FAILED  " };
+    for (assertion, checked) in assertions.iter().zip(checked) {
+        let holds = if checked.holds { "holds   " } else { "FAILED  " };
         text += &lines::paragraph(assertion.text(), holds, holds.len(), columns);
-        for each in asked {
-            text += &format!("        {} is {}\n", each.call, shown(each));
+        for value in values(checked) {
+            text += &format!("        {value}\n");
         }
     }
     text
@@ -60,10 +65,10 @@ mod tests {
 
     #[test]
     fn distances_of_nothing_are_said_in_words() {
-        let shown = |call: &str, value| shown(&Asked { call: call.into(), value, is_bytes: false });
-        assert_eq!(shown("distance(Cache)", 3.0), "3");
-        assert_eq!(shown("distance(Cache)", -5.0), "-5: nothing leads there");
-        assert_eq!(shown("added(Cache)", -5.0), "-5");
-        assert!(shown("distance(Cache)", f64::INFINITY).contains("no such object"));
+        let shown = |value, unit| shown(&Asked { call: String::new(), value, unit });
+        assert_eq!(shown(3.0, Unit::Steps), "3");
+        assert_eq!(shown(-5.0, Unit::Steps), "-5: nothing leads there");
+        assert_eq!(shown(-5.0, Unit::Objects), "-5");
+        assert!(shown(f64::INFINITY, Unit::Steps).contains("no such object"));
     }
 }

@@ -17,6 +17,18 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt::Write;
 
+/// What is not true of a comparison, where the two are not of one session.
+pub fn warning(session: &Session) -> Option<String> {
+    let why = if session.newer_is_first { ", and the newer file's ids begin anew" } else { "" };
+    session.is_broken().then(|| {
+        format!(
+            "WARNING: these are not snapshots of one session, so that what is new and what is gone is not true: of {} ids that both have {} belong to objects of different types{why}. Take both with one command (`heaplab snapshot take -o before.heapsnapshot -o after.heapsnapshot`), or compare counts alone (`diff` of three files and more, `summary`).",
+            number(session.common),
+            number(session.changed),
+        )
+    })
+}
+
 /// New objects in the HTML file.
 const NEW_IN_HTML: usize = 100;
 

@@ -169,74 +169,41 @@ pub struct Sample {
     pub committed_bytes: u64,
 }
 
-/// What an arena heap did with the chunks that its arenas are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChunkOp {
-    /// `bytes` is the commit granule, `address` a code of the policy by which the heap gives memory
-    /// back.
-    #[default]
-    Granule,
-    /// `bytes` of address space were reserved.
-    Node,
-    /// The same for a space that lies apart and holds one kind of arena.
-    NodeApart,
-    /// A root chunk was taken from its node.
-    Root,
-    /// A chunk was given to `arena`.
-    Take,
-    /// A chunk's commit line was moved: its first `bytes` are committed now.
-    Line,
-    /// A chunk grew in place to `bytes`.
-    Enlarge,
-    /// A chunk was given back.
-    Return,
-    /// A range was committed.
-    Commit,
-    /// A range was uncommitted.
-    Uncommit,
-    /// What a chunk or a block had left over went to the free blocks of `arena`.
-    Leftover,
-    /// Everything that could be uncommitted was asked to be.
-    Purge,
-    /// A free chunk was taken for a request, split if it was larger, and went back whole, because
-    /// it could not be committed.
-    Refused,
-    /// A commit was refused: `bytes` more could have been committed until the size limit, `address`
-    /// bytes until the threshold for collecting.
-    Limit,
+/// The name of what a heap did with a chunk. The crate that knows the recorded runtime defines
+/// names; the workload knows [`OpName::TRIM`] alone.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct OpName([u8; 15]);
+
+impl OpName {
+    /// Everything that could be given back to the system was asked for, as another heap is when the
+    /// workload is replayed.
+    pub const TRIM: OpName = OpName(*b"purge\0\0\0\0\0\0\0\0\0\0");
+
+    /// Of 1 to 15 bytes; `None`: the text is of other length.
+    pub fn new(text: &str) -> Option<OpName> {
+        let mut bytes = [0; 15];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        (!text.is_empty() && !text.contains('\0')).then_some(OpName(bytes))
+    }
+
+    /// As `chunks.parquet` has it.
+    pub fn text(&self) -> &str {
+        let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
+        std::str::from_utf8(&self.0[..length]).unwrap_or("")
+    }
 }
 
-impl ChunkOp {
-    /// Every operation with its name in `chunks.parquet`.
-    pub const ALL: [(ChunkOp, &'static str); 14] = [
-        (ChunkOp::Granule, "granule"),
-        (ChunkOp::Node, "node"),
-        (ChunkOp::NodeApart, "class_node"),
-        (ChunkOp::Root, "root"),
-        (ChunkOp::Take, "take"),
-        (ChunkOp::Line, "line"),
-        (ChunkOp::Enlarge, "enlarge"),
-        (ChunkOp::Return, "return"),
-        (ChunkOp::Commit, "commit"),
-        (ChunkOp::Uncommit, "uncommit"),
-        (ChunkOp::Leftover, "leftover"),
-        (ChunkOp::Purge, "purge"),
-        (ChunkOp::Refused, "refused"),
-        (ChunkOp::Limit, "limit"),
-    ];
-
-    /// As the file has it.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(op, _)| *op == self).map_or("granule", |(_, name)| name)
+impl std::fmt::Debug for OpName {
+    fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
+        self.text().fmt(out)
     }
 }
 
 /// One row of what became of chunks. Fields that the operation does not use are zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ChunkEvent {
     /// What happened.
-    pub op: ChunkOp,
+    pub op: OpName,
     /// How many rows of `events.parquet` came before it.
     pub row: u64,
     /// ns since the recording began.

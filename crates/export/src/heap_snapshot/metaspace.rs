@@ -10,10 +10,11 @@
 use super::forest::{Branch, Branches, Forest, Leaf, branch_id, leaf_id};
 use super::{Written, write_forest};
 use crate::{About, ExportError};
+use heaplab_jvm::ChunkOp;
 use heaplab_jvm::shadow::{Chunk, LiveArena, Owner, Shadow};
 use heaplab_jvm::statistics::in_granules;
 use heaplab_snapshot::write::node_type;
-use heaplab_trace::tables::{ChunkOp, Tables};
+use heaplab_trace::tables::Tables;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
@@ -308,7 +309,7 @@ impl Numbers {
         for (row, chunk) in
             tables.chunks.iter().enumerate().filter(|(_, chunk)| chunk.process == snapshot.process)
         {
-            if chunk.op == ChunkOp::Take {
+            if ChunkOp::of(chunk) == Some(ChunkOp::Take) {
                 takes.entry((chunk.arena, chunk.address)).or_insert(row as u64);
             }
         }
@@ -316,7 +317,7 @@ impl Numbers {
         let mut end = 2 + 2 * arenas + IDS_A_CHUNK * chunks;
         let mut nodes = Vec::new();
         for node in tables.chunks.iter().filter(|chunk| chunk.process == snapshot.process) {
-            if matches!(node.op, ChunkOp::Node | ChunkOp::NodeApart) {
+            if matches!(ChunkOp::of(node), Some(ChunkOp::Node | ChunkOp::NodeApart)) {
                 nodes.push((node.address, node.bytes, end));
                 end = end.saturating_add(node.bytes / CHUNK_BYTES_MIN);
             }

@@ -23,7 +23,7 @@
 //!   nodes side by side.
 //!
 //! The same generator walks two other heaps: a recorded JVM's metaspace ([`MetaspaceSnapshot`]),
-//! and any heap that ran the workload and knows its own structure ([`StandingHeap`]).
+//! and any heap that ran the workload and knows its own structure ([`WalkedHeap`]).
 //!
 //! Memory: 24 bytes a block while the file is written (48 while the blocks find their frames) and
 //! less than 1 more for the generator, besides the distinct stacks; before that the profile's own
@@ -32,13 +32,13 @@
 
 mod calls;
 mod forest;
+mod heap_at_moment;
 mod metaspace;
-mod standing;
-mod stood;
+mod walked_heap;
 
+pub use heap_at_moment::HeapAtMoment;
 pub use metaspace::MetaspaceSnapshot;
-pub use standing::StandingHeap;
-pub use stood::Stood;
+pub use walked_heap::WalkedHeap;
 
 use crate::{About, ExportError, LiveBlocks};
 use calls::Calls;

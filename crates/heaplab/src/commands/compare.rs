@@ -2,10 +2,10 @@
 
 use super::report::progress;
 use crate::answer::HtmlFile;
-use crate::choose;
 use anyhow::{Context, Result, bail};
 use heaplab_compare::{Limit, Reducer, Run, json, page, text};
 use heaplab_findings::Basis;
+use heaplab_record::output;
 use heaplab_report::{analyse, moments, select};
 use heaplab_terminal as terminal;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ fn reduced(args: &Args, reducer: &mut Reducer, paths: &[PathBuf]) -> Result<Vec<
 }
 
 fn reduced_one(args: &Args, reducer: &mut Reducer, path: &Path) -> Result<Run> {
-    let bundle = choose::open(path)?;
+    let bundle = output::open(path)?;
     let (selection, _) = progress(&bundle, "looking for the largest process", |read| {
         select(&bundle, args.process.as_deref(), read)
     })?;

@@ -1,24 +1,18 @@
 //! `heaplab export`: write a profile for another tool, or a metaspace's workload as text.
 
-use crate::choose::open;
 use crate::heaps::{self, Heap};
 use crate::misasked::Misasked;
 use anyhow::Result;
 use clap::ValueEnum;
-use heaplab_export::{
-    About, Detail, Export, ExportError, Format, HeapSnapshot, LiveBlocks, MetaspaceSnapshot,
-    Moment, Stood, Weight, Written,
-};
+use heaplab_export::{Format, Source, Weight};
 use heaplab_jvm::workload::Writer;
-use heaplab_jvm::{has_chunks, shadow_at};
 use heaplab_profile::choose;
-use heaplab_profile::{At, MomentRequest, NoObserver, Observer, Options, Profile, profile};
-use heaplab_report::metaspace;
+use heaplab_record::output;
 use heaplab_terminal::whole_file;
-use heaplab_trace::bundle::{Bundle, EVENTS_FILE, Selection};
+use heaplab_trace::bundle::{EVENTS_FILE, Selection};
 use heaplab_trace::{EventSink, EventSource};
 use std::{
-    io::{IsTerminal, Write, stdout},
+    io::{IsTerminal, stdout},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -128,131 +122,41 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.profile && format.is_some() {
         misasked!("{NO_PHASES}");
     }
-    let bundle = open(&args.bundle)?;
-    let selection = choose::process(&bundle, args.process.as_deref())?;
-    let moment = choose::moment(bundle.tables(), selection, &args.at)?;
-    let about = About::of(&bundle, selection);
-    let Some(format) = format else {
-        return heap_snapshot(&args, on.as_ref(), &bundle, selection, moment, &about);
-    };
-    let mut detail = Detail::new(bundle.meta().duration_ns > 0);
-    let (profile, moment) = profiled(&args, &bundle, selection, moment, &mut detail)?;
-    let export =
-        Export { tables: bundle.tables(), profile: &profile, detail: &detail, moment, about };
-    whole_file::write(&args.output, format == Format::Pprof, |mut out| -> Result<()> {
-        Ok(export.write(format, &mut out)?)
-    })?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The profile with what was in use at the moment.
-fn profiled(
-    args: &Args,
-    bundle: &Bundle,
-    selection: Selection,
-    moment: choose::Moment,
-    observer: &mut impl Observer,
-) -> Result<(Profile, Moment)> {
-    let mut options = Options::default();
-    let moment = match moment {
-        choose::Moment::Peak => Moment::Peak,
-        choose::Moment::End => Moment::End,
-        choose::Moment::At(at) => {
-            options.moments.push(MomentRequest { name: args.at.clone(), at });
-            Moment::Asked(0)
+    let bundle = output::open(&args.bundle)?;
+    let source = Source::of(&bundle, args.process.as_deref(), &args.at)?;
+    match format {
+        Some(format) => {
+            whole_file::write(&args.output, format == Format::Pprof, |out| -> Result<()> {
+                Ok(source.write_profile(format, out)?)
+            })?;
+            Ok(ExitCode::SUCCESS)
         }
-    };
-    let profile = profile(bundle.tables(), &mut bundle.events(selection)?, &options, observer)
-        .map_err(choose::of_recording(bundle))?;
-    Ok((profile, moment))
+        None => heap_snapshot(&args, &source, on),
+    }
 }
 
-/// Writes the live blocks. The events are read twice, because a moment's row is known when all were
-/// seen.
-fn heap_snapshot(
-    args: &Args,
-    on: Option<&Heap>,
-    bundle: &Bundle,
-    selection: Selection,
-    moment: choose::Moment,
-    about: &About,
-) -> Result<ExitCode> {
-    let (tables, meta) = (bundle.tables(), bundle.meta());
-    if on.is_none() && has_chunks(tables) {
-        return metaspace_snapshot(args, bundle, selection, moment, about);
-    }
-    let (profile, which) = profiled(args, bundle, selection, moment, &mut NoObserver)?;
-    let at = match which {
-        Moment::Peak => &profile.peak,
-        Moment::End => &profile.end,
-        Moment::Asked(number) => match profile.moments.get(number) {
-            Some(at) => at,
-            None => {
-                misasked!("the mark `{}` did not pass in this process; try --process all", args.at)
-            }
-        },
-    };
-    if matches!(moment, choose::Moment::At(At::Time(time)) if time > meta.duration_ns) {
+/// Writes a heap snapshot, and says what is particular of it.
+fn heap_snapshot(args: &Args, source: &Source, on: Option<Heap>) -> Result<ExitCode> {
+    if source.is_after_the_end() {
         eprintln!(
             "heaplab: `{}` lies after the end of the recording: what is written is its end",
             args.at
         );
     }
-    if let Some(heap) = on {
-        let stood = Stood::at(heap.as_ref(), bundle, selection, at, which == Moment::End)?;
-        if let Some((walked, after)) = stood.changed_bytes() {
-            eprintln!(
-                "heaplab: {heap} had {walked} bytes committed while it was walked, and {after} when that was done"
-            );
-        }
-        let name = heap.to_string();
-        let snapshot = stood.snapshot(bundle, &name, &args.at, about);
-        return written(args, |out| snapshot.write(out));
-    }
-    let blocks = LiveBlocks::at(at, tables, bundle.events(selection)?)
-        .map_err(choose::of_recording(bundle))?;
-    let snapshot =
-        HeapSnapshot { tables, blocks, objects_born: meta.objects, moment: &args.at, about };
-    written(args, |out| snapshot.write(out))
-}
-
-/// Writes the metaspace of a JVM. Events of all are read, because rows are counted over all.
-fn metaspace_snapshot(
-    args: &Args,
-    bundle: &Bundle,
-    selection: Selection,
-    moment: choose::Moment,
-    about: &About,
-) -> Result<ExitCode> {
-    let (tables, jvms) = (bundle.tables(), metaspace::jvms(bundle, selection));
-    let [process] = jvms[..] else {
-        misasked!(
-            "a heap snapshot shows the metaspace of one JVM, and this recording has {}: name one with --process",
-            jvms.len()
-        );
-    };
-    let mut events = bundle.events(Selection::default())?;
-    let shadow = shadow_at(tables, &mut events, process, metaspace::at(tables, moment))
-        .map_err(choose::of_recording(bundle))?;
-    let snapshot = MetaspaceSnapshot {
-        tables,
-        shadow: &shadow,
-        process,
-        objects_born: bundle.meta().objects,
-        moment: &args.at,
-        about,
-    };
-    written(args, |out| snapshot.write(out))
-}
-
-/// Writes a heap snapshot, and says where its ids are its own.
-fn written(
-    args: &Args,
-    write: impl FnOnce(&mut &mut dyn Write) -> Result<Written, ExportError>,
-) -> Result<ExitCode> {
     let mut written = None;
-    whole_file::write(&args.output, false, |mut out| -> Result<()> {
-        written = Some(write(&mut out)?);
+    whole_file::write(&args.output, false, |out| -> Result<()> {
+        written = Some(match &on {
+            None => source.write_heap_snapshot(out)?,
+            Some(heap) => {
+                let ran = source.run_on(heap.as_ref())?;
+                if let Some((walked, after)) = ran.changed_bytes() {
+                    eprintln!(
+                        "heaplab: {heap} had {walked} bytes committed while it was walked, and {after} when that was done"
+                    );
+                }
+                source.write_heap(ran, &heap.to_string(), out)?
+            }
+        });
         Ok(())
     })?;
     let Some(written) = written else { return Ok(ExitCode::FAILURE) };
@@ -275,7 +179,7 @@ fn workload(args: &Args) -> Result<ExitCode> {
     if args.profile {
         misasked!("{NO_PHASES}");
     }
-    let bundle = open(&args.bundle)?;
+    let bundle = output::open(&args.bundle)?;
     let selection = choose::process(&bundle, args.process.as_deref())?;
     if selection.process.is_none() && bundle.tables().processes.len() > 1 {
         misasked!(

@@ -4,7 +4,7 @@ use super::recording::{self, Finishing};
 use anyhow::{Context, Result, bail};
 use heaplab_record::ocaml::OcamlOptions;
 use heaplab_record::python::Frames;
-use heaplab_record::summary::Summary;
+use heaplab_record::summary::{Rate, Summary};
 use heaplab_record::{finish, mark::spool_of, node, output, session, settings};
 use heaplab_terminal::bus::{self, Mapped};
 use heaplab_terminal::progress::{self, ProgressBar};
@@ -156,7 +156,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         spool_limit_bytes: args.spool_limit,
     };
     let bar = args.bar();
-    let mut last = session_rate();
+    let mut rate = Rate::default();
     let recorded = session::record(&options, &mut |progress| match progress {
         session::Progress::Obstacle(text) => eprintln!("heaplab: note: {text}"),
         session::Progress::Stopped(text) => {
@@ -180,7 +180,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         session::Progress::Totals(totals) => {
             // It has begun.
             claim = None;
-            bar.set_message(last(&totals));
+            bar.set_message(rate.line(&totals));
         }
     })?;
     bar.finish_and_clear();
@@ -277,22 +277,4 @@ fn nodes(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Resu
     bar.finish_and_clear();
     recording::report(&Summary::of_nodes(&recorded), args.json)?;
     Ok(ExitCode::from(recorded.exit_code()))
-}
-
-/// The progress line, with the rate since the last one.
-fn session_rate() -> impl FnMut(&heaplab_record::drain::Totals) -> String {
-    let mut before = (std::time::Instant::now(), 0_u64);
-    move |totals| {
-        let now = std::time::Instant::now();
-        let seconds = now.duration_since(before.0).as_secs_f64().max(1e-3);
-        let rate = totals.events.saturating_sub(before.1) as f64 / seconds;
-        before = (now, totals.events);
-        format!(
-            "recording: {} events ({}/s), about {} live, spool {}",
-            count(totals.events),
-            count(rate as u64),
-            bytes(totals.live_bytes_estimate),
-            bytes(totals.spool_bytes)
-        )
-    }
 }

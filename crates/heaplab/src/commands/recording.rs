@@ -1,16 +1,16 @@
 //! What `record` and `recover` share: finishing a spool into a bundle and telling what came of it.
 
 use anyhow::Result;
+use heaplab_record::finish::unfinished::what_is_kept;
 use heaplab_record::finish::{self, Finished, Options, Progress};
 use heaplab_record::interrupts;
+use heaplab_record::output;
 use heaplab_record::summary::Summary;
-use heaplab_record::{RecordError, output};
 use heaplab_terminal::progress;
 use heaplab_text::shell::quoted;
 use heaplab_text::words::count;
 use heaplab_trace::bundle::abandon;
-use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What of a recording may be left out, as `record` and `recover` are asked.
 #[derive(Debug, clap::Args)]
@@ -72,38 +72,15 @@ pub fn finish(finishing: &Finishing) -> Result<Finished> {
             );
         },
     )
-    .map_err(|error| unfinished(error.into(), finishing))?;
+    .map_err(|error| match what_is_kept(&error, &finishing.spool, &finishing.output) {
+        Some(sentence) => anyhow::Error::new(error).context(sentence),
+        None => error.into(),
+    })?;
     bar.finish_and_clear();
     if !finishing.keep_spool {
         output::discard_spool(&finishing.spool)?;
     }
     Ok(finished)
-}
-
-/// The error of finishing, with what became of the recording and what to do: nothing of it is lost.
-/// A spool that is damaged cannot be finished, now or later, which its own error says.
-fn unfinished(error: anyhow::Error, finishing: &Finishing) -> anyhow::Error {
-    if let Some(RecordError::NotASpool { .. }) = error.downcast_ref() {
-        return error;
-    }
-    let (spool, output) = (quoted(&finishing.spool), finishing.output.display());
-    let full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
-    let is_full = |cause: &(dyn std::error::Error + 'static)| {
-        cause.downcast_ref::<io::Error>().is_some_and(|error| full.contains(&error.kind()))
-    };
-    let elsewhere = Path::new("/elsewhere").join(finishing.output.file_name().unwrap_or_default());
-    let elsewhere = quoted(&elsewhere);
-    if error.chain().any(is_full) {
-        error.context(format!(
-            "there is no room for {output}. What was recorded is kept in {spool}: free some space and run `heaplab recover {spool}`, \
-             or write to another disk with `heaplab recover {spool} -o {elsewhere}`"
-        ))
-    } else {
-        error.context(format!(
-            "{output} could not be written. What was recorded is kept in {spool}: `heaplab recover {spool}` finishes it, with \
-             `-o {elsewhere}` to another place"
-        ))
-    }
 }
 
 /// Says what was recorded: on standard error, because standard output is the program's.

@@ -1,7 +1,7 @@
 //! `heaplab replay`: run a recorded workload on other heaps.
 
 use crate::misasked::Misasked;
-use crate::{answer, choose, heaps};
+use crate::{answer, heaps};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::grid::{self, Named};
 use heaplab_experiment::own::cells;
@@ -11,6 +11,7 @@ use heaplab_experiment::results::{HugePages, Measure, Results, Touch};
 use heaplab_experiment::run::Measured;
 use heaplab_experiment::{Plan, Progress, alias, kept, many, table, text};
 use heaplab_record::interrupts;
+use heaplab_record::output;
 use heaplab_terminal as terminal;
 use heaplab_terminal::bus::{self, Mapped};
 use heaplab_terminal::progress::{self, ProgressBar};
@@ -104,8 +105,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     bus::is_an_error(Mapped::Program);
     let (list, aliases) = alias::split(&args.on);
-    let specs = heaps::parse_list(&list)
-        .map_err(|error| Misasked(format!("--on: {error:#}{}", library_hint(&list))))?;
+    let specs = heaps::parse_list(&list).map_err(|error| Misasked(format!("--on: {error:#}")))?;
     let aliases = alias::names(&specs, aliases)?;
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
     let names = many::names(&args.bundles).map_err(|error| Misasked(error.to_string()))?;
@@ -225,7 +225,7 @@ fn show(args: &Args, names: &[String], measured: &[Shown]) -> Result<()> {
 /// # Errors
 /// There is no such recording or process, or it allocated nothing.
 pub fn workload(path: &Path, process: Option<&str>) -> Result<(Bundle, Program)> {
-    let bundle = choose::open(path)?;
+    let bundle = output::open(path)?;
     let selection = heaplab_profile::choose::process(&bundle, process)?;
     let program = program::cached(&bundle, selection)?;
     if program.facts().events == 0 {
@@ -235,16 +235,6 @@ pub fn workload(path: &Path, process: Option<&str>) -> Result<(Bundle, Program)>
         );
     }
     Ok((bundle, program))
-}
-
-/// What to type instead, where a heap is named like a library's file.
-fn library_hint(heaps: &str) -> String {
-    let file = heaps
-        .split(',')
-        // Of paths that begin like one the error itself says so.
-        .find(|heap| (heap.contains('/') || heap.ends_with(".so")) && !heap.contains(':'))
-        .filter(|heap| !heap.starts_with(['/', '.']));
-    file.map(|file| format!("; a library is a heap as lib:{file}")).unwrap_or_default()
 }
 
 /// The part of a plan that was asked for.

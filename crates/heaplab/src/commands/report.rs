@@ -6,14 +6,15 @@
 mod savings;
 
 use crate::answer::HtmlFile;
-use crate::choose;
 use crate::heaps::FAMILIES;
 use anyhow::Result;
 use heaplab_experiment::kept;
 use heaplab_findings::Basis;
+use heaplab_jvm::jvms;
+use heaplab_record::output;
 use heaplab_report::{
-    Analysis, DEFAULT_MODEL, HeapAt, JvmMetaspace, Report, Saved, analyse, json, metaspace,
-    moments, on_model, page, select, text,
+    Analysis, DEFAULT_MODEL, HeapAt, JvmMetaspace, Report, analyse, json, metaspace, moments,
+    on_model, page, select, text,
 };
 use heaplab_terminal::{self as terminal, progress};
 use heaplab_text::paint::Look;
@@ -88,7 +89,7 @@ pub fn parse_basis(text: &str) -> Result<Basis, String> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let bundle = choose::open(&args.bundle)?;
+    let bundle = output::open(&args.bundle)?;
     args.html.check()?;
     let (selection, peaks) = progress(&bundle, "looking for the largest process", |read| {
         select(&bundle, args.process.as_deref(), read)
@@ -99,7 +100,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         at.iter().cloned().chain(args.between.iter().flatten().cloned()).collect();
     verify(&args, &bundle)?;
     let look = terminal::look(args.top);
-    let jvms = metaspace::jvms(&bundle, selection);
+    let jvms = jvms(bundle.tables(), selection);
     if !args.model.is_empty() {
         return print_models(&args, &bundle, &jvms);
     }
@@ -121,7 +122,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         analyse(&bundle, selection, args.allocator, moments, read)
     })?;
     let analysis = Analysis { peaks, ..analysis };
-    let (what_if, savings) = tried(&args, &bundle, selection, &analysis)?;
+    let savings = match args.verify_savings {
+        true => savings::verified(&bundle, selection, args.allocator, &analysis, args.top)?,
+        false => Vec::new(),
+    };
     let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
     let moment = args.at.as_ref().map_or(String::from("At the end"), |name| format!("At {name}"));
     let of_jvms: Vec<JvmMetaspace<'_>> = metaspaces
@@ -134,7 +138,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         })
         .collect();
     let report = Report {
-        what_if: &what_if,
+        what_if: &what_if(&args),
         savings: &savings,
         metaspaces: &of_jvms,
         heap_at: heap_at.as_ref(),
@@ -190,22 +194,6 @@ fn verify(args: &Args, bundle: &Bundle) -> Result<()> {
         eprintln!("{path}: every row is as the format and the order of events ask");
     }
     Ok(())
-}
-
-/// The command that tries a finding, but for its number, and what trying them gave, where that was
-/// asked for.
-fn tried(
-    args: &Args,
-    bundle: &Bundle,
-    selection: Selection,
-    analysis: &Analysis,
-) -> Result<(String, Vec<Saved>)> {
-    let savings = if args.verify_savings {
-        savings::verified(bundle, selection, args.allocator, analysis, args.top)?
-    } else {
-        Vec::new()
-    };
-    Ok((what_if(args), savings))
 }
 
 /// The command that tries a finding of this report, but for its number.

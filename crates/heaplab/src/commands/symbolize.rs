@@ -3,8 +3,9 @@
 //! Recording resolves them already. This is for what could not be resolved then: debug files that
 //! were installed later, or a recording that came from another machine.
 
-use crate::{answer, choose};
+use crate::answer;
 use anyhow::Result;
+use heaplab_record::output;
 use heaplab_record::symbolize::{listing, symbolize};
 use heaplab_symbols::Options;
 use heaplab_terminal as terminal;
@@ -29,7 +30,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     bus::is_an_error(Mapped::Modules);
-    let mut bundle = choose::open(&args.bundle)?;
+    let mut bundle = output::open(&args.bundle)?;
     let mut options = Options::default();
     options.debug_dirs.splice(0..0, args.debug_dir);
     let mut tables = bundle.tables().clone();

@@ -5,13 +5,14 @@
 use super::replay;
 use super::report::progress;
 use crate::misasked::Misasked;
-use crate::{answer, choose, heaps};
+use crate::{answer, heaps};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::own::cells;
 use heaplab_experiment::pair::{Pair, PairResults, run_pair};
 use heaplab_experiment::prepare::How;
 use heaplab_experiment::results::{HugePages, Touch};
 use heaplab_findings::Basis;
+use heaplab_record::output;
 use heaplab_report::{Analysis, WhatIf, advice, analyse_with, profile_of, select};
 use heaplab_terminal as terminal;
 use heaplab_terminal::bus::{self, Mapped};
@@ -84,7 +85,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     bus::is_an_error(Mapped::Program);
-    let bundle = choose::open(&args.bundle)?;
+    let bundle = output::open(&args.bundle)?;
     let specs =
         heaps::parse_list(&args.on).map_err(|error| Misasked(format!("--on: {error:#}")))?;
     let (selection, _) = progress(&bundle, "looking for the largest process", |read| {
@@ -92,7 +93,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })?;
     let asked = rules(&args)?;
     // Refuse unknown functions before reading the recording.
-    Changer::new(bundle.tables(), &asked, selection.process).map_err(misasked)?;
+    Changer::new(bundle.tables(), &asked, selection.process)
+        .map_err(|error| Misasked(error.to_string()))?;
     let analysis = analysed(&bundle, selection, args.allocator)?;
     if analysis.profile.totals.requests == 0 {
         bail!("{}: no allocation of this process was recorded", args.bundle.display());
@@ -159,12 +161,8 @@ fn write(
     bar.finish_and_clear();
     changed.map_err(|error| match error {
         WhatIfError::Trace(error) => heaplab_profile::choose::of_recording(bundle)(error).into(),
-        asked => misasked(asked),
+        asked => Misasked(asked.to_string()).into(),
     })
-}
-
-fn misasked(error: WhatIfError) -> anyhow::Error {
-    Misasked(error.to_string()).into()
 }
 
 /// How both workloads are replayed.

@@ -74,6 +74,7 @@ fn what_is_wrong_is_said_with_what_was_meant() {
         ("glib", "there is no heap \"glib\"; did you mean glibc? heaplab heaps lists all"),
         ("tcmalloc", "there is no heap \"tcmalloc\"; "),
         ("./libmine.so", "a library is named lib:./libmine.so"),
+        ("libmine.so", "a library is named lib:libmine.so"),
     ] {
         let error = parse_list(list).unwrap_err().to_string();
         assert!(error.contains(expected), "{list}: {error}");

@@ -2,10 +2,10 @@
 
 use super::message::{Message, parse};
 use super::{Importer, NamedMoment};
+use crate::ChunkOp;
 use crate::{Format, import};
 use heaplab_trace::import::{Imported, Options};
 use heaplab_trace::order::OrderChecker;
-use heaplab_trace::tables::ChunkOp;
 use heaplab_trace::{Event, Flags, Op, TraceError};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ fn events_of(events: &[Event], op: Op) -> usize {
 }
 
 fn chunks_of(imported: &Imported, op: ChunkOp) -> usize {
-    imported.tables.chunks.iter().filter(|chunk| chunk.op == op).count()
+    imported.tables.chunks.iter().filter(|chunk| ChunkOp::of(chunk) == Some(op)).count()
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn committed_bytes_are_what_commits_and_uncommits_add_up_to() {
         let mut granules = std::collections::BTreeSet::new();
         for chunk in &done.tables.chunks {
             for granule in chunk.address / 65536..(chunk.address + chunk.bytes) / 65536 {
-                match chunk.op {
+                match ChunkOp::of(chunk).unwrap() {
                     ChunkOp::Commit => granules.insert(granule),
                     ChunkOp::Uncommit => granules.remove(&granule),
                     _ => break,
@@ -234,7 +234,7 @@ fn threads_that_interleave_are_told_apart() {
     assert_eq!(done.tables.arenas[2].growth_policy, "hidden");
     let take = done.tables.chunks[0];
     assert_eq!(
-        (take.op, take.arena, take.address, take.bytes, take.row),
+        (ChunkOp::of(&take).unwrap(), take.arena, take.address, take.bytes, take.row),
         (ChunkOp::Take, 2, 0x2000, 1024, 2)
     );
 }
@@ -311,7 +311,11 @@ fn jvms_of_one_log_are_told_apart() {
         .collect();
     assert_eq!(processes, [(71, "/opt/java", None, 0), (72, "", Some(0), 20)]);
     assert_eq!(
-        tables.chunks.iter().map(|chunk| (chunk.op, chunk.process)).collect::<Vec<_>>(),
+        tables
+            .chunks
+            .iter()
+            .map(|chunk| (ChunkOp::of(chunk).unwrap(), chunk.process))
+            .collect::<Vec<_>>(),
         [(ChunkOp::Take, 0), (ChunkOp::Commit, 1)]
     );
     let samples: Vec<_> = tables
@@ -627,7 +631,12 @@ fn the_reclaim_policy_is_known_by_jvm() {
     ] {
         let born = "Arena @0xb0 (non-class sm): : born.";
         let (_, done) = imported(log(&[&lines[..], &[born]].concat()).as_bytes(), false).unwrap();
-        let row = done.tables.chunks.iter().find(|chunk| chunk.op == ChunkOp::Granule).unwrap();
+        let row = done
+            .tables
+            .chunks
+            .iter()
+            .find(|chunk| ChunkOp::of(chunk) == Some(ChunkOp::Granule))
+            .unwrap();
         assert_eq!(Reclaim::from_code(row.address), expected);
     }
 }

@@ -16,7 +16,7 @@ use super::{HEADER, WORD_BYTES, WORD_LOG2, WORDS_MAX};
 use crate::log::type_number;
 use hashbrown::HashMap;
 use heaplab_trace::arena_members::ArenaMembers;
-use heaplab_trace::tables::{ChunkOp, Tables};
+use heaplab_trace::tables::{OpName, Tables};
 use heaplab_trace::{Event, EventSink, Flags, NO_STACK, ObjectId, Op, TraceError};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -43,6 +43,8 @@ pub struct Writer<'t, W> {
     tables: &'t Tables,
     process: Option<u32>,
     rows: u64,
+    /// Whether the last row that was written was a trim.
+    is_after_trim: bool,
     /// Rows of `chunks` that were looked at.
     chunks: usize,
     written_us: u64,
@@ -77,6 +79,7 @@ impl<'t, W: Write> Writer<'t, W> {
             tables,
             process,
             rows: 0,
+            is_after_trim: false,
             chunks: 0,
             written_us: 0,
             written,
@@ -111,7 +114,7 @@ impl<'t, W: Write> Writer<'t, W> {
             tables.chunks.get(self.chunks).filter(|chunk| chunk.row <= self.rows)
         {
             self.chunks += 1;
-            if chunk.op == ChunkOp::Purge
+            if chunk.op == OpName::TRIM
                 && self.process.is_none_or(|process| process == chunk.process)
             {
                 self.line(chunk.time_ns, format_args!("p"))?;
@@ -232,19 +235,6 @@ impl<'t, W: Write> Writer<'t, W> {
         }
         self.line(event.time_ns, format_args!("k {number}"))
     }
-
-    fn mark(&mut self, event: &Event) -> Result<(), TraceError> {
-        let purge = self
-            .tables
-            .marks
-            .get(event.object as usize)
-            .is_some_and(|mark| mark.name.starts_with("purge "));
-        if purge {
-            return self.line(event.time_ns, format_args!("p"));
-        }
-        self.written.marks_left_out += 1;
-        Ok(())
-    }
 }
 
 impl<W: Write> EventSink for Writer<'_, W> {
@@ -256,14 +246,18 @@ impl<W: Write> EventSink for Writer<'_, W> {
                 Op::Alloc => self.allocate(event),
                 Op::Free => self.free(event),
                 Op::ArenaDeath => self.death(event),
-                // A purge of this format is a trim and a mark.
-                Op::Trim => Ok(()),
-                Op::Mark => self.mark(event),
+                Op::Trim => self.line(event.time_ns, format_args!("p")),
+                Op::Mark => {
+                    // Importing makes a trim and a mark of a purge, and the trim is written.
+                    self.written.marks_left_out += u64::from(!self.is_after_trim);
+                    Ok(())
+                }
                 other => Err(self.foreign(
                     "births, requests, blocks given back, deaths and marks",
                     format!("{other:?}"),
                 )),
             }?;
+            self.is_after_trim = event.op == Op::Trim;
         }
         self.rows += 1;
         Ok(())

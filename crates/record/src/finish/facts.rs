@@ -178,7 +178,7 @@ impl Facts {
             }
         }
         for note in &index.notes {
-            if let Note::Unrecorded { pid, executable, reason } = note {
+            if let Note::Unrecorded { pid, executable, reason, .. } = note {
                 let refused = Some(reason.clone());
                 tables.processes.push(Process {
                     pid: *pid,

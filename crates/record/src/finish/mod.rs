@@ -15,6 +15,7 @@ pub mod residence;
 pub mod stack_map;
 pub mod streams;
 pub mod tables;
+pub mod unfinished;
 pub mod waits;
 
 use crate::clock::{Clock, ClockReading};
@@ -284,7 +285,7 @@ fn read_images(
         .map(|(id, _)| (id.pid, id.seq))
         .collect();
     let told = |note: &Note| match note {
-        Note::Unrecorded { pid, reason, .. } if reason.starts_with(discover::UNREAD) => Some(*pid),
+        Note::Unrecorded { pid, is_unread: true, .. } => Some(*pid),
         _ => None,
     };
     let told: HashSet<u32> = index.notes.iter().filter_map(told).collect();

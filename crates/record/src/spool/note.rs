@@ -73,6 +73,9 @@ pub enum Note {
         executable: String,
         /// Why it is not recorded.
         reason: String,
+        /// Whether that is a file in the spool that cannot be read.
+        #[serde(default)]
+        is_unread: bool,
     },
     /// A loss that the bundle must report.
     Loss {

@@ -1,6 +1,6 @@
 //! What has to hold of a heap: comparisons of counts and bytes of classes, for CI.
 
-use super::subject::{classes, of_classes, retained_by_all};
+use super::subject::{classes, of_classes, retained_by_all, suggestion};
 use crate::Node;
 use crate::analysis::Analysis;
 use crate::leaks::{Born, Leaks};
@@ -29,9 +29,45 @@ pub struct Older {
 }
 
 impl Older {
+    /// Which older snapshots the assertions need, where there is none.
+    pub fn needed(assertions: &[Assertion]) -> Option<String> {
+        let one = ["grew", "added"].into_iter().find(|name| any_asks(assertions, name));
+        let two = || "leaked(...) needs two older snapshots: --base before.heapsnapshot --since after.heapsnapshot";
+        one.map(|name| format!("{name}(...) needs an older snapshot: --since before.heapsnapshot"))
+            .or_else(|| any_asks(assertions, "leaked").then(|| two().into()))
+    }
+
     fn has(&self, id: u32) -> bool {
         self.moment.as_ref().is_some_and(|moment| moment.ids().binary_search(&id).is_ok())
     }
+}
+
+/// Whether one of the assertions asks for a function.
+pub fn any_asks(assertions: &[Assertion], function: &str) -> bool {
+    assertions.iter().any(|assertion| assertion.asks_for(function))
+}
+
+/// The classes that assertions name.
+pub fn classes_of(assertions: &[Assertion]) -> BTreeSet<String> {
+    assertions.iter().flat_map(Assertion::classes).collect()
+}
+
+/// The named classes that no object is of, now or before, each with what may have been meant.
+pub fn unknown_classes(
+    assertions: &[Assertion],
+    older: &Older,
+    analysis: &Analysis,
+) -> Vec<(String, String)> {
+    let mut unknown = Vec::new();
+    for class in classes_of(assertions) {
+        let pattern = Pattern::new(class.clone());
+        if !classes(analysis, &pattern).contains(&true)
+            && older.counts.get(&class).is_none_or(|count| *count == 0)
+        {
+            unknown.push((class, suggestion(analysis, &pattern)));
+        }
+    }
+    unknown
 }
 
 /// What an assertion is checked against.
@@ -58,8 +94,29 @@ pub struct Asked {
     pub call: String,
     /// Objects, references or bytes; infinite: the distance of no object.
     pub value: f64,
-    /// Whether the value is bytes.
-    pub is_bytes: bool,
+    /// What is counted.
+    pub unit: Unit,
+}
+
+/// What a value counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// References from a root.
+    Steps,
+    /// Objects, references, or their difference.
+    Objects,
+}
+
+impl Unit {
+    fn of(function: &str) -> Unit {
+        match function {
+            "distance" => Unit::Steps,
+            name if IN_BYTES.contains(&name) => Unit::Bytes,
+            _ => Unit::Objects,
+        }
+    }
 }
 
 /// What an assertion says of a heap.
@@ -165,8 +222,7 @@ impl Assertion {
                 return Value::from(known.value);
             }
             let value = heap.value(name, class);
-            let is_bytes = IN_BYTES.contains(&name);
-            asked.push(Asked { call, value, is_bytes });
+            asked.push(Asked { call, value, unit: Unit::of(name) });
             Value::from(value)
         };
         if self.expression.is_undefined(&mut ask) {

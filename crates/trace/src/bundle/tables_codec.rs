@@ -9,7 +9,7 @@ use crate::TraceError;
 use crate::parquet::schema::{Column, Encoding::*, Kind::*};
 use crate::parquet::table::Value;
 use crate::tables::{
-    Arena, Began, ChunkEvent, ChunkOp, Ended, Frame, Mark, Module, Process, Sample, StackNode,
+    Arena, Began, ChunkEvent, Ended, Frame, Mark, Module, OpName, Process, Sample, StackNode,
     Tables, Thread,
 };
 use std::path::Path;
@@ -166,8 +166,8 @@ pub fn write_all(folder: &Path, tables: &Tables) -> Result<(), TraceError> {
         return Ok(());
     }
     write(&folder.join(CHUNKS_FILE), &CHUNKS, tables.chunks.len(), |row, column| {
-        match (column, tables.chunks[row]) {
-            (0, chunk) => chunk.op.name().into(),
+        match (column, &tables.chunks[row]) {
+            (0, chunk) => chunk.op.text().into(),
             (1, chunk) => chunk.row.into(),
             (2, chunk) => chunk.time_ns.into(),
             (3, chunk) => chunk.address.into(),
@@ -429,13 +429,12 @@ fn sample(table: &Rows, row: usize, counts: &Counts) -> Result<Sample, TraceErro
 
 fn chunk(table: &Rows, row: usize, counts: &Counts) -> Result<ChunkEvent, TraceError> {
     let name = table.text(row, 0);
-    let op = ChunkOp::ALL.iter().find(|(_, known)| Some(*known) == name).map(|(op, _)| *op);
-    let unknown = || {
-        let names = ChunkOp::ALL.map(|(_, name)| name).join(", ");
-        table.wrong(row, 0, format!("one of {names}"), format!("{:?}", name.unwrap_or("null")))
+    let unnamed = || {
+        let found = format!("{:?}", name.unwrap_or("null"));
+        table.wrong(row, 0, "a name of 1 to 15 bytes".into(), found)
     };
     Ok(ChunkEvent {
-        op: op.ok_or_else(unknown)?,
+        op: name.and_then(OpName::new).ok_or_else(unnamed)?,
         row: table.under(row, 1, TIME_LIMIT)?,
         time_ns: table.under(row, 2, TIME_LIMIT)?,
         address: table.under(row, 3, ANY)?,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tables::{
-    Arena, Began, ChunkEvent, ChunkOp, Ended, Frame, Mark, Module, Process, ResidentKind,
+    Arena, Began, ChunkEvent, Ended, Frame, Mark, Module, OpName, Process, ResidentKind,
     ResidentPart, Sample, StackNode, Thread,
 };
 use crate::{Family, Flags, Op, Origin};
@@ -106,12 +106,11 @@ fn arenas() -> Vec<Arena> {
     ]
 }
 
-/// A chunk of every operation.
+/// Chunks of operations with a short name, the longest, and that of the workload.
 fn chunks() -> Vec<ChunkEvent> {
-    ChunkOp::ALL
-        .iter()
-        .map(|(op, _)| ChunkEvent {
-            op: *op,
+    ["take", "fifteen letters", OpName::TRIM.text()]
+        .map(|name| ChunkEvent {
+            op: OpName::new(name).unwrap(),
             row: 2,
             time_ns: 7,
             address: 1 << 47,
@@ -119,7 +118,7 @@ fn chunks() -> Vec<ChunkEvent> {
             arena: 1,
             process: 1,
         })
-        .collect()
+        .to_vec()
 }
 
 /// The next event, before ids are given.

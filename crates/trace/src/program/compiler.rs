@@ -6,7 +6,7 @@ use super::encoding::{
 use super::file::{Checkpoint, Facts, RegionKind, Writer};
 use super::slots::Slots;
 use crate::arena_members::ArenaMembers;
-use crate::tables::{ChunkOp, Tables};
+use crate::tables::{OpName, Tables};
 use crate::{BY_REACHABILITY, Event, EventSource, Flags, ObjectId, Op, TraceError};
 use hashbrown::HashMap;
 use std::io::{Seek, Write};
@@ -125,7 +125,7 @@ impl Compiler {
             self.facts.skipped_events += 1;
             return Ok(());
         }
-        self.purges_before(event.time_ns, event.process, tables);
+        self.trims_before(event.time_ns, event.process, tables);
         match event.op {
             Op::Alloc => self.birth(event, tables, row, origin)?,
             Op::Free => self.death(event, row, origin)?,
@@ -172,14 +172,14 @@ impl Compiler {
         Ok(())
     }
 
-    /// Adds purges of a recorded JVM's metaspace before this time: where its heap gave memory back,
-    /// another heap is asked to. Rows of `chunks` count events of all processes, so times decide.
-    fn purges_before(&mut self, time_ns: u64, process: u32, tables: &Tables) {
+    /// Adds the trims of a recorded heap before this time: where it gave memory back, another heap
+    /// is asked to. Rows of `chunks` count events of all processes, so times decide.
+    fn trims_before(&mut self, time_ns: u64, process: u32, tables: &Tables) {
         while let Some(chunk) =
             tables.chunks.get(self.chunks).filter(|chunk| chunk.time_ns < time_ns)
         {
             self.chunks += 1;
-            if chunk.op == ChunkOp::Purge && chunk.process == process {
+            if chunk.op == OpName::TRIM && chunk.process == process {
                 encoding::encode(&mut self.words, Step::Managed(Managed::Trim));
             }
         }
@@ -190,7 +190,7 @@ impl Compiler {
         let has_passed = |moment_ns: &&u64| time_ns.is_none_or(|time_ns| **moment_ns < time_ns);
         while let Some(moment_ns) = moments_ns.get(self.moments.len()).filter(has_passed) {
             let process = self.facts.process.unwrap_or(0);
-            self.purges_before(moment_ns.saturating_add(1), process, tables);
+            self.trims_before(moment_ns.saturating_add(1), process, tables);
             self.moments.push(self.here().word as usize);
         }
     }

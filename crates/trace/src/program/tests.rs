@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::source::Slice;
-use crate::tables::{ChunkEvent, ChunkOp, Mark, Tables};
+use crate::tables::{ChunkEvent, Mark, OpName, Tables};
 use crate::{Event, Flags, Op, TraceError};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -318,7 +318,7 @@ fn a_program_says_what_kind_each_arena_is() {
 fn asked_moments_are_words_and_a_purge_after_the_last_event_is_before_the_end() {
     let at = |time_ns, object| Event { time_ns, ..event(Op::Alloc, object, 8) };
     let events = [at(10, 0), at(20, 1), at(30, 2)];
-    let purge = |time_ns| ChunkEvent { op: ChunkOp::Purge, time_ns, ..ChunkEvent::default() };
+    let purge = |time_ns| ChunkEvent { op: OpName::TRIM, time_ns, ..ChunkEvent::default() };
     let tables = Tables { chunks: vec![purge(20), purge(40)], ..Tables::default() };
     let mut out = Cursor::new(Vec::new());
     let (source, path) = (&mut Slice(&events), Path::new("test"));

@@ -2,21 +2,19 @@
 
 use super::file::{self, Open, Reading};
 use super::only::moment;
-use crate::answer;
-use crate::commands::check::{junit_file, may_write_junit};
-use anyhow::{Result, bail, ensure};
-use heaplab_expression::{Misread, Pattern};
+use crate::gate::Gate;
+use anyhow::{Result, bail};
 use heaplab_gate::junit::{Case, Outcome};
+use heaplab_gate::{Decision, Doubt};
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::leaks::Born;
-use heaplab_snapshot::query::assertion::{Asked, Assertion, Checked, Heap, Older, counts};
+use heaplab_snapshot::query::assertion::{
+    Assertion, Checked, Heap, Older, any_asks, classes_of, counts, unknown_classes,
+};
 use heaplab_snapshot::query::filter::Wanted;
-use heaplab_snapshot::query::subject::{classes, suggestion};
 use heaplab_snapshot::session::Moment;
 use heaplab_snapshot_view::check as view;
 use heaplab_terminal as terminal;
-use heaplab_terminal::bus;
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,9 +25,8 @@ pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What has to hold (may be repeated)
-    #[arg(long = "assert", value_name = "ASSERTION", required = true, allow_hyphen_values = true)]
-    assertions: Vec<String>,
+    #[command(flatten)]
+    gate: Gate,
     /// An older snapshot, for grew(CLASS), added(...) and leaked(...)
     #[arg(long, value_name = "OLDER")]
     since: Option<PathBuf>,
@@ -39,124 +36,57 @@ pub struct Args {
     /// Let functions with a class look at some objects only, as `summary --filter` does
     #[arg(long, value_name = "FILTER")]
     filter: Option<Wanted>,
-    /// Fail where a class is named that no object is of
-    #[arg(long)]
-    strict: bool,
-    /// Write JSON
-    #[arg(long)]
-    json: bool,
-    /// Write a JUnit file, too, for a CI server
-    #[arg(long, value_name = "FILE")]
-    junit: Option<PathBuf>,
     #[command(flatten)]
     reading: Reading,
 }
 
 /// Runs the command.
 pub fn run(args: Args, open: Open) -> Result<ExitCode> {
-    bus::exits_with(2);
-    may_write_junit(args.junit.as_deref())?;
-    let read: Result<Vec<Assertion>, Misread> =
-        args.assertions.iter().map(|text| Assertion::read(text)).collect();
-    let assertions = match read {
-        Ok(assertions) => assertions,
-        Err(misread) => {
-            eprintln!("heaplab snapshot check: {misread}");
-            return unchecked(&args, &misread.to_string());
-        }
-    };
-    let mut unknown: Vec<(String, String)> = Vec::new();
-    let checked = older(&args, &assertions).and_then(|mut older| {
+    args.gate.run("snapshot check", &args.file, Assertion::read, |assertions| {
+        let mut older = older(&args, assertions)?;
         file::analysed(&args.file, &args.reading, open, |analysis| {
-            older.born = born(&args, &assertions, &older, analysis)?;
-            for class in classes_of(&assertions) {
-                let pattern = Pattern::new(class.clone());
-                if !classes(analysis, &pattern).contains(&true)
-                    && older.counts.get(&class).is_none_or(|count| *count == 0)
-                {
-                    let near = suggestion(analysis, &pattern);
-                    unknown.push((class, near));
-                }
-            }
+            older.born = born(&args, assertions, &older, analysis)?;
+            let unknown = unknown_classes(assertions, &older, analysis);
             let passing = args.filter.as_ref().map(|filter| filter.nodes(analysis)).transpose()?;
             let chosen = |node| passing.as_ref().is_none_or(|passing| passing.contains(node));
             let heap = Heap { analysis, older: &older, chosen: &chosen };
-            let check = |assertion: &Assertion| Ok(assertion.check(&heap)?);
-            assertions.iter().map(check).collect::<Result<Vec<Checked>>>()
+            let checked = assertions.iter().map(|assertion| assertion.check(&heap));
+            let checked = checked.collect::<Result<Vec<Checked>, _>>()?;
+            let doubt = |(class, near): &(String, String)| Doubt {
+                note: format!("no object is of a class {class:?}{near}"),
+                failure: "a class is named that no object is of",
+            };
+            let decision = Decision {
+                cases: assertions.iter().zip(&checked).map(case).collect(),
+                doubts: unknown.iter().map(doubt).collect(),
+                notes: Vec::new(),
+            };
+            let classes: Vec<&str> = unknown.iter().map(|(class, _)| class.as_str()).collect();
+            let json = view::json(assertions, &checked, &classes);
+            Ok((decision, json, view::text(assertions, &checked, terminal::columns())))
         })
-    });
-    let checked = match checked {
-        Ok(checked) => checked,
-        Err(error) => {
-            eprintln!("heaplab snapshot check: {error:#}");
-            return unchecked(&args, &format!("{error:#}"));
-        }
-    };
-    let failed = checked.iter().filter(|checked| !checked.holds).count();
-    for (class, near) in &unknown {
-        eprintln!("heaplab snapshot check: note: no object is of a class {class:?}{near}");
-    }
-    let classes: Vec<&str> = unknown.iter().map(|(class, _)| class.as_str()).collect();
-    answer::print(
-        args.json,
-        || view::json(&assertions, &checked, &classes),
-        || view::text(&assertions, &checked, terminal::columns()),
-    )?;
-    let mut cases: Vec<Case> = assertions.iter().zip(&checked).map(case).collect();
-    if args.strict {
-        cases.extend(unknown.iter().map(|(class, near)| Case {
-            name: format!("no object is of a class {class:?}{near}"),
-            result: Outcome::Fails("a class is named that no object is of".into()),
-        }));
-    }
-    written(&args, &cases)?;
-    Ok(ExitCode::from(u8::from(failed > 0 || (args.strict && !unknown.is_empty()))))
+    })
 }
 
 fn case((assertion, checked): (&Assertion, &Checked)) -> Case {
-    let value = |asked: &Asked| format!("{} is {}", asked.call, view::shown(asked));
-    let values = checked.asked.iter().map(value).collect::<Vec<_>>().join("\n");
+    let values = view::values(checked).join("\n");
     let result = if checked.holds { Outcome::Holds(values) } else { Outcome::Fails(values) };
     Case { name: assertion.text().to_owned(), result }
 }
 
-/// Nothing could be checked: each assertion is an error of the JUnit file.
-fn unchecked(args: &Args, why: &str) -> Result<ExitCode> {
-    written(args, &Case::unchecked(&args.assertions, why))?;
-    Ok(ExitCode::from(2))
-}
-
-fn written(args: &Args, cases: &[Case]) -> Result<()> {
-    let suite = format!("heaplab snapshot check {}", args.file.display());
-    junit_file(args.junit.as_deref(), &suite, cases)
-}
-
-/// The classes that are named.
-fn classes_of(assertions: &[Assertion]) -> BTreeSet<String> {
-    assertions.iter().flat_map(Assertion::classes).collect()
-}
-
 /// What the assertions ask of the older snapshot.
 fn older(args: &Args, assertions: &[Assertion]) -> Result<Older> {
-    let asks = |function: &str| assertions.iter().any(|assertion| assertion.asks_for(function));
-    let Some(path) = &args.since else {
-        for function in ["grew", "added"] {
-            ensure!(
-                !asks(function),
-                "{function}(...) needs an older snapshot: --since before.heapsnapshot"
-            );
-        }
-        ensure!(
-            !asks("leaked"),
-            "leaked(...) needs two older snapshots: --base before.heapsnapshot --since after.heapsnapshot"
-        );
-        return Ok(Older::default());
-    };
     let mut older = Older::default();
-    if asks("added") || asks("leaked") {
+    let Some(path) = &args.since else {
+        if let Some(needed) = Older::needed(assertions) {
+            bail!("{needed}");
+        }
+        return Ok(older);
+    };
+    if any_asks(assertions, "added") || any_asks(assertions, "leaked") {
         older.moment = Some(moment(path, &args.reading)?);
     }
-    if asks("grew") {
+    if any_asks(assertions, "grew") {
         older.counts = file::analysed(path, &args.reading, None, |analysis| {
             Ok(counts(analysis, classes_of(assertions)))
         })?;
@@ -172,12 +102,11 @@ fn born(
     analysis: &Analysis,
 ) -> Result<Option<Born>> {
     let last = || Moment::of(analysis.snapshot());
-    let asks = |function: &str| assertions.iter().any(|assertion| assertion.asks_for(function));
     let Some(target) = &older.moment else { return Ok(None) };
-    if asks("added") {
+    if any_asks(assertions, "added") {
         super::diff::warned(target, &last());
     }
-    if !asks("leaked") {
+    if !any_asks(assertions, "leaked") {
         return Ok(None);
     }
     let Some(base) = &args.base else {

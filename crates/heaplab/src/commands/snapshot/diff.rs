@@ -14,7 +14,6 @@ use heaplab_snapshot::session::{Moment, Session};
 use heaplab_snapshot_view::diff as view;
 use heaplab_terminal as terminal;
 use heaplab_text::lines;
-use heaplab_text::words::count as number;
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -105,15 +104,7 @@ fn two(args: &Args, first_path: &Path, second_path: &Path) -> Result<()> {
 /// Whether equal ids are equal objects; where they are not, that is said.
 pub fn warned(older: &Moment, newer: &Moment) -> Session {
     let session = Session::of(older, newer);
-    if session.is_broken() {
-        let why = if session.newer_is_first { ", and the newer file's ids begin anew" } else { "" };
-        let text = format!(
-            "WARNING: these are not snapshots of one session, so that what is new and what is gone is not true: of {} ids that both \
-             have {} belong to objects of different types{why}. Take both with one command (`heaplab snapshot take -o before.heapsnapshot \
-             -o after.heapsnapshot`), or compare counts alone (`diff` of three files and more, `summary`).",
-            number(session.common),
-            number(session.changed),
-        );
+    if let Some(text) = view::warning(&session) {
         eprintln!("{}", lines::paragraph(&text, "heaplab: ", 2, terminal::columns()).trim_end());
     }
     session

@@ -6,8 +6,8 @@
 
 mod serve;
 
+use super::Question;
 use super::file::{self, Reading};
-use super::{check, dominators, object, path, query, retainers, strings, summary};
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use heaplab_snapshot::analysis::Analysis;
@@ -39,27 +39,13 @@ pub struct Args {
 #[command(multicall = true, disable_help_flag = true)]
 struct Line {
     #[command(subcommand)]
-    asked: Asked,
+    word: Word,
 }
 
 #[derive(Debug, Subcommand)]
-enum Asked {
-    /// Classes: count, shallow and retained size, distance
-    Summary(summary::Args),
-    /// What refers to an object
-    Retainers(retainers::Args),
-    /// The shortest way from a root to an object, or to each object of a class
-    Path(path::Args),
-    /// What holds what alive: the dominator tree
-    Dominators(dominators::Args),
-    /// One object and what it refers to
-    Object(object::Args),
-    /// Strings that are on the heap more than once
-    Strings(strings::Args),
-    /// Ask for assertions
-    Check(check::Args),
-    /// Objects as rows: filter, group, sort, top
-    Query(query::Args),
+enum Word {
+    #[command(flatten)]
+    Question(Question),
     /// End the session
     #[command(alias = "quit")]
     Exit,
@@ -130,22 +116,11 @@ fn ask(line: &str, file: &Path, analysis: &Analysis) -> Result<bool> {
     if !matches!(words[0].as_str(), "help" | "exit" | "quit") {
         words.insert(1, file.to_string_lossy().into_owned());
     }
-    let asked = match Line::try_parse_from(words) {
-        Ok(Line { asked }) => asked,
+    match Line::try_parse_from(words) {
+        Ok(Line { word: Word::Exit }) => return Ok(false),
+        Ok(Line { word: Word::Question(question) }) => question.answer(Some((file, analysis)))?,
         Err(error) if error.use_stderr() => misasked!("{error}"),
-        Err(help) => return Ok(print!("{help}").map(|()| true)?),
+        Err(help) => print!("{help}").map(|()| ExitCode::SUCCESS)?,
     };
-    let open = Some((file, analysis));
-    match asked {
-        Asked::Summary(args) => summary::run(args, open),
-        Asked::Retainers(args) => retainers::run(args, open),
-        Asked::Path(args) => path::run(args, open),
-        Asked::Dominators(args) => dominators::run(args, open),
-        Asked::Object(args) => object::run(args, open),
-        Asked::Strings(args) => strings::run(args, open),
-        Asked::Check(args) => check::run(args, open),
-        Asked::Query(args) => query::run(args, open),
-        Asked::Exit => return Ok(false),
-    }?;
     Ok(true)
 }

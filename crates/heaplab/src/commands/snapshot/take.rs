@@ -2,6 +2,7 @@
 
 use super::target::Target;
 use super::watch::interval;
+use crate::answer;
 use anyhow::{Result, bail};
 use heaplab_capture::take::{self, Progress, Request, Taken};
 use heaplab_capture::told;
@@ -10,8 +11,7 @@ use heaplab_capture::{CaptureError, Connection};
 use heaplab_terminal as terminal;
 use heaplab_terminal::progress;
 use heaplab_text::lines;
-use heaplab_text::lines::one_line;
-use heaplab_text::words::{bytes, count};
+use heaplab_text::words::{bytes, count, plural};
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -74,17 +74,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
             };
             let taken =
                 with_progress(&mut connection, &path, Request { numbers: args.numbers }, quiet)?;
-            if args.json {
-                println!(
-                    "{}",
-                    serde_json::to_string(&told::with_worker(told::json(&taken), worker.as_ref()))?
-                )?;
-            } else {
-                let title = worker
-                    .as_ref()
-                    .map_or_else(|| title.clone(), |worker| format!("worker {worker}"));
-                print!("{}", lines::paragraph(&line(&taken, &title), "", 0, terminal::columns()))?;
-            }
+            let whose = worker.as_ref().map(|worker| format!("worker {worker}"));
+            let line = told::line(&taken, whose.as_deref().unwrap_or(&title));
+            answer::print(
+                args.json,
+                || told::with_worker(told::json(&taken), worker.as_ref()),
+                || lines::paragraph(&line, "", 0, terminal::columns()),
+            )?;
             std::io::stdout().flush().ok();
         }
     }
@@ -92,49 +88,22 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The heaps to take: none stands for the main thread's.
+/// The heaps to take, and a note of those that are not asked for.
 fn heaps(args: &Args, connection: &mut Connection) -> Result<Vec<Option<Worker>>> {
     let workers = match &args.worker {
         // Whether there are any is only to be mentioned.
         None => connection.workers().unwrap_or_default(),
         Some(_) => connection.workers()?,
     };
-    let list = || {
-        workers
-            .iter()
-            .take(LISTED_WORKERS)
-            .map(|worker| format!("\n  {worker}"))
-            .collect::<String>()
-    };
-    match args.worker.as_deref() {
-        None => {
-            if !workers.is_empty() && !args.quiet {
-                let note = format!(
-                    "{} with heaps of their own, which are not in this snapshot (--worker takes them):",
-                    threads(workers.len())
-                );
-                eprint!("{}", lines::paragraph(&note, "heaplab: ", 2, terminal::columns()));
-                eprintln!("{}", list().trim_start_matches('\n'));
-            }
-            Ok(vec![None])
-        }
-        Some("all") => Ok(std::iter::once(None).chain(workers.into_iter().map(Some)).collect()),
-        Some(wanted) => match workers::choose(&workers, wanted) {
-            Ok(worker) => Ok(vec![Some(worker.clone())]),
-            Err(why) => bail!(
-                "--worker {wanted}: {why}{}{}",
-                if workers.is_empty() { "" } else { ":" },
-                list()
-            ),
-        },
+    if args.worker.is_none() && !workers.is_empty() && !args.quiet {
+        let note = format!(
+            "{} with heaps of their own, which are not in this snapshot (--worker takes them):",
+            plural(workers.len() as u64, "worker")
+        );
+        eprint!("{}", lines::paragraph(&note, "heaplab: ", 2, terminal::columns()));
+        eprintln!("{}", workers::list(&workers).trim_start_matches('\n'));
     }
-}
-
-/// The most workers that a message lists.
-const LISTED_WORKERS: usize = 20;
-
-fn threads(count: usize) -> String {
-    if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") }
+    workers::heaps(workers, args.worker.as_deref()).map_err(anyhow::Error::msg)
 }
 
 /// Until the next one is due.
@@ -181,16 +150,4 @@ pub fn with_progress(
     });
     bar.finish_and_clear();
     taken
-}
-
-/// What was done, in words.
-pub fn line(taken: &Taken, title: &str) -> String {
-    format!(
-        "{}: {} from {}; the target walked its heap for {:.1} s and sent for {:.1} s",
-        taken.path.display(),
-        bytes(taken.bytes),
-        one_line(title),
-        taken.walking.as_secs_f64(),
-        taken.receiving.as_secs_f64()
-    )
 }

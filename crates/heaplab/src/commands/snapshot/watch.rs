@@ -1,8 +1,9 @@
 //! `heaplab snapshot watch`: a snapshot each time the heap nears its limit.
 
 use super::file;
-use super::take::{line, with_progress};
+use super::take::with_progress;
 use super::target::Target;
+use crate::answer;
 use anyhow::{Context, Result, bail};
 use heaplab_capture::own_files::OwnFiles;
 use heaplab_capture::take::Request;
@@ -128,11 +129,11 @@ impl Watch<'_> {
             self.args.quiet || self.args.json,
         )?;
         self.taken += 1;
-        if self.args.json {
-            println!("{}", serde_json::to_string(&told::json(&taken))?)?;
-        } else {
-            print!("{}", lines::paragraph(&line(&taken, title), "", 0, terminal::columns()))?;
-        }
+        answer::print(
+            self.args.json,
+            || told::json(&taken),
+            || lines::paragraph(&told::line(&taken, title), "", 0, terminal::columns()),
+        )?;
         self.trigger.taken(used_bytes(connection).unwrap_or(0));
         Ok(())
     }

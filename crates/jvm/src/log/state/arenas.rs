@@ -3,10 +3,11 @@
 use super::gaps::Level;
 use super::jvm::{Jvm, LiveArena, Request};
 use super::{At, Importer, Map, ROOT_BYTES, WORD, place};
+use crate::ChunkOp;
 use crate::log::kind::Possible;
 use crate::log::message::ArenaMessage;
 use heaplab_trace::program::SIZE_MAX;
-use heaplab_trace::tables::{Arena, ChunkOp};
+use heaplab_trace::tables::Arena;
 use heaplab_trace::{Event, EventSink, Flags, Op, TraceError};
 
 /// log2 of a word's bytes.

@@ -3,10 +3,11 @@
 
 use super::jvm::Jvm;
 use super::{At, Importer, ROOT_BYTES, WORD};
+use crate::ChunkOp;
 use crate::Reclaim;
 use crate::log::message::Message;
 use heaplab_trace::import::lines::shown;
-use heaplab_trace::tables::{ChunkEvent, ChunkOp, Sample};
+use heaplab_trace::tables::{ChunkEvent, Sample};
 
 /// Most nodes of unknown space: a JVM tells each node's space within some lines.
 const NODES_LIMIT: usize = 64;
@@ -149,7 +150,7 @@ impl Importer {
     pub(super) fn chunk(&mut self, op: ChunkOp, address: u64, bytes: u64, arena: u32) {
         let process = self.jvm.row;
         self.out.tables.chunks.push(ChunkEvent {
-            op,
+            op: op.into(),
             row: self.rows,
             time_ns: self.time_ns,
             address,

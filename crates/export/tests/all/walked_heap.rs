@@ -1,6 +1,6 @@
 //! A heap as a heap snapshot: parts made by hand, with every byte known, as the reader finds them.
 
-use heaplab_export::{About, LiveBlock, StandingHeap};
+use heaplab_export::{About, LiveBlock, WalkedHeap};
 use heaplab_heap::{Part, Region, Role};
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::validate::validate;
@@ -52,7 +52,7 @@ fn written(parts: Vec<Part>, blocks: Vec<(usize, LiveBlock)>) -> (Vec<u8>, bool)
         About { program: "app".into(), ..About::default() },
         HashMap::from([(Region(1), 1)]),
     );
-    let heap = StandingHeap {
+    let heap = WalkedHeap {
         tables: &tables,
         parts,
         blocks,

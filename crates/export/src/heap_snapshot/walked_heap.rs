@@ -38,7 +38,7 @@ const NUMBERS: u64 = 1 << 30;
 
 /// The input of a heap's snapshot.
 #[derive(Debug)]
-pub struct StandingHeap<'a> {
+pub struct WalkedHeap<'a> {
     /// Stacks, frames, arenas.
     pub tables: &'a Tables,
     /// The heap's parts.
@@ -57,7 +57,7 @@ pub struct StandingHeap<'a> {
     pub about: &'a About,
 }
 
-impl StandingHeap<'_> {
+impl WalkedHeap<'_> {
     /// Writes the file.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn of(heap: &StandingHeap<'a>) -> (Rows<'a>, Vec<Leaf>) {
+    fn of(heap: &WalkedHeap<'a>) -> (Rows<'a>, Vec<Leaf>) {
         let places = Places::of(&heap.parts);
         let (taken, blocks, lying) =
             (HashSet::new(), HashMap::with_capacity(heap.blocks.len()), HashMap::new());
@@ -195,7 +195,7 @@ impl<'a> Rows<'a> {
     /// rounding.
     fn fill(
         &mut self,
-        heap: &StandingHeap,
+        heap: &WalkedHeap,
         chunk: (u32, usize),
         region: Option<Region>,
         part: &Part,

@@ -2,7 +2,7 @@
 //! block in it.
 
 use heaplab_arena::Arenas;
-use heaplab_export::{About, Stood};
+use heaplab_export::{About, HeapAtMoment};
 use heaplab_heap::structure;
 use heaplab_metaspace::Metaspaces;
 use heaplab_profile::{NoObserver, Options, profile};
@@ -43,12 +43,12 @@ fn check(bundle: &Bundle, names: &[&str]) {
         .flat_map(|name| [(&profile.peak, false), (&profile.end, true)].map(|at| (*name, at)))
     {
         let heap = HEAPS.parse(name).unwrap();
-        let stood = Stood::at(heap.as_ref(), bundle, all, at, is_end).unwrap();
-        let places = stood.blocks.iter().map(|(address, block)| (*address, block.size as usize));
-        structure::check(&stood.standing.parts, &stood.standing.footprint, places).unwrap();
-        let committed = stood.standing.footprint.committed_bytes.unwrap();
+        let heap = HeapAtMoment::at(heap.as_ref(), bundle, all, at, is_end).unwrap();
+        let places = heap.blocks.iter().map(|(address, block)| (*address, block.size as usize));
+        structure::check(&heap.standing.parts, &heap.standing.footprint, places).unwrap();
+        let committed = heap.standing.footprint.committed_bytes.unwrap();
         let about = About::default();
-        let snapshot = stood.snapshot(bundle, name, "", &about);
+        let snapshot = heap.snapshot(bundle, name, "", &about);
         let mut bytes = Vec::new();
         assert!(snapshot.write(&mut bytes).unwrap().ids_last);
         let snapshot = Snapshot::read(&bytes).unwrap();

@@ -3,7 +3,7 @@
 //! The workload runs as in a replay, in this process: what is asked is where things are, not how
 //! much time they take.
 
-use super::StandingHeap;
+use super::WalkedHeap;
 use crate::{About, ExportError, LiveBlock, LiveBlocks};
 use heaplab_heap::{Part, Region};
 use heaplab_profile::{Moment, choose};
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 /// A heap at a moment of a workload.
 #[derive(Debug)]
-pub struct Stood {
+pub struct HeapAtMoment {
     /// The heap as it then stands.
     pub standing: Standing,
     /// The live blocks and their addresses.
@@ -23,7 +23,7 @@ pub struct Stood {
     pub arenas: HashMap<Region, u32>,
 }
 
-impl Stood {
+impl HeapAtMoment {
     /// Runs the workload on `heap` as far as the moment `at` (with `is_end`, all of it).
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Stood {
         selection: Selection,
         at: &Moment,
         is_end: bool,
-    ) -> Result<Stood, ExportError> {
+    ) -> Result<HeapAtMoment, ExportError> {
         // A moment before the first event has the number of the first row as well.
         let rows = match at {
             _ if is_end => u64::MAX,
@@ -62,7 +62,7 @@ impl Stood {
                 same: blocks.len(),
             });
         }
-        Ok(Stood { standing, blocks, arenas })
+        Ok(HeapAtMoment { standing, blocks, arenas })
     }
 
     /// Committed bytes when the heap was walked, and afterwards, where they differ: a heap that
@@ -80,8 +80,8 @@ impl Stood {
         heap: &'a str,
         moment: &'a str,
         about: &'a About,
-    ) -> StandingHeap<'a> {
-        StandingHeap {
+    ) -> WalkedHeap<'a> {
+        WalkedHeap {
             tables: bundle.tables(),
             parts: self.standing.parts,
             blocks: self.blocks,

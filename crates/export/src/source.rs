@@ -1,0 +1,172 @@
+//! A recording, a process and a moment: what is exported, read as the format needs it.
+
+use crate::{
+    About, Detail, Export, ExportError, Format, HeapAtMoment, HeapSnapshot, LiveBlocks,
+    MetaspaceSnapshot, Moment, Written,
+};
+use heaplab_jvm::{At as MetaspaceAt, has_chunks, jvms, shadow_at};
+use heaplab_profile::{At, MomentRequest, NoObserver, Observer, Options, Profile, choose, profile};
+use heaplab_replay::Selected;
+use heaplab_trace::bundle::{Bundle, Selection};
+use heaplab_trace::tables::Tables;
+use std::io::Write;
+
+/// What is exported.
+#[derive(Debug)]
+pub struct Source<'a> {
+    bundle: &'a Bundle,
+    selection: Selection,
+    moment: choose::Moment,
+    /// The moment as it was asked for.
+    name: &'a str,
+    about: About,
+}
+
+impl<'a> Source<'a> {
+    /// The process and the moment are named as [`choose`] reads them.
+    ///
+    /// # Errors
+    /// There is no such process or moment, or the recording cannot be read.
+    pub fn of(
+        bundle: &'a Bundle,
+        process: Option<&str>,
+        moment: &'a str,
+    ) -> Result<Source<'a>, choose::ChooseError> {
+        let selection = choose::process(bundle, process)?;
+        let about = About::of(bundle, selection);
+        let chosen = choose::moment(bundle.tables(), selection, moment)?;
+        Ok(Source { bundle, selection, moment: chosen, name: moment, about })
+    }
+
+    /// Whether the moment lies after the last event: what is exported is the end.
+    pub fn is_after_the_end(&self) -> bool {
+        matches!(self.moment, choose::Moment::At(At::Time(time))
+            if time > self.bundle.meta().duration_ns)
+    }
+
+    /// Writes a profile.
+    ///
+    /// # Errors
+    /// The recording cannot be read, or those of [`Export::write`].
+    pub fn write_profile(
+        &self,
+        format: Format,
+        mut out: &mut dyn Write,
+    ) -> Result<(), ExportError> {
+        let mut detail = Detail::new(self.bundle.meta().duration_ns > 0);
+        let (profile, moment) = self.profiled(&mut detail)?;
+        Export {
+            tables: self.bundle.tables(),
+            profile: &profile,
+            detail: &detail,
+            moment,
+            about: self.about.clone(),
+        }
+        .write(format, &mut out)
+    }
+
+    /// Writes the live blocks as a heap snapshot; of a JVM's metaspace its loaders and chunks. The
+    /// events are read twice, because the row of a moment is known when all were seen.
+    ///
+    /// # Errors
+    /// The recording cannot be read, has several JVMs or not this moment, or the output fails.
+    pub fn write_heap_snapshot(&self, mut out: &mut dyn Write) -> Result<Written, ExportError> {
+        let (bundle, tables) = (self.bundle, self.bundle.tables());
+        if has_chunks(tables) {
+            return self.write_metaspace(out);
+        }
+        let (profile, moment) = self.profiled(&mut NoObserver)?;
+        let at = self.at(&profile, moment)?;
+        let blocks = LiveBlocks::at(at, tables, bundle.events(self.selection)?)
+            .map_err(choose::of_recording(bundle))?;
+        let (moment, objects_born) = (self.name, bundle.meta().objects);
+        HeapSnapshot { tables, blocks, objects_born, moment, about: &self.about }.write(&mut out)
+    }
+
+    /// Runs the workload on `heap` as far as the moment.
+    ///
+    /// # Errors
+    /// Those of [`HeapAtMoment::at`], or the recording has not this moment.
+    pub fn run_on(&self, heap: &dyn Selected) -> Result<HeapAtMoment, ExportError> {
+        let (profile, moment) = self.profiled(&mut NoObserver)?;
+        let at = self.at(&profile, moment)?;
+        HeapAtMoment::at(heap, self.bundle, self.selection, at, moment == Moment::End)
+    }
+
+    /// Writes a heap called `name` that ran the workload as a heap snapshot.
+    ///
+    /// # Errors
+    /// The output fails.
+    pub fn write_heap(
+        &self,
+        heap: HeapAtMoment,
+        name: &str,
+        mut out: &mut dyn Write,
+    ) -> Result<Written, ExportError> {
+        heap.snapshot(self.bundle, name, self.name, &self.about).write(&mut out)
+    }
+
+    /// Events of all processes are read, because rows are counted over all.
+    fn write_metaspace(&self, mut out: &mut dyn Write) -> Result<Written, ExportError> {
+        let (bundle, tables) = (self.bundle, self.bundle.tables());
+        let all = jvms(tables, self.selection);
+        let [process] = all[..] else { return Err(ExportError::SeveralJvms(all.len())) };
+        let mut events = bundle.events(Selection::default())?;
+        let shadow = shadow_at(tables, &mut events, process, metaspace_at(tables, self.moment))
+            .map_err(choose::of_recording(bundle))?;
+        MetaspaceSnapshot {
+            tables,
+            shadow: &shadow,
+            process,
+            objects_born: bundle.meta().objects,
+            moment: self.name,
+            about: &self.about,
+        }
+        .write(&mut out)
+    }
+
+    /// The profile with what was in use at the moment.
+    fn profiled(&self, observer: &mut impl Observer) -> Result<(Profile, Moment), ExportError> {
+        let mut options = Options::default();
+        let moment = match self.moment {
+            choose::Moment::Peak => Moment::Peak,
+            choose::Moment::End => Moment::End,
+            choose::Moment::At(at) => {
+                options.moments.push(MomentRequest { name: self.name.into(), at });
+                Moment::Asked(0)
+            }
+        };
+        let (tables, mut events) = (self.bundle.tables(), self.bundle.events(self.selection)?);
+        let profile = profile(tables, &mut events, &options, observer)
+            .map_err(choose::of_recording(self.bundle))?;
+        Ok((profile, moment))
+    }
+
+    fn at<'p>(
+        &self,
+        profile: &'p Profile,
+        moment: Moment,
+    ) -> Result<&'p heaplab_profile::Moment, ExportError> {
+        match moment {
+            Moment::Peak => Ok(&profile.peak),
+            Moment::End => Ok(&profile.end),
+            Moment::Asked(number) => {
+                let at = profile.moments.get(number);
+                at.ok_or_else(|| ExportError::MarkElsewhere(self.name.into()))
+            }
+        }
+    }
+}
+
+/// A moment as a metaspace takes it: its peak is when the most was committed.
+fn metaspace_at(tables: &Tables, moment: choose::Moment) -> MetaspaceAt {
+    match moment {
+        choose::Moment::End => MetaspaceAt::End,
+        choose::Moment::Peak => MetaspaceAt::Peak,
+        choose::Moment::At(At::Time(time_ns)) => MetaspaceAt::Time(time_ns),
+        choose::Moment::At(At::Row(row)) => MetaspaceAt::Row(row),
+        choose::Moment::At(At::Mark(row)) => {
+            MetaspaceAt::Time(tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns))
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A gate of a recording: assertions checked against it, and what to doubt of them.
+
+use crate::assertion::{Assertion, Checked};
+use crate::baseline::share_few_functions;
+use crate::decision::{Decision, Doubt};
+use crate::measured::{Measured, Unmeasured};
+use heaplab_report::Analysis;
+use heaplab_text::lines;
+use heaplab_trace::bundle::Bundle;
+use heaplab_trace::tables::process_label;
+use serde::Serialize;
+
+/// A recording that was read.
+#[derive(Debug)]
+pub struct Recording {
+    /// The recording.
+    pub bundle: Bundle,
+    /// What is known of the process that is looked at.
+    pub analysis: Analysis,
+}
+
+impl Recording {
+    /// The name of the program that is looked at, and the label of its process.
+    fn program(&self) -> (&str, String) {
+        let processes = &self.bundle.tables().processes;
+        let row = self.analysis.process.unwrap_or(0) as usize;
+        let name = processes.get(row).map_or("", |process| process.program_name());
+        (name, process_label(processes, row))
+    }
+
+    /// Which of several processes is looked at, where nobody has said which.
+    fn note(&self) -> Option<String> {
+        let peaks = &self.analysis.peaks;
+        let (name, label) = self.program();
+        (self.analysis.process.is_some() && peaks.len() > 1).then(|| {
+            format!(
+                "{} has {} processes; this is about {label} {name}, the one with the largest peak (--process chooses)",
+                self.bundle.path().display(),
+                peaks.len()
+            )
+        })
+    }
+
+    /// Whether both are of one program, by its name or by its functions.
+    fn is_of_the_program_of(&self, other: &Recording) -> bool {
+        let few = || share_few_functions(self.bundle.tables(), other.bundle.tables());
+        self.program().0 == other.program().0 || !few()
+    }
+}
+
+/// What came of the assertions on a recording.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    format: &'static str,
+    version: u32,
+    /// How many assertions do not hold.
+    pub failed: usize,
+    /// What came of each.
+    pub assertions: Vec<Checked>,
+    /// Functions that no stack has, a sentence each.
+    pub unknown_functions: Vec<String>,
+    /// What a gate makes of that.
+    #[serde(skip)]
+    pub decision: Decision,
+}
+
+impl Answer {
+    /// Checks assertions.
+    ///
+    /// # Errors
+    /// One asks for what was not measured.
+    pub fn of(
+        assertions: &[Assertion],
+        recording: &Recording,
+        baseline: Option<&Recording>,
+    ) -> Result<Answer, Unmeasured> {
+        let measured = Measured::of(&recording.bundle, &recording.analysis);
+        let before = baseline.map(|of| Measured::of(&of.bundle, &of.analysis));
+        let check = |assertion: &Assertion| assertion.check(&measured, before.as_ref());
+        let checked = assertions.iter().map(check).collect::<Result<Vec<_>, _>>()?;
+        let mut functions: Vec<String> = assertions.iter().flat_map(Assertion::functions).collect();
+        functions.sort();
+        functions.dedup();
+        // A function that only the baseline has went with the change.
+        let is_known = |function: &String| {
+            before.as_ref().is_some_and(|before| before.unknown(function).is_none())
+        };
+        let unknown = functions.iter().filter(|function| !is_known(function));
+        let unknown: Vec<String> = unknown.filter_map(|name| measured.unknown(name)).collect();
+        let mut doubts: Vec<Doubt> = unknown
+            .iter()
+            .map(|note| Doubt {
+                note: note.clone(),
+                failure: "a function is named that no stack has",
+            })
+            .collect();
+        if recording.analysis.profile.totals.requests == 0 {
+            let path = recording.bundle.path().display();
+            doubts.push(Doubt {
+                note: format!(
+                    "{path}: no allocation was recorded, so that every upper bound holds"
+                ),
+                failure: "the recording is empty",
+            });
+        }
+        let cases = checked.iter().map(Checked::case).collect();
+        let failed = checked.iter().filter(|checked| !checked.holds).count();
+        let notes = notes(assertions, recording, baseline);
+        Ok(Answer {
+            format: "heaplab-check",
+            version: 1,
+            failed,
+            assertions: checked,
+            unknown_functions: unknown,
+            decision: Decision { cases, doubts, notes },
+        })
+    }
+
+    /// For a terminal of so many columns.
+    pub fn text(&self, columns: usize) -> String {
+        let mut text = String::new();
+        for of in &self.assertions {
+            let word = if of.holds { "holds   " } else { "FAILED  " };
+            text += &lines::paragraph(&of.assertion, word, word.len(), columns);
+            for line in of.values_text() {
+                text += &lines::paragraph(&line, "        ", 10, columns);
+            }
+        }
+        text
+    }
+}
+
+fn notes(
+    assertions: &[Assertion],
+    recording: &Recording,
+    baseline: Option<&Recording>,
+) -> Vec<String> {
+    let mut notes: Vec<String> = recording.note().into_iter().collect();
+    let Some(baseline) = baseline else { return notes };
+    notes.extend(baseline.note());
+    if !recording.is_of_the_program_of(baseline) {
+        let named = |of: &Recording| match of.program().0 {
+            "" => String::from("an unnamed program"),
+            name => name.to_owned(),
+        };
+        notes.push(format!(
+            "the baseline is of another program: {}, here {}",
+            named(baseline),
+            named(recording)
+        ));
+    }
+    if !assertions.iter().any(Assertion::asks_baseline) {
+        notes.push("no assertion asks for `baseline`".into());
+    }
+    notes
+}

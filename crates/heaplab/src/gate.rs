@@ -1,0 +1,88 @@
+//! What the gates for CI have in common, `heaplab check` and `heaplab snapshot check`: assertions
+//! are read, checked, printed, and written for a CI server.
+
+use crate::answer;
+use anyhow::{Error, Result, bail};
+use heaplab_expression::Misread;
+use heaplab_gate::Decision;
+use heaplab_gate::junit::{self, Case};
+use heaplab_terminal::{bus, whole_file};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What every gate is asked for.
+#[derive(Debug, clap::Args)]
+pub struct Gate {
+    /// What has to hold (may be repeated)
+    #[arg(long = "assert", value_name = "ASSERTION", required = true, allow_hyphen_values = true)]
+    assertions: Vec<String>,
+    /// Fail also where a name is of nothing that is there, or a recording is empty
+    #[arg(long)]
+    strict: bool,
+    /// Write JSON (docs/gates.md)
+    #[arg(long)]
+    json: bool,
+    /// Write a JUnit file, too, for a CI server
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+}
+
+impl Gate {
+    /// Reads the assertions, lets `decide` check them, which gives the answer as JSON and as text,
+    /// too, and tells what came of that.
+    pub fn run<A>(
+        &self,
+        command: &str,
+        file: &Path,
+        read: impl Fn(&str) -> Result<A, Misread>,
+        decide: impl FnOnce(&[A]) -> Result<(Decision, Value, String)>,
+    ) -> Result<ExitCode> {
+        bus::exits_with(2);
+        self.may_write_junit()?;
+        let suite = format!("heaplab {command} {}", file.display());
+        let assertions = self.assertions.iter().map(|text| read(text));
+        let decided = assertions
+            .collect::<Result<Vec<A>, Misread>>()
+            .map_err(Error::from)
+            .and_then(|assertions| decide(&assertions));
+        let (decision, json, text) = match decided {
+            Ok(decided) => decided,
+            Err(error) => {
+                eprintln!("heaplab {command}: {error:#}");
+                // Each assertion is an error of the file, so that a server shows the reason.
+                self.write_junit(
+                    &suite,
+                    &Case::unchecked(&self.assertions, &format!("{error:#}")),
+                )?;
+                return Ok(ExitCode::from(2));
+            }
+        };
+        let doubts = decision.doubts.iter().map(|doubt| &doubt.note);
+        for note in decision.notes.iter().chain(doubts) {
+            eprintln!("heaplab {command}: note: {note}");
+        }
+        answer::print_pretty(self.json, &json, || text)?;
+        let passes = decision.passes(self.strict);
+        self.write_junit(&suite, &decision.into_cases(self.strict))?;
+        Ok(ExitCode::from(u8::from(!passes)))
+    }
+
+    /// Refuses to replace what is no JUnit file: a mistyped name is a recording or a source file.
+    fn may_write_junit(&self) -> Result<()> {
+        let is_of_others = |file: &&PathBuf| whole_file::holds_other_than(file, b"<testsuite");
+        if let Some(file) = self.junit.as_ref().filter(is_of_others) {
+            bail!(
+                "{}: exists already and is no JUnit file: choose another name for --junit, or delete the file",
+                file.display()
+            );
+        }
+        Ok(())
+    }
+
+    fn write_junit(&self, suite: &str, cases: &[Case]) -> Result<()> {
+        let Some(file) = &self.junit else { return Ok(()) };
+        let document = junit::document(suite, cases);
+        Ok(whole_file::write_bytes(file, false, document.as_bytes())?)
+    }
+}
