@@ -6,7 +6,7 @@
 mod measured;
 
 use crate::results::Results;
-use crate::text::parameter_lines;
+use crate::text::{parameter_lines, word_lines};
 use crate::verdict::never_whole;
 use heaplab_text::lines::{cut, paragraph};
 use heaplab_text::table::{Ruled, Ruling, ruled};
@@ -17,6 +17,11 @@ use measured::Measured;
 const WORKLOADS_MAX: usize = 5;
 /// What a workload's name gets of its column.
 const NAME_COLUMNS_MAX: usize = 10;
+
+/// What the name of a heap gets at least.
+const HEAP_COLUMNS_MIN: usize = 16;
+/// Between two columns.
+const MARGINS: usize = 2;
 
 /// The results of one workload, under a name that no other has.
 #[derive(Clone, Debug)]
@@ -42,7 +47,7 @@ pub fn text(grid: &[Named], columns: usize) -> String {
     );
     let mut out = paragraph(&heading, "", 0, columns).trim_start().to_owned();
     for measure in Measured::ALL.into_iter().filter(|measure| measure.is_told(grid)) {
-        for part in grid.chunks(WORKLOADS_MAX) {
+        for part in grid.chunks(side_by_side(grid, columns)) {
             out += &format!("\n{}\n", table(part, grid, measure, columns));
         }
         out.push('\n');
@@ -59,19 +64,50 @@ pub fn text(grid: &[Named], columns: usize) -> String {
     out
 }
 
+/// How many workloads stand side by side where names of heaps keep room for a word.
+fn side_by_side(grid: &[Named], columns: usize) -> usize {
+    const FIGURE_COLUMNS: usize = 8;
+    const MEAN_COLUMNS: usize = 11;
+    let longest = grid.iter().map(|named| named.name.chars().count()).max().unwrap_or(0);
+    let each = longest.clamp(FIGURE_COLUMNS, NAME_COLUMNS_MAX) + MARGINS;
+    let left = columns.saturating_sub(HEAP_COLUMNS_MIN + MARGINS + MEAN_COLUMNS);
+    let most = (left / each).clamp(1, WORKLOADS_MAX);
+    // As many in each table: three and two, not four and one.
+    grid.len().div_ceil(grid.len().div_ceil(most).max(1)).max(1)
+}
+
 /// Rows of heaps, columns of the workloads of `part`, and the mean over the whole grid.
 fn table(part: &[Named], grid: &[Named], measure: Measured, columns: usize) -> Ruled {
     let mut headings = vec![measure.title().to_owned()];
     headings.extend(part.iter().map(|named| cut(&named.name, NAME_COLUMNS_MAX)));
     headings.push("geometric\nmean".into());
     let heaps = &grid[0].results.heaps;
-    let rows = heaps.iter().enumerate().map(|(at, heap)| {
-        let mut cells = vec![parameter_lines(&heap.heap)];
-        cells.extend(part.iter().map(|named| cell(named, at, measure)));
-        cells.push(mean(grid, at, measure).map_or_else(String::new, |mean| format!("{mean:.3}")));
-        cells
+    let figures: Vec<Vec<String>> = (0..heaps.len())
+        .map(|at| {
+            let mean =
+                mean(grid, at, measure).map_or_else(String::new, |mean| format!("{mean:.3}"));
+            part.iter().map(|named| cell(named, at, measure)).chain([mean]).collect()
+        })
+        .collect();
+    let room = room(&headings[1..], &figures, columns);
+    let rows = heaps.iter().zip(figures).map(|(heap, figures)| {
+        let lines = parameter_lines(&heap.heap);
+        let lines: Vec<String> = lines.lines().map(|line| word_lines(line, room)).collect();
+        [vec![lines.join("\n")], figures].concat()
     });
-    ruled(Ruling::Heading, headings, rows.collect::<Vec<_>>(), 1, columns)
+    ruled(Ruling::Heading, headings.clone(), rows.collect::<Vec<_>>(), 1, columns)
+}
+
+/// Columns that the figures leave for names, each with its margins.
+fn room(headings: &[String], figures: &[Vec<String>], columns: usize) -> usize {
+    let longest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let taken: usize = (0..headings.len())
+        .map(|at| {
+            let figures = figures.iter().map(|row| longest(&row[at])).max().unwrap_or(0);
+            figures.max(longest(&headings[at])) + MARGINS
+        })
+        .sum();
+    columns.saturating_sub(taken + MARGINS).max(HEAP_COLUMNS_MIN)
 }
 
 /// The first heap's own figure, another heap's ratio to it.
@@ -123,9 +159,10 @@ fn least(grid: &[Named], measure: Measured) -> Vec<String> {
         .filter_map(|named| {
             let ratios =
                 (1..heaps.len()).filter_map(|heap| Some((heap, measure.ratio(named, heap)?.value)));
-            let (heap, ratio) = ratios
-                .chain(measure.is_in(&named.results.heaps[0]).then_some((0, 1.0)))
-                .min_by(|one, other| one.1.total_cmp(&other.1))?;
+            // Of equal ones it is the first: a heap that saves nothing is not named for it.
+            let first = measure.is_in(&named.results.heaps[0]).then_some((0, 1.0));
+            let (heap, ratio) =
+                first.into_iter().chain(ratios).min_by(|one, other| one.1.total_cmp(&other.1))?;
             Some(format!("{}: {} ({ratio:.3})", named.name, heaps[heap].heap))
         })
         .collect();
@@ -181,6 +218,29 @@ mod tests {
         let text = text(&grid(), 80);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn long_names_are_broken_between_their_words() {
+        let mut grid: Vec<Named> = ["a", "b", "c", "d", "e"]
+            .map(|name| Named { name: name.repeat(10), results: results() })
+            .into();
+        for named in &mut grid {
+            let heap = &mut named.results.heaps[1].heap;
+            let name = "v8:half-small-many-fast-path,every=20000";
+            for one in named.results.comparisons.iter_mut().filter(|one| one.heap == *heap) {
+                one.heap = name.into();
+            }
+            *heap = name.into();
+        }
+        let text = text(&grid, 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let table = text.split("Least").next().unwrap();
+        for line in ["v8:half-small-many-fast-path, ", " every=20000 "] {
+            assert!(table.lines().any(|shown| shown.starts_with(line)), "{line} in {table}");
+        }
+        let workloads = |letter: &str| table.lines().position(|line| line.contains(letter));
+        assert!(workloads("cccccccccc") < workloads("dddddddddd"), "three, and two: {table}");
     }
 
     #[test]

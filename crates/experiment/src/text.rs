@@ -154,12 +154,16 @@ pub(crate) fn parameter_lines(name: &str) -> String {
 /// A library's path in lines of about as many columns as its place in the table has, broken where
 /// its words end.
 fn path_lines(path: &str) -> String {
-    const COLUMNS: usize = 22;
+    word_lines(path, 22)
+}
+
+/// A name in lines of about so many columns, broken where its words end.
+pub(crate) fn word_lines(name: &str, columns: usize) -> String {
     let mut lines = vec![String::new()];
-    for word in path.split_inclusive(['/', '-', '_']) {
+    for word in name.split_inclusive(['/', '-', '_']) {
         match lines.last_mut() {
             Some(line)
-                if line.is_empty() || line.chars().count() + word.chars().count() <= COLUMNS =>
+                if line.is_empty() || line.chars().count() + word.chars().count() <= columns =>
             {
                 line.push_str(word)
             }
