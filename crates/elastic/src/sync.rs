@@ -5,13 +5,13 @@
 //! else that makes no system call: `MIRIFLAGS="-Zmiri-strict-provenance -Zmiri-disable-isolation"
 //! cargo +nightly miri test -p heaplab-elastic --lib`.
 
-mod brief;
-mod kept;
+mod brief_lock;
+mod fork_lock;
 
 use std::sync::PoisonError;
 
-pub(crate) use brief::{Brief, BriefGuard};
-pub(crate) use kept::Kept;
+pub(crate) use brief_lock::{Brief, BriefGuard};
+pub(crate) use fork_lock::Kept;
 #[cfg(loom)]
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(not(loom))]

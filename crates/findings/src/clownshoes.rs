@@ -14,9 +14,9 @@
 //! one calling frame, and the sizes that vary just over powers of two, or over one class, at one
 //! site. All else is a finding a size.
 
+use crate::clownshoe_cost::Judge;
+use crate::clownshoe_words::ROUND_BYTES;
 use crate::finding::{Detector, Run};
-use crate::shoe_judge::Judge;
-use crate::shoe_words::ROUND_BYTES;
 use crate::sites::{Site, Sites, innermost};
 use crate::spread::{Spread, Spreads};
 use crate::{Found, Options, UsesItsSlop};

@@ -5,9 +5,9 @@
 use crate::churn::CHURN;
 use crate::clownshoes::uses_their_slop;
 use crate::finding::Run;
+use crate::first_sentences::lead;
 use crate::group::by_function;
 use crate::growth::{GROWTH, Growth, Through};
-use crate::lead::lead;
 use crate::slop::{When, by_allocator, counts};
 use crate::{Basis, Detectors, Findings, Found, Options, function, nameless, rank};
 use heaplab_profile::Profile;

@@ -28,35 +28,35 @@
 
 mod chain;
 mod churn;
+mod clownshoe;
+mod clownshoe_cost;
+mod clownshoe_words;
 mod clownshoes;
 mod detect;
 mod finding;
+mod first_sentences;
 mod function;
 mod group;
 mod growth;
-mod lead;
 mod leaks;
 pub mod metaspace;
 mod model;
 mod nameless;
 mod options;
 mod rank;
-mod shoe;
-mod shoe_judge;
-mod shoe_words;
 mod sites;
 pub mod slop;
 mod spread;
 mod strategy;
 
 pub use churn::{CHURN, Churn, ChurnPattern};
+pub use clownshoe::{CLOWNSHOES, Cause, Clownshoe, ShoeSize};
 pub use finding::{Finding, Kind, Run};
 pub use growth::{GROWTH, Growth, GrowthStrategy, Through};
 pub use leaks::{LEAK, Leak, LeakClock, LeakPattern};
 pub use model::*;
 pub use options::Options;
 pub use rank::ORDER;
-pub use shoe::{CLOWNSHOES, Cause, Clownshoe, ShoeSize};
 
 detect::detectors! {
     pairs: clownshoes::Pairs,

@@ -7,14 +7,14 @@
 #[macro_use]
 extern crate heaplab_terminal;
 #[macro_use]
-mod misasked;
+mod usage_error;
 
 mod answer;
-mod bare;
 mod bundled;
 mod commands;
 mod gate;
 mod heaps;
+mod implied_command;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use heaplab_curve::question::AskedWrongly;
@@ -25,8 +25,8 @@ use heaplab_profile::choose::ChooseError;
 use heaplab_report::HeapAtError;
 use heaplab_terminal::{self as terminal, OutputError, help};
 use heaplab_track::TrackError;
-use misasked::Misasked;
 use std::process::ExitCode;
+use usage_error::Misasked;
 
 /// A laboratory for memory managers: record what a program allocates, see where the bytes go,
 /// replay it on other heaps.
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
         return serve_cell();
     }
     let commands = CommandLine::command();
-    let words = bare::with_command(std::env::args_os().collect(), |word| {
+    let words = implied_command::with_command(std::env::args_os().collect(), |word| {
         commands.find_subcommand(word).is_some()
     });
     let parsed = help::laid_out(commands, terminal::columns()).try_get_matches_from(&words);
@@ -112,7 +112,9 @@ fn main() -> ExitCode {
     terminal::choose_colours(line.color);
     let done = match line.command {
         Some(command) => run(command),
-        None => print!("{}", bare::welcome()).map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        None => {
+            print!("{}", implied_command::welcome()).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
     };
     done.unwrap_or_else(|error| {
         if matches!(error.downcast_ref(), Some(OutputError::ReaderGone)) {

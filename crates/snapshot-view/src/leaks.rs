@@ -5,7 +5,7 @@ use crate::path::{step_line, write_step};
 use crate::rows::{edge_json, label, label_within, node_json, share, step};
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::leaks::{Cut, Holder, Leak, Leaks};
-use heaplab_snapshot::shortest_ways::is_numbered;
+use heaplab_snapshot::shortest_paths::is_numbered;
 use heaplab_snapshot::{Edge, Node};
 use heaplab_text::lines;
 use heaplab_text::words::{bytes, count as number, plural};

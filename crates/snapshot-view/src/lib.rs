@@ -4,6 +4,7 @@
 //!
 //! It reads no file and prints nothing.
 
+mod about_object;
 mod attachment;
 pub mod check;
 pub mod convert;
@@ -18,9 +19,8 @@ pub mod query;
 pub mod repair;
 pub mod retainers;
 pub mod rows;
-mod says;
 pub mod strings;
 pub mod summary;
 pub mod validate;
 
-pub use says::Says;
+pub use about_object::Says;

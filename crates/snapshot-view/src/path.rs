@@ -2,7 +2,7 @@
 
 use crate::rows::{edge_json, heading, label, label_within, node_json, step};
 use heaplab_snapshot::analysis::Analysis;
-use heaplab_snapshot::shortest_ways::{Group, Ways, is_numbered};
+use heaplab_snapshot::shortest_paths::{Group, Ways, is_numbered};
 use heaplab_snapshot::{Edge, Node};
 use heaplab_text::lines::{cut, one_line};
 use heaplab_text::words::{bytes, count as number, plural};

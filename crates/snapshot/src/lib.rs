@@ -43,7 +43,7 @@ pub mod rows;
 pub mod scripts;
 pub mod series;
 pub mod session;
-pub mod shortest_ways;
+pub mod shortest_paths;
 mod snapshot;
 pub mod strings;
 pub mod validate;

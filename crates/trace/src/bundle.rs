@@ -7,16 +7,16 @@
 //! its own.
 
 mod columns;
-mod left;
 mod read_events;
 mod resident_codec;
 mod tables_codec;
 mod tables_file;
+mod unfinished;
 mod write_events;
 
 pub use columns::COLUMNS as EVENT_COLUMNS;
-pub use left::abandon;
 pub use read_events::Events;
+pub use unfinished::abandon;
 
 use crate::order::OrderChecker;
 use crate::parquet::footer::RowGroup;
@@ -425,7 +425,7 @@ pub fn may_be_replaced(path: &Path) -> bool {
 /// all may have the same number), or be writing to one in another container: then the next name is
 /// taken.
 fn begin_folder(path: &Path) -> Result<Unfinished, TraceError> {
-    left::remove(path);
+    unfinished::remove(path);
     let mut hidden = hidden_name(path, UNFINISHED)?;
     for more in 1.. {
         match fs::create_dir(&hidden) {
@@ -438,7 +438,7 @@ fn begin_folder(path: &Path) -> Result<Unfinished, TraceError> {
             Err(error) => return Err(TraceError::io(&hidden, "create the folder")(error)),
         }
     }
-    let locked = left::lock(&hidden).map_err(TraceError::io(&hidden, "open the folder"))?;
+    let locked = unfinished::lock(&hidden).map_err(TraceError::io(&hidden, "open the folder"))?;
     Ok(Unfinished(hidden, locked))
 }
 

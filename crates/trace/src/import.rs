@@ -9,8 +9,8 @@
 //! and so is a last line without a line feed.
 
 mod android;
-mod book;
 mod heaptrack;
+mod import_state;
 pub mod lines;
 mod logalloc;
 mod managed;
@@ -23,7 +23,7 @@ pub use text::TextWriter;
 use crate::bundle::Meta;
 use crate::tables::Tables;
 use crate::{EventSink, TraceError};
-use book::Book;
+use import_state::Book;
 use lines::Lines;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 //! Ids are row numbers. Row 0 of `stacks` is "no stack", row 0 of `arenas` the malloc arena that
 //! never dies; the other tables begin with their first real row.
 
-mod called;
+mod function_names;
 mod processes;
 mod resident;
 mod site;

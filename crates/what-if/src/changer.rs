@@ -6,12 +6,12 @@
 
 use crate::arena::{Arenas, rounded};
 use crate::cache::Cache;
+use crate::changed_rows::Written;
 use crate::objects::{Holder, Object, Objects};
 use crate::pool::{Pool, Taken};
 use crate::renumber::Renumber;
 use crate::sizes::{Asked, Resizer};
 use crate::successor::{Successors, WINDOW_ROWS};
-use crate::written::Written;
 use crate::{Change, Growth, Rule, WhatIfError};
 use heaplab_trace::order::LiveSet;
 use heaplab_trace::{Event, EventSink, Flags, ObjectId, Op, TraceError, tables::Tables};

@@ -37,6 +37,7 @@
 mod arena;
 mod bundle;
 mod cache;
+mod changed_rows;
 mod changer;
 mod error;
 mod objects;
@@ -47,7 +48,6 @@ mod renumber;
 mod rule;
 mod sizes;
 mod successor;
-mod written;
 
 pub use bundle::{Changed, beside, change, is_recording};
 pub use changer::{Changer, Done};

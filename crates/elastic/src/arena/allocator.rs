@@ -5,7 +5,7 @@
 //! below: unlike in an arena that fills upwards, the last block cannot become longer where it is.
 //! What that costs is a copy of its bytes; it leaves no hole.
 
-use super::alone::ALONE_BYTES;
+use super::large_blocks::ALONE_BYTES;
 use super::{Arena, round_up};
 use allocator_api2::alloc::{AllocError, Allocator};
 use std::alloc::Layout;

@@ -7,9 +7,9 @@
 //! current, so that one large block does not retire a small chunk. What is retired is salvaged: its
 //! committed rest becomes a free block.
 
-use super::alone::ALONE_BYTES;
 use super::free_blocks::{BINS_BYTES, SMALLEST_BYTES};
 use super::head::{AloneLink, Chunk, Head, WORD};
+use super::large_blocks::ALONE_BYTES;
 use super::seeds::First;
 use super::{Arena, round_up};
 use crate::pool::Lines;

@@ -7,12 +7,12 @@
 //! least the floor is all there is to ask.
 
 mod allocator;
-mod alone;
 mod book;
 pub mod free_blocks;
 mod grow;
 pub mod guarded;
 pub mod head;
+mod large_blocks;
 mod merge;
 mod places;
 pub mod seeds;

@@ -27,7 +27,7 @@
 mod blocks;
 mod debugging;
 mod empty;
-mod learned;
+mod learned_growth;
 mod limits;
 mod model;
 mod report;

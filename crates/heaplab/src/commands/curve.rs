@@ -4,7 +4,7 @@ pub mod expanded;
 mod lab;
 
 use crate::answer;
-use crate::misasked::Misasked;
+use crate::usage_error::Misasked;
 use anyhow::{Context, Result, bail};
 use heaplab_curve::handling::{Cores, IgnoredStatuses, Output};
 use heaplab_curve::minimum::{self, MinimumError};

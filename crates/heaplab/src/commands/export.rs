@@ -1,7 +1,7 @@
 //! `heaplab export`: write a profile for another tool, or a metaspace's workload as text.
 
 use crate::heaps::{self, Heap};
-use crate::misasked::Misasked;
+use crate::usage_error::Misasked;
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_export::{Format, Source, Weight};

@@ -1,6 +1,6 @@
 //! `heaplab replay`: run a recorded workload on other heaps.
 
-use crate::misasked::Misasked;
+use crate::usage_error::Misasked;
 use crate::{answer, heaps};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::grid::{self, Named};

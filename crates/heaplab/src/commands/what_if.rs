@@ -4,7 +4,7 @@
 
 use super::replay;
 use super::report::progress;
-use crate::misasked::Misasked;
+use crate::usage_error::Misasked;
 use crate::{answer, heaps};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::own::cells;

@@ -1,9 +1,9 @@
 //! The family of arena libraries: `elastic` with its parameters, and `bump`.
 
 use crate::bump::Bumps;
+use crate::bump_walk::WalkedBumps;
 use crate::elastic::Elastic;
 use crate::spec::{self, PARAMETERS};
-use crate::walked::WalkedBumps;
 use heaplab_heap::{Family, FamilyError, Lab, Name, Region, Row, Traits, Workload};
 use std::collections::BTreeSet;
 use std::fmt;

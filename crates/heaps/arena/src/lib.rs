@@ -23,11 +23,11 @@
 //! ```
 
 pub mod bump;
+pub mod bump_walk;
 pub mod elastic;
 pub mod family;
 pub mod growths;
 mod parts;
 pub mod spec;
-pub mod walked;
 
 pub use family::Arenas;

@@ -1,8 +1,8 @@
 //! Every arena library keeps the contract.
 
 use heaplab_arena::bump::Bumps;
+use heaplab_arena::bump_walk::WalkedBumps;
 use heaplab_arena::elastic::{Elastic, growth};
-use heaplab_arena::walked::WalkedBumps;
 use heaplab_elastic::Options;
 use heaplab_heap::conformance::{drive, operations, pseudo_random};
 use heaplab_heap::{Block, Heap, Manual, Region, Request};

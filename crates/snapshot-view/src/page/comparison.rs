@@ -1,6 +1,6 @@
 //! The Comparison: what changed in each class since an older file, and which objects.
 
-use super::asked::{Asked, Problem};
+use super::parameters::{Asked, Problem};
 use super::rows::{self, Order};
 use super::{Opened, Page};
 use crate::diff;

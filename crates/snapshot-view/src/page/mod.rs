@@ -8,22 +8,22 @@
 //!
 //! It opens no socket: `heaplab snapshot open --serve` does.
 
-mod asked;
 mod comparison;
 mod object;
+mod parameters;
 mod references;
 mod rows;
 mod summary;
 mod treemap;
 
-pub use asked::Problem;
+pub use parameters::Problem;
 
-use asked::Asked;
 use heaplab_snapshot::analysis::{Analysis, Class, NodeSet};
 use heaplab_snapshot::diff::ClassDiff;
 use heaplab_snapshot::query::filter::Wanted;
 use heaplab_snapshot::session::Session;
 use heaplab_text::words::{bytes, count};
+use parameters::Asked;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};

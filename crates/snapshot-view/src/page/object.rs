@@ -1,6 +1,6 @@
 //! One object in full, and a heap's bytes by kind.
 
-use super::asked::{Asked, Problem};
+use super::parameters::{Asked, Problem};
 use super::rows;
 use crate::object::{allocated_by, place};
 use crate::summary::kinds;

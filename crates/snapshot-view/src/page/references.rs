@@ -1,6 +1,6 @@
 //! What an object refers to (Containment), and what refers to it (Retainers).
 
-use super::asked::{Asked, Problem};
+use super::parameters::{Asked, Problem};
 use super::rows::{self, Column, Order};
 use heaplab_snapshot::analysis::{Analysis, Retaining};
 use heaplab_snapshot::{Edge, EdgeType};

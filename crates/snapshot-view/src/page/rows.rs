@@ -1,6 +1,6 @@
 //! Rows of the page's tables, and the window of them that is in view.
 
-use super::asked::{Asked, Problem};
+use super::parameters::{Asked, Problem};
 use crate::rows::{distance, edge_json, label};
 use heaplab_snapshot::analysis::{Analysis, Class, NO_DISTANCE};
 use heaplab_snapshot::{Edge, Node};

@@ -2,7 +2,7 @@
 //! finds.
 
 use super::Page;
-use super::asked::{Asked, Problem};
+use super::parameters::{Asked, Problem};
 use super::rows::{self, Order};
 use crate::rows::distance;
 use heaplab_snapshot::Node;

@@ -1,6 +1,6 @@
 //! What retains what, as areas: an object's dominated objects and theirs.
 
-use super::asked::{Asked, Problem};
+use super::parameters::{Asked, Problem};
 use super::rows;
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::Analysis;

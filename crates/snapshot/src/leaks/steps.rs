@@ -10,7 +10,7 @@ use crate::analysis::{Analysis, BASE_SYSTEM_DISTANCE};
 use crate::columns;
 use crate::graph::{Edge, Node};
 use crate::meta::{EdgeType, NodeType};
-use crate::shortest_ways::is_numbered;
+use crate::shortest_paths::is_numbered;
 use hashbrown::{HashMap, HashSet};
 
 /// No step leads to the node.

@@ -7,7 +7,7 @@
 //! reader. A free gets its call's start as time stamp, an allocation its call's end.
 
 use super::Imported;
-use super::book::{Book, Request};
+use super::import_state::{Book, Request};
 use super::lines::{Line, Lines, decimal};
 use crate::{EventSink, TraceError};
 use std::io::BufRead;

@@ -12,7 +12,7 @@
 //! does not say which of several like allocations is freed: the importer takes the latest.
 
 use super::Imported;
-use super::book::{Book, Request};
+use super::import_state::{Book, Request};
 use super::lines::{Line, Lines};
 use crate::tables::{Frame, Module, Sample, StackNode};
 use crate::{EventSink, StackId, TraceError};

@@ -7,7 +7,7 @@
 //! without one; `jemalloc_stats()` becomes a mark.
 
 use super::Imported;
-use super::book::{Book, Request, Who};
+use super::import_state::{Book, Request, Who};
 use super::lines::{Line, Lines, decimal, hexadecimal};
 use crate::{EventSink, TraceError};
 use heaplab_text::words::so_many;

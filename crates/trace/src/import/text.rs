@@ -15,7 +15,7 @@
 //! Deviation: `-` stands for a missing stack, both written and read.
 
 use super::Imported;
-use super::book::{Book, Request};
+use super::import_state::{Book, Request};
 use super::lines::{Line, Lines, decimal};
 use crate::tables::{Frame, StackNode};
 use crate::{BY_REACHABILITY, FREED_BY_PROGRAM, NOTICED_AT_COLLECTION};

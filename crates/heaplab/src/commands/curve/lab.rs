@@ -3,7 +3,7 @@
 use super::{Args, exit_code, find_minimum, measure_all, question, show_curves};
 use crate::commands::replay;
 use crate::heaps::{self, FAMILIES};
-use crate::misasked::Misasked;
+use crate::usage_error::Misasked;
 use anyhow::{Context, Result};
 use heaplab_curve::lab::Replays;
 use heaplab_curve::summary::Asked;

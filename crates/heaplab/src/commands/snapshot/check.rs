@@ -1,7 +1,7 @@
 //! `heaplab snapshot check`: assertions about a heap, for CI.
 
 use super::file::{self, Open, Reading};
-use super::only::moment;
+use super::object_filter::moment;
 use crate::gate::Gate;
 use anyhow::{Result, bail};
 use heaplab_gate::junit::{Case, Outcome};

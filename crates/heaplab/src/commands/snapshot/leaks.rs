@@ -2,9 +2,9 @@
 //! most retained first, with the references to cut.
 
 use super::file::{self, Reading};
-use super::only::{Only, moment};
+use super::object_filter::{Only, moment};
 use crate::answer::{self, HtmlFile, file_name};
-use crate::misasked::Misasked;
+use crate::usage_error::Misasked;
 use anyhow::{Context, Result};
 use heaplab_expression::Expression;
 use heaplab_snapshot::leaks::{Born, Cut, Leaks};

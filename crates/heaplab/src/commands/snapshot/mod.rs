@@ -7,7 +7,7 @@ mod dominators;
 mod file;
 mod leaks;
 mod object;
-mod only;
+mod object_filter;
 mod open;
 mod packed;
 mod path;

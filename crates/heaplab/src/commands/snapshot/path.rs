@@ -6,11 +6,11 @@
 //! names the culprit most often.
 
 use super::file::{self, Open, Reading};
-use super::only::Only;
+use super::object_filter::Only;
 use crate::answer;
 use anyhow::Result;
 use heaplab_snapshot::query::subject::Subject;
-use heaplab_snapshot::shortest_ways::Ways;
+use heaplab_snapshot::shortest_paths::Ways;
 use heaplab_snapshot_view::path as view;
 use heaplab_terminal as terminal;
 use std::path::PathBuf;

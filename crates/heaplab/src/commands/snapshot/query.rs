@@ -1,7 +1,7 @@
 //! `heaplab snapshot query`: objects as rows: filter, group, sort, top; as text, JSON or Parquet.
 
 use super::file::{self, Open, Reading};
-use super::only::Only;
+use super::object_filter::Only;
 use anyhow::Result;
 use heaplab_snapshot::query::answer::Answer;
 use heaplab_snapshot::query::plan::Plan;

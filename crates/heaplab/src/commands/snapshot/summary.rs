@@ -1,7 +1,7 @@
 //! `heaplab snapshot summary`: classes, as DevTools' Summary.
 
 use super::file::{self, Open, Reading, Source};
-use super::only::since;
+use super::object_filter::since;
 use crate::answer::{HtmlFile, file_name};
 use anyhow::Result;
 use clap::ValueEnum;

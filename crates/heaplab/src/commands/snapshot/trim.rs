@@ -2,7 +2,7 @@
 //! report.
 
 use super::file::Reading;
-use super::only::Only;
+use super::object_filter::Only;
 use super::rewriting::Rewriting;
 use anyhow::Result;
 use heaplab_snapshot::analysis::Analysis;

@@ -17,5 +17,5 @@ impl std::error::Error for Misasked {}
 
 /// Returns [`Misasked`] with these words.
 macro_rules! misasked {
-    ($($text:tt)*) => { return Err($crate::misasked::Misasked(format!($($text)*)).into()) };
+    ($($text:tt)*) => { return Err($crate::usage_error::Misasked(format!($($text)*)).into()) };
 }

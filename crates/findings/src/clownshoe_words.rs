@@ -4,8 +4,8 @@
 //! Advice never leads to a buffer that is too small: what a change would take from the content is
 //! said, and what the block holds anyway where the content cannot be shorter.
 
+use crate::clownshoe::CLOWNSHOES;
 use crate::finding::{Finding, Run, evidence};
-use crate::shoe::CLOWNSHOES;
 use crate::{
     Basis, Cause, Clownshoe, Confidence, Cost, Found, Level, Options, Rank, Saving, ShoeSize,
 };

@@ -7,8 +7,8 @@
 //! ranks after those of this one. A size that costs nothing there is still of the family, and
 //! listed as saving nothing.
 
+use crate::clownshoe_words::{HABIT, ROUND_BYTES, confidence};
 use crate::clownshoes::{Group, POWER_BYTES, Pairs, Share};
-use crate::shoe_words::{HABIT, ROUND_BYTES, confidence};
 use crate::{Basis, Cause, Clownshoe, Cost, Found, Options, Saving, ShoeSize, StackShare};
 use heaplab_profile::{Amount, Profile};
 use heaplab_size_class::Allocator;
