@@ -266,12 +266,12 @@ impl Spec {
             format!("--heap-growing-percent={growth}"),
             format!("--max-old-space-size={}", self.limit_mb),
         ];
-        // Flushing, lazy feedback and the compilation cache would let objects of Node die or be born
-        // in the middle of a workload: from 8.4 on only V8's own collections make code older, and
-        // the fourth one drops the driver's entry of 48 bytes. The seed: V8 chooses addresses by it,
-        // and in which order pages are moved together follows from them.
-        let always = "--no-memory-reducer --single-threaded --single-threaded-gc --no-incremental-marking \
-                      --expose-gc --no-opt --no-flush-bytecode --no-lazy-feedback-allocation \
+        // Flushing, lazy feedback and the compilation cache would let objects of Node die or be
+        // born in the middle of a workload: from 8.4 on only V8's own collections make code older,
+        // and the fourth one drops the driver's entry of 48 bytes. The seed: V8 chooses addresses
+        // by it, and in which order pages are moved together follows from them.
+        let always = "--no-memory-reducer --single-threaded --single-threaded-gc \
+                      --no-incremental-marking --expose-gc --no-opt --no-flush-bytecode --no-lazy-feedback-allocation \
                       --no-compilation-cache --random-seed=1";
         flags.extend(always.split_whitespace().map(String::from));
         flags
