@@ -15,8 +15,9 @@ use crate::spec::Spec;
 use crate::{NodeError, find, known, run};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::PipeWriter;
+use std::io::{PipeWriter, Write};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -33,6 +34,50 @@ pub struct OwnPage {
     pub stays: bool,
     /// It has a remembered set.
     pub remembered: bool,
+}
+
+impl Own {
+    /// As a TOML file, for `base=` of the family `v8`: a table a page, with its objects as pairs of
+    /// bytes and how many of that size follow each other; bytes below 0 are free.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::from("# Node's own objects in old space when a workload begins.\n");
+        for page in &self.pages {
+            let mut pieces: Vec<(i64, u32)> = Vec::new();
+            let mut put = |bytes: i64| match pieces.last_mut() {
+                Some((last, count)) if *last == bytes => *count += 1,
+                _ => pieces.push((bytes, 1)),
+            };
+            let mut end = 0;
+            for &(offset, bytes) in &page.objects {
+                if offset > end {
+                    put(i64::from(end) - i64::from(offset));
+                }
+                put(i64::from(bytes));
+                end = offset + bytes;
+            }
+            let pieces = pieces.iter().map(|(bytes, count)| format!("[{bytes},{count}]"));
+            text += &format!(
+                "[[page]]\narea_bytes = {}\nstays = {}\nremembered = {}\nobjects = [{}]\n",
+                page.area_bytes,
+                page.stays,
+                page.remembered,
+                pieces.collect::<Vec<_>>().join(",")
+            );
+        }
+        text
+    }
+}
+
+/// Writes Node's own objects where `own=` says; the file appears whole or not at all.
+pub(crate) fn write(spec: &Spec, slots: u32) -> Result<(), NodeError> {
+    let Some(path) = &spec.own else { return Ok(()) };
+    let text = objects(spec, slots)?.to_toml();
+    let failed = |source| NodeError::Start { path: path.clone(), action: "write", source };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut file =
+        tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    file.persist(path).map(|_| ()).map_err(|error| failed(error.error))
 }
 
 /// Where a version of V8 keeps what on a page, as numbers of words from its start.

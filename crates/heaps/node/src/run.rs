@@ -5,7 +5,7 @@ use crate::results::{self, Head, OLD_SPACE, Record};
 use crate::spec::{Compact, Gc};
 use crate::traces::{self, Traced, Traces};
 use crate::workload::{self, Feed, Forced, Rules, Workload};
-use crate::{NodeError, Spec, find, known};
+use crate::{NodeError, Spec, find, known, own};
 use heaplab_heap::{Collection, FreeLists, SpaceChange, SpaceState, Work};
 use std::borrow::Cow;
 use std::path::Path;
@@ -48,6 +48,7 @@ pub struct Run {
 /// See [`NodeError`]. Nothing is left behind in any case.
 pub fn run(spec: &Spec, slots: u32, feed: Feed<'_>) -> Result<Run, NodeError> {
     let node = find::node(spec)?;
+    own::write(spec, slots)?;
     let rules = Rules { every: spec.every, leave_out_collections: spec.gc == Gc::Own };
     let workload = workload::write(slots, rules, feed)?;
     let least = workload.forced.len() + 1;
@@ -183,6 +184,11 @@ pub fn refuse(
     let said = match ended.exit_status() {
         Some(71) => ": it could not write its results".into(),
         Some(72) => ": it could not read the workload".into(),
+        None if said.is_empty() && ended.how() == "signal 9" => {
+            ": killed from outside, as the system does where memory is short; use a smaller workload \
+             or run it again"
+                .into()
+        }
         _ if said.is_empty() => String::new(),
         _ => format!(": {said}"),
     };
@@ -232,7 +238,7 @@ fn assemble(
             };
             pairs.map(one).collect()
         }
-        Gc::Own => own(spec.compact, &workload.forced, &head, records, traced, start),
+        Gc::Own => own_collections(spec.compact, &workload.forced, &head, records, traced, start),
     };
     let fulls = traced.iter().filter(full).count();
     let pauses = |is_full: bool| {
@@ -316,7 +322,7 @@ fn free_lists(traced: &Traced, head: &Head, record: &Record) -> Option<FreeLists
 /// that did not help) more often, and its trace has a line for each. The line that ends a record's
 /// collections leaves old space as the record says; the others get what lies between. The last
 /// record is of the collection that the driver forces.
-fn own(
+fn own_collections(
     compact: Compact,
     forced: &[Forced],
     head: &Head,

@@ -17,7 +17,7 @@ pub const STRATEGIES: [&str; 6] =
     ["legacy", "fast-alloc", "many", "many-cached", "many-fast-path", "many-origin"];
 
 /// The parameters.
-pub const PARAMETERS: [Parameter; 10] = [
+pub const PARAMETERS: [Parameter; 11] = [
     Parameter {
         name: "version",
         takes: "12.22.1, 13.14.0, 14.0.0, 14.21.3 or another with the strategies",
@@ -71,6 +71,12 @@ pub const PARAMETERS: [Parameter; 10] = [
         takes: "1 to 86400 s",
         default: "600 and 1 more per 20,000 steps",
         help: "kill Node after this time",
+    },
+    Parameter {
+        name: "own",
+        takes: "a file",
+        default: "none",
+        help: "write there where Node's own objects lie when the workload begins, for base= of v8",
     },
     Parameter {
         name: "node",
@@ -144,6 +150,8 @@ pub struct Spec {
     pub categories: bool,
     /// Kill it after this time.
     pub timeout: Option<Duration>,
+    /// Where to write Node's own objects.
+    pub own: Option<PathBuf>,
     /// The program itself.
     pub node: Option<PathBuf>,
     pub(crate) text: String,
@@ -187,6 +195,7 @@ impl Default for Spec {
             semi_space_mb: 4,
             categories: false,
             timeout: None,
+            own: None,
             node: None,
             text: String::new(),
         }
@@ -242,12 +251,16 @@ impl Spec {
                     value.parse().ok().filter(|seconds| (1..=86_400).contains(seconds))?,
                 ))
             }
+            "own" => {
+                self.own = Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty())
+            }
             "node" => {
                 self.node = Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty())
             }
             _ => return None,
         }
-        (name != "node" || self.node.is_some()).then_some(())
+        let empty = name == "node" && self.node.is_none() || name == "own" && self.own.is_none();
+        (!empty).then_some(())
     }
 
     /// The flags of V8 that it asks for.
@@ -271,8 +284,8 @@ impl Spec {
         // and the fourth one drops the driver's entry of 48 bytes. The seed: V8 chooses addresses
         // by it, and in which order pages are moved together follows from them.
         let always = "--no-memory-reducer --single-threaded --single-threaded-gc \
-                      --no-incremental-marking --expose-gc --no-opt --no-flush-bytecode --no-lazy-feedback-allocation \
-                      --no-compilation-cache --random-seed=1";
+                      --no-incremental-marking --expose-gc --no-opt --no-flush-bytecode \
+                      --no-lazy-feedback-allocation --no-compilation-cache --random-seed=1";
         flags.extend(always.split_whitespace().map(String::from));
         flags
     }
@@ -333,7 +346,7 @@ mod tests {
         let said = |text: &str| Spec::parse(text).unwrap_err().to_string();
         assert_eq!(
             said("fast=1"),
-            "node has no parameter \"fast\"; it has version, strategy, compact, gc, every, limit, semi_space, categories, timeout, node"
+            "node has no parameter \"fast\"; it has version, strategy, compact, gc, every, limit, semi_space, categories, timeout, own, node"
         );
         assert_eq!(
             said("strategy=6"),

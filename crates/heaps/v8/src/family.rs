@@ -13,12 +13,7 @@ pub struct V8s;
 
 impl heaplab_heap::Spec for Spec {
     fn traits(&self) -> Traits {
-        Traits {
-            limit: self.limit_text(),
-            files: self.file().into_iter().collect(),
-            walked: true,
-            ..Traits::default()
-        }
+        Traits { limit: self.limit_text(), files: self.files(), walked: true, ..Traits::default() }
     }
 }
 

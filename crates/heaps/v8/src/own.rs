@@ -6,9 +6,11 @@
 //! they lie here as they lie there. Where only the live bytes of a page are known, the page has no
 //! memory and is never emptied.
 
+use crate::facts::WORD_BYTES;
 use crate::object::{self, Header, Kind};
 use crate::page::Owner;
 use crate::space::{MAIN, OldGeneration};
+use serde::Deserialize;
 
 /// A page of the runtime's own objects, when the workload begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +34,76 @@ impl OwnPage {
     }
 }
 
+/// A file that `own=` of the family `node` wrote.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Described {
+    page: Vec<DescribedPage>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DescribedPage {
+    area_bytes: u32,
+    stays: bool,
+    remembered: bool,
+    /// Bytes, below 0 free ones, and how many pieces of that size follow each other.
+    objects: Vec<(i64, u32)>,
+}
+
+/// Smallest object: a header word and another one.
+const OBJECT_BYTES_MIN: u32 = 16;
+/// Pages that a file has at most.
+const PAGES_MAX: usize = 1000;
+
+/// The pages that a file describes, for pages whose area has so many bytes.
+///
+/// # Errors
+/// What is wrong, with the page's number from 1.
+pub fn from_toml(text: &str, area_bytes: usize) -> Result<Vec<OwnPage>, String> {
+    let described: Described =
+        toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
+    if described.page.len() > PAGES_MAX {
+        return Err(format!("it has {} pages, and {PAGES_MAX} are the most", described.page.len()));
+    }
+    let pages = described.page.iter().enumerate();
+    pages
+        .map(|(number, page)| {
+            described_page(page, area_bytes).map_err(|what| format!("page {}: {what}", number + 1))
+        })
+        .collect()
+}
+
+fn described_page(page: &DescribedPage, area_bytes: usize) -> Result<OwnPage, String> {
+    let cut_bytes = (area_bytes as u32).checked_sub(page.area_bytes).ok_or_else(|| {
+        format!("its area has {} bytes, and one of this version {area_bytes}", page.area_bytes)
+    })?;
+    let (mut end, mut objects) = (0, Vec::new());
+    for &(bytes, count) in &page.objects {
+        let size = u32::try_from(bytes.unsigned_abs()).unwrap_or(u32::MAX);
+        if !size.is_multiple_of(WORD_BYTES as u32)
+            || size == 0
+            || bytes > 0 && size < OBJECT_BYTES_MIN
+        {
+            return Err(format!("objects have whole words, two at least, not {bytes} bytes"));
+        }
+        for _ in 0..count {
+            if bytes > 0 {
+                objects.push((end, size));
+            }
+            end = u32::saturating_add(end, size);
+            if end > page.area_bytes {
+                return Err(format!("its objects take more than its {} bytes", page.area_bytes));
+            }
+        }
+    }
+    if objects.is_empty() {
+        return Err("it has no object".into());
+    }
+    let live_bytes = objects.iter().map(|(_, bytes)| bytes).sum();
+    Ok(OwnPage { live_bytes, remembered: page.remembered, objects, cut_bytes, stays: page.stays })
+}
+
 impl OldGeneration {
     /// Begins as after the collection that ended the runtime's start: its pages wait to be swept. A
     /// compaction has swept them already, when it looked for room.
@@ -49,6 +121,9 @@ impl OldGeneration {
 
     /// Adds a page of the runtime's own objects; gives the addresses of those that are known, whose
     /// numbers begin with `first`.
+    ///
+    /// # Panics
+    /// Objects are not of whole words within the area.
     pub fn add_own_page(&mut self, own: &OwnPage, first: usize) -> Vec<usize> {
         if own.objects.is_empty() || self.segregated.is_some() {
             self.add_base_page(own.live_bytes, own.remembered);
@@ -62,8 +137,12 @@ impl OldGeneration {
         for (number, &(offset, bytes)) in own.objects.iter().enumerate() {
             let at = area + offset as usize;
             let bytes = bytes as usize;
+            assert!(
+                (at | bytes).is_multiple_of(WORD_BYTES) && at + bytes <= self.pages.end(page),
+                "objects of whole words within the area, not {bytes} bytes at {offset}"
+            );
             let slot = (first + number) as u32;
-            // SAFETY: the page was just committed, and the spec has objects within its area.
+            // SAFETY: the page was just committed, and the object lies within its area.
             unsafe {
                 object::set_header(at, Header { kind: Kind::Own, align_bits: 0, bytes, slot })
             };
@@ -81,5 +160,39 @@ impl OldGeneration {
         self.add_page(MAIN, page);
         self.sweeper.add(&mut self.pages, page);
         placed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_and_wrong_ones_explained() {
+        let page = |area: u32, objects: &str| {
+            format!(
+                "[[page]]\narea_bytes = {area}\nstays = true\nremembered = false\nobjects = {objects}\n"
+            )
+        };
+        let read = |text: &str| from_toml(text, 1000);
+        let pages = read(&page(900, "[[24,2],[-8,1],[16,1]]")).unwrap();
+        let expected = OwnPage {
+            live_bytes: 64,
+            objects: vec![(0, 24), (24, 24), (56, 16)],
+            cut_bytes: 100,
+            stays: true,
+            remembered: false,
+        };
+        assert_eq!(pages, [expected]);
+        let said = |area, objects: &str| read(&page(area, objects)).unwrap_err();
+        assert!(said(1001, "[[24,1]]").contains("page 1: its area has 1001 bytes"));
+        assert!(said(900, "[[24,40]]").contains("more than its 900 bytes"));
+        assert!(said(900, "[[24,4294967295]]").contains("more than its 900 bytes"));
+        assert!(said(900, "[[-9223372036854775808,1]]").contains("whole words"));
+        assert!(said(900, "[[8,1]]").contains("two at least, not 8 bytes"));
+        assert!(
+            said(900, "[[-0,3]]").contains("whole words") && said(900, "[]").contains("no object")
+        );
+        assert!(read("page = 3").is_err() && read("[[page]]\nstays = true").is_err());
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::documented;
 use crate::facts::{PAGE_BYTES, SEMI_SPACE_BYTES, VERSIONS, Version};
-use crate::own::OwnPage;
+use crate::own::{self, OwnPage};
 use crate::strategy::{self, Strategy};
 use heaplab_heap::Parameter;
 use heaplab_heap::parameter::bytes;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which pages a full collection empties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +84,9 @@ pub struct SpecError {
 /// memory.
 const LIMIT_BYTES: usize = 64 << 30;
 
+/// Bytes of a file of the runtime's own objects at most.
+const BASE_BYTES_MAX: u64 = 16 << 20;
+
 /// `ScavengerCollector::kMaxScavengerTasks`.
 const TASKS_MAX: usize = 8;
 
@@ -127,9 +130,9 @@ pub const PARAMETERS: [Parameter; 12] = [
     },
     Parameter {
         name: "base",
-        takes: "live bytes of pages, joined by +",
-        default: "none",
-        help: "full pages of the runtime's own objects, which wait to be swept like others",
+        takes: "a TOML file, or live bytes of pages joined by +",
+        default: "as the version has them",
+        help: "pages of the runtime's own objects: a file that own= of node wrote, or full pages that are never emptied",
     },
     Parameter {
         name: "every",
@@ -219,6 +222,15 @@ impl Spec {
         }
         // Not before the version is known.
         let area = spec.version.area_bytes;
+        if let (None, Some(path)) = (&spec.base, spec.named_file("base")) {
+            let text = read_file("base", &path, BASE_BYTES_MAX)?;
+            let pages = own::from_toml(&text, area).map_err(|what| SpecError {
+                what: "base",
+                expected: format!("a file that own= of node wrote, but {what}"),
+                found: path.display().to_string(),
+            })?;
+            spec.base = Some(pages);
+        }
         let over = |page: &&OwnPage| page.live_bytes as usize > area;
         if let Some(page) = spec.base.iter().flatten().find(over) {
             return Err(SpecError {
@@ -240,9 +252,17 @@ impl Spec {
         Ok(spec)
     }
 
-    /// The file of a strategy of one's own.
-    pub fn file(&self) -> Option<PathBuf> {
-        self.given.iter().find(|(name, _)| name == "file").map(|(_, value)| value.into())
+    /// Files that it was read from: a strategy of one's own, the runtime's own objects.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let base = self
+            .named_file("base")
+            .filter(|_| self.base.iter().flatten().any(|page| !page.objects.is_empty()));
+        self.named_file("file").into_iter().chain(base).collect()
+    }
+
+    /// What was given last for a parameter that names a file.
+    fn named_file(&self, name: &str) -> Option<PathBuf> {
+        self.given.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.into())
     }
 
     /// The limit, as it was given.
@@ -293,6 +313,10 @@ impl Spec {
             "tasks" => {
                 let tasks = value.parse().ok().filter(|tasks| (1..=TASKS_MAX).contains(tasks));
                 self.tasks = tasks.ok_or_else(|| wrong("tasks", "1 to 8"))?;
+            }
+            // Read when the version is known.
+            "base" if !value.bytes().all(|byte| byte.is_ascii_digit() || b"+r".contains(&byte)) => {
+                self.base = None;
             }
             "base" => {
                 let sizes: Option<Vec<OwnPage>> = value.split('+').map(base_page).collect();
@@ -368,16 +392,24 @@ fn base_page(text: &str) -> Option<OwnPage> {
 /// The strategy that the TOML file at `path` describes. Its size is bounded: a table of boundaries
 /// is some kilobytes.
 fn read_strategy(path: &str) -> Result<Strategy, SpecError> {
-    const FILE_BYTES_MAX: u64 = 1 << 20;
-    let wrong = |expected: String| SpecError { what: "file", expected, found: path.into() };
+    const STRATEGY_BYTES_MAX: u64 = 1 << 20;
+    let text = read_file("file", Path::new(path), STRATEGY_BYTES_MAX)?;
+    documented::from_toml(&text).map_err(|what| SpecError {
+        what: "file",
+        expected: format!("a strategy, but {what}"),
+        found: path.into(),
+    })
+}
+
+/// The text of the file that a parameter names.
+fn read_file(what: &'static str, path: &Path, bytes_max: u64) -> Result<String, SpecError> {
+    let wrong = |expected| SpecError { what, expected, found: path.display().to_string() };
     let about = std::fs::metadata(path)
         .map_err(|error| wrong(format!("a readable TOML file ({error})")))?;
-    if !about.is_file() || about.len() > FILE_BYTES_MAX {
-        return Err(wrong("a TOML file of at most 1 MiB".into()));
+    if !about.is_file() || about.len() > bytes_max {
+        return Err(wrong(format!("a TOML file of at most {} MiB", bytes_max >> 20)));
     }
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| wrong(format!("a readable TOML file ({error})")))?;
-    documented::from_toml(&text).map_err(|what| wrong(format!("a strategy, but {what}")))
+    std::fs::read_to_string(path).map_err(|error| wrong(format!("a readable TOML file ({error})")))
 }
 
 fn find_strategy(name: &str) -> Result<Strategy, SpecError> {

@@ -3,8 +3,7 @@
 use super::shapes::{self, Step};
 use heaplab_heap::{Ask, Collected, Collection, FreeBlocks, SpaceState};
 use heaplab_node::Run;
-use heaplab_v8::own::OwnPage;
-use heaplab_v8::{Spec, V8Heap, facts, strategy};
+use heaplab_v8::{Spec, V8Heap, facts, own, strategy};
 
 /// Committed, used and available bytes of old space, before and after a collection.
 pub type Line = [[u64; 3]; 2];
@@ -79,17 +78,6 @@ impl Setting<'_> {
         heaplab_node::Spec::parse(&text).expect("a spec of the real Node")
     }
 
-    /// A page of Node's own as this heap has it.
-    fn own(page: &heaplab_node::own::OwnPage, area_bytes: usize) -> OwnPage {
-        OwnPage {
-            live_bytes: page.live_bytes,
-            remembered: page.remembered,
-            objects: page.objects.clone(),
-            cut_bytes: area_bytes as u32 - page.area_bytes,
-            stays: page.stays,
-        }
-    }
-
     /// The forced collections on this heap, or all of its own, as the real run had them: with the
     /// same free percentages from which pages are emptied, and the limit less what Node's own
     /// objects take of it.
@@ -102,9 +90,8 @@ impl Setting<'_> {
         let mut spec = Spec::parse(&text).expect("a spec of this heap");
         // Where no page is as free as the percentage V8 says nothing: it is over 100.
         spec.free_percents = real.run.thresholds.iter().map(|one| one.unwrap_or(101)).collect();
-        spec.base = Some(
-            real.own.pages.iter().map(|page| Setting::own(page, version.area_bytes)).collect(),
-        );
+        let base = own::from_toml(&real.own.to_toml(), version.area_bytes);
+        spec.base = Some(base.expect("pages as they were written"));
         if self.limit_mb > 0 {
             let own = own_capacity_bytes(&real.run, version.header_bytes()) as usize;
             spec.limit_bytes = (self.limit_mb << 20).saturating_sub(own);
