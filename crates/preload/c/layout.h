@@ -86,6 +86,7 @@
 #define HL_CONTROL_MEMORY 1u /* processes note their memory at exit() */
 #define HL_CONTROL_PYTHON 2u /* stacks have Python's frames (python.c) */
 #define HL_CONTROL_INTERPRETER 4u /* and all native frames of the interpreter between them */
+#define HL_CONTROL_REPORTS 8u /* processes write HL_REPORT */
 
 #define HL_STACK_DEPTH_MAX 1024u
 
@@ -100,7 +101,7 @@ struct hl_control {
     uint32_t nested_bytes;
     uint32_t mark_signal; /* a signal that sets a mark, 0: none */
     uint32_t drainer_pid; /* asked by kill(pid, 0) if the lock cannot be asked */
-    uint32_t flags;       /* HL_CONTROL_MEMORY */
+    uint32_t flags;       /* HL_CONTROL_MEMORY, HL_CONTROL_REPORTS */
     uint64_t origin_counter; /* time stamp counter ... */
     uint64_t origin_ns;      /* ... and CLOCK_MONOTONIC at the same moment, when the recording began */
     uint64_t end_counter;    /* the same pair later (the drainer renews it); 0: not yet */
@@ -306,6 +307,8 @@ struct hl_python {
 #define HL_PAD 11u           /* 1 word: only the stamp */
 #define HL_MAP 12u           /* 4 words: 0, address and owner, bytes, node: the range is mapped */
 #define HL_UNMAP 13u         /* 3 words: 0 (before), address, bytes: the range is not any more */
+#define HL_REPORT 14u         /* 3 words: 0, address, node|inside: a memory reporter names a block */
+#define HL_REPORT_INSIDE 1u /* above the node: the address lies somewhere in the block */
 #define HL_COUNTER_BITS 60u
 
 /* A block word: address in the low 52 bits, then log2 of the requested alignment (0: none), zeroed,

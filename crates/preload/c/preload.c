@@ -37,3 +37,4 @@
 #include "exec.c"
 #include "sanitizer.c"
 #include "start.c"
+#include "reports.c"

@@ -142,11 +142,13 @@ EXPORT __attribute__((noreturn)) void _exit(int status)
 
 EXPORT __attribute__((noreturn)) void _Exit(int status) { _exit(status); }
 
+static void mark(const char *name, uintptr_t sp);
+
 static void mark_signal(int number)
 {
     (void)number;
     int error = errno;
-    heaplab_mark("signal");
+    mark("signal", (uintptr_t)__builtin_dwarf_cfa());
     errno = error;
 }
 
@@ -253,7 +255,7 @@ EXPORT int dlclose(void *handle)
     return result;
 }
 
-EXPORT void heaplab_mark(const char *name)
+static void mark(const char *name, uintptr_t sp)
 {
     size_t bytes = strlen(name);
     if (bytes > HL_MARK_BYTES_MAX) {
@@ -262,7 +264,7 @@ EXPORT void heaplab_mark(const char *name)
             lose(HL_LOST_MARK_LONG);
     }
     uint64_t words = 2 + (bytes + 7) / 8, *to;
-    struct thread *t = enter(words, (uintptr_t)__builtin_dwarf_cfa());
+    struct thread *t = enter(words, sp);
     to = t ? room(t) : enter_nested(words);
     if (!to)
         return;

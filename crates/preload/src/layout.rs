@@ -27,6 +27,8 @@ pub const CONTROL_MEMORY: u32 = 1;
 pub const CONTROL_PYTHON: u32 = 2;
 /// [`Control::flags`]: and all native frames of the interpreter between them.
 pub const CONTROL_INTERPRETER: u32 = 4;
+/// [`Control::flags`]: processes write [`REPORT`].
+pub const CONTROL_REPORTS: u32 = 8;
 /// Largest [`Control::stack_depth`].
 pub const STACK_DEPTH_MAX: u32 = 1024;
 
@@ -51,7 +53,7 @@ pub struct Control {
     pub mark_signal: u32,
     /// The drainer's process number.
     pub drainer_pid: u32,
-    /// [`CONTROL_MEMORY`], [`CONTROL_PYTHON`], [`CONTROL_INTERPRETER`].
+    /// [`CONTROL_MEMORY`], [`CONTROL_PYTHON`], [`CONTROL_INTERPRETER`], [`CONTROL_REPORTS`].
     pub flags: AtomicU32,
     /// Time stamp counter at the start of the recording.
     pub origin_counter: u64,
@@ -410,6 +412,10 @@ pub const PAD: u8 = 11;
 pub const MAP: u8 = 12;
 /// 3 words: stamp (before), address, bytes: the range is mapped no more.
 pub const UNMAP: u8 = 13;
+/// 3 words: stamp, address, node and [`REPORT_INSIDE`]: a memory reporter names a block.
+pub const REPORT: u8 = 14;
+/// Above the node of [`REPORT`]: the address lies somewhere in the block.
+pub const REPORT_INSIDE: u32 = 1;
 /// Where the owner of [`MAP`] stands above the address.
 pub const MAP_OWNER_SHIFT: u32 = 52;
 /// The program mapped the range.
@@ -449,7 +455,7 @@ pub const fn record_words(kind: u8, second: u64) -> Option<u64> {
         ALLOC | ALLOC_FAILED | THREAD_BEGIN | THREAD_END | MAP => Some(4),
         PAD => Some(1),
         FREE | USABLE_SIZE => Some(2),
-        NODE | UNMAP => Some(3),
+        NODE | UNMAP | REPORT => Some(3),
         REALLOC | REALLOC_FAILED => Some(6),
         MARK if second <= MARK_BYTES_MAX => Some(2 + second.div_ceil(8)),
         _ => None,
@@ -533,7 +539,7 @@ mod tests {
             "state" = state, "tid" = tid, "head" = head.words, "tail" = tail.words, "nested_head" = nested_head.words,
             "nested_tail" = nested_tail.words);
         #[rustfmt::skip]
-        constants!(VERSION, CONTROL_MAGIC, PROCESS_MAGIC, RING_MAGIC, CONTROL_RECORDING, CONTROL_STOPPED, CONTROL_MEMORY, CONTROL_PYTHON, CONTROL_INTERPRETER, STACK_DEPTH_MAX,
+        constants!(VERSION, CONTROL_MAGIC, PROCESS_MAGIC, RING_MAGIC, CONTROL_RECORDING, CONTROL_STOPPED, CONTROL_MEMORY, CONTROL_PYTHON, CONTROL_INTERPRETER, CONTROL_REPORTS, STACK_DEPTH_MAX,
             STEP_PROCESS_FILE, STEP_RING_FILE, STEP_MAP, STEP_SANDBOX, BEGAN_STARTED, BEGAN_FORK, BEGAN_EXEC,
             PROCESS_RECORDING, PROCESS_CUT, CUT_DRAINER_DEAD, CUT_STOPPED, CUT_NO_SPACE, CUT_UNREAD, CUT_TIMELESS, CUT_LEFT, X86_64, AARCH64, LOST_NESTED_FULL,
             LOST_NESTED_DEEPER, LOST_NO_RING, LOST_RECORDS_FULL, LOST_STACK_BOUNDS, LOST_MARK_LONG, LOST_NESTED_STACK, LOST_IN_SANDBOX,
@@ -541,7 +547,7 @@ mod tests {
             PYTHON_VERSION, PYTHON_SYMBOLS, PYTHON_LAYOUT, PYTHON_NOT_CPYTHON, PYTHON_FRAME, PYTHON_LINE_BITS, RING_FREE,
             RING_IN_USE, ALLOC, ALLOC_FAILED, FREE, REALLOC, REALLOC_FAILED, USABLE_SIZE, THREAD_BEGIN, THREAD_END, MARK,
             MARK_BYTES_MAX, NODE, PAD, NODES_MAX, COUNTER_BITS, ADDRESS_BITS, ALIGN_SHIFT, ZEROED_SHIFT, FAMILY_SHIFT, FAMILY_MALLOC,
-            FAMILY_ALIGNED, FAMILY_NEW, SLACK_UNKNOWN, MAP, UNMAP, MAP_OWNER_SHIFT, MAP_PROGRAM, MAP_ALLOCATOR);
+            FAMILY_ALIGNED, FAMILY_NEW, SLACK_UNKNOWN, MAP, UNMAP, MAP_OWNER_SHIFT, MAP_PROGRAM, MAP_ALLOCATOR, REPORT, REPORT_INSIDE);
         all
     }
 

@@ -130,12 +130,13 @@ impl<'a, O: Observer> Pass<'a, O> {
                 | Op::Promote
                 | Op::CollectBegin
                 | Op::CollectEnd
-                | Op::Reference => {}
+                | Op::Reference
+                | Op::Report => {}
                 Op::Collect | Op::CollectYoung | Op::Trim => {}
             }
         } else if event.has(Flags::INHERITED) {
             self.totals.inherited_rows += 1;
-        } else {
+        } else if event.op != Op::Report {
             self.totals.failed_requests += 1;
         }
         if self.amount.bytes > self.peak.live.bytes {

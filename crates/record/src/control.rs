@@ -160,6 +160,12 @@ impl ControlPage {
         self.page().flags.fetch_or(layout::CONTROL_MEMORY, Ordering::Release);
     }
 
+    /// Asks processes to write what their memory reporters name. Call before the first process
+    /// starts.
+    pub fn ask_for_reports(&self) {
+        self.page().flags.fetch_or(layout::CONTROL_REPORTS, Ordering::Release);
+    }
+
     /// Renews the later pair of clock readings, which recovery needs.
     pub fn tick(&self) {
         let now = ClockReading::now();

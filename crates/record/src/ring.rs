@@ -427,7 +427,11 @@ fn encode_other(
     let record = record_of(kind, stamp, words);
     encoder.push(&record);
     match kind {
-        layout::THREAD_BEGIN | layout::THREAD_END | layout::MAP | layout::UNMAP => {}
+        layout::THREAD_BEGIN
+        | layout::THREAD_END
+        | layout::MAP
+        | layout::UNMAP
+        | layout::REPORT => {}
         layout::REALLOC => {
             each(Change { gone: record.old_address, born: record.address, size: record.size })
         }
@@ -480,6 +484,14 @@ fn record_of(kind: u8, stamp: u64, words: &[u64]) -> Record {
             stamp,
             address: address_of(second),
             size: words[2],
+            ..Record::default()
+        },
+        layout::REPORT => Record {
+            kind: Kind::Report,
+            flags: (words[2] >> 32) as u8,
+            stamp,
+            address: address_of(second),
+            stack: words[2] as u32,
             ..Record::default()
         },
         _ => Record {

@@ -63,6 +63,8 @@ pub struct Options {
     pub samples: Duration,
     /// End with the started process, whatever its descendants do.
     pub detach_children: bool,
+    /// Record which blocks memory reporters name.
+    pub reports: bool,
     /// Act as if the disk were full once the spool has this many bytes; for tests.
     pub spool_limit_bytes: Option<u64>,
 }
@@ -202,6 +204,9 @@ fn begin<'a>(
     fs::File::create_new(&programs).map_err(RecordError::io("cannot create", &programs))?;
     if !options.samples.is_zero() {
         control.ask_for_memory();
+    }
+    if options.reports {
+        control.ask_for_reports();
     }
     let writer = SpoolWriter::create(&events).map_err(RecordError::io("cannot create", &events))?;
     let mut drainer = Drainer::new(&spool, writer);

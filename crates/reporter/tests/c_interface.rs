@@ -159,7 +159,7 @@ fn sqlite_has_more_than_it_counts() {
         assert!(parts > used * 0.8 && parts < used * 1.02, "{parts} of {used}");
         child.stdin.take().unwrap().write_all(b"q").unwrap();
         child.wait().unwrap();
-        // What pressure freed, by the allocator and by SQLite: the rest of the program is in neither.
+        // What pressure freed, by the allocator and by SQLite: the program's rest is in neither.
         let freed = |path: &str| amount(&before, path) - amount(&after, path);
         let ratio = freed("heap-allocated") / freed("sqlite-used");
         eprintln!("{}: {ratio:.3} times what SQLite counts", preloaded.unwrap_or("glibc"));

@@ -65,11 +65,13 @@ pub enum Op {
     CollectYoung = 12,
     /// The program asked the heap to give memory back to the system.
     Trim = 13,
+    /// A memory reporter named `object`, at `stack`. With [`Flags::FAILED`] it named no live block.
+    Report = 14,
 }
 
 impl Op {
     /// Every operation, in the order of its number.
-    pub const ALL: [Op; 14] = [
+    pub const ALL: [Op; 15] = [
         Op::Alloc,
         Op::Free,
         Op::Realloc,
@@ -84,6 +86,7 @@ impl Op {
         Op::Collect,
         Op::CollectYoung,
         Op::Trim,
+        Op::Report,
     ];
 
     /// The operation of this number, if any.

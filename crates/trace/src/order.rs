@@ -178,10 +178,14 @@ impl OrderChecker {
             }
             Op::Realloc if event.has(Flags::INHERITED) => self.was_born(event.object),
             Op::Realloc => self.is_live("reallocated", event.object),
-            Op::UsableSizeRead | Op::Promote | Op::Reference if event.has(Flags::INHERITED) => {
+            Op::Report if event.has(Flags::FAILED) => Ok(()),
+            Op::UsableSizeRead | Op::Promote | Op::Reference | Op::Report
+                if event.has(Flags::INHERITED) =>
+            {
                 self.was_born(event.object)
             }
             Op::UsableSizeRead => self.is_live("asked for its usable size", event.object),
+            Op::Report => self.is_live("reported", event.object),
             Op::Promote => self.is_live("promoted", event.object),
             Op::Reference => {
                 self.is_live("made to refer", event.object)?;

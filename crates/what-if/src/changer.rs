@@ -195,7 +195,8 @@ impl Changer {
             }
             Op::Realloc if concerns => self.resize(event, sink),
             Op::Free if concerns => self.death(event, sink),
-            Op::Free | Op::Realloc | Op::UsableSizeRead | Op::Promote => {
+            Op::Report if event.has(Flags::FAILED) => sink.push(event),
+            Op::Free | Op::Realloc | Op::UsableSizeRead | Op::Promote | Op::Report => {
                 match self.now(event, event.object) {
                     Some(object) => self.written.row(event, object, sink),
                     None => Ok(()),

@@ -4,19 +4,25 @@ use crate::answer::{self, HtmlFile};
 use anyhow::{Context, Result};
 use heaplab_about::{AboutError, Model, Saved, ask, difference, page, text};
 use heaplab_loopback::{Answer, Server};
+use heaplab_profile::choose::process;
 use heaplab_terminal as terminal;
 use heaplab_terminal::whole_file;
+use heaplab_trace::tables::process_label;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+
+/// Groups of blocks with one history that are shown of each list.
+const GROUPS: usize = 10;
 
 /// Arguments of `heaplab about`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = include_str!("../../help/about.txt"))]
 pub struct Args {
-    /// A process with reporters, or a file that heaplab or about:memory saved
-    #[arg(value_name = "PID|FILE")]
+    /// A process with reporters, a file that heaplab or about:memory saved, or a recording made
+    /// with `record --dmd`
+    #[arg(value_name = "PID|FILE|BUNDLE")]
     subject: String,
     /// What changed since this reading (a process or a file, too)
     #[arg(long, value_name = "PID|FILE")]
@@ -39,6 +45,9 @@ pub struct Args {
     /// Write the reading, or the difference, as about:memory loads it; FILE.gz is compressed
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+    /// Of a recording, which process: its pid, the name of its program, or all
+    #[arg(long, value_name = "PID|NAME|all")]
+    process: Option<String>,
     #[command(flatten)]
     html: HtmlFile,
     #[command(flatten)]
@@ -51,7 +60,7 @@ pub struct Show {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Show also what is below 1 % of its tree
+    /// Show also what is below 1 % of its tree, and every group of a recording
     #[arg(long)]
     all: bool,
     /// How long a process may take to answer
@@ -79,6 +88,9 @@ impl Show {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     args.html.check()?;
+    if Path::new(&args.subject).is_dir() {
+        return dark_matter(&args);
+    }
     let patience = args.show.patience();
     let pid = args.subject.parse::<u32>().ok();
     let title = match pid {
@@ -104,6 +116,28 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if !args.html.write(|| page::file(&model, &title))? && (args.save.is_none() || args.show.json) {
         args.show.print(&model)?;
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the reporters of a recorded program did not name, or named twice.
+fn dark_matter(args: &Args) -> Result<ExitCode> {
+    let is_of_process = args.diff.is_some() || args.save.is_some() || args.html.is_asked_for();
+    if is_of_process || args.live || args.readings.is_some() || args.serve {
+        misasked!("{}: of a recording there is text, and --json", args.subject);
+    }
+    let bundle = heaplab_record::output::open(Path::new(&args.subject))?;
+    let selection = process(&bundle, args.process.as_deref())?;
+    let found = heaplab_dark_matter::find(bundle.tables(), || bundle.events(selection))?;
+    let all = bundle.tables();
+    let name = selection
+        .process
+        .or((all.processes.len() == 1).then_some(0))
+        .map_or_else(|| "all processes".into(), |row| process_label(&all.processes, row as usize));
+    let top = if args.show.all { usize::MAX } else { GROUPS };
+    let look = terminal::look(top);
+    answer::print_pretty(args.show.json, &found, || {
+        heaplab_dark_matter::render(&found, &name, &look)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

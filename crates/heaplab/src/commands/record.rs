@@ -58,6 +58,10 @@ pub struct Args {
     /// A signal that names a moment in the program that gets it (a number, or a name such as USR2)
     #[arg(long, value_name = "SIGNAL", value_parser = settings::signal_number)]
     mark_signal: Option<u32>,
+    /// Record which blocks the program's memory reporters name (docs/reporters.md): `heaplab about
+    /// BUNDLE` lists those that none names, and those named twice
+    #[arg(long, conflicts_with_all = ["node", "jvm_metaspace", "ocaml"])]
+    dmd: bool,
     /// Milliseconds between two looks at each process's resident memory and its parts; 0: none
     #[arg(long, value_name = "MS", default_value_t = 100)]
     samples: u32,
@@ -153,6 +157,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         mark_signal: args.mark_signal.unwrap_or(0),
         samples: Duration::from_millis(args.samples.into()),
         detach_children: args.detach_children,
+        reports: args.dmd,
         spool_limit_bytes: args.spool_limit,
     };
     let bar = args.bar();

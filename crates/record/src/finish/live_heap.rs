@@ -168,6 +168,26 @@ impl LiveHeap {
     }
 }
 
+/// Which block an address lies in: the blocks that were live when the first was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Around(Option<Vec<(u64, u64)>>);
+
+impl Around {
+    /// Where the block that holds `address` begins; blocks younger than the first question are not
+    /// found.
+    pub fn start(&mut self, heap: &LiveHeap, address: u64) -> Option<u64> {
+        let blocks = self.0.get_or_insert_with(|| {
+            let mut blocks = Vec::new();
+            heap.each(|start, bytes| blocks.push((start, bytes)));
+            blocks.sort_unstable();
+            blocks
+        });
+        let after = blocks.partition_point(|(start, _)| *start <= address);
+        let (start, bytes) = *blocks.get(after.checked_sub(1)?)?;
+        (address - start < bytes).then_some(start)
+    }
+}
+
 /// `upper` on top of `lower` as one layer.
 fn fold(mut lower: Layer, upper: Layer) -> Layer {
     for (address, _) in upper.released.iter() {

@@ -26,7 +26,7 @@ mod parking;
 mod plain;
 mod rows;
 
-use super::live_heap::LiveHeap;
+use super::live_heap::{Around, LiveHeap};
 use super::residence::{Moment, Residence};
 use super::streams::{Files, Stream};
 use super::tables::{ImageTables, TableBuilder};
@@ -95,6 +95,7 @@ struct ProcessState {
     residence: Residence,
     cut_at: u64,
     live_bytes: u64,
+    around: Around,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -359,8 +360,14 @@ impl<'a, S: EventSink> Merge<'a, S> {
         };
         let cut_at = input.image.cut.map_or(u64::MAX, |(counter, _)| counter);
         let tables = self.builder.add_image(input.image, input.is_first);
-        self.processes[place] =
-            Some(ProcessState { tables, heap, residence, cut_at, live_bytes: 0 });
+        self.processes[place] = Some(ProcessState {
+            tables,
+            heap,
+            residence,
+            cut_at,
+            live_bytes: 0,
+            around: Around::default(),
+        });
         self.drop_if_over(place);
     }
 

@@ -43,6 +43,9 @@ pub enum Kind {
     Map = 8,
     /// They are mapped no more.
     Unmap = 9,
+    /// A memory reporter names the block at `address`, or around it if `flags` say
+    /// [`heaplab_preload::layout::REPORT_INSIDE`]; `stack` says where.
+    Report = 10,
 }
 
 /// The low three bits of a head.
@@ -206,6 +209,7 @@ impl Encoder {
             Kind::Mark => self.rare(2, record, [record.size]),
             Kind::Map => self.rare(3, record, [record.address, record.size, record.stack.into()]),
             Kind::Unmap => self.rare(4, record, [record.address, record.size]),
+            Kind::Report => self.rare(5, record, [record.address, record.stack.into()]),
         }
     }
 
@@ -534,6 +538,7 @@ impl Decoder {
             2 => Kind::Mark,
             3 => Kind::Map,
             4 => Kind::Unmap,
+            5 => Kind::Report,
             _ => return Err(BlockDamage::Record),
         };
         if record.kind == Kind::Mark {
@@ -546,6 +551,8 @@ impl Decoder {
                 .ok_or(BlockDamage::Record)?;
         } else if record.kind == Kind::Unmap {
             (record.address, record.size) = (take.whole(8), take.whole(8));
+        } else if record.kind == Kind::Report {
+            (record.address, record.stack) = (take.whole(8), take.whole(8) as u32);
         } else {
             (record.address, record.size, record.usable) =
                 (take.whole(8), take.whole(8), take.whole(8));

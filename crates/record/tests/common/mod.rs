@@ -56,6 +56,7 @@ pub fn options(folder: &Path, command: &[&dyn AsRef<std::ffi::OsStr>]) -> Option
         mark_signal: 0,
         samples: Duration::from_millis(20),
         detach_children: false,
+        reports: false,
         spool_limit_bytes: None,
     }
 }

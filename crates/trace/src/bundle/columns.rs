@@ -47,6 +47,7 @@ pub const OPS: [&str; Op::ALL.len()] = [
     "collect",
     "collect_young",
     "trim",
+    "report",
 ];
 
 /// Each family's name, in the order of its number.

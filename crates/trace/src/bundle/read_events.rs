@@ -231,7 +231,7 @@ fn fill(
 
 fn is_about_object(event: &Event) -> bool {
     match event.op {
-        Op::Alloc => !event.has(Flags::FAILED),
+        Op::Alloc | Op::Report => !event.has(Flags::FAILED),
         Op::Free | Op::Realloc | Op::UsableSizeRead | Op::Promote | Op::Reference => true,
         _ => false,
     }

@@ -206,8 +206,8 @@ impl Batch {
         self.who[row] = u64::from(event.process) | u64::from(event.thread) << 32;
         self.time_ns[row] = event.time_ns;
         // A failed allocation made no object.
-        let born_nothing = is(op, ALLOCS) && event.has(Flags::FAILED);
-        self.object.put(row, is(op, WITH_OBJECT) && !born_nothing, event.object);
+        let is_about_nothing = is(op, ABOUT_NOTHING) && event.has(Flags::FAILED);
+        self.object.put(row, is(op, WITH_OBJECT) && !is_about_nothing, event.object);
         self.size.put(row, is(op, WITH_SIZE), event.size);
         self.usable.put(row, event.usable != 0, event.usable);
         self.stack.put(row, event.stack != 0, event.stack.into());
@@ -308,8 +308,17 @@ const fn ops<const N: usize>(ops: [Op; N]) -> u16 {
 
 const _: () = assert!(Op::ALL.len() <= 16);
 const ALLOCS: u16 = ops([Op::Alloc]);
-const WITH_OBJECT: u16 =
-    ops([Op::Alloc, Op::Free, Op::Realloc, Op::UsableSizeRead, Op::Promote, Op::Reference]);
+const WITH_OBJECT: u16 = ops([
+    Op::Alloc,
+    Op::Free,
+    Op::Realloc,
+    Op::UsableSizeRead,
+    Op::Promote,
+    Op::Reference,
+    Op::Report,
+]);
+/// Without an object where they failed.
+const ABOUT_NOTHING: u16 = ops([Op::Alloc, Op::Report]);
 const WITH_SIZE: u16 = ops([Op::Alloc, Op::Realloc]);
 const COLLECTIONS: u16 = ops([Op::CollectBegin, Op::CollectEnd]);
 const REFERENCES: u16 = ops([Op::Reference]);

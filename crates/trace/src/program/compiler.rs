@@ -167,7 +167,7 @@ impl Compiler {
                 );
             }
             Op::Collect | Op::CollectYoung | Op::Trim => self.request(event, row, origin)?,
-            Op::CollectBegin | Op::CollectEnd => self.facts.skipped_events += 1,
+            Op::CollectBegin | Op::CollectEnd | Op::Report => self.facts.skipped_events += 1,
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! One record as a row: births, deaths, moves, and the rarer records of a ring.
 
 use super::super::address_map::Live;
-use super::super::live_heap::{Found, LiveHeap};
+use super::super::live_heap::{Around, Found, LiveHeap};
 use super::super::residence::claims::Owner;
 use super::super::streams::Stream;
 use super::super::tables::{ImageTables, TableBuilder};
@@ -47,6 +47,7 @@ impl<S: EventSink> Merge<'_, S> {
                 self.emit_in(place, event, record.stamp)?;
                 Ok(Step::Done)
             }
+            Kind::Report => self.reported(place, &record),
             Kind::ThreadBegin => {
                 self.begin_thread(place, record.address as u32, [record.size, record.usable]);
                 Ok(Step::Done)
@@ -86,6 +87,8 @@ impl<S: EventSink> Merge<'_, S> {
                 Ok(Step::Done)
             }
             Kind::Mark => {
+                // Reporters are asked between two marks.
+                state.around = Around::default();
                 let (row, name) = (state.tables.row, self.streams[place].mark_name());
                 let object = u64::from(self.builder.add_mark(name, record.stamp, Some(row)));
                 self.emit_in(
@@ -96,6 +99,28 @@ impl<S: EventSink> Merge<'_, S> {
                 Ok(Step::Done)
             }
         }
+    }
+
+    /// A memory reporter names a block. One that is not live has a row, too: the reporter errs.
+    fn reported(&mut self, place: usize, record: &Record) -> Result<Step, TraceError> {
+        let process = self.states[place].process;
+        let Some(state) = &mut self.processes[process] else { return Ok(Step::Done) };
+        let exact = state.heap.get(record.address);
+        let is_inside = u32::from(record.flags) & layout::REPORT_INSIDE != 0;
+        let found = exact.or_else(|| {
+            let start = is_inside.then(|| state.around.start(&state.heap, record.address))??;
+            state.heap.get(start)
+        });
+        let (object, flags) = match found {
+            Some(found) if found.inherited => (found.live.object, Flags::INHERITED),
+            Some(found) => (found.live.object, Flags::default()),
+            None => (0, Flags::FAILED),
+        };
+        let stack = self.streams[place].stack_of(record.stack).unwrap_or(0);
+        let address = record.address;
+        let event = Event { op: Op::Report, flags, stack, object, address, ..Event::default() };
+        self.emit_in(place, event, record.stamp)?;
+        Ok(Step::Done)
     }
 
     pub(super) fn birth(&mut self, place: usize, record: &Record) -> Result<Step, TraceError> {

@@ -8,7 +8,7 @@ fn some_u64() -> impl Strategy<Value = u64> {
 }
 
 fn record() -> impl Strategy<Value = Record> {
-    (0_u8..9, 0_u8..32, 0_u8..64, prop::array::uniform6(some_u64()), any::<u32>()).prop_map(
+    (0_u8..10, 0_u8..32, 0_u8..64, prop::array::uniform6(some_u64()), any::<u32>()).prop_map(
         |(kind, flags, align, v, stack)| {
             let kinds = [
                 Kind::Alloc,
@@ -20,6 +20,7 @@ fn record() -> impl Strategy<Value = Record> {
                 Kind::Node,
                 Kind::Map,
                 Kind::Unmap,
+                Kind::Report,
             ];
             let kind = kinds[usize::from(kind)];
             let plain = Record { kind, flags, stamp: v[0], address: v[1], ..Record::default() };
@@ -38,6 +39,7 @@ fn record() -> impl Strategy<Value = Record> {
                 Kind::Node => Record { size: v[2], stack, flags: 0, ..plain },
                 Kind::Map => Record { size: v[2], stack, ..plain },
                 Kind::Unmap => Record { size: v[2], ..plain },
+                Kind::Report => Record { stack, ..plain },
                 _ => plain,
             }
         },

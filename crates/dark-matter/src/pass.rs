@@ -1,0 +1,207 @@
+//! Two passes over the events: the last time that reporters were asked, and the blocks then.
+
+use crate::{Blocks, DarkMatter, DarkMatterError, Group, List};
+use heaplab_trace::tables::Tables;
+use heaplab_trace::{Event, EventSource, Flags, Op, StackId, TraceError};
+use std::collections::HashMap;
+
+/// The mark at which reporters are asked (crates/preload/c/reports.c).
+pub const ASKED: &str = "heaplab: reporters asked";
+/// The mark at which they have answered.
+pub const ANSWERED: &str = "heaplab: reporters answered";
+
+#[derive(Clone, Copy)]
+struct Live {
+    size: u64,
+    usable: u64,
+    stack: StackId,
+    arena: u32,
+}
+
+/// Divides the blocks of one process (or of all, where that was selected) that were live when its
+/// reporters were last asked and named a block: at a program's end they may be gone already.
+/// `events` gives the same rows at each call.
+///
+/// # Errors
+/// Reporters were never asked, or the events cannot be read.
+pub fn find<S: EventSource>(
+    tables: &Tables,
+    mut events: impl FnMut() -> Result<S, TraceError>,
+) -> Result<DarkMatter, DarkMatterError> {
+    let (mut asked, mut now, mut last, mut row) = (0, None, None, 0_u64);
+    each(&mut events()?, |event| {
+        if is_mark(event, tables, ASKED) {
+            now = Some((row, event.time_ns));
+        } else if event.op == Op::Report && now.is_some() {
+            asked += 1;
+            last = now.take();
+        }
+        row += 1;
+        true
+    })?;
+    let (last_row, time_ns) = last.ok_or(DarkMatterError::NeverAsked)?;
+    let mut found = Found::default();
+    let (mut row, mut is_whole) = (0_u64, false);
+    each(&mut events()?, |event| {
+        is_whole = row > last_row && is_mark(event, tables, ANSWERED);
+        if row > last_row && event.op == Op::Report {
+            found.reported(event);
+        } else {
+            found.lives(event, row > last_row);
+        }
+        row += 1;
+        !is_whole
+    })?;
+    Ok(DarkMatter { asked, time_ns, is_whole, ..found.divided(tables) })
+}
+
+fn each<S: EventSource>(
+    source: &mut S,
+    mut visit: impl FnMut(&Event) -> bool,
+) -> Result<(), TraceError> {
+    let mut batch = Vec::new();
+    loop {
+        source.next_batch(&mut batch)?;
+        if batch.is_empty() || !batch.iter().all(&mut visit) {
+            return Ok(());
+        }
+    }
+}
+
+fn is_mark(event: &Event, tables: &Tables, name: &str) -> bool {
+    let mark = || usize::try_from(event.object).ok().and_then(|row| tables.marks.get(row));
+    event.op == Op::Mark && mark().is_some_and(|mark| mark.name == name)
+}
+
+#[derive(Default)]
+struct Found {
+    live: HashMap<u64, Live>,
+    /// Where the live blocks of before the question were named.
+    reports: HashMap<u64, Vec<StackId>>,
+    of_nothing: HashMap<StackId, u64>,
+    set_aside: u64,
+}
+
+impl Found {
+    /// Follows births and deaths. What is born while reporters answer is theirs.
+    fn lives(&mut self, event: &Event, is_asked: bool) {
+        if !event.counts() {
+            return;
+        }
+        match event.op {
+            Op::Alloc if !is_asked => {
+                let Event { size, usable, stack, arena, .. } = *event;
+                self.live.insert(event.object, Live { size, usable, stack, arena });
+            }
+            Op::Realloc => {
+                if let Some(live) = self.live.get_mut(&event.object) {
+                    (live.size, live.usable, live.stack) = (event.size, event.usable, event.stack);
+                }
+            }
+            Op::Free => drop(self.live.remove(&event.object)),
+            Op::ArenaDeath => self.live.retain(|_, live| live.arena != event.arena),
+            _ => {}
+        }
+    }
+
+    fn reported(&mut self, event: &Event) {
+        if event.has(Flags::FAILED) {
+            *self.of_nothing.entry(event.stack).or_default() += 1;
+        } else if event.has(Flags::INHERITED) || !self.live.contains_key(&event.object) {
+            self.set_aside += 1;
+        } else {
+            self.reports.entry(event.object).or_default().push(event.stack);
+        }
+    }
+
+    fn divided(mut self, tables: &Tables) -> DarkMatter {
+        let mut all = Blocks::default();
+        let mut groups: HashMap<(StackId, Vec<StackId>), Blocks> = HashMap::new();
+        for (object, live) in &self.live {
+            let mut reports = self.reports.remove(object).unwrap_or_default();
+            reports.sort_unstable();
+            let usable = live.usable.max(live.size);
+            let block = Blocks { count: 1, usable_bytes: usable, slop_bytes: usable - live.size };
+            all.add(block);
+            groups.entry((live.stack, reports)).or_default().add(block);
+        }
+        let mut found = DarkMatter { live: all, set_aside: self.set_aside, ..Default::default() };
+        let frames = |stack| frames_of(tables, stack);
+        for ((stack, reports), blocks) in groups {
+            let list = match reports.len() {
+                0 => &mut found.unreported,
+                1 => &mut found.once,
+                _ => &mut found.twice,
+            };
+            list.blocks.add(blocks);
+            let (allocated_at, reported_at) =
+                (frames(stack), reports.into_iter().map(frames).collect());
+            list.groups.push(Group { blocks, allocated_at, reported_at });
+        }
+        for list in [&mut found.unreported, &mut found.once, &mut found.twice] {
+            list.sort();
+        }
+        found.of_nothing =
+            self.of_nothing.into_iter().map(|(stack, count)| (count, frames(stack))).collect();
+        found.of_nothing.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        found
+    }
+}
+
+impl Blocks {
+    fn add(&mut self, more: Blocks) {
+        self.count += more.count;
+        self.usable_bytes = self.usable_bytes.saturating_add(more.usable_bytes);
+        self.slop_bytes = self.slop_bytes.saturating_add(more.slop_bytes);
+    }
+}
+
+impl List {
+    fn sort(&mut self) {
+        self.groups.sort_by(|a, b| {
+            let larger = b.blocks.usable_bytes.cmp(&a.blocks.usable_bytes);
+            larger.then_with(|| {
+                (&a.allocated_at, &a.reported_at).cmp(&(&b.allocated_at, &b.reported_at))
+            })
+        });
+    }
+}
+
+/// A stack as text: what every stack begins with, the allocator's and the reporters' own
+/// functions, is left out.
+fn frames_of(tables: &Tables, stack: StackId) -> Vec<String> {
+    const OWN: [&str; 13] = [
+        "core::",
+        "<core::",
+        "<usize as core::",
+        "<[T] as ",
+        "alloc::",
+        "<alloc::",
+        "__rust",
+        "__rdl",
+        "std::alloc",
+        "<hashbrown::",
+        "hashbrown::",
+        "heaplab_reporter",
+        "<heaplab_reporter",
+    ];
+    let is_own = |label: &str| {
+        OWN.iter().any(|own| label.starts_with(own)) || label.contains(" as heaplab_reporter::")
+    };
+    let labels: Vec<String> = tables.frames_of(stack).map(|frame| label(tables, frame)).collect();
+    let own = labels.iter().take_while(|label| is_own(label)).count();
+    // A stack of nothing else says more whole.
+    if own == labels.len() { labels } else { labels[own..].to_vec() }
+}
+
+fn label(tables: &Tables, row: u32) -> String {
+    let name = tables.frame_label(row);
+    let frame = tables.frames.get(row as usize);
+    match frame.and_then(|frame| frame.file.as_deref().map(|file| (file, frame.line))) {
+        Some((file, line)) => {
+            let file = file.rsplit('/').next().unwrap_or(file);
+            format!("{name} ({file}:{line})")
+        }
+        None => name,
+    }
+}

@@ -1,0 +1,74 @@
+//! Dark matter in a terminal, as DMD's output: lists by bytes, with stacks.
+
+use crate::{Blocks, DarkMatter, Group, List};
+use heaplab_text::lines::{cut, one_line};
+use heaplab_text::paint::{Look, Paint};
+use heaplab_text::words::{bytes, count, duration, percent, plural, so_many};
+
+/// Frames of a stack that are shown.
+const FRAMES: usize = 8;
+
+/// The lists as text, each with as many groups as `look` says.
+pub fn render(found: &DarkMatter, process: &str, look: &Look) -> String {
+    let mut out = Paint::new(look.width, look.colour);
+    out.title(&cut(&format!("Dark matter of {process}"), look.width));
+    let asked = match found.asked {
+        1 => "The reporters were asked once".to_owned(),
+        times => format!("The reporters were asked {} times, last", count(times)),
+    };
+    out.wrapped(
+        "",
+        &format!("{asked} at {}: {} were live then.", duration(found.time_ns), amount(found.live)),
+    );
+    if !found.is_whole {
+        out.warning("the recording ends before they had answered: what they had not reached counts as unreported");
+    }
+    list(&mut out, "Reported twice or more", &found.twice, found, look);
+    list(&mut out, "Unreported", &found.unreported, found, look);
+    list(&mut out, "Reported once", &found.once, found, look);
+    if !found.of_nothing.is_empty() {
+        let all = found.of_nothing.iter().map(|(count, _)| count).sum();
+        out.heading(&so_many(all, "[report names|reports name] no live block"));
+        out.wrapped("", "A block that was freed before, or an address that never was a block's:");
+        for (times, stack) in found.of_nothing.iter().take(look.top) {
+            out.line(&format!("  {}", plural(*times, "report")));
+            frames(&mut out, "reported at", stack, look.width);
+        }
+    }
+    out.finish()
+}
+
+fn amount(blocks: Blocks) -> String {
+    format!("{} in {}", bytes(blocks.usable_bytes), plural(blocks.count, "block"))
+}
+
+fn list(out: &mut Paint, title: &str, list: &List, found: &DarkMatter, look: &Look) {
+    let part = |part: u64, whole: u64| percent(part as f64 / whole.max(1) as f64);
+    let all = list.blocks;
+    let share = part(all.usable_bytes, found.live.usable_bytes);
+    out.heading(&format!("{title}: {} ({share} of live bytes)", amount(all)));
+    for (index, group) in list.groups.iter().take(look.top).enumerate() {
+        let Group { blocks, allocated_at, reported_at } = group;
+        let share = part(blocks.usable_bytes, all.usable_bytes);
+        let slop = bytes(blocks.slop_bytes);
+        out.line(&format!("{:>3}. {} ({share}), slop {slop}", index + 1, amount(*blocks)));
+        frames(out, "allocated at", allocated_at, look.width);
+        for stack in reported_at {
+            frames(out, "reported at", stack, look.width);
+        }
+    }
+    let left = list.groups.len().saturating_sub(look.top);
+    if left > 0 {
+        out.dim(&format!("     {} more", plural(left as u64, "group")));
+    }
+}
+
+fn frames(out: &mut Paint, title: &str, stack: &[String], width: usize) {
+    out.dim(&format!("     {title}"));
+    if stack.is_empty() {
+        out.line("       (no stack)");
+    }
+    for frame in stack.iter().take(FRAMES) {
+        out.line(&format!("       {}", cut(&one_line(frame), width.saturating_sub(7))));
+    }
+}

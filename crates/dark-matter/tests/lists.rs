@@ -1,0 +1,101 @@
+//! The lists, from rows written by hand.
+
+use heaplab_dark_matter::{ANSWERED, ASKED, Blocks, DarkMatter, DarkMatterError, find};
+use heaplab_trace::source::Slice;
+use heaplab_trace::tables::{Frame, Mark, StackNode, Tables};
+use heaplab_trace::{Event, Flags, Op, StackId};
+
+/// Stacks 1 to 5 are one frame each, of functions `one` to `five`.
+fn tables() -> Tables {
+    let mark = |name: &str| Mark { name: name.into(), time_ns: 0, process: Some(0) };
+    let names = ["one", "two", "three", "four", "five"];
+    let frame = |name: &&str| Frame { function: Some((*name).into()), ..Frame::default() };
+    let mut stacks = vec![StackNode::default()];
+    stacks.extend((0..5).map(|frame| StackNode { parent: 0, frame }));
+    Tables {
+        stacks,
+        frames: names.iter().map(frame).collect(),
+        marks: vec![mark(ASKED), mark(ANSWERED), mark("loaded")],
+        ..Tables::default()
+    }
+}
+
+fn born(object: u64, size: u64, stack: StackId) -> Event {
+    Event { op: Op::Alloc, object, size, usable: size + 8, stack, ..Event::default() }
+}
+
+fn reported(object: u64, stack: StackId) -> Event {
+    Event { op: Op::Report, object, stack, ..Event::default() }
+}
+
+fn at_mark(object: u64) -> Event {
+    Event { op: Op::Mark, object, time_ns: 7, ..Event::default() }
+}
+
+fn freed(object: u64) -> Event {
+    Event { op: Op::Free, object, ..Event::default() }
+}
+
+fn found(events: &[Event]) -> Result<DarkMatter, DarkMatterError> {
+    find(&tables(), || Ok(Slice(events)))
+}
+
+const QUESTION: u64 = 0;
+const ANSWER: u64 = 1;
+
+#[test]
+fn blocks_are_unreported_reported_once_or_twice() {
+    let of_nothing = Event { flags: Flags::FAILED, ..reported(0, 5) };
+    let found = found(&[
+        born(0, 100, 1),
+        born(1, 200, 1),
+        born(2, 300, 2),
+        // An earlier question counts no more.
+        at_mark(QUESTION),
+        reported(0, 4),
+        at_mark(ANSWER),
+        born(3, 50, 1),
+        freed(2),
+        born(4, 1000, 3),
+        at_mark(QUESTION),
+        born(5, 9999, 3),
+        reported(3, 3),
+        reported(4, 4),
+        reported(5, 4),
+        reported(3, 5),
+        of_nothing,
+        at_mark(ANSWER),
+        // What happens later does not either.
+        freed(4),
+        at_mark(2),
+        // Reporters that are gone name nothing.
+        at_mark(QUESTION),
+        at_mark(ANSWER),
+    ])
+    .unwrap();
+    let blocks =
+        |count, bytes| Blocks { count, usable_bytes: bytes + 8 * count, slop_bytes: 8 * count };
+    assert_eq!((found.asked, found.time_ns, found.is_whole), (2, 7, true));
+    assert_eq!(found.live, blocks(4, 1350));
+    assert_eq!(found.unreported.blocks, blocks(2, 300));
+    assert_eq!(found.unreported.groups.len(), 1, "one stack");
+    assert_eq!(found.unreported.groups[0].allocated_at, ["one"]);
+    assert_eq!(found.once.groups[0].reported_at, [["four"]]);
+    assert_eq!(found.twice.blocks, blocks(1, 50));
+    assert_eq!(found.twice.groups[0].reported_at, [["three"], ["five"]]);
+    assert_eq!(found.of_nothing, [(1, vec!["five".to_owned()])]);
+    assert_eq!(found.set_aside, 1, "a block that was made meanwhile");
+}
+
+#[test]
+fn a_recording_that_ends_in_the_middle_says_so() {
+    let found = found(&[born(0, 1, 1), at_mark(QUESTION), reported(0, 2)]).unwrap();
+    assert!(!found.is_whole && found.once.blocks.count == 1);
+}
+
+#[test]
+fn a_recording_without_reporters_is_an_error() {
+    for events in [&[born(0, 1, 1)][..], &[at_mark(QUESTION), at_mark(ANSWER)]] {
+        assert!(matches!(found(events), Err(DarkMatterError::NeverAsked)));
+    }
+}
