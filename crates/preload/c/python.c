@@ -25,6 +25,9 @@
  * leads (3.11: _PyCFrame; later: the entry frame). The native frame around the mark is the loop's.
  * Before, each Python frame has a loop of its own, found by the function's address.
  *
+ * A frame whose function has not begun (it makes its cells, or a coroutine of itself) is none yet, as
+ * in Python's own tracebacks: the request is its caller's.
+ *
  * Deviations. Native frames of the interpreter's own file outside of the innermost Python frame are
  * left out unless HL_CONTROL_INTERPRETER asks for them. Outside of the depth to which a native stack
  * is walked, Python frames go on without native ones. Events in a signal handler inside a record
@@ -52,11 +55,14 @@ struct python_layout {
     uint16_t place_scale;
     uint16_t thread_frame;     /* in PyThreadState: the frame, or the _PyCFrame */
     uint16_t chain_frame, chain_previous;
-    uint16_t previous, code, place, owner; /* in a frame; `owner` is the flag of ENTRY_FLAG too */
+    uint16_t previous, code, place, owner; /* in a frame; the flag of ENTRY_FLAG lies before `owner` */
     uint16_t line, file, name, qualname, lines, instructions; /* in PyCodeObject */
     uint16_t ascii_bytes, unicode_bytes; /* a string's head */
 };
+#define OWNED_BY_GENERATOR 1
 #define OWNED_BY_C_STACK 3
+/* From 3.11 on co_extra and _co_firsttraceable lie between it and the instructions. */
+#define FIRST_TRACEABLE_BEFORE 16
 
 /* Sources: Include/cpython/frameobject.h (3.8 to 3.10), Include/internal/pycore_frame.h (3.11 on),
    Include/cpython/pystate.h and code.h of each version. */
@@ -64,7 +70,7 @@ static const struct python_layout python_layouts[] = {
     [8] = {ENTRY_EACH, false, true, 1, 24, 0, 0, 24, 32, 104, 0, 40, 104, 112, 112, 120, 0, 48, 72},
     [9] = {ENTRY_EACH, false, true, 1, 24, 0, 0, 24, 32, 104, 0, 40, 104, 112, 112, 120, 0, 48, 72},
     [10] = {ENTRY_EACH, false, true, 2, 24, 0, 0, 24, 32, 96, 0, 40, 104, 112, 112, 120, 0, 48, 72},
-    [11] = {ENTRY_FLAG, true, false, 1, 56, 8, 16, 48, 32, 56, 68, 72, 112, 120, 128, 136, 184, 48, 72},
+    [11] = {ENTRY_FLAG, true, false, 1, 56, 8, 16, 48, 32, 56, 69, 72, 112, 120, 128, 136, 184, 48, 72},
     [12] = {ENTRY_FRAME, true, false, 1, 56, 0, 8, 8, 0, 56, 70, 68, 112, 120, 128, 136, 192, 40, 56},
     [13] = {ENTRY_FRAME, false, false, 1, 72, 0, 0, 8, 0, 56, 70, 68, 112, 120, 128, 136, 200, 40, 56},
 };

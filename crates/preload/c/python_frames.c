@@ -31,8 +31,24 @@ ALWAYS_INLINE bool is_mark(uintptr_t frame)
     return python.layout.entry == ENTRY_FRAME && READ(uint8_t, frame, python.layout.owner) == OWNED_BY_C_STACK;
 }
 
-/* Reads the frame at w->frame and goes on to its caller. False: there is none, or it is no frame. */
-ALWAYS_INLINE bool python_next(struct python_walk *w, struct python_frame *out)
+/* Whether the frame's function has not begun; *place: its instruction, in bytes of code. */
+ALWAYS_INLINE bool is_incomplete(uintptr_t frame, uintptr_t code, uint32_t *place)
+{
+    const struct python_layout *l = &python.layout;
+    if (l->place_is_index) {
+        int32_t index = READ(int32_t, frame, l->place);
+        *place = index < 0 ? 0 : (uint32_t)index * l->place_scale;
+        return false;
+    }
+    intptr_t bytes = READ(intptr_t, frame, l->place) - (intptr_t)(code + l->instructions);
+    *place = bytes < 0 ? 0 : (uint32_t)bytes;
+    return bytes < 2 * (intptr_t)READ(int32_t, code, l->instructions - FIRST_TRACEABLE_BEFORE) &&
+           READ(uint8_t, frame, l->owner) != OWNED_BY_GENERATOR;
+}
+
+/* Reads the frame at w->frame and goes on to its caller. False: there is none, or it is no frame.
+   *is_whole: its function has begun. */
+ALWAYS_INLINE bool python_step(struct python_walk *w, struct python_frame *out, bool *is_whole)
 {
     const struct python_layout *l = &python.layout;
     while (w->frame && is_mark(w->frame))
@@ -42,16 +58,10 @@ ALWAYS_INLINE bool python_next(struct python_walk *w, struct python_frame *out)
     out->code = READ(uintptr_t, w->frame, l->code);
     if (unlikely(!out->code || READ(uintptr_t, out->code, 8) != python.code_type))
         return false;
-    if (l->place_is_index) {
-        int32_t index = READ(int32_t, w->frame, l->place);
-        out->place = index < 0 ? 0 : (uint32_t)index * l->place_scale;
-    } else {
-        uintptr_t place = READ(uintptr_t, w->frame, l->place), start = out->code + l->instructions;
-        out->place = place < start ? 0 : (uint32_t)(place - start);
-    }
+    *is_whole = !is_incomplete(w->frame, out->code, &out->place);
     out->mark = 0;
     out->is_entry = l->entry == ENTRY_EACH;
-    if (l->entry == ENTRY_FLAG && READ(uint8_t, w->frame, l->owner)) {
+    if (l->entry == ENTRY_FLAG && READ(uint8_t, w->frame, l->owner - 1)) {
         out->is_entry = true;
         out->mark = w->chain;
         w->chain = w->chain ? READ(uintptr_t, w->chain, l->chain_previous) : 0;
@@ -61,6 +71,16 @@ ALWAYS_INLINE bool python_next(struct python_walk *w, struct python_frame *out)
         out->is_entry = true;
         out->mark = w->frame;
     }
+    return true;
+}
+
+/* The same for the next frame whose function has begun. */
+ALWAYS_INLINE bool python_next(struct python_walk *w, struct python_frame *out)
+{
+    bool is_whole = false;
+    while (!is_whole)
+        if (!python_step(w, out, &is_whole))
+            return false;
     return true;
 }
 
@@ -97,7 +117,7 @@ static bool frame_is_plausible(const struct python_walk *w)
     const struct python_layout *l = &python.layout;
     if (w->frame % 8 || !can_read(w->frame) || !can_read(w->frame + l->place) || !can_read(w->frame + l->previous))
         return false;
-    if (l->entry == ENTRY_FLAG && (READ(uint8_t, w->frame, l->owner) > 1 || w->chain % 8 || !can_read(w->chain) || !can_read(w->chain + l->chain_previous)))
+    if (l->entry == ENTRY_FLAG && (READ(uint8_t, w->frame, l->owner - 1) > 1 || w->chain % 8 || !can_read(w->chain) || !can_read(w->chain + l->chain_previous)))
         return false;
     uintptr_t code = READ(uintptr_t, w->frame, l->code), names[2];
     if (code % 8 || !can_read(code) || !can_read(code + l->lines) || READ(uintptr_t, code, 8) != python.code_type)
@@ -110,7 +130,8 @@ static bool frame_is_plausible(const struct python_walk *w)
     if (l->place_is_index)
         return READ(int32_t, w->frame, l->place) >= -1;
     uintptr_t place = READ(uintptr_t, w->frame, l->place), start = code + l->instructions;
-    return place + 2 >= start && place - start + 2 <= 2 * READ(uint64_t, code, 16) + 2;
+    uint32_t first = READ(uint32_t, code, l->instructions - FIRST_TRACEABLE_BEFORE);
+    return first <= READ(uint64_t, code, 16) && place + 2 >= start && place - start + 2 <= 2 * READ(uint64_t, code, 16) + 2;
 }
 
 /* Reads the first stack with Python frames carefully. */
@@ -125,11 +146,12 @@ COLD static void python_try(const uint8_t *thread)
     bool good = true;
     while (good && w.frame && count < HL_STACK_DEPTH_MAX) {
         struct python_frame frame;
+        bool is_whole;
         if (l->entry == ENTRY_FRAME && can_read(w.frame + l->owner) && is_mark(w.frame)) {
             w.frame = READ(uintptr_t, w.frame, l->previous);
             continue;
         }
-        good = frame_is_plausible(&w) && python_next(&w, &frame);
+        good = frame_is_plausible(&w) && python_step(&w, &frame, &is_whole);
         count += good;
     }
     if (good && !count)
