@@ -155,3 +155,80 @@ fn generated(statement: &str, folder: &Path) -> Result<Program> {
     program::compile(&mut generator, &tables, Facts::default(), 0, &path, File::create(&path)?)?;
     Ok(Program::open(&path)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heaplab_trace::source::Slice;
+    use heaplab_trace::tables::Tables;
+    use heaplab_trace::{Event, Op};
+
+    /// Objects of which three in five die at their birth; of the others 3,000 live at once. Events,
+    /// and the same as single steps.
+    fn workload(births: u64) -> (Vec<Event>, Vec<Step>) {
+        let (mut events, mut steps, mut random) = (Vec::new(), Vec::new(), 7_u64);
+        let mut live: Vec<u64> = Vec::new();
+        for object in 0..births {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let drawn = random >> 33;
+            // Some of them over 256 words, which are never young.
+            let size = if drawn.is_multiple_of(97) { 4_000 } else { 8 + drawn % 300 };
+            events.push(Event { op: Op::Alloc, object, size, ..Event::default() });
+            let mut dead = Some(object);
+            if drawn % 5 < 2 {
+                live.push(object);
+                let nth = (drawn / 5) as usize % live.len();
+                dead = (live.len() > 3_000).then(|| live.swap_remove(nth));
+            }
+            if let Some(object) = dead {
+                events.push(Event { op: Op::Free, object, ..Event::default() });
+            }
+            if object % 50_000 == 49_999 {
+                events.push(Event { op: Op::Collect, ..Event::default() });
+            }
+        }
+        // The compiler gives the slot that was freed last.
+        let (mut free, mut made) = (Vec::new(), 0);
+        let mut slots = std::collections::HashMap::new();
+        for event in &events {
+            match event.op {
+                Op::Alloc => {
+                    let slot = free.pop().unwrap_or_else(|| {
+                        made += 1;
+                        made - 1
+                    });
+                    slots.insert(event.object, slot);
+                    steps.push(Step::Birth { slot, size: event.size as usize });
+                }
+                Op::Free => {
+                    let slot = slots[&event.object];
+                    free.push(slot);
+                    steps.push(Step::Death { slot });
+                }
+                _ => steps.push(Step::Collect(heaplab_heap::Ask::Full)),
+            }
+        }
+        (events, steps)
+    }
+
+    #[test]
+    fn who_dies_at_birth_leaves_what_single_steps_leave() {
+        let (events, steps) = workload(150_000);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("workload.program");
+        let (tables, facts) = (Tables::default(), Facts::default());
+        let out = File::create(&path).unwrap();
+        program::compile(&mut Slice(&events), &tables, facts, 0, &path, out).unwrap();
+        let program = Program::open(&path).unwrap();
+        for policy in POLICIES {
+            for parameters in ["o=80,s=4k", "o=20,s=32k,O=30", "o=200,s=256k,version=4.12"] {
+                let spec = format!("{policy},{parameters}");
+                let fast = ours(&spec, &program).unwrap();
+                let single = ours_of(&spec, program.facts().slots, &steps).unwrap();
+                assert_eq!(fast.report(), single.report(), "{spec}");
+                assert_eq!(fast.steps, single.steps, "{spec}");
+                assert!(fast.counters.minor_collections > 3, "{spec}");
+            }
+        }
+    }
+}

@@ -82,6 +82,22 @@ pub trait Collected: Heap {
         let _ = (slot, before, now);
     }
 
+    /// An object is born in a slot that is empty, and dies before the program's next step: what
+    /// [`allocate`](Collected::allocate), both [`stored`](Collected::stored) and both safepoints
+    /// together would do, where none of them collects. Returns its body, which is no object any
+    /// more. `None`: nothing was done, and the driver is to take the single steps. A heap has this
+    /// for speed alone, and whether it is called changes nothing that can be seen.
+    fn transient(&mut self, birth: Birth) -> Option<NonNull<u8>> {
+        let _ = birth;
+        None
+    }
+
+    /// The driver is going to write `slot` some steps from now, or a slot that the program does not
+    /// have: who keeps the program's table may fetch its entry.
+    fn ahead(&self, slot: usize) {
+        let _ = slot;
+    }
+
     /// The write barrier of a field: the object in slot `from` now refers to the object in slot
     /// `to`.
     fn linked(&mut self, from: u32, to: u32) {

@@ -13,6 +13,14 @@ use std::ptr::NonNull;
 
 /// A world that a driver can change: births, deaths and references of the workload.
 pub trait Objects: World {
+    /// Every object is told. Where it is false, one that dies at its birth need not be
+    /// ([`Collected::transient`](crate::Collected::transient)).
+    const SEES_ALL: bool = true;
+
+    /// As [`Collected::ahead`](crate::Collected::ahead), for the driver's own entries.
+    fn ahead(&self, slot: usize) {
+        let _ = slot;
+    }
     /// An object was born in `slot`; replaces the slot's object.
     fn born(&mut self, slot: u32, address: NonNull<u8>, size: usize);
     /// The object in `slot` died.

@@ -15,8 +15,11 @@ use crate::touch::{Touch, touch};
 use crate::{SpaceSample, system};
 use heaplab_heap::witness::{Objects, Witness, check_after_full};
 use heaplab_heap::{Ask, Birth, Collected, Collection, Origin, Request, Violation};
-use heaplab_trace::program::{Managed, Program, Step, decode};
+use heaplab_trace::program::{Managed, Program, Step, decode, is_freed_at, slot_at};
 use std::ptr::NonNull;
+
+/// How far ahead of the current instruction a slot's entry is prefetched, in words.
+const PREFETCH_WORDS: usize = 24;
 
 /// Most fields of an object: a damaged program names any number.
 const FIELDS_MAX: u32 = 1 << 20;
@@ -111,6 +114,10 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         let words = self.program.words();
         while *at < end {
             let word = *at;
+            if let Some(ahead) = words.get(word + PREFETCH_WORDS) {
+                self.world.ahead(slot_at(*ahead));
+                self.heap.ahead(slot_at(*ahead));
+            }
             let Some(step) = decode(words, at)? else { return Ok(()) };
             match step {
                 Step::Allocate { slot, size, align_log2, zeroed, .. } => {
@@ -121,6 +128,14 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
                     }
                     let request =
                         Request { zeroed, align: 1 << align_log2, ..Request::of(size as usize) };
+                    if !W::SEES_ALL
+                        && *at < end
+                        && is_freed_at(words, *at, slot)
+                        && self.transient::<POLICY>(slot, request)
+                    {
+                        *at += 1;
+                        continue;
+                    }
                     self.birth::<POLICY>(slot, request, None, word)?;
                 }
                 Step::Reallocate { slot, size, align_log2, .. } => {
@@ -181,6 +196,20 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         // SAFETY: the heap has just given this object for this request.
         unsafe { touch::<POLICY>(born, request) };
         self.safepoint(word)
+    }
+
+    /// An object is born in `slot` and dies. False where the heap wants its single steps.
+    #[inline(always)]
+    fn transient<const POLICY: u8>(&mut self, slot: u32, request: Request) -> bool {
+        let (size, align) = (request.size, request.align);
+        let birth = Birth { slot, size, align, origin: Origin::Generated, old: false };
+        let Some(body) = (!self.next_old).then(|| self.heap.transient(birth)).flatten() else {
+            return false;
+        };
+        // SAFETY: the heap has just given these bytes, and no other object has them: nothing was
+        // born since.
+        unsafe { touch::<POLICY>(body, request) };
+        true
     }
 
     #[inline(always)]

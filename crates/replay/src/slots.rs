@@ -4,7 +4,7 @@
 use crate::driver::ReplayError;
 use crate::pages::{Pages, Zeroable};
 use heaplab_heap::witness::Objects;
-use heaplab_heap::{Object, World};
+use heaplab_heap::{Object, World, prefetch};
 use std::collections::HashMap;
 use std::ptr::NonNull;
 
@@ -78,6 +78,13 @@ impl World for Slots {
 }
 
 impl Objects for Slots {
+    const SEES_ALL: bool = false;
+
+    #[inline(always)]
+    fn ahead(&self, slot: usize) {
+        prefetch(self.entries.as_ptr().wrapping_add(slot));
+    }
+
     #[inline(always)]
     fn born(&mut self, slot: u32, address: NonNull<u8>, size: usize) {
         if let Some(entry) = self.entry(slot) {

@@ -10,7 +10,7 @@
 
 use crate::driver::ReplayError;
 use crate::pages::Pages;
-use heaplab_heap::{Block, Manual, Region, Request};
+use heaplab_heap::{Block, Manual, Region, Request, prefetch};
 use heaplab_trace::program::{Program, Step};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::Relaxed;
@@ -277,20 +277,4 @@ fn regions(program: &Program) -> usize {
         _ => None,
     });
     numbers.max().unwrap_or(0).min(program.words().len())
-}
-
-#[inline(always)]
-fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch may name any address and changes nothing.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch may name any address and changes nothing.
-    unsafe {
-        std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, preserves_flags, readonly));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = address;
 }

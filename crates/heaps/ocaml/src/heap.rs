@@ -27,11 +27,14 @@ use crate::strategy::Strategy;
 use crate::sweep::Sweeper;
 use heaplab_address_space::Error;
 use heaplab_heap::{
-    Ask, Birth, Collected, Collection, CollectorLog, OutOfMemory, SpaceState, Work, World,
+    Ask, Birth, Collected, Collection, CollectorLog, OutOfMemory, SpaceState, Work, World, prefetch,
 };
 use std::num::NonZero;
 use std::ptr::NonNull;
 use std::time::Instant;
+
+/// How many entries of the remembered set ahead a minor collection fetches slots.
+const PREFETCH_SLOTS: usize = 16;
 
 /// The address of a block's first field.
 type Block = NonZero<Address>;
@@ -362,6 +365,9 @@ impl OCaml {
         self.promote_arguments()?;
         for nth in 0..self.minor.remembered.len() {
             let slot = self.minor.remembered[nth];
+            if let Some(ahead) = self.minor.remembered.get(nth + PREFETCH_SLOTS) {
+                self.ahead(*ahead as usize);
+            }
             let at = field(self.program.slots, slot as usize);
             let block = load(at);
             if is_block(block) && self.minor.has(block) {
@@ -626,6 +632,31 @@ impl Collected for OCaml {
         self.born_bytes += birth.size as u64;
         // SAFETY: a block's address is never 0, the address of no word.
         Ok(unsafe { NonNull::new_unchecked(block as *mut u8) })
+    }
+
+    #[inline(always)]
+    fn ahead(&self, slot: usize) {
+        prefetch((self.program.slots as *const usize).wrapping_add(slot));
+    }
+
+    /// The slot is as it was before and is not written. That it was is remembered: a minor
+    /// collection goes by that order and is asked for by that number.
+    #[inline(always)]
+    fn transient(&mut self, birth: Birth) -> Option<NonNull<u8>> {
+        let fields = birth.size.div_ceil(WORD_BYTES).max(1);
+        let bytes = fields.saturating_add(1).saturating_mul(WORD_BYTES);
+        let has_room = fields <= YOUNG_WORDS_MAX && self.minor.at - bytes >= self.minor.trigger;
+        let is_due = self.minor_requested
+            || self.slice_requested
+            || self.minor.remembered.len() >= self.minor.remembered_max;
+        if !has_room || is_due || birth.slot as usize >= self.program.count {
+            return None;
+        }
+        let block = self.cut(fields, fields_header(fields, WHITE));
+        self.minor.remembered.push(birth.slot);
+        self.births += 1;
+        self.born_bytes += birth.size as u64;
+        NonNull::new(block as *mut u8)
     }
 
     #[inline(always)]

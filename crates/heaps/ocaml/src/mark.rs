@@ -20,6 +20,11 @@ use crate::facts::{
 };
 use crate::heap::OCaml;
 use crate::strategy::Marking;
+use heaplab_heap::prefetch;
+
+/// How many fields ahead marking fetches the headers of the blocks that the array of slots refers
+/// to. The runtime waits for each.
+const MARK_PREFETCH_FIELDS: usize = 16;
 
 /// A block, and the first of its fields that is yet to be looked at.
 #[derive(Clone, Copy, Debug)]
@@ -246,6 +251,9 @@ impl OCaml {
         mut work: i64,
     ) -> i64 {
         while work > 0 {
+            if from + MARK_PREFETCH_FIELDS < fields {
+                prefetch(load(field(block, from + MARK_PREFETCH_FIELDS)) as *const usize);
+            }
             let word = load(field(block, from));
             if self.is_major(word) {
                 self.darken_field(word, &mut work);
