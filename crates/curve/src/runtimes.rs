@@ -168,9 +168,12 @@ impl Teller {
         let whole = value.split('.').next().and_then(|digits| digits.parse::<u64>().ok());
         match (name, whole) {
             ("major_words", Some(words)) => {
-                self.told.collected_bytes += words.saturating_mul(WORD_BYTES)
+                let bytes = words.saturating_mul(WORD_BYTES);
+                self.told.collected_bytes = self.told.collected_bytes.saturating_add(bytes);
             }
-            ("major_collections", Some(cycles)) => self.told.cycles += cycles,
+            ("major_collections", Some(cycles)) => {
+                self.told.cycles = self.told.cycles.saturating_add(cycles)
+            }
             _ => {
                 let others = [
                     "allocated_words",

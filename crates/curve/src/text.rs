@@ -4,11 +4,11 @@ use crate::minimum::Minimum;
 use crate::page::facts;
 use crate::results::{PointResult, Results, VariantResult};
 use crate::svg::names;
-use crate::verdict::seconds;
+use crate::verdict::{seconds, seconds_and_unit};
 use heaplab_experiment::results::Estimate;
 use heaplab_text::lines::{cut, one_line, paragraph};
 use heaplab_text::table::{Ruled, Ruling, ruled};
-use heaplab_text::words::{bytes, count};
+use heaplab_text::words::{bytes, count, number_and_unit};
 
 /// What marks a point that another one is better than in both.
 const DOMINATED: &str = "x";
@@ -94,28 +94,28 @@ fn row(point: &PointResult, shared: usize) -> Vec<String> {
             String::new(),
         ];
     };
-    let size = |value: f64| bytes(value.max(0.0) as u64);
+    let size = |value: f64| value.max(0.0) as u64;
     vec![
         mark.into(),
         name,
         seconds(time.value),
-        range(time, seconds),
-        size(space.value),
-        range(space, size),
+        range(time, seconds_and_unit),
+        bytes(size(space.value)),
+        range(space, |value| number_and_unit(size(value))),
     ]
 }
 
 /// `1.20 to 1.26`: without the unit where the value, which stands before it, has the same.
-fn range(estimate: Estimate, text: impl Fn(f64) -> String) -> String {
+fn range(estimate: Estimate, text: impl Fn(f64) -> (String, &'static str)) -> String {
     if estimate.low.is_nan() {
         return String::new();
     }
-    let [value, low, high] = [estimate.value, estimate.low, estimate.high].map(text);
-    let parts = [&value, &low, &high].map(|text| text.rsplit_once(' ').unwrap_or((text, "")));
-    if parts.iter().all(|(_, unit)| *unit == parts[0].1) {
-        format!("{} to {}", parts[1].0, parts[2].0)
-    } else {
+    let [(_, unit), (low, low_unit), (high, high_unit)] =
+        [estimate.value, estimate.low, estimate.high].map(text);
+    if low_unit == unit && high_unit == unit {
         format!("{low} to {high}")
+    } else {
+        format!("{low} {low_unit} to {high} {high_unit}")
     }
 }
 

@@ -65,11 +65,17 @@ const REASONS_MAX: usize = 3;
 
 /// Seconds, with three digits or so.
 pub fn seconds(value: f64) -> String {
+    let (number, unit) = seconds_and_unit(value);
+    format!("{number} {unit}")
+}
+
+/// [`seconds`], the number and its unit.
+pub(crate) fn seconds_and_unit(value: f64) -> (String, &'static str) {
     match value {
-        ..0.0995 => format!("{:.1} ms", value * 1e3),
-        ..0.9995 => format!("{:.0} ms", value * 1e3),
-        ..99.95 => format!("{value:.2} s"),
-        _ => format!("{value:.0} s"),
+        ..0.0995 => (format!("{:.1}", value * 1e3), "ms"),
+        ..0.9995 => (format!("{:.0}", value * 1e3), "ms"),
+        ..99.95 => (format!("{value:.2}"), "s"),
+        _ => (format!("{value:.0}"), "s"),
     }
 }
 

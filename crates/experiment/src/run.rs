@@ -413,7 +413,8 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExperimentErr
     fs::create_dir_all(folder).map_err(ExperimentError::io(folder, "create"))?;
     let mut file =
         tempfile::NamedTempFile::new_in(folder).map_err(ExperimentError::io(folder, "write to"))?;
-    file.write_all(bytes).map_err(ExperimentError::io(path, "write"))?;
+    // Of the file itself: the error of the other writer names a file that nobody knows.
+    file.as_file_mut().write_all(bytes).map_err(ExperimentError::io(path, "write"))?;
     file.persist(path)
         .map_err(|error| ExperimentError::io(path, "give its name to")(error.error))?;
     Ok(())

@@ -28,7 +28,8 @@ pub fn bytes_range(low: u64, high: u64) -> String {
     }
 }
 
-fn number_and_unit(number: u64) -> (String, &'static str) {
+/// [`bytes`], the number and its unit.
+pub fn number_and_unit(number: u64) -> (String, &'static str) {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if number < 1024 {
         return (number.to_string(), if number == 1 { "byte" } else { "bytes" });
