@@ -50,6 +50,9 @@ pub struct Profile {
     /// The requested moments, with the live objects of every stack and size, in the order of the
     /// request.
     pub moments: Vec<Moment>,
+    /// Lives by the steps of their beginnings and ends, where they were asked for.
+    #[serde(skip)]
+    pub ranges: Option<crate::Ranges>,
 }
 
 impl Profile {

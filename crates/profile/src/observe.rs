@@ -34,6 +34,9 @@ pub struct Object {
     /// Number of its reallocations, up to the limit of the type.
     pub reallocations: u32,
     pub(crate) size_row: u32,
+    /// Site of [`crate::Ranges`], and the position at which it was last sized.
+    pub(crate) site: u32,
+    pub(crate) sized_at: u64,
 }
 
 /// Sees every change of the live objects, once, in order.

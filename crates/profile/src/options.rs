@@ -5,6 +5,8 @@
 pub struct Options {
     /// Most points of the timeline.
     pub timeline_points: usize,
+    /// Most steps of [`crate::Profile::ranges`]; 0: no ranges are counted.
+    pub range_steps: usize,
     /// Most sizes with their own row; further ones share rows, 256 to a doubling.
     pub size_limit: usize,
     /// An object is short-lived if it is freed before this many more bytes were requested.
@@ -20,6 +22,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             timeline_points: 2048,
+            range_steps: 0,
             size_limit: 1 << 18,
             short_lived_bytes: 1 << 20,
             remapped_from_bytes: u64::MAX,

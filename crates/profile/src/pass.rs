@@ -4,6 +4,7 @@ use crate::live::Live;
 use crate::marks::Marks;
 use crate::moments::Moments;
 use crate::observe::{Instant, Object, Observer};
+use crate::ranges::{Ended, RangesBuilder};
 use crate::sizes::Sizes;
 use crate::stacks::Stacks;
 use crate::threads::Threads;
@@ -60,6 +61,7 @@ struct Pass<'a, O> {
     stacks: Stacks,
     threads: Threads,
     timeline: TimelineBuilder,
+    ranges: RangesBuilder,
     by_time: [Lifetime; 65],
     by_bytes: [Lifetime; 65],
     moments: Moments,
@@ -93,6 +95,7 @@ impl<'a, O: Observer> Pass<'a, O> {
             stacks: Stacks::new(tables.stacks.len()),
             threads: Threads::default(),
             timeline: TimelineBuilder::new(axis, options.timeline_points),
+            ranges: RangesBuilder::new(options.range_steps, tables.stacks.len()),
             by_time: [Lifetime::default(); 65],
             by_bytes: [Lifetime::default(); 65],
             next_stop_ns: 0,
@@ -112,6 +115,7 @@ impl<'a, O: Observer> Pass<'a, O> {
         self.now.time_ns = event.time_ns;
         self.next_row += 1;
         let requested_before = self.now.requested_bytes;
+        self.ranges.reach(if self.is_timed { event.time_ns } else { self.now.row });
         if event.counts() {
             match event.op {
                 Op::Alloc => self.birth(event)?,
@@ -172,7 +176,7 @@ impl<'a, O: Observer> Pass<'a, O> {
     /// The common part of birth and reallocation: `event`'s object is live with its new size from
     /// here on.
     #[inline]
-    fn request(&mut self, event: &Event) -> Result<u32, TraceError> {
+    fn request(&mut self, event: &Event) -> Result<Sized, TraceError> {
         if event.size > SIZE_LIMIT || event.usable > SIZE_LIMIT {
             let bytes = event.size.max(event.usable);
             return Err(self.impossible(format!(
@@ -204,13 +208,19 @@ impl<'a, O: Observer> Pass<'a, O> {
             self.totals.zeroed_bytes = self.totals.zeroed_bytes.saturating_add(event.size);
         }
         self.now.requested_bytes = self.now.requested_bytes.saturating_add(event.size);
-        Ok(self.sizes.add(self.now.peak, event))
+        let site = self.ranges.site(event.stack, event.thread);
+        self.ranges.begins(self.now.peak, site, event.size, event.usable);
+        Ok(Sized {
+            size_row: self.sizes.add(self.now.peak, event),
+            site,
+            sized_at: self.ranges.now(),
+        })
     }
 
     #[inline]
     fn birth(&mut self, event: &Event) -> Result<(), TraceError> {
         let born_clock = self.now.requested_bytes;
-        let size_row = self.request(event)?;
+        let sized = self.request(event)?;
         self.totals.allocations += 1;
         let object = Object {
             size: event.size,
@@ -220,7 +230,9 @@ impl<'a, O: Observer> Pass<'a, O> {
             stack: event.stack,
             thread: event.thread,
             reallocations: 0,
-            size_row,
+            size_row: sized.size_row,
+            site: sized.site,
+            sized_at: sized.sized_at,
         };
         if !self.live.insert(event.object, object) {
             return Err(self.impossible(format!("object {} is born a second time", event.object)));
@@ -234,12 +246,13 @@ impl<'a, O: Observer> Pass<'a, O> {
 
     /// Removes an object from its size and its stack.
     #[inline]
-    fn release(&mut self, object: &Object) {
+    fn release(&mut self, object: &Object, temporary: bool) {
         self.amount.objects -= 1;
         self.amount.bytes -= object.size;
         self.amount.usable_bytes -= object.usable;
         self.sizes.remove(self.now.peak, object.size_row, object.size, object.usable);
         self.stacks.remove(self.now.peak, object);
+        self.ranges.ends(self.now.peak, &ended(object, temporary));
     }
 
     #[inline]
@@ -248,15 +261,17 @@ impl<'a, O: Observer> Pass<'a, O> {
             self.totals.unmatched_rows += 1;
             return;
         };
-        self.release(&object);
-        self.totals.frees += 1;
         let temporary = self.threads.death(event.thread, id, object.thread);
+        self.release(&object, temporary);
+        self.totals.frees += 1;
         self.totals.temporary += u64::from(temporary);
         let life_bytes =
             self.now.requested_bytes.saturating_sub(object.born_clock.saturating_add(object.size));
         self.stacks.lived(object.stack, temporary, life_bytes < self.options.short_lived_bytes);
-        note_life(&mut self.by_time, event.time_ns.saturating_sub(object.born_ns), object.size);
+        let life_ns = event.time_ns.saturating_sub(object.born_ns);
+        note_life(&mut self.by_time, life_ns, object.size);
         note_life(&mut self.by_bytes, life_bytes, object.size);
+        self.ranges.lived(life_ns, life_bytes, object.size);
         self.observer.died(&self.now, event, id, &object);
     }
 
@@ -266,8 +281,8 @@ impl<'a, O: Observer> Pass<'a, O> {
             return Ok(());
         };
         let clock = self.now.requested_bytes;
-        self.release(&before);
-        let size_row = self.request(event)?;
+        self.release(&before, false);
+        let sized = self.request(event)?;
         self.totals.reallocations += 1;
         if event.has(Flags::MOVED) {
             let moved = before.size.min(event.size);
@@ -286,7 +301,9 @@ impl<'a, O: Observer> Pass<'a, O> {
             usable: event.usable,
             stack: event.stack,
             reallocations: before.reallocations.saturating_add(1),
-            size_row,
+            size_row: sized.size_row,
+            site: sized.site,
+            sized_at: sized.sized_at,
             ..before
         };
         if let Some(object) = self.live.get_mut(event.object) {
@@ -322,6 +339,7 @@ impl<'a, O: Observer> Pass<'a, O> {
     fn finish(mut self) -> Profile {
         for (id, object) in self.live.iter() {
             self.observer.survived(&self.now, id, object);
+            self.ranges.survives(&ended(object, false));
         }
         self.observer.ended(&self.now);
         self.totals.events = self.next_row;
@@ -341,6 +359,7 @@ impl<'a, O: Observer> Pass<'a, O> {
             peak: self.peak,
             end,
             timeline: self.timeline.finish(),
+            ranges: self.ranges.finish(self.now.peak, |row| self.sizes.request_of(row)),
             sizes: self.sizes.finish(self.now.peak),
             stacks: self.stacks.finish(self.now.peak),
             lifetimes: Lifetimes {
@@ -353,15 +372,34 @@ impl<'a, O: Observer> Pass<'a, O> {
     }
 }
 
+/// Where an object's request counts.
+#[derive(Clone, Copy, Debug)]
+struct Sized {
+    size_row: u32,
+    site: u32,
+    sized_at: u64,
+}
+
+fn ended(object: &Object, temporary: bool) -> Ended {
+    Ended {
+        site: object.site,
+        size_row: object.size_row,
+        sized_at: object.sized_at,
+        bytes: object.size,
+        usable_bytes: object.usable,
+        temporary,
+    }
+}
+
 #[inline]
-fn note_life(histogram: &mut [Lifetime; 65], life: u64, bytes: u64) {
+pub(crate) fn note_life(histogram: &mut [Lifetime; 65], life: u64, bytes: u64) {
     let bucket = &mut histogram[(64 - life.leading_zeros()) as usize];
     bucket.objects += 1;
     bucket.bytes = bucket.bytes.saturating_add(bytes);
 }
 
 /// The histogram from its first to its last filled bucket.
-fn filled(histogram: &[Lifetime; 65]) -> Vec<Lifetime> {
+pub(crate) fn filled(histogram: &[Lifetime; 65]) -> Vec<Lifetime> {
     let used = |bucket: &Lifetime| bucket.objects > 0;
     let Some(first) = histogram.iter().position(used) else { return Vec::new() };
     let last = histogram.iter().rposition(used).unwrap_or(first);

@@ -107,6 +107,11 @@ impl Sizes {
         index
     }
 
+    /// The size of row `index`.
+    pub(crate) fn request_of(&self, index: u32) -> u64 {
+        self.rows.get(index as usize).map_or(0, |row| row.request)
+    }
+
     /// Removes an object of row `index` from the live ones.
     #[inline]
     pub(crate) fn remove(&mut self, peak: u64, index: u32, size: u64, usable: u64) {

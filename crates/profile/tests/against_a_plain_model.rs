@@ -2,8 +2,8 @@
 //! at the peak.
 
 use heaplab_profile::{
-    Amount, At, MomentRequest, NoObserver, Options, Profile, TimelineAxis, profile,
-    remapped_from_bytes,
+    Amount, At, Lives, MomentRequest, NoObserver, Options, Profile, SURVIVES, TimelineAxis,
+    profile, remapped_from_bytes,
 };
 use heaplab_trace::source::Slice;
 use heaplab_trace::tables::{Mark, StackNode, Tables};
@@ -99,7 +99,88 @@ fn sum<'a>(objects: impl Iterator<Item = &'a (u64, u64, u32)>) -> Amount {
     })
 }
 
+/// A life: from a request to a release, with stack, thread and size of the request.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    began_ns: u64,
+    /// `u64::MAX`: lives at the end.
+    ended_ns: u64,
+    bytes: u64,
+    stack: u32,
+    thread: u32,
+    temporary: bool,
+}
+
+fn lives(events: &[Event]) -> Vec<Life> {
+    let mut live: BTreeMap<u64, Life> = BTreeMap::new();
+    let mut last: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut ended = Vec::new();
+    for event in events.iter().filter(|event| event.counts()) {
+        if let Some(life) = live.remove(&event.object) {
+            let temporary = event.op == Op::Free && last.get(&event.thread) == Some(&event.object);
+            ended.push(Life { ended_ns: event.time_ns, temporary, ..life });
+        }
+        if event.op == Op::Free {
+            last.retain(|thread, object| *thread != event.thread || *object != event.object);
+            continue;
+        }
+        last.insert(event.thread, event.object);
+        let (began_ns, ended_ns, temporary) = (event.time_ns, u64::MAX, false);
+        let Event { size: bytes, stack, thread, .. } = *event;
+        live.insert(event.object, Life { began_ns, ended_ns, bytes, stack, thread, temporary });
+    }
+    ended.extend(live.into_values());
+    ended
+}
+
 proptest! {
+    #[test]
+    fn lives_by_step_answer_for_any_range(
+        choices in prop::collection::vec(any::<(u8, u16, u16)>(), 1..400),
+        steps in 2..40usize,
+        (from, to) in (0.0..1.0f64, 0.0..1.0f64),
+    ) {
+        let events = workload(&choices);
+        let profile = run(&events, &Options { range_steps: steps, ..Options::default() });
+        let ranges = profile.ranges.as_ref().unwrap();
+        prop_assert!(ranges.steps <= steps && ranges.width.is_power_of_two());
+        let step = |share: f64| (share * (ranges.steps + 1) as f64) as u16;
+        let (from, to) = (step(from.min(to)), step(from.max(to)));
+        let at = |step: u16| ranges.first + u64::from(step) * ranges.width;
+        let (from_ns, to_ns) = (at(from), at(to));
+        let lives = lives(&events);
+        for site in &ranges.sites {
+            let own: Vec<&Life> = lives.iter()
+                .filter(|life| life.stack == site.stack && life.thread == site.thread).collect();
+            let ours = |passes: &dyn Fn(&Lives) -> bool| site.lives.iter()
+                .filter(|lives| passes(lives))
+                .fold((0, 0, 0), |(objects, bytes, temporary), lives| (objects + lives.all.objects,
+                    bytes + lives.all.bytes, temporary + lives.temporary.objects));
+            let plain = |passes: &dyn Fn(&Life) -> bool| own.iter().filter(|life| passes(life))
+                .fold((0, 0, 0), |(objects, bytes, temporary), life| (objects + 1,
+                    bytes + life.bytes, temporary + u64::from(life.temporary)));
+            let inside = |ns: u64| from_ns <= ns && ns < to_ns;
+            let is_in = |step: u16| from <= step && step < to && step != SURVIVES;
+            prop_assert_eq!(ours(&|lives| is_in(lives.born)), plain(&|life| inside(life.began_ns)));
+            prop_assert_eq!(ours(&|lives| is_in(lives.died)), plain(&|life| inside(life.ended_ns)));
+            prop_assert_eq!(ours(&|lives| lives.born < to && lives.died >= to),
+                plain(&|life| life.began_ns < to_ns && life.ended_ns >= to_ns));
+            prop_assert_eq!(ours(&|lives| is_in(lives.born) && lives.died >= to),
+                plain(&|life| inside(life.began_ns) && life.ended_ns >= to_ns));
+        }
+        let peak: u64 = ranges.sites.iter().map(|site| site.at_peak.bytes).sum();
+        prop_assert_eq!(peak, profile.peak.live.bytes);
+        let died: u64 = ranges.died_by_time.iter().flatten().map(|row| row.objects).sum();
+        prop_assert_eq!(died, profile.totals.frees);
+        let sizes: u64 = ranges.sizes.iter().map(|row| row.all.bytes).sum();
+        prop_assert_eq!(sizes, profile.totals.requested_bytes);
+        for size in &profile.sizes {
+            let end = ranges.sizes.iter()
+                .filter(|row| row.request == size.request && row.died == SURVIVES);
+            prop_assert_eq!(end.map(|row| row.all.objects).sum::<u64>(), size.at_end.objects);
+        }
+    }
+
     #[test]
     fn everything_agrees(choices in prop::collection::vec(any::<(u8, u16, u16)>(), 1..400), at in 0..400u64) {
         let events = workload(&choices);
