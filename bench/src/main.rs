@@ -6,6 +6,7 @@
 //! | recorder, bundle | heaptrack |
 //! | reading | DuckDB and pyarrow on the same file, heaptrack_print |
 //! | report | heaptrack_print |
+//! | page | none in the run |
 //! | replay | Android's memory_replay, glibc's trace_run |
 //! | elastic | bumpalo, mallocs, talloc, HotSpot's arenas |
 //! | jvm | the JVM's own log |
@@ -23,6 +24,7 @@ mod elastic;
 mod jvm;
 mod measure;
 mod ocaml;
+mod page;
 mod programs;
 mod readers;
 mod reading;
@@ -57,6 +59,8 @@ enum Benchmark {
     Replay(replay::Args),
     /// Time an event of a report, beside heaptrack_print, and whether its memory grows
     Report(report::Args),
+    /// Size of the page of 12 million events, and how soon Chromium paints it
+    Page(page::Args),
     /// Space and time of elastic arenas, beside bumpalo, mallocs, talloc and HotSpot's arenas
     Elastic(elastic::Args),
     /// CPU time and memory that recording adds, beside heaptrack
@@ -106,6 +110,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         Benchmark::Reading(args) => reading::run(args),
         Benchmark::Replay(args) => replay::run(args),
         Benchmark::Report(args) => report::run(args),
+        Benchmark::Page(args) => page::run(args),
         Benchmark::Elastic(args) => elastic::run(args),
         Benchmark::Recorder(args) => recorder::run(args),
         Benchmark::Jvm(args) => jvm::run(args),
