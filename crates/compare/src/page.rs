@@ -132,7 +132,11 @@ fn flame(of: &Comparison) -> (Option<model::Flame>, Vec<model::Frame>) {
     let mut columns = Vec::new();
     for (name, unit, _) in &quantities {
         for side in ["Grew", "Shrank", "After", "Before"] {
-            columns.push(model::Measure { title: format!("{side}: {name}"), unit: (*unit).into() });
+            columns.push(model::Measure {
+                title: format!("{side}: {name}"),
+                unit: (*unit).into(),
+                ..model::Measure::default()
+            });
         }
     }
     let mut frames: Vec<model::Frame> = Vec::new();

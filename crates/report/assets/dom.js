@@ -110,7 +110,7 @@ function stackNode(frames, indices, first = 12) {
   const item = (index) => {
     const frame = frames[index] ?? { label: '?', module: '', place: '' };
     const where = [frame.place, frame.module].filter((text) => text && !frame.label.startsWith(text)).join(' · ');
-    return el('li', {}, el('code', {}, frame.label), where ? el('span', { class: 'where' }, where) : null);
+    return el('li', {}, el('code', { title: frame.label }, shortName(frame.label)), where ? el('span', { class: 'where' }, where) : null, sourceNode(frame));
   };
   const list = el('ol', { class: 'stack' }, ...indices.slice(0, first).map(item));
   if (indices.length <= first) return list;
@@ -119,9 +119,17 @@ function stackNode(frames, indices, first = 12) {
   return el('div', {}, list, button);
 }
 
+// The lines around a frame's place, where the page holds them.
+function sourceNode(frame) {
+  const excerpt = page.sources?.excerpts[frame.source];
+  if (!excerpt) return null;
+  return lazyDetails([el('span', { class: 'where' }, excerpt.changed ? 'source, as it is since the file was changed after the recording began' : 'source')], () => el('pre', { class: 'source' },
+    ...excerpt.lines.map((text, index) => el('span', { class: excerpt.first_line + index === excerpt.line ? 'hit' : '' }, `${String(excerpt.first_line + index).padStart(5)}  ${text}\n`))));
+}
+
 // The stack in one line, for a table row.
 function stackLine(frames, indices, count = 4) {
-  return indices.slice(0, count).map((index) => frames[index]?.label ?? '?').join(' ← ');
+  return indices.slice(0, count).map((index) => (frames[index] ? shortName(frames[index].label) : '?')).join(' ← ');
 }
 
 // A stack as a table cell: one line that opens.

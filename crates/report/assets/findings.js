@@ -25,34 +25,46 @@ function findingsSection(page) {
   return parts;
 }
 
+// Brings the finding of the address into sight.
+function showFinding() {
+  const place = byId(`finding-${choices.get('finding')}`);
+  if (!place) return;
+  place.firstElementChild.open = true;
+  place.scrollIntoView();
+}
+
 function findingsList(page) {
   const { findings } = page;
-  const state = { kind: ALL, allocator: ALL, all: false };
+  const state = { kind: choices.get('kind') ?? ALL, allocator: choices.get('cost') ?? ALL, all: false };
+  const linked = Number(choices.get('finding'));
   const shown = el('p', { class: 'note', 'aria-live': 'polite' });
   const list = el('ol', { class: 'findings' });
   const more = el('button', { type: 'button', class: 'quiet', onclick: () => { state.all = true; draw(); } });
   const draw = () => {
     const passing = findings.map((finding, index) => ({ finding, rank: index + 1, cost: costOn(finding, state.allocator) }))
-      .filter(({ finding, cost }) => cost && (state.kind === ALL || finding.kind === state.kind));
+      .filter(({ finding, cost }) => cost && (state.kind === ALL || finding.kind === state.kind))
+      .map((item) => ({ ...item, inside: insideRange(item.finding) }));
+    const outside = passing.filter(({ inside }) => inside?.isEmpty).length;
     if (state.allocator !== ALL) passing.sort((a, b) => b.cost.peak_bytes - a.cost.peak_bytes || b.cost.total_bytes - a.cost.total_bytes);
     // What is chosen by kind or allocator is wanted, however small.
     const wanted = state.all || state.kind !== ALL || state.allocator !== ALL;
-    const first = wanted ? passing : passing.filter(({ finding }) => !finding.minor).slice(0, FIRST);
-    list.replaceChildren(...first.map((item) => findingNode(page, item)));
+    const first = wanted ? passing : passing.filter(({ finding, inside, rank }) => rank === linked || (!finding.minor && !inside?.isEmpty)).filter(({ rank }, at) => at < FIRST || rank === linked);
+    list.replaceChildren(...first.map((item) => findingNode(page, item, item.rank === linked || (!linked && item === first[0]))));
     const small = passing.filter(({ finding }) => finding.minor).length;
     more.hidden = first.length === passing.length;
     more.textContent = `Show ${formatCount(passing.length - first.length)} more${small > 0 ? `, ${formatCount(small)} of them under 0.1 % of the peak` : ''}`;
     const order = state.allocator === ALL ? page.findings_order : `By the bytes at the peak on ${state.allocator}, then by those over the run.`;
     shown.textContent = passing.length === findings.length ? `${plural(findings.length, 'finding')}. ${order}` : `${formatCount(passing.length)} of ${plural(findings.length, 'finding')} shown.`;
+    if (lens.range) shown.textContent += ` In the range ${rangeWords(page.timeline)}: ${outside === 0 ? 'all have calls inside' : `${formatCount(outside)} have none inside and are not on the first screen`}. Their figures are of the whole run; what their call paths did inside stands beside them.`;
   };
   const { kinds } = page;
   const allocators = [...new Set(findings.flatMap((finding) => finding.costs.map((cost) => cost.allocator)))];
   const controls = el('div', { class: 'controls' });
   if (kinds.length > 1) {
     const counted = ({ kind, name }) => `${name} ${findings.filter((finding) => finding.kind === kind).length}`;
-    controls.append(choice('Kind', [[ALL, `All ${findings.length}`], ...kinds.map((kind) => [kind.kind, counted(kind), kind.hint])], ALL, (kind) => { state.kind = kind; draw(); }));
+    controls.append(choice('Kind', [[ALL, `All ${findings.length}`], ...kinds.map((kind) => [kind.kind, counted(kind), kind.hint])], state.kind, (kind) => choices.set({ kind: kind === ALL ? null : kind, finding: null })));
   }
-  if (allocators.length > 1) controls.append(choice('Cost on', [[ALL, 'As ranked'], ...allocators.map((name) => [name, name])], ALL, (name) => { state.allocator = name; draw(); }));
+  if (allocators.length > 1) controls.append(choice('Cost on', [[ALL, 'As ranked'], ...allocators.map((name) => [name, name])], state.allocator, (name) => choices.set({ cost: name === ALL ? null : name, finding: null })));
   draw();
   return [controls, shown, list, more];
 }
@@ -62,14 +74,30 @@ function costOn(finding, allocator) {
   return finding.costs.find((cost) => cost.allocator === (allocator === ALL ? finding.basis : allocator)) ?? (allocator === ALL ? finding.costs[0] ?? { allocator: '', peak_bytes: 0, total_bytes: 0 } : undefined);
 }
 
-function findingNode(page, { finding, rank, cost }) {
+// What the call paths of a finding's stacks did inside the range; null: no range, or none of them can be told apart.
+function insideRange(finding) {
+  if (!lens.range) return null;
+  const nodes = new Set(finding.stacks.map((share) => share.node).filter((node) => node !== null && page.flame.frame[node] >= 0));
+  if (nodes.size === 0) return null;
+  const [asked, live] = ['asked', 'live'].map((what) => lens.ranges.ofNodes(nodes, what, lens.range));
+  return { asked, live, isEmpty: asked.objects === 0 && live.objects === 0, paths: nodes.size };
+}
+
+function insideNode({ asked, live, paths }) {
+  return el('span', { class: 'inside' }, `inside the range ${paths === 1 ? 'its call path' : `its ${formatCount(paths)} call paths`} asked for `, bytesNode(asked.bytes), ` in ${plural(asked.objects, 'request')}; live at its end `, bytesNode(live.bytes));
+}
+
+function findingNode(page, { finding, rank, cost, inside }, open) {
   const kind = kindOf(page, finding);
   const meta = [el('span', { class: 'chip', title: kind.hint }, kind.name), el('span', {}, plural(finding.count, finding.count_of))];
   meta.push(el('span', {}, `${finding.elsewhere && cost.allocator === finding.basis ? 'not as recorded: ' : ''}on ${cost.allocator || 'any allocator'}`), el('span', {}, `${finding.confidence} confidence`));
+  if (inside) meta.push(insideNode(inside));
   const head = el('summary', {}, el('span', { class: 'rank' }, String(rank)), el('span', { class: 'finding-title' }, finding.title),
     el('span', { class: 'finding-bytes' }, wasteNode(cost.peak_bytes, 'at peak'), wasteNode(cost.total_bytes, kind.total_bytes)),
     el('span', { class: 'finding-meta' }, ...meta));
-  return el('li', {}, el('details', { open: rank === 1 }, head, findingBody(page, finding)));
+  const body = findingBody(page, finding);
+  body.append(el('p', { class: 'note' }, el('a', { href: choices.linkTo('findings', { finding: rank }) }, 'Link to this finding')));
+  return el('li', { id: `finding-${rank}` }, el('details', { open }, head, body));
 }
 
 // Two figures that must not be compared with one another, so each says what it is.

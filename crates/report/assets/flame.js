@@ -1,108 +1,13 @@
 // The flame graph: an icicle (callers above, callees below) on a canvas as high as its window, so that neither ten
-// thousand nodes nor five hundred levels cost more than what is seen. Colours tell modules apart.
+// thousand nodes nor five hundred levels cost more than what is seen. Colours tell modules apart. Its trees are in tree.js.
 
 const FLAME_ROW = 20;
-const ROOT = -1;
-const MERGED = -2;
-
-function stacksSection(page) {
-  if (!page.flame || page.flame.parent.length < 2) {
-    return [empty('No stacks were recorded, so bytes cannot be told apart by place. Record with ', el('code', {}, '--stack-depth 64'), ' to see them here.')];
-  }
-  const graph = new FlameGraph(page);
-  const parts = [graph.controls, graph.modulesLegend, graph.window, graph.readout];
-  if (page.flame.merged_nodes > 0) {
-    parts.push(note(`To keep the page small, ${plural(page.flame.merged_nodes, 'place')} too small to see ${page.flame.merged_nodes === 1 ? 'is' : 'are'} drawn together as “(small)”; their bytes are counted.`));
-  }
-  parts.push(graph.functions);
-  return parts;
-}
-
-// The tree with children sorted by the measure shown, and totals by function.
-class FlameTree {
-  constructor(page, measure) {
-    const { parent, frame, values } = page.flame;
-    this.page = page;
-    this.parent = parent;
-    this.frame = frame;
-    this.value = values[measure];
-    this.children = parent.map(() => []);
-    this.depth = new Uint16Array(parent.length);
-    for (let node = 1; node < parent.length; node += 1) {
-      this.depth[node] = this.depth[parent[node]] + 1;
-      if (this.value[node] > 0) this.children[parent[node]].push(node);
-    }
-    for (const list of this.children) list.sort((a, b) => this.value[b] - this.value[a]);
-  }
-
-  label(node) {
-    const frame = this.frame[node];
-    return frame === ROOT ? 'all' : frame === MERGED ? '(small)' : this.page.frames[frame].label;
-  }
-
-  module(node) {
-    const frame = this.frame[node];
-    return frame < 0 ? '' : this.page.frames[frame].module;
-  }
-
-  place(node) {
-    const frame = this.frame[node];
-    return frame < 0 ? '' : this.page.frames[frame].place;
-  }
-
-  self(node) {
-    return this.value[node] - this.children[node].reduce((sum, child) => sum + this.value[child], 0);
-  }
-
-  isWithin(node, ancestor) {
-    let here = node;
-    while (here > ancestor) here = this.parent[here];
-    return here === ancestor;
-  }
-
-  // What the nodes of `wanted` hold, those inside one another counted once.
-  coverage(wanted) {
-    let sum = 0;
-    const visit = [0];
-    while (visit.length > 0) {
-      const node = visit.pop();
-      if (wanted.has(node)) sum += this.value[node];
-      else visit.push(...this.children[node]);
-    }
-    return sum;
-  }
-
-  // By function: its own bytes, and those of everything under its outermost call.
-  byFunction() {
-    const rows = new Map();
-    const open = new Map();
-    const visit = [[0, false]];
-    while (visit.length > 0) {
-      const [node, leaving] = visit.pop();
-      const frame = this.frame[node];
-      const depth = open.get(frame) ?? 0;
-      if (leaving) {
-        open.set(frame, depth - 1);
-        continue;
-      }
-      if (frame >= 0) {
-        const row = rows.get(frame) ?? { frame, self: 0, total: 0 };
-        row.self += this.self(node);
-        if (depth === 0) row.total += this.value[node];
-        rows.set(frame, row);
-      }
-      open.set(frame, depth + 1);
-      visit.push([node, true], ...this.children[node].map((child) => [child, false]));
-    }
-    return [...rows.values()];
-  }
-}
 
 class FlameGraph {
   constructor(page) {
     this.page = page;
     this.measure = 0;
-    this.tree = new FlameTree(page, 0);
+    this.tree = this.makeTree();
     this.zoomed = 0;
     this.current = 0;
     this.matches = null;
@@ -112,6 +17,7 @@ class FlameGraph {
     this.window = el('div', { class: 'flame-window' }, this.spacer);
     this.readout = el('p', { class: 'readout', 'aria-live': 'polite' });
     this.functions = el('div', {});
+    this.colours = this.tree;
     this.moduleColours();
     this.controls = this.buildControls();
     this.listen();
@@ -121,7 +27,7 @@ class FlameGraph {
 
   buildControls() {
     const measures = this.page.flame.measures.map((measure, index) => [String(index), measure.title]);
-    this.search = el('input', { type: 'search', id: 'flame-search', placeholder: 'Function or module', autocomplete: 'off', spellcheck: 'false', oninput: () => this.find(this.search.value) });
+    this.search = el('input', { type: 'search', id: 'flame-search', placeholder: 'Function or module', autocomplete: 'off', spellcheck: 'false', oninput: () => this.searched() });
     this.found = el('span', { class: 'found', 'aria-live': 'polite' });
     this.reset = el('button', { type: 'button', class: 'quiet', disabled: true, onclick: () => this.zoom(0) }, 'Whole graph');
     return el('div', {},
@@ -132,11 +38,15 @@ class FlameGraph {
 
   get unit() { return this.page.flame.measures[this.measure].unit; }
 
+  // The tree of what is shown.
+  makeTree() { return FlameTree.ofMeasure(this.page, this.measure); }
+
   show(measure) {
     this.measure = measure;
-    this.tree = new FlameTree(this.page, measure);
-    if (this.tree.value[this.zoomed] === 0) this.zoomed = 0;
+    this.tree = this.makeTree();
+    if (!(this.tree.value[this.zoomed] > 0)) this.zoomed = 0;
     this.current = this.zoomed;
+    this.reset.disabled = this.zoomed === 0;
     this.find(this.search.value);
     this.fillFunctions();
   }
@@ -149,12 +59,14 @@ class FlameGraph {
     this.draw();
   }
 
+  searched() { this.find(this.search.value); }
+
   find(text, exact = false) {
     const wanted = text.trim().toLowerCase();
     this.matches = null;
     this.found.textContent = '';
     if (wanted) {
-      const hit = this.page.frames.map((frame) => (exact ? frame.label.toLowerCase() === wanted : `${frame.label} ${frame.module}`.toLowerCase().includes(wanted)));
+      const hit = [...this.page.frames, ...this.tree.extra].map((frame) => (exact ? frame.label.toLowerCase() === wanted : `${frame.label} ${frame.module}`.toLowerCase().includes(wanted)));
       this.matches = new Set();
       for (let node = 1; node < this.tree.parent.length; node += 1) if (hit[this.tree.frame[node]] && this.tree.value[node] > 0) this.matches.add(node);
       const sum = this.tree.coverage(this.matches);
@@ -167,7 +79,7 @@ class FlameGraph {
   moduleColours() {
     const weight = new Map();
     for (const { frame, self, total } of this.tree.byFunction()) {
-      const module = this.page.frames[frame].module;
+      const { module } = this.tree.info(frame);
       weight.set(module, (weight.get(module) ?? 0) + self + total / 1e3);
     }
     const ranked = [...weight].filter(([module]) => module).sort((a, b) => b[1] - a[1]).map(([module]) => module);
@@ -242,7 +154,7 @@ class FlameGraph {
       const letters = Math.floor((size - 9) / letter);
       if (letters >= 3) {
         context.fillStyle = match ? foundText : text;
-        context.fillText(shorten(this.tree.label(node), letters), x + 4, y + FLAME_ROW / 2);
+        context.fillText(shorten(shortName(this.tree.label(node)), letters), x + 4, y + FLAME_ROW / 2);
       }
       if (node === this.current && document.activeElement === this.canvas) {
         context.strokeStyle = ink;
@@ -326,19 +238,29 @@ class FlameGraph {
     this.draw();
   }
 
+  // What choosing a function in the table does: the graph shows where it is.
+  choose(frame) {
+    const { label } = this.tree.info(frame);
+    this.search.value = label;
+    this.find(label, true);
+    this.window.scrollIntoView({ block: 'center' });
+  }
+
+  measureTitle() { return this.page.flame.measures[this.measure].title; }
+
   fillFunctions() {
-    const { tree, page, unit } = this;
+    const { tree, unit } = this;
     const all = tree.value[0];
     const rows = tree.byFunction().filter((row) => row.self > 0 || row.total * 200 >= all).sort((a, b) => b.self - a.self).slice(0, 300);
     const amount = (value) => (value === 0 ? '–' : unit === 'byte' ? bytesNode(value) : formatCount(value));
-    const measure = page.flame.measures[this.measure].title;
+    const measure = this.measureTitle();
     const name = (row) => {
-      const frame = page.frames[row.frame];
-      return [el('button', { type: 'button', class: 'link code', title: 'Find it in the flame graph', onclick: () => { this.search.value = frame.label; this.find(frame.label, true); this.window.scrollIntoView({ block: 'center' }); } }, frame.label),
+      const frame = tree.info(row.frame);
+      return [el('button', { type: 'button', class: 'link code', title: frame.label, onclick: () => this.choose(row.frame) }, shortName(frame.label)),
         el('span', { class: 'where' }, [frame.place, frame.module].filter((text) => text && !frame.label.startsWith(text)).join(' · '))];
     };
     this.functions.replaceChildren(el('h3', {}, 'Functions that ask for most'), sortable(`Functions, ${measure.toLowerCase()}`, [
-      { title: 'Function', class: 'wide', value: (row) => page.frames[row.frame].label, cell: name },
+      { title: 'Function', class: 'wide', value: (row) => tree.info(row.frame).label, cell: name },
       { title: 'Asked for here', numeric: true, hint: 'By the function itself', value: (row) => row.self, cell: (row) => amount(row.self) },
       { title: 'Share', numeric: true, value: (row) => row.self, class: 'bar-cell', cell: (row) => [row.self ? formatShare(row.self, all) : '–', barNode(row.self / all)] },
       { title: 'With callees', numeric: true, hint: 'By the function and everything it calls', value: (row) => row.total, cell: (row) => amount(row.total) },

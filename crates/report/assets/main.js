@@ -1,6 +1,7 @@
 // Reads the data, fills the sections, and keeps the choice of colours.
 
 const page = JSON.parse(byId('data').textContent);
+const choices = new Choices();
 
 function headline() {
   const { recording, totals } = page;
@@ -72,6 +73,11 @@ function about() {
   if (page.totals.failed_requests > 0) parts.push(note(`${plural(page.totals.failed_requests, 'request')} ${page.totals.failed_requests === 1 ? 'was' : 'were'} refused by the allocator.`));
   if (page.processes.length > 1 || page.processes.some((process) => process.refused)) parts.push(el('h3', {}, 'Processes'), processTable());
   if (page.threads.length > 1) parts.push(el('h3', {}, 'Threads'), threadTable());
+  if (page.sources) {
+    const { excerpts, files, missing_files: missing, left_out: more } = page.sources;
+    parts.push(el('h3', {}, 'Source on this page'), note(`${plural(excerpts.length, 'piece')} of ${plural(files.length, 'file')}, shown beside the frames of stacks${more > 0 ? `; ${plural(more, 'further place')} left out to keep the page small` : ''}. ${plural(missing, 'file')} that debug information names could not be read.`),
+      lazyDetails(['Files'], () => el('ul', {}, ...files.map((path) => el('li', {}, el('code', {}, path))))));
+  }
   if (page.left_out.length) parts.push(el('h3', {}, 'Left out to keep this page small'), el('ul', {}, ...page.left_out.map((text) => el('li', {}, text))));
   return parts;
 }
@@ -144,11 +150,40 @@ if (page.resident) {
   SECTIONS.splice(SECTIONS.findIndex(([id]) => id === 'time') + 1, 0, ['resident', 'Resident', residentSection]);
   byId('resident').hidden = false;
 }
+// What the sections that follow a range show of it; the others say that they do not.
+const FOLLOWING = ['findings', 'sizes', 'lifetimes', 'end'];
+const WHOLE = ['resident', 'replay', 'slop', 'metaspace'];
+
+function followRange() {
+  readRange();
+  SECTIONS.filter(([id]) => FOLLOWING.includes(id)).forEach(fillSection);
+  wholeRunNotes(WHOLE.filter((id) => SECTIONS.some(([shown]) => shown === id)));
+  byId('end-title').textContent = lens.range ? 'Live at the end of the range' : 'Live at the end';
+}
+
 theme();
 headline();
 figures();
 navigation();
+choices.keepInLinks();
+// What depends on the range is drawn again by listeners behind this one.
+choices.on(['range'], followRange);
+choices.on(['kind', 'cost', 'finding'], () => {
+  SECTIONS.filter(([id]) => id === 'findings').forEach(fillSection);
+  showFinding();
+});
 SECTIONS.forEach(fillSection);
+if (choices.section) choices.show();
+if (choices.get('finding')) showFinding();
 byId('footer').textContent = `Made by ${page.writer}. Everything is in this file; nothing is loaded from elsewhere.`;
 window.addEventListener('beforeprint', () => document.querySelectorAll('.findings details').forEach((details) => { details.open = true; }));
 document.documentElement.dataset.ready = 'true';
+// The numbers of ranges are unpacked once the page is seen; what needs them is drawn anew.
+Ranges.of(page).catch((error) => { console.error(error); return null; }).then((ranges) => {
+  lens.ranges = ranges;
+  if (ranges) {
+    readRange();
+    choices.notify(['range', 'thread']);
+  }
+  document.documentElement.dataset.ranges = ranges ? 'ready' : 'none';
+});

@@ -10,7 +10,7 @@ function metaspaceParts(metaspace) {
     metaspaceChart(metaspace),
     metaspaceFindings(metaspace),
     metaspaceKinds(metaspace),
-    lazyDetails(['As jcmd VM.metaspace says it'], () => el('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'VM.metaspace' }, el('pre', {}, metaspace.text))),
+    lazyDetails(['As jcmd VM.metaspace says it: a quotation, where KB and MB are 1,024 and 1,048,576 bytes, as KiB and MiB on this page'], () => el('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'VM.metaspace' }, el('pre', {}, metaspace.text))),
   ];
 }
 
@@ -35,17 +35,40 @@ function metaspaceKinds({ kinds }) {
   ], kinds, { noun: 'kind' });
 }
 
+const METASPACE_HEIGHT = 216;
+const METASPACE_MARGIN = { top: 12, right: 14, bottom: 44, left: 70 };
+
+// Committed and used bytes over time, with the axes and the units of the timeline.
 function metaspaceChart({ time_ns: times, committed, used, peak_bytes: peak }) {
   if (times.length < 2) return null;
-  const [width, height] = [960, 160];
   const [first, last] = [times[0], Math.max(times.at(-1), times[0] + 1)];
-  const x = (time) => ((time - first) / (last - first)) * width;
-  const y = (bytes) => height - (bytes / Math.max(peak, 1)) * (height - 4);
-  // What holds between two points is what the first says.
-  const steps = (values) => values.flatMap((value, index) => [[x(times[index]), y(value)], [x(times[index + 1] ?? last), y(value)]]);
-  const text = `Committed and used bytes over ${formatTime(last - first)}; the most committed is ${formatBytes(peak)}`;
-  return el('figure', {}, svg('svg', { class: 'metaspace', viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': text },
-    svg('path', { class: 'committed', d: `${path([[0, height], ...steps(committed), [width, height]])}Z` }),
-    svg('path', { class: 'used', d: `${path([[0, height], ...steps(used), [width, height]])}Z` })),
-  el('figcaption', { class: 'note' }, `${text}. Blue is used, orange is committed and not used.`));
+  const words = `Committed and used bytes from ${formatTime(first)} to ${formatTime(last)}; the most committed is ${formatBytes(peak)}`;
+  const chart = svg('svg', { class: 'chart metaspace', height: METASPACE_HEIGHT, role: 'img', 'aria-label': words });
+  const box = el('div', { class: 'chart-box' }, chart);
+  const draw = () => {
+    const width = Math.max(280, box.clientWidth);
+    const { top, right, bottom, left } = METASPACE_MARGIN;
+    const floor = METASPACE_HEIGHT - bottom;
+    const x = (time) => left + ((time - first) / (last - first)) * (width - left - right);
+    const y = (bytes) => floor - (bytes / Math.max(peak * 1.04, 1)) * (floor - top);
+    // What holds between two points is what the first says.
+    const steps = (values) => values.flatMap((value, index) => [[x(times[index]), y(value)], [x(times[index + 1] ?? last), y(value)]]);
+    const area = (kind, values) => svg('path', { class: kind, d: `${path([[x(first), floor], ...steps(values), [x(last), floor]])}Z` });
+    const grid = svg('g', { class: 'grid' });
+    for (const tick of byteTicks(peak)) {
+      grid.append(svg('line', { x1: left, x2: width - right, y1: y(tick), y2: y(tick) }),
+        svg('text', { x: left - 8, y: y(tick) + 4, 'text-anchor': 'end' }, tick === 0 ? '0' : formatBytes(tick).replace(/\.0+ /, ' ')));
+    }
+    for (const { time, label } of axisTicks({ axis: 'time' }, first, last, Math.max(2, Math.floor((width - left - right) / 80)))) {
+      grid.append(svg('line', { x1: x(time), x2: x(time), y1: floor, y2: floor + 5 }), svg('text', { x: x(time), y: floor + 19, 'text-anchor': 'middle' }, label));
+    }
+    const middle = (top + floor) / 2;
+    grid.append(svg('text', { class: 'axis', x: (left + width - right) / 2, y: METASPACE_HEIGHT - 6, 'text-anchor': 'middle' }, 'time since the recording began'),
+      svg('text', { class: 'axis', x: 12, y: middle, 'text-anchor': 'middle', transform: `rotate(-90 12 ${middle})` }, 'metaspace'));
+    chart.setAttribute('width', width);
+    chart.replaceChildren(area('committed', committed), area('used', used), grid);
+  };
+  redrawn(box, draw);
+  const key = (kind, text) => el('span', { class: 'key' }, el('span', { class: `swatch metaspace-${kind}`, 'aria-hidden': 'true' }), text);
+  return el('figure', {}, box, el('figcaption', { class: 'note' }, `${words}. `, key('used', 'used'), ' ', key('committed', 'committed and not used')));
 }

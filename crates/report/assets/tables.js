@@ -1,6 +1,7 @@
 // Sizes, slop, lifetimes and what is live at the end: tables with bars, which are chart and text alternative in one.
 
 function sizesSection(page) {
+  if (lens.range) return sizesInRange(page);
   const sizes = page.sizes;
   if (sizes.whole.total_count === 0) return [empty('No request was recorded.')];
   const most = (key) => Math.max(1, ...sizes.buckets.map((bucket) => bucket[key]));
@@ -20,6 +21,29 @@ function sizesSection(page) {
   const draw = (when) => place.replaceChildren(...countsTable(sizes[when], when));
   draw('whole');
   return [buckets, el('h3', {}, 'Exact sizes'), el('div', { class: 'controls' }, choice('Count', [['whole', 'Whole run'], ['peak', 'Live at peak']], 'whole', draw)), place];
+}
+
+// Sizes inside the range. Exact sizes are those that lead the tables of the whole run.
+function sizesInRange(page) {
+  const { ranges, range } = lens;
+  const row = (lives) => ({ asked: lives.sum('asked', range), live: lives.sum('live', range) });
+  const rows = page.sizes.buckets.map((bucket, index) => ({ ...bucket, ...row(ranges.buckets[index]) })).filter(({ asked, live }) => asked.objects + live.objects > 0);
+  if (rows.length === 0) return [empty('Nothing was asked for in the range, and nothing is live at its end.')];
+  const all = { asked: ranges.sum('asked', range), live: ranges.sum('live', range) };
+  const column = (title, when, key, node) => {
+    const most = (list) => Math.max(1, ...list.map((row) => row[when][key]));
+    const top = most(rows);
+    return { title, numeric: true, class: 'bar-cell', value: (row) => row[when][key], cell: (row) => [row[when][key] ? node(row[when][key]) : '–', barNode(row[when][key] / top)] };
+  };
+  const columns = [column('Requests inside', 'asked', 'objects', formatCount), column('Bytes inside', 'asked', 'bytes', bytesNode), column('Live at its end', 'live', 'objects', formatCount), column('Bytes at its end', 'live', 'bytes', bytesNode)];
+  const text = ({ from_bytes: from, to_bytes: to }) => (from === to ? formatCount(from) : `${formatCount(from)} – ${formatCount(to)}`);
+  const exact = ranges.exactSizes.map((request, index) => ({ request, ...row(ranges.exact[index]) })).filter(({ asked, live }) => asked.objects + live.objects > 0);
+  const listed = exact.reduce((sum, { asked }) => sum + asked.objects, 0);
+  return [note(`In the range ${rangeWords(page.timeline)}.`),
+    sortable('Requests by size in the range, powers of two', [{ title: 'Bytes asked for', numeric: true, value: (row) => row.from_bytes, cell: text }, ...columns], rows, { first: 64, noun: 'size' }),
+    el('h3', {}, 'Exact sizes'),
+    sortable('Exact sizes in the range', [{ title: 'Request', numeric: true, value: (row) => row.request, cell: (row) => `${formatCount(row.request)} B` }, ...columns], exact, { first: 15, sortBy: 1, noun: 'size' }),
+    note(`Listed are the ${formatCount(ranges.exactSizes.length)} sizes that lead the tables of the whole run: ${formatShare(listed, all.asked.objects)} of the range’s requests.`)];
 }
 
 function countsTable(counts, when) {
@@ -86,16 +110,26 @@ function slopClasses(slop) {
 }
 
 function lifetimesSection(page) {
+  if (lens.range) return lifetimesInRange(page);
   if (!page.lifetimes.some((row) => row.objects > 0)) return [empty('No object died while it was recorded.')];
   const place = el('div', {});
-  const draw = (clock) => place.replaceChildren(lifetimesTable(page, clock));
+  const draw = (clock) => place.replaceChildren(lifetimesTable(clock === 'time' ? page.lifetimes : page.lifetimes_by_bytes, clock));
   draw('time');
   return [el('div', { class: 'controls' }, choice('Measured in', [['time', 'Time'], ['bytes', 'Bytes asked for meanwhile']], 'time', draw)), place,
     note(`${plural(page.totals.end_objects, 'object')} still live at the end ${page.totals.end_objects === 1 ? 'is' : 'are'} not among these.`)];
 }
 
-function lifetimesTable(page, clock) {
-  const rows = clock === 'time' ? page.lifetimes : page.lifetimes_by_bytes;
+function lifetimesInRange(page) {
+  const rows = { time: lens.ranges.lifetimes('time', lens.range), bytes: lens.ranges.lifetimes('bytes', lens.range) };
+  if (rows.time.length === 0) return [empty('No object died in the range.')];
+  const place = el('div', {});
+  const draw = (clock) => place.replaceChildren(lifetimesTable(rows[clock], clock));
+  draw('time');
+  return [el('div', { class: 'controls' }, choice('Measured in', [['time', 'Time'], ['bytes', 'Bytes asked for meanwhile']], 'time', draw)), place,
+    note(`Of objects that were freed in the range ${rangeWords(page.timeline)}, whenever they were born.`)];
+}
+
+function lifetimesTable(rows, clock) {
   const format = clock === 'time' ? formatTime : formatBytes;
   const objects = rows.reduce((sum, row) => sum + row.objects, 0);
   const top = Math.max(1, ...rows.map((row) => row.objects));
@@ -110,6 +144,7 @@ function lifetimesTable(page, clock) {
 }
 
 function endSection(page) {
+  if (lens.range) return endOfRange(page);
   const { end_bytes: bytes, end_objects: objects } = page.totals;
   if (objects === 0) return [empty('Nothing: everything that was allocated was freed.')];
   const parts = [el('p', {}, 'At the end ', bytesNode(bytes), ` in ${plural(objects, 'object')} had not been freed. A program may leave to the system at exit what it uses to the end, so this is a list to read, not a list of faults.`)];
@@ -123,5 +158,37 @@ function endSection(page) {
     { title: 'Objects', numeric: true, value: (row) => row.objects, cell: (row) => formatCount(row.objects) },
     { title: 'Asked for by', class: 'wide', value: (row) => stackLine(page.frames, row.frames), cell: (row) => stackCell(page.frames, row.frames) },
   ], page.live_at_end, { first: 12, sortBy: 0, noun: 'stack' }));
+  return parts;
+}
+
+// Call paths whose objects are live at the end of the range.
+const PATHS_MOST = 200;
+
+function endOfRange(page) {
+  const { ranges, range } = lens;
+  const all = ranges.sum('live', range);
+  if (all.objects === 0) return [empty('Nothing is live at the end of the range.')];
+  const words = el('p', {}, `At ${rangeWords(page.timeline).split(' to ')[1]}, the end of the range, `, bytesNode(all.bytes), ` in ${plural(all.objects, 'object')} were live.`);
+  if (!page.flame) return [words, empty('No stacks were recorded, so they cannot be told apart by place.')];
+  const nodes = new Map();
+  for (const [of, unit] of [['bytes', 'byte'], ['objects', 'object']]) {
+    for (const [node, , value] of ranges.entries('live', unit, range)) {
+      const row = nodes.get(node) ?? { node, bytes: 0, objects: 0 };
+      row[of] += value;
+      nodes.set(node, row);
+    }
+  }
+  const paths = new Paths(page);
+  const rows = [...nodes.values()].sort((a, b) => b.bytes - a.bytes);
+  const shown = rows.slice(0, PATHS_MOST).map((row) => ({ ...row, frames: [...paths.of(row.node, false)].reverse() }));
+  const rest = rows.slice(PATHS_MOST);
+  const stack = (row) => (row.frames[0] === MERGED ? `(small) ← ${stackLine(page.frames, row.frames.slice(1))}` : stackLine(page.frames, row.frames));
+  const parts = [words, sortable('Live at the end of the range, by call path', [
+    { title: 'Bytes', numeric: true, value: (row) => row.bytes, cell: (row) => bytesNode(row.bytes) },
+    { title: 'Share', numeric: true, class: 'bar-cell', value: (row) => row.bytes, cell: (row) => [formatShare(row.bytes, all.bytes), barNode(row.bytes / Math.max(1, all.bytes))] },
+    { title: 'Objects', numeric: true, value: (row) => row.objects, cell: (row) => formatCount(row.objects) },
+    { title: 'Asked for by', class: 'wide', value: stack, cell: (row) => lazyDetails([el('span', { class: 'code' }, stack(row))], () => stackNode(page.frames, row.frames.filter((frame) => frame >= 0))) },
+  ], shown, { first: 12, sortBy: 0, noun: 'path' })];
+  if (rest.length > 0) parts.push(note(`${plural(rest.length, 'further path')} with ${formatBytes(rest.reduce((sum, row) => sum + row.bytes, 0))} together are not listed; the flame graph has them.`));
   return parts;
 }

@@ -13,7 +13,9 @@ function timelineSection(page) {
   const line = page.timeline;
   if (line.at.length === 0) return [empty('This recording has no events, so there is nothing to draw over time.')];
   const chart = new TimelineChart(page);
+  if (page.ranges) chart.selects();
   const parts = [chart.controls, chart.box, chart.readout];
+  if (page.ranges) parts.push(rangePanel(page));
   if (line.samples.time_ns.length === 0) {
     if (line.axis !== 'time') parts.push(note('This trace has no time stamps, so the axis counts events.'));
     parts.push(note('Resident memory was not sampled, so the chart shows only what the program asked for.'));
@@ -83,13 +85,14 @@ class TimelineChart {
     this.least = 0;
     this.cursor = null;
     this.drag = null;
+    this.selecting = false;
     this.resident = this.line.samples.time_ns.length > 0;
     this.svg = svg('svg', { class: 'chart', height: TIMELINE_HEIGHT, tabindex: '0', role: 'application', 'aria-roledescription': 'chart', 'aria-describedby': `${this.id}-help`, 'aria-label': this.describe() });
     this.box = el('div', { class: 'chart-box' }, this.svg);
     this.readout = el('p', { class: 'readout', 'aria-live': 'polite' });
-    this.whole = el('button', { type: 'button', class: 'quiet', disabled: true, onclick: () => this.zoom(this.begin, this.end) }, 'Whole run');
-    this.controls = el('div', { class: 'controls' }, this.legend(), this.whole,
-      el('span', { class: 'help', id: `${this.id}-help` }, 'Drag to zoom. With the keyboard: arrows move, + and − zoom, Escape shows the whole run.'));
+    this.whole = el('button', { type: 'button', class: 'quiet', disabled: true, onclick: () => this.showWhole() }, 'Whole run');
+    this.help = el('span', { class: 'help', id: `${this.id}-help` }, 'Drag to zoom. With the keyboard: arrows move, + and − zoom, Escape shows the whole run.');
+    this.controls = el('div', { class: 'controls' }, this.legend(), this.whole, this.help);
     this.listen();
     redrawn(this.box, () => this.draw());
   }
@@ -108,11 +111,33 @@ class TimelineChart {
     return el('span', { class: 'legend' }, entry('live', 'live bytes'), this.resident ? toggle : null);
   }
 
+  // From here on a drag chooses the range that the page is about, and a button zooms to it.
+  selects() {
+    this.selecting = true;
+    this.closer = el('button', { type: 'button', class: 'quiet', disabled: true, onclick: () => this.zoom(...this.rangeEdges()) }, 'Zoom to the range');
+    this.whole.after(this.closer);
+    this.help.textContent = 'Drag to choose a range; the page follows it. With the keyboard: arrows move, [ begins and ] ends a range, + and − zoom, Escape shows the whole run.';
+    choices.on(['range'], () => this.draw());
+  }
+
+  rangeEdges() {
+    const { ranges, range } = lens;
+    return range ? [Math.max(this.begin, ranges.at(range.from)), Math.min(this.end, ranges.at(range.to))] : null;
+  }
+
+  showWhole() {
+    if (this.selecting && lens.range) chooseRange(null);
+    this.zoom(this.begin, this.end);
+  }
+
+  select(a, b) {
+    if (lens.ranges) chooseRange(lens.ranges.around(a, b));
+  }
+
   zoom(from, to) {
     const least = (this.end - this.begin) / 1e5;
     if (to - from < least) return;
     this.view = [Math.max(this.begin, from), Math.min(this.end, to)];
-    this.whole.disabled = this.view[0] === this.begin && this.view[1] === this.end;
     this.draw();
   }
 
@@ -126,6 +151,9 @@ class TimelineChart {
   }
 
   draw() {
+    const edges = this.selecting ? this.rangeEdges() : null;
+    this.whole.disabled = this.view[0] === this.begin && this.view[1] === this.end && !edges;
+    if (this.closer) this.closer.disabled = !edges;
     const [from, to] = this.view;
     // The steps that overlap the view.
     const first = Math.max(0, lowerBound(this.line.at, from) - 1);
@@ -144,10 +172,22 @@ class TimelineChart {
       this.grid(),
       svg('g', clip, svg('path', { class: 'area', d: this.areaPath(first, last) }), svg('path', { class: 'line', d: this.livePath(first, last) }),
         svg('path', { class: 'line resident', d: this.samplePath(samples, sampleFrom, sampleTo) }), ...this.dots(samples, sampleFrom, sampleTo)),
-      this.ceiling(ceiling), this.marks(), this.peak(),
+      this.ceiling(ceiling), this.marks(), this.peak(), this.outside(edges),
       (this.brush = svg('rect', { class: 'brush', y: TIMELINE_MARGIN.top, height: TIMELINE_HEIGHT - TIMELINE_MARGIN.top - TIMELINE_MARGIN.bottom, visibility: 'hidden' })),
       (this.hair = svg('g', { class: 'hair', visibility: 'hidden' }, svg('line', { y1: TIMELINE_MARGIN.top, y2: TIMELINE_HEIGHT - TIMELINE_MARGIN.bottom }), svg('circle', { r: 4 }))));
     this.point(this.cursor);
+  }
+
+  // What lies outside of the range is covered; its edges are lines.
+  outside(edges) {
+    const group = svg('g', { class: 'range' });
+    if (!edges) return group;
+    const [left, right] = [TIMELINE_MARGIN.left, this.width - TIMELINE_MARGIN.right];
+    const [a, b] = edges.map((edge) => Math.min(right, Math.max(left, this.x(edge))));
+    const [y, height] = [TIMELINE_MARGIN.top, TIMELINE_HEIGHT - TIMELINE_MARGIN.top - TIMELINE_MARGIN.bottom];
+    group.append(svg('rect', { x: left, width: a - left, y, height }), svg('rect', { x: b, width: right - b, y, height }),
+      ...[a, b].map((x) => svg('line', { x1: x, x2: x, y1: y, y2: y + height })));
+    return group;
   }
 
   stepEnd(index) { return this.line.at[index + 1] ?? this.line.end; }
@@ -303,7 +343,7 @@ class TimelineChart {
     });
     target.addEventListener('pointerup', (event) => this.drop(event));
     target.addEventListener('pointercancel', () => { this.drag = null; this.brush.setAttribute('visibility', 'hidden'); });
-    target.addEventListener('dblclick', () => this.zoom(this.begin, this.end));
+    target.addEventListener('dblclick', () => this.showWhole());
     target.addEventListener('keydown', (event) => this.key(event));
   }
 
@@ -323,7 +363,9 @@ class TimelineChart {
     const [a, b] = [Math.min(this.drag, time), Math.max(this.drag, time)];
     this.drag = null;
     this.brush.setAttribute('visibility', 'hidden');
-    if (this.x(b) - this.x(a) > 8) this.zoom(a, b);
+    if (this.x(b) - this.x(a) <= 8) return;
+    if (this.selecting) this.select(a, b);
+    else this.zoom(a, b);
   }
 
   key(event) {
@@ -341,8 +383,13 @@ class TimelineChart {
       '+': () => around(0.5),
       '=': () => around(0.5),
       '-': () => (span * 2 >= this.end - this.begin ? this.zoom(this.begin, this.end) : around(2)),
-      Escape: () => this.zoom(this.begin, this.end),
+      Escape: () => this.showWhole(),
     };
+    if (this.selecting) {
+      const [from, to] = this.rangeEdges() ?? [this.begin, this.end];
+      actions['['] = () => this.select(middle, to > middle ? to : this.end);
+      actions[']'] = () => this.select(from < this.stepEnd(here) ? from : this.begin, this.stepEnd(here));
+    }
     if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     actions[event.key]();

@@ -1,10 +1,12 @@
 //! Profile and findings of one process of a recording: what the report, the page, the tour and the
 //! studies look at.
 
+use crate::page::limits;
 use heaplab_findings::{Basis, Detectors, Findings, Found, Options, Rank};
 use heaplab_profile::choose::{self, ChooseError};
 use heaplab_profile::{
-    MomentRequest, NoObserver, ProcessPeak, Profile, process_peaks, profile, remapped_from_bytes,
+    At, MomentRequest, NoObserver, ProcessPeak, Profile, process_peaks, profile,
+    remapped_from_bytes,
 };
 use heaplab_trace::bundle::{Bundle, Meta, Selection};
 use heaplab_trace::tables::{Ended, Tables};
@@ -54,7 +56,31 @@ pub fn analyse(
     analyse_with(bundle, selection, basis, moments, |options| options, progress)
 }
 
-/// The same with other options of the findings.
+/// The same for a page ([`crate::page`]): with the ranges, and without wished moments with what was
+/// live at the first marks.
+///
+/// # Errors
+/// What reading fails with.
+pub fn analyse_for_page(
+    bundle: &Bundle,
+    selection: Selection,
+    basis: Option<Basis>,
+    moments: Vec<MomentRequest>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Analysis, TraceError> {
+    let marks = bundle.tables().marks.len().min(limits::MOMENTS);
+    let at_mark =
+        |mark| MomentRequest { name: bundle.tables().mark_name(mark), at: At::Mark(mark as u32) };
+    let moments = if moments.is_empty() { (0..marks).map(at_mark).collect() } else { moments };
+    let options = heaplab_profile::Options {
+        moments,
+        range_steps: limits::RANGE_STEPS,
+        ..heaplab_profile::Options::default()
+    };
+    read(bundle, selection, Options { basis, ..Options::default() }, options, progress)
+}
+
+/// [`analyse`] with other options of the findings.
 ///
 /// # Errors
 /// What reading fails with.
@@ -66,23 +92,31 @@ pub fn analyse_with(
     adjust: impl FnOnce(Options) -> Options,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Analysis, TraceError> {
+    let options = heaplab_profile::Options { moments, ..heaplab_profile::Options::default() };
+    let detection = adjust(Options { basis, ..Options::default() });
+    read(bundle, selection, detection, options, progress)
+}
+
+/// The pass. What the recording decides about the options is filled in here.
+fn read(
+    bundle: &Bundle,
+    selection: Selection,
+    detection: Options,
+    options: heaplab_profile::Options,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Analysis, TraceError> {
     let tables = bundle.tables();
     let process = selection.process;
     let remapped_from_bytes = remapped_from_bytes(&bundle.meta().allocator);
-    let mut detectors = Detectors::new(adjust(Options {
-        basis,
+    let mut detectors = Detectors::new(Options {
         process,
         recorded_under: bundle.meta().allocator.clone(),
         moves_known: !bundle.meta().moves_unknown,
         remapped_from_bytes,
         ended: bundle.meta().cut.is_none() && ended(tables, process),
-        ..Options::default()
-    }));
-    let options = heaplab_profile::Options {
-        moments,
-        remapped_from_bytes,
-        ..heaplab_profile::Options::default()
-    };
+        ..detection
+    });
+    let options = heaplab_profile::Options { remapped_from_bytes, ..options };
     let mut events = Watched::new(bundle, selection, progress)?;
     let profile = profile(tables, &mut events, &options, &mut detectors)
         .map_err(choose::of_recording(bundle))?;

@@ -29,7 +29,9 @@ mod report;
 pub mod text;
 mod what_if;
 
-pub use analysis::{Analysis, analyse, analyse_with, numbered, profile_of, select};
+pub use analysis::{
+    Analysis, analyse, analyse_for_page, analyse_with, numbered, profile_of, select,
+};
 pub use heap_at::{HeapAt, HeapAtError, Moment};
 pub use measured_savings::Saved;
 pub use metaspace_model::{DEFAULT_MODEL, ModelError, on_model};

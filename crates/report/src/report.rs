@@ -38,6 +38,8 @@ pub struct Report<'a> {
     pub metaspaces: &'a [JvmMetaspace<'a>],
     /// A heap that ran the workload up to a moment, to be drawn page by page.
     pub heap_at: Option<&'a HeapAt>,
+    /// Whether the page holds lines of the source files that it names.
+    pub with_sources: bool,
 }
 
 /// What a JVM's metaspace held at a moment.
@@ -70,6 +72,7 @@ impl<'a> Report<'a> {
             replays: &[],
             metaspaces: &[],
             heap_at: None,
+            with_sources: false,
         }
     }
 }

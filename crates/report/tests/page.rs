@@ -37,6 +37,7 @@ fn totals_on_the_page_are_those_of_the_profile() {
         page.threads.iter().map(|thread| thread.requested_bytes).sum::<u64>(),
         profile.totals.requested_bytes
     );
+    assert_eq!(page.recording.events, sample.events.len() as u64);
     assert_eq!(page.totals.peak_slop_bytes, Some(profile.peak.live.slop_bytes()));
 }
 
@@ -91,16 +92,16 @@ fn recordings_with_little_in_them_make_a_page_too() {
     for sample in [sample::bare(), sample::empty()] {
         let page = sample.page();
         assert_eq!(page.flame, None);
-        assert!(html(&page).len() < 150_000);
+        assert!(html(&page).len() < 200_000);
     }
 }
 
 #[test]
-fn a_recording_with_a_hundred_thousand_stacks_makes_a_page_of_a_few_megabytes() {
+fn a_recording_with_a_hundred_thousand_stacks_makes_a_page_of_two_megabytes() {
     let sample = sample::large(100_000);
     let page = sample.page();
     let size = html(&page).len();
-    assert!(size < 6_000_000, "{size} bytes");
+    assert!(size < 2_000_000, "{size} bytes");
     assert_eq!(page.flame.as_ref().unwrap().values[0][0], sample.profile.peak.live.bytes);
     assert!(
         page.left_out.iter().any(|sentence| sentence.starts_with("Live at the end")),

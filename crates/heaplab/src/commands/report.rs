@@ -13,12 +13,13 @@ use heaplab_findings::Basis;
 use heaplab_jvm::jvms;
 use heaplab_record::output;
 use heaplab_report::{
-    Analysis, DEFAULT_MODEL, HeapAt, JvmMetaspace, Report, analyse, json, metaspace, moments,
-    on_model, page, select, text,
+    Analysis, DEFAULT_MODEL, HeapAt, JvmMetaspace, Report, analyse, analyse_for_page, json,
+    metaspace, moments, on_model, page, select, text,
 };
 use heaplab_terminal::{self as terminal, progress};
 use heaplab_text::paint::Look;
 use heaplab_text::shell::quoted;
+use heaplab_text::words;
 use heaplab_trace::bundle::{Bundle, Selection};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,6 +35,10 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     html: HtmlFile,
+    /// Put lines of source files on the page, around the places that it names, where the files are
+    /// on this machine: who gets the page can read them
+    #[arg(long, requires = "html")]
+    sources: bool,
     /// The replay that the page shows: a file of `replay --json`, or a folder of `replay --results`
     /// [default: the recording's last replay, and earlier ones that measured what it did not]
     #[arg(long, value_name = "RESULTS", requires = "html")]
@@ -119,6 +124,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)?;
     notes.iter().for_each(|note| eprintln!("heaplab: {note}"));
     let analysis = progress(&bundle, "reading", |read| {
+        let analyse = if args.html.is_asked_for() { analyse_for_page } else { analyse };
         analyse(&bundle, selection, args.allocator, moments, read)
     })?;
     let analysis = Analysis { peaks, ..analysis };
@@ -149,7 +155,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
             kept::load(&args.bundle, analysis.process, args.replay.as_deref(), |error| {
                 eprintln!("heaplab: the page has no replay: {error}; run heaplab replay again");
             })?;
-        args.html.write(|| page::html(&page::page(&Report { replays: &replays, ..report })))?;
+        let page = page::page(&Report { replays: &replays, with_sources: args.sources, ..report });
+        args.html.write(|| page::html(&page))?;
+        if let Some(sources) = &page.sources {
+            eprintln!("heaplab: {}", source_words(sources));
+        }
         if !args.json {
             return Ok(ExitCode::SUCCESS);
         }
@@ -165,6 +175,28 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     print!("{}", text::report(&report, &look))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What of the source files the page holds.
+fn source_words(sources: &page::model::Sources) -> String {
+    let folder = |path: &String| Path::new(path).parent().map(|path| path.display().to_string());
+    let mut folders: Vec<String> = sources.files.iter().filter_map(folder).collect();
+    folders.dedup();
+    let more = folders.len().saturating_sub(3);
+    folders.truncate(3);
+    let more = if more > 0 { format!(" and {more} more folders") } else { String::new() };
+    let from = if folders.is_empty() {
+        String::new()
+    } else {
+        format!(" in {}{more}", folders.join(", "))
+    };
+    format!(
+        "the page holds {} around places in {}{from}; {} that debug information names could not be \
+         read",
+        words::plural(sources.excerpts.len() as u64, "excerpt"),
+        words::plural(sources.files.len() as u64, "file"),
+        words::plural(sources.missing_files as u64, "file"),
+    )
 }
 
 /// Runs `read`, which says how many events it has read, behind a bar on a terminal.

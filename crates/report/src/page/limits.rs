@@ -17,6 +17,11 @@ pub const COUNT_ROWS: usize = 300;
 pub const SLOP_CLASSES: usize = 100;
 /// Nodes of the flame graph.
 pub const FLAME_NODES: usize = 12_000;
+/// About how many characters the flame graph takes with the names in it; with more, it has half as
+/// many nodes.
+pub const FLAME_CHARS: usize = 900_000;
+/// Nodes that no length of names takes away.
+pub const FLAME_NODES_LEAST: usize = 750;
 /// Levels of the flame graph.
 pub const FLAME_DEPTH: usize = 512;
 /// Chosen moments with a column of the flame graph.
@@ -48,3 +53,23 @@ pub const MAPPED_PAGES: usize = 400;
 pub const COLLECTION_POINTS: usize = 512;
 /// Characters of a name (C++ names reach tens of thousands).
 pub const NAME_CHARS: usize = 600;
+/// Steps in which lives are counted, so that a range can be chosen.
+pub const RANGE_STEPS: usize = 512;
+/// Characters of the packed numbers of ranges; with more, steps are merged.
+pub const RANGES_CHARS: usize = 480_000;
+/// Steps that are not merged further.
+pub const RANGE_STEPS_LEAST: usize = 16;
+/// Rows of each counts table that have their own numbers for ranges.
+pub const RANGE_SIZES: usize = 100;
+/// Threads that have their own numbers for ranges.
+pub const RANGE_THREADS: usize = 48;
+/// Places with lines of their source.
+pub const SOURCES: usize = 400;
+/// Characters of all these lines.
+pub const SOURCE_CHARS: usize = 300_000;
+/// A longer file is not read.
+pub const SOURCE_FILE_BYTES: u64 = 8 << 20;
+/// Lines before and behind the line of a place.
+pub const SOURCE_LINES_AROUND: usize = 4;
+/// Characters of a line.
+pub const SOURCE_LINE_CHARS: usize = 240;

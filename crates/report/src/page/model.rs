@@ -8,14 +8,18 @@
 
 mod heap_map;
 mod metaspace;
+mod ranges;
 mod replay;
 mod resident;
+mod sources;
 
 pub use heap_map::{FreeKind, HeapMap, HeapPages, MappedPage, MappedSpace};
 pub use metaspace::{Metaspace, MetaspaceKind};
+pub use ranges::Ranges;
 pub use replay::{FreeCategories, Ratio, Replay, ReplayCollections, ReplayHeap, ReplaySpace};
 pub use resident::{Resident, ResidentKindRow, ResidentPartRow};
 use serde::Serialize;
+pub use sources::{Excerpt, Sources};
 
 /// The whole page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -41,8 +45,12 @@ pub struct Page {
     pub slop: Vec<Slop>,
     /// The stacks, as one tree with a column for each measure; `None`: no stacks were recorded.
     pub flame: Option<Flame>,
+    /// What each range of the run holds; `None`: it was not counted, or there are no events.
+    pub ranges: Option<Ranges>,
     /// Places in code that findings and live-at-end rows refer to by index.
     pub frames: Vec<Frame>,
+    /// Lines of source files; `None`: they were not asked for.
+    pub sources: Option<Sources>,
     /// What a report says before all else, each a sentence or two.
     pub lead: Vec<String>,
     /// In which order findings stand, as a sentence.
@@ -342,6 +350,9 @@ pub struct Measure {
     pub title: String,
     /// "byte", "object" or "request".
     pub unit: String,
+    /// What it is about: "peak", "asked", "end", "temporary"; "moment" and "added" are of moments
+    /// that were asked for.
+    pub key: String,
 }
 
 /// A place in code.
@@ -353,6 +364,12 @@ pub struct Frame {
     pub module: String,
     /// "file.c:12"; empty: not known.
     pub place: String,
+    /// The function only passes a request on to the allocator.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub wrapper: bool,
+    /// Index into [`Sources::excerpts`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<u32>,
 }
 
 /// A sort of finding.
@@ -460,6 +477,8 @@ pub struct StackShare {
     pub bytes: u64,
     /// Indices into [`Page::frames`], innermost first.
     pub frames: Vec<u32>,
+    /// The node of [`Page::flame`] that holds the stack; `None`: there is no flame graph.
+    pub node: Option<u32>,
 }
 
 /// A site with slop that asks how much it may use: not waste.

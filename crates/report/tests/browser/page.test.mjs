@@ -10,6 +10,7 @@ import { contrastFaults, focusFaults, structureFaults } from './judge.mjs';
 
 const folder = process.env.HEAPLAB_PAGES;
 const addressOf = (name) => pathToFileURL(join(folder, `${name}.html`)).href;
+const rangesOf = (name) => JSON.parse(readFileSync(join(folder, `${name}-ranges.json`), 'utf8'));
 const modelOf = (name) => JSON.parse(readFileSync(join(folder, `${name}.json`), 'utf8'));
 const exact = (bytes) => `${bytes.toLocaleString('en-US')} bytes`;
 const PARALLEL = { concurrency: 4 };
@@ -31,7 +32,7 @@ async function open(name, look, options = {}) {
   tab.on('request', (request) => { if (request.url() !== addressOf(name) && !request.url().startsWith('data:')) wrong.push(`request: ${request.url()}`); });
   try {
     await tab.goto(addressOf(name));
-    await tab.waitForSelector('html[data-ready]');
+    await tab.waitForSelector('html[data-ranges]');
     await settled(tab);
     await look(tab, modelOf(name));
     assert.deepEqual(wrong, []);
@@ -93,6 +94,7 @@ describe('live bytes over time', PARALLEL, () => {
     await tab.mouse.down();
     await tab.mouse.move(chart.x + 81, chart.y + 100, { steps: 2 });
     await tab.mouse.up();
+    await tab.getByRole('button', { name: 'Zoom to the range' }).click();
     const top = () => tab.evaluate(() => document.querySelector('#time svg.chart .area').getBBox().y);
     assert.ok(await tab.getByRole('button', { name: 'Whole run' }).isEnabled());
     assert.ok(await top() < 120, `what is there fills the chart: ${await top()}`);
@@ -120,7 +122,7 @@ describe('live bytes over time', PARALLEL, () => {
     assert.match(await tab.textContent('#facts'), /process 11#2 \(tool\), one of 3 processes/);
   }));
 
-  test('dragging zooms, and the whole run comes back', () => open('full', async (tab) => {
+  test('dragging chooses a range, a button zooms to it, and the whole run comes back', () => open('full', async (tab) => {
     const chart = await tab.locator('#time svg.chart').boundingBox();
     const whole = tab.getByRole('button', { name: 'Whole run' });
     assert.ok(await whole.isDisabled());
@@ -129,12 +131,18 @@ describe('live bytes over time', PARALLEL, () => {
     await tab.mouse.move(chart.x + 500, chart.y + 120, { steps: 4 });
     await tab.mouse.up();
     assert.ok(await whole.isEnabled());
-    const zoomed = await tab.locator('#time svg.chart .line').first().getAttribute('d');
+    assert.match(await tab.textContent('#range h3'), /^Range: /);
+    const line = () => tab.locator('#time svg.chart .line').first().getAttribute('d');
+    const far = await line();
+    await tab.getByRole('button', { name: 'Zoom to the range' }).click();
+    const zoomed = await line();
+    assert.notEqual(zoomed, far);
     const labels = () => tab.locator('#time svg.chart .grid text').allTextContents();
     const near = await labels();
     await whole.click();
     assert.notDeepEqual(await labels(), near, 'both axes have another scale');
-    assert.notEqual(await tab.locator('#time svg.chart .line').first().getAttribute('d'), zoomed);
+    assert.equal(await line(), far);
+    assert.equal(await tab.locator('#range h3').count(), 0);
   }));
 
   test('keys move, zoom and go back', () => open('full', async (tab) => {
@@ -147,6 +155,15 @@ describe('live bytes over time', PARALLEL, () => {
     assert.ok(await tab.getByRole('button', { name: 'Whole run' }).isEnabled());
     await tab.keyboard.press('Escape');
     assert.ok(await tab.getByRole('button', { name: 'Whole run' }).isDisabled());
+    await tab.keyboard.press(']');
+    const ended = await tab.textContent('#range h3');
+    await tab.keyboard.press('Shift+ArrowLeft');
+    await tab.keyboard.press('[');
+    const begun = await tab.textContent('#range h3');
+    assert.equal(begun.split(' to ')[1], ended.split(' to ')[1], 'the end stays');
+    assert.notEqual(begun, ended);
+    await tab.keyboard.press('Escape');
+    assert.equal(await tab.locator('#range h3').count(), 0);
   }));
 
   test('the parts of what was resident add up', () => open('full', async (tab, model) => {
@@ -173,12 +190,99 @@ describe('live bytes over time', PARALLEL, () => {
   }));
 });
 
+describe('ranges', PARALLEL, () => {
+  const number = (title) => Number(title.replace(/\D/g, ''));
+  const figure = (tab, name) => tab.locator('#range .figures > div', { has: tab.getByText(name, { exact: true }) });
+  const figures = { 'Live at its start': 'before', 'Live at its end': 'live', 'Asked for inside': 'asked', 'Freed inside': 'freed', 'Born inside and kept': 'kept', Temporary: 'temporary' };
+
+  for (const name of ['full', 'sqlite']) {
+    for (const range of [0, 1, 2]) {
+      test(`figures, functions and tables are what the events say: ${name}, range ${range + 1}`, () => open(name, async (tab) => {
+        const said = rangesOf(name)[range];
+        const address = `range=${said.from}-${said.to}&wrappers=shown`;
+        await tab.evaluate((hash) => { location.hash = hash; }, `#stacks?${address}&show=live.byte`);
+        await tab.waitForSelector('#range h3');
+        for (const [title, what] of Object.entries(figures)) {
+          assert.equal(number(await figure(tab, title).locator('.n').getAttribute('title')), said[what].bytes, title);
+          assert.equal(number(await figure(tab, title).locator('.where').textContent()), said[what].objects, title);
+        }
+        for (const what of ['live', 'asked']) {
+          await tab.evaluate((hash) => { location.hash = hash; }, `#stacks?${address}&show=${what}.byte`);
+          await settled(tab);
+          const more = tab.locator('#stacks').getByRole('button', { name: /Show all .* functions/ });
+          if (await more.count()) await more.click();
+          const shown = await tab.$$eval('#stacks .table-block tbody tr', (rows) => rows.map((row) => [row.querySelector('button').title, row.children[1].querySelector('[title]')?.title ?? '0']));
+          const sums = {};
+          for (const [label, bytes] of shown) if (number(bytes) > 0) sums[label] = (sums[label] ?? 0) + number(bytes);
+          assert.deepEqual(sums, said[`${what}_by_function`], what);
+          assert.equal(number(await tab.locator('#stacks .readout .n').getAttribute('title')), said[what].bytes);
+        }
+        const sizes = await tab.$$eval('#sizes table:first-of-type tbody tr', (rows) => rows.map((row) => [1, 2, 3, 4].map((at) => row.children[at].querySelector('[title]')?.title ?? row.children[at].textContent)));
+        const column = (rows, at) => rows.slice(0, rows.length).reduce((sum, row) => sum + (row[at] === '–' ? 0 : number(row[at])), 0);
+        const buckets = sizes.slice(0, await tab.locator('#sizes table').first().locator('tbody tr').count());
+        assert.deepEqual([0, 1, 2, 3].map((at) => column(buckets, at)), [said.asked.objects, said.asked.bytes, said.live.objects, said.live.bytes], 'sizes');
+        const end = await titles(tab, '#end tbody td:first-child');
+        assert.ok(end.reduce((sum, title) => sum + number(title), 0) <= said.live.bytes);
+      }));
+    }
+  }
+
+  test('the address opens the same, and back undoes', () => open('full', async (tab) => {
+    const [, said] = rangesOf('full');
+    await tab.evaluate((hash) => { location.hash = hash; }, `#stacks?range=${said.from}-${said.to}`);
+    await tab.waitForSelector('#range h3');
+    await tab.locator('#stacks').getByLabel('Bottom up').check({ force: true });
+    await tab.locator('#stacks').getByLabel('Asked for inside', { exact: true }).check({ force: true });
+    const look = () => tab.evaluate(() => [document.querySelector('#range h3')?.textContent, ...[...document.querySelectorAll('#stacks :checked')].map((input) => input.value), document.querySelector('#stacks .readout').textContent]);
+    const seen = await look();
+    await tab.reload();
+    await tab.waitForSelector('html[data-ranges]');
+    await settled(tab);
+    assert.deepEqual(await look(), seen);
+    await tab.goBack();
+    await settled(tab);
+    assert.ok((await look()).includes('up') && !(await look()).includes('asked.byte'));
+    await tab.goBack();
+    await tab.goBack();
+    await settled(tab);
+    assert.equal(await tab.locator('#range h3').count(), 0);
+  }));
+
+  test('findings say what their call paths did inside, and a link opens one', () => open('full', async (tab, model) => {
+    const [said] = rangesOf('full');
+    await tab.evaluate((hash) => { location.hash = hash; }, `#findings?range=${said.from}-${said.to}`);
+    await tab.waitForSelector('#range h3');
+    assert.match(await tab.textContent('#findings .note'), /In the range .* to /);
+    assert.ok(await tab.locator('#findings .inside').count() > 0);
+    const last = model.findings.length;
+    await tab.evaluate((hash) => { location.hash = hash; }, `#findings?finding=${last}`);
+    await settled(tab);
+    const finding = tab.locator(`#finding-${last}`);
+    assert.equal(await finding.locator('details').first().evaluate((node) => node.open), true);
+    assert.ok(await finding.isVisible());
+  }));
+
+  test('a finger chooses a range', () => open('full', async (tab) => {
+    await tab.locator('#time svg.chart').scrollIntoViewIfNeeded();
+    const chart = await tab.locator('#time svg.chart').boundingBox();
+    const session = await tab.context().newCDPSession(tab);
+    const touch = (type, x) => session.send('Input.dispatchTouchEvent', { type, touchPoints: type === 'touchEnd' ? [] : [{ x, y: chart.y + 120 }] });
+    await touch('touchStart', chart.x + 120);
+    for (const x of [140, 170, 210, 250]) await touch('touchMove', chart.x + x);
+    await touch('touchEnd', 0);
+    await tab.waitForSelector('#range h3');
+  }, { viewport: PHONE, hasTouch: true }));
+});
+
 describe('flame graph', PARALLEL, () => {
   const total = (model, measure) => model.flame.values[measure][0];
 
   test('shows the whole, and every measure’s own whole', () => open('full', async (tab, model) => {
     for (const [index, measure] of model.flame.measures.entries()) {
-      await tab.getByLabel(measure.title, { exact: true }).check({ force: true });
+      const [, what, unit] = /^(.*), (\w+)$/.exec(measure.title);
+      await tab.locator('#stacks').getByLabel(what, { exact: true }).check({ force: true });
+      const units = tab.locator('#stacks').getByLabel(unit, { exact: true });
+      if (await units.count()) await units.check({ force: true });
       const readout = tab.locator('#stacks .readout');
       if (measure.unit === 'byte') assert.equal(await readout.locator('.n').getAttribute('title'), exact(total(model, index)));
       else assert.ok((await readout.textContent()).includes(total(model, index).toLocaleString('en-US')));
@@ -220,6 +324,45 @@ describe('flame graph', PARALLEL, () => {
     assert.ok(await tab.getByRole('button', { name: 'Whole graph' }).isEnabled());
     await tab.keyboard.press('Escape');
     assert.equal(await name(), 'all');
+  }));
+
+  test('a function has callers and callees, and both add up', () => open('full', async (tab, model) => {
+    await tab.locator('#stacks tbody button').first().click();
+    await settled(tab);
+    const shown = await tab.locator('#stacks h3', { hasText: 'Callers and callees of' }).locator('code').getAttribute('title');
+    const total = Number((await tab.locator('#stacks h3:has(code) + p .n').first().getAttribute('title')).replace(/\D/g, ''));
+    const frame = (node) => model.flame.frame[node];
+    const is = (node) => frame(node) >= 0 && model.frames[frame(node)].label === shown;
+    let wanted = 0;
+    for (let node = 1; node < model.flame.parent.length; node += 1) {
+      let above = model.flame.parent[node];
+      while (above !== 0 && !is(above)) above = model.flame.parent[above];
+      if (is(node) && above === 0) wanted += model.flame.values[0][node];
+    }
+    assert.equal(total, wanted);
+    const callers = await titles(tab, '#stacks .pair > :first-child tbody td:nth-child(2)');
+    assert.equal(callers.reduce((sum, title) => sum + Number(title.replace(/\D/g, '')), 0), wanted);
+    for (const view of ['Callers', 'Callees']) {
+      await tab.locator('#stacks').getByLabel(view, { exact: true }).check({ force: true });
+      await settled(tab);
+      assert.ok((await tab.locator('#stacks .readout .n').getAttribute('title')).startsWith(wanted.toLocaleString('en-US')), view);
+    }
+  }));
+
+  test('every view holds the same bytes', () => open('full', async (tab, model) => {
+    for (const view of ['Bottom up', 'By module', 'By thread', 'Top down']) {
+      await tab.locator('#stacks').getByLabel(view, { exact: true }).check({ force: true });
+      await settled(tab);
+      assert.equal(await tab.locator('#stacks .readout .n').getAttribute('title'), exact(total(model, 0)), view);
+    }
+    const threads = await tab.locator('#stacks select option').evaluateAll((options) => options.slice(1).map((option) => option.value));
+    let sum = 0;
+    for (const thread of threads) {
+      await tab.locator('#stacks select').selectOption(thread);
+      await settled(tab);
+      sum += Number((await tab.locator('#stacks .readout .n').getAttribute('title')).replace(/\D/g, ''));
+    }
+    assert.equal(sum, total(model, 0), 'threads add up');
   }));
 
   test('code without a symbol is module and offset', () => open('full', async (tab) => {

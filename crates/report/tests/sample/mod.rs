@@ -11,7 +11,7 @@ use heaplab_experiment::results::{
 };
 use heaplab_findings::{Detectors, Findings};
 use heaplab_profile::{Options, Profile, profile};
-use heaplab_report::page::model;
+use heaplab_report::page::{limits, model};
 use heaplab_report::{HeapAt, Report, Shown};
 use heaplab_trace::{
     Event, Flags, Op, StackId,
@@ -35,6 +35,7 @@ pub struct Recorded {
     pub tables: Tables,
     pub profile: Profile,
     pub findings: Findings,
+    pub events: Vec<Event>,
     /// The newest first.
     pub replays: Vec<Results>,
     /// Row of the process that the page is about; `None`: all.
@@ -46,7 +47,7 @@ pub struct Recorded {
 impl Recorded {
     /// The page of it.
     pub fn page(&self) -> model::Page {
-        let Recorded { meta, tables, profile, findings, replays, process, heap_at } = self;
+        let Recorded { meta, tables, profile, findings, replays, process, heap_at, .. } = self;
         heaplab_report::page::page(&Report {
             what_if: "",
             savings: &[],
@@ -61,6 +62,7 @@ impl Recorded {
             replays,
             metaspaces: &[],
             heap_at: heap_at.as_ref(),
+            with_sources: false,
         })
     }
 }
@@ -223,10 +225,12 @@ pub fn large(stacks: u32) -> Recorded {
 
 fn analyse(meta: Meta, tables: Tables, events: &[Event]) -> Recorded {
     let mut detectors = Detectors::new(heaplab_findings::Options::default());
-    let profile = profile(&tables, &mut Slice(events), &Options::default(), &mut detectors)
+    let options = Options { range_steps: limits::RANGE_STEPS, ..Options::default() };
+    let profile = profile(&tables, &mut Slice(events), &options, &mut detectors)
         .expect("the sample is a legal recording");
     let findings = detectors.finish(&tables, &profile);
-    Recorded { meta, tables, profile, findings, replays: Vec::new(), process: None, heap_at: None }
+    let (events, replays) = (events.to_vec(), Vec::new());
+    Recorded { meta, tables, profile, findings, events, replays, process: None, heap_at: None }
 }
 
 struct Generator {
@@ -337,6 +341,7 @@ impl Generator {
             object,
             size,
             usable: usable(size),
+            thread: u32::from(object.is_multiple_of(7)),
             stack,
             time_ns,
             ..Event::default()

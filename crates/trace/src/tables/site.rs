@@ -46,7 +46,8 @@ impl Tables {
         if wrappers == frames.len() { wrappers.saturating_sub(1) } else { wrappers }
     }
 
-    fn is_wrapper(&self, frame: u32) -> bool {
+    /// Whether a function, by its name, only passes a request on to the allocator.
+    pub fn is_wrapper(&self, frame: u32) -> bool {
         let Some(function) =
             self.frames.get(frame as usize).and_then(|frame| frame.function.as_deref())
         else {

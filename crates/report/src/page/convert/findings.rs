@@ -1,6 +1,6 @@
 //! Findings as the page shows them.
 
-use super::{names::Names, sizes::allocator_name, words};
+use super::{flame::NodeOf, names::Names, sizes::allocator_name, words};
 use crate::page::{limits, model};
 use heaplab_findings::{Basis, Findings, Found, Level};
 use heaplab_trace::tables::Tables;
@@ -8,6 +8,7 @@ use heaplab_trace::tables::Tables;
 pub(crate) fn findings(
     tables: &Tables,
     findings: &Findings,
+    node_of: &NodeOf,
     names: &mut Names,
     left_out: &mut Vec<String>,
 ) -> Vec<model::Finding> {
@@ -19,10 +20,15 @@ pub(crate) fn findings(
             words::count(all.len() as u64)
         ));
     }
-    all.iter().take(limits::FINDINGS).map(|finding| row(tables, finding, names)).collect()
+    all.iter().take(limits::FINDINGS).map(|finding| row(tables, finding, node_of, names)).collect()
 }
 
-pub(super) fn row(tables: &Tables, finding: &Found, names: &mut Names) -> model::Finding {
+pub(super) fn row(
+    tables: &Tables,
+    finding: &Found,
+    node_of: &NodeOf,
+    names: &mut Names,
+) -> model::Finding {
     let confidence = match finding.confidence.level {
         Level::Low => "low",
         Level::Medium => "medium",
@@ -68,6 +74,7 @@ pub(super) fn row(tables: &Tables, finding: &Found, names: &mut Names) -> model:
                 count: share.count,
                 bytes: share.bytes,
                 frames: names.stack(tables, share.stack),
+                node: node_of.get(&share.stack).copied(),
             })
             .collect(),
         stack_count: finding.stack_count,

@@ -28,17 +28,22 @@ impl Measures {
             columns: Vec::new(),
             stacks: profile.stacks.iter().map(|row| (row.stack, Vec::new())).collect(),
         };
-        let mut push = |title: &str, unit: &str, value: &dyn Fn(&StackRow) -> u64| {
-            measures.columns.push(model::Measure { title: title.into(), unit: unit.into() });
+        let mut push = |key: &str, title: &str, unit: &str, value: &dyn Fn(&StackRow) -> u64| {
+            measures.columns.push(model::Measure {
+                title: title.into(),
+                unit: unit.into(),
+                key: key.into(),
+            });
             for ((_, values), row) in measures.stacks.iter_mut().zip(&profile.stacks) {
                 values.push(value(row));
             }
         };
-        push("Live at peak, bytes", "byte", &|row| row.at_peak.bytes);
-        push("Live at peak, objects", "object", &|row| row.at_peak.objects);
-        push("Asked for, bytes", "byte", &|row| row.requested.bytes);
-        push("Asked for, requests", "request", &|row| row.requested.objects);
-        push("Live at the end, bytes", "byte", &|row| row.at_end.bytes);
+        push("peak", "Live at peak, bytes", "byte", &|row| row.at_peak.bytes);
+        push("peak", "Live at peak, objects", "object", &|row| row.at_peak.objects);
+        push("asked", "Asked for, bytes", "byte", &|row| row.requested.bytes);
+        push("asked", "Asked for, requests", "request", &|row| row.requested.objects);
+        push("end", "Live at the end, bytes", "byte", &|row| row.at_end.bytes);
+        push("temporary", "Temporary, requests", "request", &|row| row.temporary);
         let moments: Vec<(&str, HashMap<StackId, u64>)> = profile
             .moments
             .iter()
@@ -51,7 +56,7 @@ impl Measures {
             })
             .collect();
         for (name, live) in &moments {
-            push(&format!("Live at {name}, bytes"), "byte", &|row| {
+            push("moment", &format!("Live at {name}, bytes"), "byte", &|row| {
                 live.get(&row.stack).copied().unwrap_or_default()
             });
         }
@@ -59,7 +64,7 @@ impl Measures {
             let of = |live: &HashMap<StackId, u64>, row: &StackRow| {
                 live.get(&row.stack).copied().unwrap_or_default()
             };
-            push(&format!("Added from {first} to {second}, bytes"), "byte", &|row| {
+            push("added", &format!("Added from {first} to {second}, bytes"), "byte", &|row| {
                 of(after, row).saturating_sub(of(before, row))
             });
         }
@@ -67,25 +72,40 @@ impl Measures {
     }
 }
 
-/// The tree, or `None` where no stack was recorded.
+/// The node of the tree that holds the own values of each stack.
+pub(crate) type NodeOf = HashMap<StackId, u32>;
+
+/// The tree and where each stack lies in it; both empty where no stack was recorded.
 pub(crate) fn flame(
     tables: &Tables,
     measures: &Measures,
     names: &mut Names,
     left_out: &mut Vec<String>,
-) -> Option<model::Flame> {
+) -> (Option<model::Flame>, NodeOf) {
     if measures.stacks.iter().all(|(stack, _)| *stack == NO_STACK) {
-        return None;
+        return (None, NodeOf::new());
     }
     let mut tree = Tree::new(measures.columns.len());
-    let cut = tree.fill(tables, &measures.stacks, names);
+    let mut places = Names::default();
+    let cut = tree.fill(tables, &measures.stacks, &mut places);
+    let places = places.into_rows();
     if cut > 0 {
         left_out.push(format!(
             "Flame graph: frames below level {} are counted at that level ({cut} places).",
             limits::FLAME_DEPTH
         ));
     }
-    Some(tree.finish(&measures.columns))
+    let stacks = std::mem::take(&mut tree.stacks);
+    let chars = |flame: &model::Flame| flame_chars(flame, &places);
+    let (mut flame, emitted) = tree.finish(&measures.columns, &chars);
+    // Only places that are drawn are named.
+    for frame in flame.frame.iter_mut() {
+        if let Some(place) = usize::try_from(*frame).ok().and_then(|at| places.get(at)) {
+            *frame = i64::from(names.add(place.clone()));
+        }
+    }
+    let node_of = stacks.into_iter().map(|(stack, node)| (stack, emitted[node as usize])).collect();
+    (Some(flame), node_of)
 }
 
 /// The tree of paths of places, the outermost first, with a value a column each.
@@ -98,7 +118,25 @@ pub fn of_paths(columns: &[model::Measure], paths: &[(Vec<u32>, Vec<u64>)]) -> m
         }
         add(tree.row_mut(node as usize), values);
     }
-    tree.finish(columns)
+    tree.finish(columns, &|_| 0).0
+}
+
+/// About how many characters a tree and its places take on the page.
+fn flame_chars(flame: &model::Flame, places: &[model::Frame]) -> usize {
+    let digits = |values: &Vec<u64>| -> usize {
+        values.iter().map(|value| value.checked_ilog10().map_or(2, |log| log as usize + 2)).sum()
+    };
+    let mut is_named = vec![false; places.len()];
+    for frame in &flame.frame {
+        if let Some(named) = usize::try_from(*frame).ok().and_then(|at| is_named.get_mut(at)) {
+            *named = true;
+        }
+    }
+    let named = places.iter().zip(is_named).filter(|(_, named)| *named);
+    let names: usize = named
+        .map(|(place, _)| place.label.len() + place.module.len() + place.place.len() + 40)
+        .sum();
+    names + flame.parent.len() * 11 + flame.values.iter().map(digits).sum::<usize>()
 }
 
 #[derive(Debug)]
@@ -110,6 +148,8 @@ struct Tree {
     values: Vec<u64>,
     columns: usize,
     child: HashMap<(u32, u32), u32>,
+    /// The node of each stack.
+    stacks: Vec<(StackId, u32)>,
 }
 
 impl Tree {
@@ -121,6 +161,7 @@ impl Tree {
             values: vec![0; columns],
             columns,
             child: HashMap::new(),
+            stacks: Vec::new(),
         }
     }
 
@@ -192,6 +233,7 @@ impl Tree {
                 }
             };
             add(self.row_mut(node as usize), values);
+            self.stacks.push((*stack, node));
         }
         cut
     }
@@ -205,19 +247,33 @@ impl Tree {
         }
     }
 
-    fn finish(mut self, columns: &[model::Measure]) -> model::Flame {
+    /// The tree for the page, and the node there of each node here: with so many nodes that `chars`
+    /// of it is not over [`limits::FLAME_CHARS`].
+    fn finish(
+        mut self,
+        columns: &[model::Measure],
+        chars: &dyn Fn(&model::Flame) -> usize,
+    ) -> (model::Flame, Vec<u32>) {
         self.sum();
-        let kept = self.keep();
-        let merged = self.used() - kept.iter().filter(|kept| **kept).count();
-        self.emit(columns, &kept, merged)
+        let used = self.used();
+        let mut most = limits::FLAME_NODES;
+        loop {
+            let kept = self.keep(most);
+            let merged = used - kept.iter().filter(|kept| **kept).count();
+            let (flame, emitted) = self.emit(columns, &kept, merged);
+            if most <= limits::FLAME_NODES_LEAST || chars(&flame) <= limits::FLAME_CHARS {
+                return (flame, emitted);
+            }
+            most /= 2;
+        }
     }
 
     fn used(&self) -> usize {
         (0..self.parent.len()).filter(|node| self.row(*node).iter().any(|value| *value > 0)).count()
     }
 
-    /// Which nodes to keep: the largest by share of any measure.
-    fn keep(&self) -> Vec<bool> {
+    /// Which nodes to keep: the `most` largest by share of any measure.
+    fn keep(&self, most: usize) -> Vec<bool> {
         let totals = self.row(0);
         let share = |node: usize| -> f64 {
             self.row(node)
@@ -235,11 +291,16 @@ impl Tree {
         order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut kept = vec![false; self.parent.len()];
         kept[0] = true;
-        order.iter().take(limits::FLAME_NODES).for_each(|(_, node)| kept[*node] = true);
+        order.iter().take(most).for_each(|(_, node)| kept[*node] = true);
         kept
     }
 
-    fn emit(&self, columns: &[model::Measure], kept: &[bool], merged_nodes: usize) -> model::Flame {
+    fn emit(
+        &self,
+        columns: &[model::Measure],
+        kept: &[bool],
+        merged_nodes: usize,
+    ) -> (model::Flame, Vec<u32>) {
         let mut children: Vec<Vec<u32>> = vec![Vec::new(); self.parent.len()];
         let mut merged: HashMap<u32, Vec<u64>> = HashMap::new();
         for node in 1..self.parent.len() {
@@ -266,17 +327,29 @@ impl Tree {
             }
             (flame.parent.len() - 1) as u32
         };
+        // Of what was merged the node of its parent is that of the merged ones.
+        let mut emitted = vec![0u32; self.parent.len()];
+        let mut merged_into: HashMap<u32, u32> = HashMap::new();
         let mut visit = vec![(0u32, 0u32)];
         while let Some((node, parent)) = visit.pop() {
             let here = push(parent, self.frame[node as usize], self.row(node as usize));
             if let Some(values) =
                 merged.get(&node).filter(|values| values.iter().any(|value| *value > 0))
             {
-                push(here, MERGED_FRAME, values);
+                merged_into.insert(node, push(here, MERGED_FRAME, values));
             }
+            emitted[node as usize] = here;
             visit.extend(children[node as usize].iter().map(|child| (*child, here)));
         }
-        flame
+        for node in (1..self.parent.len()).filter(|node| !kept[*node]) {
+            let parent = self.parent[node] as usize;
+            emitted[node] = if kept[parent] {
+                merged_into.get(&(parent as u32)).copied().unwrap_or(emitted[parent])
+            } else {
+                emitted[parent]
+            };
+        }
+        (flame, emitted)
     }
 }
 
@@ -326,6 +399,7 @@ mod tests {
             ..Profile::default()
         };
         let flame = flame(&tables, &Measures::of(&profile), &mut Names::default(), &mut Vec::new())
+            .0
             .unwrap();
         let of = |title: &str| {
             flame.values[flame.measures.iter().position(|measure| measure.title == title).unwrap()]
@@ -362,7 +436,7 @@ mod tests {
             ..Tables::default()
         };
         let mut names = Names::default();
-        let flame = flame(&tables, &measures(&[row(1, 7)]), &mut names, &mut Vec::new()).unwrap();
+        let flame = flame(&tables, &measures(&[row(1, 7)]), &mut names, &mut Vec::new()).0.unwrap();
         let rows = names.into_rows();
         let labels: Vec<&str> =
             flame.frame.iter().skip(1).map(|frame| rows[*frame as usize].label.as_str()).collect();
@@ -374,9 +448,11 @@ mod tests {
     fn a_hundred_thousand_places_are_trimmed_and_every_byte_is_kept() {
         let (tables, rows) = wide(100_000);
         let flame =
-            flame(&tables, &measures(&rows), &mut Names::default(), &mut Vec::new()).unwrap();
+            flame(&tables, &measures(&rows), &mut Names::default(), &mut Vec::new()).0.unwrap();
         assert!(flame.parent.len() <= 2 * limits::FLAME_NODES);
-        assert_eq!(flame.merged_nodes, 100_002 - limits::FLAME_NODES);
+        let kept = flame.frame.iter().filter(|frame| **frame != MERGED_FRAME).count();
+        assert!(limits::FLAME_NODES_LEAST <= kept && kept <= limits::FLAME_NODES, "{kept}");
+        assert_eq!(flame.merged_nodes, 100_002 - kept);
         let total: u64 = (1..=100_000).sum();
         for measure in 0..flame.measures.len() {
             let mut own: Vec<i128> =
@@ -403,6 +479,7 @@ mod tests {
         let mut left_out = Vec::new();
         let flame =
             flame(&tables, &measures(&[row(2_000, 5)]), &mut Names::default(), &mut left_out)
+                .0
                 .unwrap();
         assert_eq!(flame.parent.len(), limits::FLAME_DEPTH + 1);
         assert_eq!(flame.values[0].last(), Some(&5));
@@ -417,13 +494,14 @@ mod tests {
                 &measures(&[row(0, 5)]),
                 &mut Names::default(),
                 &mut Vec::new()
-            ),
+            )
+            .0,
             None
         );
         let (tables, mut rows) = wide(1);
         rows.insert(0, row(0, 5));
         let mut names = Names::default();
-        let flame = flame(&tables, &measures(&rows), &mut names, &mut Vec::new()).unwrap();
+        let flame = flame(&tables, &measures(&rows), &mut names, &mut Vec::new()).0.unwrap();
         assert_eq!(flame.values[0][0], 6);
         assert!(names.into_rows().iter().any(|frame| frame.label == "(no stack recorded)"));
     }

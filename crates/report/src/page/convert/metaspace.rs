@@ -2,6 +2,7 @@
 //! handful, so that nothing of a part is left out.
 
 use super::findings;
+use super::flame::NodeOf;
 use super::names::Names;
 use crate::page::{compose::shorten, limits, model};
 use crate::{JvmMetaspace, Report};
@@ -56,7 +57,14 @@ fn metaspace(sources: &Report<'_>, jvm: &JvmMetaspace<'_>, names: &mut Names) ->
         waste_bytes: kind.in_use.waste_bytes,
         committed_bytes: kind.in_use.committed_bytes,
     };
-    let row = |finding: &Found| findings::row(sources.tables, finding, names);
+    let row = |finding: &Found| {
+        let row = findings::row(sources.tables, finding, &NodeOf::new(), names);
+        model::Finding {
+            title: in_units_of_the_page(&row.title),
+            advice: in_units_of_the_page(&row.advice),
+            ..row
+        }
+    };
     model::Metaspace {
         jvm: name(sources, process),
         moment: moment.into(),
@@ -70,5 +78,39 @@ fn metaspace(sources: &Report<'_>, jvm: &JvmMetaspace<'_>, names: &mut Names) ->
         kinds: statistics.kinds.iter().map(kind).collect(),
         findings: wastes.iter().map(row).collect(),
         text: statistics.to_string(),
+    }
+}
+
+/// The words on a metaspace have the units of jcmd, whose KB are 1,024 bytes; the page calls them
+/// KiB everywhere.
+fn in_units_of_the_page(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for (index, word) in text.split(' ').enumerate() {
+        let follows_number = out.ends_with(|last: char| last.is_ascii_digit());
+        if index > 0 {
+            out.push(' ');
+        }
+        let unit = ["KB", "MB", "GB"].into_iter().find(|unit| word.starts_with(unit));
+        match unit.filter(|_| follows_number && !word[2..].starts_with(char::is_alphanumeric)) {
+            Some(unit) => {
+                out.push_str(&unit[..1]);
+                out.push_str("iB");
+                out.push_str(&word[2..]);
+            }
+            None => out.push_str(word),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_those_of_the_page() {
+        let words = "4 KB and 190.00 KB; up to 2 MB: KB alone and 3 KBs stay";
+        let expected = "4 KiB and 190.00 KiB; up to 2 MiB: KB alone and 3 KBs stay";
+        assert_eq!(in_units_of_the_page(words), expected);
     }
 }

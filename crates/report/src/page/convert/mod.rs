@@ -6,9 +6,11 @@ mod heap_map;
 mod metaspace;
 mod names;
 mod processes;
+mod ranges;
 mod replay;
 mod resident;
 mod sizes;
+mod sources;
 mod timeline;
 
 pub use flame::of_paths as flame_of;
@@ -25,14 +27,21 @@ pub fn page(sources: &Report<'_>) -> model::Page {
     let mut left_out = Vec::new();
     let mut names = Names::default();
     let timeline = timeline::timeline(sources, &mut left_out);
-    let flame = flame::flame(tables, &flame::Measures::of(profile), &mut names, &mut left_out);
-    let listed = findings::findings(tables, findings, &mut names, &mut left_out);
+    let (flame, node_of) =
+        flame::flame(tables, &flame::Measures::of(profile), &mut names, &mut left_out);
+    let listed = findings::findings(tables, findings, &node_of, &mut names, &mut left_out);
+    let sizes = sizes::sizes(profile);
+    let ranges = ranges::ranges(sources, &sizes, &node_of, &mut left_out);
     let uses_its_slop = findings::uses_its_slop(tables, findings, &mut names);
     let live_at_end = live_at_end(sources, &mut names, &mut left_out);
     left_out.extend(findings.limits.iter().cloned());
     let resident = resident::resident(sources, &mut names, &mut left_out);
     let metaspaces = metaspace::metaspaces(sources, &mut names, &mut left_out);
     let heap_pages = sources.heap_at.map(|heap| heap_map::pages(heap, &mut left_out));
+    let (mut frames, places) = names.into_rows_and_places();
+    let lines = sources
+        .with_sources
+        .then(|| self::sources::sources(&mut frames, &places, meta.began_unix_s));
     model::Page {
         writer: concat!("heaplab ", env!("CARGO_PKG_VERSION")).into(),
         recording: recording(sources),
@@ -41,7 +50,8 @@ pub fn page(sources: &Report<'_>) -> model::Page {
         threads: processes::threads(sources, &mut left_out),
         timeline,
         resident,
-        sizes: sizes::sizes(profile),
+        sizes,
+        ranges,
         slop: sizes::slop(meta, profile, findings),
         flame,
         lead: if metaspaces.is_empty() { findings.lead.clone() } else { Vec::new() },
@@ -57,7 +67,8 @@ pub fn page(sources: &Report<'_>) -> model::Page {
         heap_pages,
         metaspaces,
         left_out,
-        frames: names.into_rows(),
+        frames,
+        sources: lines,
     }
 }
 

@@ -8,7 +8,9 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     rows: Vec<model::Frame>,
-    index: HashMap<model::Frame, u32>,
+    /// File and line of each row, where they are known.
+    places: Vec<Option<(String, u32)>>,
+    index: HashMap<(model::Frame, Option<(String, u32)>), u32>,
 }
 
 impl Names {
@@ -17,15 +19,26 @@ impl Names {
         self.rows
     }
 
+    /// The table, and file and line of each row.
+    pub(crate) fn into_rows_and_places(self) -> (Vec<model::Frame>, Vec<Option<(String, u32)>>) {
+        (self.rows, self.places)
+    }
+
     /// Index of a place.
     pub(crate) fn add(&mut self, frame: model::Frame) -> u32 {
-        if let Some(&index) = self.index.get(&frame) {
+        self.add_at(frame, None)
+    }
+
+    fn add_at(&mut self, frame: model::Frame, place: Option<(String, u32)>) -> u32 {
+        let key = (frame, place);
+        if let Some(&index) = self.index.get(&key) {
             return index;
         }
         let index = u32::try_from(self.rows.len())
             .expect("fewer places than stack nodes, which are counted in 32 bits");
-        self.rows.push(frame.clone());
-        self.index.insert(frame, index);
+        self.rows.push(key.0.clone());
+        self.places.push(key.1.clone());
+        self.index.insert(key, index);
         index
     }
 
@@ -40,7 +53,13 @@ impl Names {
         tables
             .frames_of(stack)
             .take(limits::STACK_FRAMES)
-            .map(|frame| self.add(place_of(tables, frame, true)))
+            .map(|frame| {
+                let place = tables
+                    .frames
+                    .get(frame as usize)
+                    .and_then(|row| Some((row.file.clone().filter(|_| row.line > 0)?, row.line)));
+                self.add_at(place_of(tables, frame, true), place)
+            })
             .collect()
     }
 }
@@ -60,6 +79,8 @@ fn place_of(tables: &Tables, row: u32, with_line: bool) -> model::Frame {
             .map(|module| shorten(file_name(&module.path), limits::NAME_CHARS))
             .unwrap_or_default(),
         place: place.map(|place| shorten(&place, limits::NAME_CHARS)).unwrap_or_default(),
+        wrapper: tables.is_wrapper(row),
+        source: None,
     }
 }
 

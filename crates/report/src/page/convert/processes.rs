@@ -58,20 +58,24 @@ pub(crate) fn threads(sources: &Report<'_>, left_out: &mut Vec<String>) -> Vec<m
             words::count((rows.len() - limits::THREADS) as u64)
         ));
     }
-    let name = |thread: u32| match sources.tables.threads.get(thread as usize) {
-        Some(thread) if !thread.name.is_empty() => {
-            format!("{} ({})", shorten(&thread.name, limits::NAME_CHARS), thread.tid)
-        }
-        Some(thread) => thread.tid.to_string(),
-        None => format!("thread {thread}"),
-    };
     let rows = rows.into_iter().take(limits::THREADS);
     rows.map(|row| model::Thread {
-        name: name(row.thread),
+        name: thread_name(sources, row.thread),
         requests: row.requested.objects,
         requested_bytes: row.requested.bytes,
         frees: row.frees,
         cross_thread_frees: row.cross_thread_frees,
     })
     .collect()
+}
+
+/// A thread's name and number.
+pub(super) fn thread_name(sources: &Report<'_>, thread: u32) -> String {
+    match sources.tables.threads.get(thread as usize) {
+        Some(thread) if !thread.name.is_empty() => {
+            format!("{} ({})", shorten(&thread.name, limits::NAME_CHARS), thread.tid)
+        }
+        Some(thread) => thread.tid.to_string(),
+        None => format!("thread {thread}"),
+    }
 }
