@@ -41,10 +41,11 @@ pub enum Origin {
 /// The heap cannot serve a birth, even after collecting all it can.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "out of memory: {size} bytes asked for, {live_bytes} bytes live, {committed_bytes} committed of a limit of {limit_bytes}"
+    "out of memory: {}, {live_bytes} bytes live, {committed_bytes} committed of a limit of {limit_bytes}",
+    wanted(*size)
 )]
 pub struct OutOfMemory {
-    /// Bytes requested.
+    /// Bytes requested; 0: a collection had no room for a survivor.
     pub size: usize,
     /// Bytes that the last full collection found alive.
     pub live_bytes: u64,
@@ -52,6 +53,14 @@ pub struct OutOfMemory {
     pub committed_bytes: u64,
     /// The limit, the heap's own or the system's.
     pub limit_bytes: u64,
+}
+
+/// What found no room.
+fn wanted(size: usize) -> String {
+    match size {
+        0 => String::from("a collection had no room for a survivor"),
+        size => format!("{size} bytes asked for"),
+    }
 }
 
 /// The kind of collection that the program asks for.
