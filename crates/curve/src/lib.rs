@@ -21,6 +21,7 @@ pub mod compare;
 #[cfg(test)]
 mod coverage;
 pub mod effect;
+pub mod expanded;
 pub mod fit;
 pub mod handling;
 pub mod lab;

@@ -1,5 +1,6 @@
 //! The table of heaps. A new family is one line in it.
 
+use crate::usage_error::Misasked;
 use heaplab_arena::Arenas;
 use heaplab_heap::FamilyError;
 use heaplab_metaspace::Metaspaces;
@@ -33,6 +34,11 @@ pub type Heap = Box<dyn Selected>;
 /// The heaps of a list such as `glibc,jemalloc:narenas=1,dirty_decay_ms=0,mimalloc`.
 pub fn parse_list(list: &str) -> Result<Vec<Heap>, FamilyError> {
     FAMILIES.parse_list(list)
+}
+
+/// The heaps that `--on` names.
+pub fn on(list: &str) -> Result<Vec<Heap>, Misasked> {
+    parse_list(list).map_err(|error| Misasked(format!("--on: {error:#}")))
 }
 
 #[cfg(test)]

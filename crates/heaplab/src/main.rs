@@ -102,7 +102,7 @@ fn main() -> ExitCode {
         // Help and the version were asked for, and are laid out.
         Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
-            match commands::curve::expanded::explanation(&words) {
+            match heaplab_curve::expanded::explanation(&words) {
                 Some(reason) => eprintln!("heaplab: {reason}"),
                 None => refuse(&error),
             }

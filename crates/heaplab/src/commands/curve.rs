@@ -1,6 +1,5 @@
 //! `heaplab curve`: space against time for any garbage-collected command.
 
-pub mod expanded;
 mod lab;
 
 use crate::answer;

@@ -245,7 +245,7 @@ fn heap_of(name: &str) -> Result<Heap> {
     if name.trim().is_empty() {
         misasked!("--on: no heap is named; for example --on elastic");
     }
-    let heaps = heaps::parse_list(name).map_err(|error| Misasked(format!("--on: {error:#}")))?;
+    let heaps = heaps::on(name)?;
     let [heap] = &heaps[..] else {
         misasked!("--on: a heap snapshot is of one heap, and {name} names {}", heaps.len());
     };

@@ -105,7 +105,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     bus::is_an_error(Mapped::Program);
     let (list, aliases) = alias::split(&args.on);
-    let specs = heaps::parse_list(&list).map_err(|error| Misasked(format!("--on: {error:#}")))?;
+    let specs = heaps::on(&list)?;
     let aliases = alias::names(&specs, aliases)?;
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
     let names = many::names(&args.bundles).map_err(|error| Misasked(error.to_string()))?;

@@ -86,8 +86,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode> {
     bus::is_an_error(Mapped::Program);
     let bundle = output::open(&args.bundle)?;
-    let specs =
-        heaps::parse_list(&args.on).map_err(|error| Misasked(format!("--on: {error:#}")))?;
+    let specs = heaps::on(&args.on)?;
     let (selection, _) = progress(&bundle, "looking for the largest process", |read| {
         select(&bundle, args.process.as_deref(), read)
     })?;

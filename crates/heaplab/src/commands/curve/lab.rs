@@ -20,7 +20,7 @@ use std::time::Duration;
 pub fn run(args: &Args, path: &Path) -> Result<ExitCode> {
     bus::is_an_error(Mapped::Program);
     let on = args.on.as_deref().unwrap_or_default();
-    let heaps = heaps::parse_list(on).map_err(|error| Misasked(format!("--on: {error:#}")))?;
+    let heaps = heaps::on(on)?;
     let mut plan = question(args).of_heaps(&heaps, on)?;
     let (bundle, program) = replay::workload(path, args.process.as_deref())?;
     let specs =
