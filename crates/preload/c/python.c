@@ -19,7 +19,8 @@
  *
  * Speed. The native stack is found as ever (stacks.c). A hash of all Python frames, with what tells
  * one code object from a later one at the same address, and the native stack's definition are
- * looked up in the thread's `joined` stacks. Only a new pair is walked again and put together.
+ * looked up in the thread's `joined` stacks. Only a new pair is put together. CPython takes long to
+ * find an instruction's line: a thread keeps the addresses of Python's frames in `places`.
  *
  * Place. From 3.11 on a loop leaves a mark on the native stack, to which its outermost Python frame
  * leads (3.11: _PyCFrame; later: the entry frame). The native frame around the mark is the loop's.
@@ -37,6 +38,7 @@
 #include "arch.h"
 
 #define JOINED_BITS 12
+#define PLACES_BITS 11
 #define CODES_BITS 16
 #define CODES_MAX ((uint32_t)3 << (CODES_BITS - 2))
 #define PYTHON_LINE_MAX 0xffffffu
@@ -110,8 +112,17 @@ struct joined {
     uint32_t native, node, definition;
 };
 
+/* The address (python_ip) of a place in a code object. */
+struct python_place {
+    uint64_t contents; /* identity of the code object, and hash of its table of lines */
+    uintptr_t code;    /* 0: empty */
+    uint64_t ip;
+    uint32_t place;
+};
+
 struct python_thread {
     struct joined joined[1u << JOINED_BITS];
+    struct python_place places[1u << PLACES_BITS];
     struct python_frame frames[HL_STACK_DEPTH_MAX];
     uint64_t ips[HL_STACK_DEPTH_MAX + KEEP_MORE];
 };

@@ -68,12 +68,31 @@ static uint32_t code_number(uintptr_t object)
     return python.codes_numbered;
 }
 
-/* A Python frame as an address that no code has. */
-static uint64_t python_ip(const struct python_frame *frame)
+/* Tells a code object from all others with other lines, wherever they lie. Hashing the whole table
+   of lines is cheap beside what CPython does to find one line in it. */
+static uint64_t code_contents(uintptr_t code)
 {
+    uintptr_t lines = READ(uintptr_t, code, python.layout.lines);
+    uint64_t bytes = READ(uint64_t, lines, 16), hash = python_mix(code_identity(code), bytes), word = 0;
+    const uint8_t *table = (const uint8_t *)lines + 32;
+    for (; bytes >= 8; bytes -= 8, table += 8)
+        hash = hash * SPREAD + READ(uint64_t, table, 0);
+    memcpy(&word, table, bytes);
+    return python_mix(hash, word);
+}
+
+/* A Python frame as an address that no code has. */
+static uint64_t python_ip(struct python_thread *p, const struct python_frame *frame)
+{
+    uint64_t contents = code_contents(frame->code);
+    struct python_place *known = &p->places[python_mix(contents ^ frame->code, frame->place) >> (64 - PLACES_BITS)];
+    if (known->code == frame->code && known->place == frame->place && known->contents == contents)
+        return known->ip;
     int line = python.line_of((void *)frame->code, (int)frame->place);
     uint64_t number = code_number(frame->code);
-    return HL_PYTHON_FRAME | number << HL_PYTHON_LINE_BITS | (line < 0 ? 0 : (uint32_t)line > PYTHON_LINE_MAX ? PYTHON_LINE_MAX : (uint32_t)line);
+    uint64_t ip = HL_PYTHON_FRAME | number << HL_PYTHON_LINE_BITS | (line < 0 ? 0 : (uint32_t)line > PYTHON_LINE_MAX ? PYTHON_LINE_MAX : (uint32_t)line);
+    *known = (struct python_place){contents, frame->code, ip, frame->place};
+    return ip;
 }
 
 /* In a forked child, which numbers codes anew. */

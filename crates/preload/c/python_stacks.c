@@ -54,7 +54,7 @@ static uint32_t put_together(struct thread *t, struct python_thread *p, uint32_t
         joint_native(&j, loop);
         j.in_python = true;
         for (; first <= last; first++)
-            joint_add(&j, python_ip(&p->frames[first]));
+            joint_add(&j, python_ip(p, &p->frames[first]));
         /* the loop has no other Python frames */
         joint_native(&j, loop < j.step_count ? loop + 1 : loop);
     }
@@ -79,21 +79,34 @@ static struct joined *joined_place(struct thread *t, uint64_t frames, uint32_t n
     return &t->python->joined[python_mix(frames, native) >> (64 - JOINED_BITS)];
 }
 
+/* All native frames of the stack at `at`, into t->steps. The cache mostly has them: the stack's
+   native node was found just now. */
+static void native_steps(struct thread *t, struct registers at)
+{
+    struct walk w = {.kept = 0};
+    t->step_count = 0;
+    if (is_on(&t->stack, at.sp)) {
+        walk(t, at, t->frame_count, &w);
+        uint32_t total = w.kept + t->step_count;
+        if (w.kept && (total > recorder.depth + KEEP_MORE || (!w.complete && total < recorder.depth)))
+            walk(t, at, 0, &w);
+    }
+    for (uint32_t i = w.kept; i-- > 0;)
+        t->steps[t->step_count++] = (struct step){.at = t->frames[i].at};
+    if (!t->step_count)
+        t->steps[t->step_count++] = (struct step){.at = at};
+}
+
 /* Puts a stack together that is not among the joined ones. Returns `node` if it cannot. */
 static __attribute__((noinline)) uint32_t python_join(struct thread *t, struct registers at, const uint8_t *thread, uint64_t hash, uint32_t node, uint64_t words)
 {
     struct python_thread *p = t->python;
     struct python_walk w = python_begin(thread);
-    struct walk native;
     uint32_t count = 0, native_definition = t->known[node - 1].definition;
     uint64_t signals;
     while (count < recorder.depth && python_next(&w, &p->frames[count]))
         count++;
-    t->step_count = 0;
-    if (is_on(&t->stack, at.sp))
-        walk(t, at, 0, &native);
-    if (!t->step_count)
-        t->steps[t->step_count++] = (struct step){.at = at};
+    native_steps(t, at);
     block_signals(&signals);
     uint32_t frames = put_together(t, p, count);
     restore_signals(&signals);
