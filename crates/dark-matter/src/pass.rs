@@ -168,7 +168,8 @@ impl List {
 }
 
 /// A stack as text: what every stack begins with, the allocator's and the reporters' own
-/// functions, is left out.
+/// functions, is left out. Debug information names inlined functions without their module, so the
+/// file says whose they are, too.
 fn frames_of(tables: &Tables, stack: StackId) -> Vec<String> {
     const OWN: [&str; 13] = [
         "core::",
@@ -188,8 +189,19 @@ fn frames_of(tables: &Tables, stack: StackId) -> Vec<String> {
     let is_own = |label: &str| {
         OWN.iter().any(|own| label.starts_with(own)) || label.contains(" as heaplab_reporter::")
     };
-    let labels: Vec<String> = tables.frames_of(stack).map(|frame| label(tables, frame)).collect();
-    let own = labels.iter().take_while(|label| is_own(label)).count();
+    const OWN_FILES: [&str; 4] =
+        ["/library/core/src/", "/library/alloc/src/", "/library/std/src/alloc", "/hashbrown-"];
+    let is_of_own_file = |row: u32| {
+        let file = tables.frames.get(row as usize).and_then(|frame| frame.file.as_deref());
+        file.is_some_and(|file| OWN_FILES.iter().any(|own| file.contains(own)))
+    };
+    let frames: Vec<u32> = tables.frames_of(stack).collect();
+    let labels: Vec<String> = frames.iter().map(|frame| label(tables, *frame)).collect();
+    let own = frames
+        .iter()
+        .zip(&labels)
+        .take_while(|(frame, label)| is_own(label) || is_of_own_file(**frame))
+        .count();
     // A stack of nothing else says more whole.
     if own == labels.len() { labels } else { labels[own..].to_vec() }
 }
