@@ -112,12 +112,15 @@ fn version_of(node: &Path) -> Result<String, NodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
+    /// A shell writes it: a child that another test forks here would keep the open file, and the
+    /// kernel starts no program that somebody can write to (ETXTBSY).
     fn program(folder: &Path, name: &str, text: &str) -> PathBuf {
         let path = folder.join(name);
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let write = r#"printf %s "$2" > "$1" && chmod 755 "$1""#;
+        let mut shell = Command::new("/bin/sh");
+        let written = shell.args(["-c", write, "sh"]).arg(&path).arg(text).status();
+        assert!(written.unwrap().success());
         path
     }
 
