@@ -14,10 +14,10 @@ use std::ptr::NonNull;
 /// A world that a driver can change: births, deaths and references of the workload.
 pub trait Objects: World {
     /// Every object is told. Where it is false, one that dies at its birth need not be
-    /// ([`Collected::transient`](crate::Collected::transient)).
+    /// ([`Collected::transient`]).
     const SEES_ALL: bool = true;
 
-    /// As [`Collected::ahead`](crate::Collected::ahead), for the driver's own entries.
+    /// As [`Collected::ahead`], for the driver's own entries.
     fn ahead(&self, slot: usize) {
         let _ = slot;
     }

@@ -4,7 +4,7 @@
 //! beside its cost on the recorded allocator. A heap without regions needs no adapter here: the
 //! driver frees a dying region's blocks one by one, as a program with malloc alone does.
 //!
-//! - [`bump`]: bumpalo, one `Bump` an arena; [`walked`]: the same, with its structure.
+//! - [`bump`]: bumpalo, one `Bump` an arena; [`bump_walk`]: the same, with its structure.
 //! - [`elastic`]: heaplab's own elastic arenas; [`spec`] has their parameters, [`growths`] the
 //!   growth of their arenas.
 //! - [`family`]: how they enter the lab.
