@@ -63,6 +63,7 @@ fn spool() -> tempfile::TempDir {
         first_ring_bytes: 65536,
         nested_bytes: 4096,
         mark_signal: 0,
+        flags: 0,
     };
     drop(ControlPage::create(folder.path(), settings).expect("a writable folder"));
     let page = folder.path().join(CONTROL_FILE);
