@@ -286,6 +286,8 @@ COLD static void nested_pair(void *block, uint32_t kind)
 
 ALWAYS_INLINE void record_pair(struct registers at, void *block, uint32_t kind)
 {
+    if (kind == HL_FREE && unlikely(load_relaxed(&python.deaths)))
+        python_freed(block);
     struct thread *t = enter(2, at.sp);
     if (unlikely(!t)) {
         nested_pair(block, kind);

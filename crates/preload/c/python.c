@@ -17,9 +17,10 @@
  * instruction lies in the code. Otherwise no Python frame is recorded, and the recording says so.
  * Later walks go on checking each code's type.
  *
- * Speed. The native stack is found as ever (stacks.c). A hash of all Python frames, with what tells
- * one code object from a later one at the same address, and the native stack's definition are
- * looked up in the thread's `joined` stacks. Only a new pair is put together. CPython takes long to
+ * Speed. The native stack is found as ever (stacks.c). A hash of all Python frames and the
+ * native stack's definition are looked up in the thread's `joined` stacks. Only a new pair is put
+ * together. Code dies, and other code takes its address: as a block that held code is freed, all
+ * threads forget what they keep. CPython takes long to
  * find an instruction's line: a thread keeps the addresses of Python's frames in `places`.
  *
  * Place. From 3.11 on a loop leaves a mark on the native stack, to which its outermost Python frame
@@ -40,6 +41,7 @@
 #define JOINED_BITS 12
 #define PLACES_BITS 11
 #define CODES_BITS 16
+#define MARKS_BITS 16
 #define CODES_MAX ((uint32_t)3 << (CODES_BITS - 2))
 #define PYTHON_LINE_MAX 0xffffffu
 #define PYTHON_CODES_NUMBERED 0xffffffu
@@ -79,9 +81,8 @@ static const struct python_layout python_layouts[] = {
 #define PYTHON_MINOR_MAX (sizeof python_layouts / sizeof *python_layouts - 1)
 
 struct python_code {
-    uint64_t identity; /* of its contents */
-    uintptr_t object;  /* 0: empty */
-    uint32_t number;
+    uint64_t identity; /* code_identity */
+    uint32_t number;   /* 0: empty */
 };
 
 static struct {
@@ -96,6 +97,8 @@ static struct {
     uint32_t version;
     uint32_t codes_numbered, codes_kept;
     struct python_code *codes; /* 1 << CODES_BITS places */
+    uint32_t deaths; /* of blocks that may have been code objects, from 1; 0: no interpreter */
+    uint8_t marks[1u << MARKS_BITS]; /* code_is_kept */
 } python;
 
 /* A Python frame and where its loop stands. */
@@ -114,13 +117,13 @@ struct joined {
 
 /* The address (python_ip) of a place in a code object. */
 struct python_place {
-    uint64_t contents; /* identity of the code object, and hash of its table of lines */
-    uintptr_t code;    /* 0: empty */
-    uint64_t ip;
+    uint64_t sketch; /* of the code object */
+    uint64_t ip;     /* 0: empty */
     uint32_t place;
 };
 
 struct python_thread {
+    uint32_t deaths; /* python.deaths when the rest was last forgotten */
     struct joined joined[1u << JOINED_BITS];
     struct python_place places[1u << PLACES_BITS];
     struct python_frame frames[HL_STACK_DEPTH_MAX];
@@ -279,5 +282,6 @@ COLD static void python_look_at(const struct module *module)
         python_refuse(HL_PYTHON_LAYOUT);
         return;
     }
+    store_relaxed(&python.deaths, 1);
     store_release(&python.found, 1);
 }

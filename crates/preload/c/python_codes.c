@@ -20,12 +20,11 @@ static uint32_t python_text(uintptr_t text, char *to, size_t capacity)
 {
     if (!text || READ(uintptr_t, text, 8) != python.text_type)
         return 0;
-    uint64_t length = READ(uint64_t, text, 16);
-    uint32_t state = READ(uint32_t, text, 32), kind = state >> 2 & 7;
-    bool is_compact = state >> 5 & 1, is_ascii = state >> 6 & 1;
-    if (!is_compact || (kind != 1 && kind != 2 && kind != 4))
+    uint64_t bytes, length = READ(uint64_t, text, 16);
+    const uint8_t *letters = python_letters(text, &bytes);
+    uint64_t kind = length ? bytes / length : 0;
+    if (!letters || (kind != 1 && kind != 2 && kind != 4))
         return 0;
-    const uint8_t *letters = (const uint8_t *)text + (is_ascii ? python.layout.ascii_bytes : python.layout.unicode_bytes);
     size_t at = 0;
     for (uint64_t i = 0; i < length && at < capacity; i++) {
         uint32_t letter = kind == 1 ? letters[i] : kind == 2 ? ((const uint16_t *)letters)[i] : ((const uint32_t *)letters)[i];
@@ -37,26 +36,25 @@ static uint32_t python_text(uintptr_t text, char *to, size_t capacity)
     return (uint32_t)at;
 }
 
-/* The number of a code object; 0: none left. Under the lock. */
-static uint32_t code_number(uintptr_t object)
+/* The number of code objects like this one; 0: none left. Under the lock. */
+static uint32_t code_number(uintptr_t object, uint64_t identity)
 {
     static char name[PYTHON_NAME_BYTES], file[PYTHON_FILE_BYTES]; /* too large for small stacks */
-    uint64_t identity = code_identity(object);
     if (!python.codes && !(python.codes = map_private(sizeof *python.codes << CODES_BITS, 0)))
         return 0;
-    uint32_t at = (uint32_t)(python_mix(object, identity) >> (64 - CODES_BITS)), mask = (1u << CODES_BITS) - 1;
-    for (; python.codes[at].object; at = (at + 1) & mask)
-        if (python.codes[at].object == object && python.codes[at].identity == identity)
+    uint32_t at = (uint32_t)(identity >> (64 - CODES_BITS)), mask = (1u << CODES_BITS) - 1;
+    for (; python.codes[at].number; at = (at + 1) & mask)
+        if (python.codes[at].identity == identity)
             return python.codes[at].number;
     if (python.codes_numbered == PYTHON_CODES_NUMBERED)
         return 0;
     if (python.codes_kept == CODES_MAX) {
         memset(python.codes, 0, sizeof *python.codes << CODES_BITS);
         python.codes_kept = 0;
-        at = (uint32_t)(python_mix(object, identity) >> (64 - CODES_BITS));
+        at = (uint32_t)(identity >> (64 - CODES_BITS));
     }
     python.codes_kept++;
-    python.codes[at] = (struct python_code){identity, object, ++python.codes_numbered};
+    python.codes[at] = (struct python_code){identity, ++python.codes_numbered};
     uint32_t name_bytes = python_text(READ(uintptr_t, object, python.layout.qualname), name, sizeof name);
     uint32_t file_bytes = python_text(READ(uintptr_t, object, python.layout.file), file, sizeof file);
     struct hl_code record = {.head = {.kind = HL_RECORD_CODE},
@@ -68,30 +66,37 @@ static uint32_t code_number(uintptr_t object)
     return python.codes_numbered;
 }
 
-/* Tells a code object from all others with other lines, wherever they lie. Hashing the whole table
-   of lines is cheap beside what CPython does to find one line in it. */
-static uint64_t code_contents(uintptr_t code)
+static uint8_t *code_mark(uintptr_t block) { return &python.marks[block * SPREAD >> (64 - MARKS_BITS)]; }
+
+/* Notes that the threads' caches know this code object. Debug allocators put two words before it. */
+static void code_is_kept(uintptr_t code)
 {
-    uintptr_t lines = READ(uintptr_t, code, python.layout.lines);
-    uint64_t bytes = READ(uint64_t, lines, 16), hash = python_mix(code_identity(code), bytes), word = 0;
-    const uint8_t *table = (const uint8_t *)lines + 32;
-    for (; bytes >= 8; bytes -= 8, table += 8)
-        hash = hash * SPREAD + READ(uint64_t, table, 0);
-    memcpy(&word, table, bytes);
-    return python_mix(hash, word);
+    store_relaxed(code_mark(code), 1);
+    store_relaxed(code_mark(code - 16), 1);
+}
+
+/* A block is about to be freed: if it may be a code object, all threads forget what they keep. */
+static void python_freed(const void *block)
+{
+    uint8_t *mark = code_mark((uintptr_t)block);
+    if (likely(!load_relaxed(mark)))
+        return;
+    store_relaxed(mark, 0);
+    __atomic_fetch_add(&python.deaths, 1, __ATOMIC_RELEASE);
 }
 
 /* A Python frame as an address that no code has. */
 static uint64_t python_ip(struct python_thread *p, const struct python_frame *frame)
 {
-    uint64_t contents = code_contents(frame->code);
-    struct python_place *known = &p->places[python_mix(contents ^ frame->code, frame->place) >> (64 - PLACES_BITS)];
-    if (known->code == frame->code && known->place == frame->place && known->contents == contents)
+    uint64_t sketch = code_sketch(frame->code);
+    struct python_place *known = &p->places[python_mix(sketch, frame->place) >> (64 - PLACES_BITS)];
+    if (known->ip && known->place == frame->place && known->sketch == sketch)
         return known->ip;
+    code_is_kept(frame->code);
     int line = python.line_of((void *)frame->code, (int)frame->place);
-    uint64_t number = code_number(frame->code);
+    uint64_t number = code_number(frame->code, code_identity(frame->code));
     uint64_t ip = HL_PYTHON_FRAME | number << HL_PYTHON_LINE_BITS | (line < 0 ? 0 : (uint32_t)line > PYTHON_LINE_MAX ? PYTHON_LINE_MAX : (uint32_t)line);
-    *known = (struct python_place){contents, frame->code, ip, frame->place};
+    *known = (struct python_place){sketch, ip, frame->place};
     return ip;
 }
 

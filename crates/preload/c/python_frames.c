@@ -90,14 +90,43 @@ ALWAYS_INLINE uint64_t python_mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 29;
 }
 
-/* What tells a code object from others that lie, or lay, at its address: its name's hash, the file's
-   name, the first line, and where its table of lines lies. */
-ALWAYS_INLINE uint64_t code_identity(uintptr_t code)
+ALWAYS_INLINE uint64_t python_bytes(uint64_t hash, const uint8_t *bytes, uint64_t count)
+{
+    uint64_t word = 0;
+    hash = (hash ^ count) * SPREAD;
+    for (; count >= 8; count -= 8, bytes += 8)
+        hash = hash * SPREAD + READ(uint64_t, bytes, 0);
+    memcpy(&word, bytes, count);
+    return python_mix(hash, word);
+}
+
+/* The letters of a string of Python, and their number of bytes; NULL: it has another form. */
+ALWAYS_INLINE const uint8_t *python_letters(uintptr_t text, uint64_t *bytes)
+{
+    uint32_t state = READ(uint32_t, text, 32), letter_bytes = state >> 2 & 7;
+    bool is_compact = state >> 5 & 1, is_ascii = state >> 6 & 1;
+    *bytes = READ(uint64_t, text, 16) * letter_bytes;
+    return is_compact ? (const uint8_t *)text + (is_ascii ? python.layout.ascii_bytes : python.layout.unicode_bytes) : NULL;
+}
+
+/* What a code object says of itself: the hash of its qualified name, its first line, file and table
+   of lines. Code that is made again and again has new addresses, or those of other code. */
+static uint64_t code_identity(uintptr_t code)
 {
     const struct python_layout *l = &python.layout;
-    uintptr_t name = READ(uintptr_t, code, l->name);
-    uint64_t words = READ(uint64_t, name, 24) ^ READ(uint64_t, code, l->file) << 7 ^ READ(uint64_t, code, l->lines) << 19;
-    return words ^ (uint64_t)READ(uint32_t, code, l->line) << 40 ^ READ(uint64_t, code, l->qualname) << 3;
+    uintptr_t file = READ(uintptr_t, code, l->file), lines = READ(uintptr_t, code, l->lines);
+    uint64_t bytes, hash = python_mix(READ(uint64_t, READ(uintptr_t, code, l->qualname), 24), READ(uint32_t, code, l->line));
+    const uint8_t *letters = python_letters(file, &bytes);
+    hash = letters ? python_bytes(hash, letters, bytes) : python_mix(hash, file);
+    return python_bytes(hash, (const uint8_t *)lines + 32, READ(uint64_t, lines, 16));
+}
+
+/* What quickly tells most code objects from others that lay at their address. */
+ALWAYS_INLINE uint64_t code_sketch(uintptr_t code)
+{
+    const struct python_layout *l = &python.layout;
+    uint64_t words = READ(uint64_t, READ(uintptr_t, code, l->name), 24) ^ READ(uint64_t, code, l->file) << 7 ^ READ(uint64_t, code, l->lines) << 19;
+    return words ^ (uint64_t)READ(uint32_t, code, l->line) << 40 ^ READ(uint64_t, code, l->qualname) << 3 ^ code;
 }
 
 /* A hash of the innermost frames, as many as a stack has; 0: there are none. */
@@ -107,7 +136,7 @@ static uint64_t python_hash(const uint8_t *thread)
     struct python_frame frame;
     uint64_t hash = 0;
     for (uint32_t count = 0; count < recorder.depth && python_next(&w, &frame); count++)
-        hash = python_mix(hash, python_mix(frame.code ^ code_identity(frame.code), (uint64_t)frame.place << 1 | frame.is_entry)) | 1;
+        hash = python_mix(hash, python_mix(code_sketch(frame.code), (uint64_t)frame.place << 1 | frame.is_entry)) | 1;
     return hash;
 }
 
@@ -127,6 +156,9 @@ static bool frame_is_plausible(const struct python_walk *w)
     for (int i = 0; i < 2; i++)
         if (names[i] % 8 || !can_read(names[i]) || !can_read(names[i] + l->ascii_bytes - 8) || READ(uintptr_t, names[i], 8) != python.text_type)
             return false;
+    uintptr_t lines = READ(uintptr_t, code, l->lines);
+    if (lines % 8 || !can_read(lines) || !can_read(lines + 32))
+        return false;
     if (l->place_is_index)
         return READ(int32_t, w->frame, l->place) >= -1;
     uintptr_t place = READ(uintptr_t, w->frame, l->place), start = code + l->instructions;

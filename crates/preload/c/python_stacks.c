@@ -71,7 +71,7 @@ COLD static bool python_thread_make(struct thread *t)
 static void python_forget(struct thread *t)
 {
     if (t->python)
-        memset(t->python->joined, 0, sizeof t->python->joined);
+        memset(t->python, 0, offsetof(struct python_thread, frames));
 }
 
 static struct joined *joined_place(struct thread *t, uint64_t frames, uint32_t native)
@@ -141,6 +141,11 @@ COLD static uint32_t with_python(struct thread *t, struct registers at, uint32_t
         python_try(thread);
         if (load_acquire(&python.found) != 2)
             return node;
+    }
+    uint32_t deaths = load_acquire(&python.deaths);
+    if (unlikely(t->python->deaths != deaths)) {
+        python_forget(t);
+        t->python->deaths = deaths;
     }
     uint64_t hash = python_hash(thread);
     if (!hash)

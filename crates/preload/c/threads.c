@@ -83,7 +83,7 @@ static struct thread *thread_make(struct process *p)
     t->wants_stacks = recorder.depth != 0;
     t->wants_python = t->wants_stacks && recorder.control->flags & HL_CONTROL_PYTHON;
     t->plain = recorder.plain && !recorder.depth;
-    t->plain_free = recorder.plain;
+    t->plain_free = recorder.plain && !t->wants_python;
     t->header_trials = HEADER_TRIALS;
     t->next = p->threads;
     p->threads = t;

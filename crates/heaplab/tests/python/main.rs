@@ -173,3 +173,29 @@ fn python_frames_stand_where_their_loop_does() {
         assert!(loops > 100);
     }
 }
+
+#[test]
+fn code_that_is_made_again_has_its_own_lines() {
+    // Eight functions of one name, file, first line and size, each compiled where others died. The
+    // size of a block says in which line of `made` it is asked for.
+    let program = "
+import random
+random.seed(1)
+texts = ['def made():\\n' + '\\n' * line + ' bytearray(size)\\nmade()\\ndel made' for line in range(8)]
+for number in range(1000):
+    line = random.randrange(8)
+    exec(compile(texts[line], '<made>', 'exec'), {'size': 1000003 + 32 * (8 * number + line)})
+";
+    for python in pythons() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = ["--python", "--no-symbols"];
+        let (_, bundle) = record(folder.path(), &options, &python, &["-c", program]);
+        let found = stacks_by_size(&bundle);
+        assert_eq!(found.len(), 1000, "{}", python.display());
+        for (size, stacks) in found {
+            let line = 2 + (size - SIZE) / 32 % 8;
+            let expected = ("made".to_owned(), line as u32, "<made>".to_owned());
+            assert_eq!(places(bundle.tables(), stacks[0])[0], expected, "{}", python.display());
+        }
+    }
+}
