@@ -1,7 +1,7 @@
 //! Compiled replay programs: any bytes, as they are and with the checksums that they should have,
 //! so that what lies behind those is reached.
 
-use heaplab_trace::program::Program;
+use heaplab_trace::program::{Program, VERSION};
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -27,7 +27,7 @@ fn signed(mut data: Vec<u8>) -> Vec<u8> {
         u64::from_le_bytes(data[at * 8..at * 8 + 8].try_into().expect("8 bytes"))
     };
     data[..8].copy_from_slice(b"hlprogrm");
-    data[8..16].copy_from_slice(&2u64.to_le_bytes());
+    data[8..16].copy_from_slice(&u64::from(VERSION).to_le_bytes());
     let body = field(&data, 3).saturating_mul(4).saturating_add(7) / 8 * 8;
     let end = usize::try_from(body.saturating_add(field(&data, 4)))
         .unwrap_or(usize::MAX)
@@ -38,4 +38,17 @@ fn signed(mut data: Vec<u8>) -> Vec<u8> {
     let sum = xxh3_64(&data[..HEADER_BYTES - 8]);
     data[56..64].copy_from_slice(&sum.to_le_bytes());
     data
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seed_is_a_program_of_this_version() {
+        let seed = include_bytes!("../seeds/program/recorded");
+        assert_eq!(signed(seed.to_vec()), seed);
+        let program = Program::from_bytes(seed, Path::new("seed")).expect("a program");
+        assert!(program.steps().filter(Result::is_ok).count() > 100);
+    }
 }

@@ -296,7 +296,7 @@ fn read_meta(path: &Path) -> Result<Meta, TraceError> {
         return Err(TraceError::Version {
             path: path.into(),
             found: version.format_version.to_string(),
-            supported: SUPPORTED,
+            supported: SUPPORTED.into(),
         });
     }
     serde_json::from_slice(&text).map_err(malformed)

@@ -37,7 +37,7 @@ pub enum TraceError {
         /// The version found.
         found: String,
         /// The versions that can be read, as text.
-        supported: &'static str,
+        supported: String,
     },
     /// A length or count exceeds what its file could hold, or a stated limit.
     #[error("{}: {place}: {what} is {found}, over the limit of {limit}", path.display())]

@@ -14,11 +14,10 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// Version of the file; part of the cache's key, so old programs are compiled again.
-pub(super) const VERSION: u32 = 4;
+pub const VERSION: u32 = 4;
 const MAGIC: u64 = u64::from_le_bytes(*b"hlprogrm");
 const HEADER_FIELDS: usize = 8;
 const HEADER_BYTES: usize = HEADER_FIELDS * 8;
-const SUPPORTED: &str = "3";
 
 /// Facts about a program as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,7 +196,7 @@ impl Program {
             return Err(TraceError::Version {
                 path: path.into(),
                 found: field(content, 1).to_string(),
-                supported: SUPPORTED,
+                supported: VERSION.to_string(),
             });
         }
         let (header_sum, found) = (xxh3_64(&content[..HEADER_BYTES - 8]), field(content, 7));
