@@ -45,8 +45,8 @@ pub enum Origin {
     wanted(*size)
 )]
 pub struct OutOfMemory {
-    /// Bytes requested; 0: a collection had no room for a survivor.
-    pub size: usize,
+    /// Bytes requested; `None`: a collection had no room for a survivor.
+    pub size: Option<usize>,
     /// Bytes that the last full collection found alive.
     pub live_bytes: u64,
     /// Committed bytes.
@@ -56,10 +56,10 @@ pub struct OutOfMemory {
 }
 
 /// What found no room.
-fn wanted(size: usize) -> String {
+fn wanted(size: Option<usize>) -> String {
     match size {
-        0 => String::from("a collection had no room for a survivor"),
-        size => format!("{size} bytes asked for"),
+        None => String::from("a collection had no room for a survivor"),
+        Some(size) => format!("{size} bytes asked for"),
     }
 }
 

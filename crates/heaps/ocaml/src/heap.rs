@@ -579,7 +579,7 @@ impl OCaml {
     #[cold]
     fn out_of_memory(&self, Full(words): Full) -> OutOfMemory {
         OutOfMemory {
-            size: words * WORD_BYTES,
+            size: Some(words * WORD_BYTES),
             live_bytes: self
                 .collections
                 .last()

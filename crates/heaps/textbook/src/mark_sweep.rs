@@ -248,7 +248,7 @@ impl Collected for MarkSweep {
         let Some((offset, bytes)) = found else {
             let (live_bytes, committed_bytes) = (self.pace.live_bytes, self.committed as u64);
             return Err(OutOfMemory {
-                size: birth.size,
+                size: Some(birth.size),
                 live_bytes,
                 committed_bytes,
                 limit_bytes: self.space.reserved_bytes() as u64,

@@ -80,7 +80,7 @@ impl SemiSpace {
         }
     }
 
-    fn out_of_memory(&self, size: usize) -> OutOfMemory {
+    fn out_of_memory(&self, size: Option<usize>) -> OutOfMemory {
         let limit_bytes = self.halves[self.half].reserved_bytes() as u64;
         OutOfMemory {
             size,
@@ -100,7 +100,7 @@ impl SemiSpace {
         let (from, to) = (self.half, 1 - self.half);
         // Live objects are no more than used ones: with this much room in the other half no copy
         // can fail.
-        self.grow(to, 0, self.top).ok_or_else(|| self.out_of_memory(0))?;
+        self.grow(to, 0, self.top).ok_or_else(|| self.out_of_memory(None))?;
         let mut top = 0;
         for slot in &living {
             let Some(object) = world.object(*slot) else { continue };
@@ -190,13 +190,13 @@ impl Collected for SemiSpace {
         if self.pace.is_due() {
             self.collect_for("pacing", world)?;
         }
-        let bytes = object_bytes(birth.size).ok_or_else(|| self.out_of_memory(birth.size))?;
+        let bytes = object_bytes(birth.size).ok_or_else(|| self.out_of_memory(Some(birth.size)))?;
         let end = match self.grow(self.half, self.top, bytes) {
             Some(end) => end,
             None => {
                 self.collect_for("limit", world)?;
                 self.grow(self.half, self.top, bytes)
-                    .ok_or_else(|| self.out_of_memory(birth.size))?
+                    .ok_or_else(|| self.out_of_memory(Some(birth.size)))?
             }
         };
         let offset = std::mem::replace(&mut self.top, end);

@@ -378,7 +378,7 @@ impl V8Heap {
         world: &mut W,
     ) -> Result<(), OutOfMemory> {
         if self.ended {
-            return Err(self.out_of_memory(0));
+            return Err(self.out_of_memory(None));
         }
         let (before, others) = (self.old_state(), self.other_states());
         if full && self.lost_before.is_some() {
@@ -430,7 +430,7 @@ impl V8Heap {
             self.ended = true;
             self.live_bytes = self.parts.live_bytes(world);
         }
-        result.map(|_: Work| ()).map_err(|NoRoom| self.out_of_memory(0))
+        result.map(|_: Work| ()).map_err(|NoRoom| self.out_of_memory(None))
     }
 
     /// Bytes of old objects (`OldGenerationSizeOfObjects`).
@@ -438,7 +438,7 @@ impl V8Heap {
         self.parts.old.used_bytes() + self.parts.old.old_large_bytes
     }
 
-    fn out_of_memory(&self, size: usize) -> OutOfMemory {
+    fn out_of_memory(&self, size: Option<usize>) -> OutOfMemory {
         OutOfMemory {
             size,
             live_bytes: self.live_bytes,
@@ -475,7 +475,7 @@ impl V8Heap {
                 return Ok(address);
             }
         }
-        Err(self.out_of_memory(size))
+        Err(self.out_of_memory(Some(size)))
     }
 
     fn large<W: World>(
@@ -620,7 +620,7 @@ impl Collected for V8Heap {
         let slack = birth.align.saturating_sub(WORD_BYTES);
         let words = (birth.size.saturating_add(slack)).div_ceil(WORD_BYTES).max(1);
         if self.ended || words > self.parts.old.pages.addresses().len() / WORD_BYTES {
-            return Err(self.out_of_memory(birth.size));
+            return Err(self.out_of_memory(Some(birth.size)));
         }
         let body = match self.spec.shape {
             Shape::Array => self.array(birth, words, world)?,
@@ -628,7 +628,7 @@ impl Collected for V8Heap {
         };
         self.births += 1;
         self.born_bytes += birth.size as u64;
-        NonNull::new(body as *mut u8).ok_or_else(|| self.out_of_memory(birth.size))
+        NonNull::new(body as *mut u8).ok_or_else(|| self.out_of_memory(Some(birth.size)))
     }
 
     #[inline]
