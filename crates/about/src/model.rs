@@ -142,7 +142,7 @@ fn process(name: &str, reports: &[&Report], is_difference: bool) -> Process {
     Process { name: name.into(), explicit, heap_allocated: allocated, other: roots, warnings }
 }
 
-/// What is said where reporters name more than there is.
+/// Warns where reporters name more bytes than the heap has.
 fn too_much(reports: &[&Report], total: i64, rest: i64) -> impl Iterator<Item = String> {
     let size = |amount: i64| words::bytes(amount.unsigned_abs());
     let liars: Vec<String> = reports

@@ -3,7 +3,7 @@
 //! One file with style and script inside, or the same parts for a page that is served and asks for
 //! the next reading itself ([`script`]).
 
-use crate::text::amount;
+use crate::text::{amount, share};
 use crate::{Model, Node, Process};
 use heaplab_text::lines::one_line;
 use heaplab_text::markup::escaped;
@@ -99,7 +99,13 @@ fn tree(out: &mut String, model: &Model, root: &Node, process: &str) {
 
 fn node(out: &mut String, model: &Model, of: &Node, whole: u64, above: &str, depth: usize) {
     if of.children.is_empty() {
-        push(out, format_args!("<div class=\"row\">{}</div>", row(model, of, whole)));
+        push(
+            out,
+            format_args!(
+                "<div class=\"row\">{}</div>",
+                row(model, of, (depth > 0).then_some(whole))
+            ),
+        );
         return;
     }
     let key = format!("{above}/{}", of.name);
@@ -110,7 +116,7 @@ fn node(out: &mut String, model: &Model, of: &Node, whole: u64, above: &str, dep
             "<details data-key=\"{}\"{}><summary class=\"row\">{}</summary><div class=\"below\">",
             escaped(&one_line(&key)),
             if is_open { " open" } else { "" },
-            row(model, of, whole)
+            row(model, of, Some(whole))
         ),
     );
     for child in &of.children {
@@ -119,13 +125,11 @@ fn node(out: &mut String, model: &Model, of: &Node, whole: u64, above: &str, dep
     out.push_str("</div></details>");
 }
 
-fn row(model: &Model, node: &Node, whole: u64) -> String {
-    let share = node.amount.unsigned_abs() as f64 / whole.max(1) as f64;
-    let sign = if node.amount < 0 { "-" } else { "" };
+fn row(model: &Model, node: &Node, whole: Option<u64>) -> String {
     let mut row = format!(
-        "<span class=\"amount\">{}</span><span class=\"share\">{sign}{}</span>",
+        "<span class=\"amount\">{}</span><span class=\"share\">{}</span>",
         amount(node, node.amount, model.is_difference),
-        words::percent(share)
+        share(model, node, whole)
     );
     if model.readings > 1 {
         let (min, max) = (amount(node, node.min, false), amount(node, node.max, false));

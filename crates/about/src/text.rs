@@ -113,10 +113,7 @@ fn below(out: &mut Paint, model: &Model, node: &Node, whole: u64, indent: &str, 
 }
 
 fn line(model: &Model, node: &Node, whole: Option<u64>, branch: &str, width: usize) -> String {
-    let share = match whole {
-        Some(whole) if whole > 0 && !model.is_difference => share(node.amount, whole),
-        _ => String::new(),
-    };
+    let share = share(model, node, whole);
     let range = if model.readings > 1 {
         format!("  {:>10} {:>10}", amount(node, node.min, false), amount(node, node.max, false))
     } else {
@@ -133,9 +130,13 @@ fn line(model: &Model, node: &Node, whole: Option<u64>, branch: &str, width: usi
     cut(&line, width)
 }
 
-fn share(amount: i64, whole: u64) -> String {
-    let share = words::percent(amount.unsigned_abs() as f64 / whole as f64);
-    if amount < 0 { format!("-{share}") } else { share }
+/// A node's share of its tree; empty for a value without a tree, and in a difference.
+pub(crate) fn share(model: &Model, node: &Node, whole: Option<u64>) -> String {
+    let Some(whole) = whole.filter(|whole| *whole > 0 && !model.is_difference) else {
+        return String::new();
+    };
+    let share = words::percent(node.amount.unsigned_abs() as f64 / whole as f64);
+    if node.amount < 0 { format!("-{share}") } else { share }
 }
 
 /// An amount of a node as words, with its sign where it is a difference.

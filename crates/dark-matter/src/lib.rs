@@ -24,7 +24,8 @@ pub enum DarkMatterError {
     /// The recording has no such rows.
     #[error(
         "no memory reporter named a block during this recording: record a program that links \
-         heaplab-reporter with `heaplab record --dmd` (docs/reporters.md)"
+         heaplab-reporter with `heaplab record --dmd`, and ask its reporters while they are there \
+         (`heaplab about PID`, or HEAPLAB_MARK in the program; docs/reporters.md)"
     )]
     NeverAsked,
     /// The events cannot be read.
