@@ -163,8 +163,8 @@ mod tests {
     use heaplab_trace::tables::Tables;
     use heaplab_trace::{Event, Op};
 
-    /// Objects of which three in five die at their birth; of the others 3,000 live at once. Events,
-    /// and the same as single steps.
+    /// Three in five objects die at their birth, and 3,000 of the others live at once. Returns the
+    /// events, and single steps for the same objects.
     fn workload(births: u64) -> (Vec<Event>, Vec<Step>) {
         let (mut events, mut steps, mut random) = (Vec::new(), Vec::new(), 7_u64);
         let mut live: Vec<u64> = Vec::new();

@@ -130,7 +130,7 @@ pub fn list(workers: &[Worker]) -> String {
 /// The heaps that `wanted` means; `None` is the main thread's, and alone what nobody asks beside.
 ///
 /// # Errors
-/// As [`choose`], with the workers that there are.
+/// That of [`choose`], with a list of the target's workers.
 pub fn heaps(workers: Vec<Worker>, wanted: Option<&str>) -> Result<Vec<Option<Worker>>, String> {
     match wanted {
         None => Ok(vec![None]),

@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 
 /// A world that a driver can change: births, deaths and references of the workload.
 pub trait Objects: World {
-    /// Every object is told. Where it is false, one that dies at its birth need not be
+    /// The driver tells this world of every object. `false`: not of one that dies at its birth
     /// ([`Collected::transient`]).
     const SEES_ALL: bool = true;
 

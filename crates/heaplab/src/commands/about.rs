@@ -1,6 +1,7 @@
 //! `heaplab about`: what a running program says of its memory.
 
 use crate::answer::{self, HtmlFile};
+use crate::commands::seconds;
 use anyhow::{Context, Result};
 use heaplab_about::{AboutError, Model, Saved, ask, difference, page, text};
 use heaplab_loopback::{Answer, Server};
@@ -34,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "N", conflicts_with = "diff", value_parser = clap::value_parser!(u64).range(1..))]
     readings: Option<u64>,
     /// Seconds between readings
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = |text: &str| seconds(text, 0.01..=86_400.0))]
     every: f64,
     /// Show a page in a browser that asks again every second
     #[arg(long, conflicts_with_all = ["diff", "live", "readings", "save", "html", "json"])]
@@ -64,7 +65,7 @@ pub struct Show {
     #[arg(long)]
     all: bool,
     /// How long a process may take to answer
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = |text: &str| seconds(text, 0.01..=86_400.0))]
     timeout: f64,
 }
 
@@ -182,7 +183,7 @@ fn read(subject: &str, patience: Duration) -> Result<Saved> {
 fn serve(subject: &str, patience: Duration, port: u16, title: &str) -> Result<ExitCode> {
     let server = Server::bind(port)
         .with_context(|| format!("cannot listen on port {port} of the loopback address"))?;
-    // What cannot be asked is said here, before a browser is opened.
+    // A process that cannot be asked is an error here, not on the page.
     read(subject, patience)?;
     println!("{}", server.url())?;
     eprintln!("heaplab: open this address in a browser; ctrl-C ends the page");
@@ -196,12 +197,4 @@ fn serve(subject: &str, patience: Duration, port: u16, title: &str) -> Result<Ex
         },
         _ => Answer::not_found(),
     })
-}
-
-/// A time that a person waits.
-pub fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err("seconds from 0.01 to 86400 are expected".into()),
-    }
 }

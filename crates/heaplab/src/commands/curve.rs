@@ -3,6 +3,7 @@
 mod lab;
 
 use crate::answer;
+use crate::commands::own_file;
 use crate::usage_error::Misasked;
 use anyhow::{Context, Result, bail};
 use heaplab_curve::handling::{Cores, IgnoredStatuses, Output};
@@ -177,7 +178,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let question = question(&args);
     let vary = question.varied();
     let plan = question.of_commands()?;
-    let executable = std::env::current_exe().context("cannot find this program's own file")?;
+    let executable = own_file()?;
     let hooks = Hooks {
         setup: args.setup.clone(),
         prepare: args.prepare.clone(),

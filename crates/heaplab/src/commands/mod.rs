@@ -1,5 +1,9 @@
 //! One file a command: its arguments, a call into the libraries, and what it prints.
 
+use anyhow::{Context, Result};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
 pub mod about;
 pub mod check;
 pub mod compare;
@@ -21,3 +25,14 @@ pub mod symbolize;
 pub mod tour;
 pub mod track;
 pub mod what_if;
+
+/// This program's own file, which measures in processes of its own.
+fn own_file() -> Result<PathBuf> {
+    std::env::current_exe().context("cannot find this program's own file")
+}
+
+/// Parses a time limit or a pause of a command line, in seconds.
+fn seconds(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
+    let parsed = text.parse().ok().filter(|seconds| range.contains(seconds));
+    parsed.ok_or_else(|| format!("seconds from {} to {} are expected", range.start(), range.end()))
+}

@@ -1,8 +1,9 @@
 //! `heaplab replay`: run a recorded workload on other heaps.
 
+use crate::commands::own_file;
 use crate::usage_error::Misasked;
 use crate::{answer, heaps};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use heaplab_experiment::grid::{self, Named};
 use heaplab_experiment::own::cells;
 use heaplab_experiment::plan::shard;
@@ -107,7 +108,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (list, aliases) = alias::split(&args.on);
     let specs = heaps::on(&list)?;
     let aliases = alias::names(&specs, aliases)?;
-    let executable = std::env::current_exe().context("cannot find this program's own file")?;
+    let executable = own_file()?;
     let names = many::names(&args.bundles).map_err(|error| Misasked(error.to_string()))?;
     // All of them before the first cell, so that a mistake ends the command at once.
     let plans: Vec<(&Path, Plan)> = args

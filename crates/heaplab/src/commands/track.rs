@@ -1,7 +1,8 @@
 //! `heaplab track`: what a program needed over the commits of its project.
 
 use crate::answer::HtmlFile;
-use anyhow::{Context, Result};
+use crate::commands::{own_file, seconds};
+use anyhow::Result;
 use heaplab_record::interrupts;
 use heaplab_terminal::{self as terminal, progress};
 use heaplab_text::shell;
@@ -106,27 +107,22 @@ struct RunArgs {
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct Limits {
     /// Seconds after which a run is ended and counts as failed
-    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, value_parser = |text: &str| seconds(text, 0.001..=31_536_000.0))]
     timeout: f64,
     /// The same for a build
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600.0, value_parser = |text: &str| seconds(text, 0.001..=31_536_000.0))]
     build_timeout: f64,
 }
 
 impl Limits {
     fn how(&self, keep: bool) -> Result<How> {
         Ok(How {
-            heaplab: std::env::current_exe().context("cannot find this program's own file")?,
+            heaplab: own_file()?,
             run_limit: Duration::from_secs_f64(self.timeout),
             build_limit: Duration::from_secs_f64(self.build_timeout),
             keep,
         })
     }
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let parsed = text.parse().ok().filter(|seconds| (0.001..=31_536_000.0).contains(seconds));
-    parsed.ok_or_else(|| "seconds from 0.001 to 31536000".into())
 }
 
 /// Arguments of `heaplab track show`.

@@ -4,9 +4,10 @@
 
 use super::replay;
 use super::report::progress;
+use crate::commands::own_file;
 use crate::usage_error::Misasked;
 use crate::{answer, heaps};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use heaplab_experiment::own::cells;
 use heaplab_experiment::pair::{Pair, PairResults, run_pair};
 use heaplab_experiment::prepare::How;
@@ -184,7 +185,7 @@ pub fn replayed(
     specs: &[heaps::Heap],
     asked: &Replay,
 ) -> Result<PairResults> {
-    let executable = std::env::current_exe().context("cannot find this program's own file")?;
+    let executable = own_file()?;
     let how = How {
         touch: Touch::Known,
         threads: false,

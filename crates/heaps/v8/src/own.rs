@@ -28,7 +28,7 @@ pub struct OwnPage {
 }
 
 impl OwnPage {
-    /// A page of which no more is known.
+    /// A page without known objects: it counts as full.
     pub fn of_bytes(live_bytes: u32, remembered: bool) -> OwnPage {
         OwnPage { live_bytes, remembered, ..OwnPage::default() }
     }

@@ -1,4 +1,4 @@
-//! A heap that collects, at two moments, with a page of which half is free.
+//! A heap that collects, at two moments, with a page that is half free.
 
 use heaplab_heap::{Collection, FreeBlocks, FreeLists, Part, Role, SpaceState, Work};
 use heaplab_report::{HeapAt, Moment};

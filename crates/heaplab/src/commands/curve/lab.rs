@@ -1,10 +1,11 @@
 //! `heaplab curve RECORDING --on HEAPS`: the lab's own heaps in place of a command.
 
 use super::{Args, exit_code, find_minimum, measure_all, question, show_curves};
+use crate::commands::own_file;
 use crate::commands::replay;
 use crate::heaps::{self, FAMILIES};
 use crate::usage_error::Misasked;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use heaplab_curve::lab::Replays;
 use heaplab_curve::summary::Asked;
 use heaplab_experiment::Plan as Replay;
@@ -25,7 +26,7 @@ pub fn run(args: &Args, path: &Path) -> Result<ExitCode> {
     let (bundle, program) = replay::workload(path, args.process.as_deref())?;
     let specs =
         Replays::heaps(&FAMILIES, &plan).map_err(|error| Misasked(format!("--vary: {error:#}")))?;
-    let executable = std::env::current_exe().context("cannot find this program's own file")?;
+    let executable = own_file()?;
     prepare::are_ready(&specs, &program, &executable)?;
     let (touch, huge_pages) = (args.touch, args.huge_pages);
     // No margin: curves are compared, and not these cells.

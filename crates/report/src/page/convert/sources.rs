@@ -1,8 +1,8 @@
 //! Lines of source files around the places that the page names, where they were asked for and the
 //! files are here.
 //!
-//! A page is sent to others, so that nothing of a file is on it unasked. What is read is bounded;
-//! what was left out is said.
+//! A page is sent to others, so that nothing of a file is on it unasked. The page has bounds
+//! for the lines, and says how many places it leaves out.
 
 use crate::page::{limits, model};
 use std::collections::HashMap;
