@@ -13,7 +13,8 @@
 //! - [`mod@run`]: runs what is missing, one file a block, so that resuming and merging are file
 //!   operations.
 //! - [`statistics`]: signed rank, Hodges-Lehmann, bootstrap, false discovery rate.
-//! - [`summary`] and [`verdict`]: from cells to [`results`], and to sentences.
+//! - [`mixed`]: ratios over blocks of several machines.
+//! - [`comparison`], [`summary`] and [`verdict`]: from cells to [`results`], and to sentences.
 //! - [`grid`]: the results of several workloads on the same heaps, side by side.
 //! - [`many`]: several recordings as one job. [`heap_list`]: every heap there is, with parameters.
 //! - [`kept`]: the replays of a recording, kept beside it for its report.
@@ -21,12 +22,14 @@
 //! - [`table`]: every cell as a row of a Parquet file.
 
 pub mod alias;
+pub mod comparison;
 #[cfg(test)]
 mod drift;
 pub mod grid;
 pub mod heap_list;
 pub mod kept;
 pub mod many;
+pub mod mixed;
 pub mod own;
 pub mod pair;
 pub mod plan;

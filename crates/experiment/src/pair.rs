@@ -5,12 +5,13 @@
 //! other in its block. Times are those of whole runs: a changed program asks less often, and its
 //! time an event says nothing. The driver's part is taken off each by its own null heap.
 
+use crate::comparison::{Compared, RESOLUTION_NS, adjust, compare_space};
 use crate::plan::{CANARY, NULL_HEAP, Plan};
 use crate::process::CellRunner;
-use crate::results::{Comparison, Estimate, HeapResult, Measure, Outcome, Results};
+use crate::results::{Comparison, Estimate, HeapResult, Measure, Results};
 use crate::run::{Block, BlockCell, ExperimentError, Measured, Progress, machine, space, verify};
-use crate::statistics::{Random, hodges_lehmann, wilcoxon};
-use crate::summary::{self, Compared, adjust, compare_space, net_time, ratio, summarize};
+use crate::statistics::Random;
+use crate::summary::{net_time, summarize};
 use heaplab_replay::{CellKind, CellReport};
 use serde::Serialize;
 
@@ -109,11 +110,8 @@ fn time_block(
     let mut order: Vec<(usize, &str)> =
         heaps().flat_map(|heap| [(0, heap), (1, heap)]).chain([(0, CANARY)]).collect();
     Random(pair.before.settings.seed ^ (u64::from(number) << 32)).shuffle(&mut order);
-    let mut blocks = plans.map(|plan| Block {
-        experiment: format!("{:016x}", plan.identity()),
-        block: number,
-        cells: Vec::new(),
-    });
+    let mut blocks =
+        plans.map(|plan| Block { experiment: plan.name(), block: number, cells: Vec::new() });
     for (which, heap) in order {
         let whose = ["recorded", "changed"][which];
         tell(format!("time block {}: {heap}, {whose}", number + 1));
@@ -168,7 +166,7 @@ fn compare_runs(
     would_be: &Measured,
     heap: &HeapResult,
 ) -> Option<Compared> {
-    let least = summary::RESOLUTION_NS;
+    let least = RESOLUTION_NS;
     let logarithms: Vec<f64> = was
         .blocks
         .iter()
@@ -180,21 +178,7 @@ fn compare_runs(
             Some((after.max(least) / before.max(least)).ln())
         })
         .collect();
-    let settings = &pair.after.settings;
-    let comparison = Comparison {
-        heap: heap.heap.clone(),
-        baseline: heap.heap.clone(),
-        measure: Measure::Time,
-        ratio: ratio(hodges_lehmann(&logarithms, settings.confidence)?),
-        confidence: None,
-        widened: None,
-        bootstrap: None,
-        p_value: Some(wilcoxon(&logarithms).unwrap_or(1.0)),
-        p_adjusted: None,
-        blocks: logarithms.len() as u32,
-        outcome: Outcome::NotShown,
-    };
-    Some(Compared { comparison, logarithms })
+    Compared::of(&heap.heap, &heap.heap, vec![logarithms], &pair.after.settings)
 }
 
 impl PairResults {
@@ -222,7 +206,7 @@ pub fn spans_one(ratio: Estimate) -> bool {
 mod tests {
     use super::*;
     use crate::plan::HeapCell;
-    use crate::results::{Settings, Workload};
+    use crate::results::{Outcome, Settings, Workload};
     use heaplab_replay::{CellRequest, TimeReport};
     use std::path::PathBuf;
 

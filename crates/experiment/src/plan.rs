@@ -94,6 +94,11 @@ impl Plan {
         xxh3_64(&serde_json::to_vec(&parts).unwrap_or_default())
     }
 
+    /// The same as its files have it.
+    pub fn name(&self) -> String {
+        format!("{:016x}", self.identity())
+    }
+
     /// The cells of time block `block` in their order: heaps, the null heap, and the canary.
     pub fn order(&self, block: u32) -> Vec<&str> {
         let mut order: Vec<&str> =

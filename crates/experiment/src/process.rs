@@ -194,10 +194,12 @@ pub fn content_version<'a>(files: impl Iterator<Item = &'a Path>) -> std::io::Re
     let mut hash = Xxh3::new();
     let mut buffer = vec![0; 1 << 18];
     for path in files {
-        // A library that is found along the loader's path has no content here; its name stands for
-        // it.
-        hash.update(path.as_os_str().as_encoded_bytes());
-        let Ok(mut file) = File::open(path) else { continue };
+        let Ok(mut file) = File::open(path) else {
+            // A library that is found along the loader's path has no content here; its name stands
+            // for it.
+            hash.update(path.as_os_str().as_encoded_bytes());
+            continue;
+        };
         loop {
             let read = file.read(&mut buffer)?;
             if read == 0 {

@@ -350,8 +350,21 @@ pub struct Comparison {
     pub p_adjusted: Option<f64>,
     /// Blocks in which both heaps succeeded (space: cells of the heap that had more).
     pub blocks: u32,
+    /// For time over several machines: what they add.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<OverNodes>,
     /// What follows.
     pub outcome: Outcome,
+}
+
+/// A ratio over several machines, of which each is one of many ([`crate::mixed`]).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OverNodes {
+    /// Machines whose blocks count.
+    pub nodes: u32,
+    /// By which share the ratio differs between them: a standard deviation, what blocks differ by
+    /// taken off. 0.02 is 2 %.
+    pub between: f64,
 }
 
 /// What a comparison shows.

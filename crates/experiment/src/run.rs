@@ -176,7 +176,11 @@ fn go_on(runner: &dyn CellRunner) -> Result<(), ExperimentError> {
     if runner.is_stopped() { Err(ExperimentError::Interrupted) } else { Ok(()) }
 }
 
-pub(crate) fn space(
+/// Runs the space cells of `plan` into `measured`. Calls `tell` before each.
+///
+/// # Errors
+/// It was asked to end, or the driver itself could not be measured.
+pub fn space(
     plan: &Plan,
     runner: &dyn CellRunner,
     measured: &mut Measured,
@@ -313,8 +317,24 @@ fn time_block(
         block.cells.iter().for_each(|_| tell(format!("time block {number}: done before")));
         return Ok(block);
     }
-    let mut block =
-        Block { experiment: format!("{:016x}", plan.identity()), block: number, cells: Vec::new() };
+    let block = block(plan, runner, number, tell)?;
+    if let Some(path) = &path {
+        write_json(path, &block)?;
+    }
+    Ok(block)
+}
+
+/// Runs the cells of time block `number` in their order. Calls `tell` before each.
+///
+/// # Errors
+/// It was asked to end. A cell that fails is in the block.
+pub fn block(
+    plan: &Plan,
+    runner: &dyn CellRunner,
+    number: u32,
+    tell: &mut dyn FnMut(String),
+) -> Result<Block, ExperimentError> {
+    let mut block = Block { experiment: plan.name(), block: number, cells: Vec::new() };
     for heap in plan.order(number) {
         tell(format!("time block {}: {heap}", number + 1));
         let kind = if heap == CANARY { CellKind::Canary } else { CellKind::Time };
@@ -322,9 +342,6 @@ fn time_block(
         go_on(runner)?;
         let report = report.unwrap_or_else(|reason| CellReport::Failed { reason });
         block.cells.push(BlockCell { heap: heap.into(), report });
-    }
-    if let Some(path) = &path {
-        write_json(path, &block)?;
     }
     Ok(block)
 }
@@ -358,12 +375,21 @@ fn read_block(plan: &Plan, path: &Path) -> Result<Block, ExperimentError> {
         reason: error.to_string(),
     };
     let block: Block = serde_json::from_slice(&bytes).map_err(malformed)?;
-    if block.experiment != format!("{:016x}", plan.identity()) {
+    check_block(plan, &block, path)?;
+    Ok(block)
+}
+
+/// Whether `block`, read from `path`, is what a run of `plan` writes.
+///
+/// # Errors
+/// It is of another experiment, or not whole.
+pub fn check_block(plan: &Plan, block: &Block, path: &Path) -> Result<(), ExperimentError> {
+    if block.experiment != plan.name() {
         return Err(ExperimentError::OtherExperiment(path.into()));
     }
-    match wrong_with(plan, &block, path) {
+    match wrong_with(plan, block, path) {
         Some(reason) => Err(ExperimentError::Malformed { path: path.into(), reason }),
-        None => Ok(block),
+        None => Ok(()),
     }
 }
 
@@ -407,7 +433,11 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ExperimentE
     write_whole(path, &bytes)
 }
 
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
+/// Writes `bytes` beside `path` and renames, so that the file appears whole or not at all.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(ExperimentError::io(folder, "create"))?;

@@ -5,10 +5,10 @@ mod collected;
 
 pub(crate) use collected::never_whole;
 
+use crate::comparison::{RESOLUTION_NS, blocks_needed, blocks_needed_for};
 use crate::results::{
     Comparison, HeapResult, HugePages, Measure, Outcome, Results, Space, Workload,
 };
-use crate::summary::{RESOLUTION_NS, blocks_needed, blocks_needed_for};
 use heaplab_text::words;
 
 /// The warning about times of a debug build.
@@ -51,7 +51,9 @@ fn interval(comparison: &Comparison, stated: f64) -> String {
         Measure::Space => format!("{} cells gave", comparison.blocks),
         // Of too few blocks there is no interval of this confidence: these are the blocks' own
         // figures.
-        Measure::Time if comparison.blocks < blocks_needed(confidence) => {
+        Measure::Time
+            if comparison.nodes.is_none() && comparison.blocks < blocks_needed(confidence) =>
+        {
             format!("{} blocks gave", comparison.blocks)
         }
         Measure::Time => format!("{} % interval", percent(confidence)),
@@ -61,7 +63,14 @@ fn interval(comparison: &Comparison, stated: f64) -> String {
     if low == high {
         return format!("ratio {:.3}", ratio.value);
     }
-    format!("ratio {:.3}, {name} {low} to {high}", ratio.value)
+    let over = comparison.nodes.map_or_else(String::new, |over| {
+        format!(
+            " over {} that differ by {}",
+            words::plural(over.nodes.into(), "machine"),
+            words::percent(over.between)
+        )
+    });
+    format!("ratio {:.3}, {name} {low} to {high}{over}", ratio.value)
 }
 
 /// A share in percent with as few digits as it needs: 95, 97.5, 99.17.
@@ -482,6 +491,7 @@ mod tests {
             bootstrap: None,
             p_value: (measure == Measure::Time).then_some(0.01),
             p_adjusted: (measure == Measure::Time).then_some(0.02),
+            nodes: None,
             blocks,
             outcome: if ratio > 1.0 { Outcome::More } else { Outcome::Less },
         };
@@ -735,6 +745,7 @@ mod tests {
             bootstrap: None,
             p_value: None,
             p_adjusted: None,
+            nodes: None,
             blocks,
             outcome: Outcome::More,
         };

@@ -1,6 +1,7 @@
-"""Prints the constants of the tests of src/statistics.rs: python3 crates/experiment/tests/golden.py (needs scipy; printed with 1.17.1)."""
+"""Prints the constants of the tests of src/statistics.rs and src/mixed.rs: python3 crates/experiment/tests/golden.py (needs scipy and statsmodels; printed with 1.17.1 and 0.15.0)."""
 import numpy as np
 from scipy import stats
+from statsmodels.stats.meta_analysis import combine_effects
 
 def generator(n, shift, seed):
     # The same linear congruential generator as in the Rust test, so that no data has to be listed.
@@ -29,3 +30,15 @@ others = generator(60, 0.0, 4)
 def quartiles(first, second, axis=-1):
     return np.quantile(first, 0.25, axis=axis) - np.quantile(second, 0.25, axis=axis)
 print("quartiles", float(quartiles(large, others)), [float(v) for v in stats.bootstrap((large, others), quartiles, n_resamples=20000, method="percentile", rng=1).confidence_interval])
+
+nodes = [[0.10, 0.14, 0.12, 0.09], [0.22, 0.18, 0.25], [0.05, 0.02, 0.07, 0.04, 0.06], [0.15, 0.11]]
+means = np.array([np.mean(node) for node in nodes])
+blocks = np.array([len(node) for node in nodes])
+squares = sum(((np.array(node) - np.mean(node)) ** 2).sum() for node in nodes)
+pooled = squares / (blocks.sum() - len(nodes))
+found = combine_effects(means, pooled / blocks, method_re="chi2", use_t=True)
+print("mixed mean", repr(float(found.mean_effect_re)))
+print("mixed between", repr(float(found.tau2)))
+error = max(found.sd_eff_w_re_hksj, found.sd_eff_w_re)
+print("mixed error", repr(float(error)))
+print("mixed interval", [repr(float(end)) for end in found.mean_effect_re + stats.t.ppf([0.025, 0.975], len(nodes) - 1) * error])

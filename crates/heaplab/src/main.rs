@@ -23,6 +23,7 @@ use heaplab_export::ExportError;
 use heaplab_heap::FamilyError;
 use heaplab_profile::choose::ChooseError;
 use heaplab_report::HeapAtError;
+use heaplab_sweep::SweepError;
 use heaplab_terminal::{self as terminal, OutputError, help};
 use heaplab_track::TrackError;
 use std::process::ExitCode;
@@ -54,6 +55,8 @@ enum Command {
     Track(Box<commands::track::Args>),
     /// Run a recorded workload on other heaps
     Replay(commands::replay::Args),
+    /// Run many workloads on many heaps, by one machine or many, from a plan
+    Sweep(commands::sweep::Args),
     /// What a change of the program would save, before any code is touched
     WhatIf(Box<commands::what_if::Args>),
     /// Measure the trade of space and time of any garbage-collected command
@@ -159,6 +162,7 @@ fn is_misasked(error: &anyhow::Error) -> bool {
                 || matches!(cause.downcast_ref(), Some(FamilyError::Wrong(_)))
                 || matches!(cause.downcast_ref(), Some(HeapAtError::Moment(_)))
                 || cause.downcast_ref::<ExportError>().is_some_and(ExportError::is_misasked)
+                || cause.downcast_ref::<SweepError>().is_some_and(SweepError::is_misasked)
                 || cause.downcast_ref::<TrackError>().is_some_and(TrackError::is_misasked)
         })
 }
@@ -173,6 +177,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Record(args) => commands::record::run(args),
         Command::Report(args) => commands::report::run(args),
         Command::Replay(args) => commands::replay::run(args),
+        Command::Sweep(args) => commands::sweep::run(args),
         Command::WhatIf(args) => commands::what_if::run(*args),
         Command::Curve(args) => commands::curve::run(*args),
         Command::Import(args) => commands::import::run(args),

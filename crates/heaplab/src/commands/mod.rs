@@ -21,6 +21,7 @@ pub mod replay;
 pub mod report;
 pub mod shell;
 pub mod snapshot;
+pub mod sweep;
 pub mod symbolize;
 pub mod tour;
 pub mod track;

@@ -72,7 +72,7 @@ fn text(path: &Path) -> Result<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heaplab_experiment::summary::blocks_needed_for;
+    use heaplab_experiment::comparison::blocks_needed_for;
 
     #[test]
     fn the_tour_repeats_as_often_as_its_heaps_need() {

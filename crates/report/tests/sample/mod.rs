@@ -493,6 +493,7 @@ fn compare(
         bootstrap: None,
         p_value: None,
         p_adjusted: None,
+        nodes: None,
         blocks: 11,
         outcome,
     }

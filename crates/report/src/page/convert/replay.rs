@@ -2,10 +2,10 @@
 
 use super::words;
 use crate::page::{limits, model};
+use heaplab_experiment::comparison::blocks_needed;
 use heaplab_experiment::results::{
     Comparison, HeapResult, Measure, Outcome, Results, Settings, Space, Touch,
 };
-use heaplab_experiment::summary::blocks_needed;
 use heaplab_experiment::verdict::has_ratio;
 use heaplab_heap::Collection;
 use std::collections::BTreeMap;
@@ -278,6 +278,7 @@ mod tests {
                 bootstrap: None,
                 p_value: None,
                 p_adjusted: None,
+                nodes: None,
                 outcome: Outcome::More,
             })
         };

@@ -1,0 +1,166 @@
+//! `heaplab sweep`: many workloads on many heaps, by one machine or many.
+
+use crate::commands::own_file;
+use crate::{answer, heaps};
+use anyhow::Result;
+use clap::Subcommand;
+use heaplab_experiment::own::cells;
+use heaplab_experiment::plan::shard;
+use heaplab_record::interrupts;
+use heaplab_sweep::node::Node;
+use heaplab_sweep::plan::Plan;
+use heaplab_sweep::{Job, Report, Sweep, Work, plot, table, text};
+use heaplab_terminal::bus::{self, Mapped};
+use heaplab_terminal::{self as terminal, progress, whole_file};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Arguments of `heaplab sweep`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = include_str!("../../help/sweep.txt"),
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The plan: bundles, heaps, repetitions (docs/sweep.md)
+    #[arg(value_name = "PLAN.toml", required = true)]
+    plan: Option<PathBuf>,
+    /// Keep results here, one file a job; what is there is not run again
+    #[arg(short, long, value_name = "FOLDER", required_unless_present = "list")]
+    output: Option<PathBuf>,
+    /// Run only this part of the jobs
+    #[arg(long, value_name = "I/N", value_parser = shard, conflicts_with = "job")]
+    shard: Option<(u32, u32)>,
+    /// Run only this job, for example sqlite/space or sqlite/block-00003; may stand several times
+    #[arg(long, value_name = "JOB")]
+    job: Vec<String>,
+    /// Print every job as a line of JSON, and run none
+    #[arg(long, conflicts_with_all = ["shard", "job", "output"])]
+    list: bool,
+    /// What this machine is called [default: the host's name]
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Say what the results of all machines show together
+    Report(ReportArgs),
+}
+
+/// Arguments of `heaplab sweep report`.
+#[derive(Debug, clap::Args)]
+struct ReportArgs {
+    /// The folders of one sweep, each with all or a part of its files
+    #[arg(value_name = "FOLDER", required = true)]
+    folders: Vec<PathBuf>,
+    /// Write the report as JSON (docs/sweep.md)
+    #[arg(long)]
+    json: bool,
+    /// Write every comparison as a line of CSV to this file (`-`: standard output)
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write every cell of the times as a row of this Parquet file
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
+    /// Draw every ratio with its interval into this SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+/// A job as `--list` prints it.
+#[derive(Serialize)]
+struct Listed<'a> {
+    job: String,
+    bundle: PathBuf,
+    experiment: &'a str,
+    timed: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    match (&args.command, &args.plan) {
+        (Some(Command::Report(report)), _) => show(report),
+        (None, Some(plan)) => sweep(&args, plan),
+        (None, None) => misasked!("sweep: expected a plan, or report"),
+    }
+}
+
+fn sweep(args: &Args, path: &Path) -> Result<ExitCode> {
+    bus::is_an_error(Mapped::Program);
+    let executable = own_file()?;
+    let asked = Plan::read(path)?;
+    let sweep = Sweep::prepare(path, &asked, &heaps::FAMILIES, &executable)?;
+    let Some(folder) = &args.output else { return list(&sweep, &asked) };
+    let jobs: Vec<Job> = match &args.job[..] {
+        [] => sweep.jobs(args.shard.unwrap_or((0, 1))).collect(),
+        names => names.iter().map(|name| sweep.job(name)).collect::<Result<_, _>>()?,
+    };
+    let bar = progress::bar(args.quiet, 0, "{bar:15} {pos}/{len} cells, {eta} left  {wide_msg}");
+    let node = Node::this(args.node.as_deref());
+    let (done, signal) = interrupts::flagged(|stop| {
+        let runner = cells(executable, Duration::from_secs(asked.limit_s), Some(stop));
+        sweep.run(&jobs, folder, &node, &runner, |now| {
+            progress::show(&bar, now.done.into(), now.total.into(), &now.now);
+        })
+    });
+    bar.finish_and_clear();
+    match (done, signal) {
+        (Ok(()), _) => {}
+        (Err(error), Some(signal)) => {
+            eprintln!("heaplab: {error}");
+            return Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)));
+        }
+        (Err(error), None) => return Err(error.into()),
+    }
+    if args.shard.is_none() && args.job.is_empty() {
+        let report = Report::read(std::slice::from_ref(folder), |_| ())?;
+        print!("{}", text::report(&report, terminal::columns()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(sweep: &Sweep, asked: &Plan) -> Result<ExitCode> {
+    for job in sweep.jobs((0, 1)) {
+        let workloads = sweep.workloads().iter().zip(&asked.bundles);
+        for (one, bundle) in workloads.filter(|(one, _)| one.name == job.workload) {
+            let listed = Listed {
+                job: job.to_string(),
+                bundle: bundle.clone(),
+                experiment: &one.experiment,
+                timed: matches!(job.work, Work::Time(_)),
+            };
+            println!("{}", serde_json::to_string(&listed)?)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(args: &ReportArgs) -> Result<ExitCode> {
+    let bar = progress::spinner(false, "reading blocks".into());
+    let report = Report::read(&args.folders, |blocks| bar.set_message(format!("{blocks} blocks")));
+    bar.finish_and_clear();
+    let report = report?;
+    if let Some(file) = &args.csv {
+        whole_file::write_bytes(file, false, table::csv(&report).as_bytes())?;
+    }
+    if let Some(file) = &args.plot {
+        whole_file::write_bytes(file, false, plot::picture(&report).as_bytes())?;
+    }
+    if let Some(file) = &args.parquet {
+        table::write_cells(&args.folders, file)?;
+    }
+    let is_csv = args.csv.as_ref().is_some_and(|file| file.as_os_str() == "-");
+    if !is_csv {
+        answer::print_pretty(args.json, &report, || text::report(&report, terminal::columns()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

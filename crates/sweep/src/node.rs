@@ -1,0 +1,45 @@
+//! Who ran a block: a machine, and one of its epochs.
+//!
+//! Absolute times of two machines, or of one machine before and after a new kernel, say nothing of
+//! each other. An epoch is what a machine was between two starts: its processor, kernel, huge pages
+//! and boot. MMTk's continuous benchmarks tell epochs apart for the same reason.
+
+use heaplab_experiment::results::Machine;
+use heaplab_experiment::run::machine;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A machine in one of its epochs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// The host's name, or the one it was given.
+    pub name: String,
+    /// Eight hexadecimal digits of what the machine is and when it started.
+    pub epoch: String,
+    /// What it is.
+    pub machine: Machine,
+}
+
+impl Node {
+    /// This machine, under a name of its own or the host's.
+    pub fn this(name: Option<&str>) -> Node {
+        let machine = machine();
+        let kernel = |name: &str| {
+            let path = format!("/proc/sys/kernel/{name}");
+            fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+        };
+        let what = (&machine, kernel("random/boot_id"));
+        let whole = xxh3_64(&serde_json::to_vec(&what).unwrap_or_default());
+        Node {
+            name: name.map_or_else(|| kernel("hostname"), str::to_owned),
+            epoch: format!("{:08x}", whole >> 32),
+            machine,
+        }
+    }
+
+    /// What tells it from other nodes and epochs.
+    pub fn key(&self) -> (&str, &str) {
+        (&self.name, &self.epoch)
+    }
+}

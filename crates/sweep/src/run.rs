@@ -1,0 +1,196 @@
+//! Runs jobs of a plan, and keeps each job's result in a file of its own.
+
+use crate::node::Node;
+use crate::plan::Plan as Asked;
+use crate::store::{self, About, OneWorkload, SpaceFile, TimeFile};
+use crate::{Job, SweepError, Work, jobs};
+use heaplab_experiment::plan::Plan;
+use heaplab_experiment::process::content_version;
+use heaplab_experiment::run::{self, Measured, write_json};
+use heaplab_experiment::summary::summarize;
+use heaplab_experiment::{CellRunner, Progress, many, prepare};
+use heaplab_profile::choose;
+use heaplab_replay::Families;
+use heaplab_trace::bundle::Bundle;
+use heaplab_trace::program;
+use std::path::Path;
+
+/// A plan whose bundles and heaps are there.
+#[derive(Debug)]
+pub struct Sweep {
+    about: About,
+    names: Vec<String>,
+    plans: Vec<(String, Plan)>,
+    repetitions: u32,
+}
+
+impl Sweep {
+    /// Opens every bundle and reads every heap's name, so that a mistake ends a sweep before its
+    /// first cell. Cells are `executable`'s.
+    ///
+    /// # Errors
+    /// A heap is unknown, a bundle is missing, or one does not suit the other.
+    pub fn prepare(
+        path: &Path,
+        asked: &Asked,
+        families: &Families,
+        executable: &Path,
+    ) -> Result<Sweep, SweepError> {
+        let wrong = |reason: String| SweepError::Plan { path: path.into(), reason };
+        let heaps = asked.heaps.iter().map(|heap| {
+            let mut one =
+                families.parse_list(heap).map_err(|error| wrong(format!("heaps: {error:#}")))?;
+            match (one.pop(), one.is_empty()) {
+                (Some(only), true) => Ok(only),
+                _ => Err(wrong(format!("heaps: expected one heap in each text, found {heap:?}"))),
+            }
+        });
+        let heaps = heaps.collect::<Result<Vec<_>, _>>()?;
+        let names = many::names(&asked.bundles)?;
+        let mut plans = Vec::new();
+        for (bundle, name) in asked.bundles.iter().zip(&names) {
+            if !bundle.exists() {
+                return Err(wrong(format!("bundles: {}: no such recording", bundle.display())));
+            }
+            let bundle = Bundle::open(bundle)?;
+            let selection = choose::process(&bundle, None)?;
+            let program = program::cached(&bundle, selection)?;
+            if program.facts().events == 0 {
+                return Err(wrong(format!("bundles: {name} has nothing to replay")));
+            }
+            prepare::are_ready(&heaps, &program, executable)?;
+            let (space, time) = asked.measures();
+            let mut plan = Plan::of(&bundle, &program, &heaps, executable, &asked.how())?;
+            // Where the bundle lies is no part of the experiment: other machines have it elsewhere.
+            plan.workload.bundle = name.clone();
+            plans.push((name.clone(), Plan { space, time, ..plan }));
+        }
+        let own = content_version(std::iter::once(executable))
+            .map_err(SweepError::io(executable, "read"))?;
+        let about = About::of(own, asked.measures(), &plans);
+        Ok(Sweep { about, names, plans, repetitions: asked.repetitions })
+    }
+
+    /// All jobs, or those of part `.0` of `.1`.
+    pub fn jobs(&self, (part, parts): (u32, u32)) -> impl Iterator<Item = Job> + '_ {
+        let place = |job: &Job| self.names.iter().position(|name| *name == job.workload);
+        self.all_jobs().filter(move |job| {
+            place(job).is_some_and(|workload| jobs::part(workload, job.work, parts) == part)
+        })
+    }
+
+    fn all_jobs(&self) -> impl Iterator<Item = Job> + '_ {
+        jobs::all(&self.names, self.repetitions, (self.about.space, self.about.time))
+    }
+
+    /// The job of this name.
+    ///
+    /// # Errors
+    /// The plan has none.
+    pub fn job(&self, name: &str) -> Result<Job, SweepError> {
+        self.all_jobs()
+            .find(|job| job.to_string() == name)
+            .ok_or_else(|| SweepError::NoJob(name.into()))
+    }
+
+    /// What identifies the blocks of each workload.
+    pub fn workloads(&self) -> &[OneWorkload] {
+        &self.about.workloads
+    }
+
+    /// Cells that `jobs` run.
+    fn cells(&self, jobs: &[Job]) -> u32 {
+        jobs.iter().filter_map(|job| self.plan(job)).map(|plan| run::cells(&plan)).sum()
+    }
+
+    /// What the job alone runs.
+    fn plan(&self, job: &Job) -> Option<Plan> {
+        let (_, plan) = self.plans.iter().find(|(name, _)| *name == job.workload)?;
+        let mut plan = plan.clone();
+        match job.work {
+            Work::Space => plan.time = false,
+            Work::Time(block) => {
+                plan.space = false;
+                // Of so many parts this one has this block alone.
+                plan.shard = (block, self.repetitions.max(block + 1));
+            }
+        }
+        Some(plan)
+    }
+
+    /// Runs those of `jobs` whose files are not in `folder`. Calls `report` before each cell.
+    ///
+    /// # Errors
+    /// The folder holds another sweep, a file of it is none of heaplab's, or a file cannot be
+    /// written. What is done is kept.
+    pub fn run(
+        &self,
+        jobs: &[Job],
+        folder: &Path,
+        node: &Node,
+        runner: &dyn CellRunner,
+        mut report: impl FnMut(&Progress),
+    ) -> Result<(), SweepError> {
+        self.about.keep(folder)?;
+        let mut progress = Progress { done: 0, total: self.cells(jobs), now: String::new() };
+        for job in jobs {
+            let Some(plan) = self.plan(job) else { return Err(SweepError::NoJob(job.to_string())) };
+            let path = store::file(folder, job);
+            let done = progress.done + run::cells(&plan);
+            if !self.is_done(job, &plan, &path)? {
+                let mut tell = |now: String| {
+                    progress.now = format!("{}, {now}", job.workload);
+                    report(&progress);
+                    progress.done += 1;
+                };
+                self.run_one(job, &plan, &path, node, runner, &mut tell)?;
+            }
+            progress.done = done;
+        }
+        Ok(())
+    }
+
+    /// Whether the job's file is there; it is read, so that a damaged one is told before hours of
+    /// work and not after.
+    fn is_done(&self, job: &Job, plan: &Plan, path: &Path) -> Result<bool, SweepError> {
+        if !path.exists() {
+            return Ok(false);
+        }
+        match job.work {
+            Work::Space => {
+                let one = self.about.workloads.iter().find(|one| one.name == job.workload);
+                one.map(|one| store::read_space(path, one)).transpose()?;
+            }
+            Work::Time(_) => {
+                store::read_time(path, plan)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn run_one(
+        &self,
+        job: &Job,
+        plan: &Plan,
+        path: &Path,
+        node: &Node,
+        runner: &dyn CellRunner,
+        tell: &mut dyn FnMut(String),
+    ) -> Result<(), SweepError> {
+        let node = node.clone();
+        match job.work {
+            Work::Space => {
+                let mut measured = Measured::default();
+                run::space(plan, runner, &mut measured, tell)?;
+                let mut results = summarize(plan, &measured, node.machine.clone());
+                results.measured_unix_s = 0;
+                write_json(path, &SpaceFile { node, experiment: plan.name(), results })?;
+            }
+            Work::Time(number) => {
+                let block = run::block(plan, runner, number, tell)?;
+                write_json(path, &TimeFile { node, block })?;
+            }
+        }
+        Ok(())
+    }
+}

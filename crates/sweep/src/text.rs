@@ -1,0 +1,37 @@
+//! A sweep as a person reads it: the table of workloads and heaps, who ran blocks, what is missing.
+
+use crate::Report;
+use heaplab_experiment::{grid, text};
+use heaplab_text::lines::paragraph;
+use heaplab_text::table::{Ruling, ruled};
+use heaplab_text::words::count;
+
+/// All of it, in lines of so many columns.
+pub fn report(report: &Report, columns: usize) -> String {
+    let mut out = match &report.workloads[..] {
+        [only] => text::results(&only.results, columns),
+        _ => grid::text(&report.named(), columns),
+    };
+    if !report.nodes.is_empty() {
+        out += &format!("\n{}\n", nodes(report, columns));
+    }
+    for note in &report.notes {
+        out += &paragraph(note, "Note: ", 2, columns);
+    }
+    out
+}
+
+/// Who ran blocks of times.
+fn nodes(report: &Report, columns: usize) -> String {
+    let rows = report.nodes.iter().map(|of| {
+        vec![
+            format!("{}\n{}", of.node.name, of.node.epoch),
+            format!("{}\nLinux {}", of.node.machine.processor, of.node.machine.kernel),
+            count(of.blocks.into()),
+            count(of.void_blocks.into()),
+            format!("{:.2} ms", of.canary_ns / 1e6),
+        ]
+    });
+    let headings = ["node\nepoch", "machine", "blocks", "void", "canary"];
+    ruled(Ruling::Heading, headings, rows.collect::<Vec<_>>(), 2, columns).to_string()
+}
