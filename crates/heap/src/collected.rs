@@ -91,14 +91,20 @@ pub trait Collected: Heap {
         let _ = (slot, before, now);
     }
 
-    /// An object is born in a slot that is empty, and dies before the program's next step: what
-    /// [`allocate`](Collected::allocate), both [`stored`](Collected::stored) and both safepoints
-    /// together would do, where none of them collects. Returns its body, which is no object any
-    /// more. `None`: nothing was done, and the driver is to take the single steps. A heap has this
-    /// for speed alone, and whether it is called changes nothing that can be seen.
-    fn transient(&mut self, birth: Birth) -> Option<NonNull<u8>> {
-        let _ = birth;
-        None
+    /// Objects of these sizes are born in `slot`, which is empty, one after the other, and each
+    /// dies before the next step: all that [`allocate`](Collected::allocate), both
+    /// [`stored`](Collected::stored) and both safepoints of each would do, where none of them
+    /// collects. `write` gets each body with its size, as the program's only chance to write it. A
+    /// heap has this for speed alone, and whether it is called changes nothing that can be seen.
+    /// Returns how many were born; the driver takes single steps for the next one.
+    fn transients(
+        &mut self,
+        slot: u32,
+        sizes: impl Iterator<Item = usize>,
+        write: impl FnMut(NonNull<u8>, usize),
+    ) -> usize {
+        let _ = (slot, sizes, write);
+        0
     }
 
     /// The driver is going to write `slot` some steps from now, or a slot that the program does not

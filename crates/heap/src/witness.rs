@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 /// A world that a driver can change: births, deaths and references of the workload.
 pub trait Objects: World {
     /// The driver tells this world of every object. `false`: not of one that dies at its birth
-    /// ([`Collected::transient`]).
+    /// ([`Collected::transients`]).
     const SEES_ALL: bool = true;
 
     /// As [`Collected::ahead`], for the driver's own entries.

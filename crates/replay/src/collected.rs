@@ -15,7 +15,9 @@ use crate::touch::{Touch, touch};
 use crate::{SpaceSample, system};
 use heaplab_heap::witness::{Objects, Witness, check_after_full};
 use heaplab_heap::{Ask, Birth, Collected, Collection, Origin, Request, Violation};
-use heaplab_trace::program::{Managed, Program, Step, decode, is_freed_at, slot_at};
+use heaplab_trace::program::{
+    Managed, Program, Step, TRANSIENT_WORDS, decode, slot_at, transients,
+};
 use std::ptr::NonNull;
 
 /// How far ahead of the current instruction a slot's entry is prefetched, in words.
@@ -128,13 +130,13 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
                     }
                     let request =
                         Request { zeroed, align: 1 << align_log2, ..Request::of(size as usize) };
-                    if !W::SEES_ALL
-                        && *at < end
-                        && is_freed_at(words, *at, slot)
-                        && self.transient::<POLICY>(slot, request)
-                    {
-                        *at += 1;
-                        continue;
+                    if !W::SEES_ALL && !self.next_old {
+                        let run = &words[word..end.min(words.len())];
+                        let born = self.transients::<POLICY>(slot, run, request);
+                        if born > 0 {
+                            *at = word + born * TRANSIENT_WORDS;
+                            continue;
+                        }
                     }
                     self.birth::<POLICY>(slot, request, None, word)?;
                 }
@@ -198,18 +200,15 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         self.safepoint(word)
     }
 
-    /// An object is born in `slot` and dies. False where the heap wants its single steps.
+    /// Objects are born in `slot` and die, as long as `words` say so and the heap does not want
+    /// single steps. Returns how many; all requests are as `like` but for the size.
     #[inline(always)]
-    fn transient<const POLICY: u8>(&mut self, slot: u32, request: Request) -> bool {
-        let (size, align) = (request.size, request.align);
-        let birth = Birth { slot, size, align, origin: Origin::Generated, old: false };
-        let Some(body) = (!self.next_old).then(|| self.heap.transient(birth)).flatten() else {
-            return false;
-        };
-        // SAFETY: the heap has just given these bytes, and no other object has them: nothing was
-        // born since.
-        unsafe { touch::<POLICY>(body, request) };
-        true
+    fn transients<const POLICY: u8>(&mut self, slot: u32, words: &[u32], like: Request) -> usize {
+        self.heap.transients(slot, transients(words), |body, size| {
+            // SAFETY: the heap has just given these bytes, and no other object has them: nothing
+            // was born since.
+            unsafe { touch::<POLICY>(body, Request { size, ..like }) };
+        })
     }
 
     #[inline(always)]

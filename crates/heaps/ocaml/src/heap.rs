@@ -376,6 +376,7 @@ impl OCaml {
                 let Some(to) = self.allocate_major(words - 1, header) else {
                     // What has moved has moved; the rest stays, and the next birth tries again.
                     self.minor.remembered.drain(..nth);
+                    self.minor.entries = self.minor.remembered.len();
                     self.minor_requested = true;
                     self.counts.promoted_words += (self.pacing.allocated_words - before) as u64;
                     return Err(self.full());
@@ -396,6 +397,7 @@ impl OCaml {
         self.pacing.clock += used as f64 / self.minor.words() as f64;
         self.minor.at = self.minor.range.end;
         self.minor.remembered.clear();
+        self.minor.entries = 0;
         self.counts.minor_collections += 1;
         Ok(())
     }
@@ -642,21 +644,37 @@ impl Collected for OCaml {
     /// The slot is as it was before and is not written. That it was is remembered: a minor
     /// collection goes by that order and is asked for by that number.
     #[inline(always)]
-    fn transient(&mut self, birth: Birth) -> Option<NonNull<u8>> {
-        let fields = birth.size.div_ceil(WORD_BYTES).max(1);
-        let bytes = fields.saturating_add(1).saturating_mul(WORD_BYTES);
-        let has_room = fields <= YOUNG_WORDS_MAX && self.minor.at - bytes >= self.minor.trigger;
-        let is_due = self.minor_requested
-            || self.slice_requested
-            || self.minor.remembered.len() >= self.minor.remembered_max;
-        if !has_room || is_due || birth.slot as usize >= self.program.count {
-            return None;
+    fn transients(
+        &mut self,
+        slot: u32,
+        sizes: impl Iterator<Item = usize>,
+        mut write: impl FnMut(NonNull<u8>, usize),
+    ) -> usize {
+        if self.minor_requested || self.slice_requested || slot as usize >= self.program.count {
+            return 0;
         }
-        let block = self.cut(fields, fields_header(fields, WHITE));
-        self.minor.remembered.push(birth.slot);
-        self.births += 1;
-        self.born_bytes += birth.size as u64;
-        NonNull::new(block as *mut u8)
+        let entries_left = self.minor.entries_max.saturating_sub(self.minor.entries);
+        let (mut at, mut born, mut born_bytes) = (self.minor.at, 0, 0);
+        for size in sizes {
+            let fields = size.div_ceil(WORD_BYTES).max(1);
+            let bytes = fields.saturating_add(1).saturating_mul(WORD_BYTES);
+            if fields > YOUNG_WORDS_MAX || at - bytes < self.minor.trigger || born == entries_left {
+                break;
+            }
+            at -= bytes;
+            store(at, fields_header(fields, WHITE));
+            // SAFETY: a block's address is never 0, the address of no word.
+            write(unsafe { NonNull::new_unchecked((at + WORD_BYTES) as *mut u8) }, size);
+            born += 1;
+            born_bytes += size;
+        }
+        if born > 0 {
+            self.minor.at = at;
+            self.minor.remember(slot, born);
+            self.births += born as u64;
+            self.born_bytes += born_bytes as u64;
+        }
+        born
     }
 
     #[inline(always)]
@@ -677,10 +695,10 @@ impl Collected for OCaml {
             }
         }
         if is_block(now) && self.minor.has(now) {
-            if self.minor.remembered.len() == self.minor.remembered_max {
+            if self.minor.entries == self.minor.entries_max {
                 self.minor_requested = true;
             }
-            self.minor.remembered.push(slot);
+            self.minor.remember(slot, 1);
         }
     }
 

@@ -20,18 +20,30 @@ pub(crate) struct Minor {
     pub at: Address,
     /// How far blocks may be cut before the collector is called.
     pub trigger: Address,
-    /// Slots that were written while their new object was young, oldest first.
+    /// Slots that were written while their new object was young, oldest first. A slot that was
+    /// written several times in a row is here once: the first time moves its object.
     pub remembered: Vec<u32>,
-    /// Entries of the remembered set that ask for a minor collection.
-    pub remembered_max: usize,
+    /// Entries that the runtime's remembered set has: one for each time that a slot was written.
+    pub entries: usize,
+    /// Entries that ask for a minor collection.
+    pub entries_max: usize,
 }
 
 impl Minor {
     pub(crate) fn new(range: Range<Address>) -> Minor {
         let words = range.len() / WORD_BYTES;
-        let remembered_max = words / REMEMBERED_PART;
-        let (at, trigger, remembered) = (range.end, range.start, Vec::new());
-        Minor { range, words, at, trigger, remembered, remembered_max }
+        let (at, trigger) = (range.end, range.start);
+        let (remembered, entries, entries_max) = (Vec::new(), 0, words / REMEMBERED_PART);
+        Minor { range, words, at, trigger, remembered, entries, entries_max }
+    }
+
+    /// Slot `slot` was written `times` times in a row, each time with a new young object.
+    #[inline(always)]
+    pub(crate) fn remember(&mut self, slot: u32, times: usize) {
+        if self.remembered.last() != Some(&slot) {
+            self.remembered.push(slot);
+        }
+        self.entries += times;
     }
 
     /// Words of the minor heap.

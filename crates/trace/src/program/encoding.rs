@@ -149,10 +149,20 @@ pub fn slot_at(word: u32) -> usize {
     (word >> 3) as usize
 }
 
-/// Whether the instruction at `at` frees the block in `slot`.
+/// Words of a birth and the death that follows.
+pub const TRANSIENT_WORDS: usize = 3;
+
+/// Bytes of the blocks at the beginning of `words` that live for one instruction: each is born by a
+/// short instruction like the first one, in the same slot, and the next instruction frees it.
 #[inline(always)]
-pub fn is_freed_at(words: &[u32], at: usize, slot: u32) -> bool {
-    words.get(at) == Some(&(slot << 3 | FREE))
+pub fn transients(words: &[u32]) -> impl Iterator<Item = usize> {
+    let birth = words.first().copied().unwrap_or(FREE);
+    let is_birth = matches!(birth & 7, ALLOCATE | ALLOCATE_ZEROED);
+    let (steps, _) = words.as_chunks::<TRANSIENT_WORDS>();
+    steps
+        .iter()
+        .take_while(move |[first, _, last]| is_birth && *first == birth && *last == birth & !7)
+        .map(|[_, size, _]| *size as usize)
 }
 
 /// Decodes the instruction at `*at` and moves `*at` behind it. `None` at the end.
@@ -186,14 +196,18 @@ pub fn decode(words: &[u32], at: &mut usize) -> Result<Option<Step>, Corrupt> {
             *at = here + 1;
             Ok(Some(Step::UsableSize { slot }))
         }
-        _ => decode_rare(words, at, first).map(Some),
+        _ => {
+            // By value, so that `at` need not be in memory.
+            let (step, next) = decode_rare(words, here, first)?;
+            *at = next;
+            Ok(Some(step))
+        }
     }
 }
 
 #[cold]
 #[inline(never)]
-fn decode_rare(words: &[u32], at: &mut usize, first: u32) -> Result<Step, Corrupt> {
-    let here = *at;
+fn decode_rare(words: &[u32], here: usize, first: u32) -> Result<(Step, usize), Corrupt> {
     let argument = first >> 6;
     match (first & 7, (first >> 3) & 7) {
         (WIDE, _) => {
@@ -215,43 +229,39 @@ fn decode_rare(words: &[u32], at: &mut usize, first: u32) -> Result<Step, Corrup
                     found: (size >> 32) as u32,
                 });
             }
-            *at = here + 4;
-            if how & WIDE_REALLOCATE != 0 {
-                return Ok(Step::Reallocate { slot, size, align_log2, region });
-            }
-            Ok(Step::Allocate { slot, size, align_log2, zeroed: how & WIDE_ZEROED != 0, region })
+            let zeroed = how & WIDE_ZEROED != 0;
+            let step = if how & WIDE_REALLOCATE != 0 {
+                Step::Reallocate { slot, size, align_log2, region }
+            } else {
+                Step::Allocate { slot, size, align_log2, zeroed, region }
+            };
+            Ok((step, here + 4))
         }
-        (CONTROL, CONTROL_THREAD) => {
-            *at = here + 1;
-            Ok(Step::Thread { thread: argument })
-        }
-        (CONTROL, CONTROL_REGION_BIRTH) => {
-            *at = here + 1;
-            Ok(Step::RegionBirth { region: argument })
-        }
+        (CONTROL, CONTROL_THREAD) => Ok((Step::Thread { thread: argument }, here + 1)),
+        (CONTROL, CONTROL_REGION_BIRTH) => Ok((Step::RegionBirth { region: argument }, here + 1)),
         (CONTROL, CONTROL_REGION_DEATH) => {
             let members = word(words, here + 1)?;
             let first_member = here + 2;
             let end = first_member.checked_add(members as usize).filter(|end| *end <= words.len());
-            *at = end.ok_or(Corrupt {
+            let end = end.ok_or(Corrupt {
                 word: here + 1,
                 expected: "as many members as words follow",
                 found: members,
             })?;
-            Ok(Step::RegionDeath {
-                region: argument,
-                first: first_member,
-                members: members as usize,
-            })
+            let (first, members) = (first_member, members as usize);
+            Ok((Step::RegionDeath { region: argument, first, members }, end))
         }
-        (CONTROL, CONTROL_MANAGED) => decode_managed(words, at, argument).map(Step::Managed),
+        (CONTROL, CONTROL_MANAGED) => {
+            let (managed, words) = decode_managed(words, here, argument)?;
+            Ok((Step::Managed(managed), here + words))
+        }
         _ => Err(Corrupt { word: here, expected: "an instruction", found: first }),
     }
 }
 
-fn decode_managed(words: &[u32], at: &mut usize, kind: u32) -> Result<Managed, Corrupt> {
-    let here = *at;
-    let (managed, length) = match kind {
+/// The instruction, and its words.
+fn decode_managed(words: &[u32], here: usize, kind: u32) -> Result<(Managed, usize), Corrupt> {
+    Ok(match kind {
         MANAGED_COLLECT => (Managed::Collect, 1),
         MANAGED_COLLECT_YOUNG => (Managed::CollectYoung, 1),
         MANAGED_TRIM => (Managed::Trim, 1),
@@ -269,9 +279,7 @@ fn decode_managed(words: &[u32], at: &mut usize, kind: u32) -> Result<Managed, C
                 found: kind,
             });
         }
-    };
-    *at = here + length;
-    Ok(managed)
+    })
 }
 
 #[inline(always)]

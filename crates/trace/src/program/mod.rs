@@ -23,7 +23,9 @@ mod young;
 pub use cache::{cached, until, with_moments};
 pub use compiler::{Standing, compile, compile_and_standing};
 
-pub use encoding::{Corrupt, Managed, SIZE_MAX, Step, decode, is_freed_at, slot_at};
+pub use encoding::{
+    Corrupt, Managed, SIZE_MAX, Step, TRANSIENT_WORDS, decode, slot_at, transients,
+};
 pub use file::{Checkpoint, Facts, Program, RegionKind, VERSION};
 
 #[cfg(test)]

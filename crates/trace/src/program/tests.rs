@@ -344,3 +344,28 @@ fn asked_moments_are_words_and_a_purge_after_the_last_event_is_before_the_end() 
     assert_eq!(moments[3], [birth, birth, purge, birth, purge]);
     assert!(standing.moments[3] <= words);
 }
+
+#[test]
+fn transients_are_births_alike_each_with_its_free() {
+    let birth = |slot, size, zeroed| {
+        let mut words = Vec::new();
+        let step = Step::Allocate { slot, size, align_log2: 0, zeroed, region: 0 };
+        encoding::encode_request(&mut words, step);
+        encoding::encode(&mut words, Step::Free { slot });
+        words
+    };
+    let none: [usize; 0] = [];
+    let sizes = |words: &[u32]| transients(words).collect::<Vec<_>>();
+    let run = [birth(3, 8, false), birth(3, 0, false), birth(3, 500, false)].concat();
+    assert_eq!(sizes(&run), [8, 0, 500]);
+    // Cut, they end before the one that is not whole; another slot or kind ends them.
+    assert_eq!(sizes(&run[..8]), [8, 0]);
+    assert_eq!(sizes(&[&run[..3], &birth(4, 8, false)].concat()), [8]);
+    assert_eq!(sizes(&[&run[..3], &birth(3, 8, true)].concat()), [8]);
+    assert_eq!(sizes(&[&run[..2], &run[5..6], &run].concat()), [8, 8, 0, 500]);
+    assert_eq!(sizes(&[&run[..2], &birth(4, 8, false)].concat()), none);
+    // What has a long instruction is for single steps, as is what only looks like a run.
+    assert_eq!(sizes(&birth(3, 1 << 33, false)), none);
+    assert_eq!(sizes(&run[2..]), none);
+    assert_eq!(sizes(&[]), none);
+}
