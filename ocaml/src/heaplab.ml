@@ -136,7 +136,13 @@ let begin_at ~fresh ~granularity_words file =
       registered := true;
       active := true;
       minor_words_before := Gc.minor_words ();
-      Gc.Memprof.start ~sampling_rate:1.0 ~callstack_size:0 tracker
+      (try Gc.Memprof.start ~sampling_rate:1.0 ~callstack_size:0 tracker
+       with Failure message ->
+         active := false;
+         close ();
+         Sys.remove file;
+         let needs = "the recorder needs Gc.Memprof for itself, which OCaml 5.0 to 5.2 do not have" in
+         raise (Sys_error (Printf.sprintf "OCaml %s: %s; %s" Sys.ocaml_version message needs)))
   | error -> raise (Sys_error (Printf.sprintf "%s: cannot be made (error %d)" file error))
 
 let start ?(granularity_words = 0) file = begin_at ~fresh:false ~granularity_words file

@@ -113,7 +113,7 @@ pub struct Measure {
 impl Measure {
     /// User and system time.
     pub fn cpu_ns(&self) -> u64 {
-        self.user_ns + self.system_ns
+        self.user_ns.saturating_add(self.system_ns)
     }
 }
 

@@ -24,6 +24,8 @@ const CERTAIN: f64 = 0.95;
 /// points.
 const SPACE_RESIDUAL_MAX: f64 = 0.10;
 const TIME_RESIDUAL_MAX: f64 = 0.05;
+/// The share of the variance among points that a curve may leave unexplained.
+const UNEXPLAINED_MAX: f64 = 0.5;
 /// The garbage of a collection has to change by this factor over a range for it to show the curve's
 /// shape.
 const GARBAGE_RATIO_MIN: f64 = 1.5;
@@ -35,6 +37,13 @@ pub struct Fitted {
     pub curve: Resampled<Option<Curve>>,
     points: Vec<Point>,
     fits: bool,
+}
+
+/// How far values lie from their mean, as a share of it (root of the mean square).
+fn spread(values: impl ExactSizeIterator<Item = f64> + Clone) -> f64 {
+    let count = values.len().max(1) as f64;
+    let mean = values.clone().sum::<f64>() / count;
+    (values.map(|value| (value / mean - 1.0).powi(2)).sum::<f64>() / count).sqrt()
 }
 
 /// Fits a curve to the cells at `indices`, and says whether it is to be believed.
@@ -107,6 +116,19 @@ impl Fitted {
                 percent(space),
                 percent(time)
             ));
+        }
+        let spread = |of: fn(&Point) -> f64| spread(self.points.iter().map(of));
+        for (what, left, all) in [
+            ("time", time, spread(|point| point.time)),
+            ("space", space, spread(|point| point.space)),
+        ] {
+            if left.powi(2) > UNEXPLAINED_MAX * all.powi(2) {
+                return Some(format!(
+                    "it explains less than half of how the points' {what} differs: they lie {} off it, and {} off their mean",
+                    percent(left),
+                    percent(all)
+                ));
+            }
         }
         if curve.method == crate::fit::Method::Hyperbola
             && !(is_positive(|curve| curve.a) && is_positive(|curve| curve.c))
@@ -227,6 +249,7 @@ pub fn dominating(samples: &Samples, index: usize, others: &[usize]) -> Option<u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::CellReport;
     use crate::simulated::{Program, experiment};
 
     #[test]
@@ -268,5 +291,25 @@ mod tests {
         assert!(result.reason.unwrap().starts_with("time does not fall"));
         let (fitted, _) = fit(&samples, &[0, 1]);
         assert!(!fitted.fits());
+    }
+
+    /// Every other setting takes 4 % more for its own reason, and collections take 5 % at most.
+    #[test]
+    fn a_curve_that_explains_little_is_not_drawn() {
+        let program = Program { k: 1.0e7, noise: 0.002, ..Program::EXAMPLE };
+        let (plan, mut blocks) = experiment(&[program], 10, 3);
+        let all: Vec<usize> = (0..10).collect();
+        assert!(fit(&Samples::new(&plan, &blocks), &all).0.fits());
+        for cell in blocks.iter_mut().flat_map(|block| &mut block.cells) {
+            if let CellReport::Measured(measure) = &mut cell.report
+                && cell.cell.setting.is_some_and(|setting| setting % 2 == 1)
+            {
+                measure.wall_ns += measure.wall_ns / 25;
+            }
+        }
+        let (fitted, result) = fit(&Samples::new(&plan, &blocks), &all);
+        assert!(!fitted.fits() && result.line.is_empty());
+        let reason = result.reason.unwrap();
+        assert!(reason.starts_with("it explains less than half of how the time"), "{reason}");
     }
 }

@@ -355,7 +355,11 @@ fn answer(results: &Results, budget: &Budget) -> (BudgetAnswer, String) {
         (None, Some(found)) => {
             let (took, most) = both(found.1);
             let (first, second) = if is_space { (most, took) } else { (took, most) };
-            format!("No answer under {text}: the least is {first} at {} ({second}).", name(found))
+            let kept = if is_space { " that all runs of a setting kept to" } else { "" };
+            format!(
+                "No answer under {text}: the least{kept} is {first} at {} ({second}).",
+                name(found)
+            )
         }
         (None, None) => format!("No answer under {text}: nothing ran."),
     };

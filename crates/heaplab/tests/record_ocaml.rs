@@ -62,17 +62,24 @@ impl Built {
             std::fs::copy(&from, folder.path().join(from.file_name().unwrap())).unwrap();
         }
         std::fs::write(folder.path().join("program.ml"), source).unwrap();
+        let built = Built { folder };
+        built.compile(&[]);
+        Some(built)
+    }
+
+    /// Compiles the program and the recorder, behind other modules.
+    fn compile(&self, before: &[&str]) {
         let libraries = ["-I", "+threads", "unix.cmxa", "threads.cmxa"];
         let recorder = ["heaplab_stubs.c", "heaplab.mli", "heaplab.ml", "heaplab_auto.ml"];
         let output = Command::new("ocamlopt")
-            .current_dir(folder.path())
+            .current_dir(self.folder.path())
             .args(libraries)
+            .args(before)
             .args(recorder)
             .args(["program.ml", "-o", "program"])
             .output()
             .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Some(Built { folder })
     }
 
     fn program(&self) -> PathBuf {
@@ -198,6 +205,32 @@ fn a_killed_program_leaves_what_it_did_until_then() {
     // The last 4 KiB of the stream are lost, some 1,400 events.
     let births = count(&events(&bundle), Op::Alloc);
     assert!((18_000..=20_100).contains(&births), "{births}");
+}
+
+/// OCaml 5.0 to 5.2, whose `Gc.Memprof.start` fails: a module in place of Gc fails alike.
+#[test]
+fn without_memprof_the_program_runs_and_says_why_it_is_not_recorded() {
+    let Some(built) = Built::new("let () = print_endline \"done\"") else { return };
+    let module = "include Stdlib.Gc
+        module Memprof = struct
+          include Stdlib.Gc.Memprof
+          let start ~sampling_rate:_ ?callstack_size:_ _ =
+            failwith \"Gc.Memprof.start: not implemented in multicore\"
+        end";
+    std::fs::write(built.folder.path().join("gc.ml"), module).unwrap();
+    built.compile(&["gc.ml"]);
+    let (output, path) = built.record(&[], &[]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.stdout, b"done\n", "{error}");
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("heaplab: cannot record: OCaml 4."), "{error}");
+    assert!(
+        error.contains("not implemented in multicore; the recorder needs Gc.Memprof"),
+        "{error}"
+    );
+    let left: Vec<_> = std::fs::read_dir(path.parent().unwrap()).unwrap().collect();
+    let is_ours = |name: &str| name.contains("recorded.heaplab");
+    assert!(!left.into_iter().any(|entry| is_ours(&entry.unwrap().file_name().to_string_lossy())));
 }
 
 /// What `ocaml/` publishes, built and installed by its dune files.

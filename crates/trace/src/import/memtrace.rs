@@ -420,6 +420,28 @@ mod tests {
     }
 
     #[test]
+    fn wherever_a_file_is_cut_it_is_an_error_or_what_came_before() {
+        let (whole, done) = imported(PROFILE).unwrap();
+        assert!(!whole.is_empty() && done.meta.cut.is_none());
+        // Bytes at which it may be cut unseen: a packet ends there.
+        let (mut borders, mut began) = (0, false);
+        for at in MAGIC.len()..PROFILE.len() {
+            match imported(&PROFILE[..at]) {
+                Err(error) => {
+                    assert!(!began && error.to_string().contains("was cut"), "{at}: {error}");
+                }
+                Ok((events, done)) => {
+                    began = true;
+                    assert!(events.len() < whole.len(), "{at}");
+                    assert_eq!(events, whole[..events.len()], "{at}");
+                    borders += usize::from(done.meta.cut.is_none());
+                }
+            }
+        }
+        assert_eq!(borders, 2, "behind each packet but the last");
+    }
+
+    #[test]
     fn damage_is_an_error_or_a_shorter_recording_and_never_a_panic() {
         let bytes = unpacked();
         for at in (0..bytes.len()).step_by(37) {
