@@ -89,6 +89,22 @@ pub enum CaptureError {
         /// Its words.
         message: String,
     },
+    /// No browser could be started.
+    #[error("{0}; name a Chromium that is installed, or start one and name its debugging port")]
+    Browser(String),
+    /// A page does not do what a step asks for.
+    #[error("the page: {0}")]
+    Page(String),
+    /// A step of a scenario failed.
+    #[error("line {line}, {step:?}: {why}")]
+    Step {
+        /// The line, from 1.
+        line: usize,
+        /// What stands there.
+        step: String,
+        /// Why.
+        why: Box<CaptureError>,
+    },
     /// The file could not be written.
     #[error("cannot write {}: {source}; {kept}", path.display())]
     Write {

@@ -22,6 +22,7 @@
 //! ```
 
 mod address;
+mod browser;
 mod endpoint;
 mod error;
 mod http;
@@ -29,6 +30,8 @@ mod node;
 pub mod own_files;
 mod process;
 mod protocol;
+pub mod scenario;
+mod steps;
 pub mod take;
 pub mod told;
 pub mod watch;
@@ -36,6 +39,7 @@ mod websocket;
 pub mod workers;
 
 pub use address::Address;
+pub use browser::Browser;
 pub use endpoint::{Endpoint, Page};
 pub use error::CaptureError;
 pub use protocol::Connection;

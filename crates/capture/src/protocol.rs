@@ -219,6 +219,9 @@ impl Connection {
         let mut incoming = parsed(&message)?;
         drop(message);
         let mut from = incoming.session_id.take();
+        if incoming.method.as_deref() == Some("Inspector.targetCrashed") {
+            return Err(CaptureError::Page(format!("it crashed during {method}")));
+        }
         if let (Some(name), Some(params)) = (&incoming.method, &mut incoming.params) {
             let session = params.session_id.take();
             match (name.as_str(), session) {

@@ -29,6 +29,13 @@ pub struct Args {
     /// After the action was undone
     #[arg(value_name = "FINAL")]
     last: PathBuf,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// Which leaks are asked for, and how they are told.
+#[derive(Debug, clap::Args)]
+pub struct Asked {
     /// Look only at objects for which this holds: a condition of `query`, such as 'detached = 1'
     #[arg(long = "where", value_name = "CONDITION", value_parser = condition)]
     condition: Option<Expression>,
@@ -55,14 +62,32 @@ fn condition(text: &str) -> Result<Expression, String> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    args.html.check()?;
+    args.asked.check()?;
     let files = [&args.base, &args.target, &args.last];
     if let Some(twice) = twice(&files) {
         misasked!("{} is named twice: three snapshots are compared", twice.display());
     }
-    let base = moment(&args.base, &args.reading)?;
-    let target = moment(&args.target, &args.reading)?;
-    file::analysed(&args.last, &args.reading, None, |analysis| {
+    tell(files, &args.asked)
+}
+
+impl Asked {
+    /// Refuses what cannot be answered, before any work.
+    pub fn check(&self) -> Result<()> {
+        self.html.check()
+    }
+
+    /// Whether no progress is to be shown.
+    pub fn is_quiet(&self) -> bool {
+        self.json || self.reading.is_quiet()
+    }
+}
+
+/// Tells what leaked between a first and a second snapshot and a third.
+pub fn tell(files: [&PathBuf; 3], args: &Asked) -> Result<ExitCode> {
+    let [base, target, last] = files;
+    let base = moment(base, &args.reading)?;
+    let target = moment(target, &args.reading)?;
+    file::analysed(last, &args.reading, None, |analysis| {
         let last = Moment::of(analysis.snapshot());
         let born = Born::between(&base, &target, &last)
             .map_err(|error| Misasked(format!("{}: {error}", files[error.file()].display())))?;

@@ -16,6 +16,7 @@ mod redact;
 mod repair;
 mod retainers;
 mod rewriting;
+mod scenario;
 mod strings;
 mod subject;
 mod summary;
@@ -51,6 +52,8 @@ enum Command {
     Diff(diff::Args),
     /// What was born between two snapshots and is alive in a third, by what holds it
     Leaks(leaks::Args),
+    /// Do the steps of a file on a page, and say what they leaked
+    Scenario(scenario::Args),
     /// Write a snapshot without what its strings say, to share it
     Redact(redact::Args),
     /// Write only what some objects retain and what leads to them
@@ -108,6 +111,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Question(question) => question.answer(None),
         Command::Diff(args) => diff::run(args),
         Command::Leaks(args) => leaks::run(args),
+        Command::Scenario(args) => scenario::run(args),
         Command::Redact(args) => redact::run(args),
         Command::Trim(args) => trim::run(args),
         Command::Convert(args) => convert::run(args),

@@ -1,0 +1,131 @@
+//! `heaplab snapshot scenario` on pages in the real Chromium: what an action leaks is found, and
+//! where the steps fail, what was taken is kept.
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Opens dialogs, and keeps what it has closed.
+const PAGE: &str = "<title>Dialogs</title><input id=name><button id=open>open</button>\
+    <button id=close style='margin-top: 3000px'>close</button><script>\
+    const kept = {closed: []}; const named = id => document.getElementById(id);\
+    named('open').onclick = () => { for (let number = 0; number < 60; ++number) {\
+      const dialog = document.createElement('section'); dialog.className = 'dialog';\
+      dialog.title = named('name').value; dialog.innerHTML = '<p>line</p>'.repeat(20);\
+      document.body.append(dialog); } };\
+    named('close').onclick = () => document.querySelectorAll('.dialog')\
+      .forEach(dialog => { dialog.remove(); kept.closed.push(dialog) });</script>";
+
+fn have_chromium() -> bool {
+    let found = Command::new("chromium")
+        .arg("--version")
+        .output()
+        .is_ok_and(|found| found.status.success());
+    if !found {
+        assert!(
+            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
+            "chromium is required and not installed"
+        );
+        eprintln!("skipped: chromium is not installed");
+    }
+    found
+}
+
+/// Does these steps after the page was opened; the snapshots go into `out`.
+fn scenario(folder: &Path, steps: &str, words: &[&str]) -> Output {
+    let page = folder.join("page.html");
+    fs::write(&page, PAGE).unwrap();
+    let text = format!("goto file://{}\n{steps}", page.display());
+    fs::write(folder.join("steps.txt"), text).unwrap();
+    Command::new(env!("CARGO_BIN_EXE_heaplab"))
+        .args(["snapshot", "scenario", "steps.txt", "-o", "out"])
+        .args(words)
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+fn failed(output: &Output, code: i32) -> String {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn taken(folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder.join("out")).unwrap();
+    let mut names: Vec<_> =
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_the_steps_leak_is_found_and_comes_first() {
+    if !have_chromium() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let steps = "action:\nclick #name\ntype Ada\nclick #open\nwait-for .dialog\n\
+        evaluate new Promise((then, not) => \
+        document.querySelector('.dialog').title.startsWith('Ada') ? then() : not(1))\n\
+        back:\nclick #close\n";
+    let output = scenario(folder.path(), steps, &["--json", "--steps", "0"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let first = &answer["leaks"][0];
+    let names: Vec<_> = first["steps"].as_array().unwrap().iter().collect();
+    let has = |name: &str| names.iter().any(|step| step["edge"]["name"] == name);
+    assert!(has("kept") && has("closed"), "{first}");
+    assert_eq!(first["classes"][0]["name"], "Detached <section>");
+    assert_eq!(first["classes"][0]["count"], 60, "the first round's are older than the first file");
+}
+
+#[test]
+fn a_step_that_fails_is_told_and_what_was_taken_is_kept() {
+    if !have_chromium() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let steps = "action:\nclick #open\nback:\nclick #close\n\
+        evaluate if (kept.closed.length > 60) throw new Error('twice')\n";
+    let said = failed(&scenario(folder.path(), steps, &[]), 1);
+    assert!(said.contains("steps.txt: line 6, \"evaluate if"), "{said}");
+    assert!(said.contains("it throws Error: twice"), "{said}");
+    assert_eq!(taken(folder.path()), ["base.heapsnapshot", "target.heapsnapshot"]);
+
+    let folder = tempfile::tempdir().unwrap();
+    let said = failed(
+        &scenario(
+            folder.path(),
+            "goto http://127.0.0.1:1/\naction:\nwait 1ms\nback:\nwait 1ms\n",
+            &[],
+        ),
+        1,
+    );
+    assert!(said.contains("line 2") && said.contains("cannot be opened: net::"), "{said}");
+    assert!(said.contains("nothing was taken"), "{said}");
+}
+
+#[test]
+fn a_page_that_leaves_for_another_site_cannot_be_compared() {
+    if !have_chromium() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let steps = format!("action:\ngoto chrome://version\nback:\ngoto file://{}\n", page.display());
+    let said = failed(&scenario(folder.path(), &steps, &[]), 2);
+    assert!(said.contains("no leaks were looked for"), "{said}");
+    assert_eq!(taken(folder.path()).len(), 3, "{said}");
+}
+
+#[test]
+fn what_is_no_scenario_starts_no_browser() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["--browser", "/nonexistent"];
+    let said = failed(&scenario(folder.path(), "action:\nhover #open\n", &words), 1);
+    assert!(said.contains("steps.txt: line 3: \"hover\" is no step"), "{said}");
+    assert!(!folder.path().join("out").exists());
+    let said = failed(&scenario(folder.path(), "action:\nwait 1ms\nback:\nwait 1ms\n", &words), 1);
+    assert!(said.contains("/nonexistent cannot be started"), "{said}");
+}
