@@ -399,7 +399,7 @@ fn cautions(results: &Results, measured: &Measured) -> Vec<String> {
     }
     if let Some(told) = results.runtime.as_ref().filter(|told| !told.answered) {
         cautions.push(format!(
-            "{} was asked for its collections ({}) and did not tell in every run: they are not used.",
+            "{} was asked for its collections ({}) and did not tell in every run (one without a collection may say nothing): they are not used.",
             told.name, told.question
         ));
     }

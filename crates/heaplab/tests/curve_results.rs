@@ -1,0 +1,90 @@
+//! `heaplab curve --results`: what was measured stays, whatever ends an experiment and however many
+//! machines run it.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Notes each run, and waits in the third until there is a file `go`.
+const NOTED: &str = "echo $N >> runs; test -e go || test $(wc -l < runs) != 3 || exec sleep 600";
+
+fn heaplab(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_heaplab"));
+    command
+        .args(["curve", "--vary", "N={1,2}", "--no-default", "--json"])
+        .args(arguments)
+        .args(["--", "sh", "-c", NOTED])
+        .current_dir(folder)
+        .stdout(Stdio::piped());
+    command
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Runs of the command so far.
+fn runs(folder: &Path) -> usize {
+    std::fs::read_to_string(folder.join("runs")).map_or(0, |text| text.lines().count())
+}
+
+fn cells(folder: &Path, block: &str) -> Vec<Value> {
+    let file = std::fs::read(folder.join("out").join(block)).unwrap();
+    let block: Value = serde_json::from_slice(&file).unwrap();
+    block["cells"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_killed_experiment_goes_on_behind_its_last_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let arguments = ["--reps", "3", "--results", "out"];
+    let mut child = heaplab(folder, &arguments).spawn().unwrap();
+    let begun = Instant::now();
+    while runs(folder) < 3 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the third run does not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // SIGKILL.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let kept = cells(folder, "block-00000.json");
+    assert_eq!(kept.len(), 2);
+    std::fs::write(folder.join("go"), "").unwrap();
+    let found = json(&heaplab(folder, &arguments).output().unwrap());
+    assert_eq!(found["blocks"], 3);
+    assert_eq!(cells(folder, "block-00000.json"), kept);
+    assert_eq!(runs(folder), 3 + 4, "the killed run once more, and the three behind it");
+    // Nothing is left to run.
+    json(&heaplab(folder, &arguments).output().unwrap());
+    assert_eq!(runs(folder), 7);
+}
+
+#[test]
+fn shards_in_one_folder_are_one_experiment() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("go"), "").unwrap();
+    std::fs::create_dir(folder.join("all")).unwrap();
+    for shard in ["0/2", "1/2"] {
+        let own = format!("shard-{}", &shard[..1]);
+        let arguments = ["--reps", "4", "--results", &own, "--shard", shard];
+        let found = json(&heaplab(folder, &arguments).output().unwrap());
+        assert_eq!(found["blocks"], 2);
+        for entry in std::fs::read_dir(folder.join(&own)).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_name().to_string_lossy().starts_with("block-") {
+                std::fs::copy(entry.path(), folder.join("all").join(entry.file_name())).unwrap();
+            }
+        }
+    }
+    assert_eq!(runs(folder), 8);
+    let arguments = ["--reps", "4", "--results", "all"];
+    let found = json(&heaplab(folder, &arguments).output().unwrap());
+    assert_eq!(found["blocks"], 4);
+    let points = found["variants"][0]["points"].as_array().unwrap();
+    assert!(points.iter().all(|point| point["runs"] == 4), "{points:?}");
+    assert_eq!(runs(folder), 8, "nothing was run again");
+}
