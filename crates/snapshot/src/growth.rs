@@ -10,7 +10,7 @@
 
 use crate::analysis::Analysis;
 use crate::graph::Node;
-use crate::leaks::is_objects_type;
+use crate::leaks::is_of_program;
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 
@@ -49,8 +49,8 @@ impl Candidates {
         let graph = &analysis.snapshot().graph;
         let Some(courses) = &mut self.courses else {
             let large = |node: &Node| {
-                is_objects_type(graph.node_type(*node))
-                    && analysis.retained_size(*node) >= RETAINED_MIN_BYTES
+                analysis.retained_size(*node) >= RETAINED_MIN_BYTES
+                    && is_of_program(analysis, *node)
             };
             let course = |node: Node| (graph.id(node), vec![analysis.retained_size(node)]);
             self.courses = Some(graph.nodes().filter(large).map(course).collect());

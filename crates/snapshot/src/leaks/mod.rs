@@ -6,7 +6,7 @@
 //! no rule says which objects are suspect: all are, and what they retain orders them.
 //! [`Leaks::of`] takes a filter for who wants fewer.
 //!
-//! **What counts.** An object of the program ([`is_objects_type`]): hash tables, code and shapes
+//! **What counts.** An object of the program ([`is_of_program`]): hash tables, code and shapes
 //! belong to whom they serve, and a table that grew is not what leaked. Of the objects that leaked
 //! only the *heads* are counted, those that no other one dominates, so that no byte is counted
 //! twice. The retained sizes of all heads are what all leaks together cost.
@@ -72,7 +72,7 @@ pub struct Leaks<'l, 's, 'a> {
 }
 
 /// Whether nodes of that type are objects of the program and not what the engine keeps for them.
-pub fn is_objects_type(node_type: NodeType) -> bool {
+fn is_objects_type(node_type: NodeType) -> bool {
     !matches!(
         node_type,
         NodeType::Hidden
@@ -81,6 +81,22 @@ pub fn is_objects_type(node_type: NodeType) -> bool {
             | NodeType::ObjectShape
             | NodeType::Synthetic
     )
+}
+
+/// How the names of Blink's tables begin: of vectors and hash tables on its own heap, and of what
+/// holds their elements. Source: Blink's `platform/heap/collection_support`.
+const BLINK_TABLES: [&[u8]; 3] =
+    [b"blink::HeapVectorBacking<", b"blink::HeapHashTableBacking<", b"blink::BasicHeapVector<"];
+
+/// Whether the node is an object of the program: one of such a type, and no table of Blink's, which
+/// has the type of a page's elements.
+pub fn is_of_program(analysis: &Analysis, node: Node) -> bool {
+    let kind = analysis.snapshot().graph.node_type(node);
+    let is_blinks = || {
+        let name = analysis.name_bytes(node);
+        BLINK_TABLES.iter().any(|start| name.starts_with(start))
+    };
+    is_objects_type(kind) && !(kind == NodeType::Native && is_blinks())
 }
 
 impl<'l, 's, 'a> Leaks<'l, 's, 'a> {
@@ -94,8 +110,8 @@ impl<'l, 's, 'a> Leaks<'l, 's, 'a> {
         let (heads, objects) = Heads::of(analysis, |node| {
             analysis.self_size(node) > 0
                 && analysis.distance(node) >= 0
-                && is_objects_type(graph.node_type(node))
                 && born.contains(graph.id(node))
+                && is_of_program(analysis, node)
                 && keep(node)
         });
         let (steps, edges) = Steps::with_borders(analysis, &heads);

@@ -99,6 +99,23 @@ fn cache(sessions: u64, name_of: impl Fn(u64) -> String) -> Heap {
 }
 
 #[test]
+fn a_table_of_blinks_that_grew_is_not_what_leaked() {
+    let mut heap = Heap::new();
+    let window = heap.add(node_type::NATIVE, "Window", 3, 8);
+    let older = heap.object("Listener", 5, 1000);
+    let table = heap.add(node_type::NATIVE, "blink::HeapVectorBacking<Member<X>>", 101, 64);
+    let newer = heap.object("Listener", 103, 1000);
+    heap.edge(0, "window", window);
+    heap.edge(window, "listeners", table);
+    heap.edge(table, "0", older);
+    heap.edge(table, "1", newer);
+    leaks(&heap, 100, |leaks, _| {
+        assert_eq!((leaks.objects, leaks.retained_bytes()), (1, 1000));
+        assert_eq!(leaks.groups[0].heads, [newer as Node]);
+    });
+}
+
+#[test]
 fn what_a_cache_holds_is_one_leak_whatever_its_entries_are_called() {
     for name_of in [|_: u64| "last".to_owned(), |number: u64| format!("user-{number}")] {
         leaks(&cache(50, name_of), 100, |leaks, analysis| {
