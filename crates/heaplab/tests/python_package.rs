@@ -1,0 +1,44 @@
+//! The Python package on recordings of this binary: its own tests, run by pytest.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A Python with the package's compiled part, pyarrow, pytest and IPython: the one named by
+/// HEAPLAB_PYTHON, or python3.
+fn python() -> Option<PathBuf> {
+    let python =
+        PathBuf::from(std::env::var_os("HEAPLAB_PYTHON").unwrap_or_else(|| "python3".into()));
+    let probe = Command::new(&python)
+        .args(["-c", "import pyarrow, pytest, IPython, duckdb, pandas, polars"])
+        .output();
+    if probe.is_ok_and(|output| output.status.success()) {
+        return Some(python);
+    }
+    let required = std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() == Ok("1");
+    let lacks = "lacks pyarrow, pytest, IPython, duckdb, pandas or polars (set HEAPLAB_PYTHON)";
+    assert!(!required, "{} {lacks}", python.display());
+    eprintln!("skipped: {} {lacks}", python.display());
+    None
+}
+
+fn passes(tests: &str) {
+    let Some(python) = python() else { return };
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python");
+    let output = Command::new(python)
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+        .arg(package.join("tests").join(tests))
+        .env("PYTHONPATH", package.join("package").canonicalize().unwrap())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("HEAPLAB", env!("CARGO_BIN_EXE_heaplab"))
+        .current_dir(std::env::temp_dir())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let passed = said.contains(" passed") && !said.contains(" skipped");
+    assert!(output.status.success() && passed, "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn recordings_are_arrow_tables() {
+    passes("test_recording.py");
+}
