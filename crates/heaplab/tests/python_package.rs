@@ -42,3 +42,13 @@ fn passes(tests: &str) {
 fn recordings_are_arrow_tables() {
     passes("test_recording.py");
 }
+
+#[test]
+fn a_marked_test_runs_recorded_and_is_checked() {
+    passes("test_heap_mark.py");
+}
+
+#[test]
+fn a_cell_is_recorded_and_reported() {
+    passes("test_magic.py");
+}

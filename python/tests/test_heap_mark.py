@@ -1,0 +1,79 @@
+"""The pytest plugin, tried on tests whose memory is known. Run with pytest."""
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+
+import pytest
+
+TESTS = """
+import os
+import pytest
+
+@pytest.fixture
+def table():
+    return [bytearray(10_000) for _ in range(3000)]
+
+@pytest.mark.heap(peak="25MB")
+def test_small(table):
+    assert len(bytearray(20_000_000)) and os.environ["HEAPLAB_PYTEST"]
+
+@pytest.mark.heap(peak="25MB")
+def test_large():
+    load = lambda: bytearray(60_000_000)
+    assert load()
+
+@pytest.mark.heap("peak < 1GB", "requested('test_counted') < 50kB")
+def test_counted():
+    kept = bytearray(50_000)
+
+@pytest.mark.heap("peek < 1MB")
+def test_mistyped():
+    pass
+
+@pytest.mark.heap(peek="1MB")
+def test_unknown_word():
+    pass
+
+@pytest.mark.heap(peak="1GB")
+def test_wrong():
+    assert 1 == 2
+
+@pytest.mark.heap(peak="1GB")
+def test_skipped():
+    pytest.skip("not today")
+
+def test_not_marked():
+    assert "HEAPLAB_PYTEST" not in os.environ
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("marked")
+    (folder / "test_it.py").write_text(TESTS)
+    environment = {name: value for name, value in os.environ.items() if name != "HEAPLAB_PYTEST"}
+    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "--color=no", folder]
+    if not importlib.metadata.entry_points(group="pytest11", name="heaplab"):
+        command += ["-p", "heaplab.pytest_plugin"]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True).stdout
+
+
+def test_tests_within_their_bounds_pass(said):
+    assert "PASSED test_it.py::test_small" in said, said
+    assert "PASSED test_it.py::test_not_marked" in said, said
+
+
+def test_tests_beyond_their_bounds_fail_with_who_holds_the_peak(said):
+    assert "FAILED test_it.py::test_large" in said, said
+    assert 'FAILED  peak - live("test") < 25MB' in said and "60,000,001 bytes in 1 objects" in said, said
+    assert "test_large.<locals>.<lambda>  test_it.py:" in said, said
+    assert "FAILED test_it.py::test_counted" in said and "PyByteArray_Resize" in said, said
+
+
+def test_what_cannot_be_checked_fails_and_says_why(said):
+    assert "FAILED test_it.py::test_mistyped" in said and "peek" in said, said
+    assert "FAILED test_it.py::test_unknown_word" in said and "takes assertions and peak" in said, said
+    assert "FAILED test_it.py::test_wrong" in said and "assert 1 == 2" in said, said
+    assert "5 failed, 2 passed, 1 skipped" in said, said
