@@ -1,11 +1,17 @@
 """The program `heaplab`: where it is, and how it is run."""
 
+from __future__ import annotations
+
 import ctypes
 import json
 import os
 import shutil
 import subprocess
 import sysconfig
+from typing import TYPE_CHECKING, Sequence, Union
+
+if TYPE_CHECKING:
+    from ._recording import Recording
 
 __all__ = ["Error", "find", "mark", "record", "run"]
 
@@ -36,7 +42,7 @@ def find() -> str:
     return found
 
 
-def run(*arguments: str, codes=(0,)) -> str:
+def run(*arguments: str, codes: Sequence[int] = (0,)) -> str:
     """The standard output of `heaplab ARGUMENTS`. `Error` where its exit code is none of `codes`."""
     done = subprocess.run([find(), "--color=never", *arguments], capture_output=True, text=True)
     if done.returncode not in codes:
@@ -45,7 +51,7 @@ def run(*arguments: str, codes=(0,)) -> str:
     return done.stdout
 
 
-def run_json(*arguments: str, codes=(0,)) -> dict:
+def run_json(*arguments: str, codes: Sequence[int] = (0,)) -> dict:
     """The JSON that `heaplab ARGUMENTS` prints."""
     text = run(*arguments, codes=codes)
     try:
@@ -54,7 +60,14 @@ def run_json(*arguments: str, codes=(0,)) -> dict:
         raise Error(f"heaplab {arguments[0]} printed no JSON ({error}): {find()} may be of another version") from None
 
 
-def record(command, output, *, python=False, force=False, **options):
+def record(
+    command: Sequence[Union[str, os.PathLike]],
+    output: Union[str, os.PathLike],
+    *,
+    python: bool = False,
+    force: bool = False,
+    **options,
+) -> Recording:
     """Runs a program in a recorded process of its own, and opens the recording.
 
     `command` is the program and its arguments. `python` gives stacks the frames of Python, and lets

@@ -4,12 +4,19 @@ A bundle is a folder of Parquet files (docs/bundle-format.md): those are read as
 live at a moment, findings, replays and comparisons are what the program `heaplab` prints as JSON.
 """
 
+from __future__ import annotations
+
 import builtins
 import json
 import os
+from typing import TYPE_CHECKING, Iterable, Optional, Union
 
 from . import _binary
 from ._binary import Error
+
+if TYPE_CHECKING:
+    import pyarrow
+    import pyarrow.dataset
 
 __all__ = ["Recording", "open"]
 
@@ -26,7 +33,7 @@ def _pyarrow():
     return pyarrow
 
 
-def open(path) -> "Recording":
+def open(path: Union[str, os.PathLike]) -> Recording:
     """Opens a bundle (`NAME.heaplab`). `Error` where there is none, or one of another format version."""
     return Recording(path)
 
@@ -39,7 +46,7 @@ class Recording:
     A moment (`at`) is `peak`, `end`, the name of a mark, or a time such as `1.5s`.
     """
 
-    def __init__(self, path, status=None):
+    def __init__(self, path: Union[str, os.PathLike], status: Optional[int] = None):
         self.path = os.path.abspath(path)
         #: Exit status of the program, where `heaplab.record` has just run it.
         self.status = status
@@ -49,12 +56,12 @@ class Recording:
     def __repr__(self):
         return f"heaplab.open({self.path!r})  # {self.meta.get('program')}, {self.meta.get('events')} events"
 
-    def table(self, name, columns=None, filters=None):
+    def table(self, name: str, columns: Optional[list[str]] = None, filters=None) -> pyarrow.Table:
         """A table of the bundle. `columns` and `filters` are those of `pyarrow.parquet.read_table`:
         columns that are not asked for are not read, and row groups that cannot match are skipped."""
         return _pyarrow().parquet.read_table(self._file(name), columns=columns, filters=filters, memory_map=True)
 
-    def dataset(self, name="events"):
+    def dataset(self, name: str = "events") -> pyarrow.dataset.Dataset:
         """A table as `pyarrow.dataset.Dataset`, of which nothing is read yet: for DuckDB,
         `polars.scan_pyarrow_dataset`, or events that do not fit in memory."""
         _pyarrow()
@@ -69,15 +76,15 @@ class Recording:
             raise Error(f"{self.path} has no table {name!r}: there are {', '.join(there)}")
         return file
 
-    def events(self, columns=None, filters=None):
+    def events(self, columns: Optional[list[str]] = None, filters=None) -> pyarrow.Table:
         """One row an event, in the order in which they happened (docs/bundle-format.md)."""
         return self.table("events", columns, filters)
 
-    def marks(self):
+    def marks(self) -> pyarrow.Table:
         """`id`, `name`, `time_ns`, `process` of each named moment."""
         return self.table("marks")
 
-    def stacks(self):
+    def stacks(self) -> pyarrow.Table:
         """The tree of stacks with their innermost function: `id`, `parent` (0: outermost), `frame`,
         `function`, `file`, `line`. Row 0 is "no stack"; `events().stack` is an `id`."""
         stacks = self.table("stacks")
@@ -86,7 +93,7 @@ class Recording:
             stacks = stacks.append_column(name, frames[name])
         return stacks
 
-    def live(self, at="peak", process=None):
+    def live(self, at: str = "peak", process: Optional[Union[int, str]] = None) -> pyarrow.Table:
         """What is live at a moment, the most bytes first: `stack` (`stacks().id`; 0: none),
         `objects`, `bytes` (asked for), `usable_bytes`, `frames` (a list, the innermost first)."""
         pa = _pyarrow()
@@ -103,7 +110,7 @@ class Recording:
         ]
         return sorted(rows, key=lambda row: -row["bytes"])
 
-    def flame(self, at="peak", process=None, weight="in-use-bytes"):
+    def flame(self, at: str = "peak", process: Optional[Union[int, str]] = None, weight: str = "in-use-bytes") -> pyarrow.Table:
         """A flame graph's boxes, parents first: `id`, `parent` (null: outermost), `depth` (0:
         outermost), `function`, `value` (with all that the function calls), `own`.
 
@@ -114,7 +121,7 @@ class Recording:
         schema = pa.schema([("id", pa.uint32()), ("parent", pa.uint32()), ("depth", pa.uint32()), ("function", pa.string()), ("value", pa.uint64()), ("own", pa.uint64())])
         return pa.Table.from_pylist(_boxes(text), schema)
 
-    def findings(self, process=None, allocator=None):
+    def findings(self, process: Optional[Union[int, str]] = None, allocator: Optional[str] = None) -> pyarrow.Table:
         """What to change, in the order of `heaplab report` (docs/report-json.md): `kind`, `rank`,
         `function`, `title`, `advice`, `count`, `saves_at_peak_bytes`, `saves_bytes` (over the run),
         `saves_requests`, `confidence`, `minor`, `stack` (that with the largest share)."""
@@ -140,7 +147,14 @@ class Recording:
         ]
         return pa.Table.from_pylist(rows, schema)
 
-    def replay(self, on=("glibc", "jemalloc", "mimalloc"), *, time=False, reps=None, process=None):
+    def replay(
+        self,
+        on: Union[str, Iterable[str]] = ("glibc", "jemalloc", "mimalloc"),
+        *,
+        time: bool = False,
+        reps: Optional[int] = None,
+        process: Optional[Union[int, str]] = None,
+    ) -> pyarrow.Table:
         """The same workload on other heaps, one row a heap: `heap`, `version`,
         `peak_resident_bytes`, `end_resident_bytes`, `peak_committed_bytes`, `resident_per_requested`,
         `ns_per_event` with `ns_low` and `ns_high` (null without `time`), `failure` (null: none).
@@ -170,7 +184,7 @@ class Recording:
             })
         return _said(pa.Table.from_pylist(rows, schema), result["verdict"])
 
-    def compare(self, other, at="peak", process=None):
+    def compare(self, other: Union[Recording, str, os.PathLike], at: str = "peak", process: Optional[Union[int, str]] = None) -> pyarrow.Table:
         """What changed from this recording to `other`, one row a function, the largest difference
         first: `function`, `presence` (new, gone, both), `before_bytes`, `after_bytes`,
         `difference_bytes` live at the moment, and `difference_requests`. The schema's metadata has
@@ -189,7 +203,7 @@ class Recording:
         ]
         return _said(pa.Table.from_pylist(rows, schema), result["verdict"]["sentences"])
 
-    def check(self, *assertions, strict=False):
+    def check(self, *assertions: str, strict: bool = False) -> str:
         """The assertions of `heaplab check` (docs/gates.md) that do not hold, as heaplab words
         them; an empty text: all hold. `Error` where they cannot be checked."""
         asked = [word for each in assertions for word in ("--assert", each)] + ["--strict"] * strict
@@ -197,11 +211,11 @@ class Recording:
         failed = _binary.run_json("check", "--json", *asked, self.path, codes=(0, 1))
         return text if failed["failed"] or strict and failed["unknown_functions"] else ""
 
-    def report(self, *options):
+    def report(self, *options: str) -> str:
         """The text of `heaplab report`."""
         return _binary.run("report", *options, self.path)
 
-    def html(self):
+    def html(self) -> str:
         """The page of `heaplab report --html`: one self-contained document."""
         return _binary.run("report", "--html", "-", self.path)
 
