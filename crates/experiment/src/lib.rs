@@ -41,6 +41,7 @@ pub mod statistics;
 pub mod summary;
 pub mod table;
 pub mod text;
+pub mod trial;
 pub mod verdict;
 
 pub use plan::{HeapCell, Plan};

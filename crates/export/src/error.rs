@@ -1,5 +1,7 @@
 //! The errors of exporting.
 
+use heaplab_profile::choose::ChooseError;
+
 /// Why a profile was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
@@ -42,6 +44,14 @@ pub enum ExportError {
         "a heap snapshot shows the metaspace of one JVM, and this recording has {0}: name one with --process"
     )]
     SeveralJvms(usize),
+    /// A metaspace trace has no processes.
+    #[error(
+        "a metaspace trace is of one process: name one with --process, or leave it out for the one with the largest peak"
+    )]
+    SeveralWorkloads,
+    /// No process is so called.
+    #[error(transparent)]
+    Chosen(#[from] ChooseError),
     /// The recording cannot be read, or compiled for a replay.
     #[error(transparent)]
     Unread(#[from] heaplab_trace::TraceError),
@@ -68,6 +78,12 @@ pub enum ExportError {
 impl ExportError {
     /// Whether asking for another process or moment helps.
     pub fn is_misasked(&self) -> bool {
-        matches!(self, ExportError::MarkElsewhere(_) | ExportError::SeveralJvms(_))
+        matches!(
+            self,
+            ExportError::MarkElsewhere(_)
+                | ExportError::SeveralJvms(_)
+                | ExportError::SeveralWorkloads
+                | ExportError::Chosen(ChooseError::NotThere(_))
+        )
     }
 }

@@ -37,6 +37,7 @@ mod error;
 mod firefox;
 mod heap_snapshot;
 mod live;
+mod metaspace_trace;
 mod pprof;
 mod pprof_messages;
 mod source;
@@ -47,6 +48,7 @@ pub use detail::Detail;
 pub use error::ExportError;
 pub use heap_snapshot::{HeapAtMoment, HeapSnapshot, MetaspaceSnapshot, WalkedHeap, Written};
 pub use live::{LiveBlock, LiveBlocks};
+pub use metaspace_trace::write_metaspace_trace;
 pub use source::Source;
 
 use heaplab_profile::Profile;

@@ -35,6 +35,7 @@ use crate::mark::spool_of;
 use crate::{output, spawn};
 use finish::Ending;
 use heaplab_jvm::log::Counts;
+use heaplab_text::words::{bytes, count, plural};
 use heaplab_trace::bundle::Meta;
 use heaplab_trace::tables::Process;
 use spool::Facts;
@@ -74,6 +75,13 @@ pub struct Progress {
     pub lines: u64,
     /// Bytes of these.
     pub log_bytes: u64,
+}
+
+impl std::fmt::Display for Progress {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (jvms, lines) = (plural(self.jvms as u64, "JVM"), count(self.lines));
+        write!(to, "recording: {jvms}, {lines} lines of log ({})", bytes(self.log_bytes))
+    }
 }
 
 /// What came of it.

@@ -32,6 +32,7 @@ use crate::control::{ControlPage, Settings};
 use crate::error::RecordError;
 use crate::mark::spool_of;
 use crate::{output, preload, spawn};
+use heaplab_text::words::{bytes, plural};
 use heaplab_trace::bundle::Meta;
 use heaplab_trace::tables::Process;
 use spool::Facts;
@@ -67,6 +68,13 @@ pub struct Progress {
     pub heaps: usize,
     /// Bytes that the heaps wrote.
     pub spool_bytes: u64,
+}
+
+impl std::fmt::Display for Progress {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let heaps = plural(self.heaps as u64, "JavaScript heap");
+        write!(to, "recording: {heaps}, spool {}", bytes(self.spool_bytes))
+    }
 }
 
 /// Counts of a recording.

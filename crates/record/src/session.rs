@@ -23,7 +23,7 @@ use crate::{discover, execs, preload, proc_fs, spawn, unrecorded};
 use heaplab_preload::{SPOOL_VARIABLE, layout};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -109,6 +109,28 @@ pub enum Progress {
     Missing(String),
     /// The started process has ended; these descendants run on and are still recorded.
     Waiting(Vec<u32>),
+}
+
+impl Progress {
+    /// What a person is told of it; `None` of figures.
+    pub fn words(&self, program: &OsStr) -> Option<String> {
+        let program = program.display();
+        Some(match self {
+            Progress::Totals(_) => return None,
+            Progress::Obstacle(text) => format!("note: {text}"),
+            Progress::Missing(text) => text.clone(),
+            Progress::Stopped(text) => {
+                format!("recording has stopped, and {program} runs on: {text}")
+            }
+            Progress::Waiting(pids) => {
+                let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+                format!(
+                    "{program} has ended; still recording its descendants ({}): Ctrl-C leaves them",
+                    pids.join(", ")
+                )
+            }
+        })
+    }
 }
 
 fn obstacle_text(program: &Path, obstacle: Option<&Obstacle>) -> Option<String> {

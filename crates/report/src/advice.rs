@@ -6,7 +6,9 @@ use heaplab_findings::{
 };
 use heaplab_profile::choose::ChooseError;
 use heaplab_size_class::Allocator;
+use heaplab_text::shell::quoted;
 use heaplab_what_if::{Change, Growth, Place, Rule, SizeRow, Sizes};
+use std::path::Path;
 
 /// Findings of a kind, by the word for all of them.
 const ALL: [(&str, Kind); 4] = [
@@ -19,6 +21,19 @@ const ALL: [(&str, Kind); 4] = [
 /// Options with every stack and size of a finding.
 pub fn whole(options: Options) -> Options {
     Options { stacks_per_finding: usize::MAX, sizes_per_finding: usize::MAX, ..options }
+}
+
+/// The command that tries a finding of a report on the recording at `path`, but for the finding's
+/// number.
+pub fn command(path: &Path, process: Option<&str>, basis: Option<Basis>) -> String {
+    let mut command = format!("heaplab what-if {}", quoted(path));
+    if let Some(process) = process {
+        command += &format!(" --process {}", quoted(Path::new(process)));
+    }
+    if let Some(basis) = basis {
+        command += &format!(" --allocator {}", basis.name());
+    }
+    command + " --fix "
 }
 
 /// The changes that answer the findings which `wanted` names.

@@ -80,6 +80,19 @@ pub fn analyse_for_page(
     read(bundle, selection, Options { basis, ..Options::default() }, options, progress)
 }
 
+/// [`analyse`] with every stack and size of the findings, so that their advice can be tried.
+///
+/// # Errors
+/// What reading fails with.
+pub fn analyse_whole(
+    bundle: &Bundle,
+    selection: Selection,
+    basis: Option<Basis>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Analysis, TraceError> {
+    analyse_with(bundle, selection, basis, Vec::new(), crate::advice::whole, progress)
+}
+
 /// [`analyse`] with other options of the findings.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! The pages of a heap that ran the workload, at its end or right after a collection.
 
 use heaplab_heap::{Collection, FamilyError, Part, Role};
-use heaplab_replay::{Selected, Standing};
+use heaplab_replay::{Families, Selected, Standing};
 use heaplab_text::lines::paragraph;
 use heaplab_text::table::{Ruling, ruled};
 use heaplab_text::words;
@@ -54,6 +54,28 @@ pub enum HeapAtError {
 }
 
 impl HeapAt {
+    /// Runs the workload on the heap of this name, as [`HeapAt::run`] does.
+    ///
+    /// # Errors
+    /// No heap is so called, the heap cannot be walked, or as [`HeapAt::run`].
+    pub fn named(
+        families: &Families,
+        name: &str,
+        bundle: &Bundle,
+        selection: Selection,
+        at: Option<&str>,
+        for_page: bool,
+    ) -> Result<HeapAt, HeapAtError> {
+        let heap = families.parse(name)?;
+        families.walked(heap.as_ref())?;
+        // The page draws free bytes by category, of a heap that tells them when asked.
+        let telling = for_page.then(|| families.parse(&format!("{name},categories=true")).ok());
+        let telling = telling.flatten();
+        let runs = telling.as_deref().unwrap_or(heap.as_ref());
+        let shown = HeapAt::run(bundle, selection, runs, at, for_page)?;
+        Ok(HeapAt { heap: heap.to_string(), ..shown })
+    }
+
     /// Runs the workload on the heap up to the moment `at`: `end`, or `collection:N`. For a page
     /// without a moment, earlier collections are drawn too.
     ///

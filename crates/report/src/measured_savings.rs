@@ -1,7 +1,32 @@
 //! What trying a finding's advice on the recording gave, beside what was estimated.
 
+use crate::{Analysis, advice, numbered, profile_of};
+use heaplab_experiment::trial::{Trial, TrialError};
+use heaplab_heap::FamilyError;
+use heaplab_replay::Families;
 use heaplab_text::words::{bytes, count};
+use heaplab_trace::TraceError;
+use heaplab_trace::bundle::{Bundle, Selection};
+use heaplab_what_if::{WhatIfError, change};
 use serde::Serialize;
+use std::path::Path;
+
+/// Why no finding was tried.
+#[derive(Debug, thiserror::Error)]
+pub enum SavingsError {
+    /// A changed recording cannot be read.
+    #[error(transparent)]
+    Unread(#[from] TraceError),
+    /// The recording cannot be changed.
+    #[error(transparent)]
+    Unchanged(#[from] WhatIfError),
+    /// A finding's allocator is no heap of the lab.
+    #[error("{0}")]
+    Heap(#[from] FamilyError),
+    /// The recordings cannot be replayed.
+    #[error(transparent)]
+    Trial(#[from] TrialError),
+}
 
 /// What one finding's advice came to on a real heap.
 #[derive(Clone, Debug, Serialize)]
@@ -49,5 +74,64 @@ impl Saved {
             bytes(would_be),
             bytes(was)
         )
+    }
+}
+
+/// A recording whose findings are tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Tried<'a> {
+    /// The recording.
+    pub bundle: &'a Bundle,
+    /// The process.
+    pub selection: Selection,
+    /// The findings, with every stack and size ([`advice::whole`]).
+    pub analysis: &'a Analysis,
+}
+
+impl Tried<'_> {
+    /// Does what each of the first `most` findings advises, and replays that on the finding's
+    /// allocator. Changed recordings lie in `folder` and stay there. `say` hears what is tried.
+    ///
+    /// # Errors
+    /// The recording cannot be read, changed or replayed.
+    pub fn savings(
+        &self,
+        most: usize,
+        families: &Families,
+        trial: &Trial,
+        folder: &Path,
+        say: &mut dyn FnMut(String),
+    ) -> Result<Vec<Saved>, SavingsError> {
+        let Tried { bundle, selection, analysis } = *self;
+        let mut saved = Vec::new();
+        for (number, finding) in (1..).zip(numbered(&analysis.findings)).take(most) {
+            let Some(rule) = advice::rule(finding) else { continue };
+            say(format!("trying finding {number}: {}", rule.words()));
+            let path = folder.join(format!("finding-{number}.heaplab"));
+            match change(bundle, &[rule], selection.process, &path, |_| ()) {
+                // What is found by other means than requests can't be tried, and the others can.
+                Err(error @ WhatIfError::Nothing { .. }) => {
+                    say(format!("heaplab: finding {number} was not tried: {error}"));
+                    continue;
+                }
+                changed => changed?,
+            };
+            let after = Bundle::open(&path)?;
+            let profile = profile_of(&after, selection, &mut |_| {})?;
+            let heap = advice::heap_of(finding, &bundle.meta().allocator);
+            let heaps = families.parse_list(heap)?;
+            let results = trial.replay([bundle, &after], selection, &heaps, |_| ())?;
+            let Some((was, would_be)) = results.peaks(heap) else { continue };
+            let before = &analysis.profile;
+            saved.push(Saved {
+                finding: number,
+                heap: heap.into(),
+                estimated_at_peak_bytes: finding.saving.at_peak_bytes,
+                peak_resident_bytes: [was, would_be],
+                peak_requested_bytes: [before.peak.live.bytes, profile.peak.live.bytes],
+                requests: [before.totals.requests, profile.totals.requests],
+            });
+        }
+        Ok(saved)
     }
 }

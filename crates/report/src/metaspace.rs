@@ -1,9 +1,12 @@
 //! The metaspaces of a recording's JVMs, at moments as a user names them.
 
+use crate::text::metaspace as text;
+use crate::{DEFAULT_MODEL, JvmMetaspace, ModelError, on_model};
 use heaplab_findings::{Found, metaspace as wastes};
 use heaplab_jvm::asked::{Asked, asked};
 use heaplab_jvm::{At, Report, has_chunks, reports};
 use heaplab_profile::choose::{self, ChooseError};
+use heaplab_text::paint::Look;
 use heaplab_trace::bundle::{Bundle, Selection};
 
 /// JVMs that are looked at in one pass over the recording: each needs memory for what its metaspace
@@ -32,6 +35,14 @@ pub struct OfProcess {
     pub report: Report,
     /// Its largest wastes.
     pub findings: Vec<Found>,
+}
+
+impl OfProcess {
+    /// As a report shows it; `moment`: "At the end".
+    pub fn at<'a>(&'a self, moment: &'a str) -> JvmMetaspace<'a> {
+        let OfProcess { process, report, findings } = self;
+        JvmMetaspace { process: *process, report, findings, moment }
+    }
 }
 
 /// What each of these JVMs held; none if the recording is of something else.
@@ -81,4 +92,51 @@ pub fn asked_of(bundle: &Bundle, process: u32, wanted: Option<&str>) -> Result<A
     };
     let found = look_at(moment)?;
     Ok(if moment == At::Peak { look_at(At::Row(found.peak_row))? } else { found })
+}
+
+/// What each JVM's metaspace held, for a terminal. A recording without chunks shows what was asked
+/// of a metaspace, and what [`DEFAULT_MODEL`] makes of that.
+///
+/// # Errors
+/// As [`look`], or the model cannot run the workload.
+pub fn listing(
+    bundle: &Bundle,
+    jvms: &[u32],
+    at: Option<&str>,
+    look: &Look,
+) -> Result<String, ModelError> {
+    if has_chunks(bundle.tables()) {
+        let each = of_each(bundle, jvms, at)?;
+        return Ok(each.iter().map(|of| text::text(bundle, of, at, look)).collect());
+    }
+    let mut listing = String::new();
+    for jvm in jvms {
+        let asked = asked_of(bundle, *jvm, at)?;
+        listing += &text::asked_text(bundle, *jvm, &asked, at, DEFAULT_MODEL, look);
+        // The peak of the requests is no moment of a model.
+        let moment = at.filter(|at| *at != "peak");
+        listing += &on_model(bundle, *jvm, DEFAULT_MODEL, moment)?;
+    }
+    Ok(listing)
+}
+
+/// What changed in each JVM's metaspace between two moments, for a terminal.
+///
+/// # Errors
+/// As [`look`].
+pub fn changes(
+    bundle: &Bundle,
+    jvms: &[u32],
+    [from, to]: [&str; 2],
+    shown: &Look,
+) -> Result<String, ChooseError> {
+    let mut changes = String::new();
+    for jvm in jvms {
+        if let Some(before) = look(bundle, *jvm, Some(from))?
+            && let Some(after) = look(bundle, *jvm, Some(to))?
+        {
+            changes += &text::between((from, &before), (to, &after), shown);
+        }
+    }
+    Ok(changes)
 }

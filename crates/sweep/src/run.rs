@@ -2,7 +2,7 @@
 
 use crate::node::Node;
 use crate::plan::Plan as Asked;
-use crate::store::{self, About, OneWorkload, SpaceFile, TimeFile};
+use crate::store::{self, About, SpaceFile, TimeFile};
 use crate::{Job, SweepError, Work, jobs};
 use heaplab_experiment::plan::Plan;
 use heaplab_experiment::process::content_version;
@@ -13,6 +13,7 @@ use heaplab_profile::choose;
 use heaplab_replay::Families;
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::program;
+use serde::Serialize;
 use std::path::Path;
 
 /// A plan whose bundles and heaps are there.
@@ -22,6 +23,15 @@ pub struct Sweep {
     names: Vec<String>,
     plans: Vec<(String, Plan)>,
     repetitions: u32,
+}
+
+/// A job as a scheduler gets it.
+#[derive(Debug, Serialize)]
+pub struct Listed<'a> {
+    job: String,
+    bundle: &'a Path,
+    experiment: &'a str,
+    timed: bool,
 }
 
 impl Sweep {
@@ -79,6 +89,19 @@ impl Sweep {
         })
     }
 
+    /// All jobs, for a scheduler that hands them out (docs/sweep.md).
+    pub fn listed<'a>(&'a self, asked: &'a Asked) -> impl Iterator<Item = Listed<'a>> + 'a {
+        self.all_jobs().filter_map(|job| {
+            let place = self.names.iter().position(|name| *name == job.workload)?;
+            Some(Listed {
+                job: job.to_string(),
+                bundle: asked.bundles.get(place)?,
+                experiment: &self.about.workloads.get(place)?.experiment,
+                timed: matches!(job.work, Work::Time(_)),
+            })
+        })
+    }
+
     fn all_jobs(&self) -> impl Iterator<Item = Job> + '_ {
         jobs::all(&self.names, self.repetitions, (self.about.space, self.about.time))
     }
@@ -91,11 +114,6 @@ impl Sweep {
         self.all_jobs()
             .find(|job| job.to_string() == name)
             .ok_or_else(|| SweepError::NoJob(name.into()))
-    }
-
-    /// What identifies the blocks of each workload.
-    pub fn workloads(&self) -> &[OneWorkload] {
-        &self.about.workloads
     }
 
     /// Cells that `jobs` run.

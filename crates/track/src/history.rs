@@ -28,6 +28,15 @@ impl Figure {
     pub const ALL: [Figure; 5] =
         [Figure::Live, Figure::Objects, Figure::Resident, Figure::Allocations, Figure::Requested];
 
+    /// The figure of this name.
+    ///
+    /// # Errors
+    /// There is none; the error lists them.
+    pub fn parse(text: &str) -> Result<Figure, String> {
+        let known = Figure::ALL.into_iter().find(|figure| figure.name() == text);
+        known.ok_or_else(|| Figure::ALL.map(Figure::name).join(", "))
+    }
+
     /// As a user names it.
     pub fn name(self) -> &'static str {
         match self {

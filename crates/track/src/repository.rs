@@ -48,6 +48,26 @@ impl Repository {
         &self.folder
     }
 
+    /// Where the project's store is unless a user names another: beside the checkout.
+    pub fn store(&self) -> PathBuf {
+        let mut beside = self.folder.as_os_str().to_owned();
+        beside.push(".track");
+        beside.into()
+    }
+
+    /// What a user should know of the checkout before hours of measuring.
+    ///
+    /// # Errors
+    /// git fails.
+    pub fn notes(&self) -> Result<Vec<&'static str>, TrackError> {
+        let shallow = "this clone lacks older commits; after git fetch --unshallow a store of it \
+                       has another order";
+        let changed = "the checkout has changes that are not committed; commits are measured, and \
+                       they are not";
+        let notes = [(self.is_shallow()?, shallow), (self.is_changed()?, changed)];
+        Ok(notes.into_iter().filter_map(|(applies, note)| applies.then_some(note)).collect())
+    }
+
     /// The name of the first commit, by first parents from `HEAD`.
     ///
     /// # Errors
@@ -64,7 +84,7 @@ impl Repository {
     ///
     /// # Errors
     /// git fails.
-    pub fn is_shallow(&self) -> Result<bool, TrackError> {
+    fn is_shallow(&self) -> Result<bool, TrackError> {
         Ok(self.lines(&["rev-parse", "--is-shallow-repository"])?.concat() == "true")
     }
 
@@ -72,7 +92,7 @@ impl Repository {
     ///
     /// # Errors
     /// git fails.
-    pub fn is_changed(&self) -> Result<bool, TrackError> {
+    fn is_changed(&self) -> Result<bool, TrackError> {
         Ok(!self.lines(&["status", "--porcelain", "--untracked-files=no"])?.is_empty())
     }
 

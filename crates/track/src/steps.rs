@@ -235,6 +235,18 @@ pub fn undecided(series: &[Vec<f64>]) -> usize {
     STRETCH_MIN.max(series.len() / 4)
 }
 
+/// Reads the least size of a step, such as `0.5%`, as a share of the level before.
+///
+/// # Errors
+/// The text is no percentage from 0 to a million.
+pub fn share(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
+    number
+        .filter(|percent| (0.0..=1e6).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| "expected percent, such as 0.5%".into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,9 @@ use crate::run::{Commit, Outcome};
 use crate::store::Store;
 use heaplab_experiment::results::Estimate;
 use heaplab_text::paint::{Look, Paint};
+use heaplab_text::shell::quoted;
 use heaplab_text::words::{bytes, count, percent, plural};
+use std::path::PathBuf;
 
 /// The heights of a line's letters.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -318,4 +320,19 @@ pub fn found(found: Found, all: &[Commit], sought: &SoughtStep) -> String {
             all[high].short()
         ),
     }
+}
+
+/// How a user learns why the step that was found is there: from the recordings on its two sides.
+pub fn why(found: Found, recordings: Option<&[PathBuf; 2]>) -> Option<String> {
+    if found == Found::NoStep {
+        return None;
+    }
+    Some(match recordings {
+        Some([before, after]) => {
+            format!("heaplab compare {} {} says why.", quoted(before), quoted(after))
+        }
+        None => {
+            "With --keep, recordings stay in the store, and heaplab compare says why.".to_owned()
+        }
+    })
 }

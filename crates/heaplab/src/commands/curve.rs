@@ -3,7 +3,7 @@
 mod lab;
 
 use crate::answer;
-use crate::commands::own_file;
+use crate::commands::{interrupted, own_file};
 use crate::usage_error::Misasked;
 use anyhow::{Context, Result, bail};
 use heaplab_curve::handling::{Cores, IgnoredStatuses, Output};
@@ -19,7 +19,6 @@ use heaplab_curve::{markdown, measure, page, svg, table, text};
 use heaplab_experiment::plan::shard;
 use heaplab_experiment::process;
 use heaplab_experiment::results::{HugePages, Touch};
-use heaplab_record::interrupts;
 use heaplab_terminal as terminal;
 use heaplab_terminal::{progress, whole_file};
 use heaplab_text::lines;
@@ -185,20 +184,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         conclude: args.conclude.clone(),
         cleanup: args.cleanup.clone(),
     };
-    let (ended, signal) = interrupts::flagged(|stop| {
+    interrupted(|stop| {
         let arguments = vec![String::from("curve"), String::from("--cell")];
         let source = Commands { executable, arguments, hooks, input: args.input.clone(), stop };
         commands(&args, plan, vary, &source)
-    });
-    exit_code(ended, signal)
-}
-
-/// The code of a signal wins: what it interrupted is in the results already.
-fn exit_code(ended: Result<ExitCode>, signal: Option<i32>) -> Result<ExitCode> {
-    match signal {
-        Some(signal) => Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))),
-        None => ended,
-    }
+    })
 }
 
 /// Measures commands, with what runs before and after all of them.

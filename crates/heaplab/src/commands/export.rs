@@ -4,13 +4,9 @@ use crate::heaps::{self, Heap};
 use crate::usage_error::Misasked;
 use anyhow::Result;
 use clap::ValueEnum;
-use heaplab_export::{Format, Source, Weight};
-use heaplab_jvm::workload::Writer;
-use heaplab_profile::choose;
+use heaplab_export::{Format, Source, Weight, write_metaspace_trace};
 use heaplab_record::output;
 use heaplab_terminal::whole_file;
-use heaplab_trace::bundle::{EVENTS_FILE, Selection};
-use heaplab_trace::{EventSink, EventSource};
 use std::{
     io::{IsTerminal, stdout},
     path::{Path, PathBuf},
@@ -180,24 +176,10 @@ fn workload(args: &Args) -> Result<ExitCode> {
         misasked!("{NO_PHASES}");
     }
     let bundle = output::open(&args.bundle)?;
-    let selection = choose::process(&bundle, args.process.as_deref())?;
-    if selection.process.is_none() && bundle.tables().processes.len() > 1 {
-        misasked!(
-            "a metaspace trace is of one process: name one with --process, or leave it out for the one with the largest peak"
-        );
-    }
-    let source = bundle.path().join(EVENTS_FILE);
+    let (process, path) = (args.process.as_deref(), &args.output);
     let mut written = None;
-    whole_file::write(&args.output, false, |out| -> Result<()> {
-        let mut writer = Writer::new(
-            out,
-            args.output.clone(),
-            source.clone(),
-            bundle.tables(),
-            selection.process,
-        )?;
-        bundle.events(Selection::default())?.for_each(|event| writer.push(event))?;
-        written = Some(writer.finish()?.1);
+    whole_file::write(path, false, |out| -> Result<()> {
+        written = Some(write_metaspace_trace(&bundle, process, out, path)?);
         Ok(())
     })?;
     let Some(written) = written else { return Ok(ExitCode::FAILURE) };

@@ -1,8 +1,11 @@
 //! One file a command: its arguments, a call into the libraries, and what it prints.
 
 use anyhow::{Context, Result};
+use heaplab_record::interrupts;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 pub mod about;
 pub mod check;
@@ -30,6 +33,17 @@ pub mod what_if;
 /// This program's own file, which measures in processes of its own.
 fn own_file() -> Result<PathBuf> {
     std::env::current_exe().context("cannot find this program's own file")
+}
+
+/// Runs `work`, which a signal may end early; the measurements until then are kept. After a signal
+/// the command ends with the signal's code and prints the error of `work`.
+fn interrupted(work: impl FnOnce(&AtomicBool) -> Result<ExitCode>) -> Result<ExitCode> {
+    let (ended, signal) = interrupts::flagged(work);
+    let Some(signal) = signal else { return ended };
+    if let Err(error) = ended {
+        eprintln!("heaplab: {error:#}");
+    }
+    Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)))
 }
 
 /// Parses a time limit or a pause of a command line, in seconds.

@@ -2,13 +2,12 @@
 
 use super::recording::{self, Finishing};
 use anyhow::{Context, Result, bail};
-use heaplab_record::ocaml::OcamlOptions;
+use heaplab_record::ocaml::{self, OcamlOptions};
 use heaplab_record::python::Frames;
 use heaplab_record::summary::{Rate, Summary};
-use heaplab_record::{finish, mark::spool_of, node, output, session, settings};
+use heaplab_record::{finish, jvm, mark::spool_of, node, output, session, settings};
 use heaplab_terminal::bus::{self, Mapped};
 use heaplab_terminal::progress::{self, ProgressBar};
-use heaplab_text::words::{bytes, count, plural};
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -140,13 +139,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut claim = Some(output::clear(&output, args.force)?);
     bus::is_an_error(Mapped::Spool);
     if args.jvm_metaspace {
-        return jvm(&args, output, claim);
+        return record_jvms(&args, output, claim);
     }
     if args.node {
-        return nodes(&args, output, claim);
+        return record_nodes(&args, output, claim);
     }
     if args.ocaml {
-        return ocaml(&args, output);
+        return record_ocaml(&args, output);
     }
     let options = session::Options {
         command: args.command.clone(),
@@ -162,27 +161,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let bar = args.bar();
     let mut rate = Rate::default();
-    let recorded = session::record(&options, &mut |progress| match progress {
-        session::Progress::Obstacle(text) => eprintln!("heaplab: note: {text}"),
-        session::Progress::Stopped(text) => {
-            bar.suspend(|| {
-                eprintln!(
-                    "heaplab: recording has stopped, and {} runs on: {text}",
-                    program.display()
-                )
-            });
+    let recorded = session::record(&options, &mut |progress| {
+        if let Some(words) = progress.words(program) {
+            bar.suspend(|| eprintln!("heaplab: {words}"));
         }
-        session::Progress::Missing(text) => bar.suspend(|| eprintln!("heaplab: {text}")),
-        session::Progress::Waiting(pids) => {
-            let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-            let text = format!(
-                "heaplab: {} has ended; still recording its descendants ({}): Ctrl-C leaves them",
-                program.display(),
-                pids.join(", ")
-            );
-            bar.suspend(|| eprintln!("{text}"));
-        }
-        session::Progress::Totals(totals) => {
+        if let session::Progress::Totals(totals) = progress {
             // It has begun.
             claim = None;
             bar.set_message(rate.line(&totals));
@@ -223,25 +206,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 /// Records a JVM's metaspace.
-fn jvm(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result<ExitCode> {
+fn record_jvms(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result<ExitCode> {
     let bar = args.bar();
-    let (command, detach_children, jvm_children) =
-        (args.command.clone(), args.detach_children, args.jvm_children);
-    let options = heaplab_record::jvm::Options {
-        command,
+    let options = jvm::Options {
+        command: args.command.clone(),
         output,
         replace: args.force,
-        detach_children,
-        jvm_children,
+        detach_children: args.detach_children,
+        jvm_children: args.jvm_children,
     };
-    let recorded = heaplab_record::jvm::record(&options, &mut |progress| {
+    let recorded = jvm::record(&options, &mut |progress| {
         claim = None;
-        bar.set_message(format!(
-            "recording: {}, {} lines of log ({})",
-            plural(progress.jvms as u64, "JVM"),
-            count(progress.lines),
-            bytes(progress.log_bytes)
-        ));
+        bar.set_message(progress.to_string());
     })?;
     bar.finish_and_clear();
     recording::report(&Summary::of_jvms(&recorded), args.json)?;
@@ -249,8 +225,8 @@ fn jvm(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result
 }
 
 /// Records an OCaml program with heaplab's recorder in it.
-fn ocaml(args: &Args, output: PathBuf) -> Result<ExitCode> {
-    let recorded = heaplab_record::ocaml::record(&OcamlOptions {
+fn record_ocaml(args: &Args, output: PathBuf) -> Result<ExitCode> {
+    let recorded = ocaml::record(&OcamlOptions {
         command: args.command.clone(),
         output,
         replace: args.force,
@@ -261,7 +237,11 @@ fn ocaml(args: &Args, output: PathBuf) -> Result<ExitCode> {
 }
 
 /// Records Nodes' heaps.
-fn nodes(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result<ExitCode> {
+fn record_nodes(
+    args: &Args,
+    output: PathBuf,
+    mut claim: Option<output::Claim>,
+) -> Result<ExitCode> {
     let bar = args.bar();
     let options = node::Options {
         command: args.command.clone(),
@@ -273,11 +253,7 @@ fn nodes(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Resu
     };
     let recorded = node::record(&options, &mut |progress| {
         claim = None;
-        bar.set_message(format!(
-            "recording: {}, spool {}",
-            plural(progress.heaps as u64, "JavaScript heap"),
-            bytes(progress.spool_bytes)
-        ));
+        bar.set_message(progress.to_string());
     })?;
     bar.finish_and_clear();
     recording::report(&Summary::of_nodes(&recorded), args.json)?;

@@ -53,20 +53,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
         );
     }
     output::check_bundle(&output, args.force)?;
-    if jvm::is_spool(&spool) {
-        let recorded = jvm::recover(&spool, &output, args.force)?;
+    let of_a_runtime = if jvm::is_spool(&spool) {
+        Some(Summary::of_jvms(&jvm::recover(&spool, &output, args.force)?))
+    } else if node::is_spool(&spool) {
+        Some(Summary::of_nodes(&node::recover(&spool, &output, args.force)?))
+    } else {
+        None
+    };
+    if let Some(summary) = of_a_runtime {
         if !args.keep_spool {
             output::discard_spool(&spool)?;
         }
-        recording::report(&Summary::of_jvms(&recorded), args.json)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if node::is_spool(&spool) {
-        let recorded = node::recover(&spool, &output, args.force)?;
-        if !args.keep_spool {
-            output::discard_spool(&spool)?;
-        }
-        recording::report(&Summary::of_nodes(&recorded), args.json)?;
+        recording::report(&summary, args.json)?;
         return Ok(ExitCode::SUCCESS);
     }
     let quiet = args.json;

@@ -1,6 +1,6 @@
 //! `heaplab replay`: run a recorded workload on other heaps.
 
-use crate::commands::own_file;
+use crate::commands::{interrupted, own_file};
 use crate::usage_error::Misasked;
 use crate::{answer, heaps};
 use anyhow::{Result, bail};
@@ -11,7 +11,6 @@ use heaplab_experiment::prepare::{self, How};
 use heaplab_experiment::results::{HugePages, Measure, Results, Touch};
 use heaplab_experiment::run::Measured;
 use heaplab_experiment::{Plan, Progress, alias, kept, many, table, text};
-use heaplab_record::interrupts;
 use heaplab_record::output;
 use heaplab_terminal as terminal;
 use heaplab_terminal::bus::{self, Mapped};
@@ -114,33 +113,26 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let plans: Vec<(&Path, Plan)> = args
         .bundles
         .iter()
-        .zip(&names)
-        .map(|(path, name)| Ok((path.as_path(), prepared(&args, path, name, &specs, &executable)?)))
+        .map(|path| Ok((path.as_path(), prepared(&args, path, &specs, &executable)?)))
         .collect::<Result<_>>()?;
     let bar = progress_bar(args.quiet);
-    let (measured, signal) = interrupts::flagged(|stop| {
+    interrupted(|stop| {
         let runner = cells(executable, Duration::from_secs(args.limit), Some(stop));
-        many::run(
+        let measured = many::run(
             &plans,
             &names,
             &runner,
             |progress| show_progress(&bar, progress),
             |path, found| kept_results(&args, path, found, &aliases),
-        )
-    });
-    bar.finish_and_clear();
-    if let Some(signal) = signal
-        && let Err(error) = &measured
-    {
-        eprintln!("heaplab: {error:#}");
-        return Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)));
-    }
-    let measured = measured?;
-    show(&args, &names, &measured)?;
-    let all = || measured.iter().flat_map(|shown| &shown.results.heaps);
-    let verified = !all().flat_map(|heap| &heap.failures).any(|failure| failure.kind == "verify");
-    let found = all().any(|heap| heap.space.is_some() || heap.time.is_some());
-    Ok(if verified && found { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        );
+        bar.finish_and_clear();
+        let measured = measured?;
+        show(&args, &names, &measured)?;
+        let all = || measured.iter().flat_map(|shown| &shown.results.heaps);
+        let failed = all().flat_map(|heap| &heap.failures).any(|failure| failure.kind == "verify");
+        let found = all().any(|heap| heap.space.is_some() || heap.time.is_some());
+        Ok(ExitCode::from(u8::from(failed || !found)))
+    })
 }
 
 /// What one recording's replay found.
@@ -152,24 +144,27 @@ struct Shown {
 }
 
 /// What is to be run of the recording at `path`.
-fn prepared(
-    args: &Args,
-    path: &Path,
-    name: &str,
-    specs: &[heaps::Heap],
-    executable: &Path,
-) -> Result<Plan> {
+fn prepared(args: &Args, path: &Path, specs: &[heaps::Heap], executable: &Path) -> Result<Plan> {
     let (bundle, program) = workload(path, args.process.as_deref())?;
     if args.threads {
         prepare::can_thread(path, &program)?;
     }
     prepare::are_ready(specs, &program, executable)?;
-    let plan = asked(args, Plan::of(&bundle, &program, specs, executable, &how(args))?);
-    let results = plan.results.map(|folder| match args.bundles.len() {
-        1 => folder,
-        _ => folder.join(name),
-    });
-    Ok(Plan { results, ..plan })
+    let all = Plan::of(&bundle, &program, specs, executable, &how(args))?;
+    Ok(Plan {
+        space: !args.time,
+        time: !args.space,
+        verify: args.verify,
+        shard: args.shard.unwrap_or((0, 1)),
+        results: results_folder(args, path),
+        ..all
+    })
+}
+
+/// The folder of one recording's results: several recordings have one each.
+fn results_folder(args: &Args, path: &Path) -> Option<PathBuf> {
+    let folder = args.results.as_ref()?;
+    Some(if args.bundles.len() == 1 { folder.clone() } else { folder.join(many::name(path)) })
 }
 
 /// Writes the files of one recording's replay, and keeps it for its report.
@@ -180,11 +175,7 @@ fn kept_results(
     aliases: &[(String, String)],
 ) -> Result<Shown> {
     alias::rename(&mut results, aliases);
-    if let Some(folder) = &args.results {
-        let folder = match args.bundles.len() {
-            1 => folder.clone(),
-            _ => folder.join(many::name(path)),
-        };
+    if let Some(folder) = results_folder(args, path) {
         table::write_folder(&folder, &results, &measured)?;
     }
     // A machine gets what it asked for; a person, and the page, what is known.
@@ -236,18 +227,6 @@ pub fn workload(path: &Path, process: Option<&str>) -> Result<(Bundle, Program)>
         );
     }
     Ok((bundle, program))
-}
-
-/// The part of a plan that was asked for.
-fn asked(args: &Args, all: Plan) -> Plan {
-    Plan {
-        space: !args.time,
-        time: !args.space,
-        verify: args.verify,
-        shard: args.shard.unwrap_or((0, 1)),
-        results: args.results.clone(),
-        ..all
-    }
 }
 
 /// How the workload is measured.

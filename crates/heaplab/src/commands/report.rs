@@ -3,26 +3,24 @@
 //! The recording is read once; once more before that where it holds several processes and none was
 //! named, to find the largest, and where `--verify` asks for it.
 
-mod savings;
-
 use crate::answer::HtmlFile;
+use crate::commands::own_file;
 use crate::heaps::FAMILIES;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use heaplab_experiment::kept;
+use heaplab_experiment::trial::Trial;
 use heaplab_findings::Basis;
 use heaplab_jvm::jvms;
 use heaplab_record::output;
 use heaplab_report::{
-    Analysis, DEFAULT_MODEL, HeapAt, JvmMetaspace, Report, analyse, analyse_for_page, json,
-    metaspace, moments, on_model, page, select, text,
+    Analysis, HeapAt, JvmMetaspace, Report, Saved, Tried, advice, analyse, analyse_for_page,
+    analyse_whole, json, metaspace, moments, on_model, page, select, text,
 };
 use heaplab_terminal::{self as terminal, progress};
-use heaplab_text::paint::Look;
-use heaplab_text::shell::quoted;
-use heaplab_text::words;
 use heaplab_trace::bundle::{Bundle, Selection};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Arguments of `heaplab report`.
 #[derive(Debug, clap::Args)]
@@ -99,24 +97,32 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (selection, peaks) = progress(&bundle, "looking for the largest process", |read| {
         select(&bundle, args.process.as_deref(), read)
     })?;
-    let heap_at = heap_at(&args, &bundle, selection)?;
-    let at = if heap_at.is_some() { None } else { args.at.clone() };
+    let (at, is_page) = (args.at.as_deref(), args.html.is_asked_for());
+    let run = |name| HeapAt::named(&FAMILIES, name, &bundle, selection, at, is_page);
+    let heap_at = args.on.as_deref().map(run).transpose()?;
+    let at = at.filter(|_| heap_at.is_none());
     let wanted: Vec<String> =
-        at.iter().cloned().chain(args.between.iter().flatten().cloned()).collect();
+        at.map(String::from).into_iter().chain(args.between.iter().flatten().cloned()).collect();
     verify(&args, &bundle)?;
     let look = terminal::look(args.top);
     let jvms = jvms(bundle.tables(), selection);
     if !args.model.is_empty() {
-        return print_models(&args, &bundle, &jvms);
+        for (jvm, model) in
+            jvms.iter().flat_map(|jvm| args.model.iter().map(move |model| (jvm, model)))
+        {
+            print!("{}", on_model(&bundle, *jvm, model, at)?)?;
+        }
+        return Ok(ExitCode::SUCCESS);
     }
-    if let Some(heap_at) = heap_at.as_ref().filter(|_| !args.html.is_asked_for()) {
+    if let Some(heap_at) = heap_at.as_ref().filter(|_| !is_page) {
         print!("{}", heap_at.text(look.width))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let is_text = !args.json && !args.html.is_asked_for() && !args.blocks;
+    let is_text = !args.json && !is_page && !args.blocks;
     let is_metaspace = heaplab_jvm::is_metaspace(bundle.tables());
     if is_text && args.between.is_none() && is_metaspace {
-        return print_metaspaces(&args, &bundle, &jvms, &look);
+        print!("{}", metaspace::listing(&bundle, &jvms, at, &look)?)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let metaspaces =
         if is_text { Vec::new() } else { metaspace::of_each(&bundle, &jvms, args.at.as_deref())? };
@@ -124,33 +130,23 @@ pub fn run(args: Args) -> Result<ExitCode> {
         moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)?;
     notes.iter().for_each(|note| eprintln!("heaplab: {note}"));
     let analysis = progress(&bundle, "reading", |read| {
-        let analyse = if args.html.is_asked_for() { analyse_for_page } else { analyse };
+        let analyse = if is_page { analyse_for_page } else { analyse };
         analyse(&bundle, selection, args.allocator, moments, read)
     })?;
     let analysis = Analysis { peaks, ..analysis };
-    let savings = match args.verify_savings {
-        true => savings::verified(&bundle, selection, args.allocator, &analysis, args.top)?,
-        false => Vec::new(),
-    };
+    let savings =
+        if args.verify_savings { savings(&args, &bundle, selection)? } else { Vec::new() };
     let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
     let moment = args.at.as_ref().map_or(String::from("At the end"), |name| format!("At {name}"));
-    let of_jvms: Vec<JvmMetaspace<'_>> = metaspaces
-        .iter()
-        .map(|of| JvmMetaspace {
-            process: of.process,
-            report: &of.report,
-            findings: &of.findings,
-            moment: &moment,
-        })
-        .collect();
+    let of_jvms: Vec<JvmMetaspace<'_>> = metaspaces.iter().map(|of| of.at(&moment)).collect();
     let report = Report {
-        what_if: &what_if(&args),
+        what_if: &advice::command(&args.bundle, args.process.as_deref(), args.allocator),
         savings: &savings,
         metaspaces: &of_jvms,
         heap_at: heap_at.as_ref(),
         ..Report::new(&bundle, &analysis, &shown)
     };
-    if args.html.is_asked_for() {
+    if is_page {
         let replays =
             kept::load(&args.bundle, analysis.process, args.replay.as_deref(), |error| {
                 eprintln!("heaplab: the page has no replay: {error}; run heaplab replay again");
@@ -158,7 +154,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let page = page::page(&Report { replays: &replays, with_sources: args.sources, ..report });
         args.html.write(|| page::html(&page))?;
         if let Some(sources) = &page.sources {
-            eprintln!("heaplab: {}", source_words(sources));
+            eprintln!("heaplab: {}", sources.words());
         }
         if !args.json {
             return Ok(ExitCode::SUCCESS);
@@ -168,35 +164,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         print!("{}", json::document(&report)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    for moments in args.between.iter().filter(|_| is_text && is_metaspace) {
-        for jvm in &jvms {
-            print_between(&bundle, *jvm, moments, &look)?;
-        }
+    if let Some([from, to]) = args.between.as_deref().filter(|_| is_text && is_metaspace) {
+        print!("{}", metaspace::changes(&bundle, &jvms, [from, to], &look)?)?;
     }
     print!("{}", text::report(&report, &look))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// What of the source files the page holds.
-fn source_words(sources: &page::model::Sources) -> String {
-    let folder = |path: &String| Path::new(path).parent().map(|path| path.display().to_string());
-    let mut folders: Vec<String> = sources.files.iter().filter_map(folder).collect();
-    folders.dedup();
-    let more = folders.len().saturating_sub(3);
-    folders.truncate(3);
-    let more = if more > 0 { format!(" and {more} more folders") } else { String::new() };
-    let from = if folders.is_empty() {
-        String::new()
-    } else {
-        format!(" in {}{more}", folders.join(", "))
-    };
-    format!(
-        "the page holds {} around places in {}{from}; {} that debug information names could not be \
-         read",
-        words::plural(sources.excerpts.len() as u64, "excerpt"),
-        words::plural(sources.files.len() as u64, "file"),
-        words::plural(sources.missing_files as u64, "file"),
-    )
 }
 
 /// Runs `read`, which says how many events it has read, behind a bar on a terminal.
@@ -210,12 +182,16 @@ pub fn progress<T>(
     read(&mut |events| bar.inc(events))
 }
 
-/// Prints what changed in one JVM's metaspace between two moments.
-fn print_between(bundle: &Bundle, jvm: u32, moments: &[String], look: &Look) -> Result<()> {
-    let [from, to] = moments else { return Ok(()) };
-    let both = (metaspace::look(bundle, jvm, Some(from))?, metaspace::look(bundle, jvm, Some(to))?);
-    let (Some(before), Some(after)) = both else { return Ok(()) };
-    Ok(print!("{}", text::metaspace::between((from, &before), (to, &after), look))?)
+/// Tries what the findings advise, each by itself.
+fn savings(args: &Args, bundle: &Bundle, selection: Selection) -> Result<Vec<Saved>> {
+    let analysis =
+        progress(bundle, "reading", |read| analyse_whole(bundle, selection, args.allocator, read))?;
+    let folder = tempfile::tempdir().context("cannot make a folder for changed workloads")?;
+    let limit = Duration::from_secs(600);
+    let trial = Trial { executable: own_file()?, space_only: true, reps: 1, limit };
+    let tried = Tried { bundle, selection, analysis: &analysis };
+    let mut say = |line| eprintln!("{line}");
+    Ok(tried.savings(args.top, &FAMILIES, &trial, folder.path(), &mut say)?)
 }
 
 /// Checks the whole recording and says so, where that was asked for.
@@ -226,60 +202,4 @@ fn verify(args: &Args, bundle: &Bundle) -> Result<()> {
         eprintln!("{path}: every row is as the format and the order of events ask");
     }
     Ok(())
-}
-
-/// The command that tries a finding of this report, but for its number.
-fn what_if(args: &Args) -> String {
-    let mut command = format!("heaplab what-if {}", quoted(&args.bundle));
-    if let Some(process) = &args.process {
-        command += &format!(" --process {}", quoted(Path::new(process)));
-    }
-    if let Some(basis) = args.allocator {
-        command += &format!(" --allocator {}", basis.name());
-    }
-    command + " --fix "
-}
-
-/// Prints what each JVM's metaspace held; where the recording has no chunks, what was asked of it
-/// and what a model makes of that.
-fn print_metaspaces(args: &Args, bundle: &Bundle, jvms: &[u32], look: &Look) -> Result<ExitCode> {
-    let at = args.at.as_deref();
-    if heaplab_jvm::has_chunks(bundle.tables()) {
-        for of in metaspace::of_each(bundle, jvms, at)? {
-            print!("{}", text::metaspace::text(bundle, &of, at, look))?;
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    for jvm in jvms {
-        let asked = metaspace::asked_of(bundle, *jvm, at)?;
-        print!("{}", text::metaspace::asked_text(bundle, *jvm, &asked, at, DEFAULT_MODEL, look))?;
-        // The peak of what was asked for is no moment of a model.
-        let moment = at.filter(|at| *at != "peak");
-        print!("{}", on_model(bundle, *jvm, DEFAULT_MODEL, moment)?)?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Prints what each model of `--model` makes of each JVM.
-fn print_models(args: &Args, bundle: &Bundle, jvms: &[u32]) -> Result<ExitCode> {
-    for jvm in jvms {
-        for name in &args.model {
-            print!("{}", on_model(bundle, *jvm, name, args.at.as_deref())?)?;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The heap of `--on`, when it has run the workload.
-fn heap_at(args: &Args, bundle: &Bundle, selection: Selection) -> Result<Option<HeapAt>> {
-    let Some(name) = &args.on else { return Ok(None) };
-    let heap = FAMILIES.parse(name)?;
-    FAMILIES.walked(heap.as_ref())?;
-    let (at, for_page) = (args.at.as_deref(), args.html.is_asked_for());
-    // The page draws free bytes by category, of a heap that tells them when asked.
-    let telling = for_page.then(|| FAMILIES.parse(&format!("{name},categories=true")).ok());
-    let runs = telling.flatten();
-    let runs = runs.as_deref().unwrap_or(heap.as_ref());
-    let shown = HeapAt::run(bundle, selection, runs, at, for_page)?;
-    Ok(Some(HeapAt { heap: heap.to_string(), ..shown }))
 }

@@ -1,18 +1,16 @@
 //! `heaplab sweep`: many workloads on many heaps, by one machine or many.
 
-use crate::commands::own_file;
+use crate::commands::{interrupted, own_file, replay};
 use crate::{answer, heaps};
 use anyhow::Result;
 use clap::Subcommand;
 use heaplab_experiment::own::cells;
 use heaplab_experiment::plan::shard;
-use heaplab_record::interrupts;
 use heaplab_sweep::node::Node;
 use heaplab_sweep::plan::Plan;
-use heaplab_sweep::{Job, Report, Sweep, Work, plot, table, text};
+use heaplab_sweep::{Job, Report, Sweep, plot, table, text};
 use heaplab_terminal::bus::{self, Mapped};
 use heaplab_terminal::{self as terminal, progress, whole_file};
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -76,15 +74,6 @@ struct ReportArgs {
     plot: Option<PathBuf>,
 }
 
-/// A job as `--list` prints it.
-#[derive(Serialize)]
-struct Listed<'a> {
-    job: String,
-    bundle: PathBuf,
-    experiment: &'a str,
-    timed: bool,
-}
-
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     match (&args.command, &args.plan) {
@@ -99,49 +88,29 @@ fn sweep(args: &Args, path: &Path) -> Result<ExitCode> {
     let executable = own_file()?;
     let asked = Plan::read(path)?;
     let sweep = Sweep::prepare(path, &asked, &heaps::FAMILIES, &executable)?;
-    let Some(folder) = &args.output else { return list(&sweep, &asked) };
+    let Some(folder) = &args.output else {
+        for job in sweep.listed(&asked) {
+            println!("{}", serde_json::to_string(&job)?)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
     let jobs: Vec<Job> = match &args.job[..] {
         [] => sweep.jobs(args.shard.unwrap_or((0, 1))).collect(),
         names => names.iter().map(|name| sweep.job(name)).collect::<Result<_, _>>()?,
     };
-    let bar = progress::bar(args.quiet, 0, "{bar:15} {pos}/{len} cells, {eta} left  {wide_msg}");
+    let bar = replay::progress_bar(args.quiet);
     let node = Node::this(args.node.as_deref());
-    let (done, signal) = interrupts::flagged(|stop| {
+    interrupted(|stop| {
         let runner = cells(executable, Duration::from_secs(asked.limit_s), Some(stop));
-        sweep.run(&jobs, folder, &node, &runner, |now| {
-            progress::show(&bar, now.done.into(), now.total.into(), &now.now);
-        })
-    });
-    bar.finish_and_clear();
-    match (done, signal) {
-        (Ok(()), _) => {}
-        (Err(error), Some(signal)) => {
-            eprintln!("heaplab: {error}");
-            return Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)));
+        let done = sweep.run(&jobs, folder, &node, &runner, |now| replay::show_progress(&bar, now));
+        bar.finish_and_clear();
+        done?;
+        if args.shard.is_none() && args.job.is_empty() {
+            let report = Report::read(std::slice::from_ref(folder), |_| ())?;
+            print!("{}", text::report(&report, terminal::columns()))?;
         }
-        (Err(error), None) => return Err(error.into()),
-    }
-    if args.shard.is_none() && args.job.is_empty() {
-        let report = Report::read(std::slice::from_ref(folder), |_| ())?;
-        print!("{}", text::report(&report, terminal::columns()))?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn list(sweep: &Sweep, asked: &Plan) -> Result<ExitCode> {
-    for job in sweep.jobs((0, 1)) {
-        let workloads = sweep.workloads().iter().zip(&asked.bundles);
-        for (one, bundle) in workloads.filter(|(one, _)| one.name == job.workload) {
-            let listed = Listed {
-                job: job.to_string(),
-                bundle: bundle.clone(),
-                experiment: &one.experiment,
-                timed: matches!(job.work, Work::Time(_)),
-            };
-            println!("{}", serde_json::to_string(&listed)?)?;
-        }
-    }
-    Ok(ExitCode::SUCCESS)
+        Ok(ExitCode::SUCCESS)
+    })
 }
 
 fn show(args: &ReportArgs) -> Result<ExitCode> {

@@ -1,18 +1,16 @@
 //! `heaplab track`: what a program needed over the commits of its project.
 
 use crate::answer::HtmlFile;
-use crate::commands::{own_file, seconds};
+use crate::commands::{interrupted, own_file, seconds};
 use anyhow::Result;
-use heaplab_record::interrupts;
 use heaplab_terminal::{self as terminal, progress};
-use heaplab_text::shell;
 use heaplab_track::bench::How;
 use heaplab_track::bisect::{Decision, Found, SoughtStep, recordings, search};
 use heaplab_track::measure::{Measurement, some};
 use heaplab_track::repository::Repository;
 use heaplab_track::run::Commit;
 use heaplab_track::store::{Store, Subject, Writer};
-use heaplab_track::{Figure, History, TrackError, page, text};
+use heaplab_track::{Figure, History, TrackError, page, steps, text};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,11 +53,7 @@ impl Where {
     fn store(&self) -> Result<PathBuf, TrackError> {
         match &self.store {
             Some(store) => Ok(store.clone()),
-            None => {
-                let mut beside = self.repository()?.folder().as_os_str().to_owned();
-                beside.push(".track");
-                Ok(beside.into())
-            }
+            None => Ok(self.repository()?.store()),
         }
     }
 }
@@ -145,24 +139,11 @@ struct ShowArgs {
 #[derive(Debug, clap::Args)]
 struct Shown {
     /// The figure: live, objects, resident, allocations or requested
-    #[arg(long, value_name = "FIGURE", default_value = "live", value_parser = figure)]
+    #[arg(long, value_name = "FIGURE", default_value = "live", value_parser = Figure::parse)]
     of: Figure,
     /// Steps of at least so much of the level before; smaller ones are counted
-    #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = share)]
+    #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = steps::share)]
     least: f64,
-}
-
-fn figure(text: &str) -> Result<Figure, String> {
-    let known = Figure::ALL.into_iter().find(|figure| figure.name() == text);
-    known.ok_or_else(|| Figure::ALL.map(Figure::name).join(", "))
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let number = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
-    number
-        .filter(|percent| (0.0..=1e6).contains(percent))
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| "expected percent, such as 0.5%".into())
 }
 
 /// Arguments of `heaplab track bisect`.
@@ -178,7 +159,7 @@ struct BisectArgs {
     #[arg(long, value_name = "NAME")]
     phase: Option<String>,
     /// The figure: live, objects, resident, allocations or requested
-    #[arg(long, value_name = "FIGURE", default_value = "live", value_parser = figure)]
+    #[arg(long, value_name = "FIGURE", default_value = "live", value_parser = Figure::parse)]
     of: Figure,
     /// Runs of each commit
     #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
@@ -199,18 +180,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
 }
 
-/// The code of a signal wins: what it interrupted is kept.
-fn interrupted(work: impl FnOnce(&AtomicBool) -> Result<ExitCode>) -> Result<ExitCode> {
-    let (ended, signal) = interrupts::flagged(work);
-    match signal {
-        Some(signal) => {
-            ended?;
-            Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)))
-        }
-        None => ended,
-    }
-}
-
 fn subject(args: &RunArgs, repository: &Repository) -> Result<Subject, TrackError> {
     Ok(Subject {
         repository: repository.folder().display().to_string(),
@@ -228,7 +197,9 @@ fn measure_all(args: &RunArgs, stop: &AtomicBool) -> Result<ExitCode> {
     let all = repository.commits(&args.commits)?;
     let commits = some(&all, args.at_most);
     let mut writer = Writer::open(&args.place.store()?, &subject(args, &repository)?)?;
-    notes(&repository)?;
+    for note in repository.notes()? {
+        eprintln!("heaplab track: note: {note}");
+    }
     if args.retry {
         writer.forget_failures(&|id| commits.iter().any(|commit| commit.id == id))?;
     }
@@ -251,8 +222,7 @@ fn measure_all(args: &RunArgs, stop: &AtomicBool) -> Result<ExitCode> {
     cleared(&measurement);
     drop(measurement);
     if stop.load(Ordering::Relaxed) {
-        eprintln!("heaplab track: {}", TrackError::Interrupted);
-        return Ok(ExitCode::SUCCESS);
+        return Err(TrackError::Interrupted.into());
     }
     let history = History::of(&Store::open(&folder)?)?;
     print_history(&history, Figure::Live, 0.001, 20)?;
@@ -260,21 +230,6 @@ fn measure_all(args: &RunArgs, stop: &AtomicBool) -> Result<ExitCode> {
         history.commits.iter().any(|place| place.commit.id == commit.id && place.runs > 0)
     };
     Ok(ExitCode::from(u8::from(!commits.iter().any(is_measured))))
-}
-
-/// What a user should know of the checkout before hours of measuring.
-fn notes(repository: &Repository) -> Result<(), TrackError> {
-    if repository.is_shallow()? {
-        eprintln!(
-            "heaplab track: note: this clone lacks older commits; after git fetch --unshallow a store of it has another order"
-        );
-    }
-    if repository.is_changed()? {
-        eprintln!(
-            "heaplab track: note: the checkout has changes that are not committed; commits are measured, and they are not"
-        );
-    }
-    Ok(())
 }
 
 fn cleared(measurement: &Measurement) {
@@ -316,25 +271,12 @@ fn bisect(args: &BisectArgs, stop: &AtomicBool) -> Result<ExitCode> {
     let mut tell = |decision: &Decision| {
         eprintln!("{}", text::decision(decision, &all[decision.at], args.of));
     };
-    let found = search(all.len(), &mut measure, &mut tell);
+    let found: Result<_, TrackError> = search(all.len(), &mut measure, &mut tell);
     cleared(&measurement);
-    let found = match found {
-        Err(error @ TrackError::Interrupted) => {
-            eprintln!("heaplab track: {error}");
-            return Ok(ExitCode::SUCCESS);
-        }
-        other => other?,
-    };
+    let found = found?;
     println!("{}", text::found(found, &all, &sought))?;
-    match recordings(found, &all, &measurement) {
-        _ if found == Found::NoStep => {}
-        Some(both) => {
-            let [before, after] = both.map(|path| shell::quoted(&path));
-            println!("heaplab compare {before} {after} says why.")?
-        }
-        None => {
-            println!("With --keep, recordings stay in the store, and heaplab compare says why.")?
-        }
+    if let Some(line) = text::why(found, recordings(found, &all, &measurement).as_ref()) {
+        println!("{line}")?;
     }
     Ok(ExitCode::from(match found {
         Found::Commit(_) => 0,

@@ -8,13 +8,10 @@ use crate::commands::own_file;
 use crate::usage_error::Misasked;
 use crate::{answer, heaps};
 use anyhow::{Result, bail};
-use heaplab_experiment::own::cells;
-use heaplab_experiment::pair::{Pair, PairResults, run_pair};
-use heaplab_experiment::prepare::How;
-use heaplab_experiment::results::{HugePages, Touch};
+use heaplab_experiment::trial::Trial;
 use heaplab_findings::Basis;
 use heaplab_record::output;
-use heaplab_report::{Analysis, WhatIf, advice, analyse_with, profile_of, select};
+use heaplab_report::{WhatIf, advice, analyse_whole, profile_of, select};
 use heaplab_terminal as terminal;
 use heaplab_terminal::bus::{self, Mapped};
 use heaplab_terminal::progress;
@@ -95,7 +92,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     // Refuse unknown functions before reading the recording.
     Changer::new(bundle.tables(), &asked, selection.process)
         .map_err(|error| Misasked(error.to_string()))?;
-    let analysis = analysed(&bundle, selection, args.allocator)?;
+    let analysis = progress(&bundle, "reading", |read| {
+        analyse_whole(&bundle, selection, args.allocator, read)
+    })?;
     if analysis.profile.totals.requests == 0 {
         bail!("{}: no allocation of this process was recorded", args.bundle.display());
     }
@@ -107,20 +106,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let changed = write(&bundle, &rules, selection, &path, args.quiet)?;
     let after = Bundle::open(&path)?;
     let profile_after = progress(&after, "reading", |read| profile_of(&after, selection, read))?;
-    let how =
-        Replay { space_only: args.space, reps: args.reps, limit_s: args.limit, quiet: args.quiet };
-    let replay = replayed([&bundle, &after], selection, &specs, &how)?;
+    let (executable, limit) = (own_file()?, Duration::from_secs(args.limit));
+    let trial = Trial { executable, space_only: args.space, reps: args.reps, limit };
+    let bar = replay::progress_bar(args.quiet);
+    let show = |now: &_| replay::show_progress(&bar, now);
+    let replay = trial.replay([&bundle, &after], selection, &specs, show);
+    bar.finish_and_clear();
+    let replay = replay?;
     let whatif = WhatIf::new(&path, &rules, changed, [&analysis.profile, &profile_after], replay);
     answer::print_pretty(args.json, &whatif, || whatif.text(&path, terminal::columns()))?;
     let measured = whatif.replay.after.heaps.iter().any(|heap| heap.space.is_some());
     Ok(if measured { ExitCode::SUCCESS } else { ExitCode::from(1) })
-}
-
-/// The recording with every stack and size of its findings.
-pub fn analysed(bundle: &Bundle, selection: Selection, basis: Option<Basis>) -> Result<Analysis> {
-    Ok(progress(bundle, "reading", |read| {
-        analyse_with(bundle, selection, basis, Vec::new(), advice::whole, read)
-    })?)
 }
 
 /// The changes that were asked for, but those of findings.
@@ -163,42 +159,4 @@ fn write(
         WhatIfError::Trace(error) => heaplab_profile::choose::of_recording(bundle)(error).into(),
         asked => Misasked(asked.to_string()).into(),
     })
-}
-
-/// How both workloads are replayed.
-#[derive(Clone, Copy, Debug)]
-pub struct Replay {
-    /// Space and no time.
-    pub space_only: bool,
-    /// Blocks of time cells.
-    pub reps: u32,
-    /// After so many seconds a cell counts as failed.
-    pub limit_s: u64,
-    /// Show no progress.
-    pub quiet: bool,
-}
-
-/// Replays a recording and the changed one on the heaps.
-pub fn replayed(
-    bundles: [&Bundle; 2],
-    selection: Selection,
-    specs: &[heaps::Heap],
-    asked: &Replay,
-) -> Result<PairResults> {
-    let executable = own_file()?;
-    let how = How {
-        touch: Touch::Known,
-        threads: false,
-        reps: asked.reps,
-        seed: 1,
-        margin: 0.03,
-        huge_pages: HugePages::None,
-    };
-    let mut pair = Pair::of(bundles, selection, specs, &executable, &how)?;
-    (pair.before.time, pair.after.time) = (!asked.space_only, !asked.space_only);
-    let runner = cells(executable, Duration::from_secs(asked.limit_s), None);
-    let bar = replay::progress_bar(asked.quiet);
-    let results = run_pair(&pair, &runner, |progress| replay::show_progress(&bar, progress));
-    bar.finish_and_clear();
-    Ok(results?)
 }

@@ -1,8 +1,7 @@
 //! `heaplab curve RECORDING --on HEAPS`: the lab's own heaps in place of a command.
 
-use super::{Args, exit_code, find_minimum, measure_all, question, show_curves};
-use crate::commands::own_file;
-use crate::commands::replay;
+use super::{Args, find_minimum, measure_all, question, show_curves};
+use crate::commands::{interrupted, own_file, replay};
 use crate::heaps::{self, FAMILIES};
 use crate::usage_error::Misasked;
 use anyhow::Result;
@@ -11,7 +10,6 @@ use heaplab_curve::summary::Asked;
 use heaplab_experiment::Plan as Replay;
 use heaplab_experiment::own::cells;
 use heaplab_experiment::prepare::{self, How};
-use heaplab_record::interrupts;
 use heaplab_terminal::bus::{self, Mapped};
 use std::path::Path;
 use std::process::ExitCode;
@@ -41,13 +39,12 @@ pub fn run(args: &Args, path: &Path) -> Result<ExitCode> {
         budget: args.budget.clone(),
         workload: Some(replay.workload.clone()),
     };
-    let (ended, signal) = interrupts::flagged(|stop| {
+    interrupted(|stop| {
         let runner = cells(executable, Duration::from_secs_f64(args.timeout), None);
         let source = Replays::new(FAMILIES, replay, runner, stop);
         if args.min_heap {
             return find_minimum(args, &plan, &source);
         }
         show_curves(args, &plan, measure_all(&plan, &source), &asked)
-    });
-    exit_code(ended, signal)
+    })
 }
