@@ -279,6 +279,31 @@ fn an_import_says_what_it_read_and_makes_up_no_time() {
     assert!(!folder.path().join("huge.heaplab").exists());
 }
 
+#[test]
+fn an_import_replaces_a_bundle_only_where_force_asks_for_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let import = |trace: &str, options: &[&str]| {
+        fs::write(folder.path().join("trace.txt"), trace).unwrap();
+        let words = [&["import", "trace.txt", "-o", "one.heaplab"], options].concat();
+        heaplab(folder.path(), &words)
+    };
+    let holds = |events: &str| {
+        let report = text(&heaplab(folder.path(), &["report", "one.heaplab"]).stdout);
+        assert!(report.contains(&format!("· {events} ·")), "{report}");
+    };
+    let (one, two) = ("1: malloc 0x10 20\n", "1: malloc 0x10 20\n1: malloc 0x40 20\n");
+    assert!(import(one, &[]).status.success());
+    let refused = import(two, &[]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("one.heaplab"), "{}", text(&refused.stderr));
+    holds("1 event");
+    // A trace that cannot be read leaves the earlier bundle as it was.
+    assert_eq!(import("nonsense\n", &["--force"]).status.code(), Some(1));
+    holds("1 event");
+    assert!(import(two, &["--force"]).status.success());
+    holds("2 events");
+}
+
 /// A bundle of this trace, which lies in the folder.
 fn imported(folder: &Path, name: &str) -> Output {
     heaplab(folder, &["import", &format!("{name}.trace"), "-o", &format!("{name}.heaplab")])

@@ -1,4 +1,4 @@
-//! `heaplab record` on a terminal: whose screen it is while the program runs.
+//! `heaplab record` and `heaplab replay` on a terminal: what of their progress a person sees.
 
 use std::fs::File;
 use std::io::Read;
@@ -30,20 +30,25 @@ fn terminal() -> (File, OwnedFd) {
 /// What stands on the terminal after a recording of half a second, with standard error on it, and
 /// standard output too or nowhere.
 fn shown(folder: &Path, options: &[&str], has_output: bool) -> String {
-    let (mut master, slave) = terminal();
-    let output = if has_output { Stdio::from(slave.try_clone().unwrap()) } else { Stdio::null() };
     let mut record = Command::new(env!("CARGO_BIN_EXE_heaplab"));
     record.current_dir(folder).args(["record", "--force", "-o", "x.heaplab"]).args(options);
     record.args(["--", "sh", "-c", "echo before; sleep 0.5; echo after"]);
-    let mut recorder = record.stdin(Stdio::null()).stdout(output).stderr(slave).spawn().unwrap();
-    drop(record);
+    written(record, has_output)
+}
+
+/// What a command that succeeds writes to the terminal.
+fn written(mut command: Command, has_output: bool) -> String {
+    let (mut master, slave) = terminal();
+    let output = if has_output { Stdio::from(slave.try_clone().unwrap()) } else { Stdio::null() };
+    let mut child = command.stdin(Stdio::null()).stdout(output).stderr(slave).spawn().unwrap();
+    drop(command);
     let mut all = Vec::new();
     let mut part = [0; 4096];
     // An error is the terminal's other end being closed.
     while let Ok(length @ 1..) = master.read(&mut part) {
         all.extend_from_slice(&part[..length]);
     }
-    assert!(recorder.wait().unwrap().success());
+    assert!(child.wait().unwrap().success());
     String::from_utf8_lossy(&all).into_owned()
 }
 
@@ -74,5 +79,23 @@ fn progress_is_not_written_where_the_program_writes() {
                 && quiet.contains("heaplab: next"),
             "{quiet:?}"
         );
+    }
+}
+
+#[test]
+fn a_replay_shows_its_progress_unless_it_is_quiet() {
+    let folder = tempfile::tempdir().unwrap();
+    shown(folder.path(), &["-q"], false);
+    let replay = |options: &[&str]| {
+        let mut replay = Command::new(env!("CARGO_BIN_EXE_heaplab"));
+        replay.current_dir(folder.path()).args(["replay", "x.heaplab", "--space", "--on", "glibc"]);
+        replay.args(options);
+        written(replay, false)
+    };
+    let loud = replay(&[]);
+    assert!(loud.contains(" cells, "), "{loud:?}");
+    for quiet in ["--quiet", "-q"] {
+        let quiet = replay(&[quiet]);
+        assert!(!quiet.contains("cells"), "{quiet:?}");
     }
 }
