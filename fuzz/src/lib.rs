@@ -8,6 +8,7 @@
 
 pub mod chunks;
 mod common;
+pub mod curve;
 pub mod elastic;
 pub mod events;
 pub mod expression;

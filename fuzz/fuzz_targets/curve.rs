@@ -1,0 +1,5 @@
+//! See `src/curve.rs`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| heaplab_fuzz::curve::run(data));
