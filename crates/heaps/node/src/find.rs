@@ -103,7 +103,7 @@ fn version_of(node: &Path) -> Result<String, NodeError> {
         Some(version) => Ok(version.into()),
         None => Err(NodeError::WrongVersion {
             path: node.into(),
-            expected: "a Node that tells its version".into(),
+            expected: "to tell its version".into(),
             found: format!("{} and {said:?}", ended.how()),
         }),
     }

@@ -260,7 +260,8 @@ impl V8Heap {
             free_percents: spec.free_percents.iter().rev().copied().collect(),
         };
         let forced_at = spec.every;
-        let pacing = Pacing::new(spec.overhead_percent, spec.semi_space_bytes, spec.limit_bytes);
+        let new_bytes = capacity_pages * spec.version.area_bytes;
+        let pacing = Pacing::new(spec.overhead_percent, new_bytes, spec.limit_bytes);
         Ok(V8Heap {
             parts,
             spec,

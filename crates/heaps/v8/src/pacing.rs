@@ -5,6 +5,8 @@
 //! V8 without the flag takes a factor from the speeds of its program and its collector, from 1.1 to
 //! 4, so that two runs differ; with the flag the factor is what it says.
 //!
+//! tests/pacing_against_node.rs holds limits and beginnings against real Nodes.
+//!
 //! Deviations: V8 begins to mark in steps where the limit is reached, and ends a while later; here
 //! the whole collection runs there. The first limit is that of an empty heap; V8 begins with a
 //! larger one, which it lowers by how much survives scavenges.
@@ -17,7 +19,7 @@ const GROWING_STEP_BYTES: usize = 8 << 20;
 pub struct Pacing {
     /// Growth between two collections, percent; `None`: no collection is due by size.
     percent: Option<u32>,
-    /// Capacity of new space, which may be promoted as a whole.
+    /// Capacity of new space, which may be promoted as a whole: the areas of its pages.
     new_bytes: usize,
     /// Most that the old generation may ever have.
     largest_bytes: usize,

@@ -108,7 +108,7 @@ pub const PARAMETERS: [Parameter; 12] = [
         name: "compact",
         takes: "never, regular or always",
         default: "regular",
-        help: "which pages a full collection empties",
+        help: "which pages a full collection empties; always is equal to the real V8 only with base=",
     },
     Parameter {
         name: "shape",

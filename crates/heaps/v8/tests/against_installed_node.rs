@@ -4,30 +4,14 @@
 //!
 //! The workloads are not those of the recorded figures: other lengths, other random numbers.
 
+mod installed;
 mod oracle;
 mod shapes;
 
-use heaplab_node::{NodeError, Spec, find};
 use heaplab_v8::facts;
+use installed::have;
 use oracle::{Setting, blocks, equal, line, waste};
 use shapes::{Length, SHAPES, workload};
-
-/// The versions that CI installs.
-const REQUIRED: [&str; 2] = ["13.14.0", "14.21.3"];
-
-/// Whether this Node is installed. Says so where it is not; fails where
-/// `HEAPLAB_REQUIRE_ORACLES=1`, for the versions that CI installs.
-fn have(version: &str) -> bool {
-    let found = Spec::parse(&format!("version={version}"))
-        .map_err(|error| error.to_string())
-        .and_then(|spec| find::node(&spec).map_err(|error: NodeError| error.to_string()));
-    let Err(error) = found else { return true };
-    let required = REQUIRED.contains(&version)
-        && std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() == Ok("1");
-    assert!(!required, "{error}");
-    eprintln!("skipped: {error}");
-    false
-}
 
 #[test]
 fn old_space_is_equal_to_the_byte_in_each_version() {
