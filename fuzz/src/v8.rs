@@ -49,23 +49,27 @@ pub fn run(input: &[u8]) {
     spec.strategy = strategy;
     // In half of all lists the runtime's own objects are known, and move.
     if *parameters > 127 {
-        spec.base = Some((0..3).map(own_page).collect());
+        let area_bytes = spec.version.area_bytes as u32;
+        spec.base = Some((0..3).map(|number| own_page(number, area_bytes)).collect());
     }
     let operations = operations(rest, LARGEST_REGULAR_BYTES);
     drive(V8Heap::new(spec).expect("address space"), &operations).expect("a sound heap");
 }
 
-/// A page of the runtime's own objects with holes between: the first one is cut short, and stays.
-fn own_page(number: u32) -> OwnPage {
-    let step = 3_000 + 504 * number;
-    let objects = (0..40).map(|at| (at * step, 1_496 + 8 * number + 32 * at)).collect::<Vec<_>>();
-    OwnPage {
-        live_bytes: objects.iter().map(|(_, bytes)| bytes).sum(),
-        objects,
-        cut_bytes: if number == 0 { 100_000 } else { 0 },
-        stays: number == 0,
-        remembered: number == 1,
+/// A page full of the runtime's own objects, as `node` leaves them: what is left of a page with
+/// holes would serve the workload. The first one is cut short, and stays.
+fn own_page(number: u32, area_bytes: u32) -> OwnPage {
+    let cut_bytes = if number == 0 { 100_000 } else { 0 };
+    let end = area_bytes - cut_bytes;
+    let (mut objects, mut at) = (Vec::new(), 0);
+    while at < end {
+        let bytes = 1_496 + 8 * number + 32 * (objects.len() as u32 % 40);
+        let bytes = if end - at < 2 * bytes { end - at } else { bytes };
+        objects.push((at, bytes));
+        at += bytes;
     }
+    let remembered = number == 1;
+    OwnPage { live_bytes: end, objects, cut_bytes, stays: number == 0, remembered }
 }
 
 /// A strategy as a file describes it: categories that grow by a factor, and ways to search, to

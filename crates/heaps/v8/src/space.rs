@@ -134,7 +134,7 @@ impl OldGeneration {
     /// Bytes in the workload's objects in the main space.
     pub fn used_bytes(&self) -> usize {
         let cells = self.segregated.as_ref().map_or(0, Segregated::used_bytes);
-        self.spaces[MAIN].used_bytes() - self.base.1 + cells
+        self.spaces[MAIN].used_bytes().saturating_sub(self.base.1) + cells
     }
 
     /// Pages that were added since the last full collection.
@@ -142,9 +142,10 @@ impl OldGeneration {
         self.work.new_pages - self.pages_before
     }
 
-    /// Committed bytes of the main space, for the workload.
+    /// Committed bytes of the main space beyond the start's; 0 where a compaction left fewer pages
+    /// than the runtime's own objects had.
     pub fn main_committed_bytes(&self) -> usize {
-        (self.spaces[MAIN].list.length - self.base.0) * PAGE_BYTES + self.span_bytes()
+        self.spaces[MAIN].list.length.saturating_sub(self.base.0) * PAGE_BYTES + self.span_bytes()
     }
 
     fn span_bytes(&self) -> usize {
@@ -356,7 +357,7 @@ impl OldGeneration {
     /// Committed bytes of old space and of large objects.
     pub fn committed_bytes(&self) -> usize {
         let pages: usize = self.spaces.iter().map(|space| space.list.length).sum();
-        (pages - self.base.0) * PAGE_BYTES + self.large_bytes + self.span_bytes()
+        pages.saturating_sub(self.base.0) * PAGE_BYTES + self.large_bytes + self.span_bytes()
     }
 
     /// Whether the limit leaves room for so many bytes (`Heap::CanExpandOldGeneration`): in what
