@@ -16,7 +16,7 @@ use crate::{SpaceSample, system};
 use heaplab_heap::witness::{Objects, Witness, check_after_full};
 use heaplab_heap::{Ask, Birth, Collected, Collection, Origin, Request, Violation};
 use heaplab_trace::program::{
-    Managed, Program, Step, TRANSIENT_WORDS, decode, slot_at, transients,
+    Managed, Program, Step, TRANSIENT_WORDS, decode, is_freed_at, slot_at, transients,
 };
 use std::ptr::NonNull;
 
@@ -130,7 +130,8 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
                     }
                     let request =
                         Request { zeroed, align: 1 << align_log2, ..Request::of(size as usize) };
-                    if !W::SEES_ALL && !self.next_old {
+                    // Most births are no transients, and asking the heap costs more than a look.
+                    if !W::SEES_ALL && !self.next_old && is_freed_at(words, *at, slot) {
                         let run = &words[word..end.min(words.len())];
                         let born = self.transients::<POLICY>(slot, run, request);
                         if born > 0 {

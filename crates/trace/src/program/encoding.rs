@@ -149,6 +149,12 @@ pub fn slot_at(word: u32) -> usize {
     (word >> 3) as usize
 }
 
+/// Whether the instruction at `at` frees the block in `slot`.
+#[inline(always)]
+pub fn is_freed_at(words: &[u32], at: usize, slot: u32) -> bool {
+    words.get(at) == Some(&(slot << 3 | FREE))
+}
+
 /// Words of a birth and the death that follows.
 pub const TRANSIENT_WORDS: usize = 3;
 

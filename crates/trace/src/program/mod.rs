@@ -24,7 +24,7 @@ pub use cache::{cached, until, with_moments};
 pub use compiler::{Standing, compile, compile_and_standing};
 
 pub use encoding::{
-    Corrupt, Managed, SIZE_MAX, Step, TRANSIENT_WORDS, decode, slot_at, transients,
+    Corrupt, Managed, SIZE_MAX, Step, TRANSIENT_WORDS, decode, is_freed_at, slot_at, transients,
 };
 pub use file::{Checkpoint, Facts, Program, RegionKind, VERSION};
 
