@@ -1,8 +1,11 @@
-//! A Chromium of one's own: headless, with a profile that nobody had before, ended with the value.
+//! A Chromium of one's own: headless, with a profile that nobody had before. It ends with the
+//! value, or with the thread that started it, however that ends.
 
 use crate::CaptureError;
+use rustix::process::{Signal, geteuid, set_parent_process_death_signal};
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -87,11 +90,16 @@ fn start(name: &Path, profile: &Path) -> io::Result<Child> {
     let mut command = Command::new(name);
     command.args(["--headless=new", "--disable-gpu", "--disable-dev-shm-usage"]);
     command.args(["--no-first-run", "--remote-debugging-port=0", "--window-size=1280,800"]);
-    if rustix::process::geteuid().is_root() {
+    if geteuid().is_root() {
         command.arg("--no-sandbox");
     }
     command.arg(format!("--user-data-dir={}", profile.display())).arg("about:blank");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: between fork and exec only one call of the kernel is made, on a number.
+    unsafe {
+        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+    }
+    command.spawn()
 }
 
 impl Drop for Browser {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 /// Opens dialogs, and keeps what it has closed.
 const PAGE: &str = "<title>Dialogs</title><input id=name><button id=open>open</button>\
@@ -128,4 +129,39 @@ fn what_is_no_scenario_starts_no_browser() {
     assert!(!folder.path().join("out").exists());
     let said = failed(&scenario(folder.path(), "action:\nwait 1ms\nback:\nwait 1ms\n", &words), 1);
     assert!(said.contains("/nonexistent cannot be started"), "{said}");
+}
+
+/// Processes in whose command line this stands.
+fn running(text: &str) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(text)).count()
+}
+
+#[test]
+fn a_browser_ends_with_whoever_started_it() {
+    if !have_chromium() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let steps = "goto data:text/html,\naction:\nwait 3600s\nback:\nwait 1s\n";
+    fs::write(folder.path().join("steps.txt"), steps).unwrap();
+    let mut heaplab = Command::new(env!("CARGO_BIN_EXE_heaplab"))
+        .args(["snapshot", "scenario", "steps.txt", "-o", "out"])
+        .current_dir(folder.path())
+        .env("TMPDIR", folder.path())
+        .spawn()
+        .unwrap();
+    let profile = format!("--user-data-dir={}", folder.path().display());
+    let wait_until = |is_so: &dyn Fn() -> bool| {
+        let until = Instant::now() + Duration::from_secs(300);
+        while !is_so() {
+            assert!(Instant::now() < until, "{} processes", running(&profile));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    wait_until(&|| running(&profile) > 1);
+    heaplab.kill().unwrap();
+    heaplab.wait().unwrap();
+    wait_until(&|| running(&profile) == 0);
 }
