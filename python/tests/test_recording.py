@@ -95,6 +95,7 @@ def test_findings_replay_and_compare_say_what_the_program_says(recorded):
 def test_assertions_fail_with_the_functions_of_the_bytes(recorded):
     assert recorded[0].check("peak < 1GB") == ""
     assert "PyByteArray_Resize" in recorded[0].check("peak < 1MB")
+    assert "nosuch" in recorded[0].check("peak('nosuch') < 1MB", strict=True)
     with pytest.raises(heaplab.Error, match="peek"):
         recorded[0].check("peek < 1MB")
 

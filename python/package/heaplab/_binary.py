@@ -42,18 +42,23 @@ def find() -> str:
     return found
 
 
-def run(*arguments: str, codes: Sequence[int] = (0,)) -> str:
-    """The standard output of `heaplab ARGUMENTS`. `Error` where its exit code is none of `codes`."""
+def call(*arguments: str, codes: Sequence[int] = (0,)) -> subprocess.CompletedProcess:
+    """Runs `heaplab ARGUMENTS`. `Error` where its exit code is none of `codes`."""
     done = subprocess.run([find(), "--color=never", *arguments], capture_output=True, text=True)
     if done.returncode not in codes:
         said = done.stderr.strip() or f"heaplab {arguments[0]} ended with {done.returncode}"
         raise Error(said.removeprefix("heaplab: "))
-    return done.stdout
+    return done
 
 
-def run_json(*arguments: str, codes: Sequence[int] = (0,)) -> dict:
+def run(*arguments: str) -> str:
+    """The standard output of `heaplab ARGUMENTS`."""
+    return call(*arguments).stdout
+
+
+def run_json(*arguments: str) -> dict:
     """The JSON that `heaplab ARGUMENTS` prints."""
-    text = run(*arguments, codes=codes)
+    text = run(*arguments)
     try:
         return json.loads(text)
     except ValueError as error:
