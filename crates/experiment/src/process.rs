@@ -1,13 +1,16 @@
 //! A cell as a fresh process: the same executable again, told what to do on its standard input.
 //!
 //! Its environment is empty but for what the heap's parameters need and where libraries are found:
-//! allocators read a dozen variables, and even the environment's length moves the stack. Space
+//! allocators read a dozen variables, and even the environment's length moves the stack. It gets
+//! the replay program as an open file: a path's length would move glibc's heap, which is the cell's
+//! own too, and a workload would need another page where its folder has a longer name. Space
 //! cells run without address space randomisation, so that two of them lay out memory alike; time
 //! cells run with it, so that no single layout's luck decides.
 
 use heaplab_replay::{CellKind, CellReport, CellRequest};
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -45,6 +48,8 @@ pub struct Processes<'a> {
 
 /// What of this process's environment a cell keeps.
 pub const KEPT: [&str; 1] = ["LD_LIBRARY_PATH"];
+/// The open replay program in a cell's process: higher than what heaplab itself has open.
+const PROGRAM_DESCRIPTOR: i32 = 63;
 /// What a cell may say on its standard error before it is cut.
 const ERROR_BYTES_MAX: u64 = 64 * 1024;
 
@@ -63,22 +68,34 @@ impl CellRunner for Processes<'_> {
             .stderr(Stdio::piped());
         command.envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.envs(environment.iter().map(|(name, value)| (name, value)));
-        if matches!(request.kind, CellKind::Space | CellKind::Verify) {
-            // SAFETY: personality is a system call and nothing else, which is allowed between fork
-            // and exec.
-            unsafe {
-                command.pre_exec(|| {
+        let program = File::open(&request.program)
+            .map_err(|error| format!("{} cannot be opened: {error}", request.program.display()))?;
+        let is_laid_out_alike = matches!(request.kind, CellKind::Space | CellKind::Verify);
+        let descriptor = program.as_raw_fd();
+        // SAFETY: dup2 and personality are system calls and nothing else, which is allowed between
+        // fork and exec; `program` is open until after the spawn.
+        unsafe {
+            command.pre_exec(move || {
+                if libc::dup2(descriptor, PROGRAM_DESCRIPTOR) < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                if is_laid_out_alike {
                     // Where the system refuses, layouts differ from run to run; that costs
                     // precision only.
                     libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
-                    Ok(())
-                });
-            }
+                }
+                Ok(())
+            });
         }
+        let request = CellRequest {
+            program: format!("/proc/self/fd/{PROGRAM_DESCRIPTOR}").into(),
+            ..request.clone()
+        };
         let child = command
             .spawn()
             .map_err(|error| format!("{} cannot be started: {error}", self.executable.display()))?;
-        let question = serde_json::to_vec(request).map_err(|error| error.to_string())?;
+        drop(program);
+        let question = serde_json::to_vec(&request).map_err(|error| error.to_string())?;
         let (status, output, errors) = self.converse(child, &question)?;
         match serde_json::from_slice::<CellReport>(&output) {
             Ok(CellReport::Failed { reason }) => Err(reason),
@@ -227,7 +244,7 @@ mod tests {
         let request = CellRequest {
             heap: "glibc".into(),
             kind: CellKind::Canary,
-            program: "p".into(),
+            program: std::env::current_exe().unwrap(),
             touch: Touch::Known,
             threads: false,
             passes: 1,

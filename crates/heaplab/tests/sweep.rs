@@ -60,8 +60,14 @@ fn shards_and_one_run_write_the_same_files() {
         let kept = folder.path().join(format!("{name}.heaplab/replay-cells"));
         fs::remove_dir_all(kept).unwrap();
     }
+    // Neither is where they lie: a cell's own heap does not know.
+    let far = folder.path().join("a-folder-whose-name-is-longer-than-that-of-its-parent".repeat(3));
+    fs::create_dir(&far).unwrap();
+    for name in ["sqlite.heaplab", "python.heaplab", "plan.toml"] {
+        fs::rename(folder.path().join(name), far.join(name)).unwrap();
+    }
     for part in ["0/2", "1/2"] {
-        passed(heaplab(folder.path(), &["plan.toml", "-o", "parts", "-q", "--shard", part]));
+        passed(heaplab(&far, &["plan.toml", "-o", "../parts", "-q", "--shard", part]));
     }
     assert_eq!(
         space_files(&folder.path().join("whole")),
@@ -85,6 +91,8 @@ fn a_killed_sweep_goes_on() {
     assert_eq!(jobs[1]["timed"], true);
     let first = jobs[0]["job"].as_str().unwrap();
     passed(heaplab(folder.path(), &["plan.toml", "-o", "out", "-q", "--job", first]));
+    let left = passed(heaplab(folder.path(), &["plan.toml", "-o", "out", "--list"]));
+    assert_eq!(left.lines().count(), 5, "{left}");
     let mut child = Command::new(env!("CARGO_BIN_EXE_heaplab"))
         .args(["sweep", "plan.toml", "-o", "out", "-q"])
         .current_dir(folder.path())

@@ -89,9 +89,13 @@ impl Sweep {
         })
     }
 
-    /// All jobs, for a scheduler that hands them out (docs/sweep.md).
-    pub fn listed<'a>(&'a self, asked: &'a Asked) -> impl Iterator<Item = Listed<'a>> + 'a {
-        self.all_jobs().filter_map(|job| {
+    /// Jobs, for a scheduler that hands them out (docs/sweep.md).
+    pub fn listed<'a>(
+        &'a self,
+        asked: &'a Asked,
+        jobs: &'a [Job],
+    ) -> impl Iterator<Item = Listed<'a>> + 'a {
+        jobs.iter().filter_map(|job| {
             let place = self.names.iter().position(|name| *name == job.workload)?;
             Some(Listed {
                 job: job.to_string(),
@@ -166,6 +170,22 @@ impl Sweep {
             progress.done = done;
         }
         Ok(())
+    }
+
+    /// Those of `jobs` whose files are not in `folder`, which is begun where it holds nothing.
+    ///
+    /// # Errors
+    /// As for [`Sweep::run`].
+    pub fn missing(&self, jobs: Vec<Job>, folder: &Path) -> Result<Vec<Job>, SweepError> {
+        self.about.keep(folder)?;
+        let is_missing = |job: &Job| {
+            let Some(plan) = self.plan(job) else { return Err(SweepError::NoJob(job.to_string())) };
+            Ok(!self.is_done(job, &plan, &store::file(folder, job))?)
+        };
+        jobs.into_iter()
+            .map(|job| Ok(is_missing(&job)?.then_some(job)))
+            .filter_map(Result::transpose)
+            .collect()
     }
 
     /// Whether the job's file is there; it is read, so that a damaged one is told before hours of

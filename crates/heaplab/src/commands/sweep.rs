@@ -37,8 +37,8 @@ pub struct Args {
     /// Run only this job, for example sqlite/space or sqlite/block-00003; may stand several times
     #[arg(long, value_name = "JOB")]
     job: Vec<String>,
-    /// Print every job as a line of JSON, and run none
-    #[arg(long, conflicts_with_all = ["shard", "job", "output"])]
+    /// Print every job as a line of JSON, with -o those that are missing there, and run none
+    #[arg(long)]
     list: bool,
     /// What this machine is called [default: the host's name]
     #[arg(long, value_name = "NAME")]
@@ -88,15 +88,18 @@ fn sweep(args: &Args, path: &Path) -> Result<ExitCode> {
     let executable = own_file()?;
     let asked = Plan::read(path)?;
     let sweep = Sweep::prepare(path, &asked, &heaps::FAMILIES, &executable)?;
-    let Some(folder) = &args.output else {
-        for job in sweep.listed(&asked) {
+    let mut jobs: Vec<Job> = match &args.job[..] {
+        [] => sweep.jobs(args.shard.unwrap_or((0, 1))).collect(),
+        names => names.iter().map(|name| sweep.job(name)).collect::<Result<_, _>>()?,
+    };
+    let Some(folder) = args.output.as_ref().filter(|_| !args.list) else {
+        if let Some(folder) = &args.output {
+            jobs = sweep.missing(jobs, folder)?;
+        }
+        for job in sweep.listed(&asked, &jobs) {
             println!("{}", serde_json::to_string(&job)?)?;
         }
         return Ok(ExitCode::SUCCESS);
-    };
-    let jobs: Vec<Job> = match &args.job[..] {
-        [] => sweep.jobs(args.shard.unwrap_or((0, 1))).collect(),
-        names => names.iter().map(|name| sweep.job(name)).collect::<Result<_, _>>()?,
     };
     let bar = replay::progress_bar(args.quiet);
     let node = Node::this(args.node.as_deref());
