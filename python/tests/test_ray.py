@@ -104,7 +104,7 @@ def test_a_job_that_fails_is_told_and_the_others_run():
         assert not list(out.glob("*/*.json"))
         try:
             heaplab.ray.sweep(folder / "no.toml", out)
-        except RuntimeError as error:
+        except heaplab.Error as error:
             assert "no.toml" in str(error)
         else:
             raise AssertionError("a plan that is not there is told")

@@ -3,19 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A Python with the package's compiled part, pyarrow, pytest and IPython: the one named by
+/// A Python with the package's compiled part, pyarrow, pytest, IPython and Ray: the one named by
 /// HEAPLAB_PYTHON, or python3.
 fn python() -> Option<PathBuf> {
     let python =
         PathBuf::from(std::env::var_os("HEAPLAB_PYTHON").unwrap_or_else(|| "python3".into()));
     let probe = Command::new(&python)
-        .args(["-c", "import pyarrow, pytest, IPython, duckdb, pandas, polars"])
+        .args(["-c", "import pyarrow, pytest, IPython, duckdb, pandas, polars, ray"])
         .output();
     if probe.is_ok_and(|output| output.status.success()) {
         return Some(python);
     }
     let required = std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() == Ok("1");
-    let lacks = "lacks pyarrow, pytest, IPython, duckdb, pandas or polars (set HEAPLAB_PYTHON)";
+    let lacks =
+        "lacks pyarrow, pytest, IPython, duckdb, pandas, polars or ray (set HEAPLAB_PYTHON)";
     assert!(!required, "{} {lacks}", python.display());
     eprintln!("skipped: {} {lacks}", python.display());
     None
@@ -46,6 +47,11 @@ fn recordings_are_arrow_tables() {
 #[test]
 fn a_marked_test_runs_recorded_and_is_checked() {
     passes("test_heap_mark.py");
+}
+
+#[test]
+fn a_sweep_on_ray_loses_no_block_of_a_dead_node() {
+    passes("test_ray.py");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 """A sweep on a Ray cluster: one task a job. `python -m heaplab.ray plan.toml -o out` is `heaplab sweep` on many machines.
 
-Every node needs the same `heaplab` (on PATH, or named by HEAPLAB). Jobs of times run only where a node has the resource `timing`, one at a time
+Every node needs the same `heaplab` (heaplab.find() says which). Jobs of times run only where a node has the resource `timing`, one at a time
 (`ray start --resources '{"timing": 1}'`); jobs of space run anywhere. A job whose node dies is run anew, whole: a job's result is one file, which
 the driver writes when it is there, so that nothing is lost or counted twice. The driver holds no more than a few jobs for each node at once.
 """
@@ -13,7 +13,6 @@ import os
 import pathlib
 import shutil
 import socket
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -23,18 +22,12 @@ try:
 except ImportError as error:
     raise ImportError("heaplab.ray needs Ray: pip install 'heaplab[ray]'") from error
 
+from ._binary import Error, run
+
 __all__ = ["sweep", "main"]
 
 # What of a bundle is the recording; the rest is made from it.
 _MADE = ("replay-",)
-
-
-def _heaplab(arguments):
-    """What heaplab prints; what it says of a failure is the exception."""
-    done = subprocess.run([os.environ.get("HEAPLAB", "heaplab"), *arguments], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"{socket.gethostname()}: {done.stderr.strip() or f'heaplab ended with {done.returncode}'}")
-    return done.stdout
 
 
 def _packed(bundle):
@@ -80,7 +73,10 @@ def _run(job, plan, digest, content):
         path = pathlib.Path(folder, "plan.toml")
         # The plan of this bundle alone: JSON's strings, numbers and lists are TOML's.
         path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in {**plan, "bundles": [str(bundle)]}.items()))
-        _heaplab(["sweep", str(path), "-o", folder, "--job", job, "--node", node, "--quiet"])
+        try:
+            run("sweep", str(path), "-o", folder, "--job", job, "--node", node, "--quiet")
+        except Error as error:
+            raise Error(f"{node}: {error}") from None
         return pathlib.Path(folder, name, f"{file}.json").read_bytes()
 
 
@@ -95,10 +91,10 @@ def sweep(plan, output, at_once=None):
     """Runs what is missing in the folder `output` of the sweep that the file `plan` describes, on the cluster that `ray.init` reached.
 
     At most `at_once` jobs are with Ray at a time (four for each processor of the cluster). Returns what went wrong, as texts: a job that fails
-    does not keep others from running, and is run again by the next call. Raises RuntimeError where the plan itself cannot be run.
+    does not keep others from running, and is run again by the next call. Raises heaplab.Error where the plan itself cannot be run.
     """
     # Begins the folder, or refuses one of another sweep, before a node works for it.
-    missing = map(json.loads, _heaplab(["sweep", str(plan), "-o", str(output), "--list"]).splitlines())
+    missing = map(json.loads, run("sweep", str(plan), "-o", str(output), "--list").splitlines())
     asked, bundles, running, wrong = _plan(plan), {}, {}, []
     room = at_once or 4 * max(1, int(ray.cluster_resources().get("CPU", 1)))
 
@@ -120,7 +116,7 @@ def sweep(plan, output, at_once=None):
             content = ray.get(done)
             found = json.loads(content)
             if found["experiment"] != job["experiment"]:
-                raise RuntimeError(f"{found['node']['name']} runs another heaplab than the driver, or has another library of a heap; not kept")
+                raise Error(f"{found['node']['name']} runs another heaplab than the driver, or has another library of a heap; not kept")
             _written(pathlib.Path(output) / f"{job['job']}.json", content)
         except Exception as error:  # whatever it is, other jobs go on
             wrong.append(f"{job['job']}: {getattr(error, 'cause', None) or error}")
