@@ -310,6 +310,9 @@ mod tests {
         let (fitted, result) = fit(&Samples::new(&plan, &blocks), &all);
         assert!(!fitted.fits() && result.line.is_empty());
         let reason = result.reason.unwrap();
-        assert!(reason.starts_with("it explains less than half of how the time"), "{reason}");
+        assert!(
+            reason.starts_with("it explains less than half of how the points' time"),
+            "{reason}"
+        );
     }
 }
