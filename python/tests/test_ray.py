@@ -73,9 +73,8 @@ def test_a_dead_node_loses_no_block_and_counts_none_twice():
 
         # What does not depend on time is what one machine finds by itself, to the byte.
         alone = folder / "alone"
-        (folder / "space.toml").write_text(PLAN.format(repetitions=4))
         for workload in ("sqlite", "python"):
-            _heaplab(folder / "space.toml", "-o", alone, "--job", f"{workload}/space", "--quiet")
+            _heaplab(plan, "-o", alone, "--job", f"{workload}/space", "--quiet")
             ours, theirs = (json.loads((of / workload / "space.json").read_bytes()) for of in (alone, out))
             assert json.dumps(ours["results"]) == json.dumps(theirs["results"]), workload
         print(_heaplab("report", out))

@@ -57,7 +57,7 @@ fn within(ratio: Estimate, margin: f64) -> bool {
 /// A comparison of times, with the logarithm of each block's ratio, by the machine that ran it.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// What is said of it.
+    /// The ratio, its interval and its outcome.
     pub comparison: Comparison,
     /// The logarithms of each machine's blocks.
     pub nodes: Vec<Vec<f64>>,

@@ -217,13 +217,17 @@ pub fn content_version<'a>(files: impl Iterator<Item = &'a Path>) -> std::io::Re
             hash.update(path.as_os_str().as_encoded_bytes());
             continue;
         };
+        let mut length = 0_u64;
         loop {
             let read = file.read(&mut buffer)?;
             if read == 0 {
                 break;
             }
             hash.update(&buffer[..read]);
+            length += read as u64;
         }
+        // Where this file ends and the next one begins.
+        hash.update(&length.to_le_bytes());
     }
     Ok(format!("{:016x}", hash.digest()))
 }

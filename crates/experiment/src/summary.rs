@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Resamplings of the bootstrap.
 pub(crate) const RESAMPLES: usize = 10_000;
 /// Relative distance from the canary's median beyond which a block is called unsteady.
-const CANARY_SPREAD: f64 = 0.1;
+pub const CANARY_SPREAD: f64 = 0.1;
 
 /// Puts together what was measured.
 pub fn summarize(plan: &Plan, measured: &Measured, machine: Machine) -> Results {
@@ -273,13 +273,16 @@ fn time(plan: &Plan, measured: &Measured, heap: &str) -> Option<Time> {
     })
 }
 
+/// What the canary of a block took; `None`: the block has none, or it failed.
+pub fn canary_ns(block: &Block) -> Option<f64> {
+    block.cells.iter().find(|cell| cell.heap == CANARY).and_then(|cell| match cell.report {
+        CellReport::Canary { ns } => Some(ns as f64),
+        _ => None,
+    })
+}
+
 fn canary(blocks: &[Block]) -> Option<Canary> {
-    let of = |block: &Block| {
-        block.cells.iter().find(|cell| cell.heap == CANARY).and_then(|cell| match cell.report {
-            CellReport::Canary { ns } => Some((block.block, ns as f64)),
-            _ => None,
-        })
-    };
+    let of = |block: &Block| Some((block.block, canary_ns(block)?));
     let times: Vec<(u32, f64)> = blocks.iter().filter_map(of).collect();
     let median_ns = median(&times.iter().map(|(_, ns)| *ns).collect::<Vec<_>>())?;
     let distance = |ns: f64| (ns / median_ns - 1.0).abs();

@@ -13,17 +13,14 @@ use heaplab_experiment::plan::CANARY;
 use heaplab_experiment::results::{Machine, Measure, Results};
 use heaplab_experiment::run::{Block, Measured};
 use heaplab_experiment::statistics::median;
-use heaplab_experiment::summary::summarize;
+use heaplab_experiment::summary::{CANARY_SPREAD, canary_ns, summarize};
 use heaplab_experiment::verdict;
-use heaplab_replay::CellReport;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// The version of the JSON; it changes when a field changes its meaning.
 const FORMAT_VERSION: u32 = 1;
-/// Relative distance from the median of a node's canaries beyond which a block is void.
-pub const CANARY_SPREAD: f64 = 0.1;
 
 /// Everything that a sweep found (docs/sweep.md).
 #[derive(Clone, Debug, Serialize)]
@@ -81,6 +78,8 @@ pub(crate) struct Found {
 /// The blocks of all workloads, before any is compared.
 pub(crate) struct Blocks {
     pub(crate) nodes: Vec<Node>,
+    /// The place of each node's name and epoch in `nodes`.
+    places: HashMap<(String, String), usize>,
     pub(crate) of: Vec<Vec<Found>>,
     notes: Vec<String>,
 }
@@ -104,19 +103,21 @@ impl Report {
             workloads.push(workload);
         }
         conclude(&mut workloads, &mut times);
-        let nodes = blocks.nodes.iter().enumerate().map(|(at, node)| {
-            let count = |is_void| {
-                let own = blocks.of.iter().flatten().filter(|block| block.node == at);
-                own.filter(|block| block.is_void == is_void).count() as u32
-            };
-            NodeBlocks {
+        let mut nodes: Vec<NodeBlocks> = blocks
+            .nodes
+            .iter()
+            .zip(canaries)
+            .map(|(node, canary)| NodeBlocks {
                 node: node.clone(),
-                blocks: count(false),
-                void_blocks: count(true),
-                canary_ns: canaries[at].unwrap_or_default(),
-            }
-        });
-        let mut nodes: Vec<NodeBlocks> = nodes.collect();
+                blocks: 0,
+                void_blocks: 0,
+                canary_ns: canary.unwrap_or_default(),
+            })
+            .collect();
+        for block in blocks.of.iter().flatten() {
+            let of = &mut nodes[block.node];
+            *(if block.is_void { &mut of.void_blocks } else { &mut of.blocks }) += 1;
+        }
         nodes.sort_by(|one, other| one.node.key().cmp(&other.node.key()));
         let mut notes = blocks.notes;
         notes.extend(noted(&about, &nodes, &workloads));
@@ -155,7 +156,8 @@ impl Blocks {
         folders: &[PathBuf],
         tell: &mut impl FnMut(u64),
     ) -> Result<Blocks, SweepError> {
-        let mut blocks = Blocks { nodes: Vec::new(), of: Vec::new(), notes: Vec::new() };
+        let mut blocks =
+            Blocks { nodes: Vec::new(), places: HashMap::new(), of: Vec::new(), notes: Vec::new() };
         let mut read = 0;
         for one in &about.workloads {
             let plan = one.plan();
@@ -186,8 +188,8 @@ impl Blocks {
 
     /// Which node this is.
     fn place(&mut self, node: Node) -> usize {
-        let known = self.nodes.iter().position(|known| known.key() == node.key());
-        known.unwrap_or_else(|| {
+        let key = (node.name.clone(), node.epoch.clone());
+        *self.places.entry(key).or_insert_with(|| {
             self.nodes.push(node);
             self.nodes.len() - 1
         })
@@ -195,12 +197,11 @@ impl Blocks {
 
     /// Marks what is void; gives the median canary of each node.
     pub(crate) fn void(&mut self) -> Vec<Option<f64>> {
-        let medians: Vec<Option<f64>> = (0..self.nodes.len())
-            .map(|node| {
-                let own = self.of.iter().flatten().filter(|block| block.node == node);
-                median(&own.filter_map(|block| block.canary_ns).collect::<Vec<_>>())
-            })
-            .collect();
+        let mut canaries: Vec<Vec<f64>> = vec![Vec::new(); self.nodes.len()];
+        for block in self.of.iter().flatten() {
+            canaries[block.node].extend(block.canary_ns);
+        }
+        let medians: Vec<Option<f64>> = canaries.iter().map(|own| median(own)).collect();
         for block in self.of.iter_mut().flatten() {
             let distance = block
                 .canary_ns
@@ -210,13 +211,6 @@ impl Blocks {
         }
         medians
     }
-}
-
-fn canary_ns(block: &Block) -> Option<f64> {
-    block.cells.iter().find(|cell| cell.heap == CANARY).and_then(|cell| match cell.report {
-        CellReport::Canary { ns } => Some(ns as f64),
-        _ => None,
-    })
 }
 
 /// What was found of one workload, and its comparisons of times before they are corrected.

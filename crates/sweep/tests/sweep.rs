@@ -188,7 +188,7 @@ fn what_is_interrupted_goes_on_and_nothing_counts_twice() {
     let twice = folder.path().join("twice");
     run(&sweep, (0, 1), &twice, "two", &Machine::of(3.0));
     let both = report(&[&out, &twice]);
-    assert_eq!(json(&whole).matches("\"blocks\": 4").count(), 2 + 2, "{}", json(&whole));
+    assert!(both.workloads.iter().all(|one| one.blocks == 4), "{}", json(&both));
     assert_eq!(both.workloads[0].results.comparisons, whole.workloads[0].results.comparisons);
     assert_eq!(both.notes.iter().filter(|note| note.contains("is there twice")).count(), 8);
     // More repetitions go on from the same folder.
