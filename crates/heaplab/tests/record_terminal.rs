@@ -1,4 +1,4 @@
-//! `heaplab record` and `heaplab replay` on a terminal: what of their progress a person sees.
+//! `heaplab record`, `replay` and `curve` on a terminal: what of their progress a person sees.
 
 use std::fs::File;
 use std::io::Read;
@@ -97,5 +97,26 @@ fn a_replay_shows_its_progress_unless_it_is_quiet() {
     for quiet in ["--quiet", "-q"] {
         let quiet = replay(&[quiet]);
         assert!(!quiet.contains("cells"), "{quiet:?}");
+    }
+}
+
+#[test]
+fn a_curve_shows_its_progress_unless_it_is_quiet() {
+    let folder = tempfile::tempdir().unwrap();
+    let curve = |options: &[&str]| {
+        let mut curve = Command::new(env!("CARGO_BIN_EXE_heaplab"));
+        curve.current_dir(folder.path()).args(["curve", "--vary", "N={1,2}", "--no-default"]);
+        curve.args(options).args(["--", "true"]);
+        written(curve, false)
+    };
+    for (options, progress) in
+        [(&["--reps", "1"][..], " runs, "), (&["--min-heap"], " tries at most")]
+    {
+        let loud = curve(options);
+        assert!(loud.contains(progress), "{loud:?}");
+        for quiet in ["--quiet", "-q"] {
+            let quiet = curve(&[options, &[quiet]].concat());
+            assert_eq!(quiet, "");
+        }
     }
 }

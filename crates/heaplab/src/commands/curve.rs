@@ -150,6 +150,9 @@ pub struct Args {
     /// Huge pages under heaps: none, or system (as the system is set and as each heap asks)
     #[arg(long, value_name = "WHICH", default_value = "none", requires = "bundle")]
     huge_pages: HugePages,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
     /// Serve one run: its request as JSON on standard input, its report on standard output
     #[arg(long, hide = true)]
     cell: bool,
@@ -201,7 +204,7 @@ fn commands(args: &Args, mut plan: Plan, vary: String, source: &Commands) -> Res
     }
     plan.code_version = source.code_version(&plan).context("cannot read the command's own file")?;
     source.check_runtime(&mut plan)?;
-    let measured = measure_all(&plan, source);
+    let measured = measure_all(&plan, source, args.quiet);
     let cleaned = if matches!(measured.ended, Some(Ended::Stopped(Stopped::Interrupted))) {
         Ok(())
     } else {
@@ -219,9 +222,9 @@ fn commands(args: &Args, mut plan: Plan, vary: String, source: &Commands) -> Res
 }
 
 /// Runs the plan, with progress.
-fn measure_all(plan: &Plan, source: &dyn CellSource) -> Measured {
+fn measure_all(plan: &Plan, source: &dyn CellSource, is_quiet: bool) -> Measured {
     // A bar would stand in the middle of the output that is shown.
-    let is_hidden = matches!(plan.settings.output, Output::Inherit);
+    let is_hidden = is_quiet || matches!(plan.settings.output, Output::Inherit);
     let bar = progress::bar(is_hidden, 0, "{bar:20} {pos}/{len} runs, {eta} left  {wide_msg}");
     let measured = run_plan(plan, source, |now| {
         // Variants may be called anything.
@@ -294,7 +297,7 @@ fn write_files(
 }
 
 fn find_minimum(args: &Args, plan: &Plan, source: &dyn CellSource) -> Result<ExitCode> {
-    let bar = progress::line(false, "{spinner} {msg}");
+    let bar = progress::line(args.quiet, "{spinner} {msg}");
     let found = minimum::find(plan, source, |now| {
         let now = lines::one_line(now);
         bar.set_message(format!("{now} ({} tries at most)", minimum::TRIES))

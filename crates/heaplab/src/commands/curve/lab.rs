@@ -45,6 +45,6 @@ pub fn run(args: &Args, path: &Path) -> Result<ExitCode> {
         if args.min_heap {
             return find_minimum(args, &plan, &source);
         }
-        show_curves(args, &plan, measure_all(&plan, &source), &asked)
+        show_curves(args, &plan, measure_all(&plan, &source, args.quiet), &asked)
     })
 }
