@@ -2,7 +2,8 @@
 //! for.
 
 use heaplab_snapshot::analysis::{Analysis, Filter, Options, PathLimits};
-use heaplab_snapshot::index::{Key, Summary};
+use heaplab_snapshot::index::{self, Indexed, Key};
+use heaplab_snapshot::summary::Summary;
 use heaplab_snapshot::{ReadOptions, Retainers, Snapshot, diff};
 
 /// One input.
@@ -42,6 +43,14 @@ pub fn run(data: &[u8]) {
     analysis.filtered_classes(Filter::RetainedByContexts);
     analysis.filtered_classes(Filter::SharedByNativeContexts);
     assert!(diff::compare(&analysis, &analysis).is_empty());
-    let (summary, key) = (Summary::of(&analysis), Key::of(data));
-    assert_eq!(Summary::from_index(&summary.to_index(&key), &key).as_ref(), Ok(&summary));
+    let key = Key::of(data, &ReadOptions::default(), &Options::default());
+    let mut out = Vec::new();
+    index::write(&analysis, &key, &mut out).expect("memory takes what is written");
+    // Behind a multiple of 8, which what is mapped begins at.
+    let mut room = vec![0u8; out.len() + 8];
+    let from = room.as_ptr().align_offset(8);
+    room[from..from + out.len()].copy_from_slice(&out);
+    let indexed = Indexed::open(&room[from..from + out.len()], data, &key, 2).expect("its index");
+    assert!(*indexed.snapshot() == snapshot);
+    assert_eq!(Summary::of(&indexed.analysis()), Summary::of(&analysis));
 }

@@ -9,7 +9,7 @@
 
 use anyhow::{Context, Result, ensure};
 use heaplab_snapshot::analysis::{Analysis, Options};
-use heaplab_snapshot::index::Summary;
+use heaplab_snapshot::summary::Summary;
 use heaplab_snapshot::{Graph, Snapshot};
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,11 +1,13 @@
 //! One measurement, in a process of its own: time, CPU time, memory besides the file, and the CPU
 //! time of each phase, by thread.
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use heaplab_snapshot::analysis::{Analysis, Options};
-use heaplab_snapshot::index::{Key, Summary};
+use heaplab_snapshot::index::{self, Indexed, Key};
 use heaplab_snapshot::leaks::{Born, Leaks};
 use heaplab_snapshot::session::Moment;
+use heaplab_snapshot::shortest_paths::Ways;
+use heaplab_snapshot::summary::Summary;
 use heaplab_snapshot::{Instructions, ReadOptions, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -31,14 +33,16 @@ pub enum One {
     Summary,
     /// The same with two threads.
     SummaryBy2,
-    /// The same from an index.
+    /// A summary from an index, which is looked at whole before.
     Index,
+    /// The shortest way to each object of the class that retains most, from an index.
+    IndexWays,
     /// Three files read, and the leaks of the third.
     Leaks,
 }
 
 /// All, with their names.
-pub const ALL: [(One, &str); 9] = [
+pub const ALL: [(One, &str); 10] = [
     (One::Read, "read into columns"),
     (One::ReadAvx2, "the same without AVX-512"),
     (One::ReadSse4, "the same without AVX2"),
@@ -46,14 +50,15 @@ pub const ALL: [(One, &str); 9] = [
     (One::ReadPortable, "the same without vectors"),
     (One::Summary, "read, and everything a summary shows"),
     (One::SummaryBy2, "the same with two threads"),
-    (One::Index, "summary from its index"),
+    (One::Index, "second question, from the index: summary"),
+    (One::IndexWays, "second question, from the index: ways to a class"),
     (One::Leaks, "leaks of three such files"),
 ];
 
 impl One {
     /// Whether it only reads.
     pub fn is_reading(self) -> bool {
-        !matches!(self, One::Summary | One::SummaryBy2 | One::Index | One::Leaks)
+        matches!(self, One::Read) || self.instructions().is_some()
     }
 
     /// Whether this machine can.
@@ -132,8 +137,8 @@ pub fn measure(
             && bytes.iter().step_by(4096).map(|byte| u64::from(*byte)).sum::<u64>() > 0,
         "an empty file"
     );
-    let index = if one == One::Index {
-        Some(summary_of(&bytes, 2)?.to_index(&Key::of(&bytes)))
+    let index = if matches!(one, One::Index | One::IndexWays) {
+        Some(index_of(&bytes, path)?)
     } else {
         None
     };
@@ -145,10 +150,7 @@ pub fn measure(
     BEFORE_S.set(thread_cpu_s());
     let (from, before) = (Instant::now(), process_used());
     match (one, &index) {
-        (One::Index, Some(index)) => {
-            let summary = Summary::from_index(index, &Key::of(&bytes))?;
-            ensure!(!summary.classes.is_empty(), "no classes");
-        }
+        (_, Some(index)) => answered(one, index, &bytes)?,
         (One::Leaks, _) => ensure!(leaks_of(&bytes)? > 0, "no leaks"),
         _ if one.is_reading() => {
             let options = ReadOptions {
@@ -190,6 +192,44 @@ fn leaks_of(bytes: &[u8]) -> Result<usize> {
     let cuts: Vec<_> = leaks.groups.iter().take(5).map(|group| leaks.cut(group)).collect();
     ensure!(cuts.iter().all(|cut| cut.references > 0), "a leak that nothing holds");
     Ok(leaks.groups.len())
+}
+
+/// The index of a file, on the same disk, mapped and read once.
+fn index_of(bytes: &[u8], path: &Path) -> Result<memmap2::Mmap> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut file = tempfile::tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    let (read, options) = by_2();
+    let snapshot = Snapshot::read_with(bytes, &read)?;
+    let analysis = Analysis::of(&snapshot, &options);
+    index::write(&analysis, &Key::of(bytes, &read, &options), &mut file)?;
+    // SAFETY: nobody else has the file.
+    Ok(unsafe { memmap2::Mmap::map(&file)? })
+}
+
+/// As the command line reads.
+fn by_2() -> (ReadOptions, Options) {
+    let read = ReadOptions { threads: 2, ..ReadOptions::default() };
+    (read, Options { threads: 2, ..Options::default() })
+}
+
+/// The second question of a file, as the command does it: its index is held against all of its
+/// bytes first.
+fn answered(one: One, index: &[u8], bytes: &[u8]) -> Result<()> {
+    let (read, options) = by_2();
+    let key = Key::of(bytes, &read, &options);
+    let indexed = Indexed::open(index, bytes, &key, read.threads)?;
+    let analysis = indexed.analysis();
+    if one == One::Index {
+        ensure!(!Summary::of(&analysis).classes.is_empty(), "no classes");
+        return Ok(());
+    }
+    let largest = analysis.shown_classes().max_by_key(|(_, class)| class.retained_size);
+    let (largest, _) = largest.ok_or_else(|| anyhow!("no classes"))?;
+    let graph = &analysis.snapshot().graph;
+    let nodes: Vec<_> = graph.nodes().filter(|node| analysis.class_of(*node) == largest).collect();
+    let mut ways = Ways::new(&analysis, analysis.backward(), 20);
+    ensure!(!ways.groups(&nodes).is_empty(), "no ways");
+    Ok(())
 }
 
 fn summary_of(bytes: &[u8], threads: usize) -> Result<Summary> {

@@ -3,9 +3,9 @@
 use crate::attachment::{Attachment, Cell, Column};
 use crate::rows::{distance, share};
 use heaplab_snapshot::analysis::{Class, Statistics};
-use heaplab_snapshot::index::Summary;
 use heaplab_snapshot::scripts::Scripts;
 use heaplab_snapshot::strings::to_text;
+use heaplab_snapshot::summary::Summary;
 use heaplab_text::lines;
 use heaplab_text::table::Table;
 use heaplab_text::words::{bytes, count as number};

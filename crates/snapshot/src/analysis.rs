@@ -6,6 +6,7 @@
 //! stays the default and [`Options`] or a field says what is lost.
 
 mod allocation;
+mod answers;
 mod attachment;
 mod by_name;
 mod classes;
@@ -28,6 +29,7 @@ mod statistics;
 mod view;
 
 pub use allocation::{AllocationSite, SampleSize};
+pub(crate) use answers::Answers;
 pub use classes::Class;
 pub use duplicates::DuplicateStrings;
 pub use filters::{Filter, NativeContexts, NodeSet};
@@ -38,7 +40,7 @@ pub(crate) use search::find_ignoring_case;
 pub use shapes::Interface;
 pub use statistics::Statistics;
 
-use crate::columns::{Bits, Pool};
+use crate::columns::{Bits, Column, Pool};
 use crate::graph::{Node, Retainers};
 use crate::meta::NodeType;
 use crate::phase::{OnPhase, ended};
@@ -47,12 +49,13 @@ use crate::snapshot::Snapshot;
 use attachment::Attachment;
 use classes::{Classification, Counting};
 use concatenated::Concatenated;
-use dominators::Tree;
+pub(crate) use dominators::Tree;
 use ephemerons::Ephemerons;
 pub(crate) use essential::Essential;
 use hashbrown::HashMap;
 use names::{Known, Names};
-use retained::{Retained, class_retained};
+pub(crate) use retained::Retained;
+use retained::class_retained;
 use std::sync::OnceLock;
 
 /// The version of the rules in this folder. Who changes an answer (a class, a size, a distance)
@@ -84,13 +87,13 @@ impl Default for Options {
 pub struct Analysis<'s, 'a> {
     snapshot: &'s Snapshot<'a>,
     names: Names<'s, 'a>,
-    attachment: Attachment,
-    sizes: Sizes,
+    attachment: Attachment<'a>,
+    sizes: Sizes<'a>,
     /// As the bits of an `i32`.
-    distances: Vec<u32>,
-    tree: Tree,
-    retained: Retained,
-    classes: Classification,
+    distances: Column<'a, u32>,
+    tree: Tree<'a>,
+    retained: Retained<'a>,
+    classes: Classification<'a>,
     concatenated: OnceLock<Concatenated>,
     backward: OnceLock<Retainers>,
     scripts: OnceLock<Scripts>,
@@ -98,13 +101,13 @@ pub struct Analysis<'s, 'a> {
 
 /// Own sizes after owned internals went to their owners.
 #[derive(Debug, Default)]
-struct Sizes {
-    low: Vec<u32>,
+struct Sizes<'a> {
+    low: Column<'a, u32>,
     /// Sizes of 2^32 and more, if exact ones are wanted.
     large: HashMap<Node, u64>,
 }
 
-impl Sizes {
+impl Sizes<'_> {
     #[inline]
     fn get(&self, node: Node) -> u64 {
         if !self.large.is_empty()
@@ -116,7 +119,7 @@ impl Sizes {
     }
 
     fn set(&mut self, node: Node, size: u64, exact: bool) {
-        self.low[node as usize] = size as u32;
+        self.low.to_mut()[node as usize] = size as u32;
         self.large.remove(&node);
         if exact && size >> 32 != 0 {
             self.large.insert(node, size);
@@ -193,7 +196,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
             names,
             attachment,
             sizes,
-            distances,
+            distances: distances.into(),
             tree,
             retained,
             classes,
@@ -253,7 +256,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
             Some(interfaces),
             pool,
         );
-        (classes.class_of, classes.classes)
+        (classes.class_of.into_owned(), classes.classes)
     }
 
     /// The node's own size, bytes, with the internals that it alone owns.
@@ -314,10 +317,10 @@ fn sizes(
     attachment: &Attachment,
     exact: bool,
     pool: &mut Pool,
-) -> Sizes {
+) -> Sizes<'static> {
     let graph = &snapshot.graph;
-    let mut sizes = Sizes { low: pool.take(graph.node_count()), large: HashMap::new() };
-    sizes.low.copy_from_slice(&graph.self_sizes);
+    let mut sizes = Sizes { low: pool.take(graph.node_count()).into(), large: HashMap::new() };
+    sizes.low.to_mut().copy_from_slice(&graph.self_sizes);
     if exact {
         sizes.large.extend(graph.large_sizes.iter().copied());
     }
@@ -363,7 +366,7 @@ fn grouped<'a>(
     distances: &[u32],
     interfaces: Option<&[Interface]>,
     pool: &mut Pool,
-) -> Classification {
+) -> Classification<'static> {
     let mut classes = classes::classify(snapshot, names, &attachment.renamed, interfaces, pool);
     let mut counting = Counting::new(std::mem::take(&mut classes.classes));
     for node in snapshot.graph.nodes() {

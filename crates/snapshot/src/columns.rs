@@ -7,6 +7,11 @@
 
 mod huge;
 
+use std::borrow::Cow;
+
+/// A column that is done: made here, or lent by an index.
+pub(crate) type Column<'a, T> = Cow<'a, [T]>;
+
 /// A column of zeros.
 pub(crate) fn zeroed<T: Zero>(len: usize) -> Vec<T> {
     let mut column = vec![T::ZERO; len];

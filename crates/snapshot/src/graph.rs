@@ -7,7 +7,7 @@
 //! is the forward adjacency ([`Graph::edges`]); the backward one is made when it is asked for
 //! ([`Retainers`]).
 
-use crate::columns;
+use crate::columns::{self, Column};
 use crate::meta::{EdgeType, NodeType};
 use crate::strings::StringId;
 use std::ops::Range;
@@ -19,27 +19,27 @@ pub type Edge = u32;
 
 /// Columns of nodes and edges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Graph {
-    pub(crate) node_types: Vec<u8>,
-    pub(crate) node_names: Vec<StringId>,
-    pub(crate) ids: Vec<u32>,
-    pub(crate) self_sizes: Vec<u32>,
+pub struct Graph<'a> {
+    pub(crate) node_types: Column<'a, u8>,
+    pub(crate) node_names: Column<'a, StringId>,
+    pub(crate) ids: Column<'a, u32>,
+    pub(crate) self_sizes: Column<'a, u32>,
     /// Sizes of 2^32 bytes and more, by node; `self_sizes` has their lower 32 bits, which is what
     /// DevTools sees.
     pub(crate) large_sizes: Vec<(Node, u64)>,
     /// One more than nodes: where the edges of each begin.
-    pub(crate) first_edges: Vec<Edge>,
+    pub(crate) first_edges: Column<'a, Edge>,
     /// Empty when the file does not say.
-    pub(crate) detachedness: Vec<u8>,
+    pub(crate) detachedness: Column<'a, u8>,
     /// Empty when the file does not say.
-    pub(crate) trace_nodes: Vec<u32>,
-    pub(crate) edge_types: Vec<u8>,
-    pub(crate) edge_names: Vec<u32>,
-    pub(crate) edge_targets: Vec<Node>,
+    pub(crate) trace_nodes: Column<'a, u32>,
+    pub(crate) edge_types: Column<'a, u8>,
+    pub(crate) edge_names: Column<'a, u32>,
+    pub(crate) edge_targets: Column<'a, Node>,
     pub(crate) root: Node,
 }
 
-impl Graph {
+impl Graph<'_> {
     /// How many nodes.
     pub fn node_count(&self) -> usize {
         self.node_types.len()
@@ -168,7 +168,7 @@ impl Retainers {
     /// Of all edges, weak ones too, in the order of the file.
     pub fn of(graph: &Graph) -> Retainers {
         let mut first: Vec<Edge> = columns::zeroed(graph.node_count() + 1);
-        for target in &graph.edge_targets {
+        for target in graph.edge_targets.iter() {
             first[*target as usize] += 1;
         }
         // Ends of the slots, which the filling from the last edge on moves to their beginnings.

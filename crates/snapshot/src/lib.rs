@@ -46,6 +46,7 @@ pub mod session;
 pub mod shortest_paths;
 mod snapshot;
 pub mod strings;
+pub mod summary;
 pub mod validate;
 pub mod write;
 

@@ -114,6 +114,14 @@ pub(crate) fn read_in_order<'a>(
     reading.finish(bytes, options)
 }
 
+/// The header alone.
+pub(crate) fn header(bytes: &[u8]) -> Result<Header, ReadError> {
+    let mut cursor = Cursor::new(bytes);
+    cursor.expect(b'{', BEGINNING)?;
+    Key::read(&mut cursor, true)?;
+    Ok(Header::read(&mut cursor)?.0)
+}
+
 impl<'a> Reading<'a> {
     fn header(&mut self, cursor: &mut Cursor<'a>) -> Result<(), ReadError> {
         let (header, places) = Header::read(cursor)?;
@@ -162,7 +170,7 @@ impl<'a> Reading<'a> {
                 };
                 self.largest.edge_name = edges.largest_name;
                 (graph.edge_types, graph.edge_names, graph.edge_targets) =
-                    (edges.types, edges.names, edges.targets);
+                    (edges.types.into(), edges.names.into(), edges.targets.into());
                 end
             }
             Section::TraceFunctionInfos => lists::trace_functions(

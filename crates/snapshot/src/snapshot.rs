@@ -11,7 +11,7 @@ pub struct Snapshot<'a> {
     /// The header.
     pub header: Header,
     /// Objects and references.
-    pub graph: Graph,
+    pub graph: Graph<'a>,
     /// Names and contents of strings.
     pub strings: Strings<'a>,
     /// Where functions and constructors stand in their scripts, in the file's order.

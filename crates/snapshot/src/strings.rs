@@ -7,6 +7,7 @@
 //! file that are not UTF-8 decode as U+FFFD, as a browser's decoder does.
 
 use crate::analysis::find_ignoring_case;
+use crate::columns::Column;
 use std::borrow::Cow;
 
 /// The number of a string: in the file's list, or behind it in a list of names that an analysis
@@ -18,14 +19,24 @@ pub type StringId = u32;
 pub struct Strings<'a> {
     bytes: &'a [u8],
     /// Where each begins, behind its quote; last, the end of the list.
-    starts: Vec<u64>,
+    starts: Column<'a, u64>,
 }
 
 impl<'a> Strings<'a> {
     /// The strings that begin at `starts` in a list that ends (behind its bracket) at `end`.
     pub(crate) fn new(bytes: &'a [u8], mut starts: Vec<u64>, end: usize) -> Self {
         starts.push(end as u64);
+        Strings { bytes, starts: starts.into() }
+    }
+
+    /// The same with the end behind the last.
+    pub(crate) fn of_starts(bytes: &'a [u8], starts: Column<'a, u64>) -> Self {
         Strings { bytes, starts }
+    }
+
+    /// Where each begins, and the end of the list.
+    pub(crate) fn starts(&self) -> &[u64] {
+        &self.starts
     }
 
     /// How many.

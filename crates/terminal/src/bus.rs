@@ -15,8 +15,8 @@ const MESSAGES: [&str; 4] = [
     "heaplab: a mapped file became shorter while it was read, or its disk full: a\n\
      file of the spool, or of a program that ran. `heaplab recover SPOOL` finishes\n\
      what was recorded, if the spool's control file is whole\n",
-    "heaplab: the snapshot became shorter while it was read, or cannot be read:\n\
-     let who writes it finish, and read it again\n",
+    "heaplab: the snapshot or its index became shorter while it was read, or cannot\n\
+     be read: let who writes it finish, and read it again\n",
     "heaplab: a program, a library or its debug file became shorter while it was\n\
      read, or cannot be read: the bundle is as it was. Once the files are whole,\n\
      symbolize it again\n",
@@ -30,7 +30,7 @@ const MESSAGES: [&str; 4] = [
 pub enum Mapped {
     /// A recording's.
     Spool,
-    /// A heap snapshot.
+    /// A heap snapshot, and the index beside it.
     Snapshot,
     /// Programs, libraries and debug files, of a finished recording.
     Modules,

@@ -147,6 +147,57 @@ fn a_summary_has_devtools_classes() {
 }
 
 #[test]
+fn an_index_answers_every_question_as_its_file_does() {
+    let (files, path) = Files::with("node20-names");
+    std::fs::write(files.path("b.heapsnapshot"), later(&path)).unwrap();
+    let (older, newer) = (path.to_str().unwrap(), files.path("b.heapsnapshot"));
+    let newer = newer.to_str().unwrap();
+    let inode = |path: &str| {
+        let metadata = std::fs::metadata(format!("{path}.index")).unwrap();
+        std::os::unix::fs::MetadataExt::ino(&metadata)
+    };
+    let trimmed = files.path("trimmed.heapsnapshot");
+    let questions: [&[&str]; 12] = [
+        &["summary", older, "--json"],
+        &["summary", older, "--json", "--filter", "contexts"],
+        &["retainers", older, "Twin"],
+        &["path", older, "Twin", "--json"],
+        &["dominators", older],
+        &["object", older, "Twin", "--json"],
+        &["strings", older, "--json"],
+        &["check", older, "--assert", "count(Twin) >= 1"],
+        &["query", older, "group type"],
+        &["diff", older, newer, "--json"],
+        &["summary", newer, "--since", older, "--json"],
+        &["trim", older, "Twin", "-o", trimmed.to_str().unwrap()],
+    ];
+    let ask = |words: &[&str], more: &[&str]| {
+        let (question, rest) = words.split_first().unwrap();
+        let said = text(&heaplab(&[question], Path::new(rest[0]), &[&rest[1..], more].concat()));
+        let written = std::fs::read_to_string(&trimmed).unwrap_or_default();
+        std::fs::remove_file(&trimmed).ok();
+        said + &written
+    };
+    let mut kept = None;
+    for words in questions {
+        let fresh = ask(words, &[]);
+        assert_eq!(ask(words, &["--index"]), fresh, "{words:?}, which may write it");
+        assert_eq!(ask(words, &["--index"]), fresh, "{words:?}, from it");
+        assert_eq!(*kept.get_or_insert_with(|| inode(older)), inode(older), "{words:?}");
+    }
+    let both = inode(newer);
+    let leaks = ["leaks", older, newer, newer];
+    assert!(!heaplab(&leaks[..1], &path, &[newer, newer, "--index"]).status.success());
+    std::fs::copy(newer, files.path("c.heapsnapshot")).unwrap();
+    let last = files.path("c.heapsnapshot");
+    let leaks = ["leaks", older, newer, last.to_str().unwrap(), "--json"];
+    let fresh = ask(&leaks, &[]);
+    assert_eq!(ask(&leaks, &["--index"]), fresh);
+    assert_eq!(ask(&leaks, &["--index"]), fresh);
+    assert_eq!((kept, both), (Some(inode(older)), inode(newer)), "used, not written anew");
+}
+
+#[test]
 fn an_index_answers_for_its_file_alone() {
     let (files, path) = Files::with("node12-weak");
     let fresh = text(&heaplab(&["summary", "--index"], &path, &["--json"]));
@@ -160,18 +211,20 @@ fn an_index_answers_for_its_file_alone() {
         );
         assert_eq!(mode & 0o077, 0, "{}: what has secrets is its owner's alone", private.display());
     }
-    assert_eq!(text(&heaplab(&["summary", "--index"], &path, &["--json"])), fresh);
-    assert_eq!(text(&heaplab(&["summary"], &path, &["--json"])), fresh);
+    let mut flipped = written.clone();
+    flipped[written.len() / 2] ^= 1;
+    for damaged in [&written[..40], &[], &flipped] {
+        std::fs::write(&index, damaged).unwrap();
+        assert_eq!(text(&heaplab(&["summary", "--index"], &path, &["--json"])), fresh);
+        assert!(std::fs::read(&index).unwrap() == written, "a damaged one is written anew");
+    }
     std::fs::write(&path, unpacked("node20-names.heapsnapshot.gz")).unwrap();
     assert_ne!(
         text(&heaplab(&["summary", "--index"], &path, &["--json"])),
         fresh,
         "another file of that name"
     );
-    assert_ne!(std::fs::read(&index).unwrap(), written);
-    std::fs::write(&index, &written[..40]).unwrap();
-    text(&heaplab(&["summary", "--index"], &path, &[]));
-    assert!(std::fs::read(&index).unwrap().len() > 40, "a damaged one is written anew");
+    assert!(std::fs::read(&index).unwrap() != written);
 }
 
 #[test]

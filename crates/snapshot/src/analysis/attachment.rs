@@ -7,6 +7,7 @@
 //! "Detached X". Source: DevTools' `propagateDOMState`.
 
 use super::names::Names;
+use crate::columns::Column;
 use crate::graph::{Graph, Node};
 use crate::meta::{EdgeType, NodeType};
 use crate::strings::StringId;
@@ -18,14 +19,14 @@ pub(crate) const DETACHED: u8 = 2;
 
 /// The states of all nodes and the new names of some.
 #[derive(Debug, Default)]
-pub(crate) struct Attachment {
+pub(crate) struct Attachment<'a> {
     /// Empty when nobody is known to be anything.
-    states: Vec<u8>,
+    pub states: Column<'a, u8>,
     pub renamed: HashMap<Node, StringId>,
 }
 
-impl Attachment {
-    pub fn of(graph: &Graph, names: &mut Names) -> Attachment {
+impl Attachment<'_> {
+    pub fn of(graph: &Graph, names: &mut Names) -> Attachment<'static> {
         if graph.detachedness.is_empty() {
             return Attachment::by_name(graph, names);
         }
@@ -49,12 +50,13 @@ impl Attachment {
     }
 
     /// Old snapshots have no states; their native nodes named "Detached ..." are detached.
-    fn by_name(graph: &Graph, names: &Names) -> Attachment {
+    fn by_name(graph: &Graph, names: &Names) -> Attachment<'static> {
         let mut attachment = Attachment::default();
         for node in graph.nodes().filter(|node| graph.node_type(*node) == NodeType::Native) {
             if names.bytes(graph.node_name(node)).starts_with(b"Detached ") {
-                attachment.states.resize(graph.node_count(), 0);
-                attachment.states[node as usize] = DETACHED;
+                let states = attachment.states.to_mut();
+                states.resize(graph.node_count(), 0);
+                states[node as usize] = DETACHED;
             }
         }
         attachment
@@ -62,17 +64,17 @@ impl Attachment {
 }
 
 struct Spread<'g, 'n, 's, 'a> {
-    graph: &'g Graph,
+    graph: &'g Graph<'g>,
     names: &'n mut Names<'s, 'a>,
     visited: Vec<bool>,
     stack: Vec<Node>,
     detached_names: HashMap<StringId, StringId>,
-    attachment: Attachment,
+    attachment: Attachment<'static>,
 }
 
 impl Spread<'_, '_, '_, '_> {
     fn run(&mut self) {
-        self.attachment.states = self.graph.detachedness.clone();
+        self.attachment.states = self.graph.detachedness.to_vec().into();
         self.visited = vec![false; self.graph.node_count()];
         let mut detached = Vec::new();
         for node in self.graph.nodes() {
@@ -110,7 +112,7 @@ impl Spread<'_, '_, '_, '_> {
         {
             return false;
         }
-        self.attachment.states[node as usize] = state;
+        self.attachment.states.to_mut()[node as usize] = state;
         if state == ATTACHED {
             self.stack.push(node);
         } else if state == DETACHED {

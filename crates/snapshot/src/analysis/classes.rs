@@ -14,7 +14,7 @@
 
 use super::names::Names;
 use super::shapes::{Interface, Shapes};
-use crate::columns::{self, Pool};
+use crate::columns::{self, Column, Pool};
 use crate::graph::{Graph, Node};
 use crate::meta::NodeType;
 use crate::snapshot::{Location, Snapshot};
@@ -61,8 +61,8 @@ fn key(place: Option<(u32, u32, u32)>, name: &[u8]) -> Vec<u8> {
 
 /// The class of each node, and the classes in the order of their first node.
 #[derive(Debug, Default)]
-pub(crate) struct Classification {
-    pub class_of: Vec<u32>,
+pub(crate) struct Classification<'a> {
+    pub class_of: Column<'a, u32>,
     pub classes: Vec<Class>,
     pub interfaces: Vec<Interface>,
 }
@@ -75,7 +75,7 @@ pub(crate) fn classify<'a>(
     renamed: &HashMap<Node, StringId>,
     foreign: Option<&[Interface]>,
     pool: &mut Pool,
-) -> Classification {
+) -> Classification<'static> {
     let graph = &snapshot.graph;
     let mut class_of = pool.take(graph.node_count());
     let shapes = Shapes::of(graph, names, |node, shape| class_of[node as usize] = shape + 1);
@@ -107,7 +107,7 @@ pub(crate) fn classify<'a>(
         class_of[node as usize] =
             grouping.class(graph.node_type(node), raw_name, by_interface, places.of_node(node));
     }
-    Classification { class_of, classes: grouping.classes, interfaces }
+    Classification { class_of: class_of.into(), classes: grouping.classes, interfaces }
 }
 
 /// A string for each interface's name; the same name is the same string.

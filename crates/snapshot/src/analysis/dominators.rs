@@ -20,7 +20,7 @@
 mod walk;
 
 use super::essential::Essential;
-use crate::columns::{self, Pool};
+use crate::columns::{self, Column, Pool};
 use crate::graph::{Graph, Node};
 use crate::phase::{OnPhase, ended};
 use walk::{Crossing, Walk};
@@ -29,14 +29,14 @@ use walk::{Crossing, Walk};
 const CLIMB_STEPS_A_NODE: usize = 8;
 
 /// The dominator tree by numbers of the depth-first walk: 1 is the root, and 0 is nothing.
-#[derive(Debug)]
-pub(crate) struct Tree {
+#[derive(Clone, Debug)]
+pub(crate) struct Tree<'a> {
     /// The node of each number.
-    pub vertex: Vec<Node>,
+    pub vertex: Column<'a, Node>,
     /// The number of each number's immediate dominator, always smaller; the root's is 0.
-    pub dominator: Vec<u32>,
+    pub dominator: Column<'a, u32>,
     /// The number of each node.
-    pub number: Vec<u32>,
+    pub number: Column<'a, u32>,
 }
 
 /// The dominators of all nodes.
@@ -45,7 +45,7 @@ pub(super) fn dominators(
     essential: &Essential<'_>,
     pool: &mut Pool,
     on_phase: Option<OnPhase>,
-) -> Tree {
+) -> Tree<'static> {
     let graph = essential.graph;
     let mut walk = Walk::new(graph);
     walk.from(graph.root(), 0, essential);
@@ -66,22 +66,25 @@ pub(super) fn dominators(
     climb(&mut dominator, &least, CLIMB_STEPS_A_NODE * walked + 1000);
     ended(on_phase, "dominators");
     pool.give(least);
-    let mut tree = Tree { vertex, dominator, number };
+    let mut tree =
+        Tree { vertex: vertex.into(), dominator: dominator.into(), number: number.into() };
     tree.add_unreached(graph);
     tree
 }
 
-impl Tree {
+impl Tree<'_> {
     /// Hangs what has no number off the root.
     fn add_unreached(&mut self, graph: &Graph) {
         if self.vertex.len() > graph.node_count() {
             return;
         }
+        let Tree { vertex, dominator, number } = self;
+        let (vertex, dominator, number) = (vertex.to_mut(), dominator.to_mut(), number.to_mut());
         for node in graph.nodes() {
-            if self.number[node as usize] == 0 {
-                self.number[node as usize] = self.vertex.len() as u32;
-                self.vertex.push(node);
-                self.dominator.push(1);
+            if number[node as usize] == 0 {
+                number[node as usize] = vertex.len() as u32;
+                vertex.push(node);
+                dominator.push(1);
             }
         }
     }

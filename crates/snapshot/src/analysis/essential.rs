@@ -7,7 +7,7 @@ use crate::meta::EdgeType;
 
 /// Tells essential references from others.
 pub(crate) struct Essential<'e> {
-    pub graph: &'e Graph,
+    pub graph: &'e Graph<'e>,
     /// What the page owns.
     pub page: &'e Bits,
     pub ephemerons: &'e Ephemerons,

@@ -89,6 +89,11 @@ impl<'s, 'a> Names<'s, 'a> {
         (self.strings.len() + self.added.len() - 1) as StringId
     }
 
+    /// The names that were added.
+    pub fn added(&self) -> &[Vec<u8>] {
+        &self.added
+    }
+
     /// How many the file has.
     pub fn file_len(&self) -> usize {
         self.strings.len()

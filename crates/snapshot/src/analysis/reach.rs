@@ -91,7 +91,7 @@ pub(crate) fn distances(
 
 /// A breadth-first walk.
 struct Walk<'w, 's, 'a> {
-    graph: &'w Graph,
+    graph: &'w Graph<'w>,
     names: &'w Names<'s, 'a>,
     ephemerons: &'w Ephemerons,
     distances: Vec<u32>,

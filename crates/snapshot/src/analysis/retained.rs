@@ -9,40 +9,47 @@ use super::Analysis;
 use super::classes::Class;
 use super::dominators::Tree;
 use super::{Node, Sizes};
-use crate::columns::{self, Pool};
+use crate::columns::{self, Column, Pool};
 
 /// Retained sizes by the tree's numbers.
-#[derive(Debug, Default)]
-pub(super) struct Retained {
-    low: Vec<u32>,
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Retained<'a> {
+    /// Lower halves.
+    pub low: Column<'a, u32>,
     /// Upper halves; empty if all are 0.
-    high: Vec<u32>,
+    pub high: Column<'a, u32>,
 }
 
-impl Retained {
+impl Retained<'_> {
     /// Adds sizes up; the sizes of subtrees, in nodes, go to `counts`, which must be zeros.
-    pub fn of(tree: &Tree, sizes: &Sizes, counts: &mut [u32], pool: &mut Pool) -> Retained {
+    pub(super) fn of(
+        tree: &Tree,
+        sizes: &Sizes,
+        counts: &mut [u32],
+        pool: &mut Pool,
+    ) -> Retained<'static> {
         let len = tree.vertex.len();
-        let mut retained = Retained { low: pool.take(len), high: Vec::new() };
+        let mut retained = Retained { low: pool.take(len).into(), high: Column::default() };
         let total = sizes.low.iter().map(|low| u64::from(*low)).sum::<u64>();
         if total >> 32 == 0 && sizes.large.is_empty() {
             retained.add_narrow(tree, &sizes.low, counts);
         } else {
-            retained.high = columns::zeroed(len);
+            retained.high = columns::zeroed(len).into();
             retained.add_wide(tree, sizes, counts);
         }
         retained
     }
 
     fn add_narrow(&mut self, tree: &Tree, sizes: &[u32], counts: &mut [u32]) {
+        let low = self.low.to_mut();
         for (number, (node, above)) in
-            tree.vertex.iter().zip(&tree.dominator).enumerate().skip(1).rev()
+            tree.vertex.iter().zip(tree.dominator.iter()).enumerate().skip(1).rev()
         {
-            let size = self.low[number] + sizes[*node as usize];
+            let size = low[number] + sizes[*node as usize];
             let count = counts[number] + 1;
-            (self.low[number], counts[number]) = (size, count);
+            (low[number], counts[number]) = (size, count);
             // Number 0 is nothing and takes what is above the root.
-            self.low[*above as usize] += size;
+            low[*above as usize] += size;
             counts[*above as usize] += count;
         }
     }
@@ -68,8 +75,8 @@ impl Retained {
     }
 
     fn set(&mut self, number: u32, size: u64) {
-        self.low[number as usize] = size as u32;
-        self.high[number as usize] = (size >> 32) as u32;
+        self.low.to_mut()[number as usize] = size as u32;
+        self.high.to_mut()[number as usize] = (size >> 32) as u32;
     }
 }
 
@@ -169,12 +176,12 @@ mod tests {
     fn both(low: Vec<u32>, large: HashMap<Node, u64>) -> (Vec<u64>, Vec<u64>) {
         // A chain of four under the root, numbers 1 to 5.
         let tree = Tree {
-            vertex: vec![0, 0, 1, 2, 3, 4],
-            dominator: vec![0, 0, 1, 2, 3, 4],
-            number: vec![1, 2, 3, 4, 5],
+            vertex: vec![0, 0, 1, 2, 3, 4].into(),
+            dominator: vec![0, 0, 1, 2, 3, 4].into(),
+            number: vec![1, 2, 3, 4, 5].into(),
         };
-        let sizes = Sizes { low, large };
-        let mut wide = Retained { low: vec![0; 6], high: vec![0; 6] };
+        let sizes = Sizes { low: low.into(), large };
+        let mut wide = Retained { low: vec![0; 6].into(), high: vec![0; 6].into() };
         wide.add_wide(&tree, &sizes, &mut [0; 6]);
         let mut counts = [0; 6];
         let either = Retained::of(&tree, &sizes, &mut counts, &mut Pool::default());

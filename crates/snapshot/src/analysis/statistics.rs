@@ -90,7 +90,7 @@ impl Analysis<'_, '_> {
         let graph = &self.snapshot.graph;
         let (mut sole, mut met) = (Bits::new(graph.node_count()), Bits::new(graph.node_count()));
         elements.iter().for_each(|node| sole.set(*node));
-        for target in &graph.edge_targets {
+        for target in graph.edge_targets.iter() {
             if sole.get(*target) && met.replace(*target) {
                 sole.clear(*target);
             }

@@ -208,13 +208,13 @@ fn read_nodes(
         NodeType::table(&header.meta.node_types).into_iter().map(|node_type| node_type.0),
     );
     *graph = Graph {
-        node_types: columns::zeroed(count),
-        node_names: columns::zeroed(count),
-        ids: columns::zeroed(count),
-        self_sizes: columns::zeroed(count),
-        first_edges: columns::zeroed(count + 1),
-        detachedness: columns::zeroed(if fields.detachedness.is_some() { count } else { 0 }),
-        trace_nodes: columns::zeroed(if fields.trace_node.is_some() { count } else { 0 }),
+        node_types: columns::zeroed(count).into(),
+        node_names: columns::zeroed(count).into(),
+        ids: columns::zeroed(count).into(),
+        self_sizes: columns::zeroed(count).into(),
+        first_edges: columns::zeroed(count + 1).into(),
+        detachedness: columns::zeroed(if fields.detachedness.is_some() { count } else { 0 }).into(),
+        trace_nodes: columns::zeroed(if fields.trace_node.is_some() { count } else { 0 }).into(),
         ..Graph::default()
     };
     let (mut edge, mut largest_name) = (0u64, 0u64);
@@ -222,13 +222,13 @@ fn read_nodes(
     let places = [fields.node_type, fields.name, fields.id, fields.self_size, fields.edge_count];
     let end = for_rows(bytes, at, instructions, ("nodes", width, count), |first, rows| {
         let mut wrong = false;
-        let columns = graph.node_types[first..]
+        let columns = graph.node_types.to_mut()[first..]
             .iter_mut()
-            .zip(&mut graph.node_names[first..])
-            .zip(&mut graph.ids[first..]);
+            .zip(&mut graph.node_names.to_mut()[first..])
+            .zip(&mut graph.ids.to_mut()[first..]);
         let columns = columns
-            .zip(&mut graph.self_sizes[first..])
-            .zip(&mut graph.first_edges[first..])
+            .zip(&mut graph.self_sizes.to_mut()[first..])
+            .zip(&mut graph.first_edges.to_mut()[first..])
             .zip(first..);
         let large_sizes = &mut graph.large_sizes;
         let distribute = |((((((to_type, to_name), to_id), to_size), to_first), node), row): (
@@ -257,7 +257,7 @@ fn read_nodes(
         let wrong = wrong | side_columns(graph, &fields, first, rows, width);
         if wrong { Err(wrong_node(bytes, at, header, graph, first, rows)) } else { Ok(()) }
     })?;
-    graph.first_edges[count] = edge as u32;
+    graph.first_edges.to_mut()[count] = edge as u32;
     if edge != header.edge_count {
         let expected = format!(
             "nodes with {} edges together, as the header says ({edge} are announced)",
@@ -284,13 +284,17 @@ fn side_columns(
 ) -> bool {
     let mut above = 0;
     if let Some(place) = fields.trace_node {
-        for (to, row) in graph.trace_nodes[first..].iter_mut().zip(rows.chunks_exact(width)) {
+        for (to, row) in
+            graph.trace_nodes.to_mut()[first..].iter_mut().zip(rows.chunks_exact(width))
+        {
             above |= row[place] >> 32;
             *to = row[place] as u32;
         }
     }
     if let Some(place) = fields.detachedness {
-        for (to, row) in graph.detachedness[first..].iter_mut().zip(rows.chunks_exact(width)) {
+        for (to, row) in
+            graph.detachedness.to_mut()[first..].iter_mut().zip(rows.chunks_exact(width))
+        {
             above |= u64::from(row[place] >= DETACHEDNESS_BELOW);
             *to = row[place] as u8;
         }

@@ -1,7 +1,7 @@
 //! `heaplab snapshot diff`: what two snapshots of a process differ in, as DevTools' Comparison;
 //! over a series, what grows every time.
 
-use super::file::{Reading, Source, analysed};
+use super::file::{Reading, all_analysed, analysed};
 use crate::answer::{self, HtmlFile, file_name};
 use anyhow::Result;
 use clap::ValueEnum;
@@ -60,24 +60,22 @@ enum Sort {
 pub fn run(args: Args) -> Result<ExitCode> {
     args.html.check()?;
     match &args.files[..] {
-        [first, second] => two(&args, first, second)?,
+        [_, _] => two(&args)?,
         _ if args.html.is_asked_for() => misasked!("--html is for two snapshots"),
         files => series(&args, files)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn two(args: &Args, first_path: &Path, second_path: &Path) -> Result<()> {
-    let quiet = args.reading.is_quiet();
-    let (first, second) = (Source::open(first_path, quiet)?, Source::open(second_path, quiet)?);
-    let (first, second) = (first.read(&args.reading)?, second.read(&args.reading)?);
-    let session = warned(&Moment::of(&first), &Moment::of(&second));
+fn two(args: &Args) -> Result<()> {
+    all_analysed(&args.files, &args.reading, &mut |analyses| compared(args, analyses))
+}
+
+fn compared(args: &Args, analyses: &[&Analysis]) -> Result<()> {
+    let (older, newer) = (analyses[0], analyses[1]);
+    let session = warned(&Moment::of(older.snapshot()), &Moment::of(newer.snapshot()));
     let bar = args.reading.spinner("comparing".into());
-    let (older, newer) = (
-        Analysis::of(&first, &args.reading.options()),
-        Analysis::of(&second, &args.reading.options()),
-    );
-    let mut diffs = compare(&older, &newer);
+    let mut diffs = compare(older, newer);
     bar.finish_and_clear();
     if let Some(pattern) = args.class.as_deref().map(Pattern::new) {
         diffs.retain(|diff| pattern.fits(&view::name(&diff.name)));
@@ -88,16 +86,16 @@ fn two(args: &Args, first_path: &Path, second_path: &Path) -> Result<()> {
         Sort::Added => Reverse(diff.added.len() as i64),
         Sort::Removed => Reverse(diff.removed.len() as i64),
     });
-    let names = (file_name(first_path), file_name(second_path));
+    let names = (file_name(&args.files[0]), file_name(&args.files[1]));
     let names = (&*names.0, &*names.1);
-    if args.html.write(|| view::html((&older, &newer), names, &diffs, session))? {
+    if args.html.write(|| view::html((older, newer), names, &diffs, session))? {
         return Ok(());
     }
     let objects_of = args.class.is_some();
     answer::print(
         args.json,
-        || view::json(&older, &newer, &diffs, session),
-        || view::text(&older, &newer, &diffs, args.top, objects_of, terminal::columns()),
+        || view::json(older, newer, &diffs, session),
+        || view::text(older, newer, &diffs, args.top, objects_of, terminal::columns()),
     )
 }
 
@@ -113,11 +111,10 @@ pub fn warned(older: &Moment, newer: &Moment) -> Session {
 fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
     let mut series = Series::default();
     for path in files.iter().rev() {
-        let source = Source::open(path, args.reading.is_quiet())?;
-        let snapshot = source.read(&args.reading)?;
-        let bar = args.reading.spinner(format!("analysing {}", path.display()));
-        series.older(&Analysis::of(&snapshot, &args.reading.options()));
-        bar.finish_and_clear();
+        analysed(path, &args.reading, None, |analysis| {
+            series.older(analysis);
+            Ok(())
+        })?;
     }
     let Ended { totals, mut growing, candidates, one_session } = series.end();
     if let Some(pattern) = args.class.as_deref().map(Pattern::new) {

@@ -1,5 +1,6 @@
 //! Snapshots from files: mapped, read, analysed, with a line on the terminal while that lasts.
 
+use super::index::Beside;
 use super::packed::unpack;
 use anyhow::{Context, Result};
 use heaplab_snapshot::analysis::{Analysis, Options};
@@ -26,6 +27,10 @@ pub struct Reading {
     /// Sizes of 4 GiB and more as they are; DevTools keeps 32 bits of an object's size
     #[arg(long)]
     exact_sizes: bool,
+    /// Keep what was read and computed beside the file (FILE.index, about as large), for the next
+    /// question of it
+    #[arg(long)]
+    index: bool,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -53,6 +58,11 @@ impl Reading {
     /// Whether two objects may have the same id.
     pub fn allows_duplicate_ids(&self) -> bool {
         self.allow_duplicate_ids
+    }
+
+    /// Whether an index is to be used and kept.
+    pub fn keeps_index(&self) -> bool {
+        self.index
     }
 
     /// Whether no progress is to be shown.
@@ -132,6 +142,40 @@ impl Source {
         snapshot.map_err(|error| self.damaged(&error))
     }
 
+    /// Gives `with` the answers: from the index beside it where that is asked for and is good,
+    /// otherwise from the file.
+    pub fn analysed<T>(
+        &self,
+        reading: &Reading,
+        with: impl FnOnce(&Analysis) -> Result<T>,
+    ) -> Result<T> {
+        let bar = reading.spinner(format!("looking at the index of {}", self.path.display()));
+        let beside = reading.index.then(|| Beside::of(self, reading));
+        let indexed = beside.as_ref().and_then(|beside| beside.open(reading.threads.into()));
+        bar.finish_and_clear();
+        if let Some(indexed) = indexed {
+            return with(&indexed.analysis());
+        }
+        let snapshot = self.read(reading)?;
+        let bar = reading.spinner(format!(
+            "analysing {} objects",
+            heaplab_text::words::count(snapshot.graph.node_count() as u64)
+        ));
+        let analysis = Analysis::of(&snapshot, &reading.options());
+        bar.finish_and_clear();
+        if let Some(beside) = beside {
+            let bar = reading.spinner("writing the index".into());
+            beside.keep(&analysis)?;
+            bar.finish_and_clear();
+        }
+        with(&analysis)
+    }
+
+    /// Its name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Finds its lists, to write them anew.
     pub fn rows(&self, allow_duplicate_ids: bool) -> Result<Rows<'_>> {
         let mut rows = Rows::find(self.bytes()).map_err(|damage| self.damaged(&damage))?;
@@ -173,13 +217,28 @@ pub fn analysed<T>(
     if let Some((_, analysis)) = open.filter(|(open, _)| *open == path) {
         return with(analysis);
     }
-    let source = Source::open(path, reading.is_quiet())?;
-    let snapshot = source.read(reading)?;
-    let bar = reading.spinner(format!(
-        "analysing {} objects",
-        heaplab_text::words::count(snapshot.graph.node_count() as u64)
-    ));
-    let analysis = Analysis::of(&snapshot, &reading.options());
-    bar.finish_and_clear();
-    with(&analysis)
+    Source::open(path, reading.is_quiet())?.analysed(reading, with)
+}
+
+/// The same of several files together; they are opened before the first is read.
+pub fn all_analysed<T>(
+    paths: &[PathBuf],
+    reading: &Reading,
+    with: &mut dyn FnMut(&[&Analysis]) -> Result<T>,
+) -> Result<T> {
+    let open = |path: &PathBuf| Source::open(path, reading.is_quiet());
+    let sources = paths.iter().map(open).collect::<Result<Vec<_>>>()?;
+    analysed_behind(&[], &sources, reading, with)
+}
+
+fn analysed_behind<T>(
+    before: &[&Analysis],
+    sources: &[Source],
+    reading: &Reading,
+    with: &mut dyn FnMut(&[&Analysis]) -> Result<T>,
+) -> Result<T> {
+    let Some((source, rest)) = sources.split_first() else { return with(before) };
+    source.analysed(reading, |analysis| {
+        analysed_behind(&[before, &[analysis]].concat(), rest, reading, with)
+    })
 }

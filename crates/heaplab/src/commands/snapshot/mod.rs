@@ -5,6 +5,7 @@ mod convert;
 mod diff;
 mod dominators;
 mod file;
+mod index;
 mod leaks;
 mod object;
 mod object_filter;

@@ -74,5 +74,8 @@ pub fn since(older: &Path, reading: &Reading, analysis: &Analysis) -> Result<Wan
 /// The ids of a file, which is not kept.
 pub fn moment(path: &Path, reading: &Reading) -> Result<Moment> {
     let source = Source::open(path, reading.is_quiet())?;
+    if reading.keeps_index() {
+        return source.analysed(reading, |analysis| Ok(Moment::of(analysis.snapshot())));
+    }
     Ok(Moment::of(&source.read(reading)?))
 }

@@ -1,17 +1,17 @@
 //! `heaplab snapshot summary`: classes, as DevTools' Summary.
 
-use super::file::{self, Open, Reading, Source};
+use super::file::{self, Open, Reading};
 use super::object_filter::since;
 use crate::answer::{HtmlFile, file_name};
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_expression::Pattern;
 use heaplab_snapshot::analysis::{Analysis, Class};
-use heaplab_snapshot::index::{Key, Summary};
 use heaplab_snapshot::query::filter::Wanted;
+use heaplab_snapshot::summary::Summary;
 use heaplab_snapshot_view::summary as view;
 use heaplab_terminal as terminal;
-use heaplab_terminal::{output, whole_file};
+use heaplab_terminal::output;
 use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,11 +39,8 @@ pub struct Args {
     /// Count only what was allocated after this older snapshot of the same session (see `diff`)
     #[arg(long, value_name = "OLDER", conflicts_with = "filter")]
     since: Option<PathBuf>,
-    /// Keep the summary beside the file (FILE.index), so that it is there at once the next time
-    #[arg(long, conflicts_with_all = ["exact_sizes", "filter", "since"])]
-    index: bool,
     /// List also classes that DevTools overwrites with another of their name
-    #[arg(long, conflicts_with_all = ["index", "filter", "since"])]
+    #[arg(long, conflicts_with_all = ["filter", "since"])]
     overwritten: bool,
     /// Write JSON, of all classes unless --class chooses
     #[arg(long, conflicts_with = "html")]
@@ -100,46 +97,21 @@ pub fn run(args: Args, open: Open) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// From the file, or from its index where that is asked for and is of this file; and how many
-/// classes DevTools overwrites. A file with such has no index, so that they are told each time.
+/// What is asked for, and how many classes DevTools overwrites.
 fn summary(args: &Args, open: Open) -> Result<(Summary, usize)> {
-    if !args.index {
-        return file::analysed(&args.file, &args.reading, open, |analysis| {
-            let mut summary = Summary::of(analysis);
-            let since = args
-                .since
-                .as_deref()
-                .map(|older| since(older, &args.reading, analysis))
-                .transpose()?;
-            if let Some(wanted) = since.as_ref().or(args.filter.as_ref()) {
-                summary.classes = wanted.classes(analysis)?;
-            }
-            if args.overwritten {
-                summary.classes =
-                    analysis.classes().iter().filter(|class| class.count > 0).cloned().collect();
-            }
-            Ok((summary, overwritten(analysis)))
-        });
-    }
-    let source = Source::open(&args.file, args.reading.is_quiet())?;
-    let key = Key::of(source.bytes());
-    let mut path = args.file.clone().into_os_string();
-    path.push(".index");
-    let path = PathBuf::from(path);
-    if let Ok(index) = std::fs::read(&path)
-        && let Ok(summary) = Summary::from_index(&index, &key)
-    {
-        return Ok((summary, 0));
-    }
-    let (summary, overwritten) = file::analysed(&args.file, &args.reading, open, |analysis| {
-        Ok((Summary::of(analysis), overwritten(analysis)))
-    })?;
-    if overwritten == 0 {
-        whole_file::write_private(&path, true, |out| -> Result<()> {
-            Ok(out.write_all(&summary.to_index(&key))?)
-        })?;
-    }
-    Ok((summary, overwritten))
+    file::analysed(&args.file, &args.reading, open, |analysis| {
+        let mut summary = Summary::of(analysis);
+        let since =
+            args.since.as_deref().map(|older| since(older, &args.reading, analysis)).transpose()?;
+        if let Some(wanted) = since.as_ref().or(args.filter.as_ref()) {
+            summary.classes = wanted.classes(analysis)?;
+        }
+        if args.overwritten {
+            summary.classes =
+                analysis.classes().iter().filter(|class| class.count > 0).cloned().collect();
+        }
+        Ok((summary, overwritten(analysis)))
+    })
 }
 
 /// Classes with objects that DevTools does not show.

@@ -1,7 +1,7 @@
 //! `heaplab snapshot trim`: what some objects retain and what leads to them, small enough for a bug
 //! report.
 
-use super::file::Reading;
+use super::file::{Reading, Source};
 use super::object_filter::Only;
 use super::rewriting::Rewriting;
 use anyhow::Result;
@@ -37,19 +37,20 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let source = args.rewriting.open(args.reading.is_quiet())?;
-    let snapshot = source.read(&args.reading)?;
+    source.analysed(&args.reading, |analysis| trimmed(&args, &source, analysis))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn trimmed(args: &Args, source: &Source, analysis: &Analysis) -> Result<()> {
     let rows = source.rows(args.reading.allows_duplicate_ids())?;
-    let spinner = args.reading.spinner("analysing".into());
-    let analysis = Analysis::of(&snapshot, &args.reading.options());
-    let mut objects = args.only.of(args.subject.nodes(&analysis)?, &args.reading, &analysis)?;
-    spinner.finish_and_clear();
+    let mut objects = args.only.of(args.subject.nodes(analysis)?, &args.reading, analysis)?;
     if args.objects > 0 {
         objects.truncate(args.objects);
     }
     let trimming = Trimming { objects: &objects, referrers_max: args.referrers };
     let progress = (args.reading.is_quiet(), "trimming");
-    let trimmed = args.rewriting.write(&source, progress, true, |out, progress| {
-        trim(&rows, &analysis, &trimming, out, progress).map(|(_, done)| done)
+    let trimmed = args.rewriting.write(source, progress, true, |out, progress| {
+        trim(&rows, analysis, &trimming, out, progress).map(|(_, done)| done)
     })?;
     let ((nodes, nodes_before), (edges, edges_before)) = (trimmed.nodes, trimmed.edges);
     let told = json!({
@@ -63,5 +64,5 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bytes(trimmed.written.bytes),
         bytes(source.bytes().len() as u64)
     );
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -12,7 +12,7 @@ use crate::graph::{Graph, Node};
 
 /// The depth-first walk.
 pub(super) struct Walk<'g> {
-    graph: &'g Graph,
+    graph: &'g Graph<'g>,
     /// The number of each node.
     pub number: Vec<u32>,
     /// The node of each number.
@@ -39,7 +39,7 @@ pub(super) struct Crossing {
 const MANY: u8 = u8::MAX;
 
 impl<'g> Walk<'g> {
-    pub fn new(graph: &'g Graph) -> Self {
+    pub fn new(graph: &'g Graph<'g>) -> Self {
         let numbers = graph.node_count() + 1;
         // As many as there are if all nodes are reached: the walk takes one reference to each.
         // Their memory becomes the links of all numbers, a pair each.

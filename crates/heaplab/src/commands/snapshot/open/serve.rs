@@ -1,7 +1,7 @@
 //! `heaplab snapshot open --serve`: snapshots as a page in a browser.
 
 use crate::commands::snapshot::diff::warned;
-use crate::commands::snapshot::file::{Reading, Source};
+use crate::commands::snapshot::file::{Reading, all_analysed};
 use anyhow::{Context, Result};
 use heaplab_loopback::{Answer, Request, Server};
 use heaplab_snapshot::analysis::Analysis;
@@ -15,19 +15,18 @@ pub fn run(paths: &[PathBuf], port: u16, reading: &Reading) -> Result<ExitCode> 
     // Before minutes of reading: the port may be taken.
     let server = Server::bind(port)
         .with_context(|| format!("cannot listen on port {port} of the loopback address"))?;
-    let open = |path: &PathBuf| Source::open(path, reading.is_quiet());
-    let sources = paths.iter().map(open).collect::<Result<Vec<_>>>()?;
-    let mut snapshots = Vec::new();
-    for source in &sources {
-        snapshots.push(source.read(reading)?);
-    }
-    let bar = reading.spinner("analysing".into());
-    let analyses: Vec<Analysis> =
-        snapshots.iter().map(|snapshot| Analysis::of(snapshot, &reading.options())).collect();
-    bar.finish_and_clear();
+    all_analysed(paths, reading, &mut |analyses| serve(&server, paths, analyses, reading))
+}
+
+fn serve(
+    server: &Server,
+    paths: &[PathBuf],
+    analyses: &[&Analysis],
+    reading: &Reading,
+) -> Result<ExitCode> {
     let mut files = Vec::new();
     let mut before: Option<Moment> = None;
-    for (path, analysis) in paths.iter().zip(&analyses) {
+    for (path, analysis) in paths.iter().zip(analyses) {
         let moment = Moment::of(analysis.snapshot());
         let session = before.map(|before| warned(&before, &moment));
         before = Some(moment);
