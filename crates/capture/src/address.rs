@@ -3,7 +3,7 @@
 use crate::CaptureError;
 use std::fmt;
 
-/// The port of Node's inspector where none is said.
+/// The port of Node's inspector if the address has no port.
 pub(crate) const DEFAULT_PORT: u16 = 9229;
 
 /// An address that was understood.

@@ -1,5 +1,5 @@
-//! A Chromium of one's own: headless, with a profile that nobody had before. It ends with the
-//! value, or with the thread that started it, however that ends.
+//! A headless Chromium with a new profile. The browser ends when the value is dropped or the thread
+//! that started it ends.
 
 use crate::CaptureError;
 use rustix::process::{Signal, geteuid, set_parent_process_death_signal};

@@ -9,12 +9,12 @@ const LISTED_PAGES: usize = 20;
 /// The WebSocket of one target.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Where it is.
+    /// The target's host, port and path.
     pub address: Address,
-    /// What it calls itself; empty where only an address was given.
+    /// The target's title; empty for an address with a path.
     pub title: String,
-    /// The process whose inspector was opened for this, and is closed when the connection ends;
-    /// none where it listened already.
+    /// The process whose inspector heaplab opened: [`Connection::end`](crate::Connection::end)
+    /// closes that inspector. `None`: the inspector listened before.
     pub opened: Option<u32>,
 }
 
@@ -24,10 +24,10 @@ pub struct Page {
     /// "page", "node", "iframe", "service_worker", ...
     #[serde(default, rename = "type")]
     pub kind: String,
-    /// What it calls itself.
+    /// The target's title.
     #[serde(default)]
     pub title: String,
-    /// What is open in it.
+    /// The address of the open document or script.
     #[serde(default)]
     pub url: String,
     /// Its WebSocket. Older browsers leave it out while a debugger is attached.
@@ -36,11 +36,11 @@ pub struct Page {
 }
 
 impl Endpoint {
-    /// The inspector of a Node process; where it is not listening, it is asked to (`SIGUSR1`), and
-    /// asked to end that by [`Connection::end`](crate::Connection::end).
+    /// The inspector of a Node process. A process that does not listen gets `SIGUSR1`, and
+    /// [`Connection::end`](crate::Connection::end) closes the inspector again.
     ///
     /// # Errors
-    /// There is no such process, it is no Node, or its inspector cannot be reached.
+    /// The process does not exist, is not Node, or its inspector cannot be reached.
     pub fn of_process(pid: u32, options: &Options) -> Result<Endpoint, CaptureError> {
         process::inspector(pid, options)
     }
@@ -50,7 +50,7 @@ impl Endpoint {
     /// where there are several.
     ///
     /// # Errors
-    /// The text is no address, nobody listens there, or the choice is not clear.
+    /// The text is not an address, nothing listens there, or `page` fits no target or several.
     pub fn at(text: &str, page: Option<&str>, options: &Options) -> Result<Endpoint, CaptureError> {
         let address = Address::parse(text)?;
         if !address.path.is_empty() && address.path != "/" && !address.path.starts_with("/json") {
@@ -60,7 +60,7 @@ impl Endpoint {
     }
 }
 
-/// What an inspector lists.
+/// The targets that an inspector lists.
 pub fn pages(address: &Address, options: &Options) -> Result<Vec<Page>, CaptureError> {
     let body = http::get(address, "/json/list", options)?;
     serde_json::from_slice(&body).map_err(|error| CaptureError::NoInspector {
@@ -78,7 +78,7 @@ fn choose(
         Some(wanted) => {
             page.title.to_lowercase().contains(&wanted) || page.url.to_lowercase().contains(&wanted)
         }
-        // A browser's own pages and its workers are not what somebody means who names none.
+        // Without a name, a user means neither a browser's own pages nor its workers.
         None => {
             matches!(page.kind.as_str(), "page" | "node")
                 && !page.url.starts_with("devtools://")
@@ -107,7 +107,7 @@ fn choose(
             page.title
         ),
     })?;
-    // The host as it was reached: a browser in a container names one that only it knows.
+    // Keep the host that answered: a browser in a container lists a host name of its own.
     let found = Address::parse(&socket)?;
     Ok(Endpoint {
         address: Address { path: found.path, ..address.clone() },

@@ -1,4 +1,4 @@
-//! What can go wrong between here and a target, each with what to do about it.
+//! Errors of a capture. Every message says what to do.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,20 +13,20 @@ pub enum CaptureError {
         "{text:?} is no address of an inspector: {why}; expected ws://127.0.0.1:9229/... or http://127.0.0.1:9222"
     )]
     Address {
-        /// What was given.
+        /// The address as given.
         text: String,
-        /// What is wrong with it.
+        /// The fault in the address.
         why: String,
     },
-    /// There is no such process, or not for this user.
+    /// The process does not exist, or belongs to another user, or is not Node.
     #[error("process {pid}: {why}")]
     Process {
         /// The process.
         pid: u32,
-        /// What is wrong, and what to do.
+        /// The fault, and the remedy.
         why: String,
     },
-    /// Nobody listens there.
+    /// Nothing listens at the address.
     #[error(
         "nobody answers at {address}: {source}; is the inspector on (node --inspect, chromium --remote-debugging-port=9222)?"
     )]
@@ -36,12 +36,12 @@ pub enum CaptureError {
         /// Why not.
         source: io::Error,
     },
-    /// Somebody listens there who does not speak the protocol.
+    /// The listener does not speak the inspector's protocol.
     #[error("what answers at {address} is no inspector: {what}")]
     NoInspector {
         /// Where.
         address: String,
-        /// What it said.
+        /// The listener's answer.
         what: String,
     },
     /// No page or more than one to choose from.
@@ -49,7 +49,7 @@ pub enum CaptureError {
     Pages {
         /// Where.
         address: String,
-        /// What is wrong.
+        /// Why no target was chosen.
         why: &'static str,
         /// What there is, one a line, indented.
         list: String,
@@ -59,13 +59,13 @@ pub enum CaptureError {
         "the target closed the connection while {doing}: it ended, or another debugger took its place"
     )]
     Gone {
-        /// What was being waited for.
+        /// The interrupted activity.
         doing: String,
     },
     /// Nothing was heard for too long.
     #[error("nothing was heard from the target for {} s while {doing}: it hangs or is stopped; wait longer with a longer timeout", silence.as_secs())]
     Silent {
-        /// What was being waited for.
+        /// The interrupted activity.
         doing: String,
         /// How long.
         silence: Duration,
@@ -73,7 +73,7 @@ pub enum CaptureError {
     /// The network failed.
     #[error("the connection failed while {doing}: {source}")]
     Network {
-        /// What was being waited for.
+        /// The interrupted activity.
         doing: String,
         /// Why.
         source: io::Error,
@@ -92,7 +92,7 @@ pub enum CaptureError {
     /// No browser could be started.
     #[error("{0}; name a Chromium that is installed, or start one and name its debugging port")]
     Browser(String),
-    /// A page does not do what a step asks for.
+    /// The page does not do a step, or crashed.
     #[error("the page: {0}")]
     Page(String),
     /// A step of a scenario failed.
@@ -112,7 +112,7 @@ pub enum CaptureError {
         path: PathBuf,
         /// Why.
         source: io::Error,
-        /// What is left.
+        /// The part of the file that is left.
         kept: String,
     },
     /// The snapshot did not arrive whole.

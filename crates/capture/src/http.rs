@@ -28,7 +28,7 @@ pub fn connect(address: &Address, options: &Options) -> Result<TcpStream, Captur
     Err(failed(last))
 }
 
-/// The body of `path` at `address`. All of it has to come within [`Options::connect`].
+/// The body of `path` at `address`. The whole body must arrive within [`Options::connect`].
 pub fn get(address: &Address, path: &str, options: &Options) -> Result<Vec<u8>, CaptureError> {
     let no_inspector =
         |what: String| CaptureError::NoInspector { address: address.host_port(), what };
@@ -48,7 +48,7 @@ pub fn get(address: &Address, path: &str, options: &Options) -> Result<Vec<u8>, 
 struct Head {
     /// "404 Not Found".
     status: String,
-    /// What `Content-Length` says.
+    /// The length that the header `Content-Length` gives.
     length: Option<usize>,
     /// Where the body begins.
     bytes: usize,
@@ -94,7 +94,7 @@ fn read_answer(mut stream: impl Read, until: Instant) -> Result<Vec<u8>, String>
     Ok(body)
 }
 
-/// The head, if all of it is there.
+/// The head; `None` until all of the head has arrived.
 fn read_head(answer: &[u8]) -> Result<Option<Head>, String> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_LIMIT];
     let mut response = httparse::Response::new(&mut headers);

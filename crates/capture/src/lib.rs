@@ -1,9 +1,9 @@
 //! Heap snapshots of a live Node or Chromium, streamed to disk over its debugging protocol.
 //!
-//! For whom: a program that must get a snapshot out of a process that has little memory left. V8
-//! hands a snapshot out in chunks of text; here each goes to disk as it arrives, so that this side
-//! stays small whatever the size, and what arrived before the target died is kept under a name of
-//! its own (`NAME.part`). The file has its own name only when it is complete.
+//! For programs that must get a snapshot out of a process with little memory left. V8 sends a
+//! snapshot in chunks of text. Each chunk goes to disk at once, so heaplab stays small for a
+//! snapshot of any size. If the target dies, the received part stays as `NAME.part`. Only a
+//! complete file gets the name itself.
 //!
 //! No general DevTools client: one connection, no TLS, one command at a time. Messages and waits
 //! are bounded (a message by [`MESSAGE_BYTES_LIMIT`], silence by [`Options::silence`]).
@@ -50,7 +50,8 @@ use std::time::Duration;
 /// How long to wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// To be connected to, for an inspector to begin to listen, and for it to say what it has.
+    /// Longest wait for a connection, for an inspector to start listening, and for its list of
+    /// targets.
     pub connect: Duration,
     /// Without any message while an answer is due. V8 reports its progress while it walks the heap,
     /// but not while it collects garbage first.

@@ -1,4 +1,4 @@
-//! Whether a process is Node, told from its executable before anything is sent to it.
+//! Decides from a process's executable, before any signal, whether the process is Node.
 //!
 //! `SIGUSR1` asks Node for its inspector and means something else to every other program: an
 //! interactive bash, for one, catches the signal and ends. That a process catches `SIGUSR1` is
@@ -23,7 +23,7 @@ use std::io::{self, Read, Seek};
 /// `node::MakeCallback`.
 const INTERFACE: [&[u8]; 3] =
     [b"\0_ZN4node5StartE", b"\0_ZN4node17CreateEnvironmentE", b"\0_ZN4node12MakeCallbackE"];
-/// What a static executable with Node's inspector holds, all of it.
+/// Texts that a static executable must hold, all of them, to count as Node.
 const WORDS: [&[u8]; 3] =
     [b"Starting inspector on %s:%d failed: %s", b"For help, see: %s", b"NODE_OPTIONS"];
 /// Largest table of names that is read, and largest executable that is searched for words.
@@ -82,7 +82,7 @@ fn holds_words(mut file: File) -> io::Result<bool> {
     }
 }
 
-/// What a process is that is not Node, and what its user can do: one sentence, to follow the
+/// Names the kind of a process that is not Node, and the remedy. One sentence, to follow the
 /// process's number.
 pub(crate) fn refusal(pid: u32, name: &str) -> String {
     let executable = fs::read_link(format!("/proc/{pid}/exe"))

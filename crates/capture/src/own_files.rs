@@ -1,10 +1,11 @@
 //! Snapshots that Node takes by itself when its heap is at the limit.
 //!
-//! V8 calls back a program whose heap is full before it gives up, wherever the program is: in a
-//! loop that never comes to an event, too, and faster than anybody looks from outside. Node's
-//! `--heapsnapshot-near-heap-limit` writes a snapshot then, and `v8.setHeapSnapshotNearHeapLimit`
-//! (Node 16.18, 18.10 and later) arranges the same in a program that runs. The files appear in the
-//! program's folder under names of Node's own (`Heap.DATE.TIME.PID.THREAD.NUMBER.heapsnapshot`).
+//! V8 calls back a program whose heap is full before it gives up. The call comes even in a loop
+//! that never returns to the event loop, and faster than any poll from outside. Node's
+//! `--heapsnapshot-near-heap-limit` writes a snapshot in that call.
+//! `v8.setHeapSnapshotNearHeapLimit` (Node 16.18, 18.10 and later) switches the same on in a
+//! running program. The files appear in the program's folder under Node's own names
+//! (`Heap.DATE.TIME.PID.THREAD.NUMBER.heapsnapshot`).
 //!
 //! Source: Node's `src/heap_utils.cc`, `src/env.cc` (`NearHeapLimitCallback`), `src/util.cc`
 //! (`DiagnosticFilename`).
@@ -16,7 +17,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Arranges it, and says where the files will be; null where Node cannot.
+/// Switches Node's own snapshots on and returns their folder; null if Node cannot write them.
 const ARRANGE: &str = r"(() => {
     const v8 = typeof process === 'object' && process.versions && process.versions.node && require('v8');
     if (!v8 || !v8.setHeapSnapshotNearHeapLimit) return null;
@@ -27,7 +28,7 @@ const ARRANGE: &str = r"(() => {
     return {pid: process.pid, folder: require('path').resolve(given('diagnostic-dir') || '.')};
 })()";
 
-/// What is looked for when the program has ended.
+/// The folder to search, and for which files, once the program has ended.
 #[derive(Clone, Debug)]
 pub struct OwnFiles {
     pid: u32,

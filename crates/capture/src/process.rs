@@ -1,15 +1,15 @@
 //! The inspector of a Node process that is named by its pid.
 //!
-//! Node begins to listen on `SIGUSR1`, on 127.0.0.1:9229 unless it was told otherwise, and fails
-//! where another Node has that port. So the port is not assumed: `/proc` says which sockets the
-//! process listens on, and before the signal, whether the port is free. The signal ends a program
-//! that does not catch it, and may end or disturb a program that is not Node. Before every signal
-//! the process must catch `SIGUSR1` and its executable must be Node ([`crate::node`]). The signal
-//! goes to a descriptor of the process, so that another process that gets the same number meanwhile
-//! does not receive it.
+//! `SIGUSR1` makes Node listen on 127.0.0.1:9229, unless an option sets another address, and fails
+//! if another Node has that port. So the port is read, not assumed: `/proc` lists the sockets on
+//! which the process listens, and before the signal, whether the port is free. The signal ends a
+//! program that does not catch it, and may end or disturb a program that is not Node. Before every
+//! signal the process must catch `SIGUSR1` and its executable must be Node ([`crate::node`]). The
+//! signal goes to a descriptor of the process, so that another process that gets the same number
+//! meanwhile does not receive it.
 //!
-//! Not told apart: a Node whose program handles `SIGUSR1` itself (`process.on('SIGUSR1')`), against
-//! the advice of Node's documents.
+//! Not recognised: a Node program that handles `SIGUSR1` itself (`process.on('SIGUSR1')`), against
+//! the advice of Node's documentation.
 //!
 //! An open inspector lets any local program run code in the process: one that was opened here is
 //! closed again.
@@ -23,7 +23,7 @@ use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Between two looks at what the process listens on.
+/// Pause between two reads of the process's listening sockets.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// Between two signals.
 const SIGNAL_AGAIN: Duration = Duration::from_secs(2);
@@ -46,8 +46,8 @@ pub fn inspector(pid: u32, options: &Options) -> Result<Endpoint, CaptureError> 
     let until = Instant::now() + options.connect;
     let mut signal_at = Instant::now();
     while Instant::now() < until {
-        // Again where it is not heard: while Node still ends a session, the signal is lost. A Node
-        // that listens already does nothing.
+        // Send the signal again if the port does not appear: Node loses a signal that arrives while
+        // it ends a session. A Node that listens already ignores the signal.
         if Instant::now() >= signal_at {
             target.must_be_node()?;
             target.must_wait_for_usr1()?;
@@ -156,8 +156,8 @@ fn taken_port(pid: u32) -> Option<String> {
     ))
 }
 
-/// Where Node would listen: what its command line or `NODE_OPTIONS` says, or 9229. 0 is any port
-/// that is free.
+/// The port on which Node would listen: the one in its command line or `NODE_OPTIONS`, or 9229.
+/// Port 0 means any free port.
 fn inspector_port(pid: u32) -> u16 {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let options = environment
@@ -190,7 +190,7 @@ pub(crate) fn is_open(pid: u32, options: &Options) -> bool {
 /// The inspector that the process already listens on.
 fn listening(pid: u32, options: &Options) -> Result<Option<Endpoint>, CaptureError> {
     let sockets = sockets(pid).map_err(|error| wrong(pid, &explain(&error)))?;
-    // A program's own server may listen too and answer anything, or nothing: it is not waited for.
+    // A program's own server may listen too and answer anything or nothing: wait one second only.
     let quick = Options { connect: Duration::from_secs(1), ..*options };
     for (table, host) in [("tcp", "127.0.0.1"), ("tcp6", "::1")] {
         let text = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
@@ -222,8 +222,8 @@ fn sockets(pid: u32) -> io::Result<HashSet<u64>> {
         .collect())
 }
 
-/// The port of a row of `/proc/PID/net/tcp` that listens and belongs to one of `sockets`, and its
-/// IPv4 address unless that is all of them.
+/// The port in a row of `/proc/PID/net/tcp`, if the row listens and belongs to one of `sockets`.
+/// Also the IPv4 address, unless the row listens on all addresses.
 fn listener(line: &str, sockets: &HashSet<u64>) -> Option<(Option<String>, u16)> {
     let cells: Vec<&str> = line.split_whitespace().collect();
     let (address, port) = cells.get(1)?.split_once(':')?;
@@ -290,8 +290,8 @@ mod tests {
         assert_eq!(listener("  sl  local_address", &sockets), None);
     }
 
-    /// Each of them catches SIGUSR1 or dies of it, and each would show that it came: bash ends,
-    /// Python writes a file.
+    /// Each of these programs catches SIGUSR1 or dies of it, and each shows that a signal came:
+    /// bash ends, Python writes a file.
     #[test]
     fn a_process_that_is_not_node_gets_no_signal() {
         let folder = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ pub struct Connection {
     socket: WebSocket,
     commands: u64,
     silence: Duration,
-    /// The process whose inspector has to be closed.
+    /// The process whose inspector must be closed at the end.
     opened: Option<u32>,
     /// The worker to which commands go; none for the target itself.
     session: Option<Session>,
@@ -25,19 +25,19 @@ pub struct Connection {
 /// Closes the inspector at once: a busy program never comes to a timer. Only Node 24 and later have
 /// to be stopped at all.
 const CLOSE_NOW: &str = "(process._debugEnd || require('inspector').close).call(process)";
-/// Closes the inspector some time after the answer to this has gone out, when this client has left:
-/// Node 20 can end with a segmentation fault where its inspector is closed while a client leaves.
-/// The timer keeps nobody alive.
+/// Closes the inspector half a second after the answer, when this client has left. Node 20 can end
+/// with a segmentation fault if its inspector closes while a client leaves. The timer does not keep
+/// the program alive (`unref`).
 const CLOSE: &str = "(() => { const close = process._debugEnd || require('inspector').close; \
     require('timers').setTimeout(() => close.call(process), 500).unref(); return 1; })()";
-/// How long a target may say nothing before [`Connection::call_stopping`] stops it. V8 says nothing
-/// while it collects garbage, and a program that is stopped then is stopped in vain, for as long
-/// as its snapshot takes anyway.
+/// How long a target may be silent before [`Connection::call_stopping`] stops it. V8 is silent
+/// during a garbage collection. Stopping the program then gains nothing, and lasts as long as the
+/// snapshot takes anyway.
 pub const PATIENCE: Duration = Duration::from_secs(2);
-/// Between two looks at whether it is closed.
+/// Pause between two checks whether the inspector is closed.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// What a target says of its own accord.
+/// An event that a target sends during a command.
 #[derive(Debug)]
 pub enum Event {
     /// The next part of a snapshot's text.
@@ -69,7 +69,7 @@ struct Incoming {
 #[serde(rename_all = "camelCase")]
 struct Params {
     session_id: Option<String>,
-    /// What a worker of Node says.
+    /// The message of a Node worker.
     message: Option<String>,
     worker_info: Option<Info>,
     target_info: Option<Info>,
@@ -88,7 +88,7 @@ impl Connection {
     /// Connects to a target.
     ///
     /// # Errors
-    /// Nobody listens there, or it is no inspector.
+    /// Nothing listens at the endpoint, or the listener is not an inspector.
     pub fn open(endpoint: &Endpoint, options: &Options) -> Result<Connection, CaptureError> {
         let socket = WebSocket::open(&endpoint.address, options)?;
         let (silence, opened) = (options.silence, endpoint.opened);
@@ -117,9 +117,9 @@ impl Connection {
         self.answer(id, method, None, event)
     }
 
-    /// The same for a command that Node 24 obeys only in its event loop, where a program that is
-    /// busy never comes: a target that says nothing for two seconds is stopped at its next
-    /// statement, obeys there, and goes on.
+    /// Like [`Connection::call`], for a command that Node 24 obeys only in its event loop. A busy
+    /// program never returns to that loop. So a target that is silent for two seconds is stopped at
+    /// its next statement, obeys there, and goes on.
     ///
     /// # Errors
     /// As [`Connection::call`].
@@ -209,7 +209,8 @@ impl Connection {
         }
     }
 
-    /// The next message of whom commands go to; none where it was another's, or told of workers.
+    /// The next message from the receiver of commands; `None`: the message was another's, or told
+    /// of workers.
     fn incoming(
         &mut self,
         method: &str,
@@ -257,8 +258,8 @@ impl Connection {
         Ok((ours || (refused && from.is_none())).then_some(incoming))
     }
 
-    /// The workers of a target, and theirs: threads of it that have heaps of their own. None where
-    /// it cannot have any.
+    /// The workers of a target and the workers that those started: threads with heaps of their own.
+    /// Empty if the target cannot have workers.
     ///
     /// # Errors
     /// As [`Connection::call`].
@@ -271,7 +272,7 @@ impl Connection {
         Ok(self.workers.sorted())
     }
 
-    /// Has a page tell of its workers, and each of these of those that it started.
+    /// Makes a page announce its workers, and each worker the workers that it started.
     fn attach_all(&mut self) -> Result<(), CaptureError> {
         let mut asked = Vec::new();
         loop {
@@ -293,7 +294,8 @@ impl Connection {
         }
     }
 
-    /// Whether whom commands go to has that command. One that ended before it answered has not.
+    /// Whether the receiver of commands knows the command. A receiver that ended before its answer
+    /// does not.
     fn attach(&mut self, method: &str, parameters: Value) -> Result<bool, CaptureError> {
         match self.ask(method, &parameters) {
             Ok(_) => Ok(true),
@@ -312,7 +314,7 @@ impl Connection {
         self.session = worker.map(|worker| worker.session.clone());
     }
 
-    /// Sends a command and gives its answer, whatever happens meanwhile.
+    /// Sends a command and returns its answer; ignores events meanwhile.
     ///
     /// # Errors
     /// As [`Connection::call`].
@@ -349,15 +351,16 @@ impl Connection {
         }
     }
 
-    /// Ends the connection, and closes the inspector where it was opened for it (see
-    /// [`Endpoint::opened`]). A connection that is dropped asks for that too, and does not wait.
+    /// Ends the connection. Closes the inspector if heaplab opened it (see [`Endpoint::opened`]). A
+    /// dropped connection asks for the same without waiting.
     ///
     /// # Errors
-    /// It is still open when the time to connect is over.
+    /// The inspector is still open after the time to connect.
     pub fn end(mut self, options: &Options) -> Result<(), CaptureError> {
         let Some(pid) = self.opened else { return Ok(()) };
         self.turn_to(None);
-        // Whatever it answers: the process is asked. That it is gone is fine too.
+        // Ignore the answer: the process's sockets tell whether the inspector is closed. An ended
+        // process is fine, too.
         if self.is_busy {
             let _ = self.send("Runtime.evaluate", &Self::evaluation(CLOSE_NOW));
         } else {

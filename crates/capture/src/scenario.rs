@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// The most steps of a scenario.
 const STEPS_LIMIT: usize = 10_000;
-/// What a page does after an event (timers of zero, observers, finalizers) is done by then.
+/// Time for the page's reactions to an event: timers of zero, observers, finalizers.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// When a heap is taken.
@@ -41,7 +41,7 @@ pub enum Moment {
 }
 
 impl Moment {
-    /// All of them, in their order.
+    /// All moments, in order.
     pub const ALL: [Moment; 3] = [Moment::Base, Moment::Target, Moment::Final];
 
     /// The name of its file.
@@ -76,7 +76,7 @@ pub struct Scenario {
 pub struct Misread {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong, and what is expected.
+    /// The fault, and the expected text.
     pub why: String,
 }
 
@@ -141,7 +141,7 @@ impl Scenario {
     /// # Errors
     /// [`CaptureError::Step`] where a step cannot be done, and what `take` fails with.
     pub fn run(&self, connection: &mut Connection, take: &mut Take) -> Result<(), CaptureError> {
-        // A page that crashes answers nothing any more, and says so to whom it was told to.
+        // A crashed page answers no command, and announces the crash only after this command.
         connection.ask("Inspector.enable", &json!({}))?;
         for part in [&self.setup, &self.action, &self.back] {
             steps(part, connection)?;

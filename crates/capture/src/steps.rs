@@ -1,4 +1,4 @@
-//! One step on a page: what somebody does who uses the page, by real events of mouse and keyboard.
+//! One step on a page: an action of a user, done by real mouse and keyboard events.
 
 use crate::{CaptureError, Connection};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ const WAIT_LIMIT: Duration = Duration::from_secs(3600);
 /// The page's own steps, as a message lists them.
 const STEPS: &str =
     "goto ADDRESS, click SELECTOR, type TEXT, wait TIME, wait-for SELECTOR, evaluate JAVASCRIPT";
-/// Whose values [`Step::Evaluate`] gives: they are let go at once, or they would be alive.
+/// The object group of [`Step::Evaluate`]'s values, released at once: held values would stay alive.
 const GROUP: &str = "heaplab";
 
 /// A step.
@@ -21,13 +21,13 @@ const GROUP: &str = "heaplab";
 pub enum Step {
     /// Open an address and wait until it has loaded.
     Goto(String),
-    /// Click on an element, when it is there.
+    /// Click on an element, once it exists.
     Click(String),
     /// Type into the element that has the focus.
     Type(String),
     /// Wait.
     Wait(Duration),
-    /// Wait until there is such an element.
+    /// Wait until the element exists.
     WaitFor(String),
     /// Run JavaScript in the page, and wait for its promise.
     Evaluate(String),

@@ -1,8 +1,9 @@
 //! One snapshot, from a target to a file.
 //!
-//! Every chunk is written when it comes and let go. What came stands under `NAME.part`; the name
-//! itself is given when the target has answered that all was sent and the text ends as a snapshot
-//! ends. So a target that dies leaves what it had sent, and no file that looks whole and is not.
+//! Every chunk is written as it arrives and then freed. The received text stands under `NAME.part`.
+//! The file gets its own name when the target has confirmed the end and the text ends like a
+//! snapshot. So a target that dies leaves the part that it sent, and never a file that only looks
+//! whole.
 
 use crate::CaptureError;
 use crate::protocol::{Connection, Event};
@@ -21,7 +22,7 @@ pub struct Request {
     pub numbers: bool,
 }
 
-/// How far it is.
+/// Progress of the snapshot.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress {
     /// The target walks its heap.
@@ -41,17 +42,17 @@ pub enum Progress {
 /// A snapshot that is complete.
 #[derive(Clone, Debug)]
 pub struct Taken {
-    /// Where it is.
+    /// The finished file.
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// Until the first of it came: collecting garbage and walking the heap.
+    /// Time until the first chunk: the target collects garbage and walks its heap.
     pub walking: Duration,
-    /// From the first to the last of it.
+    /// Time from the first chunk to the last.
     pub receiving: Duration,
 }
 
-/// Where a snapshot is while it is not complete.
+/// The path of an incomplete snapshot.
 pub fn part_of(path: &Path) -> PathBuf {
     let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
     name.push(".part");
@@ -120,9 +121,9 @@ impl Sink {
                 "the snapshot's name is that of a folder",
             )));
         }
-        // A heap has secrets in it: for its owner alone, as Node writes its own snapshots. What
-        // stands under that name already would keep its mode, or lead elsewhere. Where nothing
-        // does, that fails, as it should.
+        // A heap holds secrets, so only the owner may read the file, as with Node's own snapshots.
+        // An older file of this name would keep its mode, and a link would lead elsewhere, so
+        // remove it. Removing fails if there is none, which is fine.
         let _ = fs::remove_file(&part);
         let file =
             File::options().write(true).create_new(true).mode(0o600).open(&part).map_err(failed)?;
@@ -137,7 +138,7 @@ impl Sink {
         Ok(())
     }
 
-    /// What a failure to write leaves: a full disk may have taken a piece of what was written last.
+    /// The error of a failed write: a full disk may have lost a piece of the last chunk.
     fn failed(&self, source: io::Error) -> CaptureError {
         let kept = match self.on_disk() {
             0 => "nothing is kept".into(),

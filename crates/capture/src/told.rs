@@ -1,4 +1,4 @@
-//! What was taken, for a machine (docs/snapshot-json.md), and under which names.
+//! The lines and JSON about a taken snapshot (docs/snapshot-json.md), and the files' names.
 
 use crate::take::{Taken, part_of};
 use crate::workers::Worker;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What was done, for machines.
+/// A taken snapshot as JSON.
 pub fn json(taken: &Taken) -> Value {
     json!({
         "format": "heaplab-snapshot-take",
@@ -20,7 +20,7 @@ pub fn json(taken: &Taken) -> Value {
     })
 }
 
-/// What was done, for a person; `title` is the target's.
+/// A taken snapshot as a line for a person; `title` is the target's.
 pub fn line(taken: &Taken, title: &str) -> String {
     format!(
         "{}: {} from {}; the target walked its heap for {:.1} s and sent for {:.1} s",
@@ -32,7 +32,7 @@ pub fn line(taken: &Taken, title: &str) -> String {
     )
 }
 
-/// A snapshot that Node has written by itself: nobody measured how long that took.
+/// A snapshot that Node wrote by itself as JSON: its times are unknown.
 pub fn own_json(path: &Path, bytes: u64) -> Value {
     json!({
         "format": "heaplab-snapshot-take",
@@ -54,7 +54,7 @@ pub fn worker_path(path: &Path, worker: Option<&Worker>) -> PathBuf {
     path.with_file_name(format!("{name}.worker-{}{extension}", worker.number))
 }
 
-/// Whose heap it is.
+/// Adds the worker whose heap the snapshot has.
 pub fn with_worker(mut taken: Value, worker: Option<&Worker>) -> Value {
     taken["worker"] = worker.map_or(
         Value::Null,
@@ -63,7 +63,7 @@ pub fn with_worker(mut taken: Value, worker: Option<&Worker>) -> Value {
     taken
 }
 
-/// Moves a file, to another file system too; there it appears when it is complete.
+/// Moves a file, even to another file system. The moved file appears only when complete.
 ///
 /// # Errors
 /// A file cannot be moved, copied or removed.

@@ -1,16 +1,16 @@
-//! When a growing heap is worth a snapshot: each time that it nears its limit.
+//! Decides when a growing heap is worth a snapshot: each time that the heap nears its limit.
 //!
-//! V8 calls back a program whose heap nears its limit (`--heapsnapshot-near-heap-limit`); over the
-//! protocol there is no such call, so the use is polled. After a snapshot, which collects garbage,
-//! the next one is due when the heap is near its limit again and has grown: two snapshots of the
-//! same state would say nothing, and every snapshot stops the program.
+//! V8 calls back a program whose heap nears its limit (`--heapsnapshot-near-heap-limit`). The
+//! protocol has no such call, so heaplab polls the heap's use. A snapshot collects garbage. The
+//! next snapshot is due when the heap has grown and nears its limit again: two snapshots of one
+//! state show nothing new, and each stops the program.
 
 use crate::CaptureError;
 use crate::protocol::Connection;
 
-/// What old objects may take. V8 gives up when these reach their limit, while `heap_size_limit`
-/// counts the young generation too (three semi-spaces, of 16 MiB unless told otherwise): of a
-/// program with `--max-old-space-size=60` it says 108 MiB.
+/// JavaScript that gives the limit of old objects, in bytes. V8 gives up when old objects reach
+/// that limit. `heap_size_limit` also counts the young generation (three semi-spaces, each 16 MiB
+/// by default): 108 MiB for a program with `--max-old-space-size=60`.
 const LIMIT: &str = r"(() => {
     if (typeof process !== 'object' || !process.versions || !process.versions.node) return performance.memory.jsHeapSizeLimit;
     const flags = process.execArgv.concat((process.env.NODE_OPTIONS || '').split(' ')).join(' ').replace(/_/g, '-');
@@ -56,12 +56,11 @@ pub fn used_bytes(connection: &mut Connection) -> Result<u64, CaptureError> {
 pub struct Trigger {
     /// The part of the limit that is near it.
     near: f64,
-    /// What was left after the last snapshot.
+    /// Bytes that old objects took after the last snapshot.
     left: Option<u64>,
 }
 
-/// The part of the limit by which a heap has to grow over what a snapshot found, for another to be
-/// due.
+/// Growth since the last snapshot that makes another one due, as a part of the limit.
 const GROWN: f64 = 0.02;
 
 impl Trigger {

@@ -14,9 +14,8 @@ use tungstenite::handshake::client::{Request, generate_key};
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{HandshakeError, Message, Utf8Bytes};
 
-/// The longest message that is taken. V8 sends chunks of 100 KB, which escaped are at most 600 KB.
-/// A message stands in memory up to three times: while it is received, as a text, and the chunk in
-/// it.
+/// The longest accepted message. V8 sends chunks of 100 KB, at most 600 KB when escaped. Memory
+/// holds a message up to three times: the received bytes, their text, and the chunk.
 pub const MESSAGE_BYTES_LIMIT: usize = 16 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -65,7 +64,7 @@ impl WebSocket {
     /// Connects to `address` and opens a WebSocket at its path.
     ///
     /// # Errors
-    /// Nobody listens there, or it is no WebSocket.
+    /// Nothing listens at the address, or the listener is not a WebSocket.
     pub(crate) fn open(address: &Address, options: &Options) -> Result<WebSocket, CaptureError> {
         let wrong = |what: String| CaptureError::NoInspector { address: address.to_string(), what };
         let request = request(address)
@@ -119,7 +118,7 @@ impl WebSocket {
         }
     }
 
-    /// Says goodbye, as well as it goes.
+    /// Sends the closing message; ignores a failure.
     pub(crate) fn close(&mut self) {
         let _ = self.0.close(None);
     }

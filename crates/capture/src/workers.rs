@@ -1,10 +1,10 @@
 //! Threads of a target that have heaps of their own: Node's workers, a page's dedicated workers.
 //!
-//! A target hands their messages through its own connection. Node wraps them, as text within its
-//! own messages (its `NodeWorker` domain); Chromium marks them with the session they belong to
-//! (`Target.setAutoAttach`, flattened). Shared and service workers of Chromium are targets of their
-//! own, which `/json/list` has. Workers that workers started are here too: Node's main thread tells
-//! of them all, Chromium's workers of those that each has started.
+//! A worker's messages come through its target's connection. Node wraps them as text within its own
+//! messages (its `NodeWorker` domain). Chromium marks them with their session
+//! (`Target.setAutoAttach`, flattened). Chromium's shared and service workers are targets of their
+//! own, listed in `/json/list`. Workers that workers started are included: Node's main thread
+//! announces all of them, each Chromium worker those that it started.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ pub struct Worker {
     /// What users call it: Node's thread number, else its place in the order in which they were
     /// found, from 1.
     pub number: u32,
-    /// What it calls itself; empty where it has no name.
+    /// The worker's title; empty if it has none.
     pub title: String,
     /// Its script.
     pub url: String,
@@ -25,7 +25,7 @@ pub struct Worker {
 impl std::fmt::Display for Worker {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{}", self.number)?;
-        // A worker of a page without a name says its address for one.
+        // Chromium gives a worker without a name its address as title.
         if !self.title.is_empty() && self.title != self.url {
             write!(out, " {:?}", self.title)?;
         }
@@ -43,7 +43,7 @@ pub(crate) enum Session {
 }
 
 impl Session {
-    /// A command to it: with `number` as its own, and `number - 1` for what it is wrapped in.
+    /// A command to the worker, with the id `number`. A wrapping message has the id `number - 1`.
     pub(crate) fn command(&self, number: u64, method: &str, parameters: &Value) -> Value {
         let command = json!({"id": number, "method": method, "params": parameters});
         match self {
@@ -67,7 +67,7 @@ impl Session {
     }
 }
 
-/// What a target says of a worker, in either domain.
+/// A worker as either domain describes it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Info {
     #[serde(default)]
@@ -78,12 +78,12 @@ pub(crate) struct Info {
     kind: String,
 }
 
-/// The workers that are attached, kept as the target tells of them.
+/// The attached workers, by the target's announcements.
 #[derive(Debug, Default)]
 pub(crate) struct Workers(Vec<Worker>);
 
 impl Workers {
-    /// Another one, if it is a worker.
+    /// Adds a target if it is a worker.
     pub(crate) fn attached(&mut self, session: Session, info: Info) {
         if info.kind == "worker" {
             let free = |number: &u32| self.0.iter().all(|worker| worker.number != *number);
@@ -104,7 +104,7 @@ impl Workers {
         self.0.iter().any(|worker| worker.session == *session)
     }
 
-    /// All of them by their number.
+    /// All workers, by number.
     pub(crate) fn sorted(&self) -> Vec<Worker> {
         let mut all = self.0.clone();
         all.sort_by_key(|worker| worker.number);
@@ -127,7 +127,8 @@ pub fn list(workers: &[Worker]) -> String {
     workers.iter().take(LISTED_MAX).map(|worker| format!("\n  {worker}")).collect()
 }
 
-/// The heaps that `wanted` means; `None` is the main thread's, and alone what nobody asks beside.
+/// The heaps that `wanted` names. `None` stands for the main thread's heap, the only one by
+/// default.
 ///
 /// # Errors
 /// That of [`choose`], with a list of the target's workers.
@@ -145,11 +146,11 @@ pub fn heaps(workers: Vec<Worker>, wanted: Option<&str>) -> Result<Vec<Option<Wo
     }
 }
 
-/// The worker that `wanted` names: by its number, or by a part of its title or address. What is
-/// wrong is said in words.
+/// The worker that `wanted` names: by its number, or by a part of its title or address. The error
+/// says why none was chosen.
 ///
 /// # Errors
-/// There is none, or more than one.
+/// No worker fits, or several do.
 pub fn choose<'w>(workers: &'w [Worker], wanted: &str) -> Result<&'w Worker, &'static str> {
     if let Some(worker) = wanted
         .parse()

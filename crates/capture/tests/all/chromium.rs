@@ -72,8 +72,8 @@ fn a_page_is_found_by_its_title() {
     };
     let mut connection = Connection::open(&endpoint, &options).unwrap();
     assert!(watch::limit_bytes(&mut connection).unwrap() > 100 << 20);
-    // A page has its title before its script has run, and that makes the element before the worker
-    // says that it is there.
+    // The page's title is set before its script runs. The script makes the element, and only then
+    // the worker announces itself.
     let until = Instant::now() + Duration::from_secs(600);
     while connection.number("window.up || 0").unwrap() == 0.0 {
         assert!(Instant::now() < until, "the page's worker does not begin");

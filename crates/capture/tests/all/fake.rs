@@ -1,4 +1,4 @@
-//! What a target may do wrong, and that nothing is lost or believed by it.
+//! A misbehaving target: nothing that it sent is lost, and nothing false is believed.
 
 use crate::server::{answer, chunk, frame, serve, serve_after};
 use heaplab_capture::take::{self, Request, part_of};
@@ -50,7 +50,7 @@ fn fragments_pings_and_progress_are_taken_as_they_come() {
     served.join().unwrap();
 }
 
-/// What a capture of a target that does `end` after its first chunk says, and what it leaves.
+/// The error of a capture whose target does `end` after its first chunk, and the file that is left.
 fn cut(
     end: impl FnOnce(&mut crate::server::Client) + Send + 'static,
 ) -> (String, Option<String>, bool) {
@@ -86,7 +86,7 @@ fn what_came_before_the_end_is_kept_beside_the_older_file() {
         "{error}"
     );
     assert_eq!((part, older), (kept.clone(), true));
-    // All that it says comes at once, so that nothing but its silence is waited for.
+    // The target sends everything at once, so the test waits for the target's silence alone.
     let silence = Duration::from_secs(1);
     let said = [r#"{"id":1,"result":{}}"#, &chunk("{\"snapshot\":")]
         .map(|text| frame(0x81, text.as_bytes()))
@@ -149,7 +149,7 @@ fn what_is_no_inspector_is_told_from_what_is_not_there() {
     assert!(error.contains("not the answer"), "{error}");
     let error = said(&format!("ws://{}/x", answer(b"SSH-2.0")));
     assert!(error.contains("does not answer as a WebSocket"), "{error}");
-    // A port that a connection has: nobody listens there, and nobody can.
+    // A port that a connection holds: nothing listens there, and nothing can.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let connection = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let error = said(&connection.local_addr().unwrap().to_string());

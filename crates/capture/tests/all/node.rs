@@ -6,7 +6,7 @@ use heaplab_capture::{CaptureError, Connection, Endpoint, watch};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// Whether `program` runs. Says so where it does not; fails where `HEAPLAB_REQUIRE_ORACLES=1`.
+/// Whether `program` runs. Prints a line if it does not; fails if `HEAPLAB_REQUIRE_ORACLES=1`.
 pub fn have(program: &str) -> bool {
     let found =
         Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
@@ -219,7 +219,7 @@ fn the_heap_of_a_worker_is_taken_from_the_worker() {
         objects.push(named(&path, "OfWorker"));
     }
     assert_eq!(objects, [0, 30, 40, 50]);
-    // One that ends is an error for who asks it, and the main thread is there still.
+    // An ended worker is an error for its caller; the main thread stays reachable.
     connection.turn_to(Some(&workers[0]));
     connection.number("process.exit(0)").unwrap_err();
     connection.turn_to(None);

@@ -11,8 +11,7 @@ pub fn serve<T: Send + 'static>(
     serve_after(Vec::new(), talk)
 }
 
-/// The same, with bytes that come together with the handshake: who has the one need not wait for
-/// the others.
+/// Like [`serve`]; sends `first` together with the handshake, so that the client has both at once.
 pub fn serve_after<T: Send + 'static>(
     first: Vec<u8>,
     talk: impl FnOnce(&mut Client) -> T + Send + 'static,
@@ -122,7 +121,7 @@ pub fn chunk(text: &str) -> String {
     format!(r#"{{"method":"HeapProfiler.addHeapSnapshotChunk","params":{{"chunk":"{text}"}}}}"#)
 }
 
-/// What a handshake's key is answered with, by the system's own tools: not by the code under test.
+/// The answer to a handshake's key, made by system tools and not by the code under test.
 fn accept(key: &str) -> String {
     let script = r#"printf %s "$1258EAFA5-E914-47DA-95CA-C5AB0DC85B11" | sha1sum | cut -d' ' -f1 | sed 's/../\\x&/g' | xargs -0 printf '%b' | head -c 20 | base64"#;
     let script = script.replace("$1", key);
