@@ -1,4 +1,4 @@
-//! What is said of one object.
+//! An answer about one object.
 
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::Analysis;
@@ -6,12 +6,11 @@ use serde::ser::SerializeMap;
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// What a command has to say of an object, behind what every one says.
+/// A command's own part of an answer, behind the part common to all commands.
 pub trait Says {
     /// The members of the JSON.
     fn json(&self, analysis: &Analysis, node: Node) -> Map<String, Value>;
-    /// Members of the JSON that are too large to be made before they are written: behind the
-    /// others.
+    /// Large members of the JSON, streamed behind the others rather than built in memory.
     ///
     /// # Errors
     /// The map cannot be written.

@@ -1,5 +1,5 @@
-//! An answer as one HTML file, to attach to a bug: no script, nothing that is loaded, and nothing
-//! of the snapshot's text is markup.
+//! An answer as one HTML file, to attach to a bug report. The file has no script and loads nothing.
+//! All text from the snapshot is escaped.
 
 use heaplab_text::lines::cut;
 use heaplab_text::markup::escaped;
@@ -24,9 +24,9 @@ pub(crate) enum Column {
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     text: String,
-    /// Shown when pointed at.
+    /// Exact value, shown under the mouse.
     exact: Option<String>,
-    /// Percent of all, drawn behind the text.
+    /// Percent of the total, drawn behind the text.
     percent: Option<f64>,
 }
 
@@ -35,7 +35,7 @@ impl Cell {
         Cell { text: text.into(), exact: None, percent: None }
     }
 
-    /// Bytes, and what part of all they are.
+    /// Bytes with their share of the total.
     pub fn size(text: String, size: u64, total: u64) -> Cell {
         let percent = if total == 0 { 0.0 } else { size as f64 * 100.0 / total as f64 };
         Cell { text, exact: Some(format!("{size} bytes")), percent: Some(percent) }
@@ -49,7 +49,7 @@ pub(crate) struct Attachment {
 }
 
 impl Attachment {
-    /// Begins with a heading, and a sentence each about what is in it.
+    /// Starts the file with a heading and a paragraph for each sentence.
     pub fn new(title: &str, sentences: &[String]) -> Attachment {
         let mut body = format!("<h1>{}</h1>\n", escaped(title));
         for sentence in sentences {
@@ -68,7 +68,7 @@ impl Attachment {
         let _ = writeln!(self.body, "<p>{}</p>", escaped(text));
     }
 
-    /// A list whose lines keep their order; a marked line is the one to look at.
+    /// An ordered list; the marked line is the one to look at.
     pub fn steps(&mut self, steps: &[(String, bool)]) {
         self.body.push_str("<ol class=\"way\">\n");
         for (step, is_marked) in steps {

@@ -1,4 +1,4 @@
-//! Assertions about a heap, and what they came to.
+//! Results of assertions about a heap.
 
 use heaplab_snapshot::query::assertion::{Asked, Assertion, Checked, Unit};
 use heaplab_text::lines;
@@ -26,12 +26,12 @@ pub fn values(checked: &Checked) -> Vec<String> {
     checked.asked.iter().map(|asked| format!("{} is {}", asked.call, shown(asked))).collect()
 }
 
-/// A value for machines: a whole number where there is one, null for the distance of no object.
+/// A value as JSON: a whole number, or null for the distance of no object.
 fn value_json(asked: &Asked) -> Value {
     if asked.value.is_finite() { json!(asked.value as i64) } else { Value::Null }
 }
 
-/// For a machine; `unknown` are classes that no object is of.
+/// The results as JSON; `unknown`: classes without an object.
 pub fn json(assertions: &[Assertion], checked: &[Checked], unknown: &[&str]) -> Value {
     let row = |(assertion, checked): (&Assertion, &Checked)| {
         let value = |asked: &Asked| json!({"call": asked.call, "value": value_json(asked)});
@@ -46,7 +46,7 @@ pub fn json(assertions: &[Assertion], checked: &[Checked], unknown: &[&str]) -> 
     })
 }
 
-/// For a terminal of so many columns.
+/// The results as text, `columns` wide.
 pub fn text(assertions: &[Assertion], checked: &[Checked], columns: usize) -> String {
     let mut text = String::new();
     for (assertion, checked) in assertions.iter().zip(checked) {

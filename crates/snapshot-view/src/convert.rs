@@ -1,14 +1,14 @@
-//! What another writer has no place for.
+//! The losses of a conversion: data that the other format has no place for.
 
 use heaplab_snapshot::rewrite::Lost;
 use heaplab_text::lines::cut;
 use heaplab_text::words::count as number;
 use serde_json::{Map, Value, json};
 
-/// Characters of a name that is not known.
+/// Characters shown of an unknown name.
 const TEXT_CHARACTERS: usize = 30;
 
-/// What is lost, for a machine.
+/// The losses as JSON.
 pub fn json(lost: &Lost) -> Value {
     let hidden: Map<String, Value> =
         lost.hidden.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
@@ -22,7 +22,7 @@ pub fn json(lost: &Lost) -> Value {
 /// Names of unknown columns and lists that are shown.
 const UNKNOWN_SHOWN: usize = 5;
 
-/// What is lost, in words, a piece each.
+/// The losses in words, one piece each.
 pub fn losses(lost: &Lost) -> Vec<String> {
     let of_type = |(name, count): &(String, u64)| {
         (*count, format!("the type `{name}` of # node"), ", hidden there")

@@ -1,5 +1,5 @@
-//! What two snapshots of a process differ in, as DevTools' Comparison; over a series, what grows
-//! every time.
+//! Differences of two snapshots of a process, as in DevTools' Comparison. Over a series: growth in
+//! every step.
 
 use crate::attachment::{Attachment, Cell, Column};
 use crate::rows::{edge_json, label, label_within, node_json, step};
@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-/// What is not true of a comparison, where the two are not of one session.
+/// Warns that a comparison by ids is wrong for two snapshots of different sessions.
 pub fn warning(session: &Session) -> Option<String> {
     let why = if session.newer_is_first { ", and the newer file's ids begin anew" } else { "" };
     session.is_broken().then(|| {
@@ -32,7 +32,7 @@ pub fn warning(session: &Session) -> Option<String> {
 /// New objects in the HTML file.
 const NEW_IN_HTML: usize = 100;
 
-/// The classes, `top` of them (0: all), and their new objects where these are asked for.
+/// The first `top` classes (0: all), and the new objects of classes that the user named.
 pub fn text(
     older: &Analysis,
     newer: &Analysis,
@@ -78,7 +78,7 @@ pub fn text(
     text
 }
 
-/// The new objects of the classes that were asked for, those that retain most first.
+/// The new objects of the named classes, by retained bytes.
 fn new_objects(
     newer: &Analysis,
     diffs: &[ClassDiff],
@@ -202,7 +202,7 @@ pub fn series_json(
         "holders": holders.iter().map(Holder::json).collect::<Vec<_>>()})
 }
 
-/// What grows every time over a series, `top` classes of it (0: all).
+/// Classes that grow in every step of a series: the first `top` of them (0: all).
 pub fn series_text(totals: &[u64], growing: &[Growth], top: usize, columns: usize) -> String {
     let totals: Vec<String> = totals.iter().map(|total| bytes(*total)).collect();
     let mut text = lines::paragraph(&totals.join(" -> "), "", 0, columns);
@@ -227,7 +227,7 @@ pub fn series_text(totals: &[u64], growing: &[Growth], top: usize, columns: usiz
     text
 }
 
-/// An object that retains more each time, and how it is reached in the newest snapshot.
+/// An object that retains more in every step, and its shortest path in the newest snapshot.
 pub struct Holder {
     label: String,
     way: String,
@@ -237,7 +237,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Of the newest snapshot.
+    /// Describes the object by the newest snapshot.
     pub fn of(analysis: &Analysis, (node, growing): (Node, Growing)) -> Holder {
         let path = analysis.shortest_path(analysis.backward(), node);
         let names = path.iter().map(|each| step(analysis, each.edge));
@@ -258,10 +258,10 @@ impl Holder {
     }
 }
 
-/// Growing objects that are shown unless all are asked for.
+/// Growing objects shown by default.
 const HOLDERS_SHOWN: usize = 10;
 
-/// The objects that retain more each time, some of them (`top` 0: all).
+/// Objects that retain more in every step, a few by default (`top` 0: all).
 pub fn holders_text(holders: &[Holder], top: usize, columns: usize) -> String {
     if holders.is_empty() {
         return String::new();
@@ -276,7 +276,7 @@ pub fn holders_text(holders: &[Holder], top: usize, columns: usize) -> String {
     format!("\nObjects that retain more each time:\n{}", table.text(columns))
 }
 
-/// `1 -> 2 -> 3`; of a long series, its beginning and its end.
+/// `1 -> 2 -> 3`; a long series as its beginning and its end.
 fn course(counts: &[u64], shown: impl Fn(u64) -> String) -> String {
     const SHOWN: usize = 4;
     let numbers =
@@ -294,7 +294,7 @@ pub fn name(bytes: &[u8]) -> Cow<'_, str> {
     to_text(Cow::Borrowed(bytes))
 }
 
-/// The name in a key: behind its place in a script, and the comma.
+/// The class's name in a key: the text behind the place in a script and the comma.
 pub fn class_of_key(key: &[u8]) -> String {
     let key = name(key);
     let named = match key.strip_prefix(',') {

@@ -1,4 +1,4 @@
-//! What holds what alive: what an object dominates goes when it goes.
+//! The dominator tree: an object's children die with the object.
 
 use crate::rows::{label_within, node_json, share};
 use heaplab_snapshot::Node;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-/// Where an object's label begins: behind the bytes and their share.
+/// Column where an object's label begins, behind the bytes and their share.
 const LABEL_COLUMN: usize = 19;
 
-/// What dominates a node, the nearest first.
+/// The dominators of a node, the nearest first.
 fn chain(analysis: &Analysis, node: Node) -> Vec<Node> {
     let mut chain = Vec::new();
     let mut above = node;
@@ -22,7 +22,7 @@ fn chain(analysis: &Analysis, node: Node) -> Vec<Node> {
     chain
 }
 
-/// The nodes by what dominates them: where each one's begin, and all of them.
+/// Nodes grouped by dominator: the first index of each group, and all nodes.
 fn children(analysis: &Analysis) -> (Vec<u32>, Vec<Node>) {
     let graph = &analysis.snapshot().graph;
     let mut first = vec![0_u32; graph.node_count() + 1];
@@ -44,7 +44,7 @@ fn children(analysis: &Analysis) -> (Vec<u32>, Vec<Node>) {
     (first, children)
 }
 
-/// What objects dominate, those that retain most first.
+/// The dominator tree, each object's children by retained bytes.
 pub struct Tree<'t, 's, 'a> {
     analysis: &'t Analysis<'s, 'a>,
     children: (Vec<u32>, Vec<Node>),
@@ -59,7 +59,7 @@ impl<'t, 's, 'a> Tree<'t, 's, 'a> {
         Tree { analysis, children: children(analysis), top, least_bytes }
     }
 
-    /// What dominates `node`, it, and what it dominates, in so many columns.
+    /// The dominators of `node`, `node` itself and its subtree as text, `columns` wide.
     pub fn lines(&self, node: Node, depth: usize, columns: usize) -> String {
         let analysis = self.analysis;
         let mut text = String::new();
@@ -84,7 +84,7 @@ impl<'t, 's, 'a> Tree<'t, 's, 'a> {
         })
     }
 
-    /// The children that retain most, and how many there are.
+    /// The children with the most retained bytes, and the count of all children.
     fn largest(&self, node: Node) -> (Vec<Node>, usize) {
         let (first, all) = &self.children;
         let mut children =
@@ -93,7 +93,7 @@ impl<'t, 's, 'a> Tree<'t, 's, 'a> {
         let count = children.len();
         let small = children
             .partition_point(|child| self.analysis.retained_size(*child) >= self.least_bytes);
-        // Where all is small, the largest is still worth a line.
+        // If all children are small, the largest one still gets a line.
         children.truncate(self.top.min(small.max(1)));
         (children, count)
     }

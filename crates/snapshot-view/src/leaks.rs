@@ -1,4 +1,4 @@
-//! What an action leaked: by the way that holds it, with the references to cut.
+//! Leaks of an action, grouped by the path that holds them, with the references to cut.
 
 use crate::attachment::Attachment;
 use crate::path::{step_line, write_step};
@@ -19,7 +19,7 @@ pub struct Told<'t, 's, 'a> {
     pub analysis: &'t Analysis<'s, 'a>,
     /// All of them.
     pub leaks: &'t Leaks<'t, 's, 'a>,
-    /// Of a way at most so many steps are shown; 0: all.
+    /// Most steps shown of a path; 0: all.
     pub steps_max: usize,
     /// Columns of the text.
     pub columns: usize,
@@ -27,17 +27,17 @@ pub struct Told<'t, 's, 'a> {
 
 /// A line about a way.
 enum WayLine {
-    /// Where the way begins, unless that is the root of all.
+    /// The path's first object, unless it is the root of all.
     From(Node),
     /// A reference; the one to cut is marked.
     Step { edge: Edge, is_cut: bool },
-    /// So many steps follow that are like the one before.
+    /// This many more steps like the one before.
     Alike(u64),
-    /// So many steps are not shown.
+    /// This many steps are not shown.
     LeftOut(u64),
 }
 
-/// A way with its middle left out where it is long.
+/// A path; the middle of a long path is left out.
 struct Way {
     head: Vec<Edge>,
     left_out: usize,
@@ -45,7 +45,7 @@ struct Way {
 }
 
 impl Told<'_, '_, '_> {
-    /// The first of them, as many as there are `cuts`. `born` objects were.
+    /// The first `cuts.len()` leaks as text; `born`: objects born between the first two snapshots.
     pub fn text(&self, cuts: &[Cut], born: usize) -> String {
         let leaks = self.leaks;
         let mut text = lines::paragraph(&self.lead(born), "", 0, self.columns);
@@ -124,7 +124,7 @@ impl Told<'_, '_, '_> {
         format!("{share} of the heap: {}{more}", named.join(", "))
     }
 
-    /// Another object that holds what a cut leaves, in so many columns.
+    /// Another object that still holds the leak after a cut, `columns` wide.
     fn holder(&self, holder: &Holder, columns: usize) -> String {
         let references = if holder.references == 1 {
             String::new()
@@ -181,7 +181,7 @@ impl Told<'_, '_, '_> {
         format!("{references}: {goes}{others}")
     }
 
-    /// The classes of a leak's heads with their counts and what they retain, the most first.
+    /// The classes of a leak's heads with counts and retained bytes, by retained bytes.
     fn classes(&self, leak: &Leak) -> Vec<(String, u64, u64)> {
         let mut found: HashMap<u32, (u64, u64)> = HashMap::new();
         for head in &leak.heads {
@@ -260,7 +260,7 @@ impl Told<'_, '_, '_> {
         lines
     }
 
-    /// Steps, and how many like each one follow it: a chain is shown once.
+    /// The steps of a path, each with the number of like steps that follow: a chain appears once.
     fn alike(&self, way: &[Edge], last: Option<Edge>) -> Vec<(Edge, u64)> {
         let graph = &self.analysis.snapshot().graph;
         let kind = |edge: Edge| {

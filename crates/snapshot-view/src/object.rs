@@ -1,4 +1,4 @@
-//! One object and what it refers to.
+//! One object and its references.
 
 use crate::Says;
 use crate::rows::{distance, edge_json, label, node_json, step};
@@ -12,12 +12,12 @@ use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
 use std::fmt::{self, Write};
 
-/// Characters of a string's content that are shown.
+/// Characters shown of a string's content.
 const CONTENT_CHARACTERS: usize = 2000;
 
-/// What the object refers to, what retains most first.
+/// The object's references, by the retained bytes of their targets.
 pub struct References {
-    /// References that the text has; 0: all.
+    /// References shown in the text; 0: all.
     pub top: usize,
 }
 
@@ -95,13 +95,14 @@ impl Says for References {
     }
 }
 
-/// Where it stands in a script: the script's number, line and column, both from 0.
+/// The object's place in a script: the script's number, line and column, both from 0.
 pub(crate) fn place(analysis: &Analysis, node: Node) -> Option<(u32, u32, u32)> {
     let place = analysis.snapshot().locations.iter().find(|location| location.node == node)?;
     Some((place.script_id, place.line, place.column))
 }
 
-/// The functions that allocated it, the innermost first; empty unless allocations were tracked.
+/// The call stack that allocated the object, innermost function first; empty unless allocations
+/// were tracked.
 pub(crate) fn allocated_by(analysis: &Analysis, node: Node) -> Vec<String> {
     let snapshot = analysis.snapshot();
     let Some(id) = snapshot.graph.trace_node(node) else { return Vec::new() };

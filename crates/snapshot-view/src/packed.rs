@@ -1,14 +1,14 @@
-//! Why a packed snapshot was not unpacked, and what to do.
+//! Explains why a packed snapshot was not unpacked, and the remedy.
 
 use heaplab_snapshot::packed::{Packing, UnpackError};
 use heaplab_text::words::bytes;
 use std::path::Path;
 
-/// How the library says that a frame's window is larger than it takes; the program takes it when it
-/// is told to.
+/// The zstd library's words for a frame whose window is too large. The `zstd` program unpacks such
+/// a frame with an option.
 const WINDOW_TOO_LARGE: &str = "too much memory";
 
-/// What is wrong, and what to do.
+/// The error and the remedy.
 pub fn not_unpacked(packing: Packing, path: &Path, error: &UnpackError) -> String {
     let program = match (packing, error) {
         (Packing::Gzip, _) => "gunzip -k",

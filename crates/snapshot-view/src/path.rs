@@ -1,4 +1,4 @@
-//! The shortest ways from a root to objects, equal ones together.
+//! Shortest paths from a root to objects; equal paths are shown once.
 
 use crate::rows::{edge_json, heading, label, label_within, node_json, step};
 use heaplab_snapshot::analysis::Analysis;
@@ -9,7 +9,7 @@ use heaplab_text::words::{bytes, count as number, plural};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// The ways to these nodes, the first `shown` groups of them.
+/// The paths to `nodes`: the first `shown` groups.
 pub fn text(ways: &Ways, nodes: &[Node], groups: &[Group], shown: usize, columns: usize) -> String {
     let analysis = ways.analysis;
     let mut text = String::new();
@@ -46,7 +46,7 @@ pub fn text(ways: &Ways, nodes: &[Node], groups: &[Group], shown: usize, columns
     text
 }
 
-/// Columns of a class behind an object whose line is too long.
+/// Columns for a class behind an object whose line is too long.
 const CLASS_COLUMNS: usize = 24;
 
 fn write_way(ways: &Ways, group: &Group, columns: usize, text: &mut String) {
@@ -81,7 +81,7 @@ fn write_way(ways: &Ways, group: &Group, columns: usize, text: &mut String) {
     }
 }
 
-/// A step on one line, however long; `several`: the reference stands for others like it.
+/// A step on one line of any length; `several`: the reference stands for others like it.
 pub fn step_line(analysis: &Analysis, edge: Edge, several: bool) -> String {
     let target = analysis.snapshot().graph.target(edge);
     format!(
@@ -97,8 +97,8 @@ fn alike(analysis: &Analysis, edge: Edge, several: bool) -> &'static str {
     if several && is_numbered(analysis, edge) { "  (and others alike)" } else { "" }
 }
 
-/// An object's class where its label lacks it: the class says more than the properties of a plain
-/// object do.
+/// An object's class, if its label lacks the class. A plain object's label has its properties, and
+/// the class says more.
 fn class_beside(analysis: &Analysis, node: Node) -> String {
     let class = analysis.classes()[analysis.class_of(node) as usize].text();
     if label(analysis, node).starts_with(&class) || class.starts_with('(') {
@@ -108,7 +108,7 @@ fn class_beside(analysis: &Analysis, node: Node) -> String {
     }
 }
 
-/// A step, behind what stands before it, in so many columns.
+/// A step behind the text `before` it, `columns` wide.
 pub fn write_step(
     analysis: &Analysis,
     edge: Edge,

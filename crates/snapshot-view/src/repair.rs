@@ -1,10 +1,10 @@
-//! What a repaired file lacks.
+//! The data that a repaired file lacks.
 
 use heaplab_snapshot::rewrite::Repaired;
 use heaplab_text::words::count as number;
 use serde_json::{Value, json};
 
-/// For a machine.
+/// The missing data as JSON.
 pub fn json(repaired: &Repaired) -> Value {
     json!({
         "nodes": repaired.nodes.0, "nodes_declared": repaired.nodes.1, "edges": repaired.edges.0, "edges_declared": repaired.edges.1,
@@ -14,7 +14,7 @@ pub fn json(repaired: &Repaired) -> Value {
     })
 }
 
-/// What is missing, in a sentence.
+/// The missing data in a sentence.
 pub fn text(repaired: &Repaired) -> String {
     let mut missing = Vec::new();
     for (what, (kept, declared)) in [("objects", repaired.nodes), ("references", repaired.edges)] {

@@ -7,14 +7,15 @@ use heaplab_text::lines::{cut, one_line};
 use heaplab_text::words::bytes;
 use serde_json::{Value, json};
 
-/// Characters of a string's content on a line.
+/// Characters shown of a string's content on a line.
 const CONTENT_CHARACTERS: usize = 60;
-/// The least of them, however little room there is.
+/// Characters of the content that stay on the narrowest line.
 const CONTENT_CHARACTERS_MIN: usize = 8;
 /// Characters of a name in JSON: strings may have megabytes.
 const JSON_CHARACTERS: usize = 1024;
 
-/// A distance as DevTools shows it: none where only internals lead there, or nothing.
+/// A distance as DevTools shows it: `-` for an object reached only through internals, or not at
+/// all.
 pub fn distance(distance: i32) -> String {
     if distance == NO_DISTANCE || distance >= BASE_SYSTEM_DISTANCE {
         "-".into()
@@ -23,7 +24,7 @@ pub fn distance(distance: i32) -> String {
     }
 }
 
-/// A size with its share of all.
+/// A size with its share of the total.
 pub fn share(size: u64, total: u64) -> String {
     let percent = if total == 0 { 0.0 } else { size as f64 * 100.0 / total as f64 };
     format!("{} {percent:3.0} %", bytes(size))
@@ -34,7 +35,8 @@ pub fn label(analysis: &Analysis, node: Node) -> String {
     named(analysis, node, CONTENT_CHARACTERS)
 }
 
-/// The same in so many columns: the name gives way, and its first letters and the id stay.
+/// Like [`label`], `columns` wide: the name is shortened to no less than its first letters, and the
+/// id stays.
 pub fn label_within(analysis: &Analysis, node: Node, columns: usize) -> String {
     let whole = label(analysis, node);
     let beyond = whole.chars().count().saturating_sub(columns);
@@ -107,7 +109,7 @@ pub fn edge_json(analysis: &Analysis, edge: Edge) -> Value {
     json!({"name": name, "type": snapshot.edge_type_name(snapshot.graph.edge_type(edge))})
 }
 
-/// The first lines about an object: what it is, and its sizes.
+/// The first lines about an object: its label, class and sizes.
 pub fn heading(analysis: &Analysis, node: Node, columns: usize) -> String {
     let snapshot = analysis.snapshot();
     let class = analysis.classes()[analysis.class_of(node) as usize].text();

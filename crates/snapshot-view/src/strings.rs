@@ -1,4 +1,4 @@
-//! Strings that are on the heap more than once, or all of them.
+//! Strings that the heap has more than once, or all strings.
 
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::{Analysis, DuplicateStrings};
@@ -16,18 +16,18 @@ pub struct Row {
     pub nodes: Vec<Node>,
     /// Their own bytes.
     pub shallow_bytes: u64,
-    /// Bytes that would go with all of them.
+    /// Bytes that the death of all these objects would free.
     pub retained_bytes: u64,
     /// Bytes that one copy would save.
     pub saving_bytes: u64,
-    /// The file has only its beginning.
+    /// The file has only the string's beginning.
     pub cut: bool,
-    /// Only beginnings are known to be the same.
+    /// Only the beginnings were compared.
     pub beginnings_alone: bool,
 }
 
 impl Row {
-    /// The string: made when it is needed, for all of them may be larger than the file.
+    /// The string's text, made on demand: all texts together may be larger than the file.
     pub fn value<'r>(&self, analysis: &'r Analysis) -> Cow<'r, [u8]> {
         analysis.name_bytes(self.nodes[0])
     }
@@ -112,7 +112,7 @@ pub fn text(analysis: &Analysis, rows: &[Row], all: bool, top: usize, columns: u
     text
 }
 
-/// What the duplicates come to: strings of which only the beginnings are known are counted apart.
+/// The sum over duplicates. Strings with only a known beginning are counted apart.
 fn duplicates_in_words(rows: &[Row]) -> String {
     let sums = |beginnings_alone: bool| {
         let rows = || rows.iter().filter(move |row| row.beginnings_alone == beginnings_alone);

@@ -12,8 +12,8 @@ use heaplab_text::words::{bytes, count as number};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// A class's name, and its place where it has one, without folders: two classes of one name are
-/// then told apart.
+/// A class's name and, if known, its place in a script without folders, which tells two classes of
+/// one name apart.
 fn label(class: &Class, scripts: &Scripts) -> String {
     match class.place {
         Some(place) => {
@@ -24,7 +24,7 @@ fn label(class: &Class, scripts: &Scripts) -> String {
     }
 }
 
-/// The classes as a table, the first `shown` of them; `filtered`: they are counted by a filter.
+/// The first `shown` classes as a table; `filtered`: a filter chose the counted objects.
 pub fn text(
     summary: &Summary,
     classes: &[(u32, &Class)],
@@ -48,7 +48,7 @@ pub fn text(
     let mut text =
         format!("{} in {nodes} objects with {edges} references\n{parts}\n", bytes(total));
     if filtered {
-        // Whatever classes are shown.
+        // Count and size of the whole heap, not only of the shown classes.
         let (count, size) = summary
             .classes
             .iter()
@@ -80,7 +80,7 @@ pub fn text(
     text
 }
 
-/// Bytes by kind, as DevTools' Statistics names them: they add up to all.
+/// Bytes by kind, with the names of DevTools' Statistics; the kinds add up to the total.
 pub(crate) fn kinds(sums: &Statistics) -> [(&'static str, u64); 7] {
     let v8 = sums.v8_heap_bytes();
     let known = sums.code_bytes + sums.string_bytes + sums.js_array_bytes + sums.system_bytes;

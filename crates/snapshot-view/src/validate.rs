@@ -1,4 +1,4 @@
-//! How far a file is good.
+//! How much of a file is readable.
 
 use heaplab_snapshot::validate::Report;
 use heaplab_text::lines;
@@ -7,7 +7,7 @@ use heaplab_text::words::{bytes, count as number};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What the report says, with the path of the file.
+/// The report on the file at `path` as text.
 pub fn text(path: &Path, report: &Report, columns: usize) -> String {
     let mut text = String::new();
     let path = path.display();
@@ -46,7 +46,7 @@ pub fn text(path: &Path, report: &Report, columns: usize) -> String {
     text
 }
 
-/// How far a damaged file is good.
+/// How much of a damaged file is readable.
 fn state(report: &Report) -> String {
     let (good, all) = (number(report.good_bytes), number(report.file_bytes));
     match report.cut_in() {

@@ -1,4 +1,4 @@
-//! The Comparison: what changed in each class since an older file, and which objects.
+//! The Comparison: changes in each class since an older file, and the new and gone objects.
 
 use super::parameters::{Asked, Problem};
 use super::rows::{self, Order};
@@ -27,7 +27,7 @@ fn base<'f>(
     }
 }
 
-/// Classes in which something is new or gone.
+/// Classes with new or gone objects.
 pub(super) fn classes(page: &Page, file: usize, asked: &Asked) -> Result<Value, Problem> {
     let (base, _) = base(page, file, asked)?;
     let text = asked.text("text").to_lowercase();
@@ -69,7 +69,7 @@ pub(super) fn classes(page: &Page, file: usize, asked: &Asked) -> Result<Value, 
     Ok(rows::answer(diffs.len(), diffs.iter().skip(from).take(many).map(row).collect()))
 }
 
-/// The objects that are new, then those that are gone. A row's `file` says where its object is.
+/// The new objects, then the gone ones. A row's `file` names the file that has the object.
 pub(super) fn objects(page: &Page, file: usize, asked: &Asked) -> Result<Value, Problem> {
     let (base, older) = base(page, file, asked)?;
     let newer = &page.files[file];

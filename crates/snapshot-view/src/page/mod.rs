@@ -1,12 +1,12 @@
-//! Snapshots as a page in a browser: what DevTools' Memory panel shows, where it shows it.
+//! Snapshots as a page in a browser, laid out like DevTools' Memory panel.
 //!
-//! Summary with its filters, Comparison, Containment, Statistics, retainers, search, and besides
-//! them a treemap of what retains what. The page (`assets/`) asks for rows as they come into view;
-//! [`Page::answer`] answers from an analysis that is made once. Sizes come as text and as numbers,
-//! so that the script formats nothing. The answers are the page's own and may change with it: for
-//! other programs there is docs/snapshot-json.md.
+//! The page has Summary with its filters, Comparison, Containment, Statistics, retainers, search,
+//! and a treemap of the dominator tree. The page (`assets/`) asks for rows as they come into view.
+//! [`Page::answer`] answers from one analysis. Sizes come as text and as numbers, so the script
+//! formats nothing. The answers belong to the page and may change with it; other programs read
+//! docs/snapshot-json.md.
 //!
-//! It opens no socket: `heaplab snapshot open --serve` does.
+//! This crate opens no socket: `heaplab snapshot open --serve` does.
 
 mod comparison;
 mod object;
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// Filters whose answers are kept, each with a bit an object.
+/// Filters whose results are cached, each at one bit an object.
 const FILTERS_KEPT: usize = 8;
 
 /// A snapshot that the page shows.
@@ -47,7 +47,7 @@ struct Filtered {
     nodes: NodeSet,
 }
 
-/// A filter's words in one file, and what they let through.
+/// A filter's text, its file, and its result.
 type Kept = ((usize, String), Arc<Filtered>);
 
 /// The page over some snapshots of one program, the oldest first.
@@ -70,7 +70,7 @@ pub fn asset(path: &str) -> Option<(&'static str, &'static str)> {
 }
 
 impl<'p> Page<'p> {
-    /// A page over these files, of which there is at least one.
+    /// A page over these files, at least one.
     pub fn new(files: Vec<Opened<'p>>) -> Page<'p> {
         let pairs = (0..files.len())
             .flat_map(|newer| (0..files.len()).map(move |older| (older, newer)))
@@ -142,7 +142,7 @@ impl<'p> Page<'p> {
         })
     }
 
-    /// What a filter lets through.
+    /// The classes and objects that pass a filter.
     fn filtered(&self, file: usize, words: &str) -> Result<Arc<Filtered>, Problem> {
         let key = (file, words.to_owned());
         let kept = |filters: &[Kept]| {

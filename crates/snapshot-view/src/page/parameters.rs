@@ -1,4 +1,4 @@
-//! What the page asks: names and values, read with sentences where they are none of its questions.
+//! The page's parameters: names and values. Bad ones get an error in words.
 
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::Analysis;
@@ -12,10 +12,10 @@ const ROWS: usize = 100;
 /// Why a question has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// The page has no such question.
+    /// The page knows no question of this name.
     #[error("{0}")]
     NotFound(String),
-    /// A value is not what the question takes.
+    /// The question does not accept the value.
     #[error("{0}")]
     Asked(String),
 }
@@ -34,7 +34,7 @@ impl Problem {
 pub(super) struct Asked<'q>(pub &'q [(String, String)]);
 
 impl Asked<'_> {
-    /// The value of this name; empty where there is none.
+    /// The value of this name; empty if the query has no such name.
     pub fn text(&self, name: &str) -> &str {
         self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }

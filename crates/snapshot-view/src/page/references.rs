@@ -1,4 +1,4 @@
-//! What an object refers to (Containment), and what refers to it (Retainers).
+//! An object's references (Containment) and its retainers (Retainers).
 
 use super::parameters::{Asked, Problem};
 use super::rows::{self, Column, Order};
@@ -6,7 +6,7 @@ use heaplab_snapshot::analysis::{Analysis, Retaining};
 use heaplab_snapshot::{Edge, EdgeType};
 use serde_json::Value;
 
-/// What an object refers to. DevTools shows no invisible references.
+/// An object's references. DevTools hides invisible ones, and so does this list.
 pub(super) fn references(analysis: &Analysis, asked: &Asked) -> Result<Value, Problem> {
     let graph = &analysis.snapshot().graph;
     let order = Order::of(asked)?;

@@ -1,4 +1,4 @@
-//! Rows of the page's tables, and the window of them that is in view.
+//! Rows of the page's tables, for the visible window only.
 
 use super::parameters::{Asked, Problem};
 use crate::rows::{distance, edge_json, label};
@@ -44,7 +44,7 @@ impl Order {
         Ok(Order { column, is_descending: asked.number("descending", 1_u8)? != 0 })
     }
 
-    /// What an object is ordered by where it is a number, so that the least comes first.
+    /// The sort key of an object in a numeric column, least first.
     pub fn key(&self, analysis: &Analysis, node: Node) -> u64 {
         let key = match self.column {
             Column::Retained | Column::Count => analysis.retained_size(node),
@@ -59,7 +59,7 @@ impl Order {
     }
 }
 
-/// Items from the place `from` on, in the order of `key`; equal ones as they came.
+/// Items from index `from` on, by `key`; equal items keep their order.
 pub(super) fn window<T: Copy, K: Ord + Copy>(
     items: impl IntoIterator<Item = T>,
     (from, rows): (usize, usize),
@@ -67,7 +67,7 @@ pub(super) fn window<T: Copy, K: Ord + Copy>(
 ) -> Vec<T> {
     let until = from.saturating_add(rows).clamp(1, usize::MAX / 2);
     let mut first: Vec<(K, usize, T)> = Vec::new();
-    // What a key must be below to be among the first, once there are as many.
+    // Once enough items are kept, only smaller keys can enter.
     let mut below: Option<(K, usize)> = None;
     let place = |item: &(K, usize, T)| (item.0, item.1);
     for (number, item) in items.into_iter().enumerate() {
@@ -149,7 +149,7 @@ pub(super) fn object(analysis: &Analysis, node: Node) -> Value {
     })
 }
 
-/// An object as a row, behind the reference that leads to it or comes from it.
+/// An object as a row, behind the reference to it or from it.
 pub(super) fn referred(analysis: &Analysis, edge: Edge, node: Node) -> Value {
     let mut row = object(analysis, node);
     row["edge"] = edge_json(analysis, edge);

@@ -11,7 +11,7 @@ use heaplab_snapshot::query::subject::Subject;
 use heaplab_text::words::count;
 use serde_json::{Value, json};
 
-/// Classes whose name contains `text`, under `filter`.
+/// Classes whose name contains `text`, counted under `filter`.
 pub(super) fn classes(page: &Page, file: usize, asked: &Asked) -> Result<Value, Problem> {
     let analysis = page.files[file].analysis;
     let filtered = match asked.text("filter") {
@@ -64,7 +64,7 @@ pub(super) fn members(page: &Page, file: usize, asked: &Asked) -> Result<Value, 
     objects(analysis, nodes, asked)
 }
 
-/// The objects whose name contains `text`, or the one whose id it is (`@4711`).
+/// Objects whose name contains `text`, or the object with the id `@4711`.
 pub(super) fn search(analysis: &Analysis, asked: &Asked) -> Result<Value, Problem> {
     let text = asked.text("text");
     let nodes = match text.starts_with('@').then(|| text.parse()) {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Objects of a level that have an area of their own; the others share one.
 const AREAS: usize = 40;
 
-/// An object, what it dominates, and what these dominate. `node` is asked about.
+/// The object `node`, its children in the dominator tree, and their children.
 pub(super) fn treemap(analysis: &Analysis, asked: &Asked) -> Result<Value, Problem> {
     let node = asked.node(analysis)?;
     let first = dominated(analysis, &[node]).remove(&node).unwrap_or_default();
@@ -36,7 +36,7 @@ pub(super) fn treemap(analysis: &Analysis, asked: &Asked) -> Result<Value, Probl
     Ok(area)
 }
 
-/// What one object dominates directly.
+/// The children of one object in the dominator tree.
 #[derive(Default)]
 struct Dominated {
     /// Those that retain most, the largest first.

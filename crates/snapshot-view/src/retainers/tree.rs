@@ -1,8 +1,9 @@
 //! The tree of what refers to an object, and to those, of a bounded size.
 //!
-//! Ways backwards are exponentially many, objects are not: each is followed once, where it is
-//! nearest to the object asked for, and elsewhere only named. DevTools follows what a user opens;
-//! here the nearest levels come first, until there are as many lines as were asked for.
+//! The number of paths backwards grows exponentially, the number of objects does not. So each
+//! object is expanded once, at its place nearest to the asked object, and only named elsewhere.
+//! DevTools expands the objects that a user opens. Here the nearest levels come first, until the
+//! requested number of lines is reached.
 
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::{Analysis, Retaining};
@@ -16,7 +17,7 @@ pub struct Limits {
     pub depth: usize,
     /// Referrers of one object.
     pub top: usize,
-    /// Lines behind the first level, which is there whatever it takes.
+    /// Most lines behind the first level, which is always complete.
     pub lines: usize,
 }
 
@@ -34,8 +35,8 @@ pub struct Followed {
 pub struct Tree {
     /// Referrers, those of one object behind each other.
     pub rows: Vec<Retaining>,
-    /// The row under which an object is followed (the object asked for has none), and whether lines
-    /// were left for it.
+    /// For each object, the row that expands it (none for the asked object), and whether lines
+    /// remained for it.
     followed: HashMap<Node, (Option<usize>, Option<Followed>)>,
     /// Objects that depth allows to follow and the number of lines does not.
     pub not_followed: usize,
@@ -46,7 +47,7 @@ pub struct Tree {
 pub enum Under<'t> {
     /// With these.
     Rows(&'t Followed),
-    /// It is followed at another place of the tree.
+    /// The object is expanded at another place of the tree.
     Elsewhere,
     /// Not at all.
     Nothing,
