@@ -12,17 +12,16 @@
 use crate::recordings::{Step, Workload};
 use anyhow::{Context, Result};
 use heaplab_heap::{Ask, Birth, Collected, Collection, Object, Origin, SpaceState, World};
-use heaplab_v8::facts::{ARRAY_BYTES, ELEMENTS_HEADER_BYTES, SEMI_SPACE_BYTES, WORD_BYTES};
+use heaplab_v8::facts::{ARRAY_BYTES, ELEMENTS_HEADER_BYTES, PAGE_BYTES, WORD_BYTES};
+use heaplab_v8::pacing::Pacing;
 use heaplab_v8::refills::Refill;
 use heaplab_v8::spec::{Compact, Shape};
 use heaplab_v8::strategy::Strategy;
 use heaplab_v8::{CountsBy, Spec, V8Heap};
 use std::ptr::NonNull;
 
-/// V8's factor of growth under `--predictable-gc-schedule`, in percent.
-const GROWTH_PERCENT: u64 = 130;
-/// V8 lets the old generation grow by so much at least before it collects again.
-const GROWTH_BYTES: u64 = 8 << 20;
+/// By how much V8 lets what lived grow under `--predictable-gc-schedule`, in percent.
+const GROWTH_PERCENT: u32 = 30;
 /// The header that a plain object has besides its body.
 const HEADER_BYTES: usize = WORD_BYTES;
 
@@ -165,8 +164,10 @@ pub fn spec(strategy: &Strategy, compact: Compact, shape: Shape) -> Spec {
 /// # Errors
 /// The heap cannot be made.
 pub fn schedule(workload: &Workload, shape: Shape) -> Result<Vec<usize>> {
-    let mut run = Run::new(workload, spec(&Spec::default().strategy, Compact::Never, shape))?;
-    let mut limit = GROWTH_BYTES + SEMI_SPACE_BYTES as u64;
+    let spec = spec(&Spec::default().strategy, Compact::Never, shape);
+    let new_bytes = spec.semi_space_bytes / PAGE_BYTES * spec.version.area_bytes;
+    let mut pacing = Pacing::new(Some(GROWTH_PERCENT), new_bytes, spec.limit_bytes);
+    let mut run = Run::new(workload, spec)?;
     let mut places = Vec::new();
     let mut collections = 0;
     let mut last = 0;
@@ -174,12 +175,10 @@ pub fn schedule(workload: &Workload, shape: Shape) -> Result<Vec<usize>> {
         last = at;
         run.step(step)?;
         let so_far = run.heap.collections().len();
-        if so_far > collections && run.heap.old_state().used_bytes > limit {
+        if so_far > collections && pacing.is_due(run.heap.old_state().used_bytes as usize) {
             run.collect()?;
             places.push(at);
-            let live = run.heap.old_state().used_bytes;
-            limit =
-                (live * GROWTH_PERCENT / 100).max(live + GROWTH_BYTES) + SEMI_SPACE_BYTES as u64;
+            pacing.collected(run.heap.old_state().used_bytes as usize);
         }
         collections = run.heap.collections().len();
     }
