@@ -56,22 +56,45 @@ const OBJECT_BYTES_MIN: u32 = 16;
 /// Pages that a file has at most.
 const PAGES_MAX: usize = 1000;
 
-/// The pages that a file describes, for pages whose area has so many bytes.
+/// The pages that a file describes, for pages whose area has so many bytes. A strategy whose
+/// smallest free block is `block_bytes` would place the workload's objects in a free piece of that
+/// size, on a page that the workload's figures leave out: such a piece is refused.
 ///
 /// # Errors
 /// What is wrong, with the page's number from 1.
-pub fn from_toml(text: &str, area_bytes: usize) -> Result<Vec<OwnPage>, String> {
+pub fn from_toml(
+    text: &str,
+    area_bytes: usize,
+    block_bytes: usize,
+) -> Result<Vec<OwnPage>, String> {
     let described: Described =
         toml::from_str(text).map_err(|error| error.to_string().trim().to_owned())?;
     if described.page.len() > PAGES_MAX {
         return Err(format!("it has {} pages, and {PAGES_MAX} are the most", described.page.len()));
     }
-    let pages = described.page.iter().enumerate();
+    let pages = described.page.iter();
     pages
-        .map(|(number, page)| {
-            described_page(page, area_bytes).map_err(|what| format!("page {}: {what}", number + 1))
+        .map(|page| {
+            let own = described_page(page, area_bytes)?;
+            match largest_hole(&own, page.area_bytes) {
+                (bytes, offset) if bytes as usize >= block_bytes => Err(format!(
+                    "{bytes} bytes are free at {offset}, and the strategy would place objects \
+                     there: let own= write the file with the same strategy"
+                )),
+                _ => Ok(own),
+            }
         })
+        .enumerate()
+        .map(|(number, page)| page.map_err(|what| format!("page {}: {what}", number + 1)))
         .collect()
+}
+
+/// Bytes and offset of the largest free piece between and behind the objects of a page.
+fn largest_hole(page: &OwnPage, area_bytes: u32) -> (u32, u32) {
+    let starts = page.objects.iter().map(|&(offset, _)| offset).chain([area_bytes]);
+    let ends = page.objects.iter().map(|(offset, bytes)| offset + bytes);
+    let holes = starts.zip([0].into_iter().chain(ends)).map(|(start, end)| (start - end, end));
+    holes.max_by_key(|(bytes, _)| *bytes).unwrap_or_default()
 }
 
 fn described_page(page: &DescribedPage, area_bytes: usize) -> Result<OwnPage, String> {
@@ -174,7 +197,7 @@ mod tests {
                 "[[page]]\narea_bytes = {area}\nstays = true\nremembered = false\nobjects = {objects}\n"
             )
         };
-        let read = |text: &str| from_toml(text, 1000);
+        let read = |text: &str| from_toml(text, 1000, 2040);
         let pages = read(&page(900, "[[24,2],[-8,1],[16,1]]")).unwrap();
         let expected = OwnPage {
             live_bytes: 64,
@@ -193,6 +216,12 @@ mod tests {
         assert!(
             said(900, "[[-0,3]]").contains("whole words") && said(900, "[]").contains("no object")
         );
+        let holes = |area, objects: &str| from_toml(&page(area, objects), 1000, 24);
+        assert!(holes(72, "[[24,1],[-16,1],[16,1]]").is_ok(), "16 bytes within and 16 behind");
+        let within = holes(72, "[[24,1],[-8,3],[16,1]]").unwrap_err();
+        assert!(within.starts_with("page 1: 24 bytes are free at 24"), "{within}");
+        let behind = holes(72, "[[24,2]]").unwrap_err();
+        assert!(behind.starts_with("page 1: 24 bytes are free at 48"), "{behind}");
         assert!(read("page = 3").is_err() && read("[[page]]\nstays = true").is_err());
     }
 }

@@ -224,7 +224,12 @@ impl Spec {
         let area = spec.version.area_bytes;
         if let (None, Some(path)) = (&spec.base, spec.named_file("base")) {
             let text = read_file("base", &path, BASE_BYTES_MAX)?;
-            let pages = own::from_toml(&text, area).map_err(|what| SpecError {
+            // Segregated old space has its own pages, without holes.
+            let block = match spec.strategy.segregated {
+                None => spec.strategy.minimum_block(),
+                Some(_) => usize::MAX,
+            };
+            let pages = own::from_toml(&text, area, block).map_err(|what| SpecError {
                 what: "base",
                 expected: format!("a file that own= of node wrote, but {what}"),
                 found: path.display().to_string(),

@@ -90,7 +90,8 @@ impl Setting<'_> {
         let mut spec = Spec::parse(&text).expect("a spec of this heap");
         // Where no page is as free as the percentage V8 says nothing: it is over 100.
         spec.free_percents = real.run.thresholds.iter().map(|one| one.unwrap_or(101)).collect();
-        let base = own::from_toml(&real.own.to_toml(), version.area_bytes);
+        let base =
+            own::from_toml(&real.own.to_toml(), version.area_bytes, spec.strategy.minimum_block());
         spec.base = Some(base.expect("pages as they were written"));
         if self.limit_mb > 0 {
             let own = own_capacity_bytes(&real.run, version.header_bytes()) as usize;
