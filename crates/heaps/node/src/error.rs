@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// No Node of this version was found.
-    #[error("Node {version} is not installed: looked {looked}; {install}")]
+    #[error("Node {version} is not installed: {looked}. {install}")]
     Missing {
         /// The version asked for.
         version: String,

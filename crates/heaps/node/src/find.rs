@@ -66,11 +66,11 @@ fn places(folder: &Path, version: &str) -> [PathBuf; 4] {
 fn missing(version: &str, folder: Option<&Path>, in_path: Option<(String, PathBuf)>) -> NodeError {
     let in_folder = folder.map_or_else(
         || format!("{FOLDER} is not set"),
-        |folder| format!("not under {} ({FOLDER})", folder.display()),
+        |folder| format!("{} ({FOLDER}) does not have it", folder.display()),
     );
     let in_path = in_path.map_or_else(
-        || "no node in PATH".into(),
-        |(found, node)| format!("{} is {found}", node.display()),
+        || "PATH has no node".into(),
+        |(found, node)| format!("{}, the first in PATH, is {found}", node.display()),
     );
     let into = folder.map_or_else(|| "nodes".into(), |folder| folder.display().to_string());
     let set = if folder.is_some() {
@@ -80,9 +80,9 @@ fn missing(version: &str, folder: Option<&Path>, in_path: Option<(String, PathBu
     };
     NodeError::Missing {
         version: version.into(),
-        looked: format!("{in_folder}, {in_path}"),
+        looked: format!("{in_folder}, and {in_path}"),
         install: format!(
-            "install it with: mkdir -p '{into}/{version}' && npm install --prefix '{into}/{version}' {PACKAGE}@{version}{set}"
+            "Install it with: mkdir -p '{into}/{version}' && npm install --prefix '{into}/{version}' {PACKAGE}@{version}{set}"
         ),
     }
 }
@@ -146,7 +146,10 @@ mod tests {
         let said =
             missing("14.0.0", None, Some(("20.1.0".into(), "/usr/bin/node".into()))).to_string();
         assert!(
-            said.starts_with("Node 14.0.0 is not installed: looked HEAPLAB_NODES is not set, /usr/bin/node is 20.1.0; install"),
+            said.starts_with(
+                "Node 14.0.0 is not installed: HEAPLAB_NODES is not set, and /usr/bin/node, the \
+                 first in PATH, is 20.1.0. Install it with: mkdir -p 'nodes/14.0.0' && npm"
+            ),
             "{said}"
         );
         assert!(
@@ -154,6 +157,10 @@ mod tests {
                 && said.contains("@14.0.0 && export HEAPLAB_NODES=")
         );
         let said = missing("14.0.0", Some(Path::new("/opt/nodes")), None).to_string();
-        assert!(said.contains("not under /opt/nodes") && said.ends_with("@14.0.0"), "{said}");
+        assert!(
+            said.contains("/opt/nodes (HEAPLAB_NODES) does not have it, and PATH has no node. ")
+                && said.ends_with("@14.0.0"),
+            "{said}"
+        );
     }
 }

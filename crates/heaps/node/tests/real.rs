@@ -240,6 +240,53 @@ fn a_heap_that_is_too_small_a_node_that_hangs_and_one_without_strategies_say_so(
     assert!(Path::new(&path).exists());
 }
 
+/// A real Node behind a script that tells its process, is killed while it runs a workload, and
+/// while its own objects are read.
+#[test]
+fn a_node_that_is_killed_says_so_and_leaves_no_file() {
+    if !have(known::VERSION) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (node, pid, own) =
+        (folder.path().join("node"), folder.path().join("pid"), folder.path().join("own.toml"));
+    let real = find::node(&Spec::default()).unwrap();
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] || echo $$ > '{}'\nexec '{}' \"$@\"\n",
+        pid.display(),
+        real.display()
+    );
+    std::fs::write(&node, script).unwrap();
+    std::fs::set_permissions(&node, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // Some seconds of work: the kill comes in its middle.
+    let steps: Vec<Step> = std::iter::repeat_n(mixed(200_000), 10).flatten().collect();
+    for own_objects in ["", &format!(",own={}", own.display())] {
+        let text = format!("node={}{own_objects}", node.display());
+        let said = std::thread::scope(|scope| {
+            let running = scope.spawn(|| ran(&text, &steps).unwrap_err().to_string());
+            let number = loop {
+                let text = std::fs::read_to_string(&pid).unwrap_or_default();
+                match text.trim().parse::<i32>() {
+                    Ok(number) if text.ends_with('\n') => break number,
+                    _ if running.is_finished() => panic!("it ended: {:?}", running.join()),
+                    _ => std::thread::sleep(std::time::Duration::from_millis(5)),
+                }
+            };
+            // Where its objects are to be read it stops early, and is killed at once.
+            if own_objects.is_empty() {
+                std::thread::sleep(std::time::Duration::from_millis(700));
+            }
+            // SAFETY: kill takes numbers; the process is a child that nobody has waited for yet.
+            assert_eq!(unsafe { libc::kill(number, libc::SIGKILL) }, 0, "it ran to its end");
+            running.join().unwrap()
+        });
+        assert!(said.starts_with("Node died: signal 9: killed from outside"), "{said}");
+        std::fs::remove_file(&pid).unwrap();
+    }
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
+    assert_eq!(left.len(), 1, "the script alone: {left:?}");
+}
+
 #[test]
 fn other_nodes_run_the_same_workload() {
     for version in ["12.22.1", "14.0.0", "14.21.3"] {
