@@ -1,10 +1,10 @@
-//! A heap of one's own as a snapshot that DevTools opens: a small interpreter's lists.
+//! Writes a heap of your own, the lists of a small interpreter, as a snapshot that DevTools opens.
 //! `cargo run --package heaplab-snapshot --example embedder > lists.heapsnapshot`
 
 use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink, Options, generate};
 use heaplab_snapshot::write::{edge_type, node_type};
 
-/// A cell of a list: a name, and the cells that it refers to.
+/// A cell of a list: a name and references to other cells.
 struct Cell {
     name: &'static str,
     refers_to: Vec<usize>,

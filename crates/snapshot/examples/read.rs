@@ -1,14 +1,13 @@
-//! Reads and analyses files and says what each phase took, by thread: time, user and system time,
-//! and page faults. `THREADS=2` for two threads, `INSTRUCTIONS=avx2` (`sse4`, `sse2`, `portable`)
-//! for a reader without the newest. What `cargo xtask bench snapshot` measures as a whole is taken
-//! apart here.
+//! Reads and analyses files, and prints the cost of each phase by thread: time, user and system
+//! time, page faults. `THREADS=2` uses two threads; `INSTRUCTIONS=avx2` (`sse4`, `sse2`,
+//! `portable`) reads without newer instructions. `cargo xtask bench snapshot` measures the whole.
 
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::{Instructions, ReadOptions, Snapshot};
 use std::cell::Cell;
 use std::time::Instant;
 
-/// What a thread has used: user and system time in s, page faults.
+/// Costs of a thread: user and system time in s, page faults.
 #[derive(Clone, Copy, Debug)]
 struct Used {
     at: Instant,
@@ -49,7 +48,7 @@ thread_local! {
     static BEFORE: Cell<Option<Used>> = const { Cell::new(None) };
 }
 
-/// Called on the thread of the phase; a thread that is new began with it.
+/// Called on the phase's thread; a new thread started with the phase.
 fn on_phase(name: &'static str) {
     let now = Used::by(libc::RUSAGE_THREAD);
     let began = BEFORE.get().unwrap_or(Used { user_s: 0.0, system_s: 0.0, faults: 0, ..now });
@@ -79,7 +78,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let file = std::fs::File::open(&path)?;
         // SAFETY: a file that shrinks under the mapping kills this example, nothing else.
         let bytes = unsafe { memmap2::Mmap::map(&file)? };
-        // Once over the pages of the file, so that what is measured is not the disk.
+        // Touch the file's pages once, so that the disk is not measured.
         let touched = bytes.iter().step_by(4096).fold(0u64, |sum, byte| sum + u64::from(*byte));
         println!("{path}: {} bytes (sum of samples {touched})", bytes.len());
         let whole = Used::by(libc::RUSAGE_SELF);

@@ -1,6 +1,5 @@
-//! Rewrites of a snapshot from the command line of a developer: `rewrite WHAT IN OUT`, where WHAT
-//! is `validate`, `redact`, `ladder:K`, or a target of `convert` (`same`, `lines`, `compact`,
-//! `node12`, ...).
+//! Rewrites a snapshot: `rewrite WHAT IN OUT`. WHAT is `validate`, `redact`, `ladder:K`, or a
+//! target of `convert` (`same`, `lines`, `compact`, `node12`, ...).
 
 use heaplab_snapshot::rewrite::{
     Identifiers, Keep, Key, Redaction, Target, convert, ladder, redact,

@@ -2,8 +2,8 @@
 //! them.
 //!
 //! Source: the worker of chrome-devtools-frontend 1.0.1705227 (`HeapSnapshot.ts`), read for its
-//! rules; every rule has a file here with what it is and why. Where DevTools' answer is lossy it
-//! stays the default and [`Options`] or a field says what is lost.
+//! rules. Every rule has a file here that explains it. DevTools' answer is the default even where
+//! it is lossy; then [`Options`] or a field names the loss.
 
 mod allocation;
 mod answers;
@@ -58,8 +58,8 @@ pub(crate) use retained::Retained;
 use retained::class_retained;
 use std::sync::OnceLock;
 
-/// The version of the rules in this folder. Who changes an answer (a class, a size, a distance)
-/// counts it up, so that indices written before are written anew; `tests/rules_version.rs` notices.
+/// The version of the rules in this folder. Increase it with every changed answer (a class, a size,
+/// a distance), so that older indices are rebuilt; `tests/rules_version.rs` checks that.
 pub const RULES_VERSION: u32 = 3;
 
 /// How to analyse.
@@ -67,12 +67,12 @@ pub const RULES_VERSION: u32 = 3;
 pub struct Options {
     /// Threads to use: 1, or 2 to compute dominators beside everything else.
     pub threads: usize,
-    /// Whether objects of 4 GiB and more have their size. DevTools keeps 32 bits of it.
+    /// Whether objects of 4 GiB and more keep their size. DevTools keeps 32 bits.
     pub exact_sizes: bool,
     /// Interfaces of another snapshot to group plain objects by, for a comparison; `None` infers
     /// them.
     pub interfaces: Option<Vec<Interface>>,
-    /// Told of each phase's end.
+    /// Called at the end of each phase.
     pub on_phase: Option<OnPhase>,
 }
 
@@ -211,12 +211,12 @@ impl<'s, 'a> Analysis<'s, 'a> {
         self.snapshot
     }
 
-    /// Which edges refer to each node; made when it is asked for first, and kept.
+    /// The retainers of each node; built on first use and kept.
     pub fn backward(&self) -> &Retainers {
         self.backward.get_or_init(|| Retainers::of(&self.snapshot.graph))
     }
 
-    /// Names of the scripts that places are in; made when it is asked for first, and kept.
+    /// The names of scripts that places refer to; built on first use and kept.
     pub fn scripts(&self) -> &Scripts {
         self.scripts.get_or_init(|| Scripts::of(self.snapshot))
     }
@@ -242,8 +242,8 @@ impl<'s, 'a> Analysis<'s, 'a> {
         &self.classes.interfaces
     }
 
-    /// The classes that the snapshot would have if its plain objects were grouped by other
-    /// interfaces: what a comparison needs.
+    /// The classes of the snapshot if another snapshot's interfaces grouped its plain objects, for
+    /// a comparison.
     pub(crate) fn regrouped(&self, interfaces: &[Interface]) -> (Vec<u32>, Vec<Class>) {
         let mut names = self.names.fork();
         let pool = &mut Pool::default();
@@ -259,12 +259,12 @@ impl<'s, 'a> Analysis<'s, 'a> {
         (classes.class_of.into_owned(), classes.classes)
     }
 
-    /// The node's own size, bytes, with the internals that it alone owns.
+    /// The node's own bytes, with the internals that it alone owns.
     pub fn self_size(&self, node: Node) -> u64 {
         self.sizes.get(node)
     }
 
-    /// What would go with the node, bytes.
+    /// Bytes that the node's death would free.
     pub fn retained_size(&self, node: Node) -> u64 {
         self.retained.get(self.tree.number[node as usize])
     }
@@ -284,7 +284,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
         }
     }
 
-    /// All nodes with their dominators, a dominator before what it dominates; the root has none.
+    /// All nodes with their dominators, a dominator before its children; the root has none.
     pub(crate) fn root_first(&self) -> impl Iterator<Item = (Node, Option<Node>)> {
         let above = |above: &u32| (*above != 0).then(|| self.tree.vertex[*above as usize]);
         self.tree.vertex.iter().copied().zip(self.tree.dominator.iter().map(above)).skip(1)
@@ -324,7 +324,7 @@ fn sizes(
     if exact {
         sizes.large.extend(graph.large_sizes.iter().copied());
     }
-    // Without user roots the heap was taken with its internals exposed: then they are shown as they
+    // Without user roots, the heap was taken with its internals exposed, so they are shown as they
     // are.
     if !graph.edges(graph.root()).any(|edge| reach::is_user_root(graph, names, graph.target(edge)))
     {

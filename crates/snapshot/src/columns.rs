@@ -63,7 +63,7 @@ fn take<T: Zero>(columns: &mut Vec<Vec<T>>, len: usize, most: usize) -> Vec<T> {
     }
 }
 
-/// Types whose zero is all zero bits, so that asking for zeros costs nothing.
+/// Types whose zero has only zero bits, so that zeroed memory needs no writes.
 pub(crate) trait Zero: Copy {
     /// All bits zero.
     const ZERO: Self;
@@ -85,7 +85,7 @@ impl Bits {
         Bits { words: zeroed(len.div_ceil(64)) }
     }
 
-    /// The same for bits of which few places will be touched: no huge pages.
+    /// Zeroed bits of which only few pages will be touched: no huge pages.
     pub fn sparse(len: usize) -> Self {
         Bits { words: vec![0; len.div_ceil(64)] }
     }
@@ -105,7 +105,7 @@ impl Bits {
         self.words[index as usize / 64] &= !(1 << (index % 64));
     }
 
-    /// Sets the bit and says whether it was set before.
+    /// Sets the bit, and returns whether it was set before.
     #[inline]
     pub fn replace(&mut self, index: u32) -> bool {
         let word = &mut self.words[index as usize / 64];

@@ -22,9 +22,9 @@ pub struct ClassDiff {
     pub added: Vec<Node>,
     /// Objects of the older snapshot that the newer does not have, by id.
     pub removed: Vec<Node>,
-    /// Own sizes of those added, bytes.
+    /// Own bytes of the added objects.
     pub added_size: u64,
-    /// Own sizes of those removed, bytes: what was freed.
+    /// Own bytes of the removed objects.
     pub removed_size: u64,
 }
 
@@ -147,7 +147,7 @@ fn merge((older, before): (&Analysis, &[Node]), (newer, after): (&Analysis, &[No
     }
 }
 
-/// The classes of one snapshot of a series: all that is kept of it.
+/// The classes of one snapshot of a series: the only data kept of it.
 #[derive(Clone, Debug, Default)]
 pub struct Point {
     classes: HashMap<Vec<u8>, (u64, u64)>,

@@ -1,5 +1,4 @@
-//! What a reader says of a file that it refuses: where, what was expected there, and what stands
-//! there instead.
+//! Why a reader refuses a file: the byte, the expected content, and the content found.
 
 use std::fmt;
 
@@ -9,7 +8,7 @@ use std::fmt;
 pub struct ReadError {
     /// Where in the file, counted from 0.
     pub offset: u64,
-    /// What the format wants there.
+    /// The content that the format requires there.
     pub expected: String,
     /// What stands there.
     pub found: String,
@@ -18,7 +17,7 @@ pub struct ReadError {
 }
 
 impl ReadError {
-    /// An error at a place of `bytes`; what was found is shown from there.
+    /// An error at a byte of `bytes`; the message quotes the bytes from there.
     pub(crate) fn at(bytes: &[u8], offset: usize, expected: impl Into<String>) -> ReadError {
         ReadError {
             offset: offset as u64,
@@ -28,7 +27,7 @@ impl ReadError {
         }
     }
 
-    /// An error whose finding is said in words.
+    /// An error with the finding in words.
     pub(crate) fn saying(
         offset: usize,
         expected: impl Into<String>,

@@ -1,10 +1,10 @@
 //! The objects and references of a snapshot as columns: one plain vector a field, in the file's
 //! order.
 //!
-//! A node is its ordinal (its row in `nodes`), an edge its row in `edges`; both are `u32`, which
-//! bounds a snapshot to 2^32 - 2 nodes and as many edges (12.9 thousand million edge fields;
-//! DevTools ends at its arrays' length). Edges of a node are consecutive, so that one offset a node
-//! is the forward adjacency ([`Graph::edges`]); the backward one is made when it is asked for
+//! A node is its ordinal (its row in `nodes`), an edge its row in `edges`. Both are `u32`, so a
+//! snapshot has at most 2^32 - 2 nodes and as many edges (12.9 thousand million edge fields;
+//! DevTools ends at its arrays' length). Edges of a node are consecutive, so one offset a node is
+//! the forward adjacency ([`Graph::edges`]). The backward adjacency is built on demand
 //! ([`Retainers`]).
 
 use crate::columns::{self, Column};
@@ -60,7 +60,7 @@ impl Graph<'_> {
         0..self.node_count() as Node
     }
 
-    /// What the node is.
+    /// The node's type.
     #[inline]
     pub fn node_type(&self, node: Node) -> NodeType {
         NodeType(self.node_types[node as usize])
@@ -91,7 +91,7 @@ impl Graph<'_> {
         self.trace_nodes.get(node as usize).copied().filter(|id| *id != 0)
     }
 
-    /// What the file says of its attachment: 0 unknown, 1 attached, 2 detached.
+    /// The attachment that the file states: 0 unknown, 1 attached, 2 detached.
     pub fn detachedness(&self, node: Node) -> u8 {
         self.detachedness.get(node as usize).copied().unwrap_or(0)
     }
@@ -102,7 +102,7 @@ impl Graph<'_> {
         self.first_edges[node as usize]..self.first_edges[node as usize + 1]
     }
 
-    /// What the reference is.
+    /// The edge's type.
     #[inline]
     pub fn edge_type(&self, edge: Edge) -> EdgeType {
         EdgeType(self.edge_types[edge as usize])
@@ -114,19 +114,18 @@ impl Graph<'_> {
         self.edge_names[edge as usize]
     }
 
-    /// What it refers to.
+    /// The edge's target.
     #[inline]
     pub fn target(&self, edge: Edge) -> Node {
         self.edge_targets[edge as usize]
     }
 
-    /// The node whose edge it is. Takes a search; who walks forward knows it anyway.
+    /// The edge's source. Takes a search; a forward walk knows the source anyway.
     pub fn source(&self, edge: Edge) -> Node {
         (self.first_edges.partition_point(|first| *first <= edge) - 1) as Node
     }
 
-    /// The nodes whose edges these are, for edges that rise: each search begins where the last
-    /// ended.
+    /// The sources of edges in rising order: each search begins where the last ended.
     pub(crate) fn sources<'g>(
         &'g self,
         edges: impl Iterator<Item = Edge> + 'g,

@@ -1,10 +1,9 @@
-//! Objects that retain more in each snapshot of a series than in the one before: what grows without
-//! bound, named by what holds it. Classes that grow ([`crate::diff::growing`]) say what there is
-//! more of; these say where.
+//! Objects that retain more in each snapshot of a series than in the one before.
+//! [`crate::diff::growing`] names the classes that grow; this names the objects that hold them.
 //!
-//! The snapshots are looked at from the newest to the oldest, so that of each only what may still
-//! be growing is kept. What holds a growing object grows as well, up to the root: of such a chain
-//! the lowest object is told, the one whose growth no single object below it explains.
+//! The pass goes from the newest snapshot to the oldest and keeps only candidates that may still be
+//! growing. The holder of a growing object grows as well, up to the root. Of such a chain only the
+//! lowest object is reported: no single object below explains its growth.
 //!
 //! Source: memlab's `unbound-object` analysis, which reports each object of such a chain.
 
@@ -24,7 +23,7 @@ const EXPLAINED: f64 = 0.9;
 pub struct Growing {
     /// Its id.
     pub id: u32,
-    /// What it retains in each snapshot, the oldest first, bytes.
+    /// Retained bytes in each snapshot, the oldest first.
     pub retained_bytes: Vec<u64>,
 }
 

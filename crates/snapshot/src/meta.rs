@@ -10,7 +10,7 @@ use crate::ReadError;
 use crate::reader::Cursor;
 use crate::write::NodeField;
 
-/// What a snapshot's `snapshot` key says.
+/// The content of a snapshot's `snapshot` key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// Names of fields and types.
@@ -23,7 +23,7 @@ pub struct Header {
     pub trace_function_count: u64,
     /// Index of the root's first field in `nodes`; V8 writes no such key and has the root first.
     pub root_index: u64,
-    /// Bytes outside of the heap that V8 knows of, where it says so (Node 24).
+    /// Bytes outside of the heap that V8 knows of, if the file states them (Node 24).
     pub extra_native_bytes: Option<u64>,
 }
 
@@ -65,8 +65,8 @@ macro_rules! types {
         #[allow(non_upper_case_globals, reason = "they read as variants of an enum that the file may extend")]
         impl $name {
             $($(#[$variant_doc])* pub const $variant: $name = $name($number);)*
-            /// Types from this number on are the file's own: their number in the file is what is
-            /// left.
+            /// Numbers from this one on are types of the file's own, known by their number in the
+            /// file.
             pub(crate) const OWN: u8 = 64;
 
             /// The type of that name in V8's files.
@@ -74,7 +74,7 @@ macro_rules! types {
                 match name { $($text => Some($name($number)),)* _ => None }
             }
 
-            /// Its name if it is one of V8's.
+            /// V8's name of the type; `None` for a type of the file's own.
             pub fn known_name(self) -> Option<&'static str> {
                 match self.0 { $($number => Some($text),)* _ => None }
             }

@@ -1,9 +1,7 @@
-//! Snapshots that were packed for the archive (`.gz`, `.zst`): unpacked into memory, by what they
-//! begin with and whatever they are called.
+//! Unpacks archived snapshots (`.gz`, `.zst`) into memory. The first bytes decide, not the name.
 //!
-//! A small file may unpack to anything. So the caller says how much may come of it, not a byte more
-//! is unpacked, and what does not begin as a snapshot does is given up when its first piece is
-//! there.
+//! A small file may unpack to any size. So the caller sets a limit, and unpacking stops there. A
+//! file that does not begin like a snapshot is refused after its first piece.
 
 use flate2::read::MultiGzDecoder;
 use std::io::{self, Read};
@@ -20,21 +18,21 @@ pub enum Packing {
 /// Why it was not unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// It is damaged, or asks for more memory than its kind may.
+    /// The file is damaged, or needs more memory than its format allows.
     #[error("cannot be unpacked behind {unpacked_bytes} bytes: {source}")]
     Damaged {
         /// What there was before.
         unpacked_bytes: u64,
-        /// What the library says.
+        /// The library's message.
         source: io::Error,
     },
-    /// It is something else that was packed.
+    /// The packed file is not a snapshot.
     #[error("unpacks to something that does not begin as a heap snapshot does, with {{")]
     NoSnapshot,
-    /// It has more in it than the caller allows.
+    /// The file unpacks to more than the caller allows.
     #[error("unpacks to more than {limit_bytes} bytes")]
     TooLarge {
-        /// What the caller allows.
+        /// The caller's limit.
         limit_bytes: u64,
     },
 }
@@ -52,7 +50,7 @@ impl Packing {
         }
     }
 
-    /// All of it, if that is at most `limit_bytes`. `progress` hears how much there is so far.
+    /// The whole snapshot, if it has at most `limit_bytes`. `progress` gets the bytes so far.
     pub fn unpack(
         self,
         packed: &[u8],
@@ -72,7 +70,7 @@ impl Packing {
         };
         loop {
             let there = all.len() as u64;
-            // One byte more than may be there tells that there is more.
+            // Ask for one byte more than allowed: if it comes, the file is too large.
             let piece = PIECE_BYTES.min((limit_bytes - there).saturating_add(1));
             let read = unpacking
                 .by_ref()

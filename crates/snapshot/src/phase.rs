@@ -1,6 +1,6 @@
-//! What a benchmark is told while a snapshot is read and analysed: the name of each phase when it
-//! ends, on the thread that ran it, so that time and CPU time can be told apart by phase and
-//! thread. The library looks at no clock itself.
+//! Tells a benchmark the name of each phase of reading and analysing when the phase ends, on the
+//! thread that ran it. The benchmark can then split time and CPU time by phase and thread. The
+//! library reads no clock.
 
 /// Called with a phase's name at its end.
 pub type OnPhase = fn(&'static str);

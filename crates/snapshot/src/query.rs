@@ -3,7 +3,7 @@
 //! - [`subject`]: an object by its id, or classes by a pattern.
 //! - [`plan`] and [`answer`]: objects as rows, filtered, grouped, sorted.
 //! - [`object`]: the fields of an object, and conditions on them.
-//! - [`assertion`]: what has to hold of a heap.
+//! - [`assertion`]: conditions that a heap must fulfil.
 //! - [`filter`]: DevTools' filters by name.
 
 pub mod answer;
@@ -13,7 +13,8 @@ pub mod object;
 pub mod plan;
 pub mod subject;
 
-/// What was asked for is not in the file: asking differently helps. The text says what there is.
+/// The file lacks the named thing. The text lists what the file has, so that the user can ask for
+/// that.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotThere(pub String);

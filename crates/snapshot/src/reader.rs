@@ -2,11 +2,11 @@
 //! and memory.
 //!
 //! Source: V8's `HeapSnapshotJSONSerializer` and DevTools' `HeapSnapshotLoader`. The order of keys
-//! is part of the format (DevTools scans forward for each; a Julia release that reordered them
-//! wrote files that nothing opened), so it is checked. Deviations: a list that is absent is taken
-//! for an empty one (older writers leave some out), keys that we do not know are skipped, and what
-//! DevTools takes silently is refused here: numbers out of range, lists of another length than the
-//! header says, a cut end.
+//! is part of the format, so it is checked: DevTools scans forward for each key, and no tool opened
+//! the files of a Julia release that reordered them. Deviations: a missing list counts as empty
+//! (older writers leave some out), unknown keys are skipped, and input that DevTools accepts
+//! silently is refused: numbers out of range, lists whose length differs from the header's, a cut
+//! end.
 
 mod blocks;
 mod cursor;
@@ -37,11 +37,12 @@ use std::ops::Range;
 pub struct ReadOptions {
     /// Threads to use: 1, or 2 to read nodes and edges at the same time.
     pub threads: usize,
-    /// Whether two nodes may have the same id. DevTools does not look; diffs of such files lie.
+    /// Whether two nodes may have the same id. DevTools does not check; diffs of such files are
+    /// wrong.
     pub allow_duplicate_ids: bool,
     /// Instructions to read lists with, if the processor has them; `None` takes the best.
     pub instructions: Option<Instructions>,
-    /// Told of each phase's end.
+    /// Called at the end of each phase.
     pub on_phase: Option<OnPhase>,
 }
 
@@ -58,7 +59,7 @@ struct Places {
     edges: usize,
 }
 
-/// What has been read so far.
+/// The parts read so far.
 #[derive(Default)]
 struct Reading<'a> {
     snapshot: Snapshot<'a>,
@@ -72,14 +73,14 @@ struct Reading<'a> {
     scopes: [Option<Range<usize>>; Section::ALL.len()],
 }
 
-/// Reads a file. Of one that is damaged in several places the error is the first of them, which
-/// what reads the lists in large pieces, and names only when it has the strings, need not have met
-/// first: [`crate::validate`] looks at every number in the order of the file.
+/// Reads a file, and reports the first damage in the order of the file. The fast reader may meet a
+/// later damage first, because it reads lists in large pieces, and names only once it has the
+/// strings. Then [`crate::validate`] checks every number in order.
 pub(crate) fn read<'a>(bytes: &'a [u8], options: &ReadOptions) -> Result<Snapshot<'a>, ReadError> {
     read_in_order(bytes, options).map_err(|error| crate::validate::first_damage(bytes, error))
 }
 
-/// The same, with the error that it meets first.
+/// Like [`read`], with the damage that the reader meets first.
 pub(crate) fn read_in_order<'a>(
     bytes: &'a [u8],
     options: &ReadOptions,
@@ -126,8 +127,7 @@ impl<'a> Reading<'a> {
     fn header(&mut self, cursor: &mut Cursor<'a>) -> Result<(), ReadError> {
         let (header, places) = Header::read(cursor)?;
         if let Err(error) = header.check_counts(&places, cursor.bytes) {
-            // Of a file that was cut the counts are right: what is wrong is its end, or something
-            // before.
+            // A cut file has the right counts: its end is wrong, or something before.
             return Err(crate::validate::damage_but_of_counts(cursor.bytes).unwrap_or(error));
         }
         self.snapshot.header = header;
@@ -196,7 +196,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// What can only be checked once everything is there.
+    /// Checks that need the whole file.
     fn finish(mut self, bytes: &'a [u8], options: &ReadOptions) -> Result<Snapshot<'a>, ReadError> {
         let snapshot = &mut self.snapshot;
         let graph = &mut snapshot.graph;
@@ -239,7 +239,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// What is said of an id at byte `at` that a node has whose own is at byte `first`.
+/// The error of a node at byte `at` whose id an earlier node has at byte `first`.
 #[cold]
 pub(crate) fn second_id(bytes: &[u8], first: usize, at: usize) -> ReadError {
     let expected = format!("an id that no other node has (byte {first} has it too)");

@@ -2,8 +2,8 @@
 //! scripts. But a function leads to its script's name: `shared`, `script`, `name`.
 //!
 //! Source: `V8HeapExplorer::ExtractSharedFunctionInfoReferences` and `ExtractScriptReferences`. Up
-//! to Node 20 the second edge is `script_or_debug_info`. A function under a debugger has its debug
-//! information there, without a name; another function of the script tells the name then.
+//! to Node 20 the second edge is `script_or_debug_info`. For a function under a debugger it leads
+//! to debug information without a name; then another function of the script gives the name.
 
 use crate::graph::Node;
 use crate::meta::NodeType;

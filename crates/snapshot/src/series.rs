@@ -1,5 +1,5 @@
-//! Snapshots of one program over time, read from the newest to the oldest, one in memory at a time:
-//! the newest one's interfaces group the plain objects of all, and of the others only counts are
+//! Snapshots of one program over time, read from the newest to the oldest, with one in memory at a
+//! time. The newest one's interfaces group the plain objects of all. Of the others only counts are
 //! kept.
 
 use crate::analysis::{Analysis, Interface};
@@ -7,7 +7,7 @@ use crate::diff::{Growth, Point, growing};
 use crate::growth::Candidates;
 use crate::session::{Moment, Session};
 
-/// A series while it is read.
+/// A series during reading.
 #[derive(Default)]
 pub struct Series {
     interfaces: Option<Vec<Interface>>,
@@ -18,7 +18,7 @@ pub struct Series {
     is_broken: bool,
 }
 
-/// What a series shows.
+/// Results of a series.
 #[derive(Debug)]
 pub struct Ended {
     /// All bytes of each snapshot, the oldest first.
@@ -27,7 +27,7 @@ pub struct Ended {
     pub growing: Vec<Growth>,
     /// The objects that may retain more each time; of one session only.
     pub candidates: Candidates,
-    /// Whether equal ids are equal objects in all of them.
+    /// Whether equal ids mean equal objects in all snapshots.
     pub one_session: bool,
 }
 
@@ -44,7 +44,7 @@ impl Series {
         self.newer = Some(moment);
     }
 
-    /// What all of them show.
+    /// The results, once all snapshots were added.
     pub fn end(mut self) -> Ended {
         self.points.reverse();
         self.totals.reverse();

@@ -1,12 +1,12 @@
 //! Whether two files are snapshots of one session, so that equal ids mean equal objects.
 //!
-//! V8 numbers objects in the order of its walk when it first has to, and forgets the numbers when
-//! the inspector's session ends: the next session begins at 1 again. Two files of two sessions then
-//! have nearly all ids in common, for different objects, and a comparison by id says nothing. No
-//! file tells its session, but it shows. Within a session an object keeps its type (a flattened
-//! string is the exception, and rare), so common ids of different types are different objects. And
-//! a file whose ids rise by 2 from node to node is the first of its session: nothing older shares
-//! that with it.
+//! V8 numbers objects in the order of its first walk, and forgets the numbers when the inspector's
+//! session ends. The next session begins at 1 again. Two files of two sessions then share nearly
+//! all ids, for different objects, and a comparison by id is meaningless. No file names its
+//! session, but two signs tell. Within a session an object keeps its type (a flattened string is a
+//! rare exception), so common ids of different types are different objects. And a file whose ids
+//! rise by 2 from node to node is the first of its session, so no older file is of the same
+//! session.
 //!
 //! Measured on pairs that Node 12 to 24 and Chromium wrote in one session: no common id changed its
 //! type, and the second file never rises throughout. On two sessions of an idle Node 20: 3 % of the
@@ -17,17 +17,17 @@ use crate::snapshot::Snapshot;
 
 /// Ids that are compared: enough to see one in a thousand, and no more memory for a larger file.
 const SAMPLES: usize = 1 << 16;
-/// The part of the common ids whose type may change within a session.
+/// Most common ids whose type may change within a session, as a part of all common ids.
 const CHANGED_MAX: f64 = 0.005;
 
-/// What a comparison needs of a file: its ids with their types, 5 bytes an object.
+/// A file's ids with their types, 5 bytes an object: all that a comparison needs.
 #[derive(Clone, Debug)]
 pub struct Moment {
     /// In their order.
     ids: Vec<u32>,
     /// Of each id.
     types: Vec<NodeType>,
-    /// What the file calls its types.
+    /// The file's names of its types.
     type_names: Vec<String>,
     /// Whether the ids of the language's objects (those of its embedder are even) rise by 2 from
     /// object to object.
@@ -67,12 +67,12 @@ impl Moment {
     }
 }
 
-/// What a pair of files shows.
+/// The result for a pair of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Session {
-    /// Ids, of those looked at, that both files have.
+    /// Sampled ids that both files have.
     pub common: u64,
-    /// Those whose objects are of different types in the two.
+    /// Common ids whose objects have different types in the two files.
     pub changed: u64,
     /// The newer file is the first of its session: its ids rise by 2 from object to object.
     pub newer_is_first: bool,

@@ -13,11 +13,11 @@ pub struct Group {
     pub example: Node,
     /// How many.
     pub count: u64,
-    /// The sum of what they retain.
+    /// The sum of their retained sizes.
     pub retained_bytes: u64,
 }
 
-/// A way from the root, with its middle left out where it is long.
+/// A path from the root; the middle of a long path is left out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Way {
     /// The edges from the root's side, where steps are left out.
@@ -28,7 +28,7 @@ pub struct Way {
     pub tail: Vec<Edge>,
 }
 
-/// What a step adds to a way: by what kind of name, which one, and to which class.
+/// A step as an addition to a path: the kind of name, the name, and the target's class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Added {
     /// The group of the way to where the step comes from.
@@ -40,7 +40,7 @@ struct Added {
 
 /// A group of ways before any step.
 const BEGINNING: u32 = 1;
-/// A node whose way is not known yet.
+/// A node whose path is not known yet.
 const UNKNOWN: u32 = 0;
 
 /// Shortest ways.
@@ -50,10 +50,10 @@ pub struct Ways<'w, 's, 'a> {
     retainers: &'w Retainers,
     /// Of each node the group of its way.
     group_of: Vec<u32>,
-    /// Of each node whose group is known and not the beginning its last step.
+    /// The last step of each node whose group is known; none at the beginning.
     last_step: Vec<Edge>,
-    /// Of each node the last one of its way's beginning: where that is shown, nobody walks the
-    /// whole way.
+    /// For each node, the last node of its path's shown beginning, so that nobody walks the whole
+    /// path to show it.
     head_ends: Vec<Node>,
     /// Of a way at most so many steps are shown; 0: all.
     steps_max: usize,
@@ -63,8 +63,8 @@ pub struct Ways<'w, 's, 'a> {
 }
 
 impl<'w, 's, 'a> Ways<'w, 's, 'a> {
-    /// None is known yet. Of a way at most `steps_max` steps are given, half of them from the
-    /// root's side; 0: all.
+    /// No path is known yet. At most `steps_max` steps of a path are returned, half of them from
+    /// the root's side; 0: all.
     pub fn new(
         analysis: &'w Analysis<'s, 'a>,
         retainers: &'w Retainers,
@@ -102,8 +102,8 @@ impl<'w, 's, 'a> Ways<'w, 's, 'a> {
         groups
     }
 
-    /// The group of the shortest way to a node. Each node's last step is looked for once, whatever
-    /// ways it is on.
+    /// The group of a node's shortest path. Each node's last step is searched once, even if many
+    /// paths use it.
     fn group(&mut self, node: Node) -> u32 {
         let mut open = Vec::new();
         let mut at = node;
@@ -145,7 +145,7 @@ impl<'w, 's, 'a> Ways<'w, 's, 'a> {
         }
     }
 
-    /// The way to an object of [`Ways::groups`], its middle left out where it is long.
+    /// The path to an object of [`Ways::groups`]; the middle of a long path is left out.
     pub fn way(&self, node: Node) -> Way {
         let length = self.lengths[self.group_of[node as usize] as usize] as usize;
         let first = self.head_max();
@@ -176,8 +176,8 @@ impl<'w, 's, 'a> Ways<'w, 's, 'a> {
     }
 }
 
-/// Whether the reference is one of many alike: an element, or an internal one with a number in its
-/// name.
+/// Whether the reference is one of many alike: an element, or an internal reference with a number
+/// in its name.
 pub fn is_numbered(analysis: &Analysis, edge: Edge) -> bool {
     let kind = analysis.snapshot().graph.edge_type(edge);
     kind.is_indexed()

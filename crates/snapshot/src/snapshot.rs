@@ -1,4 +1,4 @@
-//! What a file holds, read: graph, strings, and the small lists beside them.
+//! The content of a file: graph, strings, and the small lists beside them.
 
 use crate::graph::{Graph, Node};
 use crate::meta::{EdgeType, Header, NodeType};
@@ -18,7 +18,7 @@ pub struct Snapshot<'a> {
     pub locations: Vec<Location>,
     /// When ids were handed out, if the heap was recorded over time.
     pub samples: Vec<Sample>,
-    /// Who allocated, if allocations were tracked.
+    /// The allocation tree, if allocations were tracked.
     pub traces: Traces,
 }
 
@@ -56,7 +56,7 @@ pub struct Traces {
 /// A function that allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceFunction {
-    /// The engine's number of it.
+    /// The engine's number of the script.
     pub function_id: u64,
     /// Its name.
     pub name: StringId,
@@ -96,12 +96,12 @@ impl<'a> Snapshot<'a> {
         reader::read(bytes, options)
     }
 
-    /// What the file calls a type of nodes.
+    /// The file's name of a node type.
     pub fn node_type_name(&self, node_type: NodeType) -> &str {
         node_type.name(&self.header.meta.node_types)
     }
 
-    /// What the file calls a type of edges.
+    /// The file's name of an edge type.
     pub fn edge_type_name(&self, edge_type: EdgeType) -> &str {
         edge_type.name(&self.header.meta.edge_types)
     }

@@ -1,10 +1,10 @@
 //! The strings of a snapshot: slices of the file, decoded when somebody asks.
 //!
-//! A string of JavaScript is a list of 16-bit units, which need not be Unicode: lone surrogates are
-//! real (a cut emoji). Decoded strings are therefore WTF-8: UTF-8 in which a lone surrogate has the
-//! three bytes that UTF-8 would give it. Two strings are the same for DevTools exactly if their
-//! WTF-8 bytes are the same. What is shown replaces what is not Unicode by U+FFFD. Bytes of the
-//! file that are not UTF-8 decode as U+FFFD, as a browser's decoder does.
+//! A string of JavaScript is a list of 16-bit units, which need not be Unicode: lone surrogates
+//! occur (a cut emoji). So decoded strings are WTF-8: UTF-8 in which a lone surrogate has the three
+//! bytes that UTF-8 would give it. DevTools takes two strings for equal exactly if their WTF-8
+//! bytes are equal. Shown text has U+FFFD in place of lone surrogates. Bytes of the file that are
+//! not UTF-8 decode as U+FFFD, as in a browser's decoder.
 
 use crate::analysis::find_ignoring_case;
 use crate::columns::Column;
@@ -49,8 +49,8 @@ impl<'a> Strings<'a> {
         self.len() == 0
     }
 
-    /// What stands between the quotes, escapes as they are in the file. A number that is not in the
-    /// list gives an empty string.
+    /// The text between the quotes, escapes as in the file. A number beyond the list gives an empty
+    /// string.
     pub fn raw(&self, id: StringId) -> &'a [u8] {
         let id = id as usize;
         if id >= self.len() {
@@ -65,8 +65,8 @@ impl<'a> Strings<'a> {
         region.iter().rposition(|byte| *byte == b'"').map_or(region, |quote| &region[..quote])
     }
 
-    /// The strings in whose undecoded text `needle` occurs, which must hold nothing that JSON may
-    /// escape.
+    /// The strings whose undecoded text contains `needle`. `needle` must have no character that
+    /// JSON may escape.
     pub(crate) fn containing(&self, needle: &[u8]) -> Vec<StringId> {
         let (Some(from), Some(to)) = (self.starts.first(), self.starts.last()) else {
             return Vec::new();
@@ -81,8 +81,8 @@ impl<'a> Strings<'a> {
         found
     }
 
-    /// Tells `each` string that contains `text`, ASCII in lower case, whatever the case of its
-    /// letters there; `rarest` is the place of the letter to look for.
+    /// Calls `each` with every string that contains `text`, in any case of its letters. `text` is
+    /// ASCII in lower case; `rarest` is the index of the letter to search for.
     ///
     /// The undecoded list is looked through as one text. Only strings with an escape are decoded.
     pub(crate) fn each_containing(
@@ -143,7 +143,7 @@ impl<'a> Strings<'a> {
     }
 }
 
-/// WTF-8 as text, in which U+FFFD stands for what is not Unicode.
+/// WTF-8 as text, with U+FFFD for each lone surrogate.
 pub fn to_text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     match bytes {
         Cow::Borrowed(bytes) => lossy(bytes),
@@ -154,7 +154,8 @@ pub fn to_text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     }
 }
 
-/// One U+FFFD for a lone surrogate's three bytes; the standard library gives one for each of them.
+/// One U+FFFD for the three bytes of a lone surrogate; the standard library gives one for each
+/// byte.
 fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     let Err(_) = std::str::from_utf8(bytes) else { return String::from_utf8_lossy(bytes) };
     let mut clean = bytes.to_vec();
@@ -251,7 +252,8 @@ pub fn units(bytes: &[u8]) -> usize {
 pub fn compare_units(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
     let place = a.iter().zip(b).position(|(a, b)| a != b);
     let Some(place) = place else { return a.len().cmp(&b.len()) };
-    // The first byte of the characters that differ; within one character both begin alike.
+    // The first byte of the first differing characters: the bytes before, within that character,
+    // are equal.
     let (a, b) = (a[place], b[place]);
     let lead = |byte: u8| if byte >= 0xf0 { 0xed } else { byte };
     lead(a).cmp(&lead(b)).then(a.cmp(&b))
@@ -269,7 +271,7 @@ mod tests {
         assert_eq!(&*decode(br"\ud83dx"), b"\xed\xa0\xbdx");
         assert_eq!(to_text(decode(br"\ud83dx\ude00")), "\u{fffd}x\u{fffd}");
         assert_eq!(to_text(decode(b"a\xffb")), "a\u{fffd}b");
-        // A lone half that was written as such is not the same string as the replacement character.
+        // An escaped lone surrogate differs from the replacement character.
         assert_ne!(decode(br"\ud83d"), decode(br"\ufffd"));
         assert_eq!(units("é\u{1f600}".as_bytes()), 3);
     }

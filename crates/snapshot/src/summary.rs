@@ -1,9 +1,9 @@
-//! What a summary shows.
+//! A snapshot's summary.
 
 use crate::analysis::{Analysis, Class, Statistics};
 use crate::scripts::Scripts;
 
-/// What a summary shows.
+/// The totals and classes of a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Nodes in the file.

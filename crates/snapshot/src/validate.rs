@@ -1,12 +1,11 @@
 //! `validate`: how far a file is good, and which of its lists are whole.
 //!
-//! A program that dies while it writes its snapshot leaves half of one. What is in it may still be
-//! worth having: nodes with their sizes are readable without edges, and a graph without names is a
-//! graph. So a damaged file is not only refused: each list is read on its own, and the first byte
-//! that is not what the format has is named. Whether it is damaged is the reader's word
-//! ([`crate::Snapshot::read`]): what is called good here is read, and what is read is good;
-//! tests/damage.rs holds both to that, and to the same byte. What readers take and may trip over is
-//! told as an oddity.
+//! A program that dies while it writes its snapshot leaves half of one. That half may still be
+//! useful: nodes with their sizes are readable without edges, and a graph without names is a graph.
+//! So each list of a damaged file is read on its own, and the first bad byte is named. The reader
+//! ([`crate::Snapshot::read`]) decides whether a file is damaged: both accept the same files and
+//! name the same byte (tests/damage.rs). Content that readers accept but may trip over is reported
+//! as an oddity.
 
 use crate::reader::read_in_order;
 use crate::rows::{Located, Rows};
@@ -25,27 +24,27 @@ pub struct ListState {
     pub end: u64,
     /// Whole rows that can be read.
     pub rows: u64,
-    /// Behind the last of them.
+    /// The offset behind the last of these rows.
     pub good_to: u64,
-    /// What the header says, where it does.
+    /// The rows that the header declares, if it declares any.
     pub declared: Option<u64>,
-    /// Whether all of it can be read and is what the header says.
+    /// Whether the whole list is readable and matches the header.
     pub whole: bool,
 }
 
-/// What is odd and yet readable.
+/// An odd but readable property of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Oddity {
     /// A list that some readers ask for is not there.
     Missing(Section),
-    /// Ids that more than one node has: how many nodes too many, and one such id.
+    /// Ids that several nodes share: how many nodes too many, and one such id.
     DuplicateIds(u64, u64),
-    /// A size that DevTools, which has 32 bits for it, reads as another number.
+    /// A size of more than 32 bits, which DevTools reads as another number.
     Beyond32Bits(u64),
     /// Bytes that are not ASCII: V8 escapes them, and the chunks of a debugging protocol may tear
     /// them.
     NotAscii(u64),
-    /// Bytes that are no UTF-8, which JSON is made of: where the first of them is.
+    /// The offset of the first byte that is not UTF-8, JSON's encoding.
     NotUtf8(u64),
 }
 
@@ -79,16 +78,16 @@ impl std::fmt::Display for Oddity {
 pub struct Report {
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// Bytes up to the first damage, and in a list that is cut up to the end of its last whole row;
-    /// all of them where nothing is damaged.
+    /// Bytes up to the first damage; in a cut list, up to the end of its last whole row; in a good
+    /// file, all bytes.
     pub good_bytes: u64,
     /// The first damage.
     pub damage: Option<ReadError>,
-    /// What the header says; none if it is no header.
+    /// The header's counts; `None` if the header is unreadable.
     pub counts: Option<Counts>,
     /// The lists that begin in the file.
     pub lists: Vec<ListState>,
-    /// What is odd.
+    /// The oddities.
     pub oddities: Vec<Oddity>,
 }
 
@@ -98,13 +97,13 @@ impl Report {
         self.damage.is_none()
     }
 
-    /// Whether nothing is wrong but that it ends too early.
+    /// Whether the only damage is that the file ends too early.
     pub fn is_cut(&self) -> bool {
         self.file_bytes > 0
             && self.damage.as_ref().is_some_and(|damage| damage.offset == self.file_bytes)
     }
 
-    /// The list in which it is cut; none where it is not cut, or between lists.
+    /// The list in which the file is cut; `None` if the file is not cut, or is cut between lists.
     pub fn cut_in(&self) -> Option<&ListState> {
         self.lists.last().filter(|list| self.is_cut() && !list.whole)
     }
@@ -151,8 +150,8 @@ pub fn validate(bytes: &[u8], progress: &mut dyn FnMut(u64, u64)) -> Report {
     report
 }
 
-/// What is wrong with a file whose counts cannot be: of one that was cut, its end, or what is wrong
-/// before. None where it is the counts that are wrong.
+/// The error of a file with impossible counts: if the file is cut, its end or an earlier error;
+/// `None` if the counts themselves are wrong.
 #[cold]
 pub(crate) fn damage_but_of_counts(bytes: &[u8]) -> Option<ReadError> {
     let located = Rows::locate(bytes);
@@ -306,7 +305,7 @@ fn nodes(
     result
 }
 
-/// Reads all of a list's rows; `read` gives where it has come to, or none at the end.
+/// Reads all rows of a list; `read` returns the new position, or `None` at the end.
 fn each<R>(
     mut rows: R,
     read: impl Fn(&mut R) -> Result<Option<usize>, ReadError>,

@@ -1,5 +1,5 @@
-//! Generating takes no allocation an object or a reference: twice as many of both take no more
-//! calls of the allocator, but for tables that double.
+//! Generating allocates nothing for an object or a reference: twice as many of both take no more
+//! allocator calls, except for tables that double.
 
 use heaplab_snapshot::generate::{
     Description, EdgeSink, Embedder, NameSink, Options, Position, generate,
@@ -19,8 +19,8 @@ fn count() {
     let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
 }
 
-// SAFETY: every call goes on to the system's allocator as it came; counting touches a plain cell of
-// this thread, which needs no destructor.
+// SAFETY: every call goes on to the system's allocator unchanged; the counter is a plain cell of
+// this thread without a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
@@ -60,7 +60,8 @@ impl Heap {
         Heap { objects, source: b"let a = 1;\n".repeat(4000) }
     }
 
-    /// The object of that number, and back: multiplying by an odd number is undone by its inverse.
+    /// An object's number, and back: multiplication by the inverse undoes multiplication by an odd
+    /// number.
     fn handle(number: u64) -> u64 {
         0x5000_0000_0000 + u64::from((number as u32).wrapping_mul(SPREAD as u32)) * 16
     }

@@ -1,5 +1,5 @@
-//! Files that are cut, lie, or are something else: each is refused with a byte offset and what was
-//! expected there, in time and memory bounded by the file's size.
+//! Files that are cut, lie, or are something else: each error has a byte offset and the expected
+//! content, and time and memory stay bounded by the file's size.
 
 mod heaps;
 
@@ -21,8 +21,8 @@ fn error(file: &str) -> ReadError {
     Snapshot::read(file.as_bytes()).map(|_| ()).expect_err(file)
 }
 
-/// Replaces a piece of the good file; the error must stand at `at` (found in the changed file) and
-/// expect what is said.
+/// Replaces a piece of the good file. The error must be at `at` (found in the changed file) with
+/// the given expectation.
 fn refused(from: &str, to: &str, at: &str, expected: &str) {
     let good = heap().file();
     assert!(good.contains(from), "{from} is not in {good}");
@@ -38,8 +38,7 @@ fn refused(from: &str, to: &str, at: &str, expected: &str) {
 const NODES: &str = "\"nodes\":[9, 0, 1, 0, 1, 0, 3, 2, 3, 16, 1, 0, 1, 3, 5, 32, 0, 0]";
 const EDGES: &str = "\"edges\":[2, 1, 6, 1, 3, 12]";
 
-/// What is changed in the good file, into what, where the error must then stand, and what it must
-/// expect.
+/// The replaced text, its replacement, the text at which the error must be, and the expectation.
 const REFUSED: &[(&str, &str, &str, &str)] = &[
     // Keys in another order.
     ("\"nodes\"", "\"edges\":[],\"nodes\"", "\"edges\"", "the key `nodes`"),
@@ -95,7 +94,7 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
         "18446744073709551615",
         "at most 2 edges together",
     ),
-    // Headers without what is needed.
+    // Headers that lack a needed part.
     ("\"self_size\"", "\"size\"", "[\"type\", \"name\"", "the node field `self_size`"),
     ("\"to_node\"", "\"target\"", "[\"type\", \"name_or_index\"", "the edge field `to_node`"),
     ("\"node_count\"", "\"nodes\"", "{\"meta\"", "a header with the key `node_count`"),

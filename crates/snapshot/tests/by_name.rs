@@ -17,7 +17,7 @@ fn word() -> impl Strategy<Value = String> {
         .prop_map(|letters| letters.into_iter().collect())
 }
 
-/// A node: what it is, its name, and what it refers to: properties' names and targets' numbers.
+/// A node: its type, its name, and its references with property names and target numbers.
 type Row = (u8, String, Vec<(String, usize)>);
 
 fn heap(rows: &[Row]) -> Heap {
@@ -55,7 +55,7 @@ proptest! {
         first in 0usize..50,
         descending in any::<bool>(),
     ) {
-        // Halves of pairs can only be written as escapes: U+E000 stands for one of them.
+        // Halves of pairs can only be written as escapes: U+E000 marks one.
         let file = heap(&rows).file().replace('\u{e000}', "\\ud83d");
         let snapshot = Snapshot::read(file.as_bytes()).unwrap();
         let analysis = Analysis::of(&snapshot, &Options::default());

@@ -1,6 +1,6 @@
-//! What `convert` to another writer's columns promises: DevTools answers about the new file, class
-//! by class and object by object, as it does about the old one without what has no place there; and
-//! what that is, is counted. The old one without it is made here by other means, number by number.
+//! The promise of `convert`: DevTools answers about the new file, class by class and object by
+//! object, as about the old one without the data that the target has no place for, and `convert`
+//! counts that data. This test makes the reduced old file by other means, number by number.
 
 use heaplab_snapshot::rewrite::{Lost, Target, convert};
 use heaplab_snapshot::rows::Rows;
@@ -152,7 +152,7 @@ impl File {
     }
 }
 
-/// The file without what the target has no place for, and what that is.
+/// The file without the data that the target has no place for, and that data's counts.
 fn without(bytes: &[u8], target: Target) -> (Vec<u8>, Lost) {
     let mut file = File::of(bytes);
     let tracked = file.0["snapshot"]["trace_function_count"].as_u64().unwrap_or(0) > 0;
@@ -179,8 +179,8 @@ fn without(bytes: &[u8], target: Target) -> (Vec<u8>, Lost) {
     (file.bytes(), lost)
 }
 
-/// Chromium's file as one of a heap that lost more: what is of Node's, other bytes outside of the
-/// heap, names that say what no column does.
+/// Chromium's file with more to lose: Node's columns, other bytes outside of the heap, names that
+/// state what no column does.
 fn with_more(bytes: &[u8], change: impl FnOnce(&mut File)) -> Vec<u8> {
     let mut file = File::of(bytes);
     change(&mut file);
@@ -265,7 +265,7 @@ fn what_is_not_known_is_named() {
         "\"more\":[1,{}],\n\"strings\":",
         1,
     );
-    // An empty list of whatever name loses nothing.
+    // An empty list of any name loses nothing.
     let text = text.replacen("\"strings\":", "\"empty\":[ ],\n\"strings\":", 1);
     let (_, lost) = converted(text.as_bytes(), Target::Same);
     let unknown = ["samples.mood", "scopes", "scope_context_vars", "scope_uses", "more"]
@@ -274,8 +274,8 @@ fn what_is_not_known_is_named() {
     assert_eq!(lost, Lost { unknown, ..Lost::default() });
 }
 
-/// DevTools' answers (studies/heap-snapshots): of the file, and of every object; says so where it
-/// is not installed.
+/// DevTools' answers (studies/heap-snapshots) about the file and every object. Prints a line if
+/// DevTools is not installed.
 fn answers(folder: &Path, name: &str, bytes: &[u8]) -> Option<(Value, String)> {
     let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/heap-snapshots");
     let node: PathBuf = study.join("node_modules/node24/bin/node");
@@ -340,7 +340,7 @@ fn devtools_answers_as_about_the_file_without_what_is_lost() {
                 differing.map(|(key, _)| key)
             );
             assert!(objects == expected_objects, "{name} to {target:?}: objects differ");
-            // What --help says of it, in figures.
+            // Figures in the help text.
             let total = |answers: &Value| answers["total_bytes"].as_u64().unwrap();
             assert_eq!(
                 total(&before),

@@ -1,6 +1,5 @@
-//! What is wrong with a file is told the same by whatever reads it: what each list can have wrong,
-//! and the byte at which that is said. A file is good for `validate` exactly where it can be read,
-//! and rewritten.
+//! All readers report the same damage: the same fault in a list, at the same byte. `validate` calls
+//! exactly those files good that can be read and rewritten.
 
 use heaplab_snapshot::rewrite::{Target, convert};
 use heaplab_snapshot::rows::Rows;
@@ -22,8 +21,8 @@ const GOOD: &str = r#"{"snapshot":{"meta":{"node_fields":["type","name","id","se
 "scope_uses":[-2,0,-2,40],
 "strings":["(root)","Session","a\n.js","user","weak\u00e9"]}"#;
 
-/// What is changed in the good file, into what, where in the changed file the first wrong byte then
-/// stands, and what is expected there.
+/// The replaced text, its replacement, the first wrong byte in the changed file, and the
+/// expectation.
 type Case = (&'static str, &'static str, &'static str, &'static str);
 
 const HEADER: &[Case] = &[
@@ -234,7 +233,7 @@ fn each_damage_is_told_at_its_byte_by_whatever_reads() {
 
 #[test]
 fn wherever_a_file_is_cut_its_end_is_blamed() {
-    // The counts of a large file are more than what is there of it can hold.
+    // The counts of a large file exceed what the rest of it can hold.
     let rows = (1..500).map(|node| format!(",3,1,{},16,0,0,0", 2 * node + 7)).collect::<String>();
     let large = GOOD.replacen("64,1,0,2]", &format!("64,1,0,2{rows}]"), 1).replacen(
         "\"node_count\":3",
@@ -262,7 +261,7 @@ fn wherever_a_file_is_cut_its_end_is_blamed() {
                         && list.good_to <= length as u64,
                     "{report:?}"
                 );
-                // What is said to be good is: the list ends there with as many rows.
+                // The part called good is good: the list ends there with that many rows.
                 if list.section == Section::Nodes && list.rows > 0 {
                     let numbers = &good[list.offset as usize + 1..list.good_to as usize];
                     assert_eq!(

@@ -1,12 +1,12 @@
-//! Our answers against DevTools': class by class, object by object, and every view beside them; for
-//! the small files in `tests/devtools`, and for all files of a folder that `HEAPLAB_SNAPSHOTS`
+//! Compares our answers with DevTools': class by class, object by object, and every further view.
+//! Uses the small files in `tests/devtools`, and all files of the folder that `HEAPLAB_SNAPSHOTS`
 //! names (studies/heap-snapshots makes such a folder).
 //!
-//! In such a folder NAME.heapsnapshot has NAME.answers/answers.json, NAME.answers/objects.tsv and,
-//! if there is a second one of the same process, NAME.2.heapsnapshot and NAME.diff.json;
-//! NAME.filters.json has the Summary under its filters. Here files are compressed, and of the rows
-//! of objects only hashes are kept; `judge/golden.mjs` of the study makes them anew, and with
-//! `--check` says whether they are still what DevTools answers.
+//! Such a folder has, for NAME.heapsnapshot, NAME.answers/answers.json and
+//! NAME.answers/objects.tsv; for a second snapshot of the same process, NAME.2.heapsnapshot and
+//! NAME.diff.json; and NAME.filters.json with the Summary under its filters. The files here are
+//! compressed, and only hashes of the objects' rows are kept. The study's `judge/golden.mjs`
+//! regenerates them; with `--check` it compares them with DevTools' present answers.
 
 use heaplab_snapshot::analysis::{Analysis, Class, Filter, Options, Retaining};
 use heaplab_snapshot::session::{Moment, Session};
@@ -237,8 +237,8 @@ fn retainers(differences: &mut Differences, answers: &Value, analysis: &Analysis
     }
 }
 
-/// Not DevTools' answer but a property of it: every edge of a shortest path leads one step farther,
-/// or is an ephemeron's.
+/// A property of DevTools' answer: every edge of a shortest path leads one step farther, or is an
+/// ephemeron's.
 fn shortest_paths_end_at_roots(
     differences: &mut Differences,
     backward: &Retainers,

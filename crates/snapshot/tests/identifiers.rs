@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 const PROGRAMS: usize = 3000;
 /// Words that are looked for.
 const WORDS: u64 = 24;
-/// Prints, for each text of a list, the names and keywords in it, or null where it is no program.
+/// Prints, for each text of a list, its names and keywords, or null if it is not a program.
 const JUDGE: &str = "
     const acorn = require('internal/deps/acorn/acorn/dist/acorn');
     const names = text => { const found = []; try { acorn.parse(text, {ecmaVersion: 2022, onToken: token => {
@@ -92,7 +92,7 @@ impl Random {
     }
 }
 
-/// What Node says of the programs.
+/// Node's answers about the programs.
 fn judged(programs: &[String]) -> Option<Vec<Option<HashSet<String>>>> {
     let judge = Command::new("node")
         .args(["--expose-internals", "-e", JUDGE])

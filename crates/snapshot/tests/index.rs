@@ -1,5 +1,5 @@
-//! Indices of real snapshots: they answer as the file does, for that file alone, and whoever
-//! changes one gets an error or wrong answers, never a panic.
+//! Indices of real snapshots answer as the file does, for that file alone. A changed index gives an
+//! error or wrong answers, never a panic.
 
 use flate2::read::GzDecoder;
 use heaplab_snapshot::analysis::{Analysis, Filter, Options, PathLimits, RULES_VERSION};
@@ -28,7 +28,7 @@ const SMALL: &[u8] = br#"{"snapshot":{"meta":{"node_fields":["type","name","id",
 "edges":[0,2,6, 0,2,12, 1,0,18, 0,1,6],"locations":[6,4,1,2],"strings":["(root)","Object","text","<div>"]}"#;
 const HASH_BYTES: usize = 16;
 
-/// Bytes at a multiple of 8, as what is mapped has them.
+/// Bytes at a multiple of 8, as in a mapped file.
 struct Aligned {
     words: Vec<u64>,
     len: usize,
@@ -209,7 +209,7 @@ proptest! {
     }
 }
 
-/// Each word of the columns, set to what is just beyond, and far.
+/// Sets each word of the columns to a value just beyond its bound, and to a far one.
 #[test]
 fn numbers_beyond_a_column_are_noticed() {
     let good = index_of(SMALL, &Options::default());

@@ -1,5 +1,5 @@
-//! Whatever instructions lists are read with, columns and errors are the same: on real files, on
-//! made ones with numbers of every length, and on damaged ones.
+//! All instruction sets give the same columns and errors: on real files, on generated ones with
+//! numbers of every length, and on damaged ones.
 
 mod heaps;
 

@@ -59,7 +59,7 @@ fn the_crates_reader_reads_what_python_wrote() {
     let sessions = snapshot.graph.nodes().filter(|node| {
         snapshot.strings.text(snapshot.graph.node_name(*node)) == "__main__.Session"
     });
-    // The class is called so by a string of its own name too, which is another type of node.
+    // A string with the class's own name also has that label; it is another type of node.
     let objects = sessions
         .filter(|node| snapshot.node_type_name(snapshot.graph.node_type(*node)) == "object");
     assert_eq!(objects.count(), 7);

@@ -35,7 +35,7 @@ fn essential(graph: &heaplab_snapshot::Graph) -> Vec<(u32, u32)> {
     edges
 }
 
-/// What the root reaches when one node is taken away.
+/// The nodes that the root reaches without one node.
 fn reach(edges: &[(u32, u32)], nodes: usize, without: Option<u32>) -> BTreeSet<u32> {
     let mut next: Vec<Vec<u32>> = vec![Vec::new(); nodes];
     edges.iter().for_each(|(from, to)| next[*from as usize].push(*to));

@@ -1,5 +1,5 @@
-//! Cut files: wherever a file is cut behind its header, what comes of it is read, is a beginning of
-//! the original, and says what is missing.
+//! A file cut anywhere behind its header is repaired to a readable beginning of the original, and
+//! the report says what is missing.
 
 mod heaps;
 

@@ -1,5 +1,5 @@
-//! Real files written anew: to the byte where nothing is to change, and opened by DevTools' own
-//! worker where something is.
+//! Rewrites of real files: equal to the byte if nothing should change, and opened by DevTools' own
+//! worker otherwise.
 
 use heaplab_snapshot::Snapshot;
 use heaplab_snapshot::analysis::{Analysis, Options};
@@ -231,7 +231,7 @@ fn a_trimmed_file_has_the_class_and_what_it_retained() {
     );
 }
 
-/// DevTools' worker under a Node (studies/heap-snapshots); says so where it is not installed.
+/// DevTools' worker under a Node (studies/heap-snapshots). Prints a line if it is not installed.
 fn judge() -> Option<(PathBuf, PathBuf)> {
     let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/heap-snapshots");
     let node = study.join("node_modules/node24/bin/node");

@@ -208,8 +208,8 @@ fn classes_are_made_of_types_names_tags_and_places() {
         heap.edge("property", 0, name, node);
     }
     heap.node("object", "Empty", 0);
-    // The last place of an object counts, that of a function (2) and of a native node (7) says
-    // nothing: in whatever order the file has them.
+    // The last place of an object counts; the place of a function (2) or a native node (7) does
+    // not, in any order of the file.
     heap.locations = vec![[10, 9, 9, 9], [10, 5, 1, 2], [2, 7, 7, 7], [7, 3, 73, 9]];
     analysed(&heap, |analysis| assert_eq!(keys(analysis), kinds.map(|kind| kind.2)));
     heap.locations.sort_by_key(|place| place[0]);
@@ -269,7 +269,8 @@ fn interfaces_need_two_objects_and_one_in_a_thousand() {
                 .map(|one| (String::from_utf8_lossy(&one.name).into_owned(), one.count))
                 .collect();
             assert_eq!(interfaces, [("{a, b}".to_owned(), 2)]);
-            // Whatever has both is one, in any order; the others stay plain objects.
+            // An object with both properties belongs to it, in any order; the others stay plain
+            // objects.
             assert_eq!(keys(analysis), [",{a, b}", ",Object"]);
         },
     );

@@ -1,6 +1,5 @@
-//! Who changes an answer of the analysis must count [`RULES_VERSION`] up: answers that indices
-//! have kept are otherwise those of the old rules. This notices, by a hash of the summaries of real
-//! snapshots.
+//! A changed answer of the analysis requires a new [`RULES_VERSION`]: otherwise indices keep the
+//! old rules' answers. This test notices a change by a hash of the summaries of real snapshots.
 
 use flate2::read::GzDecoder;
 use heaplab_snapshot::Snapshot;
@@ -9,7 +8,7 @@ use heaplab_snapshot::summary::Summary;
 use std::io::Read;
 use xxhash_rust::xxh3::Xxh3Default;
 
-/// The version of the rules, and what they answer about the files.
+/// The version of the rules, and the hashes of their answers about the files.
 const KNOWN: (u32, u64) = (3, 2_065_542_179_982_893_157);
 
 #[test]
@@ -35,7 +34,7 @@ fn answers_change_with_the_version_of_the_rules_alone() {
     );
 }
 
-/// Everything in it; lengths before what they are the lengths of.
+/// All of the answers; lengths before the parts they measure.
 fn bytes_of(summary: &Summary) -> Vec<u8> {
     let Summary { node_count, edge_count, statistics: sums, classes, scripts } = summary;
     let mut out = Vec::new();

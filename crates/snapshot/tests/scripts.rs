@@ -1,4 +1,5 @@
-//! Names of scripts: every function of a script tells the same name, in the files of several V8s.
+//! Names of scripts: every function of a script gives the same name, in files of several V8
+//! versions.
 
 use flate2::read::GzDecoder;
 use heaplab_snapshot::scripts::Scripts;

@@ -1,4 +1,5 @@
-//! Who allocated what is on the heap, and when. Source: `AllocationProfile`, `buildSamples`.
+//! Allocation sites of the objects on the heap, and allocation times. Source: `AllocationProfile`,
+//! `buildSamples`.
 
 use super::Analysis;
 use crate::graph::Node;
@@ -13,7 +14,7 @@ pub struct AllocationSite {
     pub count: u64,
     /// Their bytes.
     pub size_bytes: u64,
-    /// Objects of them that are on the heap.
+    /// How many of these objects are on the heap.
     pub live_count: u64,
     /// Their own sizes, bytes.
     pub live_size_bytes: u64,
@@ -26,12 +27,12 @@ pub struct SampleSize {
     pub timestamp_us: u64,
     /// The last id of the time.
     pub last_assigned_id: u64,
-    /// Own sizes of the objects whose ids were handed out since the sample before, bytes.
+    /// Own bytes of the objects whose ids were assigned since the sample before.
     pub size_bytes: u64,
 }
 
 impl Analysis<'_, '_> {
-    /// Functions by what they allocated, most bytes first. Empty unless allocations were tracked.
+    /// Functions by allocated bytes, most first. Empty unless allocations were tracked.
     pub fn allocation_sites(&self) -> Vec<AllocationSite> {
         let traces = &self.snapshot.traces;
         let live = self.live_by_trace();
@@ -86,8 +87,8 @@ impl Analysis<'_, '_> {
         stack
     }
 
-    /// The recording's times with what is left of each. Nodes of the embedder (even ids) have no
-    /// time.
+    /// The recording's times with the bytes still alive of each. Nodes of the embedder (even ids)
+    /// have no time.
     pub fn sample_sizes(&self) -> Vec<SampleSize> {
         let samples = &self.snapshot.samples;
         let graph = &self.snapshot.graph;

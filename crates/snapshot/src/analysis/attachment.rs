@@ -1,8 +1,8 @@
-//! Attached and detached nodes of an embedder (DOM nodes): the state of those that know it spreads
-//! to those that do not.
+//! Attached and detached nodes of an embedder (DOM nodes): nodes with a known state pass it on to
+//! nodes without.
 //!
-//! What an attached node refers to is attached; what a detached one refers to is detached unless it
-//! is attached already. State spreads through native nodes only, never through objects of the
+//! Targets of an attached node are attached. Targets of a detached node are detached, unless they
+//! are attached already. State spreads through native nodes only, never through objects of the
 //! language, and not along hidden, invisible and weak references. A detached node is renamed
 //! "Detached X". Source: DevTools' `propagateDOMState`.
 
@@ -20,7 +20,7 @@ pub(crate) const DETACHED: u8 = 2;
 /// The states of all nodes and the new names of some.
 #[derive(Debug, Default)]
 pub(crate) struct Attachment<'a> {
-    /// Empty when nobody is known to be anything.
+    /// Empty if no node has a known state.
     pub states: Column<'a, u8>,
     pub renamed: HashMap<Node, StringId>,
 }
@@ -105,7 +105,7 @@ impl Spread<'_, '_, '_, '_> {
         }
     }
 
-    /// Gives a node its state if it has none yet; attached ones are stacked at once.
+    /// Gives a node its state if it has none yet; attached nodes are stacked at once.
     fn take(&mut self, node: Node, state: u8) -> bool {
         if std::mem::replace(&mut self.visited[node as usize], true)
             || self.graph.node_type(node) != NodeType::Native

@@ -1,9 +1,9 @@
 //! Nodes in the order of their names.
 //!
-//! Most who ask want the first few of millions. So the first few are all that is kept: a name is
-//! made once for each source of names, held against the last of those, and forgotten; what came too
-//! late comes too late whenever it comes again, because those that are kept only get better. Who
-//! wants all gets a rank for each name, and nodes are sorted by those.
+//! Most callers want the first few of millions, so only those are kept. Each source of names builds
+//! its name once, compares it with the last kept name, and forgets it. A name that comes too late
+//! once always comes too late, because the kept names only get better. A caller that wants all gets
+//! a rank for each name, and nodes are sorted by rank.
 
 use super::Analysis;
 use super::name_sources::{Source, Sources};
@@ -61,7 +61,7 @@ impl Analysis<'_, '_> {
         let names: Vec<Cow<str>> = same.names().map(to_text).collect();
         let mut order: Vec<u32> = (0..names.len() as u32).collect();
         order.sort_unstable_by_key(|number| &names[*number as usize]);
-        // Names that differ in what is not Unicode are shown alike, and are one.
+        // Names that differ only in what is not Unicode are shown alike, and count as one.
         let (mut ranks, mut rank) = (vec![0u32; names.len()], 0);
         for (at, number) in order.iter().enumerate() {
             let before = at.checked_sub(1).map(|before| &names[order[before] as usize]);
@@ -77,7 +77,7 @@ impl Analysis<'_, '_> {
     }
 }
 
-/// Sources whose names come behind all that are kept.
+/// Sources whose names sort behind all kept names.
 struct Late<'n, 's, 'a> {
     sources: Sources<'n, 's, 'a>,
     strings: Bits,

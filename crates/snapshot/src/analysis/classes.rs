@@ -2,15 +2,14 @@
 //! `buildAggregates`.
 //!
 //! Objects and native nodes are grouped by name (`<tag ...>` cut to `<tag>`), other types have a
-//! group each; plain objects are grouped by interface, and objects whose constructor's place in a
-//! script is known by that place too, because many constructors share a name. A native node's place
-//! (Chromium knows that of a custom element) says nothing. Nodes without a size are in no group's
-//! count, but have a class.
+//! group each. Plain objects are grouped by interface. Objects with a known place of their
+//! constructor are grouped by that place too, because many constructors share a name. A native
+//! node's place (Chromium knows that of a custom element) does not count. Nodes without a size have
+//! a class, but count in no group.
 //!
-//! DevTools keys groups by the *number* of the name's string first and by its characters later; two
-//! groups that turn out to have the same characters overwrite each other there (an object named
-//! "Function" and the functions). The one that it shows is kept, and the other is marked
-//! ([`Class::shadowed`]).
+//! DevTools first keys groups by the *number* of the name's string and later by its characters. Two
+//! groups with the same characters then overwrite each other (an object named "Function" and the
+//! functions). The group that DevTools shows is kept, the other is marked ([`Class::shadowed`]).
 
 use super::names::Names;
 use super::shapes::{Interface, Shapes};
@@ -32,10 +31,10 @@ pub struct Class {
     pub count: u64,
     /// Their own sizes, bytes.
     pub self_size: u64,
-    /// What would go with all of them, bytes: retained sizes of those that no other of the class
-    /// dominates.
+    /// Bytes that the death of all of them would free: retained sizes of the nodes that no other of
+    /// the class dominates.
     pub retained_size: u64,
-    /// The least distance of them.
+    /// The least distance in the class.
     pub distance: i32,
     /// Whether DevTools loses it to another class of the same key.
     pub shadowed: bool,
@@ -67,8 +66,8 @@ pub(crate) struct Classification<'a> {
     pub interfaces: Vec<Interface>,
 }
 
-/// Groups all nodes. `class_of` has the shape of each plain object when it comes, `foreign` are
-/// interfaces of another snapshot to use instead of this one's.
+/// Groups all nodes. `class_of` initially holds the shape of each plain object; `foreign`
+/// interfaces of another snapshot replace this one's.
 pub(crate) fn classify<'a>(
     snapshot: &Snapshot<'a>,
     names: &mut Names<'_, 'a>,
@@ -124,11 +123,12 @@ fn interface_names(names: &mut Names, interfaces: &[Interface]) -> Vec<StringId>
 struct Grouping<'c, 'n, 's, 'a> {
     snapshot: &'c Snapshot<'a>,
     names: &'n mut Names<'s, 'a>,
-    /// For each string of the file, the class of objects and native nodes of that name, plus one.
+    /// For each string of the file, one more than the class of objects and native nodes with that
+    /// name.
     by_name: Vec<u32>,
     /// The same for strings that were added.
     added: HashMap<StringId, u32>,
-    /// Names that the grouping added, by their characters: all such are one string.
+    /// Names that the grouping added, by their characters: equal names are one string.
     added_names: HashMap<Vec<u8>, StringId>,
     by_type: HashMap<NodeType, u32>,
     by_place: HashMap<(u32, u32, u32, StringId), u32>,
@@ -211,7 +211,7 @@ impl Grouping<'_, '_, '_, '_> {
         class
     }
 
-    /// The class whose name is that string and no other of the same characters.
+    /// The class named by that very string, not by another with the same characters.
     fn class_of_string(&mut self, string: StringId) -> u32 {
         let known = match self.by_name.get(string as usize) {
             Some(slot) => slot.checked_sub(1),
@@ -249,7 +249,7 @@ impl Grouping<'_, '_, '_, '_> {
         *self.added_names.entry(name.clone()).or_insert_with(|| names.add(name))
     }
 
-    /// The string that names the class of objects of that name.
+    /// The string that names the class of objects with that name.
     fn class_name(&mut self, name: StringId) -> StringId {
         let bytes = self.names.bytes(name);
         let tag_from = match &*bytes {
@@ -317,7 +317,7 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    /// Classes of which nothing has been counted.
+    /// Classes before anything is counted.
     pub fn new(classes: Vec<Class>) -> Self {
         Counting { counted: vec![Node::MAX; classes.len()], classes }
     }

@@ -1,5 +1,5 @@
-//! Concatenated strings: what each begins with, without a walk through all that it was made of.
-//! Source: `consStringName`.
+//! Concatenated strings: the beginning of each, without a walk through all its parts. Source:
+//! `consStringName`.
 //!
 //! The name of a concatenated string is the text of its leaves, the first first, until there are
 //! 1024 units. `s += x` in a loop makes a chain in which the first leaf of the N-th string lies N
@@ -19,8 +19,8 @@ use hashbrown::HashMap;
 pub(super) const NAME_UNITS: usize = 1024;
 /// A unit of a string takes at most so many bytes in the file.
 const RAW_BYTES_A_UNIT: usize = 6;
-/// Steps of one name. A name has at most 1024 leaves, below as many inner strings, on a way of as
-/// many more; the bound is for cycles, which only made files have.
+/// Most steps for one name. A name has at most 1024 leaves, below as many inner strings, on a path
+/// of as many more. The limit stops at cycles, which only crafted files have.
 const STEPS_MAX: usize = 8 * NAME_UNITS;
 
 /// A concatenated string.
@@ -28,7 +28,7 @@ const STEPS_MAX: usize = 8 * NAME_UNITS;
 struct Rope {
     first: Node,
     second: Node,
-    /// The deepest string whose name is the same.
+    /// The deepest string with the same name.
     same: Node,
     /// Units of the name, 1024 for all that have more.
     units: u16,
@@ -69,7 +69,7 @@ impl Concatenated {
         Concatenated { ropes: building.ropes }
     }
 
-    /// The deepest string whose name is that of `node`, which may be one that is not concatenated.
+    /// The deepest string with the same name as `node`; `node` need not be concatenated.
     pub fn same(&self, node: Node) -> Node {
         self.ropes.get(&node).map_or(node, |rope| rope.same)
     }
@@ -79,7 +79,7 @@ impl Concatenated {
         self.ropes.get(&node).is_some_and(|rope| rope.units == 0)
     }
 
-    /// Gives `with` the leaves of a name, which says how many units it has taken; the result is the
+    /// Passes the leaves of a name to `with`, which returns the units it has taken. Returns the
     /// number of steps.
     pub fn leaves(&self, node: Node, mut with: impl FnMut(Node) -> usize) -> usize {
         let mut stack = vec![self.same(node)];
@@ -104,8 +104,8 @@ struct Building<'b, 's, 'a> {
 }
 
 impl Building<'_, '_, '_> {
-    /// Adds a string behind its parts. What is met again below itself counts as full: an engine's
-    /// strings have no cycles, and of a name that goes around one there is no end.
+    /// Adds a string behind its parts. A string met again below itself counts as full: an engine's
+    /// strings have no cycles, and a name around a cycle has no end.
     fn add(&mut self, node: Node) {
         let graph = &self.analysis.snapshot.graph;
         let mut stack = vec![(node, false)];
@@ -142,7 +142,7 @@ impl Building<'_, '_, '_> {
         (part, *self.leaves.entry(part).or_insert_with(|| count() as u16))
     }
 
-    /// The targets of the first internal edges of these names; the root where there is none, as in
+    /// The targets of the first internal edges of these names; the root for a missing edge, as in
     /// DevTools.
     fn parts(&self, node: Node) -> (Node, Node) {
         let (graph, names) = (&self.analysis.snapshot.graph, &self.analysis.names);

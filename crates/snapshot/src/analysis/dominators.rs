@@ -1,21 +1,21 @@
-//! Dominators: which node must go for another to become garbage. Node d dominates v if every path
-//! from the root to v leads through d; the nearest such d is v's immediate dominator. They are
-//! unique, so that any algorithm gives DevTools' answers.
+//! Dominators: the node whose death makes another node garbage. Node d dominates v if every path
+//! from the root to v leads through d. The nearest such d is v's immediate dominator. It is unique,
+//! so any algorithm gives DevTools' answers.
 //!
 //! Source: the semi-NCA algorithm (Georgiadis, Tarjan, Werneck: Finding dominators in practice,
-//! 2006), as in LLVM. A depth-first walk numbers the nodes; for each in decreasing order its
-//! semidominator is the least number from which a path of larger numbers leads to it, found by
-//! compressing paths; its dominator is the nearest common ancestor of parent and semidominator.
-//! Deviations, for memory and caches: everything is indexed by the walk's number, so that
-//! neighbours in the tree are neighbours in memory; references to nodes that are numbered higher
-//! are folded into one value at once, and only the others are kept, sorted by their target; labels
-//! are the semidominators themselves; and when climbing to the common ancestor takes too many steps
-//! (deep chains with an index beside them would make it quadratic) the climb goes on by jump
-//! pointers (Myers 1983), so that the whole stays near-linear.
+//! 2006), as in LLVM. A depth-first walk numbers the nodes. For each node, in decreasing order, the
+//! semidominator is the least number from which a path of larger numbers leads to the node, found
+//! by compressing paths. The dominator is the nearest common ancestor of parent and semidominator.
+//! Deviations, for memory and caches: everything is indexed by the walk's number, so neighbours in
+//! the tree are neighbours in memory. References to nodes with higher numbers are folded into one
+//! value at once; only the others are kept, sorted by target. Labels are the semidominators
+//! themselves. And if the climb to the common ancestor takes too many steps (deep chains with an
+//! index beside them would make it quadratic), it goes on by jump pointers (Myers 1983), so the
+//! whole stays near-linear.
 //!
-//! What nothing keeps alive is treated as DevTools does: a node without any essential reference
-//! hangs off the root, with what it reaches; what is left then (cycles) hangs off the root node by
-//! node, and its references count for nothing.
+//! Unreachable nodes are handled as in DevTools. A node without any essential reference hangs off
+//! the root, with the nodes that it reaches. The rest (cycles) hangs off the root node by node, and
+//! its references do not count.
 
 mod walk;
 
@@ -39,8 +39,7 @@ pub(crate) struct Tree<'a> {
     pub number: Column<'a, u32>,
 }
 
-/// The dominators of all nodes.
-/// What it needs besides goes to the pool.
+/// The dominators of all nodes. Scratch memory goes to the pool.
 pub(super) fn dominators(
     essential: &Essential<'_>,
     pool: &mut Pool,
@@ -73,7 +72,7 @@ pub(super) fn dominators(
 }
 
 impl Tree<'_> {
-    /// Hangs what has no number off the root.
+    /// Hangs nodes without a number off the root.
     fn add_unreached(&mut self, graph: &Graph) {
         if self.vertex.len() > graph.node_count() {
             return;
@@ -90,7 +89,7 @@ impl Tree<'_> {
     }
 }
 
-/// Who refers to a number from above it, grouped.
+/// References to each number from higher numbers, grouped by target.
 struct Predecessors {
     first: Vec<u32>,
     numbers: Vec<u32>,
@@ -126,8 +125,8 @@ impl Predecessors {
     }
 }
 
-/// A number's ancestor that is known so far, and the least semidominator on the way to it: side by
-/// side, because they are read together.
+/// For each number, an ancestor and the least semidominator on the way there; side by side, because
+/// they are read together.
 type Link = [u32; 2];
 
 /// Turns `least` into semidominators. Gives the parents back.

@@ -14,7 +14,7 @@ use crate::strings::units;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
-/// Nodes that hold the same string: [`Analysis::name_bytes`] of any of them.
+/// Nodes that hold the same string; [`Analysis::name_bytes`] of any of them is the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuplicateStrings {
     /// At least two, in the file's order.
@@ -23,16 +23,15 @@ pub struct DuplicateStrings {
     pub self_size: u64,
     /// Their retained sizes together, bytes.
     pub retained_size: u64,
-    /// Whether the file says that the writer cut the string.
+    /// Whether the file says that its writer cut the string.
     pub truncated: bool,
-    /// Whether the beginnings alone are known to be the same: the string is, or may be, cut, and
-    /// the file has not the lengths and hashes of the whole ones. DevTools takes such strings for
-    /// the same.
+    /// Whether only the beginnings were compared: the string is cut, or may be, and the file lacks
+    /// the lengths and hashes of the whole strings. DevTools takes such strings for equal.
     pub beginnings_alone: bool,
 }
 
 impl DuplicateStrings {
-    /// What one copy instead of many would save, bytes: at most, where the beginnings alone are
+    /// Bytes that one copy instead of many would save; an upper bound if only the beginnings are
     /// known.
     pub fn saving_bytes(&self) -> u64 {
         self.self_size - self.self_size / self.nodes.len().max(1) as u64
@@ -90,8 +89,8 @@ impl Analysis<'_, '_> {
         }
     }
 
-    /// Whether a string of which the file does not say that it was cut may be: it has as many units
-    /// as V8 leaves, or is the beginning of a concatenated one. Of longer strings the writer
+    /// Whether a string may be cut although the file does not say so: it has as many units as V8
+    /// leaves, or is the beginning of a concatenated string. A writer that keeps longer strings
     /// evidently cuts none.
     pub fn may_be_cut(&self, node: Node) -> bool {
         let units = units(&self.name_bytes(node));

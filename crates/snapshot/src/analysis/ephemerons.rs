@@ -1,8 +1,9 @@
-//! References from a WeakMap's table and from a key to the key's value. Both are named alike, "N /
-//! part of key (...) -> value (...) pair in WeakMap (table @id)", because either alone retains
-//! nothing. Dominators use the key's reference, distances the second that is met.
+//! References from a WeakMap's table and from a key to the key's value. Both have the same name, "N
+//! / part of key (...) -> value (...) pair in WeakMap (table @id)", because neither retains
+//! anything alone. Dominators use the key's reference; distances use the second one met.
 //!
-//! Such names are rare: the strings are searched once for their end; only then are edges looked at.
+//! Such names are rare: search the strings for their ending first, and look at edges only if one is
+//! found.
 
 use crate::columns::Bits;
 use crate::graph::Edge;
@@ -18,7 +19,7 @@ const PREFIX: &[u8] = b" / part of key (";
 pub(crate) struct Ephemerons {
     /// Which edges they are; empty when there are none.
     edges: Bits,
-    /// Which of them come from a table.
+    /// Which of these references come from a table.
     from_table: Bits,
     /// For each edge, the number of its pair: equal for both halves.
     pairs: HashMap<Edge, u32>,
@@ -68,7 +69,7 @@ impl Ephemerons {
     }
 }
 
-/// The strings that name such references: the pair's number and the table's id.
+/// The strings that name such references, with the pair's number and the table's id.
 fn names(snapshot: &Snapshot) -> HashMap<u32, (u32, u64)> {
     let mut names = HashMap::new();
     let mut pairs: HashMap<Vec<u8>, u32> = HashMap::new();

@@ -8,12 +8,12 @@ use crate::meta::EdgeType;
 /// Tells essential references from others.
 pub(crate) struct Essential<'e> {
     pub graph: &'e Graph<'e>,
-    /// What the page owns.
+    /// The page's objects.
     pub page: &'e Bits,
     pub ephemerons: &'e Ephemerons,
 }
 
-/// The same for the references of one node, of which some things need to be asked once only.
+/// Like [`Essential`] for the references of one node, with the node's own facts looked up once.
 pub(crate) struct FromNode<'e> {
     of: &'e Essential<'e>,
     source: Node,
@@ -43,8 +43,8 @@ impl FromNode<'_> {
         {
             return false;
         }
-        // The root's shortcuts mark global objects; others repeat what internals say. What the
-        // debugger holds of a page does not count.
+        // The root's shortcuts mark global objects; others repeat internal references. The
+        // debugger's references to a page do not count.
         self.is_root
             || (edge_type != EdgeType::Shortcut && (self.is_page || !self.of.page.get(target)))
     }

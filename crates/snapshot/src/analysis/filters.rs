@@ -1,10 +1,9 @@
-//! The Summary's filters (objects that only contexts, detached nodes, the console, event handlers
-//! retain; duplicated strings; a native context's objects; what a function allocated) and to which
-//! native context an object belongs. Source: `createNamedFilter`,
-//! `calculateNativeContextAttribution`.
+//! The Summary's filters (objects retained only by contexts, detached nodes, the console or event
+//! handlers; duplicated strings; a native context's objects; a function's allocations), and the
+//! native context of each object. Source: `createNamedFilter`, `calculateNativeContextAttribution`.
 //!
-//! "Retained by X" is what a walk from the root that avoids X does not reach. What nothing reaches
-//! at all is not counted.
+//! "Retained by X" means: a walk from the root that avoids X does not reach the object. Objects
+//! that no walk reaches do not count.
 
 use super::classes::Counting;
 use super::names::Names;
@@ -29,7 +28,7 @@ pub enum Filter {
     RetainedByEventHandlers,
     /// Strings that are on the heap more than once.
     DuplicatedStrings,
-    /// Ids above the first and up to the second: what was allocated between two snapshots.
+    /// Ids above the first and up to the second: objects allocated between two snapshots.
     Ids(u32, u32),
     /// Objects of one native context.
     NativeContext(Node),
@@ -114,7 +113,7 @@ impl NativeContexts {
         found
     }
 
-    /// What a context's objects reach is the context's, or shared.
+    /// Objects that a context's objects reach belong to the context, or are shared.
     fn spread(&mut self, graph: &Graph, fixed: &Bits, mut queue: Vec<Node>) {
         while let Some(node) = queue.pop() {
             let owner = self.owner[node as usize];
@@ -152,8 +151,8 @@ impl Analysis<'_, '_> {
         })
     }
 
-    /// The classes of the nodes that pass a filter: counts, sizes and distances of those alone.
-    /// Indices are those of [`Analysis::classes`].
+    /// The classes of the nodes that pass a filter, with counts, sizes and distances of those nodes
+    /// alone. Indices are those of [`Analysis::classes`].
     pub fn filtered_classes(&self, filter: Filter) -> Vec<Class> {
         let selected = self.selected(filter);
         let empty = |class: &Class| Class {
@@ -251,7 +250,7 @@ impl Analysis<'_, '_> {
         selected
     }
 
-    /// What a walk from the root along the edges that pass does not reach, but some walk does.
+    /// The objects that some walk reaches, but no walk along the edges that pass.
     fn beyond(&self, passes: impl Fn(Node, Edge) -> bool) -> Bits {
         let graph = &self.snapshot.graph;
         let mut reached = Bits::new(graph.node_count());

@@ -1,9 +1,9 @@
-//! What a node's name is made of: nodes that have this in common have the same name, and it takes
-//! no look at the name to see it.
+//! The source of a node's name. Nodes with the same source have the same name, so names can be
+//! compared without building them.
 //!
-//! Names are long and many nodes share one: a string of the file, a concatenated string's
-//! beginning, the properties of a plain object. Who asks for names of many nodes makes one for each
-//! source and not one for each node.
+//! Names are long, and many nodes share one: a string of the file, a concatenated string's
+//! beginning, the properties of a plain object. A caller that wants the names of many nodes builds
+//! one name a source, not one a node.
 
 use super::Analysis;
 use super::shapes::{mix, properties};
@@ -16,9 +16,9 @@ use std::borrow::Cow;
 /// What decides a name. Different sources may still make the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Source {
-    /// A string of the file, or one that was added to it.
+    /// A string of the file, or a string that the analysis added.
     String(StringId),
-    /// The deepest concatenated string of that name.
+    /// The deepest concatenated string with this name.
     Rope(Node),
     /// The properties of a plain object in their order: the number of the list in [`Sources`].
     Properties(u32),
@@ -70,7 +70,7 @@ impl<'n, 's, 'a> Sources<'n, 's, 'a> {
         list
     }
 
-    /// The name that it makes, in WTF-8.
+    /// The name from this source, in WTF-8.
     pub fn name(&self, source: Source) -> Cow<'n, [u8]> {
         let analysis = self.analysis;
         match source {

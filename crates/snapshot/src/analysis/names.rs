@@ -64,7 +64,7 @@ impl Known {
 pub(crate) struct Names<'s, 'a> {
     strings: &'s Strings<'a>,
     added: Vec<Vec<u8>>,
-    /// A byte a string: what it is known as, resolved when first asked.
+    /// A byte a string: its meaning, resolved on first use.
     known: Vec<AtomicU8>,
 }
 
@@ -112,7 +112,7 @@ impl<'s, 'a> Names<'s, 'a> {
         }
     }
 
-    /// How long the string is in the file, bytes, escapes included; 0 exactly where it is empty.
+    /// The string's length in the file in bytes, escapes included; 0 exactly for an empty string.
     pub fn raw_len(&self, id: StringId) -> usize {
         match (id as usize).checked_sub(self.strings.len()) {
             None => self.strings.raw(id).len(),
@@ -125,7 +125,7 @@ impl<'s, 'a> Names<'s, 'a> {
         to_text(self.bytes(id))
     }
 
-    /// What the string means.
+    /// The string's meaning.
     #[inline]
     pub fn known(&self, id: StringId) -> Known {
         let Some(known) = self.known.get(id as usize) else { return Known::of(&self.bytes(id)) };

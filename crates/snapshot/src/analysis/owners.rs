@@ -2,20 +2,20 @@
 //! external string that is reached from one object alone counts as that object's own. Source:
 //! DevTools' `calculateShallowSizes`.
 //!
-//! The owner of such a node is the one node of another kind from which a path through nodes of
-//! these kinds leads to it. That is a fixed point, so that the order of visits does not matter: all
-//! edges are walked once in the file's order, which is how they lie in memory, and only what was
-//! found then goes through a stack.
+//! The owner of such a node is the only node of another kind from which a path through nodes of
+//! these kinds leads to it. Owners are a fixed point, so the order of visits does not matter. All
+//! edges are walked once in the file's order, which is their order in memory. Only nodes found then
+//! go through a stack.
 
 use crate::columns::{Bits, Pool};
 use crate::graph::{Graph, Node};
 use crate::meta::EdgeType;
 
-/// The owner plus one; 0 is nobody yet.
+/// The mark of several owners. Other values are the owner plus one; 0: no owner yet.
 const SEVERAL: u32 = u32::MAX;
 
-/// For each node of the kinds that can be owned (`owned`), its only owner plus one, 0 if nobody or
-/// several own it.
+/// For each `owned` node (of a kind that can have an owner), its only owner plus one; 0 if it has
+/// none or several.
 pub(crate) fn owners(graph: &Graph, owned: &Bits, pool: &mut Pool) -> Vec<u32> {
     let mut owners = pool.take_for_a_while(graph.node_count());
     let mut stack: Vec<Node> = Vec::new();

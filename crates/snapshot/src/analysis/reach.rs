@@ -1,5 +1,5 @@
-//! What is reached from where: page objects, and distances from the roots that a user knows.
-//! Source: DevTools' `markPageOwnedNodes`, `calculateDistances` and its filter.
+//! Reachability: objects of the page, and distances from the roots that a user knows. Source:
+//! DevTools' `markPageOwnedNodes`, `calculateDistances` and its filter.
 //!
 //! Both are walks over all edges. The order of the breadth-first one matters: of a WeakMap's pair
 //! of references the first that is met is skipped, so that a value's distance comes from the
@@ -15,7 +15,7 @@ use hashbrown::HashSet;
 /// The distance of what nothing reaches.
 pub const NO_DISTANCE: i32 = -5;
 const UNREACHED: u32 = NO_DISTANCE as u32;
-/// The distance of the root, from which what no user root reaches is counted.
+/// The root's distance, from which objects that no user root reaches are counted.
 pub const BASE_SYSTEM_DISTANCE: i32 = 100_000_000;
 
 /// Whether the node is a root that a user knows: no synthetic one but the group of documents.
@@ -28,8 +28,8 @@ fn is_document_root(graph: &Graph, names: &Names, node: Node) -> bool {
         && names.known(graph.node_name(node)) == Known::DocumentDomTrees
 }
 
-/// The objects of the page: what the root's shortcuts (global objects) and documents reach, except
-/// weakly.
+/// The objects of the page: those that the root's shortcuts (global objects) and documents reach
+/// through strong references.
 pub(crate) fn page_objects(graph: &Graph, names: &Names) -> Bits {
     let mut page = Bits::new(graph.node_count());
     let mut stack = Vec::new();
@@ -139,8 +139,8 @@ impl Walk<'_, '_, '_> {
         if special != Known::Other {
             let name = self.graph.edge_name(edge);
             if special == Known::MapDescriptors {
-                // Slots 3i + 4 hold descriptors, which maps share although they are not valid for
-                // all of them.
+                // Slots 3i + 4 hold descriptors. Maps share them although not all entries are valid
+                // for each map.
                 let index = if edge_type.is_indexed() {
                     Some(i64::from(name))
                 } else {

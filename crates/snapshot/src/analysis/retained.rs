@@ -1,9 +1,10 @@
-//! Retained sizes: of a node everything that it dominates, of a class everything that its nodes
-//! dominate. Source: DevTools' `calculateRetainedSizes` and `calculateClassesRetainedSize`.
+//! Retained sizes: of a node, the size of all nodes that it dominates; of a class, of all nodes
+//! that its nodes dominate. Source: DevTools' `calculateRetainedSizes` and
+//! `calculateClassesRetainedSize`.
 //!
-//! Both are passes over the dominator tree by the numbers of its walk, in which a dominator comes
-//! before what it dominates. As long as the whole heap is below 4 GiB, no sum needs more than 32
-//! bits, and the upper halves are not even made.
+//! Both are passes over the dominator tree by the walk's numbers, in which a dominator precedes its
+//! children. While the whole heap is below 4 GiB, no sum needs more than 32 bits, and the upper
+//! halves are not even allocated.
 
 use super::Analysis;
 use super::classes::Class;
@@ -48,7 +49,7 @@ impl Retained<'_> {
             let size = low[number] + sizes[*node as usize];
             let count = counts[number] + 1;
             (low[number], counts[number]) = (size, count);
-            // Number 0 is nothing and takes what is above the root.
+            // Number 0 is no node; it takes the sums above the root.
             low[*above as usize] += size;
             counts[*above as usize] += count;
         }
@@ -67,7 +68,7 @@ impl Retained<'_> {
         }
     }
 
-    /// What a number's node retains, bytes.
+    /// Retained bytes of a number's node.
     #[inline]
     pub fn get(&self, number: u32) -> u64 {
         let high = self.high.get(number as usize).copied().unwrap_or(0);
@@ -89,8 +90,8 @@ pub(super) fn counts(tree: &Tree) -> Vec<u32> {
     counts
 }
 
-/// What each class retains: a node counts unless another of its class, with a size, dominates it.
-/// `counts` is needed no more after this; `order` is for as many numbers as the tree has, of any
+/// Retained bytes of each class: a node counts unless another node of its class, with a size,
+/// dominates it. Consumes `counts`; `order` needs an entry for each number of the tree, of any
 /// value.
 pub(super) fn class_retained(
     tree: &Tree,
@@ -108,7 +109,8 @@ pub(super) fn class_retained(
     });
 }
 
-/// Tells `add` of each group the numbers of the nodes that no other of the group dominates.
+/// Calls `add`, for each group, with the numbers of the nodes that no other node of the group
+/// dominates.
 fn groups_retained(
     tree: &Tree,
     (counts, order): (&mut [u32], &mut [u32]),
@@ -131,9 +133,9 @@ fn groups_retained(
 }
 
 impl Analysis<'_, '_> {
-    /// What each of `groups` groups of nodes retains, bytes: the retained sizes of those that no
-    /// other of their group dominates. Nodes for which `group_of` is `None` are in no group. All
-    /// groups take one walk together.
+    /// Retained bytes of each of `groups` groups of nodes: the retained sizes of the nodes that no
+    /// other of their group dominates. Nodes for which `group_of` is `None` are in no group. One
+    /// walk serves all groups.
     pub fn retained_by_groups(
         &self,
         group_of: impl Fn(Node) -> Option<u32>,

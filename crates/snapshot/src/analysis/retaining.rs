@@ -1,5 +1,5 @@
-//! Who keeps a node alive: its retainers in DevTools' order, the forest of paths to the roots, the
-//! shortest one, the chain of dominators. Source: `retainingEdgesFilter`, `buildRetainers` (whose
+//! What keeps a node alive: its retainers in DevTools' order, the forest of paths to the roots, the
+//! shortest path, the chain of dominators. Source: `retainingEdgesFilter`, `buildRetainers` (whose
 //! slots fill backwards), `getRetainingPaths`, `getDominatorsOf`.
 
 use super::Analysis;
@@ -18,14 +18,14 @@ const ROOT_DISTANCE: i32 = 2;
 pub struct Retaining {
     /// The edge.
     pub edge: Edge,
-    /// The node whose edge it is.
+    /// The source of the edge.
     pub from: Node,
 }
 
-/// A tree of retainers: who keeps it, and who keeps those.
+/// A tree of retainers, and the retainers of those.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetainingForest {
-    /// The edge, and the node that it comes from.
+    /// The edge and its source.
     pub retaining: Retaining,
     /// What keeps that node.
     pub children: Vec<RetainingForest>,
@@ -121,8 +121,8 @@ impl Analysis<'_, '_> {
         }
     }
 
-    /// All ways from the roots to a node within limits, as DevTools builds them for its agents. The
-    /// second value says whether a limit was met.
+    /// All paths from the roots to a node within limits, as DevTools builds them for its agents.
+    /// The second value: whether a limit was reached.
     pub fn retaining_paths(
         &self,
         retainers: &Retainers,
@@ -142,8 +142,9 @@ impl Analysis<'_, '_> {
         (forest, search.met)
     }
 
-    /// One shortest way from the root to the node, ephemeral pairs counted as distances do. Its
-    /// first edge is the root's own, which may say what it leads to: a variable, a module, a frame.
+    /// A shortest path from the root to the node; WeakMap pairs count as in
+    /// [`Analysis::distance`]. The first edge is the root's own, whose name may tell what it leads
+    /// to: a variable, a module, a frame.
     pub fn shortest_path(&self, retainers: &Retainers, node: Node) -> Path {
         let mut path = Vec::new();
         let mut at = node;
@@ -155,8 +156,8 @@ impl Analysis<'_, '_> {
         path
     }
 
-    /// The last step of that path, which depends on the node alone; none at the root, and where
-    /// nothing strong leads.
+    /// The last step of that path, which depends on the node alone; `None` at the root, and for a
+    /// node that no strong reference reaches.
     pub fn shortest_step(&self, retainers: &Retainers, node: Node) -> Option<Retaining> {
         let graph = &self.snapshot.graph;
         let distance = self.distance(node);
@@ -167,7 +168,7 @@ impl Analysis<'_, '_> {
             .of_node(node)
             .iter()
             .map(|edge| Retaining { edge: *edge, from: graph.source(*edge) });
-        // The root's own distance is that of what only the engine knows, whatever it holds.
+        // The root's own distance is that of engine internals, whatever the root holds.
         let held_by_root = distance <= 1 || distance == BASE_SYSTEM_DISTANCE + 1;
         let strong = edges.filter(|retaining| {
             let is_nearer = if held_by_root {
@@ -182,7 +183,7 @@ impl Analysis<'_, '_> {
         })
     }
 
-    /// The node, its dominator, that one's, and so on to the root.
+    /// The node, its dominator, the dominator's dominator, and so on to the root.
     pub fn dominator_chain(&self, node: Node) -> Vec<Node> {
         let mut chain = vec![node];
         let mut at = node;

@@ -1,7 +1,7 @@
 //! Which nodes have the same name: a number for each name.
 //!
-//! No name is kept: of each is known what makes it, and names are compared where they are. Nodes
-//! whose names have the same source (`Source`) are found without a look at them.
+//! No name is stored. Each name is compared where its source lies; nodes with the same source
+//! (`Source`) need no comparison.
 
 use super::Analysis;
 use super::name_sources::{Source, Sources};

@@ -1,6 +1,6 @@
-//! Objects by a text in their names. Source: `HeapSnapshot.search`: the name as it is shown
-//! contains the text, objects without a size are left out, and where case does not count, letters
-//! are compared as JavaScript's regular expressions without the `u` flag compare them.
+//! Finds objects by a text in their names. Source: `HeapSnapshot.search`: the shown name contains
+//! the text, objects without a size are left out, and if case does not count, letters compare as in
+//! JavaScript's regular expressions without the `u` flag.
 //!
 //! Most names are strings of the file, so the file's list is looked through once. Names of plain
 //! objects are made of their properties, once for objects that have the same ones.
@@ -51,14 +51,14 @@ impl Analysis<'_, '_> {
     }
 }
 
-/// Answers about names of plain objects. A name is made of properties, and objects with the same
-/// properties stand near each other in a heap, so an answer is kept for the next of them.
+/// Cached answers about names of plain objects. A name consists of properties, and objects with the
+/// same properties lie near each other in a heap, so an answer serves the next of them.
 struct PlainObjects {
     kept: Vec<(Vec<StringId>, bool)>,
     properties: Vec<StringId>,
 }
 
-/// Lists of properties whose answers are kept.
+/// Lists of properties with a cached answer.
 const LISTS_KEPT: usize = 256;
 
 impl Default for PlainObjects {

@@ -22,7 +22,7 @@ const OBJECTS_SHARE: u32 = 1000;
 /// An interface: a name and the properties that an object must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// As it is shown, `{a, b}`, in WTF-8.
+    /// The shown name, `{a, b}`, in WTF-8.
     pub name: Vec<u8>,
     /// Names of properties in WTF-8, in the order of the first such object.
     pub properties: Vec<Vec<u8>>,
@@ -97,8 +97,8 @@ impl Shapes {
     /// The interfaces that enough objects have, most frequent first.
     pub fn interfaces(&self, graph: &Graph, names: &Names) -> Vec<Interface> {
         let mut properties_seen = Properties::default();
-        // Keyed by what the interface's name would be made of; names themselves are made for those
-        // that win.
+        // Keyed by the source of the interface's name; a name is only built for interfaces that
+        // win.
         let mut candidates: HashMap<Vec<u64>, (u32, u32)> = HashMap::new();
         let mut order: Vec<Vec<u64>> = Vec::new();
         for (number, shape) in self.shapes.iter().enumerate() {
@@ -148,14 +148,14 @@ impl Shapes {
     }
 }
 
-/// What is known of property names: their content's hash and how long they are shown.
+/// Facts about property names: the content's hash, and the length when shown.
 #[derive(Default)]
 struct Properties {
     seen: HashMap<StringId, (u64, usize)>,
 }
 
 impl Properties {
-    /// What an object's interface name is made of, cut where the name would be. `None` without
+    /// The parts of an object's interface name, cut where the name would be. `None` without
     /// properties.
     fn key(&mut self, graph: &Graph, names: &Names, node: Node) -> Option<Vec<u64>> {
         let mut key = Vec::new();
@@ -204,7 +204,7 @@ fn interface(graph: &Graph, names: &Names, node: Node, count: u32) -> Interface 
     interface
 }
 
-/// A property as interfaces and objects show it: quoted if it has what could confuse.
+/// A property as interfaces and objects show it: in quotes if it has confusing characters.
 /// `JSON.stringify` writes lone surrogates as escapes.
 pub(crate) fn shown_property(name: &[u8]) -> Vec<u8> {
     if !name.iter().any(|byte| matches!(byte, b',' | b'\'' | b'"' | b'{' | b'}')) {
@@ -242,7 +242,7 @@ pub(crate) fn shown_property(name: &[u8]) -> Vec<u8> {
 struct Matcher {
     properties: HashMap<Vec<u8>, u32>,
     steps: HashMap<(u32, u32), u32>,
-    /// For each node of the tree the interface that ends there, and how many properties it has.
+    /// For each node of the tree, the interface that ends there, and its number of properties.
     ends: Vec<Option<(u32, u32)>>,
 }
 

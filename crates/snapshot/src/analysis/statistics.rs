@@ -13,7 +13,7 @@ pub struct Statistics {
     pub total_bytes: u64,
     /// Native nodes, and what V8 knows of outside of its heap.
     pub native_bytes: u64,
-    /// Of it contents of typed arrays and buffers.
+    /// Of these, contents of typed arrays and buffers.
     pub typed_array_bytes: u64,
     /// Code.
     pub code_bytes: u64,
@@ -84,8 +84,8 @@ impl Analysis<'_, '_> {
         graph.edges(array).find(is_elements).map(|edge| graph.target(edge))
     }
 
-    /// Sizes of those elements that one edge refers to, of any type. A bit a node tells, so that
-    /// neither a backward adjacency nor a table is needed, which would grow faster than the heap.
+    /// Sizes of the elements, of any type, to which exactly one edge refers. One bit a node
+    /// suffices; a backward adjacency or a table would grow faster than the heap.
     fn sole_elements_bytes(&self, elements: &[Node]) -> u64 {
         let graph = &self.snapshot.graph;
         let (mut sole, mut met) = (Bits::new(graph.node_count()), Bits::new(graph.node_count()));

@@ -1,6 +1,5 @@
-//! What a node is called where DevTools shows it: concatenated strings are put together, plain
-//! objects show their properties. Source: `JSHeapSnapshotNode.name`, `plainObjectName`,
-//! `JSHeapSnapshotEdge.name`.
+//! A node's name as DevTools shows it: concatenated strings are joined, plain objects show their
+//! properties. Source: `JSHeapSnapshotNode.name`, `plainObjectName`, `JSHeapSnapshotEdge.name`.
 
 use super::Analysis;
 use super::concatenated::Concatenated;

@@ -1,16 +1,16 @@
 //! Huge pages for large columns, where they are cheap.
 //!
-//! A huge page takes one fault for 512 and is cleared in a fifth of the time that 512 small ones
-//! take. But asking for one can cost far more than it saves: a kernel whose memory is in pieces
-//! moves pages together first, and a virtual machine that reports its free memory to its host
-//! (Linux reports it in just these large blocks) gets each block back from the host at its first
-//! touch: 5 ms for 2 MB where clearing it takes 0.2 ms. Neither can be known in advance, so it is
-//! measured: each page is touched at once and the thread's own time looked at. Fast ones earn
-//! credit and slow ones use it up. What can be earned is bounded, so that the end of the cheap
-//! ones, from which on all are slow, costs the same few milliseconds however many there were; and a
-//! slow one now and then is made up for by the fast ones around it, however large the file. Without
-//! credit the process asks for no more, refuses those that it would get unasked, and has small
-//! pages mapped many at a time, which saves a fifth of what single faults cost.
+//! A huge page takes one fault for 512, and clears in a fifth of the time of 512 small pages. But
+//! asking for one can cost far more than it saves. A kernel with fragmented memory moves pages
+//! together first. A virtual machine that reports its free memory to its host (Linux reports it in
+//! just these large blocks) gets each block back from the host at its first touch: 5 ms for 2 MB
+//! that clear in 0.2 ms. Nobody can know the cost in advance, so it is measured: each page is
+//! touched at once, and the thread's own time is read. Fast pages earn credit, slow ones spend it.
+//! The credit is bounded. So when cheap pages run out and all further ones are slow, the loss is
+//! the same few milliseconds, however many cheap ones there were. And the fast pages around it pay
+//! for an occasional slow one, in a file of any size. Without credit the process asks for no more
+//! huge pages, refuses those that it would get unasked, and has small pages mapped many at a time,
+//! which saves a fifth of the cost of single faults.
 
 use super::Zero;
 
@@ -130,8 +130,8 @@ pub fn back<T: Zero>(_column: &mut [T]) {}
 mod tests {
     use super::*;
 
-    /// What the kernel says of the mapping with that address: `nh` where it gets no huge pages.
-    /// None where it says nothing.
+    /// The kernel's flags of the mapping at that address: `nh` means no huge pages. `None` if the
+    /// kernel gives none.
     fn flags(address: usize) -> Option<String> {
         let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
         let mut within = false;

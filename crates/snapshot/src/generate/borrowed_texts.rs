@@ -1,10 +1,10 @@
 //! Texts that objects of the heap are themselves: found and written without a copy.
 //!
-//! A name that is given to the generator is copied once and kept until the file ends, with its hash
-//! and its place some 40 bytes besides the text. Of names of classes and properties there are few.
-//! But where an object is its name, as a string is, the heap has the copy already: such an embedder
-//! lends its texts ([`super::Embedder::own_texts`]), they are read again where they are needed, and
-//! what is kept of each is 5 bytes. V8 has no such thing: its `StringsStorage` copies.
+//! The generator copies each name once and keeps it until the file ends, at some 40 bytes besides
+//! the text. Class and property names are few. But a string object is its own name, and the heap
+//! already has that text. Such an embedder lends its texts ([`super::Embedder::own_texts`]). The
+//! generator reads lent texts again when it needs them, and keeps 5 bytes of each. V8 has no
+//! equivalent: its `StringsStorage` copies.
 //!
 //! Numbers are given before the first row: distinct texts stand in buckets by their hash, each as
 //! the ordinal of an object that has it, and a text's number is its place in that list. Bits that
@@ -16,19 +16,19 @@ use crate::names::{Hash, StringId};
 
 /// Reads the texts of objects.
 pub trait OwnTexts {
-    /// Appends the text of an object: what it is called in full, in UTF-8 in which surrogates may
-    /// stand alone. False if it has none of its own.
+    /// Appends an object's full text, in UTF-8 in which surrogates may stand alone. Returns false
+    /// if the object has no text of its own.
     ///
-    /// It must be the same whenever it is asked for until the snapshot is finished; one that is not
-    /// ends the file with an error.
+    /// The text must stay the same until the snapshot is finished; a changed text ends the file
+    /// with an error.
     fn append(&self, object: u64, out: &mut Vec<u8>) -> bool;
 }
 
 /// Not an ordinal: they are stored from 1 on.
 const FREE: u32 = 0;
-/// Whatever [`super::Options::hash`] is: V8's hashes of numbers would fill few buckets.
+/// Independent of [`super::Options::hash`]: V8's hashes of numbers would fill few buckets.
 const HASH: Hash = Hash::Mixed;
-/// Objects a bucket, at least; at most twice as many.
+/// At least this many objects a bucket, and at most twice as many.
 const BUCKET_OBJECTS: usize = 4;
 
 /// The texts of a heap's objects, numbered from 0.

@@ -26,7 +26,7 @@ impl EdgeCounts {
         self.small.push(small);
     }
 
-    /// Of an object whose count was pushed as 0.
+    /// Replaces the count of an object whose count was pushed as 0.
     pub(super) fn set(&mut self, ordinal: usize, count: u32) {
         let small = u8::try_from(count).unwrap_or(ELSEWHERE);
         if small == ELSEWHERE {
@@ -36,7 +36,7 @@ impl EdgeCounts {
         self.small[ordinal] = small;
     }
 
-    /// All of them, in order.
+    /// All counts, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let mut large = self.large.iter().map(|(_, count)| *count);
         self.small.iter().map(move |small| match *small {

@@ -1,20 +1,20 @@
-//! What a heap has to answer so that a snapshot can be made of it.
+//! The interface of a heap that can write a snapshot.
 
 use super::OwnTexts;
 use crate::names::StringId;
 use crate::write::{EdgeName, Layout, edge_type};
 
-/// What an object is, without its edges.
+/// An object without its edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
     /// Number of its type in the layout.
     pub node_type: u8,
     /// Its class or content.
     pub name: StringId,
-    /// What it is called across snapshots: the same object must keep it, another must not get it.
-    /// V8 gives odd numbers to objects of its heap.
+    /// The object's id across snapshots: the same object must keep it, and no other may get it. V8
+    /// gives odd numbers to objects of its heap.
     pub id: u64,
-    /// Bytes of its own.
+    /// The object's own bytes.
     pub self_size: u64,
     /// Where it was allocated (a node of the trace tree), or 0.
     pub trace_node_id: u64,
@@ -69,9 +69,9 @@ pub trait EdgeSink: NameSink {
 
 /// A heap that can be walked twice with the same answers.
 ///
-/// Objects are 64-bit handles: addresses, indices, whatever names an object while the walk goes on.
-/// The walk begins at [`Embedder::root`] and at what [`Embedder::objects`] names, and follows
-/// references; each object becomes one node, in the order in which it was met.
+/// Objects are 64-bit handles: addresses, indices, any number that names an object during the walk.
+/// The walk begins at [`Embedder::root`] and at the objects of [`Embedder::objects`], and follows
+/// references. Each object becomes one node, in the order of the walk.
 ///
 /// Nothing may change between the passes: the second must give each object the references of the
 /// first, in number and order.
@@ -89,22 +89,22 @@ pub trait Embedder {
     }
 
     /// Whether handles are addresses of objects in memory, and the nodes after the root may stand
-    /// in any order. They are then numbered by address, and what is kept of each object is less
-    /// than a byte instead of 15; [`Embedder::targets`] and [`Embedder::position`] are asked in the
-    /// second phase, the former once more than otherwise.
+    /// in any order. Then objects are numbered by address, and each costs less than a byte of
+    /// memory instead of 15. The second phase calls [`Embedder::targets`] once more than otherwise,
+    /// and [`Embedder::position`].
     fn numbered_by_address(&self) -> bool {
         false
     }
 
-    /// The object that holds what nobody refers to, if there is one. It must be reached from the
-    /// root; its references are asked for when all else has been walked.
+    /// The object that holds the objects without a reference, if the heap has one. The root must
+    /// reach it. Its references are asked for after the walk of all other objects.
     fn last(&mut self) -> Option<u64> {
         None
     }
 
-    /// First pass, when all that was met has been walked: another object that was not `met`. It is
-    /// walked, and this is asked again; the references of [`Embedder::last`] are to lead to all of
-    /// them.
+    /// First pass, after the walk of all met objects: another object that is not `met`, which is
+    /// walked next. Called until it returns `None`. The references of [`Embedder::last`] must lead
+    /// to all of these objects.
     fn unmet(&mut self, _met: &dyn Fn(u64) -> bool) -> Option<u64> {
         None
     }
@@ -114,19 +114,19 @@ pub trait Embedder {
         0
     }
 
-    /// First pass: where an object's references lead. What it gives must agree with
+    /// First pass: the targets of an object's references. They must agree with
     /// [`Embedder::references`].
     fn targets(&mut self, object: u64, visit: &mut impl FnMut(u64));
 
-    /// Second pass: what an object is.
+    /// Second pass: describes an object.
     fn describe(&mut self, object: u64, names: &mut impl NameSink) -> Description;
 
     /// Second pass: an object's references with their names.
     fn references(&mut self, object: u64, edges: &mut impl EdgeSink);
 
-    /// Reads the texts that objects are themselves (a string what it says), where they live as long
-    /// as the snapshot is being made. They are not copied: a name that [`Embedder::describe`] or
-    /// [`Embedder::references`] gives is looked for among them first. Most heaps lend none.
+    /// Reads the texts of objects that are their own name (strings), if those texts live as long as
+    /// the walk. They are not copied: a name from [`Embedder::describe`] or
+    /// [`Embedder::references`] is looked up among them first. Most heaps lend none.
     ///
     /// Numbers of strings in the file are then others than without, not in the order in which names
     /// were given.

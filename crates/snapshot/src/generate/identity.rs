@@ -1,14 +1,14 @@
 //! Which object is which node: object -> ordinal, and ordinal -> object, in 14 to 16 bytes an
 //! object, in the order in which they were met.
 //!
-//! One array holds the objects in the order of their nodes; the table's slots hold only an ordinal
-//! and, in the bits that ordinals do not need yet, some of the hash, so that a slot of another
-//! object seldom costs a look into the array. The table grows by a quarter and is refilled from the
-//! array after the old one is gone, so that both never exist at once and little of it stays free.
+//! One array holds the objects in node order. A slot of the table holds only an ordinal and, in the
+//! bits that ordinals do not need yet, part of the hash. So a slot of another object seldom costs a
+//! look into the array. The table grows by a quarter and is refilled from the array after the old
+//! table is freed, so both never exist at once and few slots stay free.
 //!
-//! A heap's references go everywhere, so that every look is two cache misses that wait for each
-//! other. [`IdentityMap::find_all`] looks up many at a time, in rounds whose loads do not depend on
-//! each other.
+//! A heap's references go everywhere, so every lookup is two cache misses, one after the other.
+//! [`IdentityMap::find_all`] looks up many objects at once, in rounds of loads that do not depend
+//! on each other.
 
 use crate::names::fold;
 
@@ -54,12 +54,12 @@ impl IdentityMap {
         self.objects.is_empty()
     }
 
-    /// The object of that ordinal.
+    /// The object with this ordinal.
     pub(super) fn object(&self, ordinal: usize) -> u64 {
         self.objects[ordinal]
     }
 
-    /// All of them in order.
+    /// All objects in order.
     pub(super) fn objects(&self) -> std::iter::Copied<std::slice::Iter<'_, u64>> {
         self.objects.iter().copied()
     }
@@ -69,7 +69,7 @@ impl IdentityMap {
         self.objects.len() * 8 + self.slots.len() * 4
     }
 
-    /// Its slot to begin with, and what the slot's upper bits would hold.
+    /// The first slot to try, and the hash bits in a slot's upper bits.
     #[inline]
     fn place(&self, object: u64) -> (usize, u32) {
         let hash = fold(object ^ 0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93);
@@ -139,7 +139,7 @@ impl IdentityMap {
         }
     }
 
-    /// Adds an object if it is new; `None` if there are too many.
+    /// Adds an object if it is new; `None` if there are too many objects.
     pub(super) fn add(&mut self, object: u64) -> Option<u32> {
         let (slot, tag) = self.place(object);
         let slot = match self.find_from(object, slot, tag) {

@@ -1,23 +1,23 @@
-//! Ids that objects keep over snapshots, for embedders whose handles are addresses: 4 to 8 bytes an
-//! object where a page has many.
+//! Ids that objects keep across snapshots, for embedders whose handles are addresses: 4 to 8 bytes
+//! an object in densely filled pages.
 //!
-//! An address alone is no identity, because it is used again; beside it stands a fingerprint, in
-//! which the embedder puts what must be the same of an object. Of a snapshot is remembered which
-//! addresses had objects (a bit for each place of 16 bytes in pages of 4 KiB), a fingerprint each,
-//! and the ids. Ids are given one after the other, and an embedder that describes its objects by
-//! address ([`super::Embedder::numbered_by_address`]) gets those of a page in order: then the first
-//! says all. Where some died they are near each other, and 2 bytes say how far from the least;
-//! where there are others between them each stands in full.
+//! An address alone is no identity, because a heap reuses addresses. So each has a fingerprint, for
+//! which the embedder chooses properties that never change. Of a snapshot these are remembered:
+//! which addresses had objects (a bit for each place of 16 bytes in pages of 4 KiB), a fingerprint
+//! each, and the ids. Ids are handed out in order. An embedder that describes its objects by
+//! address ([`super::Embedder::numbered_by_address`]) gets the ids of a page in order, and the
+//! first id implies the rest. If some of a page's objects died, the ids are near each other: 2
+//! bytes give the distance from the least. If others lie between them, each id is stored in full.
 //!
-//! V8 has a hash map from address to id instead (`HeapObjectsMap`), 24 bytes an entry, which the
-//! collector tells of each move.
+//! V8 has a hash map from address to id (`HeapObjectsMap`), 24 bytes an entry. V8's collector
+//! reports each move to it.
 
 /// Places of 16 bytes in a page.
 const PLACES: u64 = 256;
 const PLACE_BITS: u32 = 4;
 const WORDS: usize = PLACES as usize / 64;
 
-/// What is remembered of the objects of the last snapshot.
+/// The remembered objects of the last snapshot.
 #[derive(Debug, Default)]
 pub struct ObjectIds {
     before: Remembered,
@@ -29,9 +29,9 @@ pub struct ObjectIds {
 }
 
 impl ObjectIds {
-    /// The id of an object: the one it had, or a new one (odd, as V8's, and never 1, which is the
-    /// root's). It had one if an object with that fingerprint was at that address and
-    /// `may_be_known` says that it can be the same.
+    /// The id of an object: its earlier one, or a new one (odd, as V8's, and never 1, the root's).
+    /// An object keeps its id if the last snapshot had an object with that fingerprint at that
+    /// address, and `may_be_known` allows it.
     pub fn id(&mut self, address: u64, fingerprint: u32, may_be_known: bool) -> u32 {
         let place = Place::of(address);
         let known = if may_be_known { self.before.find(place) } else { None };
@@ -53,7 +53,7 @@ impl ObjectIds {
         id
     }
 
-    /// Before a snapshot, whose objects are to be remembered or not.
+    /// Begins a snapshot; its objects are remembered or not.
     pub fn begin(&mut self, remember: bool) {
         self.remember = remember;
     }
@@ -66,12 +66,12 @@ impl ObjectIds {
         self.before.shrink();
     }
 
-    /// Lets go of what is remembered. Ids that were given are not given again.
+    /// Forgets the remembered objects. Their ids are never given again.
     pub fn forget(&mut self) {
         self.before = Remembered::default();
     }
 
-    /// Bytes of what is remembered.
+    /// Bytes of the remembered objects.
     pub fn memory_bytes(&self) -> usize {
         self.before.memory_bytes() + self.now.memory_bytes()
     }
@@ -129,7 +129,7 @@ struct Run {
 enum Ids {
     /// Each is the next after the one before.
     Following(u32),
-    /// The least, and where the (halved) distances from it begin.
+    /// The least id, and where the (halved) distances from it begin.
     Near(u32, u32),
     /// Where they begin.
     Listed(u32),
@@ -137,7 +137,7 @@ enum Ids {
 
 #[derive(Debug, Default)]
 struct Remembered {
-    /// By page, once it is the snapshot before.
+    /// By page, once this is the earlier snapshot.
     runs: Vec<Run>,
     fingerprints: Vec<u32>,
     near: Vec<u16>,
@@ -147,7 +147,7 @@ struct Remembered {
 }
 
 impl Remembered {
-    /// Puts down what is open, whose fingerprints are the last ones.
+    /// Stores the open page, whose fingerprints are the last ones.
     fn close(&mut self, open: &mut Open) {
         let Some(least) = open.ids.iter().min().copied() else { return };
         // The generator's limit on objects keeps all three far below 2^32.
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!((0..6).map(|object| ids.id(object * 16, 0, true)).collect::<Vec<u32>>(), given);
     }
 
-    /// An object of a snapshot: where it is, what must be the same of it, whether it may be known.
+    /// An object of a snapshot: address, fingerprint, and whether it may be known.
     fn objects() -> impl Strategy<Value = Vec<(u64, u32, bool)>> {
         let address = prop_oneof![
             6 => (0u64..1500).prop_map(|at| 0x7f12_0000_0000 + at * 16),

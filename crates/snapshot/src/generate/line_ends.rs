@@ -1,10 +1,10 @@
-//! Where the lines of a script end, to turn a position in it into a line and a column.
+//! The line ends of a script, which turn a position into a line and a column.
 //!
 //! The document's second finding: V8 computed this table anew for each function of a script,
-//! because a snapshot may not change the heap that it walks and the table had its place in the
-//! heap. V8 now computes it before the walk, into the heap; the document's wish, "ideally", was
-//! outside of it. Here it is outside: computed once before the walk, gone after it.
-//! [`Positions::PerFunction`] brings the old behaviour back, to be measured.
+//! because a snapshot may not change the heap that it walks, and the table lived in the heap. V8
+//! now computes the table before the walk, in the heap; the document would "ideally" keep it
+//! outside. Here it is outside: computed once before the walk, freed after.
+//! [`Positions::PerFunction`] restores the old behaviour for measurements.
 //!
 //! Lines end as in JavaScript: LF, CR, CR LF, U+2028, U+2029. Positions and columns count bytes of
 //! the source as given (UTF-8 or Latin-1).
@@ -57,7 +57,7 @@ impl LineEnds {
     }
 }
 
-/// The line ends of all scripts, computed when the mode says.
+/// The line ends of all scripts, computed at the time that the mode sets.
 #[derive(Debug)]
 pub(super) struct Scripts {
     mode: Positions,
@@ -79,7 +79,7 @@ impl Scripts {
         }
     }
 
-    /// During the walk: a position, whose script's source is at hand.
+    /// During the walk: a position in a script whose source is at hand.
     pub(super) fn resolve<'a>(
         &mut self,
         script: u64,

@@ -1,19 +1,18 @@
 //! `Generator`: a snapshot of any heap that answers an [`Embedder`]'s questions.
 //!
-//! Source: "Speeding up V8 heap snapshots" (2023) and V8's `HeapSnapshotGenerator`: two phases,
-//! *generation* (walk the heap) and *serialization* (write it), whose times and counts are told
-//! apart ([`Profile`]), and line ends computed before the walk.
+//! Source: "Speeding up V8 heap snapshots" (2023) and V8's `HeapSnapshotGenerator`. Two phases:
+//! *generation* (walk the heap) and *serialization* (write the file), with separate times and
+//! counts ([`Profile`]). Line ends are computed before the walk.
 //!
 //! Deviation: V8 keeps entries, edges and names of the whole heap between the phases, 12 times the
-//! heap at its peak. Here the heap is walked twice: generation numbers the objects
-//! ([`IdentityMap`]) and counts their edges, because a node's `edge_count` stands in the file
-//! before any edge; serialization walks again and writes rows as they come. Between the phases
-//! stands a byte an object besides the identity map, and 16 an object that has a place in the
-//! source; where the order of nodes does not matter, less than a byte in all
-//! ([`Embedder::numbered_by_address`]). Names are therefore asked for in the second phase;
-//! [`Options::names_in_generation`] asks in the first too, as V8 does, so that its times can be
-//! compared phase by phase. V8 copies every name; here texts that the heap's objects are themselves
-//! may be lent ([`Embedder::own_texts`]).
+//! heap at its peak. Here the heap is walked twice. Generation numbers the objects
+//! ([`IdentityMap`]) and counts their edges, because a node's `edge_count` precedes all edges in
+//! the file. Serialization walks again and writes rows as they come. Between the phases an object
+//! costs one byte besides the identity map, and 16 more if it has a place in the source; if the
+//! order of nodes does not matter, less than a byte in all ([`Embedder::numbered_by_address`]). So
+//! names are asked for in the second phase. [`Options::names_in_generation`] asks in the first
+//! phase too, as V8 does, so that times can be compared phase by phase. V8 copies every name; here
+//! string objects may lend their texts ([`Embedder::own_texts`]).
 
 mod borrowed_texts;
 mod counts;
@@ -46,12 +45,12 @@ pub struct Options {
     pub hash: Hash,
     /// When line ends are computed.
     pub positions: Positions,
-    /// Whether names are asked for in the first phase too, as V8 does. All are copied then, as by
-    /// V8, whatever the embedder lends.
+    /// Whether names are asked for in the first phase too, as V8 does. Then all are copied, as in
+    /// V8, even lent ones.
     pub names_in_generation: bool,
 }
 
-/// Why no snapshot came of it.
+/// Why a snapshot was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerateError {
     /// The file cannot be written.
@@ -60,7 +59,7 @@ pub enum GenerateError {
     /// Too many strings.
     #[error(transparent)]
     Strings(#[from] StringsFull),
-    /// Too many objects for 32-bit ordinals, or an object with as many references.
+    /// More objects, or references of one object, than 32 bits can number.
     #[error("more than 4,294,967,293 objects, or references of one object")]
     TooMany,
     /// The heap changed between the phases, or the embedder answered otherwise.
@@ -126,7 +125,7 @@ pub fn generate<W: Write>(
 }
 
 impl Generator<'_> {
-    /// That tells `progress` now and then.
+    /// Reports the progress to `progress` now and then.
     pub fn new(options: Options, progress: &mut dyn FnMut(Progress)) -> Generator<'_> {
         Generator { options, progress }
     }

@@ -8,7 +8,7 @@ use super::pages::{AddressMap, Objects as AddressObjects};
 /// Objects, walked and then numbered.
 #[derive(Debug)]
 pub(super) enum Numbering {
-    /// As they were met, and how many were walked.
+    /// Objects in the order of the walk, and how many were walked.
     Met(IdentityMap, usize),
     /// Ordinals are known after [`Numbering::number`].
     ByAddress(AddressMap),
@@ -47,7 +47,7 @@ impl Numbering {
         }
     }
 
-    /// Adds an object if it is new; false if there are too many.
+    /// Adds an object if it is new; false if there are too many objects.
     pub(super) fn add(&mut self, object: u64) -> bool {
         match self {
             Numbering::Met(map, _) => map.add(object).is_some(),
@@ -55,7 +55,8 @@ impl Numbering {
         }
     }
 
-    /// Adds those that are new; `found` is room for as many. False if there are too many.
+    /// Adds the new ones of these objects; `found` has room for as many. False if there are too
+    /// many objects.
     pub(super) fn add_all(&mut self, objects: &[u64], found: &mut [u32]) -> bool {
         match self {
             Numbering::Met(map, _) => {
@@ -89,7 +90,7 @@ impl Numbering {
         }
     }
 
-    /// The object of that ordinal.
+    /// The object with this ordinal.
     pub(super) fn object(&self, ordinal: usize) -> u64 {
         match self {
             Numbering::Met(map, _) => map.object(ordinal),

@@ -1,20 +1,19 @@
 //! Objects numbered by address: a bit for each place of 16 bytes in the pages that have objects,
 //! less than a byte an object where a page has many.
 //!
-//! What an [`super::IdentityMap`] needs most of its memory for is the order in which objects were
-//! met. Where that order does not matter, an object's ordinal is the number of objects in pages
-//! before its own and at lower addresses in its own: it is counted, not stored, and from an ordinal
-//! the object is found again the same way (rank and select). Pages stand in the order in which they
-//! were met, so that none moves; objects of one page by address.
+//! An [`super::IdentityMap`] needs most of its memory for the order in which objects were met. If
+//! that order does not matter, an object's ordinal is the number of objects in earlier pages and at
+//! lower addresses in its own page. The ordinal is counted, not stored, and the way back from an
+//! ordinal to its object is the same (rank and select). Pages stand in the order in which they were
+//! met, so none moves; objects of one page stand by address.
 //!
-//! While the heap is walked a second bit says which objects were walked: pages that have others
-//! wait in a stack, each once, so that there is no queue of objects either. Source: mark bitmaps of
-//! tracing collectors (Boehm and Weiser's among them), whose pages of objects to be marked are
-//! found again the same way.
+//! During the walk a second bit marks walked objects. Pages with unwalked objects wait in a stack,
+//! each once, so there is no queue of objects either. Source: mark bitmaps of tracing collectors
+//! (Boehm and Weiser's among them), which find pages with objects to mark in the same way.
 //!
-//! A page costs some 90 bytes while the heap is walked and 60 after, whatever is in it. Objects at
-//! addresses are in memory, so that this is at most 2.3 % of the memory that has objects; handles
-//! that are no addresses and lie far apart are correct here, but cheaper in an identity map.
+//! A page costs some 90 bytes during the walk and 60 after, regardless of its content. If handles
+//! are addresses, that is at most 2.3 % of the memory that has objects. Handles that are not
+//! addresses and lie far apart work too, but cost less in an identity map.
 
 use super::identity::ROUND;
 use crate::names::fold;
@@ -87,7 +86,7 @@ pub(super) struct AddressMap {
     samples: Vec<u32>,
 }
 
-/// What is needed until the objects are numbered.
+/// Data needed until the objects are numbered.
 #[derive(Debug, Default)]
 struct Walk {
     /// Of each page, which objects were walked.
@@ -99,7 +98,7 @@ struct Walk {
 }
 
 impl AddressMap {
-    /// Of that root alone, which becomes ordinal 0.
+    /// Starts with the root alone, which becomes ordinal 0.
     pub(super) fn new(root: u64) -> AddressMap {
         let mut map = AddressMap {
             root,
@@ -148,7 +147,7 @@ impl AddressMap {
         ((u128::from(hash) * self.slots.len() as u128) >> 64) as usize
     }
 
-    /// The page of that number, or the slot where it would be noted.
+    /// The page with this number, or the slot for it.
     #[inline]
     fn page_from(&self, number: u64, mut slot: usize) -> Result<usize, usize> {
         loop {
@@ -166,7 +165,7 @@ impl AddressMap {
         }
     }
 
-    /// Adds an object if it is new; false if there are too many.
+    /// Adds an object if it is new; false if there are too many objects.
     pub(super) fn add(&mut self, object: u64) -> bool {
         let (number, place) = split(object);
         match self.page_from(number, self.slot(number)) {
@@ -246,7 +245,7 @@ impl AddressMap {
         }
     }
 
-    /// The object of that ordinal.
+    /// The object with this ordinal.
     pub(super) fn object(&self, ordinal: usize) -> u64 {
         let sample = ordinal / SAMPLED;
         let start = self.samples[sample] as usize;

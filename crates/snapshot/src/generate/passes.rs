@@ -22,7 +22,7 @@ pub(super) struct Place {
     pub(super) column: u32,
 }
 
-/// What the first phase leaves to the second.
+/// The results of the first phase that the second needs.
 pub(super) struct Walked {
     pub(super) identity: Numbering,
     /// None where objects were not numbered yet when they were walked: then they are counted again.

@@ -1,4 +1,4 @@
-//! What a snapshot took, phase by phase: V8's `--profile-heap-snapshot`, with counts.
+//! Times and counts of a snapshot by phase, as V8's `--profile-heap-snapshot`.
 
 use crate::names::Counters;
 use std::fmt;

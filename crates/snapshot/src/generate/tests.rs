@@ -16,8 +16,8 @@ struct Lists {
     source: Vec<u8>,
     closures: usize,
     wrong_target: bool,
-    /// An object (referred to by the root) that is to hold what nobody refers to, and what it came
-    /// to hold.
+    /// An object (referred to by the root) that must hold the objects without a reference, and the
+    /// objects that it got.
     last: Option<usize>,
     unmet: Vec<usize>,
     /// Whether all objects are named, and not only the root.
@@ -256,7 +256,7 @@ fn a_script_is_looked_at_once_or_once_a_function() {
         made(&mut heap, Options { positions: Positions::PerFunction, ..Options::default() });
     assert_eq!((profile.source_bytes, profile.scripts), (length * closures as u64, 0));
     assert_eq!(once, each);
-    // Offset 30 is 18 bytes into the second line, whose 19 bytes begin at 12.
+    // The second line begins at 12 and has 19 bytes, so offset 30 is 18 bytes into it.
     assert_eq!(rows(&once, "locations", 4)[2], [18, 4, 1, 18]);
     heap.by_address = true;
     let (by_address, profile) = made(&mut heap, Options::default());

@@ -1,12 +1,12 @@
-//! What columns must fulfil for nobody to look beyond their ends or to walk in circles: what the
-//! reader has refused in a file, and what the analysis has made so.
+//! Checks columns so that nobody looks beyond their ends or walks in circles: the invariants that
+//! the reader and the analysis establish.
 
 use crate::analysis::Answers;
 use crate::meta::EdgeType;
 use crate::snapshot::Snapshot;
 use std::ops::Deref;
 
-/// Says what was expected where something is otherwise.
+/// The error is the expectation that the columns break.
 pub fn check(
     snapshot: &Snapshot,
     answers: &Answers,
@@ -119,8 +119,8 @@ fn strings(snapshot: &Snapshot, file_bytes: usize) -> Result<(), &'static str> {
     held(within, "strings that begin in the file, one behind the other")
 }
 
-/// A dominator comes before what it dominates, and each node has a number of its own: then no way
-/// upwards is longer than the tree is high.
+/// A dominator precedes its children, and each node has a number of its own. So no way upwards is
+/// longer than the tree is high.
 fn tree(answers: &Answers) -> Result<(), &'static str> {
     let tree = &answers.tree;
     let nodes = tree.number.len() - 1;

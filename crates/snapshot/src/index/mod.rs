@@ -33,10 +33,10 @@ use zerocopy::IntoBytes;
 /// The version of the format.
 const VERSION: u32 = 5;
 
-/// Why an index is not to be used. Its file is to be written anew.
+/// Why an index cannot be used. The caller must rebuild it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IndexError {
-    /// It is no index, was cut, or was damaged.
+    /// The file is not an index, was cut, or was damaged.
     #[error("the index is damaged: expected {expected}; it is to be written anew")]
     Damaged {
         /// What should be there.
@@ -63,8 +63,7 @@ pub enum IndexError {
     Stale,
 }
 
-/// What identifies the answers about a file: its bytes, all of them, and the options that change
-/// answers.
+/// The key of the answers about a file: all of its bytes, and the options that change answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     /// The file's length.
@@ -78,7 +77,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of a file with these bytes, by as many threads as it is read with.
+    /// The key of a file with these bytes, hashed by as many threads as read it.
     pub fn of(bytes: &[u8], read: &ReadOptions, options: &Options) -> Key {
         Key {
             file_bytes: bytes.len() as u64,

@@ -52,7 +52,7 @@ pub struct Born {
 }
 
 impl Born {
-    /// Checks that three files follow each other, and finds what was born between the first two.
+    /// Checks that three files belong together, and finds the objects born between the first two.
     ///
     /// # Errors
     /// They do not.
@@ -62,13 +62,13 @@ impl Born {
         Ok(Born { ids })
     }
 
-    /// What is known otherwise: from an allocation timeline, say.
+    /// Born objects from another source, such as an allocation timeline.
     pub fn of_ids(mut ids: Vec<u32>) -> Born {
         ids.sort_unstable();
         Born { ids }
     }
 
-    /// Whether an object of that id was born there.
+    /// Whether the object with this id was born there.
     pub fn contains(&self, id: u32) -> bool {
         self.ids.binary_search(&id).is_ok()
     }

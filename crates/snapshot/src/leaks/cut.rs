@@ -1,4 +1,4 @@
-//! What goes when a leak's steps over the border are cut.
+//! Computes what cutting a leak's border steps frees.
 
 use super::Leak;
 use super::heads::Heads;
@@ -9,30 +9,29 @@ use crate::graph::{Edge, Node};
 use hashbrown::{HashMap, HashSet};
 use std::cmp::Reverse;
 
-/// What cutting the steps of a group does.
+/// The effect of cutting the steps of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// The steps: references from what was there before to what leaked.
+    /// The cut steps: references from older objects to leaked ones.
     pub references: u64,
-    /// The objects that they come from.
+    /// The source objects of these steps.
     pub holders: u64,
-    /// What goes with them, bytes.
+    /// Freed bytes.
     pub freed_bytes: u64,
-    /// What goes where the steps of `others` are cut too, bytes.
+    /// Freed bytes if the steps of `others` are cut, too.
     pub freed_with_others_bytes: u64,
-    /// Who else holds heads of the group directly, of each way one, those with most references
-    /// first.
+    /// Other direct holders of heads of this group, one for each path, most references first.
     pub others: Vec<Holder>,
 }
 
 /// Another way over the border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Such a step.
+    /// One step of the path.
     pub edge: Edge,
-    /// Where it comes from.
+    /// The step's source.
     pub from: Node,
-    /// How many there are.
+    /// Number of such steps.
     pub references: u64,
 }
 
@@ -44,7 +43,7 @@ struct Border {
     head: u32,
     /// The number of its way.
     way: u32,
-    /// Whether it repeats another one: a holder's table refers to what the holder does.
+    /// Whether the step repeats another: a holder's table refers to the same objects as the holder.
     repeats: bool,
 }
 

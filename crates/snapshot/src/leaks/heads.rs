@@ -1,5 +1,5 @@
-//! The heads: leaked objects that no other leaked object dominates; of every node the head that
-//! dominates it; and whose realm it is, if several heads hold it together.
+//! Heads: leaked objects that no other leaked object dominates. Also the head that dominates each
+//! node, and the realm of nodes that several heads hold together.
 
 use super::steps::Crossings;
 use crate::analysis::{Analysis, Essential};
@@ -16,7 +16,7 @@ pub(super) struct Heads {
     pub nodes: Vec<Node>,
     /// Which nodes leaked.
     pub leaked: Bits,
-    /// Of each node, one more than the place of the head that it is or that dominates it.
+    /// For each node, one more than the place of its dominating head, which may be the node itself.
     owner: Vec<u32>,
 }
 
@@ -50,14 +50,14 @@ impl Heads {
         self.owner[node as usize].checked_sub(1)
     }
 
-    /// The place of the node if it is a head.
+    /// The place of the node, if the node is a head.
     #[inline]
     pub fn place(&self, node: Node) -> Option<u32> {
         self.owner(node).filter(|place| self.nodes[*place as usize] == node)
     }
 }
 
-/// Whose a node is: a head's, several heads' together, or alive without any.
+/// Assigns each node to its head, to a group of heads that hold it together, or to none.
 pub(super) struct Realms<'h> {
     heads: &'h Heads,
     /// Nodes that a walk from the root reaches without a head.
@@ -103,7 +103,7 @@ impl Realms<'_> {
         realms
     }
 
-    /// Where the node's realm is; none of what is free, and of what nothing reaches.
+    /// The place of the node's realm; `None` for a node that lives without heads or is unreachable.
     fn place(&self, node: Node) -> Option<u32> {
         self.heads.owner(node).or_else(|| self.shared.get(&node).copied())
     }

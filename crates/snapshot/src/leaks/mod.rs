@@ -1,27 +1,26 @@
-//! Leaks of three snapshots: what was born between the first two and is alive in the third, by the
-//! way that holds it, with the reference to cut.
+//! Leaks from three snapshots: objects born between the first two and alive in the third, grouped
+//! by the path that holds them, with the reference to cut.
 //!
-//! The method is that of memlab and of every manual hunt: take (base), act, take (target), undo
-//! the act, take (final). What the act made and undoing it did not free has leaked. Unlike memlab
-//! no rule says which objects are suspect: all are, and what they retain orders them.
-//! [`Leaks::of`] takes a filter for who wants fewer.
+//! The method is memlab's, and that of every manual hunt: take (base), act, take (target), undo the
+//! act, take (final). An object that the act made and its undoing did not free has leaked. Unlike
+//! memlab, no rule selects suspects: all leaked objects count, ordered by retained size.
+//! [`Leaks::of`] takes a filter for callers who want fewer.
 //!
-//! **What counts.** An object of the program ([`is_of_program`]): hash tables, code and shapes
-//! belong to whom they serve, and a table that grew is not what leaked. Of the objects that leaked
-//! only the *heads* are counted, those that no other one dominates, so that no byte is counted
-//! twice. The retained sizes of all heads are what all leaks together cost.
+//! **Counting.** Only objects of the program count ([`is_of_program`]): hash tables, code and
+//! shapes belong to the objects that use them, and a grown table is not the leak. Of the leaked
+//! objects only the *heads* count, those that no other leaked object dominates, so no byte counts
+//! twice. The retained sizes of all heads add up to the cost of all leaks.
 //!
-//! **Groups.** A head belongs to the first leaked object on its shortest way from the root; ways
-//! are equal if they go by the same names through the same classes. Indices are no names; a step
-//! that repeats (`next`, `next`) counts once, and a chain of internals none; where one holder has
+//! **Groups.** A head belongs to the first leaked object on its shortest path from the root. Paths
+//! are equal if they have the same names through the same classes. Indices do not count as names. A
+//! repeated step (`next`, `next`) counts once, a chain of internals not at all. If one holder has
 //! many leaked objects of a class under names of their own (an object used as a map), these names
 //! do not count.
 //!
-//! **The cut.** The last step of such a way leads from an object that was there before to one that
-//! leaked: the border. [`Leaks::cut`] says how many steps like it there are and what goes when all
-//! of them are cut, which is computed and not guessed: heads are reached over borders and from each
-//! other, so that it takes a walk over heads alone. What stays has other holders, and they are
-//! named.
+//! **The cut.** The last step of such a path leads from an older object to a leaked one: the
+//! border. [`Leaks::cut`] gives the number of steps like it, and the bytes that cutting all of them
+//! frees. The bytes are computed, not guessed. Heads are reached over borders and from each other,
+//! so a walk over heads alone suffices. Objects that stay have other holders, which are named.
 
 mod born;
 mod cut;
@@ -48,12 +47,11 @@ use steps::Ways;
 pub struct Leak {
     /// The heads, those that retain most first.
     pub heads: Vec<Node>,
-    /// What they retain together, bytes.
+    /// Their retained bytes together.
     pub retained_bytes: u64,
-    /// The leaked object at the end of the way, of those of this group the one whose own head
-    /// retains most.
+    /// The leaked object at the end of the path: of this group's, the one whose head retains most.
     pub entry: Node,
-    /// The step to it; none where nothing strong leads there.
+    /// The step to the entry; `None` if no strong reference leads there.
     pub step: Option<Edge>,
     /// The number of the way.
     way: u32,
@@ -71,7 +69,7 @@ pub struct Leaks<'l, 's, 'a> {
     borders: Borders,
 }
 
-/// Whether nodes of that type are objects of the program and not what the engine keeps for them.
+/// Whether nodes of this type belong to the program, not to the engine.
 fn is_objects_type(node_type: NodeType) -> bool {
     !matches!(
         node_type,
@@ -83,13 +81,13 @@ fn is_objects_type(node_type: NodeType) -> bool {
     )
 }
 
-/// How the names of Blink's tables begin: of vectors and hash tables on its own heap, and of what
-/// holds their elements. Source: Blink's `platform/heap/collection_support`.
+/// Prefixes of the names of Blink's tables: the backing stores of vectors and hash tables on
+/// Blink's heap. Source: Blink's `platform/heap/collection_support`.
 const BLINK_TABLES: [&[u8]; 3] =
     [b"blink::HeapVectorBacking<", b"blink::HeapHashTableBacking<", b"blink::BasicHeapVector<"];
 
-/// Whether the node is an object of the program: one of such a type, and no table of Blink's, which
-/// has the type of a page's elements.
+/// Whether the node is an object of the program: a node of such a type, and not one of Blink's
+/// tables, which have the type of a page's elements.
 pub fn is_of_program(analysis: &Analysis, node: Node) -> bool {
     let kind = analysis.snapshot().graph.node_type(node);
     let is_blinks = || {
@@ -122,7 +120,7 @@ impl<'l, 's, 'a> Leaks<'l, 's, 'a> {
         Leaks { analysis, groups, objects, steps, heads, borders }
     }
 
-    /// What goes when the steps of a group are cut, and who else holds what stays.
+    /// The effect of cutting a group's steps, and the other holders of what stays.
     pub fn cut(&self, group: &Leak) -> Cut {
         self.borders.cut(self.analysis, &self.heads, group)
     }

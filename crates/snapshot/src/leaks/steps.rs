@@ -15,9 +15,10 @@ use hashbrown::{HashMap, HashSet};
 
 /// No step leads to the node.
 const NO_STEP: Edge = Edge::MAX;
-/// How good a step is, the best bit first: it keeps a head, its source is as far as it can be, it
-/// keeps what is no head, a program's author knows it. A reference that keeps nothing (a shortcut)
-/// may still show the way to what another keeps, but is never one to cut.
+/// Rank of a step, best bit first: the step keeps a head; its source is one step nearer to the
+/// root; it keeps a node that is not a head; a program's author knows it. A reference that keeps
+/// nothing (a shortcut) may still show the path to an object that another reference keeps, but is
+/// never one to cut.
 const KEEPS_HEAD: u8 = 16;
 const NEAR: u8 = 8;
 const KEEPS: u8 = 4;
@@ -34,7 +35,7 @@ pub struct Steps {
 /// Steps that lead into the realms of heads.
 #[derive(Default)]
 pub(super) struct Crossings {
-    /// From what is alive without any head: edge, its source, the head's place.
+    /// From a node that lives without heads: edge, its source, the head's place.
     pub borders: Vec<(Edge, Node, u32)>,
     /// From one realm to another, by their places.
     pub between: Vec<(u32, u32)>,
@@ -83,7 +84,7 @@ impl Steps {
         (Steps { last }, crossings)
     }
 
-    /// The edge and the node that it comes from.
+    /// The edge and its source.
     fn to(&self, analysis: &Analysis, node: Node) -> Option<(Edge, Node)> {
         let edge = self.last[node as usize];
         (edge != NO_STEP).then(|| (edge, analysis.snapshot().graph.source(edge)))
@@ -115,14 +116,15 @@ impl Steps {
     }
 }
 
-/// Whether a way to the target may come from there: none where it is no nearer to the root.
+/// Whether a path to the target may come from this source; `None` if the source is no nearer to the
+/// root.
 fn nearness(analysis: &Analysis, source: Node, target: Node) -> Option<u8> {
     let (from, to) = (analysis.distance(source), analysis.distance(target));
     let root = analysis.snapshot().graph.root();
     if target == root || to < 0 {
         return None;
     }
-    // The root's own distance is that of what only the engine knows, whatever it holds.
+    // The root's own distance is that of engine internals, whatever the root holds.
     if to <= 1 || to == BASE_SYSTEM_DISTANCE + 1 {
         return (source == root).then_some(NEAR);
     }
@@ -142,7 +144,7 @@ fn known_edge(edge_type: EdgeType) -> u8 {
     if known.contains(&edge_type) { KNOWN_EDGE } else { 0 }
 }
 
-/// What a step adds to a way: by what kind of name, which one, and to which class.
+/// A step as an addition to a path: the kind of name, the name, and the target's class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Added {
     is_indexed: bool,
@@ -152,7 +154,7 @@ struct Added {
 
 /// The way of the root, before any step.
 const BEGINNING: u32 = 1;
-/// A node of which it is not known yet.
+/// The group of a node that is not computed yet.
 const UNKNOWN: u32 = 0;
 /// The name of steps whose names do not count.
 const ANY_NAME: u32 = u32::MAX;
@@ -166,7 +168,7 @@ pub(super) struct Ways<'w, 's, 'a> {
     heads: &'w Heads,
     /// Of each node the number of its way.
     numbers: Vec<u32>,
-    /// Of each node, two more than the first leaked node on its way; 1: there is none.
+    /// For each node, two more than the first leaked node on its path; 1: none.
     entries: Vec<u32>,
     /// Of each number the last step of its ways.
     last_added: Vec<Option<Added>>,

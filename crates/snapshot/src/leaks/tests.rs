@@ -175,7 +175,7 @@ fn tables_and_code_are_nobodys_leak_and_what_they_hold_is() {
 fn files_out_of_order_and_of_other_sessions_are_refused() {
     let moment = |heap: &Heap| Moment::of(&Snapshot::read(&heap.file()).unwrap());
     let (small, large) = (cache(2, |_| "a".into()), cache(40, |_| "a".into()));
-    // What the later one freed.
+    // An object that the later snapshot lacks.
     let mut first = small.clone();
     let gone = first.object("Gone", 9, 8);
     first.edge(0, "gone", gone);
@@ -193,7 +193,7 @@ fn files_out_of_order_and_of_other_sessions_are_refused() {
     assert!(matches!(error, BornError::OtherSession { file: 1, .. }), "{error}");
 }
 
-/// What a walk reaches without some edges.
+/// The nodes that a walk without some edges reaches.
 fn reached(heap: &Heap, cut: &dyn Fn(&Step) -> bool) -> Vec<bool> {
     let mut reached = vec![false; heap.objects.len()];
     let mut open = vec![0];
@@ -208,9 +208,9 @@ fn reached(heap: &Heap, cut: &dyn Fn(&Step) -> bool) -> Vec<bool> {
 }
 
 proptest! {
-    /// Heads are what leaked and nothing leaked dominates; all that leaked is some head's; the sum
-    /// is what goes when every border is cut; and what a cut frees is what a walk without its
-    /// steps no longer reaches.
+    /// Heads are leaked and no leaked object dominates them; each leaked object has a head; the sum
+    /// of all heads is what cutting every border frees; and a cut frees exactly the nodes that a
+    /// walk without its steps no longer reaches.
     #[test]
     fn a_cut_frees_what_no_walk_reaches_any_more(
         old in 1usize..6, new in 1usize..8,
@@ -225,7 +225,7 @@ proptest! {
         for (from, name, to) in edges {
             heap.edge(from % count, ["a", "b", "c"][name], to % count);
         }
-        // What nothing reaches hangs off the root for DevTools, with what it leads to.
+        // DevTools hangs unreachable nodes, with what they reach, off the root.
         let alive = reached(&heap, &|_| false);
         heap.edges.retain(|edge| alive[edge.0]);
         let is_new = |place: usize| place > old;
@@ -243,8 +243,8 @@ proptest! {
                 let heads = group.heads.iter().map(|head| analysis.retained_size(*head));
                 prop_assert_eq!(heads.sum::<u64>(), group.retained_bytes);
                 let cut = leaks.cut(group);
-                // The same steps: by the same name from the same class of way; in a walk by hand
-                // it is enough to cut them by their edges.
+                // The same steps: same name, same class of path; a walk by hand can cut them by
+                // their edges.
                 let graph = &analysis.snapshot().graph;
                 let steps: Vec<Edge> = leaks.borders.steps_of(group).collect();
                 prop_assert!(cut.references <= steps.len() as u64);

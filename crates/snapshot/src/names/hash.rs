@@ -42,7 +42,7 @@ impl Hash {
         hash as usize & (slots - 1)
     }
 
-    /// Whether a table of that many slots is to grow.
+    /// Whether a table with this many slots must grow.
     #[inline]
     pub(super) fn is_full(self, strings: usize, slots: usize) -> bool {
         match self {

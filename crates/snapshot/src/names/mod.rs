@@ -6,12 +6,11 @@
 //! walked to its end. The hash is a parameter here ([`enum@Hash`]), and the probes are counted, so
 //! that the document can be rerun.
 //!
-//! Deviations: bytes lie behind each other in one buffer (V8: one allocation a string), slots hold
-//! 32 bits of the hash and the string's number (V8: pointers to both). Growth follows the hash:
-//! V8's tables fill to 4/5, ours to 7/16, because linear probing costs (1 + 1/(1 - fill)) / 2
-//! probes at best. And the first numbers may be those of texts that are kept elsewhere, of which
-//! there is no copy here ([`StringsStorage::with_lent`]): in a heap of many small strings a copy of
-//! each, with its place in the table, is as large as the heap.
+//! Deviations: the bytes lie in one buffer (V8: one allocation a string), and a slot holds 32 bits
+//! of the hash and the string's number (V8: pointers to both). V8's tables fill to 4/5, ours to
+//! 7/16, because linear probing costs (1 + 1/(1 - fill)) / 2 probes at best. The first numbers may
+//! belong to texts kept elsewhere, of which no copy is made ([`StringsStorage::with_lent`]): in a
+//! heap of many small strings a copy of each, with its slot, is as large as the heap.
 
 mod hash;
 
@@ -71,8 +70,8 @@ impl StringsStorage {
         StringsStorage::with_lent(hash, 0)
     }
 
-    /// Whose first `lent` numbers are those of texts that somebody else keeps and finds: they are
-    /// never found here. The others follow them.
+    /// The first `lent` numbers belong to texts that the caller keeps and finds; this table never
+    /// finds them. Other strings get the numbers after those.
     pub fn with_lent(hash: Hash, lent: u32) -> StringsStorage {
         StringsStorage {
             hash,
@@ -89,7 +88,7 @@ impl StringsStorage {
         self.lent
     }
 
-    /// The number of `text`, which is copied if it is new.
+    /// The number of `text`; a new text is copied.
     pub fn intern(&mut self, text: &str) -> Result<StringId, StringsFull> {
         self.intern_bytes(text.as_bytes())
     }
@@ -116,7 +115,7 @@ impl StringsStorage {
         self.insert(at, hash, text)
     }
 
-    /// The number of `text` if it is there. Not counted.
+    /// The number of `text`, if known. The lookup is not counted.
     pub fn find(&self, text: &[u8]) -> Option<StringId> {
         let hash = self.hash.of(text);
         let mut at = self.first_slot(hash);
@@ -178,7 +177,7 @@ impl StringsStorage {
         self.len() == 0
     }
 
-    /// The string of that number, in the bytes it was given in.
+    /// The string with this number, as the bytes given.
     ///
     /// # Panics
     /// If the number is not one of this storage, or is that of a lent text.

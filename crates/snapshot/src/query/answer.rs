@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 pub use super::object::Cell;
 
-/// What was found.
+/// The rows that a query found.
 pub struct Answer<'q, 's, 'a> {
     objects: Objects<'q, 's, 'a>,
     plan: &'q Plan,
@@ -17,7 +17,7 @@ pub struct Answer<'q, 's, 'a> {
     pub found: usize,
 }
 
-/// Objects or groups of them.
+/// Objects, or groups of objects.
 enum Rows {
     /// Cells are made when they are asked for: names are long.
     Objects(Vec<Node>),
@@ -126,7 +126,7 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
     /// Sorts the rows and keeps those that are asked for.
     fn sort(&mut self) {
         let most = self.plan.top.unwrap_or(usize::MAX).min(self.row_count());
-        // Without a wish: objects in the order of the file, groups by what they retain.
+        // Default order: objects as in the file, groups by retained size.
         let grouped = matches!(self.rows, Rows::Groups(_));
         let order = match self.plan.sort.or(grouped.then_some((Field::Retained, true))) {
             Some((field, descending)) => self.first(field, descending, most),
@@ -143,8 +143,8 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         }
     }
 
-    /// So many rows as come first, equal ones in the order in which they are. Names are not made
-    /// for it ([`Analysis::first_by_name`]), and other texts have a rank.
+    /// The first `most` rows; equal rows keep their order. Sorting builds no names
+    /// ([`Analysis::first_by_name`]); other texts are ranked.
     fn first(&self, field: Field, descending: bool, most: usize) -> Vec<u32> {
         if field == Field::Name {
             return match &self.rows {
@@ -191,11 +191,11 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
     }
 }
 
-/// What tells groups apart: numbers, for texts too.
+/// Keys of groups: numbers, even for texts.
 struct Keys<'k, 'q, 's, 'a> {
     answer: &'k Answer<'q, 's, 'a>,
     names: SameNames<'q, 's, 'a>,
-    /// Of each class, the first of that name.
+    /// For each class, the first class of the same name.
     classes: Vec<i64>,
     types: Vec<&'k str>,
 }

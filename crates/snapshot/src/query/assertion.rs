@@ -1,4 +1,4 @@
-//! What has to hold of a heap: comparisons of counts and bytes of classes, for CI.
+//! Conditions on a heap, for CI: comparisons of counts and bytes of classes.
 
 use super::subject::{classes, of_classes, retained_by_all, suggestion};
 use crate::Node;
@@ -17,19 +17,19 @@ const IN_BYTES: [&str; 6] = ["shallow", "retained", "total", "duplicates", "larg
 /// Objects of each class, by the pattern that names it.
 pub type Counts = BTreeMap<String, usize>;
 
-/// What is known of older snapshots.
+/// Data from older snapshots.
 #[derive(Clone, Debug, Default)]
 pub struct Older {
-    /// The classes that are named, in the older one.
+    /// The named classes in the older snapshot.
     pub counts: Counts,
     /// The objects of the older one, for `added`.
     pub moment: Option<Moment>,
-    /// What was born between it and one before, for `leaked`.
+    /// Objects born between the older snapshot and one before, for `leaked`.
     pub born: Option<Born>,
 }
 
 impl Older {
-    /// Which older snapshots the assertions need, where there is none.
+    /// Says which older snapshots the assertions need and the caller lacks.
     pub fn needed(assertions: &[Assertion]) -> Option<String> {
         let one = ["grew", "added"].into_iter().find(|name| any_asks(assertions, name));
         let two = || "leaked(...) needs two older snapshots: --base before.heapsnapshot --since after.heapsnapshot";
@@ -70,17 +70,17 @@ pub fn unknown_classes(
     unknown
 }
 
-/// What an assertion is checked against.
+/// The subject of a check.
 pub struct Heap<'h, 's, 'a> {
     /// The heap.
     pub analysis: &'h Analysis<'s, 'a>,
-    /// What came before.
+    /// The older snapshots.
     pub older: &'h Older,
-    /// The objects that functions with a class look at.
+    /// The objects that functions of a class count.
     pub chosen: &'h dyn Fn(Node) -> bool,
 }
 
-/// An assertion whose names are all known.
+/// An assertion with known names only.
 #[derive(Clone, Debug)]
 pub struct Assertion {
     text: String,
@@ -94,11 +94,11 @@ pub struct Asked {
     pub call: String,
     /// Objects, references or bytes; infinite: the distance of no object.
     pub value: f64,
-    /// What is counted.
+    /// The unit of `value`.
     pub unit: Unit,
 }
 
-/// What a value counts.
+/// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes.
@@ -119,12 +119,12 @@ impl Unit {
     }
 }
 
-/// What an assertion says of a heap.
+/// The result of an assertion about a heap.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// Whether the assertion holds.
     pub holds: bool,
-    /// The values that it asked for, each once.
+    /// The values used, each once.
     pub asked: Vec<Asked>,
 }
 
@@ -136,11 +136,11 @@ pub struct Checked {
 pub struct Undefined(String);
 
 impl Assertion {
-    /// Reads an assertion and checks that every name in it is known, and that it compares numbers:
-    /// a text beside a number would make it hold or fail whatever the heap is.
+    /// Reads an assertion. Checks that every name is known, and that the assertion compares
+    /// numbers: next to a number, a text would make it hold or fail for every heap.
     ///
     /// # Errors
-    /// The text is no such assertion; the error points at the place.
+    /// The text is not an assertion; the error points at the place.
     pub fn read(text: &str) -> Result<Assertion, Misread> {
         let expression = Expression::read(text)?;
         let mut wrong = None;
@@ -187,7 +187,7 @@ impl Assertion {
         }
     }
 
-    /// As it was written.
+    /// The assertion as written.
     pub fn text(&self) -> &str {
         &self.text
     }

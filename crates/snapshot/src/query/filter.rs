@@ -94,23 +94,23 @@ impl Wanted {
     /// What passes.
     ///
     /// # Errors
-    /// The file has no such context, or no such function that allocated.
+    /// The file lacks the context, or the function that allocated.
     pub fn nodes(&self, analysis: &Analysis) -> Result<NodeSet, NotThere> {
         Ok(analysis.filtered(self.filter(analysis)?))
     }
 
-    /// All classes with what passes of them, by their numbers in [`Analysis::classes`].
+    /// All classes with the objects that pass, by their numbers in [`Analysis::classes`].
     ///
     /// # Errors
-    /// The file has no such context, or no such function that allocated.
+    /// The file lacks the context, or the function that allocated.
     pub fn all_classes(&self, analysis: &Analysis) -> Result<Vec<Class>, NotThere> {
         Ok(analysis.filtered_classes(self.filter(analysis)?))
     }
 
-    /// The classes of what passes, those that DevTools would show.
+    /// The classes with objects that pass, as DevTools would show them.
     ///
     /// # Errors
-    /// The file has no such context, or no such function that allocated.
+    /// The file lacks the context, or the function that allocated.
     pub fn classes(&self, analysis: &Analysis) -> Result<Vec<Class>, NotThere> {
         let classes = self.all_classes(analysis)?;
         Ok(classes.into_iter().filter(|class| class.count > 0 && !class.shadowed).collect())

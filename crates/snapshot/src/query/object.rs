@@ -29,8 +29,8 @@ impl<'q, 's, 'a> Objects<'q, 's, 'a> {
         Objects { analysis, class_names: analysis.classes().iter().map(Class::text).collect() }
     }
 
-    /// Whether a condition holds of an object. What is divided by zero is neither more nor less
-    /// than anything.
+    /// Whether a condition holds for an object. A quotient by zero is neither above nor below any
+    /// number.
     pub fn fits(&self, node: Node, condition: &Expression) -> bool {
         let mut field = |name: &str, _: Option<&str>| match Field::named(name) {
             Some(field) => match self.field(node, field) {

@@ -1,7 +1,7 @@
-//! A query as it is understood.
+//! A parsed query.
 
 use heaplab_expression::{Expression, Misread, Token, Tokens};
-/// What a row has.
+/// A column of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// The object's id.
@@ -18,11 +18,11 @@ pub enum Field {
     Retained,
     /// References from a root; of a group, the least.
     Distance,
-    /// 1 where it is a detached node of a page.
+    /// 1 for a detached node of a page.
     Detached,
-    /// References that it has.
+    /// Number of the object's references.
     References,
-    /// The id of what dominates it.
+    /// The id of the object's dominator.
     Dominator,
     /// Objects of the group.
     Count,
@@ -57,7 +57,7 @@ impl Field {
         }
     }
 
-    /// Whether it is a text and not a number.
+    /// Whether the field is a text rather than a number.
     pub fn is_text(self) -> bool {
         matches!(self, Field::Type | Field::Class | Field::Name)
     }

@@ -1,4 +1,4 @@
-//! What a user names: an object by its id, or classes by a pattern.
+//! The subject of a command: an object by its id, or classes by a pattern.
 
 use super::NotThere;
 use crate::Node;
@@ -36,7 +36,7 @@ impl Subject {
     /// The objects, those with the largest retained size first.
     ///
     /// # Errors
-    /// There is none.
+    /// Nothing fits.
     pub fn nodes(&self, analysis: &Analysis) -> Result<Vec<Node>, NotThere> {
         match self {
             Subject::Object(id) => Ok(vec![object(analysis, *id)?]),
@@ -59,7 +59,7 @@ impl Subject {
     /// One object: the one with that id, or the one of the class that retains most.
     ///
     /// # Errors
-    /// There is none.
+    /// Nothing fits.
     pub fn node(&self, analysis: &Analysis) -> Result<Node, NotThere> {
         self.nodes(analysis).map(|nodes| nodes[0])
     }
@@ -68,7 +68,7 @@ impl Subject {
 /// The object with that id.
 ///
 /// # Errors
-/// There is none.
+/// No object has this id.
 pub fn object(analysis: &Analysis, id: u32) -> Result<Node, NotThere> {
     analysis.snapshot().graph.node_by_id(id).ok_or_else(|| {
         NotThere(format!("no object has the id @{id}; ids are of one process and its snapshots"))
@@ -88,7 +88,8 @@ pub fn of_classes(analysis: &Analysis, chosen: &[bool]) -> Vec<Node> {
         .collect()
 }
 
-/// What would go if all `nodes` went: the retained sizes of those that no other of them dominates.
+/// Bytes that the death of all `nodes` would free: the retained sizes of the nodes that no other of
+/// them dominates.
 pub fn retained_by_all(analysis: &Analysis, nodes: &[Node]) -> u64 {
     const UNKNOWN: u8 = 0;
     const FREE: u8 = 1;
@@ -124,7 +125,7 @@ pub fn retained_by_all(analysis: &Analysis, nodes: &[Node]) -> u64 {
     total
 }
 
-/// What the user may have meant: the class that retains most of those whose name has that in it.
+/// Suggests the class with the largest retained size whose name contains the pattern's text.
 pub fn suggestion(analysis: &Analysis, pattern: &Pattern) -> String {
     let wanted = pattern.text().to_lowercase().replace('*', "");
     let near =

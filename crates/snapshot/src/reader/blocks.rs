@@ -1,6 +1,6 @@
-//! 64 bytes at a time: which of them are digits, commas, quotes. One bit a byte, so that the
-//! scanners above reason about 64 bytes with a few instructions. How the masks are made is a type
-//! ([`Masks`]), of which the scanners above are compiled once each.
+//! Finds digits, commas and quotes in 64 bytes at a time, one bit a byte. The scanners above then
+//! handle 64 bytes with a few instructions. A type ([`Masks`]) makes the masks, and the scanners
+//! are compiled once for each.
 //!
 //! The idea (masks, prefix sums of parity by xor) is that of simdjson, Langdale and Lemire 2019;
 //! the format's lists are so regular that a block needs no second stage.
@@ -8,7 +8,7 @@
 /// Bytes that are looked at together.
 pub(crate) const BLOCK: usize = 64;
 
-/// What the bytes of a block of integers are.
+/// The masks of a block of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IntMasks {
     pub digits: u64,
@@ -16,7 +16,7 @@ pub(crate) struct IntMasks {
     pub spaces: u64,
 }
 
-/// What the bytes of a block of strings are.
+/// The masks of a block of strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StringMasks {
     pub quotes: u64,
@@ -69,8 +69,8 @@ pub(crate) struct Portable;
 const LOWEST: u64 = 0x0101_0101_0101_0101;
 const HIGHEST: u64 = LOWEST << 7;
 
-/// A bit for each byte of a block; `is` gives the highest bit of those bytes of eight that are
-/// meant.
+/// A bit for each byte of a block. `is` takes eight bytes and sets the highest bit of the wanted
+/// ones.
 #[inline(always)]
 fn mask(block: &[u8; BLOCK], is: impl Fn(u64) -> u64) -> u64 {
     let mut mask = 0;
@@ -127,8 +127,8 @@ pub(crate) fn parity(mut bits: u64) -> u64 {
     bits ^ bits << 32
 }
 
-/// The block that begins at `at`; behind the end of the bytes it is filled with zeros, which
-/// nothing takes for a token.
+/// The block that begins at `at`. Behind the end of the bytes it has zeros, which no scanner takes
+/// for a token.
 #[inline]
 pub(crate) fn block_at(bytes: &[u8], at: usize) -> std::borrow::Cow<'_, [u8; BLOCK]> {
     match bytes[at..].first_chunk() {

@@ -1,13 +1,13 @@
 //! A cursor over JSON, for the small parts of a snapshot (keys, header, allocation tree) and for
-//! [`crate::rows`], which passes through all of it. Strict, and bounded: nothing recurses, so that
-//! a file of a million brackets costs a million bytes and no stack. The reader's large lists have
-//! their own scanners ([`super::ints`], [`super::strings`]), which refuse what this refuses, at the
-//! same byte.
+//! [`crate::rows`], which reads the whole file through it. The cursor is strict and bounded.
+//! Nothing recurses, so a file of a million brackets costs a million bytes and no stack. The
+//! reader's large lists have their own scanners ([`super::ints`], [`super::strings`]), which refuse
+//! the same input at the same byte.
 
 use crate::ReadError;
 use std::ops::Range;
 
-/// What a backslash may begin.
+/// Bytes allowed behind a backslash.
 pub(super) const ESCAPE: &str =
     "an escape of JSON (`\\n`, `\\\"`, `\\u` and four hexadecimal digits, ...)";
 
@@ -25,7 +25,7 @@ impl<'a> Cursor<'a> {
         Cursor { bytes, at: 0 }
     }
 
-    /// From the start of `range` to its end: what lies behind does not exist.
+    /// From the start of `range` to its end, as if the file ended there.
     pub fn over(bytes: &'a [u8], range: &Range<usize>) -> Self {
         Cursor { bytes: &bytes[..range.end], at: range.start }
     }
@@ -49,12 +49,12 @@ impl<'a> Cursor<'a> {
         found
     }
 
-    /// Takes `byte`, which must come next; `what` says what it would be.
+    /// Takes `byte`, which must come next; `what` describes it in the error.
     pub fn expect(&mut self, byte: u8, what: &str) -> Result<(), ReadError> {
         if self.take(byte) { Ok(()) } else { Err(self.error(what)) }
     }
 
-    /// Takes a string and gives what stands between its quotes, escapes as they are, but checked.
+    /// Takes a string and returns the checked text between its quotes, escapes kept.
     pub fn string(&mut self, what: &str) -> Result<&'a [u8], ReadError> {
         self.expect(b'"', what)?;
         let from = self.at;
@@ -137,7 +137,7 @@ impl<'a> Cursor<'a> {
         Ok(list)
     }
 
-    /// Skips any value, and says where it stood.
+    /// Skips any value, and returns its range.
     pub fn skip(&mut self) -> Result<Range<usize>, ReadError> {
         self.peek();
         let from = self.at;

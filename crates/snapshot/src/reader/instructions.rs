@@ -1,17 +1,17 @@
-//! Which instructions a list is read with. The best that the processor has are taken by themselves;
-//! the others can be asked for, to measure what a machine without the newest ones would take, and
-//! to test that all give the same columns and the same errors.
+//! Instruction sets for reading lists. The best that the processor has is the default. A caller may
+//! choose another, to measure an older machine, or to test that all sets give the same columns and
+//! errors.
 
 /// A way to find and convert numbers and strings. All give the same results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Instructions {
-    /// Whatever Rust's target has; the same source for every processor.
+    /// Only instructions of Rust's target, for every processor.
     Portable,
     /// 16 bytes at a time; every x86-64 has it.
     Sse2,
     /// The same with SSSE3, SSE4.1 and the count of bits (x86-64-v2: Nehalem, Bulldozer).
     Sse4,
-    /// 32 bytes at a time, with the bit instructions that came with it (Haswell, Zen).
+    /// 32 bytes at a time, with the bit instructions of the same processors (Haswell, Zen).
     Avx2,
     /// 64 bytes and eight numbers at a time: AVX-512 with VBMI2 (Ice Lake, Zen 4).
     Avx512,
@@ -20,7 +20,7 @@ pub enum Instructions {
 }
 
 impl Instructions {
-    /// All; of those that one processor can have, the best last.
+    /// All sets; among those of one processor, the best is last.
     pub const ALL: [Instructions; 6] = [
         Instructions::Portable,
         Instructions::Sse2,
@@ -66,7 +66,7 @@ impl Instructions {
             || (cfg!(target_arch = "aarch64") && self == Instructions::Neon)
     }
 
-    /// What was asked for if the processor has it, else the best it has.
+    /// The wanted set if the processor has it, else its best.
     pub(crate) fn chosen(asked: Option<Instructions>) -> Instructions {
         asked.filter(|asked| asked.is_usable()).unwrap_or_else(Instructions::best)
     }

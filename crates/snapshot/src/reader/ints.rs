@@ -56,8 +56,8 @@ impl<'a> Ints<'a> {
         self.end
     }
 
-    /// Fills `out` as far as whole blocks go and says how many numbers it holds. 0 means that the
-    /// list has ended. `out` must have room for [`FILL_ROOM`] numbers.
+    /// Fills `out` with numbers of whole blocks and returns their count; 0: the list has ended.
+    /// `out` must have room for [`FILL_ROOM`] numbers.
     pub fn fill(&mut self, out: &mut [u64]) -> Result<usize, ReadError> {
         match self.instructions {
             #[cfg(target_arch = "x86_64")]
@@ -77,7 +77,7 @@ impl<'a> Ints<'a> {
         }
     }
 
-    /// Blocks for `wide`, and those that it leaves.
+    /// Converts blocks with `wide`, and one by one the blocks that it refuses.
     #[cfg(target_arch = "x86_64")]
     fn fill_wide(&mut self, out: &mut [u64]) -> Result<usize, ReadError> {
         let mut filled = 0;
@@ -93,7 +93,7 @@ impl<'a> Ints<'a> {
         Ok(filled)
     }
 
-    /// One block, whatever it is.
+    /// Converts one block of any content.
     #[inline(always)]
     fn block<M: Masks>(&mut self, out: &mut [u64]) -> Result<usize, ReadError> {
         let block = blocks::block_at(self.bytes, self.at);
@@ -143,8 +143,8 @@ impl<'a> Ints<'a> {
             ends &= ends - 1;
             out[filled] = number(self.bytes, from, to)?;
             filled += 1;
-            // After the last start this is beyond the block; the next block sets it anew unless a
-            // number is open, and then it is right.
+            // After the last start this lies beyond the block. The next block resets it, unless a
+            // number is open; then the value is right.
             from = self.at + starts.trailing_zeros() as usize;
             starts &= starts.wrapping_sub(1);
         }
@@ -152,9 +152,9 @@ impl<'a> Ints<'a> {
         Ok(filled)
     }
 
-    /// The same for a whole block of digits and single commas, no number of which has more than 16
-    /// digits in it: what V8 has written since it writes lists in one line. Every byte that is no
-    /// digit ends a number, or begins the block.
+    /// Like [`Ints::block`] for a block with only digits and single commas, and no number of more
+    /// than 16 digits. V8 writes such blocks since it writes a list in one line. Every byte that is
+    /// not a digit ends a number, or begins the block.
     #[inline(always)]
     fn convert_dense(
         &mut self,
@@ -191,9 +191,9 @@ impl<'a> Ints<'a> {
         Ok(filled + count)
     }
 
-    /// Begins a dense block: the number that was open when it began, which may be longer than what
-    /// the block shows of it; how many that makes, where the next begins, and the ends that are
-    /// left. `None` if it does not end here.
+    /// Begins a dense block: finishes the number that was open at its start and may have digits
+    /// before the block. Returns how many numbers that makes, where the next begins, and the
+    /// remaining ends. `None` if the open number does not end here.
     #[inline(always)]
     fn open_number(
         &self,
@@ -266,7 +266,7 @@ impl<'a> Ints<'a> {
     }
 }
 
-/// The number whose digits are `bytes[from..to]`.
+/// The number with the digits `bytes[from..to]`.
 #[inline]
 fn number(bytes: &[u8], from: usize, to: usize) -> Result<u64, ReadError> {
     let digits = to - from;
@@ -293,7 +293,7 @@ fn value_of(text: u64, digits: usize) -> u64 {
     sum((text ^ 0x3030_3030_3030_3030) & (!0 << (64 - 8 * digits)))
 }
 
-/// The number whose eight digits are bytes, the first the lowest.
+/// The number with these eight digits as bytes, the first digit lowest.
 #[inline(always)]
 fn sum(values: u64) -> u64 {
     let pairs = values.wrapping_mul(10).wrapping_add(values >> 8);
@@ -323,8 +323,7 @@ fn slow_number(bytes: &[u8], from: usize, to: usize) -> Result<u64, ReadError> {
     Ok(value)
 }
 
-/// Where the number of that index begins, for a message about its value. `at` is behind the list's
-/// bracket.
+/// Finds the number at an index, for a message about its value. `at` is behind the list's bracket.
 #[cold]
 pub(crate) fn offset_of(bytes: &[u8], at: usize, index: u64) -> usize {
     let mut seen = 0;

@@ -51,7 +51,7 @@ impl Key {
         Ok(place.map(|place| Key { place, at }))
     }
 
-    /// The list that it is the key of; none for the header.
+    /// The list of this key; `None` for the header.
     pub(crate) fn section(&self) -> Option<Section> {
         self.place.checked_sub(1).map(|place| Section::ALL[place])
     }
@@ -75,8 +75,8 @@ impl Key {
     }
 }
 
-/// Keys come once, in their order; `functions` says whether the header counts functions, whose list
-/// must then be there.
+/// Checks that keys come once and in order. `functions`: the header counts functions, so their list
+/// must follow.
 pub(crate) fn check_order(
     bytes: &[u8],
     key: &Key,

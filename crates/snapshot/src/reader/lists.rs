@@ -1,4 +1,5 @@
-//! The small lists: samples, locations, and who allocated. Fields by name, every number checked.
+//! The small lists: samples, locations, and the allocation tree. Fields are found by name, every
+//! number is checked.
 
 use super::cursor::Cursor;
 use super::ints::{self, Ints};
@@ -8,7 +9,7 @@ use crate::meta::{
 use crate::snapshot::{Location, Sample, TraceFunction, TraceNode, Traces};
 use crate::{Instructions, ReadError};
 
-/// Where a list begins, and what it is read with.
+/// A list's place, and the means to read it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List<'a> {
     pub bytes: &'a [u8],
@@ -185,7 +186,7 @@ pub(super) fn trace_tree(
 ) -> Result<(), ReadError> {
     let fields = &header.meta.trace_node_fields;
     let [id, function, count, size, children] = places(fields, TRACE_NODE_FIELDS);
-    // Indices of the nodes whose children are being read; the outermost list has the root alone.
+    // Indices of the nodes whose children are being read; the outermost list has only the root.
     let mut open: Vec<Option<u32>> = vec![None];
     let mut values = vec![0; fields.len()];
     let mut first = true;

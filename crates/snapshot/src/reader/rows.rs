@@ -1,6 +1,6 @@
 //! Rows of `nodes` and `edges` into columns. Each row is checked as it passes: types, targets, ids,
-//! and that the edge counts of nodes add up. A violation only sets a flag in the inner loop; where
-//! it is, is found by a second look at the file.
+//! and the sum of the nodes' edge counts. A violation only sets a flag in the inner loop; a second
+//! look at the file finds its place.
 //!
 //! With two threads the second reads `edges` while the first reads `nodes`: no number has a
 //! bracket, so that the end of the first list is one search away. If anything about that fails, the
@@ -61,7 +61,7 @@ pub(super) fn strings_expected(largest: &Largest, rest: usize) -> usize {
     named.min(rest / 3)
 }
 
-/// A list of numbers as rows of `fields`, of which the header promised `count`. Gives the place
+/// Reads a list of numbers as rows of `fields`; the header promised `count` rows. Returns the place
 /// behind the list.
 fn for_rows(
     bytes: &[u8],
@@ -153,7 +153,7 @@ struct NodeFields {
 impl NodeFields {
     fn of(header: &Header) -> NodeFields {
         let fields = &header.meta.node_fields;
-        // The header's reader has made sure of those that are needed.
+        // The header's reader has checked that needed fields exist.
         let place = |name| field(fields, name).unwrap_or(0);
         NodeFields {
             node_type: place("type"),
@@ -302,7 +302,7 @@ fn side_columns(
     above != 0
 }
 
-/// What is wrong with the first wrong row of a chunk.
+/// The error of the first wrong row of a chunk.
 #[cold]
 fn wrong_node(
     bytes: &[u8],
@@ -413,7 +413,7 @@ pub(super) fn edges(
     Ok((end, edges))
 }
 
-/// What is wrong with the first wrong row of a chunk.
+/// The error of the first wrong row of a chunk.
 #[cold]
 fn wrong_edge(bytes: &[u8], at: usize, header: &Header, first: usize, rows: &[u64]) -> ReadError {
     let names = &header.meta.edge_fields;

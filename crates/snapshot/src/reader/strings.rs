@@ -1,7 +1,7 @@
-//! The list of strings, last in the file and often half of it: only where each string begins is
-//! kept. Quotes are found 64 bytes at a time; between strings there is exactly one comma, within
-//! them no bare control character, and every escape is one that JSON has. Characters are decoded
-//! when somebody asks ([`crate::Strings`]).
+//! The list of strings, last in the file and often half of it. Only the beginning of each string is
+//! kept. Quotes are found 64 bytes at a time. The scanner checks that exactly one comma stands
+//! between strings, that no string has a bare control character, and that every escape is one of
+//! JSON's. Characters are decoded on demand ([`crate::Strings`]).
 
 use super::Instructions;
 use super::blocks::{self, BLOCK, Masks, Portable};
@@ -13,7 +13,7 @@ pub(crate) struct Found {
     pub end: usize,
 }
 
-/// What is carried from one block to the next.
+/// State carried from one block to the next.
 struct Scan<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -26,8 +26,8 @@ struct Scan<'a> {
     starts: Vec<u64>,
 }
 
-/// Scans the list whose first byte behind `[` is at `at`. `expected` strings are made room for at
-/// once; it must have been bounded.
+/// Scans the list whose first byte behind `[` is at `at`. Makes room for `expected` strings at
+/// once; the caller must have bounded that number.
 pub(crate) fn scan(
     bytes: &[u8],
     at: usize,
@@ -64,7 +64,7 @@ impl Scan<'_> {
         }
     }
 
-    /// One block; the place behind the list's bracket if it is in it.
+    /// Scans one block; returns the place behind the list's bracket if the block has it.
     #[inline]
     fn block<M: Masks>(&mut self) -> Result<Option<usize>, ReadError> {
         let block = blocks::block_at(self.bytes, self.at);

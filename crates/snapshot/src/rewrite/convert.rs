@@ -1,14 +1,14 @@
 //! `convert`: the same heap in other columns, types or line ends.
 //!
 //! Readers differ: some ask for `trace_node_id`, some for `detachedness`, line tools want a row a
-//! line, and a file that another program wrote may lack lists. A Node's columns have no place for
-//! Chromium's scopes and scripts' nodes; all other targets keep them. What a target does not name
-//! changes as little as it can: a column that is gone is dropped, one that is new is 0, a node type
-//! of a later V8 becomes `hidden`, and types of other programs are added behind V8's. What comes
-//! out has every list, in the order that DevTools reads.
+//! line, and another program's file may lack lists. Node's columns have no place for Chromium's
+//! scopes and scripts' nodes; all other targets keep them. Properties that a target does not name
+//! change as little as possible. A dropped column disappears, a new one is 0, a node type of a
+//! later V8 becomes `hidden`, and other programs' types are added behind V8's. The new file has
+//! every list, in the order that DevTools reads.
 //!
-//! So a reader answers about the new file as it would about the old one without what had no place
-//! ([`Lost`]), and about all else as before: `tests/conversions.rs` asks DevTools.
+//! So a reader answers about the new file as about the old one without the losses ([`Lost`]):
+//! `tests/conversions.rs` asks DevTools.
 
 use super::ids::Ids;
 use super::small_lists::{Places, copy_small_lists};
@@ -22,11 +22,11 @@ use std::io::Write;
 /// What to make of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// As it is, written anew: every list, in order, each string once.
+    /// The same columns: every list, in order, each string once.
     Same,
-    /// As it is, a row a line.
+    /// The same columns, a row a line.
     Lines,
-    /// As it is, a list a line: smallest.
+    /// The same columns, a list a line: the smallest file.
     Compact,
     /// The columns of Node 12 and 14.
     Node12,
@@ -39,7 +39,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// All of them with their names.
+    /// All targets with their names.
     pub const ALL: [(&'static str, Target); 7] = [
         ("same", Target::Same),
         ("lines", Target::Lines),
@@ -80,12 +80,12 @@ impl Target {
     }
 }
 
-/// What came of it.
+/// The result of a conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Converted {
     /// The new file.
     pub written: Written,
-    /// What of the old one it has not.
+    /// Data of the old file that the new one lacks.
     pub lost: Lost,
 }
 
@@ -100,16 +100,16 @@ fn type_numbers(from: &[String], to: &[String], otherwise: &str) -> Vec<u8> {
 /// nothing is lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Nodes that are hidden now: what their types were called, and how many. DevTools counts what
-    /// is hidden with its only owner, or in `(system)`.
+    /// Nodes that become `hidden`: the old types with their counts. DevTools counts a hidden node
+    /// with its only owner, or in `(system)`.
     pub hidden: Vec<(String, u64)>,
-    /// Nodes of which the file said that they are attached.
+    /// Nodes that the old file marks as attached.
     pub attached: u64,
-    /// Nodes of which the file said that they are detached: the new one has no class
-    /// `Detached <div>`, but one more `<div>`.
+    /// Nodes that the old file marks as detached: the new file has no class `Detached <div>`, but
+    /// one more `<div>`.
     pub detached: u64,
-    /// Native nodes that only their name calls detached, in a file that has no column for it:
-    /// readers of one that has look there.
+    /// Native nodes that the old file marks as detached by name alone, because it lacks the column.
+    /// Readers of the new file look at the column.
     pub detached_by_name: u64,
     /// Nodes that said where they were allocated.
     pub allocated: u64,
@@ -133,7 +133,7 @@ impl Lost {
         *self == Lost::default()
     }
 
-    /// What is lost beside nodes' types and columns, which are counted as the nodes pass.
+    /// Counts the losses besides nodes' types and columns, which are counted as the nodes pass.
     fn beside_nodes(rows: &Rows<'_>, layout: &Layout) -> Result<Lost, RewriteError> {
         let mut lost = Lost { unknown: rows.unknown.clone(), ..Lost::default() };
         if layout.extra_native_bytes.is_none() {
@@ -201,7 +201,7 @@ impl Losses {
     }
 }
 
-/// Writes the file anew, and says what of it is not there any more.
+/// Writes the converted file and returns the losses.
 pub fn convert<W: Write>(
     rows: &Rows<'_>,
     target: Target,

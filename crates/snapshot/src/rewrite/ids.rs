@@ -1,10 +1,10 @@
 //! Ids of nodes on their way from one file into another: each once, as a writer wants them.
 //!
-//! V8 gives an id once; other writers do not always. By default such a file is refused as reading
-//! refuses it, at the byte of the second id. Where the caller allows it
-//! ([`Rows::allow_duplicate_ids`]) the first node keeps the id and the others get new ones, larger
-//! than any in the file and even or odd as theirs was, which is what embedders' nodes and heap
-//! objects are told apart by.
+//! V8 gives an id once; other writers may repeat one. By default such a file is refused, as in
+//! reading, at the byte of the second id. If the caller allows repeated ids
+//! ([`Rows::allow_duplicate_ids`]), the first node keeps the id and the others get new ones, larger
+//! than any in the file. A new id keeps the old one's parity, which tells embedders' nodes from
+//! heap objects.
 
 use super::RewriteError;
 use crate::ReadError;
@@ -41,7 +41,7 @@ impl<'r, 'a> Ids<'r, 'a> {
         }
     }
 
-    /// An id that no node has, for one whose own another has.
+    /// A new id for a node whose own id an earlier node has.
     #[cold]
     fn fresh(&mut self, id: u64) -> Result<u64, RewriteError> {
         let next = match &mut self.next {
@@ -76,7 +76,7 @@ impl<'r, 'a> Ids<'r, 'a> {
             }
             row += 1;
         }
-        // The writer saw it twice, so it is there twice.
+        // The writer saw the id twice, so the file has it twice.
         Ok(self.rows.duplicate_id(first.unwrap_or(0), row))
     }
 }

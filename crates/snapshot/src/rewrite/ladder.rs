@@ -1,10 +1,10 @@
-//! The ladder: k copies of a snapshot under one root, a file of any size whose answers are known.
+//! The ladder: k copies of a snapshot under one root, a file of any size with known answers.
 //!
-//! Root edges decide much in DevTools (who is a user root, where distances begin, which shortcuts
-//! hold), so that copies do not hang under a new node: the one root has the edges of the original's
-//! root k times. Every other node of copy c gets an id of its own, the names of WeakMap pairs
-//! (which hold ids) with it. Hence: nodes 1 + k(n-1), edges k e, size k times that of the nodes but
-//! the root; of each class k times the count, shallow and retained size; distances as they were.
+//! Root edges decide much in DevTools (user roots, where distances begin, which shortcuts hold). So
+//! copies do not hang under a new node: the one root has the original root's edges k times. Every
+//! other node of copy c gets an id of its own, and the names of WeakMap pairs, which hold ids,
+//! follow. Hence the ladder has 1 + k(n-1) nodes, k e edges, and k times the size of all nodes but
+//! the root. Each class has k times the count, shallow and retained size. Distances stay.
 
 use super::small_lists::{Places, copy_small_lists};
 use super::{FileStrings, Progress, RewriteError, Ticker};
@@ -13,7 +13,7 @@ use crate::rows::Rows;
 use crate::write::{Counts, EdgeName, Node, Writer, Written};
 use std::io::Write;
 
-/// What a ladder has.
+/// Sizes of a ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ladder {
     /// Nodes.
@@ -99,7 +99,7 @@ pub fn ladder<W: Write>(
             }
         }
     }
-    // The root is one, whatever the copies.
+    // All copies share the root.
     let places =
         Places { copies, of: |node, copy| (node > 0 || copy == 0).then(|| place(node, copy)) };
     copy_small_lists(rows, &mut writer, |_, name, _| Ok(of_file[name.0 as usize]), places)?;
@@ -171,7 +171,7 @@ impl Renamed {
     }
 }
 
-/// Whether it is "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)".
+/// Whether the name is "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)".
 pub(super) fn is_weak_map_pair(text: &[u8]) -> bool {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     digits > 0

@@ -1,6 +1,6 @@
-//! Files made from files: other columns, fewer secrets, less of it, or more. All of them stream
-//! rows into a [`crate::write::Writer`], so that what comes out is a valid snapshot or an error,
-//! and memory is that of the strings and at most a few bytes a node.
+//! New files from old ones: other columns, fewer secrets, fewer objects, or more. All stream rows
+//! into a [`crate::write::Writer`]. So the result is a valid snapshot or an error, and memory holds
+//! the strings and at most a few bytes a node.
 
 mod convert;
 mod ids;
@@ -21,7 +21,7 @@ use crate::names::{Hash, StringId, StringsFull, StringsStorage};
 use crate::rows::Rows;
 use crate::write::WriteError;
 
-/// Why no file came of it.
+/// Why a file was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum RewriteError {
     /// The file is damaged.
@@ -38,7 +38,7 @@ pub enum RewriteError {
         "the snapshot is damaged: `scopes` says of more or fewer variables than `scope_context_vars` and `scope_uses` have"
     )]
     Scopes,
-    /// What is asked for cannot be.
+    /// The request is impossible.
     #[error("{0}")]
     Asked(String),
 }

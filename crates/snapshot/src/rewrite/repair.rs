@@ -1,10 +1,10 @@
 //! `repair`: a file that opens, from one that was cut or is damaged on its way.
 //!
 //! A program that dies while it writes its snapshot leaves nodes first, then references, and names
-//! last. So what came is a graph, or a part of one: each list is read to its first damage, a node
-//! announces as many references as came, and a name that did not come is called by its number, so
-//! that equal names stay equal. Ids and sizes are those of the original. What hangs on references
-//! (retained sizes, distances) is that of what came.
+//! last. So the file is a graph, or a part of one. Each list is read up to its first damage. A node
+//! announces as many references as the file has. A missing name becomes its number, so equal names
+//! stay equal. Ids and sizes are the original ones. Values that depend on references (retained
+//! sizes, distances) are those of the received part.
 
 use super::small_lists::{Places, copy_scopes, copy_traces};
 use super::{Progress, RewriteError, Ticker};
@@ -15,7 +15,7 @@ use crate::write::{Counts, EdgeName, Node, Section, Writer, Written};
 use hashbrown::HashMap;
 use std::io::Write;
 
-/// What came of a file. Pairs are what was kept, and what the header says.
+/// The result of a repair. Pairs: kept, and declared by the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repaired {
     /// Nodes.
@@ -34,7 +34,7 @@ pub struct Repaired {
     pub written: Written,
 }
 
-/// Writes what can be read.
+/// Writes the readable part.
 ///
 /// # Errors
 /// The header is damaged, or the new file cannot be written.
@@ -142,8 +142,8 @@ impl Kept {
                 }
             }
         }
-        // References are counted off by what nodes announce: without all nodes nobody knows whose
-        // they are.
+        // Nodes announce how many references each has. Without all nodes, nobody knows whose
+        // references these are.
         if kept.nodes < rows.counts.nodes || !rows.has(Section::Edges) {
             return kept;
         }
@@ -175,7 +175,7 @@ struct Lists {
 }
 
 impl Lists {
-    /// Without a reason to look, all of them are whole.
+    /// Reads the small lists through and notes which are whole.
     fn of(rows: &Rows<'_>, damage: &mut Option<ReadError>) -> Lists {
         let mut lists = Lists::default();
         // A list that is not there was never written, or would stand behind the last one that is.
@@ -270,7 +270,7 @@ impl Names {
         names
     }
 
-    /// The new number of a name; where it did not come, that of a name that says so.
+    /// The new number of a name; a missing name gets a name that says so.
     fn of(
         &mut self,
         strings: &mut StringsStorage,

@@ -1,5 +1,5 @@
-//! The lists behind nodes and edges, from one file into another: who allocated, when, and where
-//! things stand in the source.
+//! Copies the lists behind nodes and edges from one file into another: allocation sites, allocation
+//! times, and places in the source.
 
 use super::RewriteError;
 use crate::names::{StringId, StringsStorage};
@@ -7,7 +7,7 @@ use crate::rows::{Rows, TraceStep};
 use crate::write::{Scope, Writer};
 use std::io::Write;
 
-/// What a string of these lists is.
+/// The role of a string in these lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     /// A function's name.
@@ -18,8 +18,8 @@ pub(super) enum Use {
     Variable,
 }
 
-/// Where nodes stand in the new file: of each copy (by number) the new ordinal of a node, or none
-/// where it has none.
+/// Nodes in the new file: the new ordinal of a node in each copy (by number); `None` if the copy
+/// lacks the node.
 pub(super) struct Places<F> {
     pub(super) copies: u64,
     pub(super) of: F,
@@ -41,7 +41,7 @@ pub(super) fn copy_small_lists<W: Write>(
     while let Some(location) = locations.read()? {
         for copy in 0..places.copies {
             if let Some(node) = (places.of)(location.node, copy) {
-                // A script that is gone is told by its number alone.
+                // A missing script is named by its number alone.
                 let script = (places.of)(location.script, copy).unwrap_or(0);
                 writer.location_in(
                     node,
@@ -58,7 +58,7 @@ pub(super) fn copy_small_lists<W: Write>(
     Ok(())
 }
 
-/// Copies who allocated.
+/// Copies the allocation tree.
 pub(super) fn copy_traces<W: Write>(
     rows: &Rows<'_>,
     writer: &mut Writer<W>,
@@ -80,8 +80,8 @@ pub(super) fn copy_traces<W: Write>(
     Ok(())
 }
 
-/// Scopes whose script is there. Each list is copied for one copy of the file after the other: a
-/// script's scopes must stay together.
+/// Copies scopes whose script remains. Each list is copied for one copy of the file after the
+/// other, because a script's scopes must stay together.
 pub(super) fn copy_scopes<W: Write>(
     rows: &Rows<'_>,
     writer: &mut Writer<W>,

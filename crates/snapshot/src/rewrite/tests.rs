@@ -291,8 +291,8 @@ fn a_class_is_kept_with_what_it_retains_and_its_ways() {
     let trimming = Trimming { objects: &[3, 4, 5], referrers_max: 10 };
     let (small, trimmed) =
         trim(&Rows::find(&bytes).unwrap(), &analysis, &trimming, Vec::new(), &mut quiet).unwrap();
-    // The root, the holder that leads to them, three sessions, their own strings. What they share
-    // is retained by the holder.
+    // The root, the holder that leads to them, three sessions, their own strings. The holder
+    // retains what the sessions share.
     assert_eq!((trimmed.nodes, trimmed.edges), ((8, 60), (7, 61)));
     let (nodes, edges) = lists(&small);
     let ids: Vec<u32> = nodes.iter().map(|node| node.2).collect();
@@ -307,7 +307,7 @@ fn a_class_is_kept_with_what_it_retains_and_its_ways() {
         assert_eq!(analysis.retained_size(before), small_analysis.retained_size(after));
         assert_eq!(analysis.distance(before), small_analysis.distance(after));
     }
-    // The holder retains all of it, what is shared too.
+    // The holder retains everything, shared objects too.
     let trimming = Trimming { objects: &[1], referrers_max: 10 };
     let (_, trimmed) =
         trim(&Rows::find(&bytes).unwrap(), &analysis, &trimming, Vec::new(), &mut quiet).unwrap();
@@ -376,11 +376,11 @@ proptest::proptest! {
 /// Every list in one file, with its fields in another order where readers must look at their names.
 const EVERY_LIST: &[u8] = include_bytes!("../../../../fuzz/seeds/snapshot_rewrite/scopes");
 
-/// What `validate` calls good can be written anew, and what comes out is good.
+/// A file that `validate` calls good can be rewritten, and the result is good.
 fn rewrites_keep_their_word(bytes: &[u8]) {
     let good = validate(bytes, &mut quiet).is_good();
     let Ok(rows) = Rows::find(bytes) else {
-        // Of what is read only a root that is not the first node cannot be written anew.
+        // Of the readable files, only one whose root is not the first node cannot be rewritten.
         return assert!(Snapshot::read(bytes).map_or(!good, |snapshot| snapshot.graph.root() != 0));
     };
     let check = |what: &str, written: Result<Vec<u8>, RewriteError>| match written {
@@ -454,8 +454,8 @@ proptest::proptest! {
     }
 }
 
-/// A file whose nodes share ids: refused with the reader's own words, and with leave written with
-/// an id each, the first nodes' as they were.
+/// A file with shared ids is refused with the reader's own words. With permission it is rewritten
+/// with an id each, and the first nodes keep theirs.
 #[test]
 fn shared_ids_are_refused_at_their_byte_or_made_new() {
     let file = String::from_utf8(heap()).unwrap();

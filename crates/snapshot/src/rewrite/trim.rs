@@ -1,13 +1,13 @@
-//! `trim`: what a question about some objects needs, as a snapshot that can be attached to a bug.
+//! `trim`: the part of a snapshot that a question about some objects needs, to attach to a bug
+//! report.
 //!
-//! Kept are the objects asked for, all that they retain (what they dominate), who refers to them,
-//! and of each of those a shortest path from the roots and the chain of dominators; with all
-//! references between what is kept, and the root. Ids stay, so that a trimmed file can be compared
-//! with another.
+//! Kept are the named objects, all that they retain (what they dominate), and their nearest
+//! retainers. Of each of those, a shortest path from the roots and the chain of dominators are
+//! kept, with all references between kept objects, and the root. Ids stay, so a trimmed file can be
+//! compared with another.
 //!
-//! What an object asked for retained in the original it retains in the trimmed file. It may retain
-//! more there: what other holders shared with it, where those holders were not kept. [`Trimmed`]
-//! counts what was left out.
+//! A named object retains in the trimmed file what it retained in the original. It may retain more:
+//! objects that it shared with holders that were not kept. [`Trimmed`] counts what was left out.
 
 use super::ids::Ids;
 use super::small_lists::{Places, copy_small_lists};
@@ -19,7 +19,7 @@ use crate::rows::Rows;
 use crate::write::{Counts, EdgeName, Node, Writer, Written};
 use std::io::Write;
 
-/// What is asked for, and how much around it is wanted.
+/// The named objects, and how much around them is wanted.
 #[derive(Clone, Debug)]
 pub struct Trimming<'a> {
     /// The objects.
@@ -28,7 +28,7 @@ pub struct Trimming<'a> {
     pub referrers_max: usize,
 }
 
-/// What was kept.
+/// Counts of kept and left-out parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trimmed {
     /// Nodes, of so many.
@@ -39,7 +39,7 @@ pub struct Trimmed {
     pub written: Written,
 }
 
-/// Writes what is asked for. `analysis` must be that of the same file.
+/// Writes the trimmed file. `analysis` must be of the same file.
 pub fn trim<W: Write>(
     rows: &Rows<'_>,
     analysis: &Analysis<'_, '_>,
@@ -173,8 +173,8 @@ fn kept(analysis: &Analysis<'_, '_>, trimming: &Trimming<'_>) -> Vec<bool> {
     kept
 }
 
-/// Objects that no root reaches have no way from one: all that leads to them is kept, so that they
-/// are dominated by what they were.
+/// Objects that no root reaches have no path from one. All that leads to them is kept, so that
+/// their dominators stay.
 struct Unreached {
     kept: Vec<bool>,
     open: Vec<GraphNode>,
@@ -192,7 +192,7 @@ impl Unreached {
     }
 }
 
-/// The objects and what they dominate.
+/// The named objects and the objects that they dominate.
 fn retained_by(analysis: &Analysis<'_, '_>, objects: &[GraphNode]) -> Vec<bool> {
     let graph = &analysis.snapshot().graph;
     // None: not known yet.

@@ -8,17 +8,17 @@ use crate::reader::{Cursor, Key, check_order, offset_of, second_id};
 use crate::write::{Counts, Layout, NodeField, Rows as LineEnds, Section};
 use std::ops::Range;
 
-/// A snapshot whose lists have been found. Rows are read with [`Rows::nodes`] and its sisters.
+/// A snapshot with the places of its lists. [`Rows::nodes`] and its sisters read the rows.
 #[derive(Clone, Debug)]
 pub struct Rows<'a> {
     pub(super) bytes: &'a [u8],
-    /// What its header says of columns and types.
+    /// The columns and types that the header declares.
     pub layout: Layout,
-    /// What its header says of counts.
+    /// The counts that the header declares.
     pub counts: Counts,
-    /// Where its root stands in the list of nodes.
+    /// The root's index in the list of nodes.
     pub(super) root_index: u64,
-    /// Its node columns; none for those that are not known here.
+    /// The node columns; `None` for unknown ones.
     pub(super) columns: Vec<Option<NodeField>>,
     /// Type, name and end.
     pub(super) edge_columns: Columns<3>,
@@ -38,7 +38,7 @@ pub struct Rows<'a> {
     pub(super) string_count: u64,
     /// Columns and lists that are not known here, by name.
     pub(crate) unknown: Vec<String>,
-    /// Whether nodes may share an id, for who writes the file anew.
+    /// Whether nodes may share an id: a caller that rewrites the file allows it.
     pub(super) duplicate_ids: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) const BEGINNING: &str = "`{\"snapshot\":`, the beginning of a heap sn
 /// What [`Rows::locate`] found on its way, damage or not.
 #[derive(Debug)]
 pub(crate) struct Located<'a> {
-    /// What was found so far; none if the header is no header.
+    /// The lists found so far; `None` if the header is unreadable.
     pub(crate) rows: Option<Rows<'a>>,
     /// Lists that do not end.
     pub(crate) cut: Option<(Section, usize)>,
@@ -77,7 +77,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The same, and what was found where it is damaged.
+    /// Like [`Rows::find`]; of a damaged file, the lists before the damage.
     pub(crate) fn locate(bytes: &'a [u8]) -> Located<'a> {
         let mut located = Located { rows: None, cut: None, damage: None, lie: None };
         located.damage = locate(bytes, &mut located).err();
@@ -94,9 +94,9 @@ impl<'a> Rows<'a> {
         self.ranges[section as usize] = Some(start..self.bytes.len());
     }
 
-    /// Who writes the file anew takes nodes with the id of another, and gives all but the first new
-    /// ones: larger than any, and even or odd as theirs was. Without it such a file is refused, as
-    /// reading refuses it.
+    /// Allows nodes to share an id. A caller that rewrites the file gives all but the first of
+    /// these nodes new ids, larger than any and of the same parity. By default such a file is
+    /// refused, as in reading.
     pub fn allow_duplicate_ids(&mut self) {
         self.duplicate_ids = true;
     }
@@ -105,7 +105,7 @@ impl<'a> Rows<'a> {
         self.duplicate_ids
     }
 
-    /// The error of a node whose id a node before it has.
+    /// The error of a node whose id an earlier node has.
     #[cold]
     pub(crate) fn duplicate_id(&self, first: usize, second: usize) -> ReadError {
         let column =
@@ -243,7 +243,7 @@ fn locate<'a>(bytes: &'a [u8], located: &mut Located<'a>) -> Result<(), ReadErro
             continue;
         };
         let Some(rows) = located.rows.as_mut() else { continue };
-        // Scopes whose fields are not known are passed like any other list that nobody knows.
+        // Scopes with unknown fields are skipped like any unknown list.
         if section.is_of_scopes() && rows.scope_columns.is_none() {
             rows.pass_unknown(before);
             cursor.skip()?;
@@ -267,7 +267,7 @@ fn locate<'a>(bytes: &'a [u8], located: &mut Located<'a>) -> Result<(), ReadErro
     if let Some(rows) = &located.rows {
         Key::needed(end, |section| rows.has(section), rows.counts.trace_functions)?;
     }
-    // What is sized by a count is then bounded by the file.
+    // Then the file's size bounds everything sized by a count.
     located.lie = head.and_then(|(header, places)| header.check_counts(&places, bytes).err());
     Ok(())
 }

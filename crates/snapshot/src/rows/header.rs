@@ -1,4 +1,4 @@
-//! What a header says, as the places of known fields in the rows of each list.
+//! A header as the places of known fields in the rows of each list.
 
 use crate::ReadError;
 use crate::meta::{
@@ -77,7 +77,7 @@ pub(super) fn header<'a>(
     Ok((rows(cursor.bytes, &header), header, places))
 }
 
-/// What it says. The header's reader has made sure of the fields that are needed.
+/// The layout that the header declares. The header's reader has checked that needed fields exist.
 pub(crate) fn rows<'a>(bytes: &'a [u8], header: &Header) -> Rows<'a> {
     let meta = &header.meta;
     let columns: Vec<Option<NodeField>> =
@@ -124,8 +124,7 @@ pub(crate) fn rows<'a>(bytes: &'a [u8], header: &Header) -> Rows<'a> {
     }
 }
 
-/// Columns that are not known here, by their lists and names. Lists of scopes of which a column is
-/// missing are not known themselves.
+/// Unknown columns, by list and name. A list of scopes that lacks a column is unknown as a whole.
 fn unknown_fields(meta: &Meta) -> Vec<String> {
     let node_fields = NodeField::ALL.map(NodeField::name);
     let location_fields = [&LOCATION_FIELDS[..], &["script_object_index"]].concat();

@@ -1,9 +1,9 @@
-//! A snapshot as a stream of rows: what rewrites a file (convert, redact, trim, the ladder) and
-//! what says how far one is good.
+//! A snapshot as a stream of rows, for the code that rewrites a file (convert, redact, trim, the
+//! ladder) or validates one.
 //!
-//! Nothing is kept but where each list lies, so that a file of any size passes in little memory,
-//! and every number is looked at before it is believed: errors name the byte. It is not the fast
-//! way into a file: that is the reader, which keeps the columns of a graph.
+//! Only the places of the lists are kept, so a file of any size passes in little memory. Every
+//! number is checked before use, and errors name the byte. For speed, use the reader, which keeps
+//! the columns of a graph.
 //!
 //! Rows may be read in any order, because the lists are found first (numbers have no brackets;
 //! strings are looked through).
@@ -23,16 +23,16 @@ use crate::reader::Cursor;
 use crate::strings::decode;
 use crate::write::{EdgeName, Node, NodeField, Section};
 
-/// An edge with the node that it leaves.
+/// An edge with its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EdgeRow {
-    /// Ordinal of the node that it leaves.
+    /// Ordinal of the source.
     pub from: u64,
     /// Number of its type.
     pub edge_type: u8,
     /// Its name or index.
     pub name: EdgeName,
-    /// Ordinal of the node that it leads to.
+    /// Ordinal of the target.
     pub to: u64,
 }
 
@@ -43,7 +43,7 @@ pub struct LocationRow {
     pub node: u64,
     /// The script's number.
     pub script_id: u64,
-    /// Ordinal of the script's node, where the file tells it; else the root's.
+    /// Ordinal of the script's node, if the file has it; else the root's.
     pub script: u64,
     /// From 0.
     pub line: u64,
@@ -154,7 +154,7 @@ pub(crate) struct Numbers<'a> {
 }
 
 impl Numbers<'_> {
-    /// Where it has come to.
+    /// The current position.
     fn offset(&self) -> usize {
         self.cursor.at
     }
@@ -229,7 +229,7 @@ impl NodeRows<'_> {
         self.numbers.offset()
     }
 
-    /// The next node; `None` after as many as the header says.
+    /// The next node; `None` after the header's count of nodes.
     #[inline]
     pub fn read(&mut self) -> Result<Option<Node>, ReadError> {
         let mut columns = [0u64; header::COLUMNS_MAX];
@@ -327,8 +327,8 @@ impl EdgeRows<'_> {
         self.numbers.offset()
     }
 
-    /// The next edge; `None` after as many as the header and the nodes say. Of damaged nodes the
-    /// error is theirs.
+    /// The next edge; `None` after the count that the header and the nodes declare. Damaged nodes
+    /// give their own error.
     #[inline]
     pub fn read(&mut self) -> Result<Option<EdgeRow>, ReadError> {
         let mut columns = [0u64; header::COLUMNS_MAX];

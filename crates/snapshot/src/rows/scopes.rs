@@ -1,9 +1,9 @@
-//! Chromium's lists about the scopes of scripts: which scopes there are, the variables that their
-//! contexts hold, and which of those each uses.
+//! Chromium's lists about the scopes of scripts: the scopes, the variables in their contexts, and
+//! the variables that each scope uses.
 //!
-//! Three lists: a scope's row says how many rows of the other two are its. Numbers of scopes may be
-//! below zero. Source: V8 15's snapshots (Chromium 156) and DevTools' `ContextAnalyzer`, which
-//! reads them.
+//! Three lists: a scope's row gives the number of its rows in the other two. Scope numbers may be
+//! negative. Source: V8 15's snapshots (Chromium 156) and DevTools' `ContextAnalyzer`, which reads
+//! them.
 
 use super::find::pass_numbers;
 use super::header::{COLUMNS_MAX, Columns};
@@ -130,7 +130,7 @@ impl<'a> Rows<'a> {
         ScopeUseRows(List { numbers: self.numbers(Section::ScopeUses), rows: self, columns })
     }
 
-    /// Passes a list of scopes, and says where it lies; none where its fields are not known.
+    /// Skips a list of scopes and returns its range; `None` if its fields are unknown.
     pub(crate) fn pass_scopes(
         &self,
         section: Section,
@@ -160,8 +160,8 @@ impl<'a> Rows<'a> {
         self.scopes_belong_together().map_or(Ok(()), Err)
     }
 
-    /// Scopes that say of more or fewer rows than the lists of their variables have: the first such
-    /// row, or where it is missing.
+    /// Checks that scopes declare as many rows as the lists of variables have. Returns the first
+    /// surplus row, or the place of the first missing one.
     pub(crate) fn scopes_belong_together(&self) -> Option<ReadError> {
         let (mut scopes, mut announced) = (self.scopes(), [0u64; 2]);
         while let Ok(Some(scope)) = scopes.read() {
@@ -181,7 +181,8 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Holds a list's rows, of which `next` gives the places, to how many there should be.
+    /// Compares the number of a list's rows with the expected one; `next` returns the place of each
+    /// row.
     fn rows_are(
         &self,
         expected: u64,

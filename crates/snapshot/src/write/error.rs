@@ -1,4 +1,4 @@
-//! What a writer refuses.
+//! Errors of a writer.
 
 use super::Section;
 
@@ -8,7 +8,7 @@ pub enum WriteError {
     /// The sink failed.
     #[error("cannot write the snapshot")]
     Sink(#[from] std::io::Error),
-    /// The layout lacks what a snapshot needs.
+    /// The layout lacks a required part.
     #[error("the layout {0}")]
     Layout(&'static str),
     /// A row of a list that is already closed: lists have one order.
@@ -19,12 +19,12 @@ pub enum WriteError {
         /// The list that is being written.
         open: Section,
     },
-    /// More or fewer rows than the header says.
+    /// More or fewer rows than the header declares.
     #[error("{written} rows of {section:?}, but the header says {declared}")]
     Count {
         /// The list.
         section: Section,
-        /// What the header says.
+        /// The declared count.
         declared: u64,
         /// How many there were (one too many where the list goes on).
         written: u64,
@@ -34,7 +34,7 @@ pub enum WriteError {
     EdgeCounts {
         /// Sum of `edge_count` over the nodes.
         announced: u64,
-        /// What the header says.
+        /// The declared count.
         declared: u64,
     },
     /// The number of edges is right, but some node has others than it announced.
@@ -57,7 +57,7 @@ pub enum WriteError {
         node: u64,
         /// How many nodes the header announces.
         nodes: u64,
-        /// What refers to it.
+        /// The row with the reference.
         place: &'static str,
     },
     /// An id that another node has: a diff would take the two for one.
@@ -71,11 +71,11 @@ pub enum WriteError {
     /// A number that no reader takes: DevTools keeps 32 bits.
     #[error("{value} as {what}, expected one below {below}")]
     Number {
-        /// What it is.
+        /// The kind of number.
         what: &'static str,
         /// The number given.
         value: u64,
-        /// What it must be below.
+        /// The bound: the value must be below.
         below: u64,
     },
     /// A snapshot without a node has no root.

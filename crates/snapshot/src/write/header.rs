@@ -3,7 +3,7 @@
 use super::text::Output;
 use super::{Counts, Layout, NodeField, WriteError};
 
-/// Whether a file can be made of it that readers take.
+/// Checks that readers will accept a file with this header.
 pub(super) fn check_layout(layout: &Layout) -> Result<(), WriteError> {
     let fields = &layout.node_fields;
     let needed = [

@@ -1,9 +1,8 @@
 //! Which ids there have been: a snapshot has each once.
 //!
-//! Exact, and small: a bit an id where many are near each other, as V8's and
-//! [`crate::generate::ObjectIds`]' are, and two bytes an id where they are far apart. (Pages of
-//! 65,536 ids, each a sorted list while it is short and bits when it is not: the idea is Roaring's,
-//! Chambi, Lemire, Kaser, Godin 2016.)
+//! Exact and small: a bit an id where ids are dense, as V8's and [`crate::generate::ObjectIds`]'
+//! are, and two bytes an id where they are sparse. Pages of 65,536 ids are each a sorted list while
+//! short, and bits when not. The idea is Roaring's (Chambi, Lemire, Kaser, Godin 2016).
 
 /// Ids of a page that make a list as large as its bits.
 const LIST_MAX: usize = 4096;
@@ -26,7 +25,7 @@ enum Page {
 }
 
 impl IdSet {
-    /// Adds an id, and says whether it is new.
+    /// Adds an id, and returns whether it is new.
     #[inline]
     pub(super) fn insert(&mut self, id: u32) -> bool {
         let (page, low) = ((id >> 16) as usize, id as u16);
@@ -45,7 +44,7 @@ impl IdSet {
         }
     }
 
-    /// Whether it is there.
+    /// Whether the id is known.
     pub(super) fn contains(&self, id: u32) -> bool {
         let low = id as u16;
         match self.pages.get((id >> 16) as usize) {
@@ -75,7 +74,7 @@ impl Page {
     }
 }
 
-/// Sets a bit, and says whether it was not.
+/// Sets a bit, and returns whether it was clear.
 #[inline]
 fn set(bits: &mut [u64; WORDS], low: u16) -> bool {
     let (word, bit) = (&mut bits[usize::from(low / 64)], 1 << (low % 64));

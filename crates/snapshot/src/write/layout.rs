@@ -1,4 +1,4 @@
-//! What the columns of a file are and which types it names: the `meta` of its header, as data.
+//! The columns and types of a file: the `meta` of its header, as data.
 //!
 //! The format is defined by its header and has grown: a reader that looks fields up by name reads
 //! every version, one that zips them with their types does not (Node 24 lists seven types for six
@@ -79,8 +79,8 @@ pub struct Layout {
     pub rows: Rows,
     /// Bytes that belong to the heap and to no node, as Node 24 writes them.
     pub extra_native_bytes: Option<u64>,
-    /// How many kinds of node columns the header names behind the types. V8 kept to six whatever
-    /// the columns were, until it did not.
+    /// How many kinds of node columns the header names behind the types. V8 wrote six for any
+    /// columns, and later the right number.
     pub node_kinds: u8,
     /// Whether a location names the node of its script, as Chromium's do from V8 14 on.
     pub script_objects: bool,

@@ -1,16 +1,16 @@
 //! `Writer`: a snapshot as a stream of rows, checked as they pass.
 //!
-//! The order of the lists is part of the format (DevTools scans forward for each key), every list
-//! is written though it may be empty (some readers ask for all), and the header announces the
-//! counts before the first row. The writer knows the counts from its caller and holds him to them:
-//! rows out of order, a node or a string that is not there, an edge of a node that did not announce
-//! it end the file with an error instead of making one that a reader chokes on. What it remembers
-//! are the distinct strings, and which ids there have been.
+//! The order of the lists is part of the format (DevTools scans forward for each key). Every list
+//! is written, even an empty one, because some readers ask for all. The header announces the counts
+//! before the first row. The caller gives the counts, and the writer checks them. Rows out of
+//! order, a missing node or string, or an edge that its node did not announce end the file with an
+//! error, so no reader gets a broken file. The writer remembers the distinct strings and the used
+//! ids.
 //!
-//! That each node has as many edges as it announced is checked without remembering any: both lists
-//! are folded into a number that depends on (node, count) pairs, and the two numbers must be the
-//! same. That each id is given once is checked exactly, for a bit a node where ids are near each
-//! other and two bytes where they are not: two objects of one id are one object to a diff.
+//! The check that each node has as many edges as announced needs no memory: both lists are folded
+//! into a number that depends on (node, count) pairs, and the two numbers must be equal. The check
+//! that each id occurs once is exact: a bit a node for dense ids, two bytes for sparse ones. A diff
+//! takes two objects with one id for one object.
 //!
 //! Source: V8's `HeapSnapshotJSONSerializer`; files that Node 12 to 24 wrote come out the same to
 //! the byte (tests/rewrites.rs).
@@ -31,7 +31,7 @@ use header::{check_layout, header};
 use std::io::Write;
 use text::Output;
 
-/// What the header announces.
+/// The counts that the header announces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Nodes.
@@ -47,11 +47,11 @@ pub struct Counts {
 pub struct Node {
     /// Number of its type in the layout ([`node_type`]).
     pub node_type: u8,
-    /// Its class, its content or what else it is called.
+    /// The node's name: a class, a content, or another text.
     pub name: StringId,
-    /// What it is called across snapshots.
+    /// The node's id across snapshots.
     pub id: u64,
-    /// Bytes of its own.
+    /// The node's own bytes.
     pub self_size: u64,
     /// How many edges will leave it.
     pub edge_count: u64,
@@ -62,13 +62,13 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node of that type, name, id and size, without edges.
+    /// A node with this type, name, id and size, without edges.
     pub fn new(node_type: u8, name: StringId, id: u64, self_size: u64) -> Node {
         Node { node_type, name, id, self_size, edge_count: 0, trace_node_id: 0, detachedness: 0 }
     }
 }
 
-/// What an edge is called.
+/// The name of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EdgeName {
     /// Of elements and hidden edges.
@@ -82,7 +82,7 @@ pub enum EdgeName {
 pub struct Scope {
     /// Ordinal of the script's node.
     pub script: u64,
-    /// Its number in the script; below zero for what is no function.
+    /// The scope's number in the script; negative for a scope that is not a function.
     pub id: i64,
     /// How many scopes it lies in.
     pub depth: u64,
@@ -92,7 +92,7 @@ pub struct Scope {
     pub uses: u64,
 }
 
-/// What was written.
+/// Counts of the written file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Bytes of the file.
@@ -110,10 +110,10 @@ pub struct Writer<W> {
     ids: ids::IdSet,
     section: Section,
     rows: u64,
-    /// Type numbers of edges whose name is an index.
+    /// Numbers of edge types whose name is an index.
     indexed: [bool; 256],
     announced_edges: u64,
-    /// (node, count) pairs of the nodes, and of the edges as they come.
+    /// (node, count) pairs as the nodes announce them, and as the edges come.
     announced: u64,
     found: u64,
     edges_of: (u64, u64),
@@ -171,7 +171,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// The strings; those that are in it when the file is finished are its last list.
+    /// The strings. Those known when the file is finished become its last list.
     pub fn strings(&mut self) -> &mut StringsStorage {
         &mut self.strings
     }
@@ -287,8 +287,8 @@ impl<W: Write> Writer<W> {
         self.row(6, [id, u64::from(name.0), u64::from(script.0), place[0], place[1], place[2]])
     }
 
-    /// Opens a node of the trace tree: `id`, index of its function, count and size of what was
-    /// allocated there. Its children follow.
+    /// Opens a node of the trace tree: `id`, index of its function, count and size of its
+    /// allocations. Its children follow.
     pub fn open_trace_node(&mut self, columns: [u64; 4]) -> Result<(), WriteError> {
         self.to(Section::TraceTree)?;
         small("a function's index", columns[1], self.counts.trace_functions)?;
@@ -353,7 +353,7 @@ impl<W: Write> Writer<W> {
         self.row(4, [node * fields, script.0, line, column])
     }
 
-    /// A scope. Scopes of a script follow each other, each behind the one that it lies in.
+    /// A scope. Scopes of a script follow each other, each behind its enclosing scope.
     pub fn scope(&mut self, scope: Scope) -> Result<(), WriteError> {
         self.scopes_row(Section::Scopes)?;
         self.check_node(scope.script, "a scope's script")?;
@@ -392,7 +392,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes what is left, checks that the counts were kept, and gives the sink back.
+    /// Writes the remaining lists, checks the counts, and returns the sink.
     pub fn finish(self) -> Result<(W, Written), WriteError> {
         self.finish_lent(&mut |_, _| false)
     }
@@ -457,7 +457,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Closes lists up to that one, which is opened; each must have what the header says.
+    /// Closes all lists before that one and opens it; each must have the declared count of rows.
     fn to(&mut self, section: Section) -> Result<(), WriteError> {
         if section < self.section {
             return Err(WriteError::Order { given: section, open: self.section });
@@ -537,7 +537,7 @@ fn check_type(place: &'static str, given: u8, known: usize) -> Result<(), WriteE
     if usize::from(given) < known { Ok(()) } else { Err(WriteError::Type { place, given, known }) }
 }
 
-/// A number that stands for "this node has so many edges"; sums of them are compared.
+/// A number for "this node has so many edges"; sums of these numbers are compared.
 #[inline]
 fn pair(node: u64, count: u64) -> u64 {
     crate::names::fold(

@@ -1,4 +1,4 @@
-//! What the writer writes, read by another parser; and everything that it refuses.
+//! The writer's output, read by another parser; and every input that the writer refuses.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
-//! Numbers and strings as JSON, into a buffer that is handed on when it is full.
+//! Numbers and strings as JSON, through a buffer that is written out when full.
 //!
-//! A snapshot is numbers: five of each node, three of each edge. They are written two digits at a
-//! time into the buffer itself. Strings become ASCII, as V8 writes them: what JSON does not take as
-//! it is, and everything above 127, becomes `\uXXXX`.
+//! A snapshot is numbers: five for each node, three for each edge. They are written two digits at a
+//! time into the buffer itself. Strings become ASCII, as in V8: characters that JSON cannot hold,
+//! and all above 127, become `\uXXXX`.
 
 use std::io::{self, Write};
 
@@ -43,7 +43,7 @@ impl<W: Write> Output<W> {
         self.passed_bytes + self.filled as u64
     }
 
-    /// Hands on what the buffer holds.
+    /// Writes the buffer out.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.sink.write_all(&self.buffer[..self.filled])?;
         self.passed_bytes += self.filled as u64;
@@ -51,7 +51,7 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
-    /// The sink, with everything in it.
+    /// Returns the sink, with everything written.
     pub(super) fn into_sink(mut self) -> io::Result<W> {
         self.flush()?;
         self.sink.flush()?;
@@ -240,7 +240,7 @@ mod tests {
             written(|output| output.string("é€😀".as_bytes())),
             r#""\u00E9\u20AC\uD83D\uDE00""#
         );
-        // A surrogate alone stays one; what is no UTF-8 is replaced.
+        // A lone surrogate stays; bytes that are not UTF-8 are replaced.
         assert_eq!(
             written(|output| output.string(b"\xED\xA0\x80x\xFF\xE2\x82")),
             r#""\uD800x\uFFFD\uFFFD""#

@@ -1,10 +1,10 @@
-//! The depth-first walk that numbers the nodes, and the references that it crosses.
+//! The depth-first walk that numbers the nodes and collects crossing references.
 //!
-//! Two things make it more than the textbook's. When a node is met, all its references are looked
-//! at together: what has a number then has a smaller one, for good, so that crossing references
-//! come out grouped by their source, four bytes each, and the processor waits for many targets at
-//! once instead of one after another. And there is no stack: where to go on is a column by number,
-//! and the way back is the parents.
+//! It differs from the textbook's in two ways. When a node is met, all its references are looked at
+//! together: targets with a number have a smaller one, for good. So crossing references come out
+//! grouped by source, four bytes each, and the processor waits for many targets at once instead of
+//! one after another. And there is no stack: a column by number holds where to go on, and the
+//! parents are the way back.
 
 use crate::analysis::essential::Essential;
 use crate::columns::{self, Bits};
@@ -19,7 +19,7 @@ pub(super) struct Walk<'g> {
     pub vertex: Vec<Node>,
     /// By number.
     pub parent: Vec<u32>,
-    /// By number: the least number that refers to it among those below it.
+    /// By number: the least smaller number that refers to it.
     pub least: Vec<u32>,
     /// By number, one more than the edge to go on with; 0 when all have been walked.
     pub next: Vec<u32>,
@@ -28,9 +28,9 @@ pub(super) struct Walk<'g> {
 
 /// References from higher numbers to lower ones, by their source.
 pub(super) struct Crossing {
-    /// What is referred to.
+    /// The targets.
     pub targets: Vec<u32>,
-    /// How many of them each number has, from 1 on.
+    /// The number of targets of each number, from 1 on.
     counts: Vec<u8>,
     /// Counts that are `MANY` or more, in their order.
     many: Vec<u32>,
@@ -41,8 +41,8 @@ const MANY: u8 = u8::MAX;
 impl<'g> Walk<'g> {
     pub fn new(graph: &'g Graph<'g>) -> Self {
         let numbers = graph.node_count() + 1;
-        // As many as there are if all nodes are reached: the walk takes one reference to each.
-        // Their memory becomes the links of all numbers, a pair each.
+        // Enough if all nodes are reached, because the walk takes one reference to each. This
+        // memory later holds the links of all numbers, a pair each.
         let targets =
             column(graph.edge_count().saturating_sub(graph.node_count()).max(2 * numbers), 0);
         let counts = column(numbers, 0);
@@ -57,7 +57,7 @@ impl<'g> Walk<'g> {
         }
     }
 
-    /// Gives a node its number and says where to go first.
+    /// Numbers a node, and returns where to go first.
     #[inline]
     fn visit(&mut self, node: Node, parent: u32, essential: &Essential<'_>) -> Option<Node> {
         let number = self.vertex.len() as u32;
@@ -117,7 +117,7 @@ impl<'g> Walk<'g> {
         None
     }
 
-    /// Walks what is reached from a node and has no number yet.
+    /// Walks the unnumbered nodes that a node reaches.
     pub fn from(&mut self, node: Node, parent: u32, essential: &Essential<'_>) {
         let top = self.vertex.len() as u32;
         let mut at = top;
@@ -143,7 +143,7 @@ impl<'g> Walk<'g> {
     pub fn orphans(&mut self, essential: &Essential<'_>) {
         let graph = self.graph;
         let mut referred = Bits::new(graph.node_count());
-        // Whatever a numbered node essentially refers to has a number.
+        // All essential targets of a numbered node have numbers.
         for node in graph.nodes().filter(|node| self.number[*node as usize] == 0) {
             for edge in graph.edges(node) {
                 let target = graph.target(edge);
@@ -160,7 +160,7 @@ impl<'g> Walk<'g> {
     }
 }
 
-/// Room for `capacity` values, of which the first `len` are zeros.
+/// Room for `capacity` values, the first `len` zeroed.
 fn column<T: columns::Zero>(capacity: usize, len: usize) -> Vec<T> {
     let mut column = columns::zeroed(capacity);
     column.truncate(len);
@@ -168,7 +168,7 @@ fn column<T: columns::Zero>(capacity: usize, len: usize) -> Vec<T> {
 }
 
 impl Crossing {
-    /// The source of what has come since `before` is the next number.
+    /// Assigns the targets since `before` to the next number as their source.
     #[inline]
     fn end_run(&mut self, before: usize) {
         let count = self.targets.len() - before;

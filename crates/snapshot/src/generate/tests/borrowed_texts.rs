@@ -1,13 +1,13 @@
-//! Heaps whose objects lend their texts: the same snapshot as without, but for the numbers of
-//! strings.
+//! Heaps whose objects lend their texts give the same snapshot as without, except for string
+//! numbers.
 
 use super::*;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// Objects from 1 on under a root, each called by a text that it has or by one that it is given;
-/// references are named by both kinds.
+/// Objects from 1 on under a root, each named by its own text or by a given one; references use
+/// both kinds of name.
 struct Texts {
     own: Rc<RefCell<Vec<Option<String>>>>,
     given: Vec<String>,
@@ -157,7 +157,7 @@ fn a_lent_text_costs_five_bytes() {
     assert!((profile.strings_bytes as f64) < count as f64 * 5.1, "{} bytes", profile.strings_bytes);
 }
 
-/// Whenever a text becomes another, there is an error or the file has what the text was.
+/// If a text changes at any time, the result is an error or a file with the earlier text.
 #[test]
 fn a_text_that_changes_ends_the_file() {
     let reads = |changes: usize| {

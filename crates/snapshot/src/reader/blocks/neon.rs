@@ -1,6 +1,6 @@
-//! The masks by four comparisons of 16 bytes with NEON, part of every aarch64 that Rust knows. It
-//! has no instruction that gathers a bit a byte: each byte keeps the bit of its place in eight, and
-//! neighbours are added until eight bytes are one.
+//! The masks by four comparisons of 16 bytes with NEON, part of every aarch64 that Rust knows. NEON
+//! cannot gather one bit a byte. So each byte keeps the bit of its place in eight, and neighbours
+//! are added until eight bytes are one.
 
 use super::{BLOCK, Masks};
 use std::arch::aarch64::*;

@@ -1,13 +1,12 @@
 //! The usual block: digits and single commas, no number longer than eight digits. What V8 has
 //! written since it writes lists in one line is little else.
 //!
-//! Such a block is judged by its commas alone, and its numbers are made in two steps. First the
-//! eight bytes before each comma are put down as they are ([`Ints::texts`]): a few scalar
-//! instructions a number, no branch that depends on its length. Then all texts of a whole buffer
-//! become numbers, several at a time ([`Digits::numbers`]): what stands before the last byte that
-//! is no digit is blanked, and three multiplications add the digits up. Anything else is left to
-//! [`Ints::block`], which alone says what is an error, so that numbers and errors are the same on
-//! every machine.
+//! The commas alone decide whether a block qualifies. Its numbers are made in two steps. First the
+//! eight bytes before each comma are copied as they are ([`Ints::texts`]): a few scalar
+//! instructions a number, no branch on its length. Then all texts of a whole buffer become numbers,
+//! several at a time ([`Digits::numbers`]): bytes up to the last non-digit are blanked, and three
+//! multiplications add the digits up. All other blocks go to [`Ints::block`], which alone reports
+//! errors, so numbers and errors are the same on every machine.
 
 use super::{BLOCK, FILL_ROOM, Ints};
 use crate::ReadError;
@@ -18,7 +17,7 @@ const TEXT_BYTES: usize = 8;
 
 /// Instructions that can take usual blocks.
 pub(super) trait Digits: Masks {
-    /// Where the commas of a block are, if it is nothing but digits and commas.
+    /// The commas of a block, if it has only digits and commas.
     fn commas(block: &[u8; BLOCK]) -> Option<u64>;
 
     /// Eight bytes of the file as [`Digits::numbers`] takes them.
@@ -78,8 +77,8 @@ impl Ints<'_> {
             let mut left = commas;
             for slots in out[filled..filled + count.next_multiple_of(4)].as_chunks_mut::<4>().0 {
                 for slot in slots {
-                    // Behind the last comma this is 64, and what is read there is overwritten by
-                    // the next block, or not looked at.
+                    // Behind the last comma this is 64; the next block overwrites the bytes read
+                    // there, or nobody looks at them.
                     let comma = left.trailing_zeros() as usize;
                     left &= left.wrapping_sub(1);
                     // SAFETY: `comma` is at most 64, so that these are 8 of the window's 72 bytes.
@@ -112,7 +111,7 @@ fn has_nine(mut bits: u64) -> bool {
 /// The high bit of each byte, and its lowest.
 const HIGH: u64 = 0x8080_8080_8080_8080;
 const LOW: u64 = 0x0101_0101_0101_0101;
-/// Eight zeros as they are written, and eight commas.
+/// Eight zeros as text, and eight commas.
 const ZEROS: u64 = LOW * b'0' as u64;
 const COMMAS: u64 = LOW * b',' as u64;
 

@@ -2,12 +2,12 @@
 //! (AVX-512 with VBMI and VBMI2).
 //!
 //! The places where a block's numbers begin and end are compressed into two vectors. For eight
-//! numbers at once, each lane of 64 bits takes the eight bytes before its number's end; those
-//! before its beginning become zero; and three multiplications add the digits up. Where one of the
-//! eight numbers has more digits (targets in files of more than 16 million nodes have nine), the
-//! eight bytes before are taken likewise. Deviation from [`Ints::block`], which remains the only
-//! one that judges: a block with anything unusual (the list's end, an error, more than 16 digits)
-//! is left to it, so that numbers and errors are the same on every machine.
+//! numbers at once, each lane of 64 bits takes the eight bytes before its number's end. Bytes
+//! before the number's beginning become zero, and three multiplications add the digits up. If one
+//! of the eight numbers has more digits (targets in files of more than 16 million nodes have nine),
+//! the eight bytes before are taken likewise. Deviation from [`Ints::block`]: a block with anything
+//! unusual (the list's end, an error, more than 16 digits) is left to it, so numbers and errors are
+//! the same on every machine.
 
 use super::{BLOCK, FILL_ROOM, Ints, blocks};
 use std::arch::x86_64::*;
@@ -26,7 +26,7 @@ pub(in crate::reader) fn usable() -> bool {
         && std::arch::is_x86_feature_detected!("popcnt")
 }
 
-/// What a block's masks say, if it is one that can be converted here.
+/// A block's masks, if this code can convert the block.
 struct Block {
     starts: u64,
     ends: u64,
@@ -34,8 +34,8 @@ struct Block {
     turns: u64,
 }
 
-/// Fills `out` from the blocks that come next, until it is full or a block is unusual, and says
-/// with how many numbers.
+/// Fills `out` from the next blocks until it is full or a block is unusual; returns the count of
+/// numbers.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,bmi1,lzcnt,popcnt")]
 pub(super) fn fill(ints: &mut Ints<'_>, out: &mut [u64]) -> usize {
     let mut filled = 0;
@@ -143,8 +143,7 @@ fn convert(
     Some(count)
 }
 
-/// In each lane the number whose digits are those of `bytes`, eight places, that are not before its
-/// start.
+/// In each lane, the number whose digits are the bytes of `bytes` from its start on, at most eight.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn eights(before: __m512i, values: __m512i, bytes: __m512i, starts: __m512i) -> __m512i {

@@ -1,12 +1,12 @@
 //! Which names of a file are identifiers of its program's source.
 //!
-//! A property's name may be data (a map keyed by e-mail); what a compiler wrote down when it read
-//! the source is not. V8's snapshots have that in four places: the text of a script (cut at 1,024
+//! A property's name may be data (a map keyed by e-mail); a name that a compiler took from the
+//! source is not. V8's snapshots have such names in four places: the text of a script (cut at 1,024
 //! characters), the variables of contexts and of scopes, and the `SharedFunctionInfo` of a
-//! function. A function's own name is no evidence: another program's file may have a computed one
-//! there. V8 takes a closure's name from its `SharedFunctionInfo`, which for `{[user]() {}}` has
-//! none; so a closure's name counts where that, a node of type `code` behind the edge `shared`, has
-//! the same.
+//! function. A function's own name is no evidence: in another program's file it may be computed. V8
+//! takes a closure's name from its `SharedFunctionInfo`, which has none for `{[user]() {}}`. So a
+//! closure's name counts if its `SharedFunctionInfo`, the `code` node behind the edge `shared`, has
+//! the same name.
 
 use super::identifiers::Identifiers;
 use crate::names::StringId;
@@ -14,7 +14,7 @@ use crate::rewrite::RewriteError;
 use crate::rows::Rows;
 use crate::write::EdgeName;
 
-/// What is known of a node.
+/// The facts about a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Other,

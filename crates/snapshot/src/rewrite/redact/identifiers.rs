@@ -1,7 +1,7 @@
 //! Names that may stay: identifiers of source text, and names that a runtime brings itself.
 //!
-//! Property names can be secrets (a map keyed by e-mail); what somebody wrote into a program is
-//! none. So what occurs as an identifier in source text may stay. `lexer` says what that is.
+//! Property names can be secrets (a map keyed by e-mail); a name written in a program's source is
+//! not. So names that occur as identifiers in source text may stay. `lexer` finds the identifiers.
 
 use super::lexer::{self, continues_identifier, starts_identifier};
 use std::collections::HashSet;
@@ -52,13 +52,13 @@ impl Identifiers {
         self.own.contains(name) || self.found.contains(name)
     }
 
-    /// Whether it is one that a runtime brings.
+    /// Whether a runtime brings this name.
     pub(super) fn is_own(&self, name: &[u8]) -> bool {
         self.own.contains(name)
     }
 }
 
-/// Whether it is shaped like an identifier.
+/// Whether the name has the shape of an identifier.
 pub(super) fn is_identifier(name: &[u8]) -> bool {
     name.first().is_some_and(|first| starts_identifier(*first))
         && name.iter().all(|byte| continues_identifier(*byte))

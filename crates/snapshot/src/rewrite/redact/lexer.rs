@@ -1,16 +1,16 @@
 //! What of a source text is an identifier: the words outside of quotes, comments, templates and
 //! regular expressions.
 //!
-//! Text that is taken for an identifier would stay in a file that is given away. So in doubt
-//! nothing is: where only a parser could tell (a slash behind a `}` that ends nobody knows what),
-//! and where something is not as in the language (a quote that its line does not close, JSX), the
-//! rest of the text says nothing. Source: ECMA-262 12 (lexical grammar) and B.1.1 (HTML-like
-//! comments), Python's "Lexical analysis". `tests/identifiers.rs` holds it to acorn.
+//! A text wrongly taken for an identifier would stay in a file that its owner gives away. So in
+//! doubt nothing counts. Where only a parser could tell (a slash behind a `}`), and where something
+//! is not in the language (a quote that its line does not close, JSX), the rest of the text is
+//! ignored. Source: ECMA-262 12 (lexical grammar) and B.1.1 (HTML-like comments), Python's "Lexical
+//! analysis". `tests/identifiers.rs` compares with acorn.
 
-/// Why a text is not read to its end, or why nothing of it counts.
+/// Why a text is not read to its end, or not counted at all.
 pub(super) struct Doubt;
 
-/// What a closing bracket leads back to.
+/// The context behind a closing bracket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
     /// `(`: behind its end comes a statement (`if (...)`), or an operator.
@@ -19,13 +19,13 @@ enum Open {
     Block,
     /// `{` of an object: behind its end comes an operator.
     Object,
-    /// `{` of which nobody knows.
+    /// `{` of unknown kind.
     Unclear,
     /// `${` in a template.
     Template,
 }
 
-/// What a slash would be here.
+/// The meaning of a slash here.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slash {
     Division,
@@ -33,8 +33,8 @@ enum Slash {
     Unclear,
 }
 
-/// The identifiers of a JavaScript or TypeScript text, and of what is near enough to it; those in
-/// templates are left out. A text that has JSX in it has none.
+/// The identifiers of a JavaScript or TypeScript text, or of a close dialect. Identifiers in
+/// templates are left out. A text with JSX has none.
 pub(super) fn javascript<'t>(text: &'t [u8], found: &mut Vec<&'t [u8]>) -> Result<(), Doubt> {
     let mut lexer = Lexer {
         text,
@@ -210,7 +210,7 @@ impl<'t> Lexer<'t> {
                 self.operator(byte);
                 self.slash = Slash::Division;
             }
-            // Behind an operand they belong to it.
+            // Behind an operand these belong to the operand.
             b'+' | b'-' if rest.get(1) == Some(&byte) => {
                 let slash = self.slash;
                 self.at += 1;
@@ -227,7 +227,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// The text of a template, up to its end or to an expression in it.
+    /// Reads a template's text, up to its end or to an expression in it.
     fn template(&mut self) {
         while let Some(byte) = self.text.get(self.at) {
             self.at += 1;
@@ -266,8 +266,8 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// A comment in a script and an operator in a module: over it, if something begins there that
-    /// would go on behind it, nobody knows.
+    /// Skips a line that is a comment in a script and has an operator in a module. Gives up if
+    /// something begins on it that may go on behind it.
     fn skip_doubtful_line(&mut self) -> Result<(), Doubt> {
         let line = &self.text[self.at..line_end(self.text, self.at)];
         let begins = line.iter().any(|byte| b"`{}()'\"\\".contains(byte))

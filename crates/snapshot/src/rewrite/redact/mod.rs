@@ -1,22 +1,22 @@
-//! `redact`: a snapshot whose shape can be shared and whose strings cannot be read.
+//! `redact`: a snapshot that shows its shape and hides its strings.
 //!
-//! Contents of strings, numbers and regular expressions are always replaced, and addresses: where
-//! scripts and pages come from. Names are kept as the caller asks ([`Keep`]); by default those that
-//! also occur as identifiers of source text (what counts is in `evidence`; script sources in the
-//! file, source files that are given) or in a list of the runtime's own. What is replaced keeps its
-//! length, and is the same wherever the same text was (under one key, but for a few short ones in
-//! other files too), so that duplicates, growth and diffs can still be studied. Julia redacts by
-//! default for the same reason (issue 55326).
+//! Contents of strings, numbers and regular expressions are always replaced, and so are addresses
+//! of scripts and pages. The caller chooses which names stay ([`Keep`]). By default, names stay
+//! that occur as identifiers of source text (see `evidence`; script sources in the file, source
+//! files from the caller) or in a list of the runtime's own names. A replacement has the length of
+//! the original. Equal texts get equal replacements (under one key, but for a few short ones, in
+//! other files too), so duplicates, growth and diffs can still be studied. Julia redacts by default
+//! for the same reason (issue 55326).
 //!
 //! A string that is both content and name becomes two. Names that a reader computes with keep their
 //! form: pairs of a WeakMap, `<div id="...">`, `Window / https://...`.
 //!
 //! Names of types that V8 does not have are those of another program, and are numbered.
 //!
-//! What stays: indices of elements (a map keyed by small numbers keeps them), numbers of up to six
-//! digits that the runtime calls its own references (V8 counts slots so: the heap's shape needs
-//! them, and no text of the program is ever such a name in its files; another writer's may be),
-//! sizes, ids, lines and columns.
+//! These stay: indices of elements (a map keyed by small numbers keeps them), sizes, ids, lines and
+//! columns, and numbers of up to six digits that the runtime gives its own references. V8 counts
+//! slots so, and the heap's shape needs them. In V8's files no text of the program is ever such a
+//! name; in another writer's file one may be.
 
 mod evidence;
 mod identifiers;
@@ -76,16 +76,16 @@ impl Key {
     /// A shorter secret can be guessed.
     pub const SECRET_BYTES_MIN: usize = 16;
 
-    /// From a secret as a file has it, and the secret's bytes: an editor's line end is no part of
-    /// it. `None`: it is empty.
+    /// From a secret as a file holds it. The bytes are the secret, without an editor's line end.
+    /// `None`: the secret is empty.
     pub fn of_secret(text: &[u8]) -> Option<(Key, usize)> {
         let line = text.strip_suffix(b"\n");
         let secret = line.map_or(text, |line| line.strip_suffix(b"\r").unwrap_or(line));
         (!secret.is_empty()).then(|| (Key::of_text(secret), secret.len()))
     }
 
-    /// From a text. It is as secret as the text is long and unlikely: nothing here makes guessing
-    /// it slow.
+    /// From a text. The key is only as strong as the text is long and unlikely: nothing here slows
+    /// down guessing.
     pub fn of_text(text: &[u8]) -> Key {
         Key(blake3::derive_key("heaplab snapshot redact, 2026: what stands for strings", text))
     }
@@ -97,21 +97,21 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// What was redacted.
+/// Counts of redacted strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redacted {
     /// The file.
     pub written: Written,
     /// Strings of the original.
     pub strings: usize,
-    /// Of them kept in some place.
+    /// Of these, strings that stay in some place.
     pub kept: usize,
 }
 
-/// What a string is used for.
+/// The use of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// What a string, number, symbol or regular expression is.
+    /// The content of a string, number, symbol or regular expression.
     Content,
     /// What somebody called a property or variable.
     Name,
@@ -119,10 +119,10 @@ enum Role {
     Class,
     /// What somebody called a function or a script.
     Code,
-    /// What the runtime called an object of its own.
+    /// The runtime's name for an object of its own.
     System,
-    /// What the runtime called a reference of its own: often the number of a slot, "17" or "17 /
-    /// what lies there".
+    /// The runtime's name for a reference of its own: often the number of a slot, "17" or "17 /
+    /// content".
     Slot,
 }
 
@@ -134,14 +134,14 @@ impl Role {
 
 const ROLES: usize = 6;
 const UNDECIDED: StringId = StringId(u32::MAX);
-/// Node types whose name is what they hold.
+/// Node types whose name is their content.
 const CONTENT_TYPES: [&str; 7] =
     ["string", "concatenated string", "sliced string", "number", "symbol", "bigint", "regexp"];
 /// Node types that the runtime names.
 const SYSTEM_TYPES: [&str; 5] = ["hidden", "array", "synthetic", "native", "object shape"];
 const SYSTEM_EDGES: [&str; 2] = ["internal", "weak"];
 
-/// Writes the file without what is not to be read.
+/// Writes the redacted file.
 pub fn redact<W: Write>(
     rows: &Rows<'_>,
     redaction: Redaction,
@@ -207,8 +207,8 @@ pub fn redact<W: Write>(
     Ok((sink, Redacted { written, strings: strings.len(), kept }))
 }
 
-/// The file's layout. A type that V8 does not have keeps its number for a name: its own may say
-/// whose program it was.
+/// The file's layout. A type that V8 lacks gets its number as its name: its own name may identify
+/// the program.
 fn layout(rows: &Rows<'_>) -> Layout {
     let mut layout = rows.layout.clone();
     let rename = |names: &mut Vec<String>, known: &[&str]| {
@@ -235,7 +235,7 @@ impl Roles {
             name if SYSTEM_TYPES.contains(&name) => Role::System,
             "code" => Role::Code,
             "object" | "closure" | "wasm object" => Role::Class,
-            // Nobody knows what another program's types hold.
+            // The content of another program's types is unknown.
             _ => Role::Content,
         });
         let edge = layout.edge_types.iter().map(|name| match name.as_str() {
@@ -252,7 +252,7 @@ struct Names<'a> {
     strings: &'a StringsStorage,
     of_file: Vec<StringId>,
     stand_ins: StandIns<'a>,
-    /// Nodes that names of WeakMap pairs speak of. Such names are of edges, which stand behind the
+    /// Nodes that names of WeakMap pairs mention. Edges have such names, and edges stand behind the
     /// nodes.
     paired: Paired,
     keep: Keep,
@@ -335,10 +335,9 @@ impl Names<'_> {
         }
     }
 
-    /// "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)". X and Y are what the
-    /// nodes of those ids are called: each is decided as its node's name is, so that a class that
-    /// stays there stays here. What is no such node's name stays only where it is the runtime's
-    /// own.
+    /// "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)". X and Y are the
+    /// names of the nodes with those ids. Each is decided like its node's name: a class that stays
+    /// there stays here. A text that is no such node's name stays only if it is the runtime's own.
     fn weak_map_pair(&mut self, original: &[u8]) -> Result<(), RewriteError> {
         let Some(pair) = Pair::of(original) else {
             return Ok(self.stand_ins.of(original, &mut self.text)?);
@@ -358,7 +357,7 @@ impl Names<'_> {
         Ok(())
     }
 
-    /// `<div id="...">`: the tag stays, because DevTools' class is made of it; attributes do not.
+    /// `<div id="...">`: the tag stays, because DevTools' class consists of it. Attributes go.
     fn tag(&mut self, original: &[u8]) -> Result<(), RewriteError> {
         let start = original.iter().position(|byte| *byte == b'<').map_or(0, |at| at + 1);
         let length = original[start..]

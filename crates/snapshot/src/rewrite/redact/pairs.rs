@@ -1,9 +1,9 @@
 //! Names of WeakMap pairs, "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)",
 //! and the nodes that X and Y name.
 //!
-//! X and Y are what V8 calls two nodes: a class, but also what a string or a symbol says. The name
-//! alone does not tell which, the nodes do; so nodes that such names speak of are remembered by
-//! their ids as they pass. Pairs are few, and only their nodes are kept.
+//! X and Y are V8's names for two nodes: a class, or the content of a string or symbol. The name
+//! alone does not tell which, but the nodes do. So nodes that such names mention are remembered by
+//! id as they pass. Pairs are few, and only their nodes are kept.
 
 use super::super::ladder::is_weak_map_pair;
 use super::Role;
@@ -61,13 +61,13 @@ fn id_at_end(text: &[u8]) -> Option<(usize, u64)> {
     Some((inner[..at].strip_suffix(b" @")?.len(), u64::from(id)))
 }
 
-/// What is known of a node.
+/// The facts about a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
-    /// It has not passed.
+    /// The node has not passed yet.
     Awaited,
     Named(Role, StringId),
-    /// Several nodes have the id: nothing tells which is meant.
+    /// Several nodes have the id, so the pair is ambiguous.
     Several,
 }
 
@@ -99,8 +99,8 @@ impl Paired {
         }
     }
 
-    /// What the name of a side is used for, if a node of that id is called so. `text` gives the
-    /// texts of the file's numbers.
+    /// The use of a side's name, if the node with that id has the name. `text` gives the texts of
+    /// the file's numbers.
     pub(super) fn role<'a>(
         &self,
         side: &Side<'_>,

@@ -1,11 +1,11 @@
-//! What stands for a string: as many UTF-16 units, the same for the same string, and no string of
-//! the file.
+//! Replacements of strings: the same number of UTF-16 units, equal for equal strings, and different
+//! from every string of the file.
 //!
-//! Letters drawn from a keyed hash: BLAKE3 with a key of 256 bits, so that a stand-in can neither
-//! be computed nor guessed and checked without the key. Short strings have few stand-ins: for one
-//! or two characters they are drawn from 20,902 Chinese characters, and a stand-in that another
-//! string has, or that is itself a string of the file, is drawn again. What is drawn again depends
-//! on the file: under one key a few short strings have other stand-ins in other files.
+//! Letters are drawn from a keyed hash: BLAKE3 with a key of 256 bits. Without the key, nobody can
+//! compute a replacement or check a guess. Short strings have few replacements. For one or two
+//! characters they are drawn from 20,902 Chinese characters. A replacement that another string has,
+//! or that is itself a string of the file, is drawn again. That depends on the file, so under one
+//! key a few short strings have other replacements in other files.
 
 use super::Key;
 use crate::names::{StringsFull, StringsStorage};
@@ -23,7 +23,7 @@ const IDEOGRAPHS: std::ops::Range<u32> = 0x4E00..0x9FA6;
 pub(super) struct StandIns<'a> {
     key: Key,
     originals: &'a StringsStorage,
-    /// Of which text each is.
+    /// The original text of each replacement.
     taken: HashMap<Vec<u8>, u64>,
 }
 

@@ -311,7 +311,7 @@ fn functions() -> Vec<u8> {
     writer.edge(1, 0, EdgeName::Text(variable), 2).unwrap();
     writer.edge(1, 0, EdgeName::Text(ids[2]), 2).unwrap();
     writer.edge(2, 3, EdgeName::Text(shared), 3).unwrap();
-    // What another program calls so leads to no code of that name.
+    // Another program's node of this name leads to no code of that name.
     writer.edge(4, 3, EdgeName::Text(shared), 3).unwrap();
     writer.edge(7, reference, EdgeName::Text(ids[3]), 8).unwrap();
     writer.trace_function_info(1, ids[2], ids[4], [0, 0, 0]).unwrap();
@@ -390,7 +390,7 @@ struct NamesUsed {
     of_properties: HashSet<String>,
     /// Of objects, closures, code (3, 5, 4) and functions.
     of_classes: HashSet<String>,
-    /// Of internal and weak references (3, 6), whatever is to be kept.
+    /// Names of internal and weak references (3, 6), under every `Keep`.
     of_slots: HashSet<String>,
 }
 
@@ -452,9 +452,9 @@ proptest! {
         let originals: HashSet<String> = strings(&bytes).into_iter().collect();
         let own = Identifiers::own();
         let used = NamesUsed::of(&bytes);
-        // Numbers stay where the runtime counts slots by them, which tells nothing of the program:
-        // up to six digits survive where an internal or weak reference of the original is called
-        // so, whole or before " / ", and nowhere else.
+        // Slot numbers of the runtime stay, because they tell nothing of the program: up to six
+        // digits survive if an internal or weak reference of the original has that name, whole or
+        // before " / ", and nowhere else.
         let slots = used.of_slots.clone();
         let asked = if keep == Keep::Names { used } else { NamesUsed::default() };
         for text in strings(&new) {

@@ -10,7 +10,7 @@ use crate::ReadError;
 use crate::reader::blocks::{Avx2, Sse2, Sse4};
 use std::arch::x86_64::*;
 
-/// [`Ints::fill`] for processors with AVX2 and the bit instructions that came with it.
+/// [`Ints::fill`] for processors with AVX2 and the bit instructions of the same generation.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 pub(in crate::reader::ints) fn fill_avx2(
     ints: &mut Ints<'_>,
