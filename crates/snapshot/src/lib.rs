@@ -8,15 +8,17 @@
 //! map.
 //!
 //! ```
-//! use heaplab_snapshot::Snapshot; let file =
-//! br#"{"snapshot":{"meta":{"node_fields":["type","name","id","self_size","edge_count"],
-//! "node_types":[["synthetic","object"],"string","number","number","number"],
-//! "edge_fields":["type","name_or_index","to_node"],"edge_types":[["property"],"string_or_number","node"]},
-//! "node_count":2,"edge_count":1}, "nodes":[0,0,1,0,1,
-//! 1,1,3,16,0],"edges":[0,2,5],"strings":["(root)","Session","session"]}"#; let snapshot =
-//! Snapshot::read(file)?; let edge = snapshot.graph.edges(snapshot.graph.root()).start; let target
-//! = snapshot.graph.target(edge); assert_eq!(snapshot.strings.text(snapshot.graph.edge_name(edge)),
-//! "session"); assert_eq!(snapshot.strings.text(snapshot.graph.node_name(target)), "Session");
+//! use heaplab_snapshot::Snapshot;
+//! let file = br#"{"snapshot":{"meta":{"node_fields":["type","name","id","self_size","edge_count"],
+//!     "node_types":[["synthetic","object"],"string","number","number","number"],
+//!     "edge_fields":["type","name_or_index","to_node"],"edge_types":[["property"],"string_or_number","node"]},
+//!     "node_count":2,"edge_count":1},
+//!     "nodes":[0,0,1,0,1, 1,1,3,16,0],"edges":[0,2,5],"strings":["(root)","Session","session"]}"#;
+//! let snapshot = Snapshot::read(file)?;
+//! let edge = snapshot.graph.edges(snapshot.graph.root()).start;
+//! let target = snapshot.graph.target(edge);
+//! assert_eq!(snapshot.strings.text(snapshot.graph.edge_name(edge)), "session");
+//! assert_eq!(snapshot.strings.text(snapshot.graph.node_name(target)), "Session");
 //! # Ok::<(), heaplab_snapshot::ReadError>(())
 //! ```
 
